@@ -1,1 +1,9 @@
+//! The pure heart of Conductor: what a controller said ([`event`]), what the hand meant ([`gesture`]), what the musician wants then
+//! ([`mapping`], [`action`]), and the file that says so ([`config`]).
+//!
+//! Not here: I/O, clocks, threads, randomness. Time and ids are parameters, so a simulation, a test and the daemon run the same code.
 
+pub mod action;
+pub mod config;
+pub mod event;
+pub mod mapping;

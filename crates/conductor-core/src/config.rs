@@ -1,0 +1,392 @@
+//! `config.toml` as values. Reading it never fails as a whole item by item: [`load`] gives what can run and every fault with its place.
+//!
+//! Not here: reading the file, watching it, or writing it back (the shell does; edits are made by `plan`).
+
+use crate::action::{Action, Transform};
+use crate::mapping::{Continuous, Trigger};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// The whole file after reading. Items that had an error are present, so that indexes and names stay true, but carry no rule.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    pub default_mode: String,
+    /// Never empty.
+    pub modes: Vec<Mode>,
+    pub global: Rows,
+    pub devices: Vec<Device>,
+    pub routes: Vec<Route>,
+    pub feedback: Vec<Feedback>,
+    pub watch: Watch,
+    pub advanced: Advanced,
+    pub performance: Performance,
+    pub led: Led,
+    pub per_app_modes: Option<PerAppModes>,
+    pub log_level: LogLevel,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mode {
+    pub name: String,
+    pub color: Option<String>,
+    pub rows: Rows,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rows {
+    pub mappings: Vec<Mapping>,
+    pub continuous: Vec<ContinuousRow>,
+}
+
+/// A mapping as it stands in the file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mapping {
+    /// As written, else made from mode and trigger; unique within its mode.
+    pub id: String,
+    pub id_is_written: bool,
+    pub description: Option<String>,
+    pub enabled: bool,
+    pub let_through: bool,
+    /// Trigger and action as the file has them, so that `keys = ["cmd", "c"]` comes back as an array.
+    pub written: Written,
+    /// Absent when an error disabled this row.
+    pub rule: Option<Rule>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Written {
+    pub trigger: Value,
+    pub action: Value,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rule {
+    pub trigger: Trigger,
+    pub action: Action,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct ContinuousRow {
+    pub id: String,
+    pub id_is_written: bool,
+    pub description: Option<String>,
+    pub enabled: bool,
+    /// The whole row as the file has it.
+    pub written: Value,
+    /// Absent when an error disabled this row.
+    pub binding: Option<Continuous>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Device {
+    pub alias: String,
+    pub description: Option<String>,
+    pub matchers: Vec<Matcher>,
+    pub protocol: Protocol,
+    pub direction: Direction,
+    /// 0-15; empty means all.
+    pub channels: Vec<u8>,
+    pub enabled: bool,
+    /// Name of a port this daemon creates.
+    pub virtual_port: Option<String>,
+    /// An in-process device with two ends: the port named by the alias, and `<alias> hand`.
+    pub loopback: bool,
+    /// Address of an OSC listener.
+    pub listen: Option<String>,
+    pub allow_network: bool,
+    pub allow_sensitive_actions: bool,
+    pub ask_output: bool,
+    pub echo_guard: bool,
+    pub template: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Protocol {
+    #[default]
+    Midi,
+    Gamepad,
+    Osc,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Direction {
+    Input,
+    Output,
+    #[default]
+    Bidirectional,
+}
+
+impl Direction {
+    pub fn has_input(self) -> bool {
+        match self {
+            Direction::Input | Direction::Bidirectional => true,
+            Direction::Output => false,
+        }
+    }
+
+    pub fn has_output(self) -> bool {
+        match self {
+            Direction::Output | Direction::Bidirectional => true,
+            Direction::Input => false,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Matcher {
+    ExactName(String),
+    NameContains(String),
+    /// Compiles in a linear-time engine; checked when read.
+    NameRegex(String),
+    PlatformId(String),
+    UsbTopology(String),
+    ControllerGuid(String),
+    UsbIdentifier {
+        vendor_id: u16,
+        product_id: u16,
+    },
+    CoreMidiUniqueId(i64),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Route {
+    pub from: String,
+    pub to: String,
+    pub filter: Filter,
+    pub transform: Transform,
+    /// Empty means every mode.
+    pub modes: Vec<String>,
+    pub enabled: bool,
+}
+
+/// Absent and empty fields let everything pass.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Filter {
+    pub note_range: Option<(u8, u8)>,
+    pub cc_range: Option<(u8, u8)>,
+    pub channels: Vec<u8>,
+    pub message_types: Vec<MessageType>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MessageType {
+    NoteOn,
+    NoteOff,
+    Cc,
+    ProgramChange,
+    PitchBend,
+    Aftertouch,
+    PolyAftertouch,
+    SysEx,
+    Clock,
+}
+
+impl MessageType {
+    pub const ALL: &'static [(&'static str, MessageType)] = &[
+        ("NoteOn", MessageType::NoteOn),
+        ("NoteOff", MessageType::NoteOff),
+        ("CC", MessageType::Cc),
+        ("ProgramChange", MessageType::ProgramChange),
+        ("PitchBend", MessageType::PitchBend),
+        ("Aftertouch", MessageType::Aftertouch),
+        ("PolyAftertouch", MessageType::PolyAftertouch),
+        ("SysEx", MessageType::SysEx),
+        ("Clock", MessageType::Clock),
+    ];
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Feedback {
+    pub device: String,
+    pub out: FeedbackOut,
+    pub from: FeedbackFrom,
+    pub on: u8,
+    pub off: u8,
+    pub range: (u8, u8),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FeedbackOut {
+    Note { channel: u8, note: u8 },
+    Cc { channel: u8, controller: u8 },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FeedbackFrom {
+    Mode(String),
+    Pressed { mapping: String },
+    Value { continuous: String },
+    LiveParameter { path: String },
+    Connected { device: String },
+    PerformanceLock,
+    PendingApprovals,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Watch {
+    pub watch: bool,
+    pub debounce_ms: u32,
+}
+
+impl Default for Watch {
+    fn default() -> Self {
+        Watch { watch: true, debounce_ms: 75 }
+    }
+}
+
+/// `[advanced_settings]`. A missing table means these values, not zero.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Advanced {
+    pub chord_timeout_ms: u32,
+    pub chord_learn_timeout_ms: u32,
+    pub double_tap_timeout_ms: u32,
+    pub hold_threshold_ms: u32,
+    pub stick_deadzone: f64,
+    pub trigger_deadzone: f64,
+    pub listen_mode: ListenMode,
+    pub max_midi_ports: u16,
+    pub max_events_per_sec: u32,
+    pub input_mode: InputMode,
+    pub max_route_depth: u8,
+    pub trace_buffer_size: u32,
+    pub scan_interval_ms: u32,
+}
+
+impl Default for Advanced {
+    fn default() -> Self {
+        Advanced {
+            chord_timeout_ms: 50,
+            chord_learn_timeout_ms: 150,
+            double_tap_timeout_ms: 300,
+            hold_threshold_ms: 2000,
+            stick_deadzone: 0.1,
+            trigger_deadzone: 0.1,
+            listen_mode: ListenMode::All,
+            max_midi_ports: 32,
+            max_events_per_sec: 10_000,
+            input_mode: InputMode::Both,
+            max_route_depth: 8,
+            trace_buffer_size: 1000,
+            scan_interval_ms: 5000,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ListenMode {
+    All,
+    Configured,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum InputMode {
+    MidiOnly,
+    GamepadOnly,
+    Both,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Performance {
+    pub lock: bool,
+    pub allow_output: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Led {
+    pub scheme: LedScheme,
+    pub brightness: u8,
+    /// Mode name to colour as written (`#rrggbb` or a palette word).
+    pub mode_colors: BTreeMap<String, String>,
+}
+
+impl Default for Led {
+    fn default() -> Self {
+        Led { scheme: LedScheme::Off, brightness: 127, mode_colors: BTreeMap::new() }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LedScheme {
+    Off,
+    Static,
+    Breathing,
+    Pulse,
+    Rainbow,
+    Wave,
+    Sparkle,
+    Reactive,
+    Vumeter,
+    Spiral,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct PerAppModes {
+    pub default: Option<String>,
+    /// Window class to mode; classes compare without case.
+    pub rules: BTreeMap<String, String>,
+    pub window_rules: Vec<WindowRule>,
+    pub release_on_focus_change: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WindowRule {
+    pub app: String,
+    /// A glob.
+    pub title: String,
+    pub mode: String,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum LogLevel {
+    Error,
+    Warn,
+    #[default]
+    Info,
+    Debug,
+    Trace,
+}
+
+impl Default for Config {
+    /// What runs when there is no file: one empty mode named `Default`.
+    fn default() -> Self {
+        Config {
+            default_mode: "Default".into(),
+            modes: vec![Mode { name: "Default".into(), color: None, rows: Rows::default() }],
+            global: Rows::default(),
+            devices: Vec::new(),
+            routes: Vec::new(),
+            feedback: Vec::new(),
+            watch: Watch::default(),
+            advanced: Advanced::default(),
+            performance: Performance::default(),
+            led: Led::default(),
+            per_app_modes: None,
+            log_level: LogLevel::default(),
+        }
+    }
+}
+
+/// One fault or remark about the file, with its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    pub severity: Severity,
+    pub message: String,
+    /// What to write instead, when we know.
+    pub help: Option<String>,
+    /// Where in the file, as a path such as `modes[0].mappings[2].trigger.note`; empty for the whole file.
+    pub path: String,
+    /// Byte range in the text.
+    pub span: std::ops::Range<usize>,
+    /// 1-based; columns count characters.
+    pub line: u32,
+    pub column: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Severity {
+    Warning,
+    /// The item is disabled, the rest runs.
+    Error,
+    /// The file as a whole is refused; the old configuration stays.
+    Fatal,
+}

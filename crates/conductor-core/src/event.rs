@@ -1,0 +1,179 @@
+//! What a device said. One closed set of event bodies for MIDI, gamepads and OSC.
+//!
+//! Not here: reading devices (the shell's `hosts`), and what a press means (`gesture`).
+
+use std::fmt;
+use std::sync::Arc;
+
+/// Microseconds of a monotonic clock; the zero point is the daemon's start, or the beginning of a simulation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Micros(pub u64);
+
+impl Micros {
+    pub const fn from_ms(ms: u64) -> Self {
+        Micros(ms.saturating_mul(1000))
+    }
+
+    pub const fn plus_ms(self, ms: u32) -> Self {
+        Micros(self.0.saturating_add(ms as u64 * 1000))
+    }
+
+    pub const fn since(self, earlier: Micros) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+/// A device as the running daemon numbers it. Slots are handed out by the shell and stay the same while the device table lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DeviceSlot(pub u16);
+
+/// Whether a hand made this event. Anything but `Clean` may not reach keys, programs, commands or tools.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Taint {
+    #[default]
+    Clean,
+    /// Arrived over UDP, whose senders nobody has authenticated.
+    Network,
+    /// Sent by a tool and come back: a model must not press an approved pad.
+    Tool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    pub at: Micros,
+    pub device: DeviceSlot,
+    pub taint: Taint,
+    pub body: Body,
+}
+
+/// Channels are 0-15, notes, controllers and values 0-127, pitch bend 0-16383 with its centre at 8192.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Body {
+    /// Velocity is 1-127: a note-on with velocity 0 is decoded as `NoteOff`.
+    NoteOn {
+        channel: u8,
+        note: u8,
+        velocity: u8,
+    },
+    NoteOff {
+        channel: u8,
+        note: u8,
+        velocity: u8,
+    },
+    PolyPressure {
+        channel: u8,
+        note: u8,
+        pressure: u8,
+    },
+    Cc {
+        channel: u8,
+        controller: u8,
+        value: u8,
+    },
+    Program {
+        channel: u8,
+        program: u8,
+    },
+    ChannelPressure {
+        channel: u8,
+        pressure: u8,
+    },
+    PitchBend {
+        channel: u8,
+        value: u16,
+    },
+    /// The bytes between F0 and F7.
+    SysEx(Arc<[u8]>),
+    /// Transport, for routes and trace only.
+    RealTime(RealTime),
+    /// MTC quarter frame, song position, song select, tune request; for routes and trace only.
+    Common {
+        status: u8,
+        data: [u8; 2],
+    },
+    ButtonDown(Button),
+    ButtonUp(Button),
+    /// -1..=1; right and up are positive.
+    Axis {
+        axis: Axis,
+        value: f32,
+    },
+    /// 0..=1.
+    Trigger {
+        side: Side,
+        value: f32,
+    },
+    Osc(Arc<OscMessage>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RealTime {
+    Clock,
+    Start,
+    Continue,
+    Stop,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct OscMessage {
+    pub address: String,
+    pub args: Vec<OscArg>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum OscArg {
+    Int(i32),
+    Float(f32),
+    Text(String),
+    Bool(bool),
+}
+
+/// Declares a small enum whose members have a wire number and a wire name, and nothing else.
+macro_rules! numbered {
+    ($(#[$doc:meta])* $name:ident { $($variant:ident = $id:literal $wire:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $name { $($variant),+ }
+
+        impl $name {
+            pub const ALL: &'static [$name] = &[$($name::$variant),+];
+
+            pub const fn id(self) -> u8 {
+                match self { $($name::$variant => $id),+ }
+            }
+
+            pub const fn name(self) -> &'static str {
+                match self { $($name::$variant => $wire),+ }
+            }
+
+            pub fn from_id(id: i64) -> Option<Self> {
+                Self::ALL.iter().copied().find(|it| i64::from(it.id()) == id)
+            }
+
+            pub fn from_name(name: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|it| it.name() == name)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+    };
+}
+
+numbered!(
+    /// Gamepad buttons by position, not by the letter a maker prints on them.
+    Button {
+        South = 128 "south", East = 129 "east", West = 130 "west", North = 131 "north",
+        DpadUp = 132 "dpad_up", DpadDown = 133 "dpad_down", DpadLeft = 134 "dpad_left", DpadRight = 135 "dpad_right",
+        L1 = 136 "l1", R1 = 137 "r1", L3 = 138 "l3", R3 = 139 "r3",
+        Start = 140 "start", Select = 141 "select", Guide = 142 "guide",
+        L2 = 143 "l2", R2 = 144 "r2", C = 145 "c", Z = 146 "z",
+    }
+);
+
+numbered!(Axis { LeftX = 128 "left_x", LeftY = 129 "left_y", RightX = 130 "right_x", RightY = 131 "right_y" });
+
+numbered!(Side { Left = 132 "left", Right = 133 "right" });
