@@ -43,6 +43,8 @@ pub struct Event {
     pub at: Micros,
     pub device: DeviceSlot,
     pub taint: Taint,
+    /// How many routes and loopback devices it has passed; capped, so that a ring of routes ends.
+    pub hops: u8,
     pub body: Body,
 }
 

@@ -1,0 +1,5 @@
+//! The shell around `conductor-core`: everything that touches the outside world, and the only binary.
+//!
+//! Arrows point down only: `doors`, `daemon` and `cli` know `pipeline`; `pipeline` knows `tools`; `tools` know `hosts`.
+
+pub mod outside;

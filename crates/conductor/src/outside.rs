@@ -1,0 +1,176 @@
+//! The one file that reads the clock, the environment and random numbers. Everything else is given values.
+
+#![expect(clippy::disallowed_methods, reason = "this is the place the lint points to")]
+
+use conductor_core::event::Micros;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use uuid::Uuid;
+
+/// Both clocks a daemon needs: one that never jumps, for gestures and deadlines, and the one on the wall, for people.
+pub trait Clock: Send + Sync {
+    /// Microseconds since this clock was made.
+    fn now(&self) -> Micros;
+    fn wall(&self) -> SystemTime;
+
+    /// Milliseconds since the epoch.
+    fn wall_ms(&self) -> u64 {
+        self.wall().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_millis() as u64
+    }
+}
+
+pub struct RealClock {
+    start: Instant,
+}
+
+impl RealClock {
+    pub fn new() -> Self {
+        RealClock { start: Instant::now() }
+    }
+}
+
+impl Default for RealClock {
+    fn default() -> Self {
+        RealClock::new()
+    }
+}
+
+impl Clock for RealClock {
+    fn now(&self) -> Micros {
+        Micros(self.start.elapsed().as_micros() as u64)
+    }
+
+    fn wall(&self) -> SystemTime {
+        SystemTime::now()
+    }
+}
+
+/// A clock that moves only when told to.
+pub struct ManualClock {
+    micros: AtomicU64,
+    wall_start_ms: u64,
+}
+
+impl ManualClock {
+    pub fn at_wall_ms(wall_start_ms: u64) -> Arc<Self> {
+        Arc::new(ManualClock { micros: AtomicU64::new(0), wall_start_ms })
+    }
+
+    pub fn advance(&self, by: Duration) {
+        self.micros.fetch_add(by.as_micros() as u64, Ordering::SeqCst);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Micros {
+        Micros(self.micros.load(Ordering::SeqCst))
+    }
+
+    fn wall(&self) -> SystemTime {
+        UNIX_EPOCH + Duration::from_millis(self.wall_start_ms) + Duration::from_micros(self.now().0)
+    }
+}
+
+/// Ids and random bytes.
+pub trait Ids: Send + Sync {
+    fn v4(&self) -> Uuid;
+    /// Time-ordered; `wall_ms` is the caller's clock.
+    fn v7(&self, wall_ms: u64) -> Uuid;
+    fn fill(&self, bytes: &mut [u8]);
+}
+
+pub struct RandomIds;
+
+impl Ids for RandomIds {
+    fn v4(&self) -> Uuid {
+        Uuid::new_v4()
+    }
+
+    fn v7(&self, wall_ms: u64) -> Uuid {
+        let random = Uuid::new_v4();
+        let mut tail = [0u8; 10];
+        tail.copy_from_slice(&random.as_bytes()[..10]);
+        uuid::Builder::from_unix_timestamp_millis(wall_ms, &tail).into_uuid()
+    }
+
+    fn fill(&self, bytes: &mut [u8]) {
+        for chunk in bytes.chunks_mut(8) {
+            // The last eight bytes of a v4 id hold two fixed bits; the first six bytes and the low half are free.
+            let id = Uuid::new_v4();
+            let raw = id.as_bytes();
+            let free = [raw[0], raw[1], raw[2], raw[3], raw[4], raw[5], raw[10], raw[11]];
+            chunk.copy_from_slice(&free[..chunk.len()]);
+        }
+    }
+}
+
+/// Ids in a fixed order, for tests.
+pub struct CountingIds(AtomicU64);
+
+impl CountingIds {
+    pub fn new() -> Arc<Self> {
+        Arc::new(CountingIds(AtomicU64::new(1)))
+    }
+
+    fn next(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::SeqCst)
+    }
+}
+
+impl Ids for CountingIds {
+    fn v4(&self) -> Uuid {
+        uuid::Builder::from_random_bytes(u128::from(self.next()).to_be_bytes()).into_uuid()
+    }
+
+    fn v7(&self, wall_ms: u64) -> Uuid {
+        let mut tail = [0u8; 10];
+        tail[2..].copy_from_slice(&self.next().to_be_bytes());
+        uuid::Builder::from_unix_timestamp_millis(wall_ms, &tail).into_uuid()
+    }
+
+    fn fill(&self, bytes: &mut [u8]) {
+        for chunk in bytes.chunks_mut(8) {
+            let raw = self.next().to_be_bytes();
+            chunk.copy_from_slice(&raw[..chunk.len()]);
+        }
+    }
+}
+
+/// What the process environment says, read once at start.
+#[derive(Clone, Debug, Default)]
+pub struct Environment {
+    /// `CONDUCTOR_HOME`, else `~/.conductor`; absent when neither is known.
+    pub home: Option<PathBuf>,
+    pub user_home: Option<PathBuf>,
+    pub display: Option<String>,
+    pub xdg_data_dirs: Vec<PathBuf>,
+    pub no_color: bool,
+}
+
+impl Environment {
+    pub fn read() -> Self {
+        let user_home = std::env::var_os("HOME").filter(|it| !it.is_empty()).map(PathBuf::from);
+        let home = std::env::var_os("CONDUCTOR_HOME")
+            .filter(|it| !it.is_empty())
+            .map(PathBuf::from)
+            .or_else(|| user_home.as_ref().map(|it| it.join(".conductor")));
+        let mut xdg_data_dirs: Vec<PathBuf> = Vec::new();
+        match std::env::var_os("XDG_DATA_HOME").filter(|it| !it.is_empty()) {
+            Some(dir) => xdg_data_dirs.push(dir.into()),
+            None => xdg_data_dirs.extend(user_home.as_ref().map(|it| it.join(".local/share"))),
+        }
+        match std::env::var_os("XDG_DATA_DIRS").filter(|it| !it.is_empty()) {
+            Some(dirs) => xdg_data_dirs.extend(std::env::split_paths(&dirs)),
+            None => xdg_data_dirs.extend(["/usr/local/share", "/usr/share"].map(PathBuf::from)),
+        }
+        Environment {
+            home,
+            user_home,
+            display: std::env::var("DISPLAY").ok().filter(|it| !it.is_empty()),
+            xdg_data_dirs,
+            no_color: std::env::var_os("NO_COLOR").is_some(),
+        }
+    }
+}
