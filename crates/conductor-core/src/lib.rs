@@ -6,4 +6,7 @@
 pub mod action;
 pub mod config;
 pub mod event;
+pub mod gesture;
+pub mod hands;
 pub mod mapping;
+pub mod timer;
