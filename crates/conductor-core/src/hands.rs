@@ -316,7 +316,8 @@ impl Hands {
             Found::Cancelled { tap } => self.note_tap(&tap, Outcome::Cancelled, "a reload or the loss of its device"),
             Found::Unmatched { tap } => {
                 self.note_tap(&tap, Outcome::NoMatch, "");
-                let event = Event { at: tap.at, device: tap.key.device, taint: tap.taint, hops: tap.hops, body: tap.body() };
+                let event =
+                    Event { at: tap.at, device: tap.key.device, taint: tap.taint, hops: tap.hops, body: tap.body() };
                 self.route(&event, Some(&tap), out);
             }
             Found::Up { tap } => {
@@ -346,7 +347,8 @@ impl Hands {
             },
         };
         if rule.let_through {
-            let event = Event { at: tap.at, device: tap.key.device, taint: tap.taint, hops: tap.hops, body: tap.body() };
+            let event =
+                Event { at: tap.at, device: tap.key.device, taint: tap.taint, hops: tap.hops, body: tap.body() };
             self.route(&event, Some(&tap), out);
         }
         self.fire(row, rule.action_for(tap.velocity), context, out);
@@ -697,4 +699,3 @@ fn stick_of(axis: Axis) -> usize {
         Axis::RightX | Axis::RightY => 2,
     }
 }
-
