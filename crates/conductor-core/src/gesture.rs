@@ -247,6 +247,11 @@ impl Gestures {
         KeyRef::of(event).is_some_and(|key| self.current(key).is_some())
     }
 
+    /// Presses that wait for a chord.
+    pub fn chord_members(&self) -> usize {
+        self.presses.iter().flatten().filter(|it| it.stage == Stage::Chord).count()
+    }
+
     pub fn pending(&self) -> usize {
         self.presses.iter().flatten().filter(|it| matches!(it.stage, Stage::Chord | Stage::Waiting)).count()
     }

@@ -230,6 +230,10 @@ impl Hands {
         self.ledger.is_empty() && self.gestures.pending() == 0 && self.runs.is_empty()
     }
 
+    pub fn pending_chord_members(&self) -> usize {
+        self.gestures.chord_members()
+    }
+
     /// While learning, gestures are found and traced but their actions are held back.
     pub fn set_learning(&mut self, learning: bool) {
         self.learning = learning;
