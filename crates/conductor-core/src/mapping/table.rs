@@ -58,7 +58,7 @@ pub struct ActionId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BindingId(pub u32);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ModeIndex(pub u16);
 
 /// A mapping that takes part, with its defaults filled in.
@@ -388,7 +388,7 @@ impl DeviceTable {
     }
 
     fn build(mut rules: Vec<(usize, Rank, Entry)>) -> Self {
-        rules.sort_unstable_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)));
+        rules.sort_unstable_by_key(|it| (it.0, it.1));
         let mut table = DeviceTable {
             cells: vec![Cell::default(); CELLS].into_boxed_slice(),
             entries: Vec::with_capacity(rules.len()),
@@ -525,11 +525,10 @@ impl<'a> Compiler<'a> {
         for (index, mapping) in rows.mappings.iter().enumerate() {
             let (true, Some(rule)) = (mapping.enabled, &mapping.rule) else { continue };
             let action = self.action(&rule.action);
-            let zones = match &rule.trigger.kind {
-                TriggerKind::VelocityRange { zones, .. } => {
-                    zones.iter().map(|it| (it.max, self.action(&it.action))).collect()
-                }
-                _other => Vec::new(),
+            let zones = if let TriggerKind::VelocityRange { zones, .. } = &rule.trigger.kind {
+                zones.iter().map(|it| (it.max, self.action(&it.action))).collect()
+            } else {
+                Vec::new()
             };
             let order = self.rows.len() as u32;
             let state = has_state(&rule.trigger.kind).then(|| {
@@ -551,9 +550,10 @@ impl<'a> Compiler<'a> {
                 zones,
                 chord: chord_keys(&rule.trigger.kind),
                 state,
-                pattern: match &rule.trigger.kind {
-                    TriggerKind::Osc { address, .. } => Pattern::compile(address).ok(),
-                    _other => None,
+                pattern: if let TriggerKind::Osc { address, .. } = &rule.trigger.kind {
+                    Pattern::compile(address).ok()
+                } else {
+                    None
                 },
                 rank: Rank {
                     global: mode.is_none(),
@@ -578,9 +578,10 @@ impl<'a> Compiler<'a> {
                 device,
                 channels: channel_mask(spec.source.channel),
                 targets,
-                pattern: match &spec.source.kind {
-                    SourceKind::Osc { address, .. } => Pattern::compile(address).ok(),
-                    _other => None,
+                pattern: if let SourceKind::Osc { address, .. } = &spec.source.kind {
+                    Pattern::compile(address).ok()
+                } else {
+                    None
                 },
                 rank: Rank {
                     global: mode.is_none(),
@@ -818,10 +819,12 @@ fn time_of(kind: &TriggerKind, advanced: &Advanced) -> u32 {
 }
 
 fn chord_keys(kind: &TriggerKind) -> Vec<u8> {
-    match kind {
-        TriggerKind::NoteChord { notes, .. } => notes.clone(),
-        TriggerKind::GamepadButtonChord { buttons, .. } => buttons.iter().map(|it| it.id()).collect(),
-        _other => Vec::new(),
+    if let TriggerKind::NoteChord { notes, .. } = kind {
+        notes.clone()
+    } else if let TriggerKind::GamepadButtonChord { buttons, .. } = kind {
+        buttons.iter().map(|it| it.id()).collect()
+    } else {
+        Vec::new()
     }
 }
 
