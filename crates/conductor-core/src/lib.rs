@@ -7,3 +7,4 @@ pub mod action;
 pub mod config;
 pub mod event;
 pub mod mapping;
+pub mod plan;
