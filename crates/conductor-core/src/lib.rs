@@ -9,4 +9,5 @@ pub mod event;
 pub mod gesture;
 pub mod hands;
 pub mod mapping;
+pub mod plan;
 pub mod timer;
