@@ -1,1 +1,3 @@
-
+pub mod digest;
+pub mod error;
+pub mod timestamp;
