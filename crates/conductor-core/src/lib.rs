@@ -1,3 +1,5 @@
+pub mod breaker;
 pub mod digest;
 pub mod error;
+pub mod principal;
 pub mod timestamp;
