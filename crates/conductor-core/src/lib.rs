@@ -1,5 +1,6 @@
 pub mod breaker;
 pub mod digest;
 pub mod error;
+pub mod policy;
 pub mod principal;
 pub mod timestamp;
