@@ -1,3 +1,4 @@
+pub mod audit;
 pub mod breaker;
 pub mod digest;
 pub mod error;
