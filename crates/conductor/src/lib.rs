@@ -2,4 +2,7 @@
 //!
 //! Arrows point down only: `doors`, `daemon` and `cli` know `pipeline`; `pipeline` knows `tools`; `tools` know `hosts`.
 
+pub mod hosts;
 pub mod outside;
+//! The shell of Conductor: everything that touches devices, files, sockets and clocks.
+
