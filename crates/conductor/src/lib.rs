@@ -2,4 +2,5 @@
 //!
 //! Arrows point down only: `doors`, `daemon` and `cli` know `pipeline`; `pipeline` knows `tools`; `tools` know `hosts`.
 
+pub mod daemon;
 pub mod outside;
