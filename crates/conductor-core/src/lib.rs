@@ -7,3 +7,8 @@ pub mod action;
 pub mod config;
 pub mod event;
 pub mod mapping;
+pub mod breaker;
+pub mod digest;
+pub mod error;
+pub mod principal;
+pub mod timestamp;
