@@ -2,6 +2,11 @@
 //!
 //! Not here: reading devices (the shell's `hosts`), and what a press means (`gesture`).
 
+pub mod assemble;
+pub mod midi;
+pub mod osc;
+pub mod script;
+
 use std::fmt;
 use std::sync::Arc;
 
