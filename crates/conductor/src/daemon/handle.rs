@@ -1,0 +1,234 @@
+//! How everyone else speaks to the owner: one message, one answer. Cheap to clone, safe from any thread or task.
+//!
+//! Not here: what the owner does with a message (`run`). Reading the configuration in force needs no message; see [`Handle::serving`].
+
+use super::config_file::Serving;
+use super::report::{Bindings, DeviceSwitched, Devices, Mappings, Modes, Reloaded, Scanned, Status, Switched};
+use arc_swap::ArcSwap;
+use conductor_core::error::{Code, Subject, ToolError};
+use conductor_core::hands::{CallTicket, Explanation, PanicReport, TraceRecord};
+use std::sync::mpsc;
+use std::sync::{Arc, OnceLock};
+use std::thread::Thread;
+use tokio::sync::{mpsc as async_mpsc, oneshot};
+
+/// Wakes the owner. Ringing takes no lock and allocates nothing, so a device callback may do it.
+#[derive(Debug, Default)]
+pub struct Bell {
+    owner: OnceLock<Thread>,
+}
+
+impl Bell {
+    /// Called once, by the owner, before it first waits.
+    pub(super) fn hang(&self, owner: Thread) {
+        // A second owner would be a defect of ours; the first keeps the bell.
+        let _ = self.owner.set(owner);
+    }
+
+    pub fn ring(&self) {
+        // Before the owner runs there is nobody to wake: it looks everywhere once before it first waits.
+        if let Some(owner) = self.owner.get() {
+            owner.unpark();
+        }
+    }
+}
+
+/// What ends the owner's waiting, besides a full ring and its own deadlines. Closed: the owner's loop matches every one.
+pub(super) enum Wake {
+    Ask(Ask),
+    /// The file changed; what is in it follows as `Config`.
+    ConfigSeen,
+    Config(super::config_file::Arrival),
+    CallDone { ticket: CallTicket, ok: bool },
+    LaneDone { ok: bool },
+    Stop,
+}
+
+pub(super) type Reply<T> = oneshot::Sender<T>;
+
+/// A question or an order. Each carries where its answer goes.
+pub(super) enum Ask {
+    Status(Reply<Status>),
+    Modes(Reply<Modes>),
+    SwitchMode { mode: String, reply: Reply<Result<Switched, ToolError>> },
+    Devices(Reply<Devices>),
+    Bindings(Reply<Bindings>),
+    SetDeviceEnabled { device_id: String, enabled: bool, reply: Reply<Result<DeviceSwitched, ToolError>> },
+    ScanPorts(Reply<Scanned>),
+    Send { port: String, messages: Vec<Vec<u8>>, by: SentBy, reply: Reply<Result<usize, ToolError>> },
+    Listen { port: String, heard: async_mpsc::Sender<Vec<u8>>, reply: Reply<Result<(), ToolError>> },
+    Trace { wanted: Wanted, reply: Reply<Traced> },
+    Monitor { records: async_mpsc::Sender<TraceRecord>, reply: Reply<()> },
+    Explain { event: String, mode: Option<String>, device: Option<String>, reply: Reply<Result<Explanation, ToolError>> },
+    Panic(Reply<PanicReport>),
+    SetPerformanceLock { on: bool, reply: Reply<()> },
+}
+
+/// Who sends bytes to a port: what a tool sent never counts as a hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SentBy {
+    Person,
+    Tool,
+}
+
+/// Which trace records are wanted; absent fields let everything pass.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    pub limit: Option<usize>,
+    pub since_seq: Option<u64>,
+    pub device: Option<String>,
+    pub mapping_id: Option<String>,
+    pub outcome: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Traced {
+    pub records: Vec<TraceRecord>,
+    pub next_seq: u64,
+    /// Records between `since_seq` and the first given one that the ring had to forget.
+    pub lost: u64,
+}
+
+#[derive(Clone)]
+pub struct Handle {
+    wakes: mpsc::Sender<Wake>,
+    bell: Arc<Bell>,
+    serving: Arc<ArcSwap<Serving>>,
+    reloads: mpsc::Sender<super::config_file::Order>,
+}
+
+impl Handle {
+    pub(super) fn new(
+        wakes: mpsc::Sender<Wake>,
+        bell: Arc<Bell>,
+        serving: Arc<ArcSwap<Serving>>,
+        reloads: mpsc::Sender<super::config_file::Order>,
+    ) -> Self {
+        Handle { wakes, bell, serving, reloads }
+    }
+
+    /// The configuration in force, without asking anyone.
+    pub fn serving(&self) -> Arc<Serving> {
+        self.serving.load_full()
+    }
+
+    pub fn mappings(&self, mode: &str) -> Result<Mappings, ToolError> {
+        let serving = self.serving();
+        Mappings::of(&serving.config, mode).ok_or_else(|| unknown_mode(mode, &serving))
+    }
+
+    pub async fn status(&self) -> Result<Status, ToolError> {
+        self.ask(Ask::Status).await
+    }
+
+    pub async fn modes(&self) -> Result<Modes, ToolError> {
+        self.ask(Ask::Modes).await
+    }
+
+    pub async fn switch_mode(&self, mode: String) -> Result<Switched, ToolError> {
+        self.ask(|reply| Ask::SwitchMode { mode, reply }).await?
+    }
+
+    pub async fn devices(&self) -> Result<Devices, ToolError> {
+        self.ask(Ask::Devices).await
+    }
+
+    pub async fn bindings(&self) -> Result<Bindings, ToolError> {
+        self.ask(Ask::Bindings).await
+    }
+
+    pub async fn set_device_enabled(&self, device_id: String, enabled: bool) -> Result<DeviceSwitched, ToolError> {
+        self.ask(|reply| Ask::SetDeviceEnabled { device_id, enabled, reply }).await?
+    }
+
+    pub async fn scan_ports(&self) -> Result<Scanned, ToolError> {
+        self.ask(Ask::ScanPorts).await
+    }
+
+    /// Sends whole MIDI messages to a device alias or an exact port name, all or none. Gives how many were sent.
+    pub async fn send(&self, port: String, messages: Vec<Vec<u8>>, by: SentBy) -> Result<usize, ToolError> {
+        self.ask(|reply| Ask::Send { port, messages, by, reply }).await?
+    }
+
+    /// Every message that leaves at `port` from now on, until the receiver is dropped. A listener that falls behind loses messages; the
+    /// studio does not wait for it.
+    pub async fn listen(&self, port: String) -> Result<async_mpsc::Receiver<Vec<u8>>, ToolError> {
+        let (heard, receiver) = async_mpsc::channel(LISTENER_BACKLOG);
+        self.ask(|reply| Ask::Listen { port, heard, reply }).await??;
+        Ok(receiver)
+    }
+
+    pub async fn trace(&self, wanted: Wanted) -> Result<Traced, ToolError> {
+        self.ask(|reply| Ask::Trace { wanted, reply }).await
+    }
+
+    /// Trace records as they are made, with the same rule for slow receivers as [`Handle::listen`].
+    pub async fn monitor(&self) -> Result<async_mpsc::Receiver<TraceRecord>, ToolError> {
+        let (records, receiver) = async_mpsc::channel(LISTENER_BACKLOG);
+        self.ask(|reply| Ask::Monitor { records, reply }).await?;
+        Ok(receiver)
+    }
+
+    pub async fn explain(
+        &self,
+        event: String,
+        mode: Option<String>,
+        device: Option<String>,
+    ) -> Result<Explanation, ToolError> {
+        self.ask(|reply| Ask::Explain { event, mode, device, reply }).await?
+    }
+
+    pub async fn panic(&self) -> Result<PanicReport, ToolError> {
+        self.ask(Ask::Panic).await
+    }
+
+    pub async fn set_performance_lock(&self, on: bool) -> Result<(), ToolError> {
+        self.ask(|reply| Ask::SetPerformanceLock { on, reply }).await
+    }
+
+    /// Reads the file now, whether or not a change was seen.
+    pub async fn reload(&self) -> Result<Reloaded, ToolError> {
+        let (reply, answer) = oneshot::channel();
+        self.reloads.send(super::config_file::Order::Reload(reply)).map_err(|_| stopping())?;
+        answer.await.map_err(|_| stopping())?
+    }
+
+    /// Tells the owner how a call under a pad ended.
+    pub fn call_done(&self, ticket: CallTicket, ok: bool) {
+        self.post(Wake::CallDone { ticket, ok });
+    }
+
+    /// Asks the owner to end. Returns at once.
+    pub fn stop(&self) {
+        self.post(Wake::Stop);
+    }
+
+    pub(super) fn post(&self, wake: Wake) {
+        // An owner that is gone needs no waking.
+        if self.wakes.send(wake).is_ok() {
+            self.bell.ring();
+        }
+    }
+
+    async fn ask<T>(&self, question: impl FnOnce(Reply<T>) -> Ask) -> Result<T, ToolError> {
+        let (reply, answer) = oneshot::channel();
+        self.post(Wake::Ask(question(reply)));
+        answer.await.map_err(|_| stopping())
+    }
+}
+
+/// Messages a listener may be behind before it loses some.
+const LISTENER_BACKLOG: usize = 1024;
+
+fn stopping() -> ToolError {
+    ToolError::new(Code::HostOffline, "the daemon is stopping")
+        .subject(Subject::Host("conductor".into()))
+        .hint("Start it again with `conductor up`, then repeat the call.")
+}
+
+pub(super) fn unknown_mode(asked: &str, serving: &Serving) -> ToolError {
+    let known: Vec<&str> = serving.config.modes.iter().map(|it| it.name.as_str()).collect();
+    ToolError::new(Code::NotFound, format!("no mode '{asked}'; there are: {}", known.join(", ")))
+        .subject(Subject::Mode(asked.to_owned()))
+        .hint("Use one of the names in the message; modes are case-sensitive.")
+}
