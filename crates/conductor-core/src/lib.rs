@@ -6,9 +6,12 @@
 pub mod action;
 pub mod config;
 pub mod event;
+pub mod gesture;
+pub mod hands;
 pub mod mapping;
 pub mod breaker;
 pub mod digest;
 pub mod error;
 pub mod principal;
 pub mod timestamp;
+pub mod timer;

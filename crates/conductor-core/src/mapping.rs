@@ -2,6 +2,8 @@
 //!
 //! Not here: how a trigger is recognised (`gesture`), what an action does (`action`), how rows are read from a file (`config`).
 
+pub mod table;
+
 use crate::action::{Action, Curve};
 use crate::event::{Axis, Button, Side};
 

@@ -1,1 +1,420 @@
+//! OSC 1.0 address patterns, compiled once and matched in time linear in the address.
+//!
+//! `?` is one character, `*` any number, `[a-z]` and `[!a-z]` one of a set, `{a,b}` one of several words; none of them crosses a `/`.
+//! Not here: OSC packets (the shell's `hosts`), and argument tests (`mapping`).
 
+use std::fmt;
+
+/// Patterns are this many characters at most, so that the set of live states has a fixed size on the stack.
+pub const PATTERN_MAX: usize = 256;
+
+const WORDS: usize = PATTERN_MAX / 64 + 1;
+
+/// A set of positions in the pattern.
+type Set = [u64; WORDS];
+
+#[derive(Clone, PartialEq)]
+pub struct Pattern {
+    text: String,
+    /// Plain characters before the first wildcard; most addresses differ here.
+    prefix_len: usize,
+    /// Empty for a pattern without wildcards, which is compared as text.
+    places: Vec<Place>,
+    first: Set,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Place {
+    takes: Takes,
+    /// The positions that may take the next character. The position after the last one stands for the end.
+    follow: Set,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Takes {
+    One(char),
+    Any,
+    Set { not: bool, ranges: Vec<(char, char)> },
+}
+
+impl Takes {
+    fn accepts(&self, c: char) -> bool {
+        match self {
+            Takes::One(it) => *it == c,
+            Takes::Any => c != '/',
+            Takes::Set { not, ranges } => {
+                c != '/' && ranges.iter().any(|(low, high)| (*low..=*high).contains(&c)) != *not
+            }
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PatternFault {
+    /// 1-based, in characters.
+    pub column: usize,
+    pub reason: Reason,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    NoSlash,
+    TooLong,
+    OpenBracket,
+    OpenBrace,
+    LoneBracket,
+    LoneBrace,
+    EmptySet,
+    EmptyChoice,
+    BackwardRange,
+    WildcardInBraces,
+    SlashInside,
+}
+
+impl fmt::Display for PatternFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words = match self.reason {
+            Reason::NoSlash => "an OSC address begins with '/'",
+            Reason::TooLong => "an OSC pattern has at most 256 characters",
+            Reason::OpenBracket => "'[' has no ']' after it",
+            Reason::OpenBrace => "'{' has no '}' after it",
+            Reason::LoneBracket => "']' has no '[' before it",
+            Reason::LoneBrace => "'}' has no '{' before it",
+            Reason::EmptySet => "'[]' matches nothing; name the characters inside",
+            Reason::EmptyChoice => "'{}' matches nothing; name the words inside, separated by ','",
+            Reason::BackwardRange => "the range runs backwards; write the smaller character first",
+            Reason::WildcardInBraces => "inside '{}' stand plain words; '?', '*', '[' and '{' are not possible there",
+            Reason::SlashInside => "a wildcard does not cross '/'; close the bracket first",
+        };
+        write!(f, "column {}: {words}", self.column)
+    }
+}
+
+impl std::error::Error for PatternFault {}
+
+impl fmt::Debug for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pattern({:?})", self.text)
+    }
+}
+
+impl Pattern {
+    pub fn compile(text: &str) -> Result<Pattern, PatternFault> {
+        if !text.starts_with('/') {
+            return Err(PatternFault { column: 1, reason: Reason::NoSlash });
+        }
+        if text.chars().nth(PATTERN_MAX).is_some() {
+            return Err(PatternFault { column: PATTERN_MAX + 1, reason: Reason::TooLong });
+        }
+        let pieces = pieces(text)?;
+        let exact = pieces.iter().all(|piece| matches!(piece, Piece::Takes(Takes::One(_))));
+        let prefix_len = text.find(['?', '*', '[', '{']).unwrap_or(text.len());
+        if exact {
+            return Ok(Pattern { text: text.into(), prefix_len, places: Vec::new(), first: [0; WORDS] });
+        }
+        let (places, first) = positions(pieces);
+        Ok(Pattern { text: text.into(), prefix_len, places, first })
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether it names one address; exact addresses rank above patterns.
+    pub fn is_exact(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    pub fn is_match(&self, address: &str) -> bool {
+        if self.is_exact() {
+            return self.text == address;
+        }
+        let prefix = self.text.get(..self.prefix_len).unwrap_or_default();
+        if !address.starts_with(prefix) {
+            return false;
+        }
+        let mut live = self.first;
+        for c in address.chars() {
+            let mut next: Set = [0; WORDS];
+            let mut any = false;
+            for index in members(&live) {
+                // The end has no place: with characters left it leads nowhere.
+                let Some(place) = self.places.get(index) else { continue };
+                if place.takes.accepts(c) {
+                    any = true;
+                    next.iter_mut().zip(&place.follow).for_each(|(into, from)| *into |= from);
+                }
+            }
+            if !any {
+                return false;
+            }
+            live = next;
+        }
+        has(&live, self.places.len())
+    }
+}
+
+enum Piece {
+    Takes(Takes),
+    Star,
+    Choice(Vec<Vec<char>>),
+}
+
+fn pieces(text: &str) -> Result<Vec<Piece>, PatternFault> {
+    let fault = |at: usize, reason| PatternFault { column: at + 1, reason };
+    let mut chars = text.chars().enumerate().peekable();
+    let mut out = Vec::new();
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '?' => out.push(Piece::Takes(Takes::Any)),
+            // Two stars mean what one means.
+            '*' if matches!(out.last(), Some(Piece::Star)) => {}
+            '*' => out.push(Piece::Star),
+            ']' => return Err(fault(at, Reason::LoneBracket)),
+            '}' => return Err(fault(at, Reason::LoneBrace)),
+            '[' => {
+                let not = chars.next_if(|(_, c)| *c == '!').is_some();
+                let mut ranges = Vec::new();
+                loop {
+                    let Some((here, low)) = chars.next() else { return Err(fault(at, Reason::OpenBracket)) };
+                    match low {
+                        ']' => break,
+                        '/' => return Err(fault(here, Reason::SlashInside)),
+                        _ => {}
+                    }
+                    let mut ahead = chars.clone();
+                    let high = match (ahead.next(), ahead.next()) {
+                        // A minus before the closing bracket stands for itself.
+                        (Some((_, '-')), Some((_, high))) if high != ']' && high != '/' => high,
+                        _ => {
+                            ranges.push((low, low));
+                            continue;
+                        }
+                    };
+                    chars = ahead;
+                    if high < low {
+                        return Err(fault(here, Reason::BackwardRange));
+                    }
+                    ranges.push((low, high));
+                }
+                if ranges.is_empty() {
+                    return Err(fault(at, Reason::EmptySet));
+                }
+                out.push(Piece::Takes(Takes::Set { not, ranges }));
+            }
+            '{' => {
+                let mut words = vec![Vec::new()];
+                loop {
+                    let Some((here, c)) = chars.next() else { return Err(fault(at, Reason::OpenBrace)) };
+                    match c {
+                        '}' => break,
+                        ',' => words.push(Vec::new()),
+                        '/' => return Err(fault(here, Reason::SlashInside)),
+                        '?' | '*' | '[' | '{' => return Err(fault(here, Reason::WildcardInBraces)),
+                        _ => words.last_mut().into_iter().for_each(|word| word.push(c)),
+                    }
+                }
+                if words.iter().all(Vec::is_empty) {
+                    return Err(fault(at, Reason::EmptyChoice));
+                }
+                out.push(Piece::Choice(words));
+            }
+            _ => out.push(Piece::Takes(Takes::One(c))),
+        }
+    }
+    Ok(out)
+}
+
+/// Lays every character of the pattern out as one position, with the positions that may come next. Each position takes one character,
+/// so a match looks at every character of the address once, whatever the pattern.
+fn positions(pieces: Vec<Piece>) -> (Vec<Place>, Set) {
+    let mut places: Vec<Place> = Vec::new();
+    // The pieces are laid from the end, so that what follows is known: `after` is what may come behind the piece in hand.
+    let total: usize = pieces
+        .iter()
+        .map(|piece| match piece {
+            Piece::Takes(_) | Piece::Star => 1,
+            Piece::Choice(words) => words.iter().map(Vec::len).sum(),
+        })
+        .sum();
+    let mut after: Set = [0; WORDS];
+    add(&mut after, total);
+    let mut next_index = total;
+    for piece in pieces.into_iter().rev() {
+        match piece {
+            Piece::Takes(takes) => {
+                next_index -= 1;
+                places.push(Place { takes, follow: after });
+                after = [0; WORDS];
+                add(&mut after, next_index);
+            }
+            Piece::Star => {
+                next_index -= 1;
+                let mut follow = after;
+                add(&mut follow, next_index);
+                places.push(Place { takes: Takes::Any, follow });
+                // No character at all is a match too.
+                after = follow;
+            }
+            Piece::Choice(words) => {
+                let mut before: Set = [0; WORDS];
+                for word in words {
+                    let mut behind = after;
+                    for c in word.into_iter().rev() {
+                        next_index -= 1;
+                        places.push(Place { takes: Takes::One(c), follow: behind });
+                        behind = [0; WORDS];
+                        add(&mut behind, next_index);
+                    }
+                    before.iter_mut().zip(&behind).for_each(|(into, from)| *into |= from);
+                }
+                after = before;
+            }
+        }
+    }
+    places.reverse();
+    (places, after)
+}
+
+fn add(set: &mut Set, index: usize) {
+    if let Some(word) = set.get_mut(index / 64) {
+        *word |= 1 << (index % 64);
+    }
+}
+
+fn has(set: &Set, index: usize) -> bool {
+    set.get(index / 64).is_some_and(|word| word & (1 << (index % 64)) != 0)
+}
+
+fn members(set: &Set) -> impl Iterator<Item = usize> + '_ {
+    set.iter().enumerate().flat_map(|(at, word)| {
+        let mut left = *word;
+        std::iter::from_fn(move || {
+            let bit = left.trailing_zeros() as usize;
+            left &= left.wrapping_sub(1);
+            (bit < 64).then_some(at * 64 + bit)
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_table_of_matches() {
+        let table = [
+            ("/a/b", "/a/b", true),
+            ("/a/b", "/a/bc", false),
+            ("/a/?", "/a/b", true),
+            ("/a/?", "/a/", false),
+            ("/a/?", "/a/bc", false),
+            ("/a?b", "/a/b", false),
+            ("/a/*", "/a/anything", true),
+            ("/a/*", "/a/", true),
+            ("/a/*", "/a/b/c", false),
+            ("/*/b", "/a/b", true),
+            ("/*", "/a/b", false),
+            ("/a/*b*c", "/a/xxbyybzzc", true),
+            ("/a/*b*c", "/a/xxbyybzzd", false),
+            ("/a/**b", "/a/b", true),
+            ("/ch/[0-9]", "/ch/7", true),
+            ("/ch/[0-9]", "/ch/a", false),
+            ("/ch/[!0-9]", "/ch/a", true),
+            ("/ch/[!0-9]", "/ch/7", false),
+            ("/ch/[!0-9]x", "/ch//x", false),
+            ("/ch/[a-]", "/ch/-", true),
+            ("/ch/[a-]", "/ch/b", false),
+            ("/ch/[0-9a-f]", "/ch/e", true),
+            ("/transport/{play,stop}", "/transport/play", true),
+            ("/transport/{play,stop}", "/transport/stop", true),
+            ("/transport/{play,stop}", "/transport/pla", false),
+            ("/transport/{play,stop}", "/transport/playstop", false),
+            ("/x/{a,ab}{c,bc}", "/x/abc", true),
+            ("/x/{a,ab}{c,bc}", "/x/abbc", true),
+            ("/x/{a,ab}{c,bc}", "/x/ac", true),
+            ("/x/{a,ab}{c,bc}", "/x/ab", false),
+            ("/x/{,a}b", "/x/b", true),
+            ("/x/{,a}b", "/x/ab", true),
+            ("/x/*{a,b}?", "/x/zzac", true),
+            ("/x/*{a,b}?", "/x/zzca", false),
+            ("/é/?", "/é/ü", true),
+            ("/a/*", "/b/x", false),
+            ("/", "/", true),
+        ];
+        for (pattern, address, expected) in table {
+            let compiled = Pattern::compile(pattern).unwrap();
+            assert_eq!(compiled.is_match(address), expected, "{pattern} against {address}");
+        }
+    }
+
+    #[test]
+    fn bad_patterns_name_the_column_and_the_reason() {
+        for (pattern, column, reason) in [
+            ("a/b", 1, Reason::NoSlash),
+            ("", 1, Reason::NoSlash),
+            ("/a/[bc", 4, Reason::OpenBracket),
+            ("/a/{b,c", 4, Reason::OpenBrace),
+            ("/a]", 3, Reason::LoneBracket),
+            ("/a}", 3, Reason::LoneBrace),
+            ("/[]", 2, Reason::EmptySet),
+            ("/[!]", 2, Reason::EmptySet),
+            ("/{}", 2, Reason::EmptyChoice),
+            ("/{,}", 2, Reason::EmptyChoice),
+            ("/[z-a]", 3, Reason::BackwardRange),
+            ("/{a*}", 4, Reason::WildcardInBraces),
+            ("/{a/b}", 4, Reason::SlashInside),
+            ("/[a/b]", 4, Reason::SlashInside),
+        ] {
+            assert_eq!(Pattern::compile(pattern), Err(PatternFault { column, reason }), "{pattern}");
+        }
+        let long = format!("/{}", "a".repeat(PATTERN_MAX));
+        assert_eq!(Pattern::compile(&long), Err(PatternFault { column: 257, reason: Reason::TooLong }));
+        assert!(Pattern::compile(&long[..PATTERN_MAX]).unwrap().is_exact());
+    }
+
+    /// A backtracking matcher takes longer than the universe here.
+    #[test]
+    fn hostile_patterns_end() {
+        let stars = Pattern::compile(&format!("/{}b", "*a".repeat(127))).unwrap();
+        let text = format!("/{}", "a".repeat(20_000));
+        assert!(!stars.is_match(&text));
+        assert!(stars.is_match(&format!("{text}b")));
+        let choices = Pattern::compile(&format!("/{}", "{a,aa}".repeat(42))).unwrap();
+        assert!(choices.is_match(&format!("/{}", "a".repeat(63))));
+        assert!(!choices.is_match(&format!("/{}", "a".repeat(85))));
+        assert!(!choices.is_match(&format!("/{}", "a".repeat(41))));
+    }
+
+    /// The plain recursive reading of the same pieces, as the thing to compare with.
+    fn slow(pieces: &[Piece], text: &[char]) -> bool {
+        let Some((piece, rest)) = pieces.split_first() else { return text.is_empty() };
+        match piece {
+            Piece::Takes(takes) => text.split_first().is_some_and(|(c, after)| takes.accepts(*c) && slow(rest, after)),
+            Piece::Star => (0..=text.len())
+                .take_while(|len| text[..*len].iter().all(|c| *c != '/'))
+                .any(|len| slow(rest, &text[len..])),
+            Piece::Choice(words) => words.iter().any(|word| text.starts_with(word) && slow(rest, &text[word.len()..])),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn it_agrees_with_the_recursive_reading(
+            pattern in "/([ab/]|\\?|\\*|\\[[ab]\\]|\\[!a\\]|\\{a,ab,\\}){0,8}",
+            address in "/[ab/]{0,10}",
+        ) {
+            let compiled = Pattern::compile(&pattern).unwrap();
+            let chars: Vec<char> = address.chars().collect();
+            prop_assert_eq!(compiled.is_match(&address), slow(&pieces(&pattern).unwrap(), &chars));
+        }
+
+        #[test]
+        fn any_text_compiles_or_is_refused(pattern in any::<String>(), address in any::<String>()) {
+            if let Ok(compiled) = Pattern::compile(&pattern) {
+                let _ = compiled.is_match(&address);
+            }
+        }
+    }
+}
