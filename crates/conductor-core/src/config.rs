@@ -1,11 +1,27 @@
-//! `config.toml` as values. Reading it never fails as a whole item by item: [`load`] gives what can run and every fault with its place.
+//! `config.toml` as values. [`load`] gives what can run and every fault with its place: a fault in one item disables that item, only
+//! a fault of the file as a whole refuses it.
 //!
 //! Not here: reading the file, watching it, or writing it back (the shell does; edits are made by `plan`).
+
+mod action;
+mod continuous;
+mod device;
+pub mod input;
+pub mod notes;
+mod reader;
+mod render;
+mod root;
+mod rows;
+mod settings;
+mod tree;
+mod trigger;
+
+pub use root::{Loaded, load, load_with};
 
 use crate::action::{Action, Transform};
 use crate::mapping::{Continuous, Trigger};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The whole file after reading. Items that had an error are present, so that indexes and names stay true, but carry no rule.
 #[derive(Clone, Debug, PartialEq)]
@@ -370,10 +386,12 @@ impl Default for Config {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
     pub severity: Severity,
+    pub class: Class,
     pub message: String,
     /// What to write instead, when we know.
     pub help: Option<String>,
-    /// Where in the file, as a path such as `modes[0].mappings[2].trigger.note`; empty for the whole file.
+    /// Where in the file, as a path such as `modes[0].mappings[2].trigger.note`; empty for the whole file. For the input of a tool,
+    /// a JSON pointer such as `/trigger/note`; span, line and column are then 0.
     pub path: String,
     /// Byte range in the text.
     pub span: std::ops::Range<usize>,
@@ -389,4 +407,36 @@ pub enum Severity {
     Error,
     /// The file as a whole is refused; the old configuration stays.
     Fatal,
+}
+
+/// Which check found it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// Not TOML.
+    Syntax,
+    /// Refused by the JSON schema too.
+    Shape,
+    /// Beyond what a schema can say.
+    Rule,
+}
+
+/// What the reader of a file is told about the world the file talks of. What is absent is not checked.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Surroundings<'a> {
+    pub platform: Option<Platform>,
+    /// Exact names of the ports there are, besides the devices of the file.
+    pub ports: Option<&'a BTreeSet<String>>,
+    /// Every tool of the catalog.
+    pub tools: Option<&'a BTreeSet<String>>,
+    /// Every plugin with its tools.
+    pub plugins: Option<&'a BTreeMap<String, BTreeSet<String>>>,
+    /// Every device template.
+    pub templates: Option<&'a BTreeSet<String>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Platform {
+    Linux,
+    MacOs,
+    Windows,
 }

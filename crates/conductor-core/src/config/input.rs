@@ -1,0 +1,62 @@
+//! The same reading for what a tool sends as JSON. Faults carry a JSON pointer instead of a line.
+//!
+//! Names of modes, devices and ports are not checked here: only a whole file knows them, and the planner reads the whole file.
+
+use super::reader::{Paths, Reader};
+use super::tree::Node;
+use super::{Diagnostic, Matcher, Rule, Severity, Surroundings};
+use crate::action::Action;
+use crate::mapping::{Continuous, Trigger};
+use serde_json::Value;
+
+/// `at` is the JSON pointer of `value` within the tool's arguments; empty for the whole.
+pub fn trigger(value: &Value, at: &str) -> Result<Trigger, Vec<Diagnostic>> {
+    read(value, at, super::trigger::read)
+}
+
+pub fn action(value: &Value, at: &str) -> Result<Action, Vec<Diagnostic>> {
+    read(value, at, super::action::read)
+}
+
+/// A whole mapping row. Its id is only checked for form.
+pub fn mapping(value: &Value, at: &str) -> Result<Rule, Vec<Diagnostic>> {
+    read(value, at, |r, node| super::rows::mapping(r, node).held)
+}
+
+pub fn continuous(value: &Value, at: &str) -> Result<Continuous, Vec<Diagnostic>> {
+    read(value, at, |r, node| super::rows::continuous(r, node).held)
+}
+
+pub fn matcher(value: &Value, at: &str) -> Result<Matcher, Vec<Diagnostic>> {
+    read(value, at, super::device::matcher)
+}
+
+pub(crate) fn read<T>(
+    value: &Value,
+    at: &str,
+    read: impl for<'t> FnOnce(&mut Reader<'t>, &'t Node) -> Option<T>,
+) -> Result<T, Vec<Diagnostic>> {
+    let around = Surroundings::default();
+    let tree = Node::from_json(value);
+    let mut r = Reader::new(&around, Paths::Pointer, at);
+    let held = read(&mut r, &tree);
+    let sound = r.errors() == 0;
+    match held {
+        Some(held) if sound => Ok(held),
+        Some(_) | None => {
+            let errors = r.faults.into_iter().filter(|it| it.severity >= Severity::Error);
+            Err(errors
+                .map(|fault| Diagnostic {
+                    severity: fault.severity,
+                    class: fault.class,
+                    message: fault.message,
+                    help: fault.help,
+                    path: fault.path,
+                    span: 0..0,
+                    line: 0,
+                    column: 0,
+                })
+                .collect())
+        }
+    }
+}

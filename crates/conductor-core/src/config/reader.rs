@@ -1,0 +1,902 @@
+//! Reading a [`Node`] into values while collecting every fault on the way. A reader never stops at the first one.
+//!
+//! Not here: any key of the file. The files beside this one say which keys exist; what they do not ask for is unknown, and the
+//! suggestion for a misspelt key comes from what they asked for.
+
+use super::tree::{Entry, Kind, Node, Place};
+use super::{Class, Severity, Surroundings};
+use crate::event::{Axis, Button, OscArg, Side};
+use crate::mapping::Scalar;
+
+pub(crate) struct Fault {
+    pub severity: Severity,
+    pub class: Class,
+    pub message: String,
+    pub help: Option<String>,
+    pub path: String,
+    pub place: Place,
+}
+
+enum Step<'t> {
+    Key(&'t str),
+    Index(usize),
+}
+
+/// How a place is named when it has no line: as the file writes it, or as a JSON pointer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Paths {
+    Dotted,
+    Pointer,
+}
+
+/// Names that a row may refer to. Absent means that nobody knows them yet, and they are not checked.
+#[derive(Default)]
+pub(crate) struct Names {
+    pub modes: Option<Vec<String>>,
+    pub devices: Option<Vec<DeviceName>>,
+}
+
+pub(crate) struct DeviceName {
+    pub alias: String,
+    pub sends: bool,
+    /// Names of ports this device creates.
+    pub ports: Vec<String>,
+}
+
+pub(crate) struct Reader<'t> {
+    pub faults: Vec<Fault>,
+    pub names: Names,
+    pub around: &'t Surroundings<'t>,
+    path: Vec<Step<'t>>,
+    prefix: String,
+    paths: Paths,
+    errors: usize,
+}
+
+impl<'t> Reader<'t> {
+    pub fn new(around: &'t Surroundings<'t>, paths: Paths, prefix: &str) -> Self {
+        Reader {
+            faults: Vec::new(),
+            names: Names::default(),
+            around,
+            path: Vec::new(),
+            prefix: prefix.to_owned(),
+            paths,
+            errors: 0,
+        }
+    }
+
+    /// How many errors so far. An item is sound when this number is the same before and after reading it.
+    pub fn errors(&self) -> usize {
+        self.errors
+    }
+
+    pub fn under<T>(&mut self, key: &'t str, read: impl FnOnce(&mut Self) -> T) -> T {
+        self.path.push(Step::Key(key));
+        let read = read(self);
+        self.path.pop();
+        read
+    }
+
+    pub fn each<T>(&mut self, items: &'t [Node], mut read: impl FnMut(&mut Self, &'t Node) -> Option<T>) -> Vec<T> {
+        let mut out = Vec::with_capacity(items.len());
+        for (index, item) in items.iter().enumerate() {
+            self.path.push(Step::Index(index));
+            out.extend(read(self, item));
+            self.path.pop();
+        }
+        out
+    }
+
+    pub fn at_index<T>(&mut self, index: usize, read: impl FnOnce(&mut Self) -> T) -> T {
+        self.path.push(Step::Index(index));
+        let read = read(self);
+        self.path.pop();
+        read
+    }
+
+    fn path(&self) -> String {
+        let mut out = self.prefix.clone();
+        for step in &self.path {
+            match (step, self.paths) {
+                (Step::Key(key), Paths::Dotted) => {
+                    if !out.is_empty() {
+                        out.push('.');
+                    }
+                    out.push_str(key);
+                }
+                (Step::Index(index), Paths::Dotted) => out.push_str(&format!("[{index}]")),
+                (Step::Key(key), Paths::Pointer) => {
+                    out.push('/');
+                    out.push_str(&key.replace('~', "~0").replace('/', "~1"));
+                }
+                (Step::Index(index), Paths::Pointer) => out.push_str(&format!("/{index}")),
+            }
+        }
+        out
+    }
+
+    /// What the person calls the value being read.
+    fn subject(&self) -> String {
+        match self.path.last() {
+            Some(Step::Key(key)) => format!("`{key}`"),
+            Some(Step::Index(index)) => {
+                let list = self.path.iter().rev().find_map(|step| match step {
+                    Step::Key(key) => Some(*key),
+                    Step::Index(_) => None,
+                });
+                list.map_or_else(|| format!("entry {index}"), |key| format!("entry {index} of `{key}`"))
+            }
+            None => "the value".to_owned(),
+        }
+    }
+
+    pub fn fault(&mut self, severity: Severity, class: Class, place: &Place, message: String, help: Option<String>) {
+        if severity >= Severity::Error {
+            self.errors += 1;
+        }
+        self.faults.push(Fault { severity, class, message, help, path: self.path(), place: place.clone() });
+    }
+
+    /// What the JSON schema refuses too.
+    pub fn shape(&mut self, node: &Node, message: String) {
+        self.fault(Severity::Error, Class::Shape, &node.place, message, None);
+    }
+
+    pub fn shape_help(&mut self, place: &Place, message: String, help: Option<String>) {
+        self.fault(Severity::Error, Class::Shape, place, message, help);
+    }
+
+    /// What the JSON schema cannot say.
+    pub fn rule(&mut self, place: &Place, message: String) {
+        self.fault(Severity::Error, Class::Rule, place, message, None);
+    }
+
+    pub fn rule_help(&mut self, place: &Place, message: String, help: String) {
+        self.fault(Severity::Error, Class::Rule, place, message, Some(help));
+    }
+
+    pub fn warn(&mut self, place: &Place, message: String, help: Option<String>) {
+        self.fault(Severity::Warning, Class::Rule, place, message, help);
+    }
+
+    fn expected(&mut self, node: &Node, wanted: &str) {
+        let message = format!("{} must be {wanted}, found {}", self.subject(), found(node));
+        self.shape(node, message);
+    }
+
+    pub fn table(&mut self, node: &'t Node) -> Option<Fields<'t>> {
+        if let Kind::Table(entries) = &node.kind {
+            return Some(Fields { entries, place: node.place.clone(), asked: Vec::new() });
+        }
+        self.expected(node, "a table");
+        None
+    }
+
+    pub fn list(&mut self, node: &'t Node, min: usize, max: usize) -> Option<&'t [Node]> {
+        let Some(items) = node.items() else {
+            let message = format!("{} must be a list, found {}", self.subject(), found(node));
+            let header = match self.path.last() {
+                Some(Step::Key(key)) if node.entries().is_some() => {
+                    Some(format!("each entry begins with its own [[…{key}]]"))
+                }
+                Some(Step::Key(_) | Step::Index(_)) | None => None,
+            };
+            self.shape_help(&node.place, message, header);
+            return None;
+        };
+        if items.len() < min || items.len() > max {
+            let wanted = if max == usize::MAX {
+                format!("at least {min}")
+            } else if min == max {
+                format!("exactly {min}")
+            } else if min == 0 {
+                format!("at most {max}")
+            } else {
+                format!("{min} to {max}")
+            };
+            let message = format!("{} must have {wanted} entries, found {}", self.subject(), items.len());
+            self.shape(node, message);
+            return None;
+        }
+        Some(items)
+    }
+
+    /// Every entry read, no two of them written alike, none meaning the same.
+    pub fn set<T: PartialEq>(
+        &mut self,
+        node: &'t Node,
+        min: usize,
+        max: usize,
+        read: impl FnMut(&mut Self, &'t Node) -> Option<T>,
+    ) -> Option<Vec<T>> {
+        let items = self.list(node, min, max)?;
+        let before = self.errors;
+        let values = self.each(items, read);
+        if self.errors != before {
+            return None;
+        }
+        for (index, (item, value)) in items.iter().zip(&values).enumerate() {
+            let earlier = items.iter().zip(&values).take(index);
+            let twin = earlier.into_iter().find(|(_, other)| *other == value);
+            if let Some((other, _)) = twin {
+                let class = if same_json(other, item) { Class::Shape } else { Class::Rule };
+                let message = self.at_index(index, |r| format!("{} is there twice", r.subject()));
+                self.at_index(index, |r| r.fault(Severity::Error, class, &item.place, message, None));
+            }
+        }
+        (self.errors == before).then_some(values)
+    }
+
+    pub fn boolean(&mut self, node: &'t Node) -> Option<bool> {
+        if let Kind::Bool(it) = node.kind {
+            return Some(it);
+        }
+        self.expected(node, "true or false");
+        None
+    }
+
+    /// A whole number; `36.0` counts, as it does in JSON Schema.
+    pub fn whole(&mut self, node: &'t Node, min: i64, max: i64) -> Option<i64> {
+        let Some(number) = as_whole(node) else {
+            self.expected(node, &format!("a whole number from {min} to {max}"));
+            return None;
+        };
+        let within = number.filter(|it| (min..=max).contains(it));
+        if within.is_none() {
+            self.expected(node, &format!("from {min} to {max}"));
+        }
+        within
+    }
+
+    /// A whole number that the schema leaves unbounded and our type does not.
+    pub fn bounded(&mut self, node: &'t Node, min: i64, max: i64) -> Option<i64> {
+        let Some(number) = as_whole(node) else {
+            self.expected(node, "a whole number");
+            return None;
+        };
+        let within = number.filter(|it| (min..=max).contains(it));
+        if within.is_none() {
+            let message = format!("{} must be from {min} to {max}, found {}", self.subject(), found(node));
+            self.rule(&node.place, message);
+        }
+        within
+    }
+
+    pub fn u7(&mut self, node: &'t Node) -> Option<u8> {
+        self.whole(node, 0, 127).and_then(|it| u8::try_from(it).ok())
+    }
+
+    pub fn u14(&mut self, node: &'t Node) -> Option<u16> {
+        self.whole(node, 0, 16383).and_then(|it| u16::try_from(it).ok())
+    }
+
+    pub fn channel(&mut self, node: &'t Node) -> Option<u8> {
+        self.whole(node, 0, 15).and_then(|it| u8::try_from(it).ok())
+    }
+
+    pub fn ms(&mut self, node: &'t Node) -> Option<u32> {
+        self.whole(node, 1, 60_000).and_then(|it| u32::try_from(it).ok())
+    }
+
+    pub fn ms_or_zero(&mut self, node: &'t Node) -> Option<u32> {
+        self.whole(node, 0, 60_000).and_then(|it| u32::try_from(it).ok())
+    }
+
+    pub fn number(&mut self, node: &'t Node, min: f64, max: f64) -> Option<f64> {
+        let number = self.finite(node)?;
+        if number < min || number > max {
+            self.expected(node, &format!("from {min} to {max}"));
+            return None;
+        }
+        Some(number)
+    }
+
+    pub fn finite(&mut self, node: &'t Node) -> Option<f64> {
+        let number = match node.kind {
+            Kind::Int(it) => it as f64,
+            Kind::Float(it) if it.is_finite() => it,
+            Kind::Float(_)
+            | Kind::Null
+            | Kind::Bool(_)
+            | Kind::Text(_)
+            | Kind::Date(_)
+            | Kind::List(_)
+            | Kind::Table(_) => {
+                self.expected(node, "a number");
+                return None;
+            }
+        };
+        Some(number)
+    }
+
+    pub fn unit(&mut self, node: &'t Node) -> Option<f64> {
+        self.number(node, 0.0, 1.0)
+    }
+
+    /// Two numbers, the first not above the second.
+    pub fn pair(&mut self, node: &'t Node) -> Option<(f64, f64)> {
+        let items = self.list(node, 2, 2)?;
+        let values = self.each(items, |r, item| r.finite(item));
+        let &[low, high] = values.as_slice() else { return None };
+        if low > high {
+            let message = format!("{} must not begin above its end, found {low} and {high}", self.subject());
+            self.rule(&node.place, message);
+            return None;
+        }
+        Some((low, high))
+    }
+
+    pub fn u7_pair(&mut self, node: &'t Node) -> Option<(u8, u8)> {
+        let items = self.list(node, 2, 2)?;
+        let values = self.each(items, |r, item| r.u7(item));
+        let &[low, high] = values.as_slice() else { return None };
+        self.ascending(&node.place, u16::from(low), u16::from(high))?;
+        Some((low, high))
+    }
+
+    pub fn ascending(&mut self, place: &Place, low: u16, high: u16) -> Option<()> {
+        if low > high {
+            let message = format!("the window is empty: {low} is above {high}");
+            self.rule_help(place, message, "write the smaller number first".to_owned());
+            return None;
+        }
+        Some(())
+    }
+
+    pub fn text(&mut self, node: &'t Node, min: usize, max: usize) -> Option<String> {
+        let Some(text) = node.text() else {
+            self.expected(node, "a text in quotes");
+            return None;
+        };
+        let length = text.chars().count();
+        if length < min {
+            let message = format!("{} must not be empty", self.subject());
+            self.shape(node, message);
+            return None;
+        }
+        if length > max {
+            let message = format!("{} must have at most {max} characters, found {length}", self.subject());
+            self.shape(node, message);
+            return None;
+        }
+        Some(text.to_owned())
+    }
+
+    pub fn filled(&mut self, node: &'t Node) -> Option<String> {
+        self.text(node, 1, usize::MAX)
+    }
+
+    pub fn name(&mut self, node: &'t Node) -> Option<String> {
+        self.text(node, 1, 64)
+    }
+
+    pub fn description(&mut self, node: &'t Node) -> Option<String> {
+        self.text(node, 0, 1024)
+    }
+
+    /// A lower-case word of at most `max` characters.
+    fn slug(&mut self, node: &'t Node, max: usize) -> Option<String> {
+        let text = self.filled(node)?;
+        if is_slug(&text, max) {
+            return Some(text);
+        }
+        let message = format!(
+            "{} must begin with a-z and hold only a-z, 0-9, `_` and `-`, at most {max} characters, found {}",
+            self.subject(),
+            found(node)
+        );
+        let cure = to_slug(&text, max).map(|it| format!("for example \"{it}\""));
+        self.shape_help(&node.place, message, cure);
+        None
+    }
+
+    pub fn id(&mut self, node: &'t Node) -> Option<String> {
+        self.slug(node, 64)
+    }
+
+    pub fn alias(&mut self, node: &'t Node) -> Option<String> {
+        self.slug(node, 32)
+    }
+
+    pub fn osc_address(&mut self, node: &'t Node) -> Option<String> {
+        let text = self.text(node, 0, 256)?;
+        if text.starts_with('/') {
+            return Some(text);
+        }
+        let message = format!("{} must begin with `/`, found {}", self.subject(), found(node));
+        self.shape(node, message);
+        None
+    }
+
+    /// Minutes after midnight.
+    pub fn time_of_day(&mut self, node: &'t Node) -> Option<u16> {
+        let text = self.filled(node)?;
+        let minutes = minutes(&text);
+        if minutes.is_none() {
+            let message =
+                format!("{} must be a time from \"00:00\" to \"23:59\", found {}", self.subject(), found(node));
+            self.shape(node, message);
+        }
+        minutes
+    }
+
+    pub fn word<T: Copy>(&mut self, node: &'t Node, words: &[(&str, T)]) -> Option<T> {
+        let Some(text) = node.text() else {
+            let list = listed(words.iter().map(|(word, _)| *word));
+            self.expected(node, &format!("one of {list}"));
+            return None;
+        };
+        if let Some((_, value)) = words.iter().find(|(word, _)| *word == text) {
+            return Some(*value);
+        }
+        let names: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+        self.unknown_word(node, text, &names);
+        None
+    }
+
+    pub fn unknown_word(&mut self, node: &Node, text: &str, names: &[&str]) {
+        let message = format!("{} is \"{text}\", which does not exist", self.subject());
+        let help = nearest(text, names.iter().copied())
+            .map(|it| format!("did you mean \"{it}\"?"))
+            .or_else(|| Some(format!("it can be {}", listed(names.iter().copied()))));
+        self.shape_help(&node.place, message, help);
+    }
+
+    /// A member of a small set that has both numbers and names.
+    fn numbered<T>(
+        &mut self,
+        node: &'t Node,
+        from_id: fn(i64) -> Option<T>,
+        from_name: fn(&str) -> Option<T>,
+        names: &[&str],
+        ids: (u8, u8),
+    ) -> Option<T> {
+        if let Some(text) = node.text() {
+            let found = from_name(text);
+            if found.is_none() {
+                self.unknown_word(node, text, names);
+            }
+            return found;
+        }
+        let found = as_whole(node).flatten().and_then(from_id);
+        if found.is_none() {
+            self.expected(node, &format!("a name or a number from {} to {}", ids.0, ids.1));
+        }
+        found
+    }
+
+    pub fn button(&mut self, node: &'t Node) -> Option<Button> {
+        let names: Vec<&str> = Button::ALL.iter().map(|it| it.name()).collect();
+        self.numbered(node, Button::from_id, Button::from_name, &names, (128, 146))
+    }
+
+    pub fn axis(&mut self, node: &'t Node) -> Option<Axis> {
+        let names: Vec<&str> = Axis::ALL.iter().map(|it| it.name()).collect();
+        self.numbered(node, Axis::from_id, Axis::from_name, &names, (128, 131))
+    }
+
+    pub fn side(&mut self, node: &'t Node) -> Option<Side> {
+        let names: Vec<&str> = Side::ALL.iter().map(|it| it.name()).collect();
+        self.numbered(node, Side::from_id, Side::from_name, &names, (132, 133))
+    }
+
+    pub fn scalar(&mut self, node: &'t Node) -> Option<Scalar> {
+        match &node.kind {
+            Kind::Int(_) | Kind::Float(_) => self.finite(node).map(Scalar::Number),
+            Kind::Text(it) => Some(Scalar::Text(it.clone())),
+            Kind::Bool(it) => Some(Scalar::Bool(*it)),
+            Kind::Null | Kind::Date(_) | Kind::List(_) | Kind::Table(_) => {
+                self.expected(node, "a number, a text, true or false");
+                None
+            }
+        }
+    }
+
+    /// Whole numbers go as int32 and others as float32, unless the argument says its type.
+    pub fn osc_arg(&mut self, node: &'t Node) -> Option<OscArg> {
+        if node.entries().is_none() {
+            return match (self.scalar(node)?, &node.kind) {
+                (Scalar::Text(it), _) => Some(OscArg::Text(it)),
+                (Scalar::Bool(it), _) => Some(OscArg::Bool(it)),
+                (Scalar::Number(_), Kind::Int(_)) => self.int32(node),
+                (Scalar::Number(it), _) => self.float32(node, it),
+            };
+        }
+        #[derive(Clone, Copy)]
+        enum Typed {
+            Int,
+            Float,
+            Text,
+            Bool,
+        }
+        let types = [("int", Typed::Int), ("float", Typed::Float), ("string", Typed::Text), ("bool", Typed::Bool)];
+        let mut fields = self.table(node)?;
+        let typed = fields.need(self, "type", |r, it| r.word(it, &types));
+        let held = fields.need(self, "value", |r, it| r.scalar(it).map(|scalar| (it, scalar)));
+        fields.finish(self);
+        let (place, scalar) = held?;
+        let mismatch = |r: &mut Self, wanted: &str| {
+            r.rule(&place.place, format!("`value` must be {wanted} to fit its `type`, found {}", found(place)));
+            None
+        };
+        match (typed?, scalar) {
+            (Typed::Int, Scalar::Number(_)) => self.under("value", |r| r.int32(place)),
+            (Typed::Float, Scalar::Number(it)) => self.under("value", |r| r.float32(place, it)),
+            (Typed::Text, Scalar::Text(it)) => Some(OscArg::Text(it)),
+            (Typed::Bool, Scalar::Bool(it)) => Some(OscArg::Bool(it)),
+            (Typed::Int, Scalar::Text(_) | Scalar::Bool(_)) => mismatch(self, "a whole number"),
+            (Typed::Float, Scalar::Text(_) | Scalar::Bool(_)) => mismatch(self, "a number"),
+            (Typed::Text, Scalar::Number(_) | Scalar::Bool(_)) => mismatch(self, "a text"),
+            (Typed::Bool, Scalar::Number(_) | Scalar::Text(_)) => mismatch(self, "true or false"),
+        }
+    }
+
+    fn int32(&mut self, node: &'t Node) -> Option<OscArg> {
+        let number = as_whole(node).flatten().and_then(|it| i32::try_from(it).ok());
+        if number.is_none() {
+            let message = format!("{} is no 32-bit whole number: {}", self.subject(), found(node));
+            self.rule_help(
+                &node.place,
+                message,
+                "OSC carries whole numbers in 32 bits; use { type = \"float\", value = … }".into(),
+            );
+        }
+        number.map(OscArg::Int)
+    }
+
+    fn float32(&mut self, node: &'t Node, number: f64) -> Option<OscArg> {
+        let narrow = number as f32;
+        if narrow.is_finite() {
+            return Some(OscArg::Float(narrow));
+        }
+        let message = format!("{} does not fit a 32-bit float: {}", self.subject(), found(node));
+        self.rule(&node.place, message);
+        None
+    }
+
+    /// Any JSON object, for arguments that are checked by whoever receives them.
+    pub fn object(&mut self, node: &'t Node) -> Option<serde_json::Map<String, serde_json::Value>> {
+        if node.entries().is_none() {
+            self.expected(node, "a table");
+            return None;
+        }
+        let before = self.errors;
+        self.json_only(node);
+        (self.errors == before).then(|| node.to_map())
+    }
+
+    /// Arguments leave as JSON, which has neither dates nor infinities.
+    fn json_only(&mut self, node: &'t Node) {
+        match &node.kind {
+            Kind::Date(it) => {
+                let help = format!("write it in quotes: \"{it}\"");
+                self.rule_help(&node.place, "arguments are sent as JSON, which has no dates".into(), help);
+            }
+            Kind::Float(it) if !it.is_finite() => {
+                self.rule(&node.place, format!("arguments are sent as JSON, which has no {it}"));
+            }
+            Kind::List(items) => {
+                self.each(items, |r, item| {
+                    r.json_only(item);
+                    Some(())
+                });
+            }
+            Kind::Table(entries) => {
+                for entry in entries {
+                    self.under(&entry.key, |r| r.json_only(&entry.node));
+                }
+            }
+            Kind::Null | Kind::Bool(_) | Kind::Int(_) | Kind::Float(_) | Kind::Text(_) => {}
+        }
+    }
+
+    pub fn mode_name(&mut self, node: &'t Node) -> Option<String> {
+        let name = self.name(node)?;
+        let Some(modes) = &self.names.modes else { return Some(name) };
+        if modes.contains(&name) {
+            return Some(name);
+        }
+        let help = suggestion(&name, modes.iter().map(String::as_str), "modes are");
+        self.rule_help(&node.place, format!("there is no mode \"{name}\""), help);
+        None
+    }
+
+    /// An alias, or the name of a port nobody configured (`raw:<port>`).
+    pub fn device_name(&mut self, node: &'t Node) -> Option<String> {
+        let name = self.filled(node)?;
+        if name.strip_prefix("raw:").is_some_and(|port| !port.is_empty()) {
+            return Some(name);
+        }
+        let Some(devices) = &self.names.devices else { return Some(name) };
+        if devices.iter().any(|it| it.alias == name) {
+            return Some(name);
+        }
+        let help = suggestion(&name, devices.iter().map(|it| it.alias.as_str()), "devices are");
+        self.rule_help(&node.place, format!("there is no device \"{name}\""), help);
+        None
+    }
+
+    /// A device alias, else the exact name of a port.
+    pub fn port_name(&mut self, node: &'t Node, must_send: bool) -> Option<String> {
+        let name = self.filled(node)?;
+        let Some(devices) = &self.names.devices else { return Some(name) };
+        if let Some(device) = devices.iter().find(|it| it.alias == name) {
+            if must_send && !device.sends {
+                let message = format!("device \"{name}\" has direction Input: nothing can be sent to it");
+                self.rule_help(&node.place, message, "set its direction to Output or Bidirectional".into());
+                return None;
+            }
+            return Some(name);
+        }
+        if name.starts_with("raw:") || devices.iter().any(|it| it.ports.contains(&name)) {
+            return Some(name);
+        }
+        let aliases = devices.iter().map(|it| it.alias.as_str());
+        if let Some(ports) = self.around.ports {
+            if ports.contains(&name) {
+                return Some(name);
+            }
+            let help = suggestion(&name, aliases.chain(ports.iter().map(String::as_str)), "ports are");
+            self.rule_help(&node.place, format!("there is no device or port \"{name}\""), help);
+            return None;
+        }
+        // Without a list of ports an unknown name may still be a port that is not plugged in; only a likely slip is worth a word.
+        if let Some(near) = nearest(&name, aliases) {
+            let message = format!("\"{name}\" is no device alias and will be taken as the exact name of a port");
+            let help = format!("did you mean \"{near}\"?");
+            self.warn(&node.place, message, Some(help));
+        }
+        Some(name)
+    }
+
+    pub fn tool_name(&mut self, node: &'t Node) -> Option<String> {
+        let name = self.text(node, 1, 128)?;
+        let Some(tools) = self.around.tools else { return Some(name) };
+        if tools.contains(&name) {
+            return Some(name);
+        }
+        let help = suggestion(&name, tools.iter().map(String::as_str), "tools are");
+        self.rule_help(&node.place, format!("there is no tool \"{name}\""), help);
+        None
+    }
+}
+
+/// The keys of one table. Each key that is asked for becomes known; `finish` reports the rest.
+pub(crate) struct Fields<'t> {
+    entries: &'t [Entry],
+    pub place: Place,
+    asked: Vec<&'static str>,
+}
+
+impl<'t> Fields<'t> {
+    pub fn node(&mut self, key: &'static str) -> Option<&'t Node> {
+        self.asked.push(key);
+        self.entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node)
+    }
+
+    pub fn has(&self, key: &str) -> bool {
+        self.entries.iter().any(|entry| entry.key == key)
+    }
+
+    /// Where to point when a key is at fault for being there.
+    pub fn key_place(&self, key: &str) -> Place {
+        let entry = self.entries.iter().find(|entry| entry.key == key);
+        entry.and_then(|entry| entry.key_place.clone()).or_else(|| self.place.clone())
+    }
+
+    /// Absent when the key is missing or wrong; a wrong one has been reported.
+    pub fn opt<T>(
+        &mut self,
+        reader: &mut Reader<'t>,
+        key: &'static str,
+        read: impl FnOnce(&mut Reader<'t>, &'t Node) -> Option<T>,
+    ) -> Option<T> {
+        let node = self.node(key)?;
+        reader.under(key, |r| read(r, node))
+    }
+
+    pub fn or<T>(
+        &mut self,
+        reader: &mut Reader<'t>,
+        key: &'static str,
+        default: T,
+        read: impl FnOnce(&mut Reader<'t>, &'t Node) -> Option<T>,
+    ) -> T {
+        self.opt(reader, key, read).unwrap_or(default)
+    }
+
+    pub fn need<T>(
+        &mut self,
+        reader: &mut Reader<'t>,
+        key: &'static str,
+        read: impl FnOnce(&mut Reader<'t>, &'t Node) -> Option<T>,
+    ) -> Option<T> {
+        if !self.has(key) {
+            self.asked.push(key);
+            // A misspelt required key is reported once, by `finish`, with what was meant.
+            if self.misspelling_of(key).is_none() {
+                reader.shape_help(&self.place, format!("`{key}` is missing"), None);
+            }
+            return None;
+        }
+        self.opt(reader, key, read)
+    }
+
+    fn misspelling_of(&self, key: &str) -> Option<&Entry> {
+        self.entries
+            .iter()
+            .find(|entry| !self.asked.contains(&entry.key.as_str()) && distance_is_small(&entry.key, key))
+    }
+
+    /// The `type` (or `change_type`) that says which other keys there are. On a fault the other keys cannot be judged.
+    pub fn tag(
+        &mut self,
+        reader: &mut Reader<'t>,
+        key: &'static str,
+        names: &'static [&'static str],
+    ) -> Option<&'static str> {
+        let Some(node) = self.node(key) else {
+            let help = format!("it can be {}", listed(names.iter().copied()));
+            reader.shape_help(&self.place, format!("`{key}` is missing"), Some(help));
+            return None;
+        };
+        reader.under(key, |r| {
+            let text = r.filled(node)?;
+            let found = names.iter().copied().find(|name| *name == text);
+            if found.is_none() {
+                r.unknown_word(node, &text, names);
+            }
+            found
+        })
+    }
+
+    /// Says that `key` means nothing here, though the schema lets it stand.
+    pub fn refuse(&mut self, reader: &mut Reader<'t>, key: &'static str, because: &str) {
+        if self.node(key).is_some() {
+            let place = self.key_place(key);
+            reader.under(key, |r| r.rule(&place, format!("`{key}` {because}")));
+        }
+    }
+
+    pub fn finish(self, reader: &mut Reader<'t>) {
+        for entry in self.entries {
+            if self.asked.contains(&entry.key.as_str()) {
+                continue;
+            }
+            let free = self.asked.iter().copied().filter(|it| !self.has(it));
+            let near = nearest(&entry.key, free).or_else(|| nearest(&entry.key, self.asked.iter().copied()));
+            let help = near
+                .map(|it| format!("did you mean `{it}`?"))
+                .or_else(|| Some(format!("known keys are {}", listed(self.asked.iter().copied()))));
+            reader.under(&entry.key, |r| {
+                r.shape_help(&entry.key_place, format!("unknown key `{}`", entry.key), help);
+            });
+        }
+    }
+}
+
+/// `Some(None)`: a whole number outside `i64`.
+fn as_whole(node: &Node) -> Option<Option<i64>> {
+    match node.kind {
+        Kind::Int(it) => Some(Some(it)),
+        Kind::Float(it) if it.is_finite() && it.fract() == 0.0 => {
+            // 2^63 is exact in f64, so the comparison is too.
+            let fits = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&it);
+            Some(fits.then_some(it as i64))
+        }
+        Kind::Float(_)
+        | Kind::Null
+        | Kind::Bool(_)
+        | Kind::Text(_)
+        | Kind::Date(_)
+        | Kind::List(_)
+        | Kind::Table(_) => None,
+    }
+}
+
+/// Equality as JSON Schema has it: numbers by value.
+fn same_json(a: &Node, b: &Node) -> bool {
+    match (as_whole(a).flatten(), as_whole(b).flatten()) {
+        (Some(a), Some(b)) => a == b,
+        (Some(_), None) | (None, Some(_)) | (None, None) => a.kind == b.kind,
+    }
+}
+
+/// A value as a message quotes it, cut to a readable length.
+fn found(node: &Node) -> String {
+    match &node.kind {
+        Kind::Int(it) => it.to_string(),
+        Kind::Float(it) => it.to_string(),
+        Kind::Bool(it) => it.to_string(),
+        Kind::Date(it) => it.clone(),
+        Kind::Text(it) => {
+            let mut short: String = it.chars().take(40).collect();
+            if short.len() < it.len() {
+                short.push('…');
+            }
+            format!("{short:?}")
+        }
+        Kind::Null | Kind::List(_) | Kind::Table(_) => node.kind_name().to_owned(),
+    }
+}
+
+pub(crate) fn is_slug(text: &str, max: usize) -> bool {
+    let mut characters = text.chars();
+    characters.next().is_some_and(|it| it.is_ascii_lowercase())
+        && characters.all(|it| it.is_ascii_lowercase() || it.is_ascii_digit() || it == '_' || it == '-')
+        && text.len() <= max
+}
+
+fn to_slug(text: &str, max: usize) -> Option<String> {
+    let slug: String = text
+        .chars()
+        .map(|it| if it.is_ascii_alphanumeric() || it == '_' { it.to_ascii_lowercase() } else { '-' })
+        .skip_while(|it| !it.is_ascii_lowercase())
+        .take(max)
+        .collect();
+    (!slug.is_empty()).then_some(slug)
+}
+
+fn minutes(text: &str) -> Option<u16> {
+    let (hours, minutes) = text.split_once(':')?;
+    let two_digits =
+        |part: &str| (part.len() == 2 && part.bytes().all(|it| it.is_ascii_digit())).then(|| part.parse::<u16>().ok());
+    let (hours, minutes) = (two_digits(hours)??, two_digits(minutes)??);
+    (hours < 24 && minutes < 60).then_some(hours * 60 + minutes)
+}
+
+pub(crate) fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<&str> = names.collect();
+    if names.len() > 24 {
+        let shown: Vec<&str> = names.iter().copied().take(24).collect();
+        return format!("{}, and {} more", shown.join(", "), names.len() - 24);
+    }
+    names.join(", ")
+}
+
+fn suggestion<'a>(name: &str, known: impl Iterator<Item = &'a str> + Clone, what: &str) -> String {
+    if let Some(near) = nearest(name, known.clone()) {
+        return format!("did you mean \"{near}\"?");
+    }
+    let list = listed(known);
+    if list.is_empty() { "none are defined".to_owned() } else { format!("{what} {list}") }
+}
+
+fn distance_is_small(a: &str, b: &str) -> bool {
+    let longest = a.chars().count().max(b.chars().count());
+    distance(a, b) <= (longest / 3).max(1)
+}
+
+/// The known word a person most likely meant, if any is near enough to be worth saying.
+pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    known
+        .filter(|it| *it != word && it.chars().count().abs_diff(word.chars().count()) <= 3)
+        .map(|it| (distance(word, it), it))
+        .filter(|(_, it)| distance_is_small(word, it))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, it)| it)
+}
+
+/// Edits between two words. Swapped neighbours count once, a change of case not at all.
+fn distance(a: &str, b: &str) -> usize {
+    let a: Vec<char> = a.chars().take(64).flat_map(char::to_lowercase).collect();
+    let b: Vec<char> = b.chars().take(64).flat_map(char::to_lowercase).collect();
+    let mut before: Vec<usize> = Vec::new();
+    let mut previous: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut current = vec![i + 1];
+        for (j, y) in b.iter().enumerate() {
+            let at = |row: &[usize], index: usize| row.get(index).copied().unwrap_or(usize::MAX / 2);
+            let replaced = at(&previous, j) + usize::from(x != y);
+            let mut best = replaced.min(at(&previous, j + 1) + 1).min(at(&current, j) + 1);
+            let swapped = i > 0 && j > 0 && a.get(i - 1) == Some(y) && b.get(j - 1) == Some(x);
+            if swapped {
+                best = best.min(at(&before, j - 1) + 1);
+            }
+            current.push(best);
+        }
+        before = std::mem::replace(&mut previous, current);
+    }
+    previous.last().copied().unwrap_or(0)
+}

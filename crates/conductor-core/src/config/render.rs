@@ -1,0 +1,76 @@
+//! A diagnostic as a person reads it: the line, a caret under the character, and what to write instead.
+//!
+//! Not here: colours and terminals.
+
+use super::{Diagnostic, Severity};
+use std::ops::Range;
+
+/// Turns byte offsets into lines and columns, once per text.
+pub(crate) struct Lines<'t> {
+    text: &'t str,
+    starts: Vec<usize>,
+}
+
+impl<'t> Lines<'t> {
+    pub fn new(text: &'t str) -> Self {
+        let starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+        Lines { text, starts }
+    }
+
+    /// Both 1-based; the column counts characters, and a byte order mark is none.
+    pub fn place(&self, offset: usize) -> (u32, u32) {
+        let line = self.starts.partition_point(|start| *start <= offset).saturating_sub(1);
+        let start = self.starts.get(line).copied().unwrap_or(0);
+        let before = self.text.get(start..offset).unwrap_or_default();
+        let column = before.chars().filter(|it| *it != '\u{feff}').count() + 1;
+        (u32::try_from(line + 1).unwrap_or(u32::MAX), u32::try_from(column).unwrap_or(u32::MAX))
+    }
+}
+
+impl Diagnostic {
+    /// `text` must be the text that was read; the caret then stands under the character the fault is about.
+    pub fn render(&self, text: &str, file_name: &str) -> String {
+        let severity = match self.severity {
+            Severity::Warning => "warning",
+            Severity::Error | Severity::Fatal => "error",
+        };
+        let mut out = format!("{severity}: {}\n", self.message);
+        if self.line == 0 {
+            out.push_str(&format!(" --> {file_name}: {}\n", self.path));
+        } else {
+            let number = self.line.to_string();
+            let margin = " ".repeat(number.len());
+            let (line, caret) = line_and_caret(text, &self.span);
+            out.push_str(&format!("{margin}--> {file_name}:{}:{}\n", self.line, self.column));
+            out.push_str(&format!("{margin} |\n{number} | {line}\n{margin} | {caret}\n"));
+            if let Some(help) = &self.help {
+                out.push_str(&format!("{margin} = help: {help}\n"));
+            }
+            return out;
+        }
+        if let Some(help) = &self.help {
+            out.push_str(&format!("  = help: {help}\n"));
+        }
+        out
+    }
+
+    /// One line, for lists of errors.
+    pub fn summary(&self) -> String {
+        let place = if self.line == 0 { self.path.clone() } else { format!("{}:{}", self.line, self.column) };
+        let help = self.help.as_ref().map(|it| format!(" ({it})")).unwrap_or_default();
+        if place.is_empty() { format!("{}{help}", self.message) } else { format!("{place}: {}{help}", self.message) }
+    }
+}
+
+fn line_and_caret(text: &str, span: &Range<usize>) -> (String, String) {
+    let at = span.start.min(text.len());
+    let start = text.get(..at).and_then(|it| it.rfind('\n')).map_or(0, |newline| newline + 1);
+    let end = text.get(at..).and_then(|it| it.find('\n')).map_or(text.len(), |newline| at + newline);
+    let line = text.get(start..end).unwrap_or_default().trim_end_matches('\r');
+    let before = text.get(start..at).unwrap_or_default();
+    let marked = text.get(at..span.end.clamp(at, end)).unwrap_or_default().trim_end_matches('\r');
+    // Tabs are kept in the margin so that the caret lines up however wide the terminal draws them.
+    let margin = before.chars().filter(|it| *it != '\u{feff}').map(|it| if it == '\t' { '\t' } else { ' ' });
+    let caret = margin.chain(std::iter::repeat_n('^', marked.chars().count().max(1))).collect();
+    (line.trim_start_matches('\u{feff}').to_owned(), caret)
+}

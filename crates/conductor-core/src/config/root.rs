@@ -1,0 +1,231 @@
+//! Reading the file as a whole: first the names, then everything that may refer to them.
+//!
+//! A new section is one `f.opt(r, "key", section::read)` here, one field of [`Config`], and one file beside this one.
+
+use super::device::{self, RowIds};
+use super::reader::{DeviceName, Fault, Fields, Names, Paths, Reader};
+use super::render::Lines;
+use super::tree::Node;
+use super::{Class, Config, Device, Diagnostic, Mode, Rows, Severity, Surroundings, rows, settings};
+use std::collections::BTreeSet;
+
+/// What came of reading a text.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loaded {
+    /// Absent when the file as a whole is refused.
+    pub config: Option<Config>,
+    /// In the order of the text.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+impl Loaded {
+    /// No fatal and no error; warnings do not count.
+    pub fn valid(&self) -> bool {
+        self.diagnostics.iter().all(|it| it.severity < Severity::Error)
+    }
+
+    pub fn errors(&self) -> impl Iterator<Item = &Diagnostic> {
+        self.diagnostics.iter().filter(|it| it.severity >= Severity::Error)
+    }
+
+    pub fn warnings(&self) -> impl Iterator<Item = &Diagnostic> {
+        self.diagnostics.iter().filter(|it| it.severity == Severity::Warning)
+    }
+}
+
+pub fn load(text: &str) -> Loaded {
+    load_with(text, &Surroundings::default())
+}
+
+pub fn load_with(text: &str, around: &Surroundings<'_>) -> Loaded {
+    let body = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let shift = text.len() - body.len();
+    let document = match toml_edit::Document::parse(body) {
+        Ok(document) => document,
+        Err(first) => {
+            let faults = syntax_faults(body, shift, &first);
+            return Loaded { config: None, diagnostics: placed(text, faults) };
+        }
+    };
+    let tree = Node::from_toml(&document, shift);
+    let mut r = Reader::new(around, Paths::Dotted, "");
+    let config = read(&mut r, &tree);
+    let fatal = r.faults.iter().any(|it| it.severity == Severity::Fatal);
+    let diagnostics = placed(text, r.faults);
+    Loaded { config: config.filter(|_| !fatal), diagnostics }
+}
+
+/// The editing parser stops at its first fault; the recovering one finds the others, but lets a few pass that the first one sees.
+fn syntax_faults(body: &str, shift: usize, first: &toml_edit::TomlError) -> Vec<Fault> {
+    let (_, others) = toml::de::DeTable::parse_recoverable(body);
+    let others = others.iter().map(|it| (it.span(), it.message().to_owned()));
+    let known: BTreeSet<Option<usize>> = others.clone().map(|(span, _)| span.map(|it| it.start)).collect();
+    let first = Some((first.span(), first.message().to_owned()));
+    let first = first.filter(|(span, _)| !known.contains(&span.as_ref().map(|it| it.start)));
+    others
+        .chain(first)
+        .map(|(span, message)| Fault {
+            severity: Severity::Fatal,
+            class: Class::Syntax,
+            message: message.lines().next().unwrap_or_default().to_owned(),
+            help: None,
+            path: String::new(),
+            place: span.map(|it| it.start + shift..it.end + shift),
+        })
+        .collect()
+}
+
+/// In the order of the text; what has no place comes first.
+pub(crate) fn placed(text: &str, faults: Vec<Fault>) -> Vec<Diagnostic> {
+    let lines = Lines::new(text);
+    let mut diagnostics: Vec<Diagnostic> = faults
+        .into_iter()
+        .map(|fault| {
+            let (line, column) = fault.place.as_ref().map_or((1, 1), |it| lines.place(it.start));
+            Diagnostic {
+                severity: fault.severity,
+                class: fault.class,
+                message: fault.message,
+                help: fault.help,
+                path: fault.path,
+                span: fault.place.unwrap_or(0..0),
+                line,
+                column,
+            }
+        })
+        .collect();
+    diagnostics.sort_by_key(|it| it.span.start);
+    diagnostics
+}
+
+fn read<'t>(r: &mut Reader<'t>, tree: &'t Node) -> Option<Config> {
+    let mut f = r.table(tree)?;
+    schema(r, &mut f);
+    r.names = names(tree);
+
+    let devices = f.opt(r, "devices", devices).unwrap_or_default();
+    let modes = f.opt(r, "modes", modes).filter(|it| !it.is_empty()).unwrap_or_else(|| Config::default().modes);
+    let global = rows::read(
+        r,
+        rows::GLOBAL,
+        ("global_mappings", f.node("global_mappings")),
+        ("global_continuous", f.node("global_continuous")),
+    );
+    let ids = row_ids(&modes, &global);
+    let first = modes.first().map(|it| it.name.clone()).unwrap_or_default();
+
+    let config = Config {
+        default_mode: f.or(r, "default_mode", first, Reader::mode_name),
+        routes: f
+            .opt(r, "routes", |r, it| r.list(it, 0, usize::MAX).map(|it| r.each(it, device::route)))
+            .unwrap_or_default(),
+        feedback: f
+            .opt(r, "feedback", |r, it| {
+                r.list(it, 0, usize::MAX).map(|it| r.each(it, |r, row| device::feedback(r, row, &ids)))
+            })
+            .unwrap_or_default(),
+        watch: f.opt(r, "config", settings::watch).unwrap_or_default(),
+        advanced: f.opt(r, "advanced_settings", settings::advanced).unwrap_or_default(),
+        performance: f.opt(r, "performance", settings::performance).unwrap_or_default(),
+        led: f.opt(r, "led", settings::led).unwrap_or_default(),
+        per_app_modes: f.opt(r, "per_app_modes", settings::per_app_modes),
+        log_level: f.opt(r, "logging", settings::logging).unwrap_or_default(),
+        modes,
+        global,
+        devices,
+    };
+    f.finish(r);
+    Some(config)
+}
+
+/// A number this program does not know means a file it cannot judge.
+fn schema<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) {
+    let Some(node) = f.node("schema") else { return };
+    if node.kind != super::tree::Kind::Int(1) {
+        let message = "`schema` must be 1: this program reads no other".to_owned();
+        r.under("schema", |r| r.fault(Severity::Fatal, Class::Rule, &node.place, message, None));
+    }
+}
+
+/// Names are collected before anything that refers to them, so rows may refer forward.
+fn names(tree: &Node) -> Names {
+    let listed = |key: &str| tree.get(key).and_then(Node::items).unwrap_or_default();
+    let text = |node: &Node, key: &str| node.get(key).and_then(Node::text).map(str::to_owned);
+    let mut modes: Vec<String> = listed("modes").iter().filter_map(|it| text(it, "name")).collect();
+    if listed("modes").is_empty() {
+        modes = Config::default().modes.into_iter().map(|it| it.name).collect();
+    }
+    let devices = listed("devices").iter().filter_map(|it| {
+        let alias = text(it, "alias")?;
+        let loopback = it.get("loopback").is_some_and(|it| it.kind == super::tree::Kind::Bool(true));
+        let hand = loopback.then(|| format!("{alias} hand"));
+        let direction = text(it, "direction");
+        Some(DeviceName {
+            sends: direction.as_deref() != Some("Input"),
+            ports: text(it, "virtual_port").into_iter().chain(hand).collect(),
+            alias,
+        })
+    });
+    Names { modes: Some(modes), devices: Some(devices.collect()) }
+}
+
+fn devices<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Vec<Device>> {
+    let items = r.list(node, 0, usize::MAX)?;
+    let mut seen = BTreeSet::new();
+    Some(r.each(items, |r, item| {
+        let device = device::read(r, item)?;
+        if !seen.insert(device.alias.clone()) {
+            let place = item.get("alias").and_then(|it| it.place.clone());
+            r.under("alias", |r| r.rule(&place, format!("there is already a device \"{}\"", device.alias)));
+            return None;
+        }
+        warn_of_open_doors(r, item, &device);
+        Some(device)
+    }))
+}
+
+fn warn_of_open_doors(r: &mut Reader<'_>, node: &Node, device: &Device) {
+    let place = |key: &str| node.get(key).and_then(|it| it.place.clone());
+    if device.allow_network {
+        let message = format!("anyone on the network can press the controls of \"{}\"", device.alias);
+        r.under("allow_network", |r| r.warn(&place("allow_network"), message, None));
+    }
+    if device.allow_sensitive_actions {
+        let message =
+            format!("senders nobody has authenticated can reach keys, programs and tools through \"{}\"", device.alias);
+        r.under("allow_sensitive_actions", |r| r.warn(&place("allow_sensitive_actions"), message, None));
+    }
+}
+
+fn modes<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Vec<Mode>> {
+    let items = r.list(node, 0, usize::MAX)?;
+    let mut seen = BTreeSet::new();
+    Some(r.each(items, |r, item| {
+        let mut f = r.table(item)?;
+        let name = f.need(r, "name", |r, it| {
+            let name = r.name(it)?;
+            if name == rows::GLOBAL {
+                r.rule(&it.place, "\"*\" is the name of the rows outside every mode".to_owned());
+                return None;
+            }
+            if !seen.insert(name.clone()) {
+                rows::duplicate_mode(r, &it.place, &name);
+            }
+            Some(name)
+        });
+        let color = f.opt(r, "color", settings::color);
+        // A mode without a usable name still has its rows read, so that their faults are told in the same run.
+        let shown = name.clone().unwrap_or_default();
+        let rows = rows::read(r, &shown, ("mappings", f.node("mappings")), ("continuous", f.node("continuous")));
+        f.finish(r);
+        Some(Mode { name: name?, color, rows })
+    }))
+}
+
+fn row_ids(modes: &[Mode], global: &Rows) -> RowIds {
+    let all = || modes.iter().map(|it| &it.rows).chain(std::iter::once(global));
+    RowIds {
+        mappings: all().flat_map(|it| &it.mappings).map(|it| it.id.clone()).collect(),
+        continuous: all().flat_map(|it| &it.continuous).map(|it| it.id.clone()).collect(),
+    }
+}

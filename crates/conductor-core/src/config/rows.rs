@@ -1,0 +1,315 @@
+//! Reading the rows of a mode: mappings and continuous bindings, their ids, and the checks that need more than one row.
+//!
+//! Every entry of the file gives one row, sound or not, so that an index means the same here and there.
+
+use super::reader::Reader;
+use super::tree::{Node, Place};
+use super::{Class, ContinuousRow, Mapping, Rows, Rule, Severity, Written};
+use super::{action, continuous, trigger};
+use crate::action::{Action, MidiOut};
+use crate::mapping::{Fire, On, TriggerKind};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The name by which rows outside every mode are addressed.
+pub const GLOBAL: &str = "*";
+
+/// A mapping without the parts that depend on its neighbours.
+pub(crate) struct Row<T> {
+    pub id: Option<String>,
+    pub description: Option<String>,
+    pub enabled: bool,
+    pub let_through: bool,
+    pub held: Option<T>,
+}
+
+pub(crate) fn mapping<'t>(r: &mut Reader<'t>, node: &'t Node) -> Row<Rule> {
+    let before = r.errors();
+    let Some(mut f) = r.table(node) else { return Row::empty() };
+    let id = f.opt(r, "id", Reader::id);
+    let description = f.opt(r, "description", Reader::description);
+    let trigger = f.need(r, "trigger", trigger::read);
+    let action = f.need(r, "action", action::read);
+    let let_through = f.or(r, "let_through", false, Reader::boolean);
+    let enabled = f.or(r, "enabled", true, Reader::boolean);
+    f.finish(r);
+    let rule = trigger.zip(action).map(|(trigger, action)| Rule { trigger, action });
+    if let Some(rule) = &rule {
+        warn_of_outputs_without_end(r, node, rule);
+    }
+    Row { id, description, enabled, let_through, held: rule.filter(|_| r.errors() == before) }
+}
+
+pub(crate) fn continuous<'t>(r: &mut Reader<'t>, node: &'t Node) -> Row<crate::mapping::Continuous> {
+    let before = r.errors();
+    let Some(mut f) = r.table(node) else { return Row::empty() };
+    let id = f.opt(r, "id", Reader::id);
+    let description = f.opt(r, "description", Reader::description);
+    let binding = continuous::binding(r, &mut f);
+    let enabled = f.or(r, "enabled", true, Reader::boolean);
+    f.finish(r);
+    Row { id, description, enabled, let_through: false, held: binding.filter(|_| r.errors() == before) }
+}
+
+impl<T> Row<T> {
+    fn empty() -> Self {
+        Row { id: None, description: None, enabled: true, let_through: false, held: None }
+    }
+}
+
+pub(crate) fn read<'t>(
+    r: &mut Reader<'t>,
+    mode: &str,
+    mappings: (&'t str, Option<&'t Node>),
+    continuous_rows: (&'t str, Option<&'t Node>),
+) -> Rows {
+    Rows {
+        mappings: r.under(mappings.0, |r| {
+            let nodes = mappings.1.and_then(|it| r.list(it, 0, usize::MAX)).unwrap_or_default();
+            read_mappings(r, mode, nodes)
+        }),
+        continuous: r.under(continuous_rows.0, |r| {
+            let nodes = continuous_rows.1.and_then(|it| r.list(it, 0, usize::MAX)).unwrap_or_default();
+            read_continuous(r, mode, nodes)
+        }),
+    }
+}
+
+fn read_mappings<'t>(r: &mut Reader<'t>, mode: &str, nodes: &'t [Node]) -> Vec<Mapping> {
+    let mut rows = r.each(nodes, |r, node| Some(mapping(r, node)));
+    refuse_second_ids(r, nodes, &mut rows);
+    refuse_overlapping_velocities(r, nodes, &mut rows);
+    let taken: BTreeSet<String> = rows.iter().filter_map(|row| row.id.clone()).collect();
+    let mut ids = Ids { taken };
+    let mappings: Vec<Mapping> = rows
+        .into_iter()
+        .zip(nodes)
+        .map(|(row, node)| {
+            let part = |key: &str| node.get(key).map_or(Value::Null, Node::to_json);
+            let written = Written { trigger: part("trigger"), action: part("action") };
+            let id_is_written = row.id.is_some();
+            let id = row.id.unwrap_or_else(|| {
+                let canonical = match &row.held {
+                    Some(rule) => trigger::canonical(&rule.trigger).to_string(),
+                    None => sorted(&written.trigger).to_string(),
+                };
+                ids.make(mode, &canonical)
+            });
+            Mapping {
+                id,
+                id_is_written,
+                description: row.description,
+                enabled: row.enabled,
+                let_through: row.let_through,
+                written,
+                rule: row.held,
+            }
+        })
+        .collect();
+    warn_of_second_triggers(r, nodes, &mappings);
+    mappings
+}
+
+fn read_continuous<'t>(r: &mut Reader<'t>, mode: &str, nodes: &'t [Node]) -> Vec<ContinuousRow> {
+    let mut rows = r.each(nodes, |r, node| Some(continuous(r, node)));
+    refuse_second_ids(r, nodes, &mut rows);
+    let mut ids = Ids { taken: rows.iter().filter_map(|row| row.id.clone()).collect() };
+    rows.into_iter()
+        .zip(nodes)
+        .map(|(row, node)| {
+            let id_is_written = row.id.is_some();
+            let id = row.id.unwrap_or_else(|| {
+                let source = node.get("source").map_or(Value::Null, Node::to_json);
+                ids.make(mode, &sorted(&source).to_string())
+            });
+            ContinuousRow {
+                id,
+                id_is_written,
+                description: row.description,
+                enabled: row.enabled,
+                written: node.to_json(),
+                binding: row.held,
+            }
+        })
+        .collect()
+}
+
+/// Makes names for rows that have none, unique within their mode and the same on every load of the same file.
+struct Ids {
+    taken: BTreeSet<String>,
+}
+
+impl Ids {
+    fn make(&mut self, mode: &str, canonical: &str) -> String {
+        let mut hash = Sha256::new();
+        hash.update(mode.as_bytes());
+        hash.update([0]);
+        hash.update(canonical.as_bytes());
+        let digest = hash.finalize();
+        let hex: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+        let base = format!("x{hex}");
+        let mut id = base.clone();
+        let mut count = 2;
+        while !self.taken.insert(id.clone()) {
+            id = format!("{base}-{count}");
+            count += 1;
+        }
+        id
+    }
+}
+
+/// Keys in order, so that two spellings of one table hash alike.
+pub(crate) fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let ordered: BTreeMap<&String, Value> = map.iter().map(|(key, value)| (key, sorted(value))).collect();
+            Value::Object(ordered.into_iter().map(|(key, value)| (key.clone(), value)).collect())
+        }
+        Value::Array(items) => Value::Array(items.iter().map(sorted).collect()),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
+    }
+}
+
+/// The first row keeps the id; the second is disabled and gets a made one, so that ids stay unique.
+fn refuse_second_ids<'t, T>(r: &mut Reader<'t>, nodes: &'t [Node], rows: &mut [Row<T>]) {
+    let mut first: BTreeMap<String, usize> = BTreeMap::new();
+    for (index, (row, node)) in rows.iter_mut().zip(nodes).enumerate() {
+        let Some(id) = row.id.clone() else { continue };
+        let Some(earlier) = first.get(&id) else {
+            first.insert(id, index);
+            continue;
+        };
+        let place = node.get("id").and_then(|it| it.place.clone());
+        let message = format!("row {earlier} of this mode already has the id \"{id}\"");
+        r.at_index(index, |r| r.under("id", |r| r.rule(&place, message)));
+        row.id = None;
+        row.held = None;
+    }
+}
+
+/// Two windows on one key leave open which one a press belongs to. Rows for another device or channel are told apart by precedence.
+fn refuse_overlapping_velocities<'t>(r: &mut Reader<'t>, nodes: &'t [Node], rows: &mut [Row<Rule>]) {
+    type Key = (Option<String>, Option<u8>, u8);
+    let mut windows: BTreeMap<Key, Vec<(usize, crate::mapping::Window)>> = BTreeMap::new();
+    for (index, (row, node)) in rows.iter_mut().zip(nodes).enumerate() {
+        let Some(rule) = row.held.as_ref().filter(|_| row.enabled) else { continue };
+        let TriggerKind::VelocityRange { note, velocity, .. } = &rule.trigger.kind else { continue };
+        let others = windows.entry((rule.trigger.device.clone(), rule.trigger.channel, *note)).or_default();
+        let clash = others.iter().find(|(_, other)| other.min <= velocity.max && velocity.min <= other.max);
+        let Some((earlier, other)) = clash else {
+            others.push((index, *velocity));
+            continue;
+        };
+        let message = format!(
+            "velocities {} to {} of note {note} overlap with {} to {} of row {earlier}",
+            velocity.min, velocity.max, other.min, other.max
+        );
+        let help = "give each window its own velocities, or use `zones` in one row".to_owned();
+        let place = node.get("trigger").and_then(|it| it.place.clone());
+        r.at_index(index, |r| r.under("trigger", |r| r.rule_help(&place, message, help)));
+        row.held = None;
+    }
+}
+
+fn warn_of_second_triggers<'t>(r: &mut Reader<'t>, nodes: &'t [Node], mappings: &[Mapping]) {
+    let mut first: BTreeMap<String, &str> = BTreeMap::new();
+    for (index, (row, node)) in mappings.iter().zip(nodes).enumerate() {
+        let Some(rule) = row.rule.as_ref().filter(|_| row.enabled) else { continue };
+        let canonical = trigger::canonical(&rule.trigger).to_string();
+        let Some(winner) = first.get(&canonical) else {
+            first.insert(canonical, &row.id);
+            continue;
+        };
+        let message = format!("this mode already has this trigger: \"{winner}\" wins and \"{}\" never fires", row.id);
+        let place = node.get("trigger").and_then(|it| it.place.clone());
+        r.at_index(index, |r| r.under("trigger", |r| r.warn(&place, message, None)));
+    }
+}
+
+/// Whether the gesture that fires is followed by a release that can end what was begun.
+fn has_release(kind: &TriggerKind) -> bool {
+    match kind {
+        TriggerKind::Note { on, .. } | TriggerKind::GamepadButton { on, .. } => match on {
+            On::Press => true,
+            On::Release | On::Both => false,
+        },
+        TriggerKind::LongPress { fire, .. } => match fire {
+            Fire::Threshold => true,
+            Fire::Release => false,
+        },
+        TriggerKind::VelocityRange { .. }
+        | TriggerKind::DoubleTap { .. }
+        | TriggerKind::NoteChord { .. }
+        | TriggerKind::GamepadButtonChord { .. } => true,
+        TriggerKind::Cc { .. }
+        | TriggerKind::EncoderTurn { .. }
+        | TriggerKind::Aftertouch { .. }
+        | TriggerKind::PolyAftertouch { .. }
+        | TriggerKind::PitchBend { .. }
+        | TriggerKind::ProgramChange { .. }
+        | TriggerKind::GamepadAnalogStick { .. }
+        | TriggerKind::GamepadTrigger { .. }
+        | TriggerKind::Osc { .. } => false,
+    }
+}
+
+fn warn_of_outputs_without_end<'t>(r: &mut Reader<'t>, node: &'t Node, rule: &Rule) {
+    if has_release(&rule.trigger.kind) {
+        return;
+    }
+    let place: Place = node.get("action").and_then(|it| it.place.clone());
+    let mut leaves = Vec::new();
+    collect_leaves(&rule.action, &mut leaves);
+    let ends = |port: &str, channel: u8, note: u8| {
+        leaves.iter().any(|leaf| {
+            matches!(leaf, Action::SendMidi(it) if it.port == port && it.channel == channel
+                && matches!(it.message, MidiOut::NoteOff { note: other, .. } if other == note))
+        })
+    };
+    for leaf in &leaves {
+        if let Action::SendMidi(sent) = leaf
+            && let MidiOut::NoteOn { note, duration_ms: None, .. } = sent.message
+            && !ends(&sent.port, sent.channel, note)
+        {
+            let message =
+                format!("note {note} is switched on and nothing ends it: {} has no release", rule.trigger.kind.name());
+            r.under("action", |r| r.warn(&place, message, Some("add duration_ms".to_owned())));
+        }
+        if matches!(leaf, Action::Keystroke(keys) if keys.hold) {
+            let message = format!("a key is held and nothing lets it go: {} has no release", rule.trigger.kind.name());
+            r.under("action", |r| r.warn(&place, message, Some("leave out hold = true".to_owned())));
+        }
+    }
+}
+
+pub(crate) fn collect_leaves<'a>(action: &'a Action, out: &mut Vec<&'a Action>) {
+    match action {
+        Action::Sequence { actions } => actions.iter().for_each(|it| collect_leaves(it, out)),
+        Action::Repeat { action, .. } => collect_leaves(action, out),
+        Action::Conditional { then_action, else_action, .. } => {
+            collect_leaves(then_action, out);
+            if let Some(action) = else_action {
+                collect_leaves(action, out);
+            }
+        }
+        Action::Keystroke(_)
+        | Action::Text { .. }
+        | Action::Launch { .. }
+        | Action::Shell { .. }
+        | Action::VolumeControl(_)
+        | Action::ModeChange { .. }
+        | Action::SendMidi(_)
+        | Action::MidiForward { .. }
+        | Action::Delay { .. }
+        | Action::MouseClick { .. }
+        | Action::OscSend { .. }
+        | Action::CallTool { .. }
+        | Action::Plugin { .. } => out.push(action),
+    }
+}
+
+/// Two modes of one name make every reference ambiguous, so the file is refused as a whole.
+pub(crate) fn duplicate_mode(r: &mut Reader<'_>, place: &Place, name: &str) {
+    r.fault(Severity::Fatal, Class::Rule, place, format!("there are two modes named \"{name}\""), None);
+}
