@@ -4,3 +4,5 @@
 
 pub mod daemon;
 pub mod outside;
+//! The shell of Conductor: everything that touches devices, files, sockets and clocks.
+pub mod hosts;

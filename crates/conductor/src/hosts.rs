@@ -1,0 +1,3 @@
+//! The programs and devices we drive.
+
+pub mod midi;

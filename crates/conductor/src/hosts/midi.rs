@@ -1,0 +1,3 @@
+//! MIDI.
+
+pub mod ring;

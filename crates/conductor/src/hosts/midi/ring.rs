@@ -1,0 +1,722 @@
+//! The callback lane: from a device callback to the engine without a lock, an allocation or a log line.
+//!
+//! One lane per source. [`LaneSender`] lives in the callback, [`LaneReceiver`] in the engine. Between them stand a bounded ring of
+//! events, a ring of SysEx bytes, and one slot per key and per control for what the ring may not take:
+//!
+//! | room in the ring | release | continuous value | press, tick, anything else |
+//! |---|---|---|---|
+//! | more than a quarter | ring | ring | ring |
+//! | the last quarter, or above `max_events_per_sec` | ring | slot, newest value wins | dropped, counted |
+//! | none | slot | slot, newest value wins | dropped, counted |
+//!
+//! Releases are NoteOff, ButtonUp, CC 64 below 64, CC 120 and CC 123. So no release and no final fader position is ever lost.
+//!
+//! Order. A slot remembers how many events had been pushed when it was filled, and the receiver delivers it exactly there: after the
+//! press that it ends, before the press that comes later. While a slot is full, nothing of that key or control enters the ring: presses
+//! are dropped, values and releases go to the slot. Without this rule an old slot could overtake a newer event.
+//!
+//! Not here: decoding (`conductor_core::event::midi`), and what an event means.
+
+use conductor_core::event::{Axis, Body, Button, DeviceSlot, Event, Micros, Side, Taint};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+/// Events one lane holds.
+pub const EVENTS: usize = 4096;
+/// SysEx bytes one lane holds: two messages of the largest size the decoder passes on.
+pub const SYSEX_BYTES: usize = 128 * 1024;
+
+const SUSTAIN: u8 = 64;
+const ALL_SOUND_OFF: u8 = 120;
+const ALL_NOTES_OFF: u8 = 123;
+
+/// Wakes the engine. Several lanes share one; it rings once until the engine has begun to drain.
+#[derive(Clone)]
+pub struct Bell(Arc<BellInner>);
+
+struct BellInner {
+    rung: AtomicBool,
+    ring: Box<dyn Fn() + Send + Sync>,
+}
+
+impl Bell {
+    /// `ring` runs in device callbacks: it must neither lock nor allocate. Unparking a thread or writing to an eventfd will do.
+    pub fn new(ring: impl Fn() + Send + Sync + 'static) -> Self {
+        Bell(Arc::new(BellInner { rung: AtomicBool::new(false), ring: Box::new(ring) }))
+    }
+
+    /// For an engine that polls.
+    pub fn silent() -> Self {
+        Bell::new(|| {})
+    }
+
+    pub fn ring(&self) {
+        // Both sides swap, so a ring that finds the bell rung happens before the answer that drains its event.
+        if !self.0.rung.swap(true, Ordering::AcqRel) {
+            (self.0.ring)();
+        }
+    }
+
+    /// The engine calls this before it drains; what is pushed later rings again.
+    pub fn answer(&self) {
+        self.0.rung.swap(false, Ordering::AcqRel);
+    }
+}
+
+/// What a lane did with its events since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Taken into the ring.
+    pub taken: u64,
+    /// Continuous values that went to a slot.
+    pub merged: u64,
+    /// Releases that went to a slot.
+    pub held_releases: u64,
+    /// Presses, ticks and others for which there was no room.
+    pub dropped: u64,
+    /// Of the merged and dropped ones, those due to `max_events_per_sec` alone.
+    pub rate_limited: u64,
+    /// SysEx messages for which there was no room.
+    pub sysex_dropped: u64,
+}
+
+#[derive(Default)]
+struct Counters {
+    taken: AtomicU64,
+    merged: AtomicU64,
+    held_releases: AtomicU64,
+    dropped: AtomicU64,
+    rate_limited: AtomicU64,
+    sysex_dropped: AtomicU64,
+}
+
+/// Controllers that send ticks and not positions: `mask[channel]` has one bit per controller. A tick merged into a slot would be lost.
+pub type RelativeControllers = [u128; 16];
+
+struct Shared {
+    slots: Box<[Slot]>,
+    /// One bit per slot that may be full.
+    full: Box<[AtomicU64]>,
+    any_full: AtomicBool,
+    relative: [AtomicU64; 32],
+    max_events_per_sec: AtomicU32,
+    counters: Counters,
+}
+
+/// One key or control. `at` is written before `word`; a receiver that takes the slot in between two writes reads a later time, never
+/// an earlier one.
+struct Slot {
+    word: AtomicU64,
+    at: AtomicU64,
+}
+
+/// Slot word: value in bits 0-31, position in bits 32-60, taint in 61-62, fullness in 63.
+mod word {
+    use super::Taint;
+
+    pub const EMPTY: u64 = 0;
+    const FULL: u64 = 1 << 63;
+    const POSITION_BITS: u32 = 29;
+    const POSITION_MASK: u64 = (1 << POSITION_BITS) - 1;
+
+    pub fn pack(value: u32, position: u64, taint: Taint) -> u64 {
+        let taint = match taint {
+            Taint::Clean => 0,
+            Taint::Network => 1,
+            Taint::Tool => 2,
+        };
+        FULL | taint << 61 | (position & POSITION_MASK) << 32 | u64::from(value)
+    }
+
+    pub fn is_full(word: u64) -> bool {
+        word & FULL != 0
+    }
+
+    pub fn value(word: u64) -> u32 {
+        word as u32
+    }
+
+    pub fn taint(word: u64) -> Taint {
+        match word >> 61 & 3 {
+            0 => Taint::Clean,
+            1 => Taint::Network,
+            _ => Taint::Tool,
+        }
+    }
+
+    /// The whole position. It lies within one ring of `near`, so the stored bits tell it.
+    pub fn position(word: u64, near: u64) -> u64 {
+        let ahead = (word >> 32).wrapping_sub(near) & POSITION_MASK;
+        if ahead < 1 << (POSITION_BITS - 1) {
+            near.wrapping_add(ahead)
+        } else {
+            near.saturating_sub(POSITION_MASK + 1 - ahead)
+        }
+    }
+}
+
+/// Where each key and control has its slot.
+mod place {
+    pub const CONTROLLER: usize = 0;
+    pub const POLY_PRESSURE: usize = CONTROLLER + 16 * 128;
+    pub const NOTE: usize = POLY_PRESSURE + 16 * 128;
+    pub const CHANNEL_PRESSURE: usize = NOTE + 16 * 128;
+    pub const PITCH_BEND: usize = CHANNEL_PRESSURE + 16;
+    pub const BUTTON: usize = PITCH_BEND + 16;
+    pub const AXIS: usize = BUTTON + 32;
+    pub const TRIGGER: usize = AXIS + 4;
+    pub const COUNT: usize = TRIGGER + 2;
+
+    pub fn of(base: usize, channel: u8, number: u8) -> usize {
+        base + usize::from(channel & 15) * 128 + usize::from(number & 127)
+    }
+
+    pub fn of_channel(base: usize, channel: u8) -> usize {
+        base + usize::from(channel & 15)
+    }
+}
+
+/// What the rule of the lane sees in an event.
+#[derive(Clone, Copy)]
+enum Class {
+    Release {
+        place: usize,
+        value: u32,
+    },
+    Press {
+        place: usize,
+    },
+    Continuous {
+        place: usize,
+        value: u32,
+    },
+    /// Half of a parameter number (CC 98-101).
+    Select {
+        channel: u8,
+        half: Half,
+        value: u8,
+    },
+    /// Data entry, increment or decrement of the selected parameter.
+    Data {
+        channel: u8,
+        controller: u8,
+    },
+    Other,
+}
+
+#[derive(Clone, Copy)]
+struct Half {
+    registered: bool,
+    msb: bool,
+}
+
+fn half(controller: u8) -> Option<Half> {
+    match controller {
+        98 | 99 => Some(Half { registered: false, msb: controller == 99 }),
+        100 | 101 => Some(Half { registered: true, msb: controller == 101 }),
+        _ => None,
+    }
+}
+
+/// Which parameter the device has selected, so that a selection lost to a full ring does not send its data to the parameter before it.
+#[derive(Clone, Copy, Default)]
+struct Selection {
+    number: [Option<u8>; 2],
+    registered: bool,
+    /// Halves of the number that the ring must still take before data may pass: bit 0 LSB, bit 1 MSB.
+    owed: u8,
+    /// The coarse half of a value was dropped; a fine half alone would complete an older one.
+    coarse_lost: bool,
+}
+
+impl Selection {
+    /// Whether controllers 6 and 38 are data entry now. With nothing selected they are plain controllers.
+    fn is_used(self) -> bool {
+        self.owed != 0 || matches!(self.number, [Some(lsb), Some(msb)] if (lsb, msb) != (127, 127))
+    }
+
+    fn select(&mut self, half: Half, value: u8, taken: bool) {
+        if self.registered != half.registered {
+            self.registered = half.registered;
+            self.number = [None; 2];
+            // Half a number of the other kind is no debt paid for this one.
+            self.owed = if self.owed == 0 { 0 } else { 3 };
+        }
+        self.number[usize::from(half.msb)] = Some(value);
+        self.coarse_lost = false;
+        self.owed = if taken { self.owed & !(1 << u8::from(half.msb)) } else { 3 };
+    }
+}
+
+struct Entry {
+    at: Micros,
+    taint: Taint,
+    what: What,
+}
+
+enum What {
+    Body(Body),
+    /// Its bytes are the next ones in the byte ring.
+    SysEx {
+        len: usize,
+    },
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Room {
+    Open,
+    /// The ring is open, but the source is above its rate.
+    OverRate,
+    LastQuarter,
+    None,
+}
+
+/// The callback's end.
+pub struct LaneSender {
+    events: rtrb::Producer<Entry>,
+    bytes: rtrb::Producer<u8>,
+    reserve: usize,
+    pushed: u64,
+    shared: Arc<Shared>,
+    bell: Bell,
+    selections: [Selection; 16],
+    rate: Rate,
+}
+
+/// The engine's end.
+pub struct LaneReceiver {
+    device: DeviceSlot,
+    events: rtrb::Consumer<Entry>,
+    bytes: rtrb::Consumer<u8>,
+    popped: u64,
+    shared: Arc<Shared>,
+    /// Taken from slots and not delivered yet; the next one is last.
+    staged: Vec<Staged>,
+    last_at: Micros,
+}
+
+struct Staged {
+    position: u64,
+    place: usize,
+    word: u64,
+    at: Micros,
+}
+
+/// Makes a lane of the standard size.
+pub fn lane(device: DeviceSlot, max_events_per_sec: u32, bell: Bell) -> (LaneSender, LaneReceiver) {
+    lane_with_room(device, max_events_per_sec, bell, EVENTS, SYSEX_BYTES)
+}
+
+fn lane_with_room(
+    device: DeviceSlot,
+    max_events_per_sec: u32,
+    bell: Bell,
+    events: usize,
+    bytes: usize,
+) -> (LaneSender, LaneReceiver) {
+    let (events_in, events_out) = rtrb::RingBuffer::new(events);
+    let (bytes_in, bytes_out) = rtrb::RingBuffer::new(bytes);
+    let shared = Arc::new(Shared {
+        slots: (0..place::COUNT).map(|_| Slot { word: AtomicU64::new(0), at: AtomicU64::new(0) }).collect(),
+        full: (0..place::COUNT.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+        any_full: AtomicBool::new(false),
+        relative: std::array::from_fn(|_| AtomicU64::new(0)),
+        max_events_per_sec: AtomicU32::new(max_events_per_sec),
+        counters: Counters::default(),
+    });
+    let sender = LaneSender {
+        events: events_in,
+        bytes: bytes_in,
+        reserve: events / 4,
+        pushed: 0,
+        shared: Arc::clone(&shared),
+        bell,
+        selections: [Selection::default(); 16],
+        rate: Rate::default(),
+    };
+    let receiver = LaneReceiver {
+        device,
+        events: events_out,
+        bytes: bytes_out,
+        popped: 0,
+        shared,
+        // Each slot is staged at most once, so the engine never grows this.
+        staged: Vec::with_capacity(place::COUNT),
+        last_at: Micros(0),
+    };
+    (sender, receiver)
+}
+
+impl LaneSender {
+    /// Takes an event by the rule of the lane. `at` must not go back. SysEx has its own way, [`push_sysex`](Self::push_sysex); a
+    /// `Body::SysEx` given here is copied from its shared bytes in the same way.
+    pub fn push(&mut self, at: Micros, taint: Taint, body: Body) {
+        if let Body::SysEx(data) = &body {
+            self.push_sysex(at, taint, data);
+            return;
+        }
+        let room = self.room(at);
+        match self.class(&body) {
+            Class::Release { place, value } => {
+                if self.replace(place, value, at, taint) {
+                    add(&self.shared.counters.held_releases);
+                } else if room == Room::None {
+                    self.fill(place, value, at, taint);
+                    add(&self.shared.counters.held_releases);
+                } else {
+                    self.take(at, taint, What::Body(body));
+                }
+            }
+            Class::Press { place } => {
+                if room == Room::Open && !self.slot_is_full(place) {
+                    self.take(at, taint, What::Body(body));
+                } else {
+                    self.drop_one(room);
+                }
+            }
+            Class::Continuous { place, value } => {
+                if self.replace(place, value, at, taint) {
+                    self.merge_one(room);
+                } else if room == Room::Open {
+                    self.take(at, taint, What::Body(body));
+                } else {
+                    self.fill(place, value, at, taint);
+                    self.merge_one(room);
+                }
+            }
+            Class::Select { channel, half, value } => {
+                let taken = room == Room::Open;
+                self.selections[usize::from(channel & 15)].select(half, value, taken);
+                if taken {
+                    self.take(at, taint, What::Body(body));
+                } else {
+                    self.drop_one(room);
+                }
+            }
+            Class::Data { channel, controller } => {
+                let selection = &mut self.selections[usize::from(channel & 15)];
+                let taken = room == Room::Open && selection.owed == 0 && !(controller == 38 && selection.coarse_lost);
+                if controller == 6 {
+                    selection.coarse_lost = !taken;
+                }
+                if taken {
+                    self.take(at, taint, What::Body(body));
+                } else {
+                    self.drop_one(room);
+                }
+            }
+            Class::Other => {
+                if room == Room::Open {
+                    self.take(at, taint, What::Body(body));
+                } else {
+                    self.drop_one(room);
+                }
+            }
+        }
+        self.bell.ring();
+    }
+
+    /// Takes the bytes between F0 and F7 whole, or drops and counts them.
+    pub fn push_sysex(&mut self, at: Micros, taint: Taint, data: &[u8]) {
+        let fits = self.room(at) == Room::Open && self.bytes.push_entire_slice(data).is_ok();
+        if fits {
+            self.take(at, taint, What::SysEx { len: data.len() });
+            self.bell.ring();
+        } else {
+            add(&self.shared.counters.sysex_dropped);
+        }
+    }
+
+    /// Whether the engine has given this lane up.
+    pub fn is_abandoned(&self) -> bool {
+        self.events.is_abandoned()
+    }
+
+    fn room(&mut self, at: Micros) -> Room {
+        let within_rate = self.rate.pass(at, self.shared.max_events_per_sec.load(Ordering::Relaxed));
+        match self.events.slots() {
+            0 => Room::None,
+            free if free <= self.reserve => Room::LastQuarter,
+            _ if within_rate => Room::Open,
+            _ => Room::OverRate,
+        }
+    }
+
+    fn class(&self, body: &Body) -> Class {
+        match *body {
+            Body::NoteOn { channel, note, .. } => Class::Press { place: place::of(place::NOTE, channel, note) },
+            Body::NoteOff { channel, note, velocity } => {
+                Class::Release { place: place::of(place::NOTE, channel, note), value: u32::from(velocity) }
+            }
+            Body::ButtonDown(button) => Class::Press { place: button_place(button) },
+            Body::ButtonUp(button) => Class::Release { place: button_place(button), value: 0 },
+            Body::Cc { channel, controller, value } => self.controller_class(channel, controller, value),
+            Body::PolyPressure { channel, note, pressure } => {
+                Class::Continuous { place: place::of(place::POLY_PRESSURE, channel, note), value: u32::from(pressure) }
+            }
+            Body::ChannelPressure { channel, pressure } => Class::Continuous {
+                place: place::of_channel(place::CHANNEL_PRESSURE, channel),
+                value: u32::from(pressure),
+            },
+            Body::PitchBend { channel, value } => {
+                Class::Continuous { place: place::of_channel(place::PITCH_BEND, channel), value: u32::from(value) }
+            }
+            Body::Axis { axis, value } => Class::Continuous {
+                place: place::AXIS + usize::from(axis.id() - Axis::LeftX.id()),
+                value: value.to_bits(),
+            },
+            Body::Trigger { side, value } => Class::Continuous {
+                place: place::TRIGGER + usize::from(side.id() - Side::Left.id()),
+                value: value.to_bits(),
+            },
+            Body::Program { .. } | Body::SysEx(_) | Body::RealTime(_) | Body::Common { .. } | Body::Osc(_) => {
+                Class::Other
+            }
+        }
+    }
+
+    fn controller_class(&self, channel: u8, controller: u8, value: u8) -> Class {
+        let place = place::of(place::CONTROLLER, channel, controller);
+        let packed = u32::from(value);
+        if let Some(half) = half(controller) {
+            return Class::Select { channel, half, value };
+        }
+        let release = match controller {
+            SUSTAIN => value < 64,
+            ALL_SOUND_OFF | ALL_NOTES_OFF => true,
+            _ => false,
+        };
+        if release {
+            return Class::Release { place, value: packed };
+        }
+        if matches!(controller, 96 | 97)
+            || matches!(controller, 6 | 38) && self.selections[usize::from(channel & 15)].is_used()
+        {
+            return Class::Data { channel, controller };
+        }
+        let word = usize::from(channel & 15) * 2 + usize::from(controller & 127) / 64;
+        let ticks = self.shared.relative.get(word).map_or(0, |it| it.load(Ordering::Relaxed));
+        if ticks & (1 << (controller % 64)) != 0 { Class::Other } else { Class::Continuous { place, value: packed } }
+    }
+
+    fn take(&mut self, at: Micros, taint: Taint, what: What) {
+        // Room was seen before, and only the receiver changes it since, by making more.
+        if self.events.push(Entry { at, taint, what }).is_ok() {
+            self.pushed = self.pushed.wrapping_add(1);
+            add(&self.shared.counters.taken);
+        } else {
+            add(&self.shared.counters.dropped);
+        }
+    }
+
+    fn slot_is_full(&self, place: usize) -> bool {
+        self.shared.slots.get(place).is_some_and(|slot| word::is_full(slot.word.load(Ordering::Acquire)))
+    }
+
+    /// Overwrites a full slot. False when it is empty, also when the receiver has just emptied it.
+    fn replace(&self, place: usize, value: u32, at: Micros, taint: Taint) -> bool {
+        let Some(slot) = self.shared.slots.get(place) else { return false };
+        let old = slot.word.load(Ordering::Acquire);
+        if !word::is_full(old) {
+            return false;
+        }
+        slot.at.store(at.0, Ordering::Relaxed);
+        let new = word::pack(value, self.pushed, taint);
+        slot.word.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Fills an empty slot and says so.
+    fn fill(&self, place: usize, value: u32, at: Micros, taint: Taint) {
+        let Some(slot) = self.shared.slots.get(place) else { return };
+        slot.at.store(at.0, Ordering::Relaxed);
+        slot.word.store(word::pack(value, self.pushed, taint), Ordering::Release);
+        if let Some(bits) = self.shared.full.get(place / 64) {
+            bits.fetch_or(1 << (place % 64), Ordering::AcqRel);
+        }
+        self.shared.any_full.store(true, Ordering::Release);
+    }
+
+    fn drop_one(&self, room: Room) {
+        add(&self.shared.counters.dropped);
+        if room == Room::OverRate {
+            add(&self.shared.counters.rate_limited);
+        }
+    }
+
+    fn merge_one(&self, room: Room) {
+        add(&self.shared.counters.merged);
+        if room == Room::OverRate {
+            add(&self.shared.counters.rate_limited);
+        }
+    }
+}
+
+fn button_place(button: Button) -> usize {
+    place::BUTTON + usize::from(button.id() - Button::South.id())
+}
+
+fn add(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+impl LaneReceiver {
+    pub fn device(&self) -> DeviceSlot {
+        self.device
+    }
+
+    /// The next event. Times never go back.
+    pub fn pop(&mut self) -> Option<Event> {
+        if self.staged.is_empty() && self.shared.any_full.load(Ordering::Acquire) {
+            self.stage();
+        }
+        if self.staged.last().is_some_and(|next| next.position <= self.popped) {
+            return self.deliver_staged();
+        }
+        match self.events.pop() {
+            Ok(entry) => {
+                self.popped = self.popped.wrapping_add(1);
+                let body = match entry.what {
+                    What::Body(body) => body,
+                    What::SysEx { len } => Body::SysEx(self.sysex(len)),
+                };
+                Some(self.event(entry.at, entry.taint, body))
+            }
+            Err(rtrb::PopError::Empty) => self.deliver_staged(),
+        }
+    }
+
+    pub fn counts(&self) -> Counts {
+        let it = &self.shared.counters;
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Counts {
+            taken: read(&it.taken),
+            merged: read(&it.merged),
+            held_releases: read(&it.held_releases),
+            dropped: read(&it.dropped),
+            rate_limited: read(&it.rate_limited),
+            sysex_dropped: read(&it.sysex_dropped),
+        }
+    }
+
+    /// Says which controllers send ticks; a reload may change it at any time.
+    pub fn set_relative(&self, mask: &RelativeControllers) {
+        for (channel, bits) in mask.iter().enumerate() {
+            for (part, word) in [*bits as u64, (*bits >> 64) as u64].into_iter().enumerate() {
+                if let Some(place) = self.shared.relative.get(channel * 2 + part) {
+                    place.store(word, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+
+    pub fn set_max_events_per_sec(&self, max: u32) {
+        self.shared.max_events_per_sec.store(max, Ordering::Relaxed);
+    }
+
+    /// Whether the callback is gone; what it left can still be popped.
+    pub fn is_abandoned(&self) -> bool {
+        self.events.is_abandoned()
+    }
+
+    fn stage(&mut self) {
+        self.shared.any_full.swap(false, Ordering::AcqRel);
+        for (index, bits) in self.shared.full.iter().enumerate() {
+            if bits.load(Ordering::Relaxed) == 0 {
+                continue;
+            }
+            let mut left = bits.swap(0, Ordering::AcqRel);
+            while left != 0 {
+                let place = index * 64 + left.trailing_zeros() as usize;
+                left &= left - 1;
+                let Some(slot) = self.shared.slots.get(place) else { continue };
+                let word = slot.word.swap(word::EMPTY, Ordering::AcqRel);
+                if word::is_full(word) {
+                    let at = Micros(slot.at.load(Ordering::Relaxed));
+                    self.staged.push(Staged { position: word::position(word, self.popped), place, word, at });
+                }
+            }
+        }
+        self.staged.sort_unstable_by_key(|it| std::cmp::Reverse((it.position, it.at, it.place)));
+    }
+
+    fn deliver_staged(&mut self) -> Option<Event> {
+        let staged = self.staged.pop()?;
+        let body = body_of(staged.place, word::value(staged.word))?;
+        Some(self.event(staged.at, word::taint(staged.word), body))
+    }
+
+    fn event(&mut self, at: Micros, taint: Taint, body: Body) -> Event {
+        self.last_at = self.last_at.max(at);
+        Event { at: self.last_at, device: self.device, taint, body }
+    }
+
+    fn sysex(&mut self, len: usize) -> Arc<[u8]> {
+        let mut data = vec![0; len];
+        // The bytes were pushed before their entry; a ring that lacks them would be a defect of the sender.
+        let whole = self.bytes.pop_entire_slice(&mut data).is_ok();
+        debug_assert!(whole);
+        data.into()
+    }
+}
+
+/// The event a slot stands for.
+fn body_of(place: usize, value: u32) -> Option<Body> {
+    let split = |base: usize| (((place - base) / 128) as u8, ((place - base) % 128) as u8);
+    let byte = (value & 127) as u8;
+    Some(match place {
+        place::CONTROLLER..place::POLY_PRESSURE => {
+            let (channel, controller) = split(place::CONTROLLER);
+            Body::Cc { channel, controller, value: byte }
+        }
+        place::POLY_PRESSURE..place::NOTE => {
+            let (channel, note) = split(place::POLY_PRESSURE);
+            Body::PolyPressure { channel, note, pressure: byte }
+        }
+        place::NOTE..place::CHANNEL_PRESSURE => {
+            let (channel, note) = split(place::NOTE);
+            Body::NoteOff { channel, note, velocity: byte }
+        }
+        place::CHANNEL_PRESSURE..place::PITCH_BEND => {
+            Body::ChannelPressure { channel: (place - place::CHANNEL_PRESSURE) as u8, pressure: byte }
+        }
+        place::PITCH_BEND..place::BUTTON => {
+            Body::PitchBend { channel: (place - place::PITCH_BEND) as u8, value: (value & 0x3FFF) as u16 }
+        }
+        place::BUTTON..place::AXIS => {
+            Body::ButtonUp(Button::from_id((place - place::BUTTON) as i64 + i64::from(Button::South.id()))?)
+        }
+        place::AXIS..place::TRIGGER => Body::Axis {
+            axis: Axis::from_id((place - place::AXIS) as i64 + i64::from(Axis::LeftX.id()))?,
+            value: f32::from_bits(value),
+        },
+        _ => Body::Trigger {
+            side: Side::from_id((place - place::TRIGGER) as i64 + i64::from(Side::Left.id()))?,
+            value: f32::from_bits(value),
+        },
+    })
+}
+
+/// A bucket that holds one second of events.
+#[derive(Default)]
+struct Rate {
+    /// Millionths of an event; absent before the first one.
+    left: Option<u64>,
+    last: Micros,
+}
+
+impl Rate {
+    const ONE: u64 = 1_000_000;
+
+    fn pass(&mut self, at: Micros, max_per_sec: u32) -> bool {
+        let full = u64::from(max_per_sec) * Self::ONE;
+        let gained = at.since(self.last).min(Self::ONE) * u64::from(max_per_sec);
+        let left = self.left.map_or(full, |left| left.saturating_add(gained).min(full));
+        self.last = self.last.max(at);
+        let rest = left.checked_sub(Self::ONE);
+        self.left = Some(rest.unwrap_or(left));
+        rest.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests;
