@@ -216,6 +216,11 @@ impl Gestures {
         self.press(id).is_some_and(|it| !it.up)
     }
 
+    /// Whether the key of this event is down or waits.
+    pub fn knows(&self, event: &Event) -> bool {
+        KeyRef::of(event).is_some_and(|key| self.current(key).is_some())
+    }
+
     pub fn pending(&self) -> usize {
         self.presses.iter().flatten().filter(|it| matches!(it.stage, Stage::Chord | Stage::Waiting)).count()
     }

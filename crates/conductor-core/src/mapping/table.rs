@@ -500,7 +500,7 @@ impl<'a> Compiler<'a> {
                 chord: chord_keys(&rule.trigger.kind),
                 state,
                 pattern: match &rule.trigger.kind {
-                    TriggerKind::Osc { address, .. } => Some(Pattern::new(address)),
+                    TriggerKind::Osc { address, .. } => Pattern::compile(address).ok(),
                     _other => None,
                 },
                 rank: Rank {
@@ -519,7 +519,7 @@ impl<'a> Compiler<'a> {
             let device = spec.source.device.as_deref().map(|it| self.slots.slot(it));
             let targets = spec.targets.iter().map(|it| self.target(it)).collect();
             let constrained = u8::from(spec.source.channel.is_some())
-                + u8::from(matches!(&spec.source.kind, SourceKind::Osc { address, .. } if Pattern::new(address).is_exact()));
+                + u8::from(matches!(&spec.source.kind, SourceKind::Osc { address, .. } if is_exact_address(address)));
             self.bindings.push(Binding {
                 mode,
                 id: row.id.as_str().into(),
@@ -527,7 +527,7 @@ impl<'a> Compiler<'a> {
                 channels: channel_mask(spec.source.channel),
                 targets,
                 pattern: match &spec.source.kind {
-                    SourceKind::Osc { address, .. } => Some(Pattern::new(address)),
+                    SourceKind::Osc { address, .. } => Pattern::compile(address).ok(),
                     _other => None,
                 },
                 rank: Rank {
@@ -810,7 +810,7 @@ fn constraints(trigger: &Trigger) -> u8 {
         TriggerKind::ProgramChange { program, bank_msb, bank_lsb } => {
             u8::from(program.is_some()) + u8::from(bank_msb.is_some()) + u8::from(bank_lsb.is_some())
         }
-        TriggerKind::Osc { address, args } => args.len().min(16) as u8 + u8::from(Pattern::new(address).is_exact()),
+        TriggerKind::Osc { address, args } => args.len().min(16) as u8 + u8::from(is_exact_address(address)),
         TriggerKind::LongPress { .. }
         | TriggerKind::DoubleTap { .. }
         | TriggerKind::NoteChord { .. }
@@ -893,4 +893,8 @@ pub fn axis_number(axis: Axis) -> usize {
 
 pub fn side_number(side: Side) -> usize {
     usize::from(side.id() - Side::Left.id())
+}
+
+fn is_exact_address(address: &str) -> bool {
+    Pattern::compile(address).is_ok_and(|it| it.is_exact())
 }

@@ -1,0 +1,700 @@
+//! The whole way from an event to its effects, as one pure state machine: gestures, matching, actions with their timers, continuous
+//! bindings, routes, and the ledger that lets nothing stick. `feed` events in order of time, `advance` to the next deadline, carry the
+//! effects out.
+//!
+//! Not here: devices, threads, clocks, and carrying effects out (the shell's `daemon` and `hosts`).
+
+pub mod continuous;
+pub mod effect;
+pub mod explain;
+mod gate;
+mod ledger;
+mod route;
+mod run;
+pub mod shape;
+pub mod sim;
+pub mod trace;
+mod values;
+
+pub use effect::{CallTicket, Effect, MappingCall, MappingRef, Placeholders, Stroke};
+pub use explain::{Explanation, explain};
+pub use sim::{SimFault, simulate};
+pub use trace::{Outcome, Trace, TraceRecord};
+
+use crate::config::Config;
+use crate::event::assemble::Assembler;
+use crate::event::midi::{Short, short};
+use crate::event::{Axis, Body, DeviceSlot, Event, Micros, Taint};
+use crate::gesture::{Around, Deadline, Found, Gestures, Tap};
+use crate::mapping::table::{BindingId, CompiledCondition, ModeIndex, Row, RowId, Slots, Tables};
+use crate::timer::Timers;
+use continuous::{Selected, State};
+use gate::Memory;
+use ledger::{EntryId, Held, Ledger, Owner};
+use run::Runs;
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+use trace::Record;
+
+/// A tool's bytes that come back within this time did not come from a hand.
+const TOOL_ECHO_MS: u32 = 100;
+/// A message we sent that comes back within this time is an echo, where the device asks for the guard.
+const ECHO_MS: u32 = 20;
+const RECENT_MAX: usize = 256;
+
+/// What conditions read. The shell's workers keep it fresh; the engine never looks for itself.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    pub running_apps: BTreeSet<String>,
+    pub frontmost_app: Option<String>,
+    /// Minutes after midnight, local time.
+    pub minute_of_day: u16,
+    /// 1 is Monday.
+    pub weekday: u8,
+    pub connected: BTreeSet<u16>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PanicReport {
+    pub notes_released: usize,
+    pub keys_released: usize,
+    pub actions_cancelled: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    pub events: u64,
+    pub actions: u64,
+    pub actions_failed: u64,
+    pub routed: u64,
+    /// Events that had passed too many routes.
+    pub over_hops: u64,
+}
+
+/// A mode that the configuration does not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownMode {
+    pub asked: String,
+    pub known: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Timer {
+    Gesture(Deadline),
+    Run { run: u64 },
+    NoteEnd(EntryId),
+    Flush(BindingId),
+    StickRepeat { device: DeviceSlot, row: RowId },
+}
+
+impl From<Deadline> for Timer {
+    fn from(deadline: Deadline) -> Self {
+        Timer::Gesture(deadline)
+    }
+}
+
+/// What a device said last, for gates, sticks and banks.
+#[derive(Debug, Default)]
+struct DeviceState {
+    muted: bool,
+    assembler: Assembler,
+    last: Option<Box<LastValues>>,
+    axes: [f64; 4],
+}
+
+#[derive(Debug)]
+struct LastValues {
+    cc: [[u8; 128]; 16],
+    poly: [[u8; 128]; 16],
+    pressure: [u8; 16],
+    bend: [u16; 16],
+    pull: [u8; 2],
+}
+
+const UNHEARD: u8 = 0xFF;
+
+impl Default for LastValues {
+    fn default() -> Self {
+        LastValues {
+            cc: [[UNHEARD; 128]; 16],
+            poly: [[UNHEARD; 128]; 16],
+            pressure: [UNHEARD; 16],
+            bend: [u16::MAX; 16],
+            pull: [UNHEARD; 2],
+        }
+    }
+}
+
+struct Recent {
+    at: Micros,
+    port: DeviceSlot,
+    bytes: Short,
+    by_tool: bool,
+}
+
+/// What an action may need to know of what set it off.
+#[derive(Clone, Debug)]
+struct Context {
+    gesture: &'static str,
+    tap: Option<Tap>,
+    device: DeviceSlot,
+    /// What a forward sends on.
+    body: Option<Body>,
+    taint: Taint,
+    hops: u8,
+    values: Placeholders,
+}
+
+pub struct Hands {
+    tables: Arc<Tables>,
+    mode: ModeIndex,
+    now: Micros,
+    gestures: Gestures,
+    timers: Timers<Timer>,
+    found: Vec<Found>,
+    devices: Vec<DeviceState>,
+    /// Per stateful rule, what it remembers of each control it hears.
+    memories: Vec<Vec<Memory>>,
+    bindings: Vec<State>,
+    selected: Vec<(DeviceSlot, u8, Selected)>,
+    ledger: Ledger,
+    runs: Runs,
+    recent: VecDeque<Recent>,
+    facts: Facts,
+    trace: Trace,
+    learning: bool,
+    counters: Counters,
+}
+
+impl Hands {
+    pub fn new(config: &Config, slots: &mut Slots, now: Micros) -> Self {
+        let tables = Arc::new(Tables::compile(config, slots));
+        let mut hands = Hands {
+            mode: tables.default_mode,
+            now,
+            gestures: Gestures::default(),
+            timers: Timers::default(),
+            found: Vec::with_capacity(16),
+            devices: Vec::new(),
+            memories: Vec::new(),
+            bindings: Vec::new(),
+            selected: Vec::new(),
+            ledger: Ledger::default(),
+            runs: Runs::default(),
+            recent: VecDeque::new(),
+            facts: Facts::default(),
+            trace: Trace::new(tables.advanced.trace_buffer_size as usize),
+            learning: false,
+            counters: Counters::default(),
+            tables,
+        };
+        hands.fresh_states();
+        hands
+    }
+
+    fn fresh_states(&mut self) {
+        self.memories = vec![Vec::new(); self.tables.states];
+        self.bindings = vec![State::default(); self.tables.bindings.len()];
+    }
+
+    pub fn tables(&self) -> &Arc<Tables> {
+        &self.tables
+    }
+
+    pub fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    pub fn trace_mut(&mut self) -> &mut Trace {
+        &mut self.trace
+    }
+
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    pub fn facts_mut(&mut self) -> &mut Facts {
+        &mut self.facts
+    }
+
+    pub fn mode(&self) -> (ModeIndex, &Arc<str>) {
+        (self.mode, self.tables.mode_name(self.mode))
+    }
+
+    pub fn next_deadline(&self) -> Option<Micros> {
+        self.timers.next()
+    }
+
+    /// Whether nothing is held, pending or running.
+    pub fn is_quiet(&self) -> bool {
+        self.ledger.is_empty() && self.gestures.pending() == 0 && self.runs.is_empty()
+    }
+
+    /// While learning, gestures are found and traced but their actions are held back.
+    pub fn set_learning(&mut self, learning: bool) {
+        self.learning = learning;
+    }
+
+    /// Everything that was due by `now`, in order.
+    pub fn advance(&mut self, now: Micros, out: &mut Vec<Effect>) {
+        while let Some((at, timer)) = self.timers.pop(now) {
+            self.now = self.now.max(at);
+            match timer {
+                Timer::Gesture(deadline) => {
+                    self.with_gestures(|gestures, around| gestures.deadline(deadline, around));
+                    self.act_on_found(out);
+                }
+                Timer::Run { run } => self.resume(run, out),
+                Timer::NoteEnd(entry) => self.ledger.end(entry, out),
+                Timer::Flush(binding) => self.flush(binding, out),
+                Timer::StickRepeat { device, row } => self.stick_repeat(device, row, out),
+            }
+        }
+        self.now = self.now.max(now);
+    }
+
+    /// One event. Deadlines up to its time stamp come first, so that the outcome does not depend on who polled when.
+    pub fn feed(&mut self, event: &Event, out: &mut Vec<Effect>) {
+        self.advance(event.at, out);
+        self.counters.events += 1;
+        let facts = self.tables.facts(event.device);
+        if !facts.enabled || self.device(event.device).muted {
+            return self.note_outcome(event, "", Outcome::Muted, "the device is muted");
+        }
+        if channel_of(&event.body).is_some_and(|channel| facts.channels & (1 << (channel & 15)) == 0) {
+            return self.note_outcome(event, "", Outcome::NoMatch, "the device does not listen on this channel");
+        }
+        let mut tainted;
+        let event = match self.echo(event, facts.echo_guard) {
+            Echo::Own => return self.note_outcome(event, "", Outcome::NoMatch, "an echo of what was just sent"),
+            Echo::Tool if event.taint == Taint::Clean => {
+                tainted = event.clone();
+                tainted.taint = Taint::Tool;
+                &tainted
+            }
+            Echo::Tool | Echo::None => event,
+        };
+        let stray = matches!(event.body, Body::NoteOff { .. } | Body::ButtonUp(_)) && !self.gestures.knows(event);
+        if stray {
+            self.note_outcome(event, "Release", Outcome::NoMatch, "the key was not down");
+            return self.route(event, None, out);
+        }
+        if self.with_gestures(|gestures, around| gestures.feed(event, around)) {
+            self.act_on_found(out);
+        } else {
+            self.feed_value(event, out);
+        }
+    }
+
+    fn with_gestures<R>(&mut self, act: impl FnOnce(&mut Gestures, &mut Around<'_, Timer>) -> R) -> R {
+        let mut around = Around {
+            tables: &self.tables,
+            mode: self.mode,
+            now: self.now,
+            timers: &mut self.timers,
+            found: &mut self.found,
+        };
+        act(&mut self.gestures, &mut around)
+    }
+
+    fn act_on_found(&mut self, out: &mut Vec<Effect>) {
+        let mut found = std::mem::take(&mut self.found);
+        for found in found.drain(..) {
+            self.act_on(found, out);
+        }
+        self.found = found;
+    }
+
+    fn act_on(&mut self, found: Found, out: &mut Vec<Effect>) {
+        match found {
+            Found::Press { tap, row } => self.gesture_fires(tap, row, "", out),
+            Found::Release { tap, row } => self.gesture_fires(tap, row, "Release", out),
+            Found::Long { tap, row } | Found::Double { tap, row } | Found::Chord { tap, row } => {
+                self.gesture_fires(tap, row, "", out);
+            }
+            Found::Deferred { tap } => self.note_tap(&tap, Outcome::Deferred, "waits for a longer gesture"),
+            Found::Cancelled { tap } => self.note_tap(&tap, Outcome::Cancelled, "a reload or the loss of its device"),
+            Found::Unmatched { tap } => {
+                self.note_tap(&tap, Outcome::NoMatch, "");
+                let event = Event { at: tap.at, device: tap.key.device, taint: tap.taint, hops: tap.hops, body: tap.body() };
+                self.route(&event, Some(&tap), out);
+            }
+            Found::Up { tap } => {
+                self.ledger.end_press(tap.id, out);
+                self.runs.released(tap.id);
+            }
+        }
+    }
+
+    fn gesture_fires(&mut self, tap: Tap, row: RowId, gesture: &'static str, out: &mut Vec<Effect>) {
+        let tables = Arc::clone(&self.tables);
+        let rule = tables.row(row.0);
+        let note = tap.key.channel().map(|_| tap.key.number);
+        let context = Context {
+            gesture: if gesture.is_empty() { rule.trigger.kind.name() } else { gesture },
+            tap: Some(tap),
+            device: tap.key.device,
+            body: Some(tap.body()),
+            taint: tap.taint,
+            hops: tap.hops,
+            values: Placeholders {
+                velocity: Some(tap.velocity),
+                value: Some(f64::from(tap.velocity)),
+                unit: Some(f64::from(tap.velocity) / 127.0),
+                note,
+                channel: tap.key.channel(),
+            },
+        };
+        if rule.let_through {
+            let event = Event { at: tap.at, device: tap.key.device, taint: tap.taint, hops: tap.hops, body: tap.body() };
+            self.route(&event, Some(&tap), out);
+        }
+        self.fire(row, rule.action_for(tap.velocity), context, out);
+    }
+
+    fn device(&mut self, slot: DeviceSlot) -> &mut DeviceState {
+        let at = usize::from(slot.0);
+        if self.devices.len() <= at {
+            self.devices.resize_with(at + 1, DeviceState::default);
+        }
+        &mut self.devices[at]
+    }
+
+    // From outside.
+
+    pub fn switch_mode(&mut self, name: &str, now: Micros, out: &mut Vec<Effect>) -> Result<ModeIndex, UnknownMode> {
+        self.advance(now, out);
+        let Some(mode) = self.tables.mode_named(name) else {
+            let known = self.tables.mode_names.iter().map(|it| it.to_string()).collect();
+            return Err(UnknownMode { asked: name.to_owned(), known });
+        };
+        self.enter_mode(mode, out);
+        Ok(mode)
+    }
+
+    fn enter_mode(&mut self, mode: ModeIndex, out: &mut Vec<Effect>) {
+        if mode == self.mode {
+            return;
+        }
+        let from = std::mem::replace(&mut self.mode, mode);
+        self.bindings.iter_mut().for_each(State::rearm);
+        out.push(Effect::ModeChanged { from, to: mode });
+    }
+
+    /// Swaps all tables at once. Pending gestures are taken back; what a mapping holds goes on only if the mapping is unchanged.
+    pub fn reload(&mut self, config: &Config, slots: &mut Slots, now: Micros, out: &mut Vec<Effect>) {
+        self.advance(now, out);
+        self.with_gestures(|gestures, around| gestures.cancel_pending(around));
+        self.act_on_found(out);
+        let old = Arc::clone(&self.tables);
+        let new = Arc::new(Tables::compile(config, slots));
+        let unchanged = |mapping: &MappingRef| match (find_row(&old, mapping), find_row(&new, mapping)) {
+            (Some(before), Some(after)) => before.written == after.written,
+            (Some(_), None) | (None, Some(_)) | (None, None) => false,
+        };
+        self.ledger.end_mappings(&unchanged, out);
+        self.runs.cancel_all(&mut self.timers);
+        self.timers.retain(|timer| match timer {
+            // Notes with a duration still end at their time; an entry that ended early makes its timer a no-op.
+            Timer::NoteEnd(_) => true,
+            Timer::Gesture(_) | Timer::Run { .. } | Timer::Flush(_) | Timer::StickRepeat { .. } => false,
+        });
+        self.flush_all(out);
+        let name = Arc::clone(old.mode_name(self.mode));
+        self.trace.resize(new.advanced.trace_buffer_size as usize);
+        self.tables = new;
+        self.fresh_states();
+        let mode = self.tables.mode_named(&name).unwrap_or(self.tables.default_mode);
+        if self.tables.mode_name(mode) != &name {
+            out.push(Effect::ModeChanged { from: self.mode, to: mode });
+        }
+        self.mode = mode;
+    }
+
+    /// The source is gone: what it held ends, what it had begun is taken back.
+    pub fn device_lost(&mut self, device: DeviceSlot, now: Micros, out: &mut Vec<Effect>) {
+        self.advance(now, out);
+        self.let_go(device, out);
+        self.facts.connected.remove(&device.0);
+        let state = self.device(device);
+        state.assembler.reset();
+        state.last = None;
+        state.axes = [0.0; 4];
+    }
+
+    pub fn device_back(&mut self, device: DeviceSlot, now: Micros, out: &mut Vec<Effect>) {
+        self.advance(now, out);
+        self.facts.connected.insert(device.0);
+        self.bindings.iter_mut().for_each(State::rearm);
+    }
+
+    pub fn set_muted(&mut self, device: DeviceSlot, muted: bool, now: Micros, out: &mut Vec<Effect>) {
+        self.advance(now, out);
+        if muted {
+            self.let_go(device, out);
+        }
+        self.device(device).muted = muted;
+    }
+
+    pub fn is_muted(&self, device: DeviceSlot) -> bool {
+        self.devices.get(usize::from(device.0)).is_some_and(|it| it.muted)
+    }
+
+    fn let_go(&mut self, device: DeviceSlot, out: &mut Vec<Effect>) {
+        self.with_gestures(|gestures, around| gestures.drop_device(device, around));
+        self.act_on_found(out);
+        self.ledger.end_source(device, out);
+        for memory in self.memories.iter_mut() {
+            memory.retain(|it| it.device != device);
+        }
+        self.timers.retain(|timer| !matches!(timer, Timer::StickRepeat { device: it, .. } if *it == device));
+    }
+
+    pub fn output_lost(&mut self, port: DeviceSlot, now: Micros, out: &mut Vec<Effect>) {
+        self.advance(now, out);
+        self.ledger.port_lost(port);
+    }
+
+    /// What ended while the port was away is sent first.
+    pub fn output_back(&mut self, port: DeviceSlot, now: Micros, out: &mut Vec<Effect>) {
+        self.advance(now, out);
+        self.ledger.port_back(port, out);
+        self.selected.retain(|it| it.0 != port);
+    }
+
+    /// Cancels every timer and running action and ends everything held. The shell then silences every open output.
+    pub fn panic(&mut self, now: Micros, out: &mut Vec<Effect>) -> PanicReport {
+        self.advance(now, out);
+        self.with_gestures(|gestures, around| gestures.cancel_pending(around));
+        self.act_on_found(out);
+        let actions_cancelled = self.runs.cancel_all(&mut self.timers);
+        self.timers = Timers::default();
+        for state in &mut self.bindings {
+            state.pending = None;
+            state.flush = None;
+        }
+        let released = self.ledger.end_all(out);
+        PanicReport { notes_released: released.notes, keys_released: released.keys, actions_cancelled }
+    }
+
+    /// The daemon stops: nothing stays on.
+    pub fn stop(&mut self, now: Micros, out: &mut Vec<Effect>) {
+        self.panic(now, out);
+    }
+
+    /// Books what a tool sent: its notes are released when its connection ends, and its bytes are known should they come back.
+    pub fn tool_sent(&mut self, connection: u64, port: DeviceSlot, message: &Body, now: Micros) {
+        self.now = self.now.max(now);
+        self.remember(port, message, true);
+        match message {
+            Body::NoteOn { channel, note, .. } => {
+                let held = Held::Note { port, channel: *channel, note: *note };
+                self.ledger.enter(Owner::Tool(connection), None, None, held);
+            }
+            Body::NoteOff { channel, note, .. } => {
+                self.ledger.take_note(port, *channel, *note);
+            }
+            _other => {}
+        }
+    }
+
+    pub fn tool_gone(&mut self, connection: u64, now: Micros, out: &mut Vec<Effect>) {
+        self.advance(now, out);
+        self.ledger.end_tool(connection, out);
+    }
+
+    /// A target of a binding was moved by somebody else; takeover starts again.
+    pub fn target_moved(&mut self, binding_id: &str, value: f64) {
+        for (binding, state) in self.tables.bindings.iter().zip(&mut self.bindings) {
+            if &*binding.id == binding_id {
+                state.target_moved(value);
+            }
+        }
+    }
+
+    fn holds(&self, condition: &CompiledCondition) -> bool {
+        let facts = &self.facts;
+        let same = |a: &str, b: &str| a.eq_ignore_ascii_case(b);
+        match condition {
+            CompiledCondition::Always => true,
+            CompiledCondition::Never => false,
+            CompiledCondition::TimeRange { start, end } => {
+                let now = facts.minute_of_day;
+                if start < end { (*start..*end).contains(&now) } else { now >= *start || now < *end }
+            }
+            CompiledCondition::DayOfWeek { days } => facts.weekday >= 1 && days & (1 << ((facts.weekday - 1) % 7)) != 0,
+            CompiledCondition::AppRunning(app) => facts.running_apps.iter().any(|it| same(it, app)),
+            CompiledCondition::AppFrontmost(app) => facts.frontmost_app.as_ref().is_some_and(|it| same(it, app)),
+            CompiledCondition::ModeIs(mode) => *mode == Some(self.mode),
+            CompiledCondition::DeviceConnected(device) => facts.connected.contains(&device.0),
+            CompiledCondition::And(all) => all.iter().all(|it| self.holds(it)),
+            CompiledCondition::Or(any) => any.iter().any(|it| self.holds(it)),
+            CompiledCondition::Not(inner) => !self.holds(inner),
+        }
+    }
+
+    // What was sent, and what comes back.
+
+    fn remember(&mut self, port: DeviceSlot, message: &Body, by_tool: bool) {
+        let Ok(bytes) = short(message) else { return };
+        if self.recent.len() >= RECENT_MAX {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(Recent { at: self.now, port, bytes, by_tool });
+    }
+
+    fn echo(&mut self, event: &Event, guarded: bool) -> Echo {
+        if self.recent.is_empty() {
+            return Echo::None;
+        }
+        while self.recent.front().is_some_and(|it| self.now >= it.at.plus_ms(TOOL_ECHO_MS)) {
+            self.recent.pop_front();
+        }
+        let Ok(bytes) = short(&event.body) else { return Echo::None };
+        if let Some(at) = self.recent.iter().position(|it| it.by_tool && it.bytes == bytes) {
+            self.recent.remove(at);
+            return Echo::Tool;
+        }
+        let own = |it: &Recent| it.port == event.device && it.bytes == bytes && self.now < it.at.plus_ms(ECHO_MS);
+        match self.recent.iter().position(own).filter(|_| guarded) {
+            Some(at) => {
+                self.recent.remove(at);
+                Echo::Own
+            }
+            None => Echo::None,
+        }
+    }
+
+    /// Every MIDI message leaves here.
+    fn send(&mut self, port: DeviceSlot, message: Body, taint: Taint, hops: u8, out: &mut Vec<Effect>) {
+        if self.tables.facts(port).echo_guard {
+            self.remember(port, &message, false);
+        }
+        if let Body::Cc { channel, controller: 98..=101, .. } = message {
+            self.selected.retain(|it| (it.0, it.1) != (port, channel));
+        }
+        out.push(Effect::Midi { port, message, taint, hops });
+    }
+
+    // The trace.
+
+    fn note_outcome(&mut self, event: &Event, gesture: &'static str, outcome: Outcome, reason: &'static str) {
+        let mode = Arc::clone(self.tables.mode_name(self.mode));
+        self.trace.push(Record {
+            seq: 0,
+            at: self.now,
+            device: event.device,
+            event: Some(event.body.clone()),
+            gesture: if gesture.is_empty() { event_name(&event.body) } else { gesture },
+            mode,
+            mapping: None,
+            outcome,
+            action: None,
+            latency_us: None,
+            reason,
+        });
+    }
+
+    fn note_tap(&mut self, tap: &Tap, outcome: Outcome, reason: &'static str) {
+        let mode = self.tables.mode_names.get(usize::from(tap.mode.0)).unwrap_or(self.tables.mode_name(self.mode));
+        self.trace.push(Record {
+            seq: 0,
+            at: self.now,
+            device: tap.key.device,
+            event: Some(tap.body()),
+            gesture: "Press",
+            mode: Arc::clone(mode),
+            mapping: None,
+            outcome,
+            action: None,
+            latency_us: None,
+            reason,
+        });
+    }
+
+    /// Carried out in the shell, and failed there.
+    pub fn note_failure(&mut self, mapping: &MappingRef, reason: &'static str) {
+        self.counters.actions_failed += 1;
+        self.trace.push(Record {
+            seq: 0,
+            at: self.now,
+            device: DeviceSlot(u16::MAX),
+            event: None,
+            gesture: "",
+            mode: Arc::clone(&mapping.mode),
+            mapping: Some(Arc::clone(&mapping.id)),
+            outcome: Outcome::Failed,
+            action: None,
+            latency_us: None,
+            reason,
+        });
+    }
+}
+
+enum Echo {
+    None,
+    Own,
+    Tool,
+}
+
+fn mapping_ref(tables: &Tables, row: &Row) -> MappingRef {
+    let mode = match row.mode {
+        Some(mode) => Arc::clone(tables.mode_name(mode)),
+        None => "*".into(),
+    };
+    MappingRef { mode, id: Arc::clone(&row.id) }
+}
+
+fn find_row<'a>(tables: &'a Tables, mapping: &MappingRef) -> Option<&'a Row> {
+    let mode = tables.mode_named(&mapping.mode);
+    tables.rows.iter().find(|it| it.id == mapping.id && it.mode == mode)
+}
+
+fn channel_of(body: &Body) -> Option<u8> {
+    match body {
+        Body::NoteOn { channel, .. }
+        | Body::NoteOff { channel, .. }
+        | Body::PolyPressure { channel, .. }
+        | Body::Cc { channel, .. }
+        | Body::Program { channel, .. }
+        | Body::ChannelPressure { channel, .. }
+        | Body::PitchBend { channel, .. } => Some(*channel),
+        Body::SysEx(_)
+        | Body::RealTime(_)
+        | Body::Common { .. }
+        | Body::ButtonDown(_)
+        | Body::ButtonUp(_)
+        | Body::Axis { .. }
+        | Body::Trigger { .. }
+        | Body::Osc(_) => None,
+    }
+}
+
+fn event_name(body: &Body) -> &'static str {
+    match body {
+        Body::NoteOn { .. } => "NoteOn",
+        Body::NoteOff { .. } => "NoteOff",
+        Body::PolyPressure { .. } => "PolyAftertouch",
+        Body::Cc { .. } => "CC",
+        Body::Program { .. } => "ProgramChange",
+        Body::ChannelPressure { .. } => "Aftertouch",
+        Body::PitchBend { .. } => "PitchBend",
+        Body::SysEx(_) => "SysEx",
+        Body::RealTime(_) => "RealTime",
+        Body::Common { .. } => "Common",
+        Body::ButtonDown(_) => "ButtonDown",
+        Body::ButtonUp(_) => "ButtonUp",
+        Body::Axis { .. } => "Axis",
+        Body::Trigger { .. } => "Trigger",
+        Body::Osc(_) => "Osc",
+    }
+}
+
+/// Index of the first axis of the stick an axis belongs to.
+fn stick_of(axis: Axis) -> usize {
+    match axis {
+        Axis::LeftX | Axis::LeftY => 0,
+        Axis::RightX | Axis::RightY => 2,
+    }
+}
+

@@ -1,0 +1,297 @@
+//! A knob drives a value: source, glue, target. The stages run in a fixed order and always send the last value.
+
+use super::shape;
+use crate::event::{Body, Micros, OscArg, OscMessage};
+use crate::mapping::table::CompiledTarget;
+use crate::mapping::{Glue, Shape, Takeover, Target};
+use crate::timer::TimerKey;
+
+/// Pickup takes over when the knob is this near.
+const NEAR: f64 = 2.0 / 128.0;
+
+/// What a binding remembers. One per binding and configuration.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    /// Position of a relative source, 0..=1.
+    pub position: f64,
+    pub ticks: super::gate::Ticks,
+    /// Where the source was after the glue's first stages.
+    source: Option<f64>,
+    /// Where we believe the target is.
+    pub target: Option<f64>,
+    engaged: bool,
+    sent: Option<f64>,
+    sent_at: Option<Micros>,
+    /// Waits for the throttle to end.
+    pub pending: Option<f64>,
+    pub flush: Option<TimerKey>,
+}
+
+impl State {
+    /// A mode switch, a reload or a reconnect: the knob may stand anywhere by now.
+    pub fn rearm(&mut self) {
+        self.engaged = false;
+        self.source = None;
+    }
+
+    /// Somebody else moved the target.
+    pub fn target_moved(&mut self, value: f64) {
+        if self.target.is_none_or(|it| (it - value).abs() > 1.0 / 128.0) {
+            self.engaged = false;
+        }
+        self.target = Some(value);
+        self.position = value;
+    }
+
+    /// Passes a normalised value through the glue. Gives what should be sent now; a value that must wait is kept with the time at
+    /// which it is due.
+    pub fn pass(&mut self, glue: &Glue, relative: bool, value: f64, throttle_ms: u32, now: Micros) -> Passed {
+        let staged = stages(glue, value);
+        let takeover = if relative { Takeover::Off } else { glue.takeover };
+        let Some(value) = self.take_over(takeover, staged) else { return Passed::Nothing };
+        self.target = Some(value);
+        let last = self.pending.or(self.sent);
+        if last.is_some_and(|it| (it - value).abs() < glue.hysteresis || it == value) {
+            return Passed::Nothing;
+        }
+        match self.sent_at.map(|it| it.plus_ms(throttle_ms)).filter(|due| now < *due) {
+            Some(due) => {
+                self.pending = Some(value);
+                Passed::Later(due)
+            }
+            None => {
+                self.sent(value, now);
+                Passed::Now(value)
+            }
+        }
+    }
+
+    pub fn sent(&mut self, value: f64, now: Micros) {
+        self.sent = Some(value);
+        self.sent_at = Some(now);
+        self.pending = None;
+    }
+
+    fn take_over(&mut self, takeover: Takeover, source: f64) -> Option<f64> {
+        let before = self.source.replace(source);
+        // Nobody knows where the target is: the knob is the first to say.
+        let Some(target) = self.target else { return Some(source) };
+        match takeover {
+            Takeover::Off => Some(source),
+            Takeover::Pickup => {
+                let crossed = before.is_some_and(|it| (it - target) * (source - target) <= 0.0);
+                self.engaged |= crossed || (source - target).abs() <= NEAR;
+                self.engaged.then_some(source)
+            }
+            Takeover::Scale => {
+                let before = before?;
+                let moved = source - before;
+                let value = if moved > 0.0 {
+                    if before >= 1.0 { target } else { target + moved * (1.0 - target) / (1.0 - before) }
+                } else if before <= 0.0 {
+                    target
+                } else {
+                    target + moved * target / before
+                };
+                Some(value.clamp(0.0, 1.0))
+            }
+            Takeover::CatchUp => {
+                let moved = (source - before?).abs() * 2.0;
+                Some(if (source - target).abs() <= moved { source } else { target + moved * (source - target).signum() })
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Passed {
+    Nothing,
+    Now(f64),
+    Later(Micros),
+}
+
+/// Raw units of the source to 0..=1, with `in` clamping and scaling.
+pub fn normalise(glue: &Glue, raw: f64, full: (f64, f64), centre: Option<f64>) -> f64 {
+    let (low, high) = glue.input.unwrap_or(full);
+    if glue.input.is_none()
+        && let Some(centre) = centre
+    {
+        // Bipolar sources put their centre at one half although one side has a step more.
+        let half = if raw < centre { (raw - low) / (centre - low) * 0.5 } else { 0.5 + (raw - centre) / (high - centre) * 0.5 };
+        return half.clamp(0.0, 1.0);
+    }
+    if high == low {
+        return 0.0;
+    }
+    ((raw - low) / (high - low)).clamp(0.0, 1.0)
+}
+
+fn stages(glue: &Glue, value: f64) -> f64 {
+    let mut x = value.clamp(0.0, 1.0);
+    let d = glue.deadzone.clamp(0.0, 0.9);
+    if glue.center {
+        let out = x - 0.5;
+        let half = d / 2.0;
+        x = if out.abs() <= half { 0.5 } else { 0.5 + (out - half * out.signum()) / (1.0 - d) };
+    } else if d > 0.0 {
+        x = if x <= d { 0.0 } else { (x - d) / (1.0 - d) };
+    }
+    if glue.invert {
+        x = 1.0 - x;
+    }
+    x = match &glue.shape {
+        Shape::Straight => x,
+        Shape::Curve(curve) => shape::curve(*curve, x),
+        Shape::Lut(points) => shape::lut(points, x),
+    };
+    if let Some(steps) = glue.steps {
+        let last = f64::from(steps.max(2) - 1);
+        x = (x * last).round() / last;
+    }
+    x.clamp(0.0, 1.0)
+}
+
+pub fn throttle_of(glue: &Glue, targets: &[CompiledTarget]) -> u32 {
+    glue.throttle_ms.unwrap_or_else(|| {
+        let slow = targets.iter().any(|it| matches!(*it.spec, Target::LiveParameter { .. } | Target::PatchAttribute { .. }));
+        if slow { 20 } else { 5 }
+    })
+}
+
+/// The last parameter selected on a port and channel: registered or not, and its number.
+pub type Selected = Option<(bool, u16)>;
+
+/// What a value is for one target.
+pub enum Sent {
+    Midi(Vec<Body>),
+    Osc(OscMessage),
+    Parameter(f64),
+}
+
+/// A value 0..=1 as the target wants it.
+pub fn render(glue: &Glue, target: &Target, value: f64, selected: &mut Selected) -> Sent {
+    let scale = |high: f64| {
+        let (low, high) = glue.output.unwrap_or((0.0, high));
+        low + (high - low) * value
+    };
+    let whole = |high: u16| scale(f64::from(high)).round().clamp(0.0, f64::from(high)) as u16;
+    let cc = |channel: u8, controller: u8, value: u16| Body::Cc { channel, controller, value: (value & 0x7F) as u8 };
+    match target {
+        Target::Cc { channel, controller, .. } => Sent::Midi(vec![cc(*channel, *controller, whole(127))]),
+        Target::Cc14 { channel, controller, .. } => {
+            let value = whole(16383);
+            Sent::Midi(vec![cc(*channel, *controller, value >> 7), cc(*channel, controller + 32, value)])
+        }
+        Target::Nrpn { channel, parameter, null_after, .. } | Target::Rpn { channel, parameter, null_after, .. } => {
+            let registered = matches!(target, Target::Rpn { .. });
+            let (coarse, fine) = if registered { (101, 100) } else { (99, 98) };
+            let value = whole(16383);
+            let mut messages = Vec::with_capacity(6);
+            if *selected != Some((registered, *parameter)) {
+                messages.push(cc(*channel, coarse, parameter >> 7));
+                messages.push(cc(*channel, fine, *parameter));
+                *selected = Some((registered, *parameter));
+            }
+            messages.push(cc(*channel, 6, value >> 7));
+            messages.push(cc(*channel, 38, value));
+            if *null_after {
+                messages.push(cc(*channel, 101, 127));
+                messages.push(cc(*channel, 100, 127));
+                *selected = None;
+            }
+            Sent::Midi(messages)
+        }
+        Target::PitchBend { channel, .. } => {
+            Sent::Midi(vec![Body::PitchBend { channel: *channel, value: whole(16383) }])
+        }
+        Target::Aftertouch { channel, .. } => {
+            Sent::Midi(vec![Body::ChannelPressure { channel: *channel, pressure: whole(127) as u8 }])
+        }
+        Target::OscFloat { address, prefix_args, .. } => {
+            let mut args = prefix_args.clone();
+            args.push(OscArg::Float(scale(1.0) as f32));
+            Sent::Osc(OscMessage { address: address.clone(), args })
+        }
+        Target::LiveParameter { .. } | Target::PatchAttribute { .. } => Sent::Parameter(scale(1.0)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::action::{Curve, CurveKind};
+    use proptest::prelude::*;
+
+    #[test]
+    fn golden_points() {
+        let glue = |edit: fn(&mut Glue)| {
+            let mut glue = Glue::default();
+            edit(&mut glue);
+            glue
+        };
+        let cases: [(&str, Glue, f64, f64); 8] = [
+            ("straight", Glue::default(), 0.3, 0.3),
+            ("dead below", glue(|g| g.deadzone = 0.2), 0.2, 0.0),
+            ("dead rescaled", glue(|g| g.deadzone = 0.2), 0.6, 0.5),
+            ("centre dead", glue(|g| (g.deadzone, g.center) = (0.2, true)), 0.59, 0.5),
+            ("centre ends", glue(|g| (g.deadzone, g.center) = (0.2, true)), 1.0, 1.0),
+            ("invert before curve", glue(|g| {
+                g.invert = true;
+                g.shape = Shape::Curve(Curve { kind: CurveKind::Exponential, intensity: 0.5 });
+            }), 0.5, 0.176_776_695),
+            ("steps", glue(|g| g.steps = Some(3)), 0.7, 0.5),
+            ("lut", glue(|g| g.shape = Shape::Lut(vec![1.0, 0.0])), 0.25, 0.75),
+        ];
+        for (name, glue, value, wanted) in cases {
+            let got = stages(&glue, value);
+            assert!((got - wanted).abs() < 1e-6, "{name}: {got} is not {wanted}");
+        }
+        assert_eq!(normalise(&Glue::default(), 8192.0, (0.0, 16383.0), Some(8192.0)), 0.5);
+        assert_eq!(normalise(&Glue { input: Some((32.0, 96.0)), ..Glue::default() }, 64.0, (0.0, 127.0), None), 0.5);
+    }
+
+    #[test]
+    fn the_last_value_after_a_throttle_is_due() {
+        let mut state = State::default();
+        let glue = Glue::default();
+        let at = Micros::from_ms;
+        assert_eq!(state.pass(&glue, false, 0.1, 20, at(0)), Passed::Now(0.1));
+        assert_eq!(state.pass(&glue, false, 0.2, 20, at(5)), Passed::Later(at(20)));
+        assert_eq!(state.pass(&glue, false, 0.3, 20, at(19)), Passed::Later(at(20)));
+        assert_eq!(state.pending, Some(0.3));
+    }
+
+    #[test]
+    fn pickup_waits_for_the_knob_to_reach_the_value() {
+        let mut state = State::default();
+        state.target_moved(0.5);
+        let glue = Glue { takeover: Takeover::Pickup, ..Glue::default() };
+        let mut turn = |value: f64| state.pass(&glue, false, value, 0, Micros(0));
+        assert_eq!(turn(0.1), Passed::Nothing);
+        assert_eq!(turn(0.4), Passed::Nothing);
+        assert_eq!(turn(0.6), Passed::Now(0.6), "crossed");
+        assert_eq!(turn(0.1), Passed::Now(0.1), "and follows from then on");
+    }
+
+    proptest! {
+        #[test]
+        fn scale_and_catch_up_meet_at_the_ends(target in 0.0f64..=1.0, start in 0.05f64..0.95, up: bool, catch: bool) {
+            let takeover = if catch { Takeover::CatchUp } else { Takeover::Scale };
+            let glue = Glue { takeover, ..Glue::default() };
+            let mut state = State::default();
+            state.target_moved(target);
+            let end = if up { 1.0 } else { 0.0 };
+            let mut turns = 0;
+            // Scale meets within one travel to an end; catch up gains on the knob with every move, so turn back and forth.
+            for leg in [start, end, 1.0 - end, end, 1.0 - end, end] {
+                for part in 1..=50 {
+                    let from = state.source.unwrap_or(start);
+                    let at = from + (leg - from) * f64::from(part) / 50.0;
+                    state.pass(&glue, false, at, 0, Micros(turns));
+                    turns += 1;
+                }
+            }
+            prop_assert!((state.target.unwrap() - end).abs() < 1e-6, "target is {:?}, knob at {end}", state.target);
+        }
+    }
+}

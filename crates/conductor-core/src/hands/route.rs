@@ -1,0 +1,82 @@
+//! What no mapping took flows on: routes carry events from device to device, filtered and transformed.
+
+use super::effect::{Effect, Placeholders};
+use super::ledger::{Held, Owner};
+use super::{Context, Hands, shape};
+use crate::config::{Filter, MessageType};
+use crate::event::{Body, Event};
+use crate::gesture::Tap;
+use std::sync::Arc;
+
+impl Hands {
+    /// `tap` is the press behind a note-on; its release ends what the route sent, wherever that went.
+    pub(super) fn route(&mut self, event: &Event, tap: Option<&Tap>, out: &mut Vec<Effect>) {
+        let tables = Arc::clone(&self.tables);
+        if event.hops >= tables.advanced.max_route_depth {
+            self.counters.over_hops += 1;
+            return;
+        }
+        let mode = tap.map_or(self.mode, |it| it.mode);
+        for route in tables.routes.iter().filter(|it| it.from == event.device) {
+            if !(route.any_mode || route.modes.contains(&mode)) || !passes(&route.filter, &event.body) {
+                continue;
+            }
+            let Some(message) = shape::transform(&route.transform, &event.body) else { continue };
+            self.counters.routed += 1;
+            let context = Context {
+                gesture: "Route",
+                tap: tap.copied(),
+                device: event.device,
+                body: None,
+                taint: event.taint,
+                hops: event.hops + 1,
+                values: Placeholders::default(),
+            };
+            match message {
+                Body::Cc { channel, controller: 64, value } => {
+                    self.pedal(route.to, channel, value, &context, None, out);
+                }
+                message => {
+                    let note = match (&message, tap) {
+                        (Body::NoteOn { channel, note, .. }, Some(tap)) => Some((*channel, *note, tap)),
+                        _other => None,
+                    };
+                    self.send(route.to, message, context.taint, context.hops, out);
+                    if let Some((channel, note, tap)) = note {
+                        let held = Held::Note { port: route.to, channel, note };
+                        let entry = self.ledger.enter(Owner::Press(tap.id), Some(event.device), None, held);
+                        if !tap.held {
+                            self.ledger.end(entry, out);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn passes(filter: &Filter, body: &Body) -> bool {
+    let (kind, channel) = match body {
+        Body::NoteOn { channel, .. } => (MessageType::NoteOn, Some(*channel)),
+        Body::NoteOff { channel, .. } => (MessageType::NoteOff, Some(*channel)),
+        Body::PolyPressure { channel, .. } => (MessageType::PolyAftertouch, Some(*channel)),
+        Body::Cc { channel, .. } => (MessageType::Cc, Some(*channel)),
+        Body::Program { channel, .. } => (MessageType::ProgramChange, Some(*channel)),
+        Body::ChannelPressure { channel, .. } => (MessageType::Aftertouch, Some(*channel)),
+        Body::PitchBend { channel, .. } => (MessageType::PitchBend, Some(*channel)),
+        Body::SysEx(_) => (MessageType::SysEx, None),
+        Body::RealTime(_) | Body::Common { .. } => (MessageType::Clock, None),
+        Body::ButtonDown(_) | Body::ButtonUp(_) | Body::Axis { .. } | Body::Trigger { .. } | Body::Osc(_) => return false,
+    };
+    let listed = filter.message_types.is_empty() || filter.message_types.contains(&kind);
+    let on_channel = channel.is_none_or(|it| filter.channels.is_empty() || filter.channels.contains(&it));
+    let within = |range: Option<(u8, u8)>, value: u8| range.is_none_or(|(low, high)| (low..=high).contains(&value));
+    let in_range = match body {
+        Body::NoteOn { note, .. } | Body::NoteOff { note, .. } | Body::PolyPressure { note, .. } => {
+            within(filter.note_range, *note)
+        }
+        Body::Cc { controller, .. } => within(filter.cc_range, *controller),
+        _other => true,
+    };
+    listed && on_channel && in_range
+}

@@ -1,0 +1,117 @@
+//! Simulation: the same engine, virtual time, and outputs that are only recorded.
+
+use super::effect::Effect;
+use super::trace::{Trace, TraceRecord};
+use super::{Facts, Hands, UnknownMode};
+use crate::config::Config;
+use crate::event::script::{Fault, Step, parse};
+use crate::event::{Event, Micros, Taint};
+use crate::mapping::table::Slots;
+
+/// Why a script cannot run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SimFault {
+    Script(Vec<Fault>),
+    Mode(UnknownMode),
+}
+
+/// What a simulation gave.
+#[derive(Clone, Debug)]
+pub struct Simulation {
+    pub records: Vec<TraceRecord>,
+    /// Everything that would have left, with its virtual time.
+    pub effects: Vec<(Micros, Effect)>,
+    pub slots: Slots,
+}
+
+impl Simulation {
+    /// One line per record.
+    pub fn text(&self) -> String {
+        self.records.iter().map(|it| it.line() + "\n").collect()
+    }
+}
+
+/// The device that events come from until a script names one.
+const UNNAMED: &str = "sim";
+
+/// Runs an event script against a configuration. At its end time runs on until no deadline is left.
+pub fn simulate(config: &Config, script: &str, mode: Option<&str>) -> Result<Simulation, SimFault> {
+    simulate_with(config, script, mode, Facts::default())
+}
+
+/// As [`simulate`], with the facts that conditions read.
+pub fn simulate_with(config: &Config, script: &str, mode: Option<&str>, facts: Facts) -> Result<Simulation, SimFault> {
+    let steps = parse(script).map_err(SimFault::Script)?;
+    let mut slots = Slots::default();
+    let mut now = Micros(0);
+    let mut stage = Stage { hands: Hands::new(config, &mut slots, now), effects: Vec::new(), answered: 0 };
+    *stage.hands.facts_mut() = facts;
+    // A simulation keeps every record of a script that is itself bounded.
+    *stage.hands.trace_mut() = Trace::new(usize::MAX);
+    if let Some(mode) = mode {
+        stage.hands.switch_mode(mode, now, &mut Vec::new()).map_err(SimFault::Mode)?;
+    }
+    let mut device = match config.devices.iter().find(|it| it.direction.has_input()) {
+        Some(device) => slots.slot(&device.alias),
+        None => slots.slot(UNNAMED),
+    };
+    for step in steps {
+        match step {
+            Step::Event(body) => {
+                let event = Event { at: now, device, taint: Taint::Clean, hops: 0, body };
+                stage.act(now, |hands, out| hands.feed(&event, out));
+            }
+            Step::Device(alias) => device = slots.slot(&alias),
+            Step::Mode(name) => {
+                stage.act(now, |hands, out| hands.switch_mode(&name, now, out)).map_err(SimFault::Mode)?;
+            }
+            Step::Advance(by) => {
+                now = Micros(now.0.saturating_add(by.0));
+                stage.run_until(now);
+            }
+        }
+    }
+    // A repetition that lasts while a key is held may never end by itself.
+    let horizon = Micros(now.0.saturating_add(24 * 3600 * 1_000_000));
+    for _ in 0..MAX_DEADLINES {
+        let Some(due) = stage.hands.next_deadline().filter(|it| *it <= horizon) else { break };
+        stage.run_until(due);
+    }
+    let records = stage.hands.trace().records().map(|it| TraceRecord::of(it, &slots)).collect();
+    Ok(Simulation { records, effects: stage.effects, slots })
+}
+
+/// Deadlines that run on after the end of a script.
+const MAX_DEADLINES: usize = 10_000;
+
+struct Stage {
+    hands: Hands,
+    effects: Vec<(Micros, Effect)>,
+    /// Effects before this one were looked at for calls.
+    answered: usize,
+}
+
+impl Stage {
+    fn act<R>(&mut self, now: Micros, act: impl FnOnce(&mut Hands, &mut Vec<Effect>) -> R) -> R {
+        let mut out = Vec::new();
+        let result = act(&mut self.hands, &mut out);
+        self.effects.extend(out.drain(..).map(|it| (now, it)));
+        // Calls are only recorded, so each is answered at once and its sequence goes on.
+        while let Some((_, effect)) = self.effects.get(self.answered) {
+            self.answered += 1;
+            if let Effect::Call(call) = effect {
+                let ticket = call.ticket;
+                self.hands.call_done(ticket, true, now, &mut out);
+                self.effects.extend(out.drain(..).map(|it| (now, it)));
+            }
+        }
+        result
+    }
+
+    fn run_until(&mut self, end: Micros) {
+        while let Some(due) = self.hands.next_deadline().filter(|it| *it <= end) {
+            self.act(due, |hands, out| hands.advance(due, out));
+        }
+        self.act(end, |hands, out| hands.advance(end, out));
+    }
+}

@@ -1,0 +1,276 @@
+//! What happened and why, kept in a ring. Records are compact on the way in; names and texts are made when somebody reads them.
+
+use crate::action::{Action, KeyName, Keystroke, MidiOut, Modifier, Volume};
+use crate::event::{Body, DeviceSlot, Micros, script};
+use crate::mapping::table::{Leaf, Slots};
+use serde_json::{Value, json};
+use std::collections::VecDeque;
+use std::fmt::Write;
+use std::sync::Arc;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    Fired,
+    NoMatch,
+    Deferred,
+    Cancelled,
+    ConditionFalse,
+    Muted,
+    Tainted,
+    Learning,
+    RateLimited,
+    QueueFull,
+    Failed,
+}
+
+impl Outcome {
+    pub const ALL: &'static [Outcome] = &[
+        Outcome::Fired,
+        Outcome::NoMatch,
+        Outcome::Deferred,
+        Outcome::Cancelled,
+        Outcome::ConditionFalse,
+        Outcome::Muted,
+        Outcome::Tainted,
+        Outcome::Learning,
+        Outcome::RateLimited,
+        Outcome::QueueFull,
+        Outcome::Failed,
+    ];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Outcome::Fired => "fired",
+            Outcome::NoMatch => "no_match",
+            Outcome::Deferred => "deferred",
+            Outcome::Cancelled => "cancelled",
+            Outcome::ConditionFalse => "condition_false",
+            Outcome::Muted => "muted",
+            Outcome::Tainted => "tainted",
+            Outcome::Learning => "learning",
+            Outcome::RateLimited => "rate_limited",
+            Outcome::QueueFull => "queue_full",
+            Outcome::Failed => "failed",
+        }
+    }
+
+    pub fn from_name(name: &str) -> Option<Self> {
+        Outcome::ALL.iter().copied().find(|it| it.name() == name)
+    }
+}
+
+/// One record as the engine writes it.
+#[derive(Clone, Debug)]
+pub struct Record {
+    pub seq: u64,
+    pub at: Micros,
+    pub device: DeviceSlot,
+    pub event: Option<Body>,
+    pub gesture: &'static str,
+    pub mode: Arc<str>,
+    pub mapping: Option<Arc<str>>,
+    pub outcome: Outcome,
+    pub action: Option<Leaf>,
+    pub latency_us: Option<u64>,
+    pub reason: &'static str,
+}
+
+/// The last records, oldest first.
+#[derive(Clone, Debug)]
+pub struct Trace {
+    records: VecDeque<Record>,
+    capacity: usize,
+    next_seq: u64,
+}
+
+impl Trace {
+    pub fn new(capacity: usize) -> Self {
+        Trace { records: VecDeque::with_capacity(capacity.min(1024)), capacity: capacity.max(1), next_seq: 0 }
+    }
+
+    pub fn resize(&mut self, capacity: usize) {
+        self.capacity = capacity.max(1);
+        while self.records.len() > self.capacity {
+            self.records.pop_front();
+        }
+    }
+
+    pub fn push(&mut self, mut record: Record) {
+        record.seq = self.next_seq;
+        self.next_seq += 1;
+        if self.records.len() >= self.capacity {
+            self.records.pop_front();
+        }
+        self.records.push_back(record);
+    }
+
+    pub fn records(&self) -> impl DoubleEndedIterator<Item = &Record> {
+        self.records.iter()
+    }
+
+    pub fn next_seq(&self) -> u64 {
+        self.next_seq
+    }
+
+    /// The oldest record still here; what a reader asks for below it is lost.
+    pub fn first_seq(&self) -> u64 {
+        self.next_seq - self.records.len() as u64
+    }
+
+    /// Writes down how long the records since `seq` took from their event to now.
+    pub fn stamp(&mut self, seq: u64, now: Micros) {
+        for record in self.records.iter_mut().rev().take_while(|it| it.seq >= seq) {
+            record.latency_us.get_or_insert(now.since(record.at));
+        }
+    }
+}
+
+/// A record as people and tools read it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TraceRecord {
+    pub seq: u64,
+    pub at_us: u64,
+    pub device: String,
+    pub event: String,
+    pub gesture: String,
+    pub mode: String,
+    pub mapping_id: Option<String>,
+    pub outcome: Outcome,
+    pub action: Option<String>,
+    pub latency_us: Option<u64>,
+    pub reason: String,
+}
+
+impl TraceRecord {
+    pub fn of(record: &Record, slots: &Slots) -> Self {
+        TraceRecord {
+            seq: record.seq,
+            at_us: record.at.0,
+            device: slots.name(record.device).to_owned(),
+            event: record.event.as_ref().map(script::token).unwrap_or_default(),
+            gesture: record.gesture.to_owned(),
+            mode: record.mode.to_string(),
+            mapping_id: record.mapping.as_ref().map(|it| it.to_string()),
+            outcome: record.outcome,
+            action: record.action.as_ref().map(|it| label(it, slots)),
+            latency_us: record.latency_us,
+            reason: record.reason.to_owned(),
+        }
+    }
+
+    /// `600 save LongPress fired Keystroke cmd+s`
+    pub fn line(&self) -> String {
+        let mut line = format!("{}", self.at_us / 1000);
+        if !self.at_us.is_multiple_of(1000) {
+            let _ = write!(line, ".{:03}", self.at_us % 1000);
+        }
+        let subject = self.mapping_id.as_deref().unwrap_or(if self.event.is_empty() { "-" } else { &self.event });
+        let _ = write!(line, " {subject} {} {}", self.gesture, self.outcome.name());
+        if let Some(action) = &self.action {
+            let _ = write!(line, " {action}");
+        }
+        if !self.reason.is_empty() {
+            let _ = write!(line, " ({})", self.reason);
+        }
+        line
+    }
+
+    pub fn to_json(&self) -> Value {
+        json!({
+            "seq": self.seq, "at_us": self.at_us, "device": self.device, "event": self.event, "gesture": self.gesture,
+            "mode": self.mode, "mapping_id": self.mapping_id, "outcome": self.outcome.name(), "action": self.action,
+            "latency_us": self.latency_us, "reason": self.reason,
+        })
+    }
+}
+
+/// An action in a few words.
+pub fn label(leaf: &Leaf, slots: &Slots) -> String {
+    match leaf {
+        Leaf::Keystroke(keys) => format!("Keystroke {}", keystroke(keys)),
+        Leaf::Text(text) => format!("Text {text:?}"),
+        Leaf::Click { button, .. } => format!("MouseClick {button:?}").to_lowercase().replacen("mouseclick", "MouseClick", 1),
+        Leaf::Volume(volume) => match volume {
+            Volume::Up => "VolumeControl Up".into(),
+            Volume::Down => "VolumeControl Down".into(),
+            Volume::Mute => "VolumeControl Mute".into(),
+            Volume::Unmute => "VolumeControl Unmute".into(),
+            Volume::Set(value) => format!("VolumeControl Set {value}"),
+        },
+        Leaf::ModeChange(mode) => format!("ModeChange {}", mode.0),
+        Leaf::SendMidi { port, channel, message } => {
+            let port = slots.name(*port);
+            let what = match message {
+                MidiOut::NoteOn { note, .. } => format!("NoteOn {note}"),
+                MidiOut::NoteOff { note, .. } => format!("NoteOff {note}"),
+                MidiOut::Cc { controller, value } => format!("CC {controller}={value}"),
+                MidiOut::ProgramChange { program } => format!("ProgramChange {program}"),
+                MidiOut::PitchBend { pitch } => format!("PitchBend {pitch}"),
+                MidiOut::Aftertouch { pressure, .. } => format!("Aftertouch {pressure}"),
+            };
+            format!("SendMidi {port}/{channel} {what}")
+        }
+        Leaf::Forward { port, .. } => format!("MidiForward {}", port.map_or("_source", |it| slots.name(it))),
+        Leaf::Osc { message, .. } => format!("OscSend {}", message.address),
+        Leaf::Call(action) => match &**action {
+            Action::CallTool { tool, .. } => format!("CallTool {tool}"),
+            Action::Shell { argv, .. } => format!("Shell {}", argv.first().map_or("", |it| it)),
+            Action::Launch { app } => format!("Launch {app}"),
+            Action::Plugin { plugin, tool, .. } => match tool {
+                Some(tool) => format!("Plugin {plugin}.{tool}"),
+                None => format!("Plugin {plugin}"),
+            },
+            other => other.name().into(),
+        },
+    }
+}
+
+pub fn keystroke(keys: &Keystroke) -> String {
+    let mut words: Vec<String> = keys
+        .modifiers
+        .iter()
+        .map(|it| match it {
+            Modifier::Cmd => "cmd".into(),
+            Modifier::Ctrl => "ctrl".into(),
+            Modifier::Alt => "alt".into(),
+            Modifier::Shift => "shift".into(),
+        })
+        .collect();
+    words.extend(keys.key.map(key_name));
+    words.join("+")
+}
+
+/// The name a configuration writes for this key.
+pub fn key_name(key: KeyName) -> String {
+    match key {
+        KeyName::Char(c) => c.to_string(),
+        KeyName::F(n) => format!("f{n}"),
+        KeyName::Space
+        | KeyName::Return
+        | KeyName::Tab
+        | KeyName::Escape
+        | KeyName::Backspace
+        | KeyName::Delete
+        | KeyName::Insert
+        | KeyName::Up
+        | KeyName::Down
+        | KeyName::Left
+        | KeyName::Right
+        | KeyName::Home
+        | KeyName::End
+        | KeyName::PageUp
+        | KeyName::PageDown
+        | KeyName::VolumeUp
+        | KeyName::VolumeDown
+        | KeyName::Mute
+        | KeyName::PlayPause
+        | KeyName::Stop
+        | KeyName::Next
+        | KeyName::Previous
+        | KeyName::PrintScreen
+        | KeyName::ScrollLock
+        | KeyName::Pause
+        | KeyName::CapsLock
+        | KeyName::NumLock => format!("{key:?}").to_lowercase(),
+    }
+}

@@ -1,0 +1,602 @@
+//! Events that are not keys: controllers, pressure, bend, programs, sticks, triggers, OSC. They fire rules through gates and drive
+//! continuous bindings.
+
+use super::continuous::{self, Passed, Sent};
+use super::effect::{Effect, Placeholders};
+use super::gate::{self, Memory, PULL_HYSTERESIS};
+use super::trace::Outcome;
+use super::{Context, Hands, LastValues, Timer, UNHEARD, stick_of};
+use crate::event::assemble::{Assembled, Change, ParameterKind};
+use crate::event::{Body, DeviceSlot, Event, OscArg, OscMessage, Side};
+use crate::mapping::table::{ALL_CHANNELS, BindingId, Kind, RowId, axis_number, side_number};
+use crate::mapping::{EncoderMode, OscTest, Scalar, SourceKind, TriggerKind, Turn};
+use std::sync::Arc;
+
+/// Whether somebody claimed the event, and whether it may go on to the routes all the same.
+#[derive(Clone, Copy, Default)]
+struct Claim {
+    taken: bool,
+    let_through: bool,
+    fired: bool,
+}
+
+impl Claim {
+    fn and(self, other: Claim) -> Claim {
+        Claim {
+            taken: self.taken || other.taken,
+            let_through: self.let_through || other.let_through,
+            fired: self.fired || other.fired,
+        }
+    }
+}
+
+impl Hands {
+    pub(super) fn feed_value(&mut self, event: &Event, out: &mut Vec<Effect>) {
+        let claim = match &event.body {
+            Body::Cc { channel, controller, value } => self.controller(event, *channel, *controller, *value, out),
+            Body::ChannelPressure { channel, pressure } => {
+                let seen = self.last(event.device).pressure[usize::from(*channel & 15)];
+                self.last(event.device).pressure[usize::from(*channel & 15)] = *pressure;
+                let claim = self.gates(event, Kind::Pressure, 0, *channel, u16::from(*pressure), heard(seen), out);
+                claim.and(self.bind(event, Kind::SourcePressure, 0, *channel, 0, Raw::seven(*pressure), out))
+            }
+            Body::PolyPressure { channel, note, pressure } => {
+                let cell = &mut self.last(event.device).poly[usize::from(*channel & 15)][usize::from(*note & 127)];
+                let seen = std::mem::replace(cell, *pressure);
+                let number = usize::from(*note & 127);
+                let claim =
+                    self.gates(event, Kind::PolyPressure, number, *channel, u16::from(*pressure), heard(seen), out);
+                claim.and(self.bind(event, Kind::SourcePoly, number, *channel, 0, Raw::seven(*pressure), out))
+            }
+            Body::PitchBend { channel, value } => {
+                let cell = &mut self.last(event.device).bend[usize::from(*channel & 15)];
+                let seen = Some(std::mem::replace(cell, *value)).filter(|it| *it != u16::MAX);
+                let claim = self.gates(event, Kind::Bend, 0, *channel, *value, seen, out);
+                claim.and(self.bind(event, Kind::SourceBend, 0, *channel, 0, Raw::bend(*value), out))
+            }
+            Body::Program { channel, program } => self.program(event, *channel, *program, out),
+            Body::Axis { axis, value } => {
+                self.device(event.device).axes[axis_number(*axis)] = f64::from(*value).clamp(-1.0, 1.0);
+                self.stick(event, stick_of(*axis), out)
+            }
+            Body::Trigger { side, value } => self.pull(event, *side, f64::from(*value), out),
+            Body::Osc(message) => self.osc(event, message, out),
+            // Transport and SysEx go to routes only.
+            Body::SysEx(_) | Body::RealTime(_) | Body::Common { .. } => return self.route(event, None, out),
+            Body::NoteOn { .. } | Body::NoteOff { .. } | Body::ButtonDown(_) | Body::ButtonUp(_) => Claim::default(),
+        };
+        if !claim.taken {
+            self.note_outcome(event, "", Outcome::NoMatch, "");
+        }
+        if !claim.taken || claim.let_through {
+            self.route(event, None, out);
+        }
+    }
+
+    fn last(&mut self, device: DeviceSlot) -> &mut LastValues {
+        self.device(device).last.get_or_insert_default()
+    }
+
+    fn controller(&mut self, event: &Event, channel: u8, controller: u8, value: u8, out: &mut Vec<Effect>) -> Claim {
+        let cell = &mut self.last(event.device).cc[usize::from(channel & 15)][usize::from(controller & 127)];
+        let seen = heard(std::mem::replace(cell, value));
+        let Assembled { cc14, parameter } = self.device(event.device).assembler.feed(channel, controller, value);
+        let number = usize::from(controller & 127);
+        let mut claim = self.gates(event, Kind::Cc, number, channel, u16::from(value), seen, out);
+        claim = claim.and(self.encoders(event, Kind::Encoder, number, channel, controller, value, out));
+        claim = claim.and(self.bind(event, Kind::SourceCc, number, channel, 0, Raw::cc(controller, value), out));
+        if let Some((number, value)) = cc14 {
+            claim = claim.and(self.bind(event, Kind::SourceCc14, usize::from(number), channel, 0, Raw::fourteen(value), out));
+        }
+        if let Some((parameter, change)) = parameter {
+            let kind = match parameter.kind {
+                ParameterKind::Nrpn => Kind::SourceNrpn,
+                ParameterKind::Rpn => Kind::SourceRpn,
+            };
+            claim = claim.and(match change {
+                Change::Value(value) => self.bind(event, kind, 0, channel, parameter.number, Raw::fourteen(value), out),
+                Change::Increment | Change::Decrement if parameter.kind == ParameterKind::Nrpn => {
+                    let claim = self.encoders(event, Kind::NrpnStep, 0, channel, controller, value, out);
+                    let raw = Raw::cc(controller, value);
+                    claim.and(self.bind(event, Kind::SourceNrpnStep, 0, channel, parameter.number, raw, out))
+                }
+                Change::Increment | Change::Decrement => Claim::default(),
+            });
+        }
+        claim
+    }
+
+    // Gates.
+
+    #[expect(clippy::too_many_arguments, reason = "the address of a control and its two values")]
+    fn gates(
+        &mut self,
+        event: &Event,
+        kind: Kind,
+        number: usize,
+        channel: u8,
+        value: u16,
+        seen: Option<u16>,
+        out: &mut Vec<Effect>,
+    ) -> Claim {
+        let tables = Arc::clone(&self.tables);
+        let mut claim = Claim::default();
+        let mut fires = None;
+        for entry in tables.device(self.mode, event.device).rules(kind, number) {
+            if entry.channels & mask(kind, channel) == 0 {
+                continue;
+            }
+            claim.taken = true;
+            let row = tables.row(entry.id);
+            claim.let_through |= row.let_through;
+            let (gate, default_hysteresis, value, seen) = match &row.trigger.kind {
+                TriggerKind::Cc { gate, .. } | TriggerKind::Aftertouch { gate } | TriggerKind::PolyAftertouch { gate, .. } => {
+                    (*gate, 0.0, value, seen)
+                }
+                TriggerKind::GamepadTrigger { gate, .. } => {
+                    // Its threshold is a window, whether or not the file spells one.
+                    let gate = crate::mapping::Gate { window: Some(row.window), ..*gate };
+                    (gate, PULL_HYSTERESIS, value, seen)
+                }
+                TriggerKind::PitchBend { gate, center_deadzone } => {
+                    let centred = |it: u16| if it.abs_diff(8192) <= *center_deadzone { 8192 } else { it };
+                    (*gate, 0.0, centred(value), seen.map(centred))
+                }
+                _other => continue,
+            };
+            let now = self.now;
+            let Some(memory) = self.memory(row.state, event.device, channel) else { continue };
+            let hysteresis = gate.hysteresis.unwrap_or(default_hysteresis);
+            if gate::step(&gate, row.window, hysteresis, memory, seen, value, now) && fires.is_none() {
+                fires = Some(RowId(entry.id));
+            }
+        }
+        if let Some(row) = fires {
+            claim.fired = true;
+            let full = if kind == Kind::Bend { 16383.0 } else { 127.0 };
+            self.fire_value(event, row, f64::from(value), f64::from(value) / full, out);
+        }
+        claim
+    }
+
+    fn memory(&mut self, state: Option<u32>, device: DeviceSlot, channel: u8) -> Option<&mut Memory> {
+        let memories = self.memories.get_mut(state? as usize)?;
+        let at = match memories.iter().position(|it| it.device == device && it.channel == channel) {
+            Some(at) => at,
+            None => {
+                memories.push(Memory::new(device, channel));
+                memories.len() - 1
+            }
+        };
+        memories.get_mut(at)
+    }
+
+    fn fire_value(&mut self, event: &Event, row: RowId, value: f64, unit: f64, out: &mut Vec<Effect>) {
+        let tables = Arc::clone(&self.tables);
+        let rule = tables.row(row.0);
+        let (note, channel) = match &event.body {
+            Body::PolyPressure { note, channel, .. } => (Some(*note), Some(*channel)),
+            other => (None, super::channel_of(other)),
+        };
+        let context = Context {
+            gesture: rule.trigger.kind.name(),
+            tap: None,
+            device: event.device,
+            body: Some(event.body.clone()),
+            taint: event.taint,
+            hops: event.hops,
+            values: Placeholders { velocity: None, value: Some(value), unit: Some(unit), note, channel },
+        };
+        self.fire(row, rule.action, context, out);
+    }
+
+    // Encoders.
+
+    #[expect(clippy::too_many_arguments, reason = "the address of a control and its value")]
+    fn encoders(
+        &mut self,
+        event: &Event,
+        kind: Kind,
+        number: usize,
+        channel: u8,
+        controller: u8,
+        value: u8,
+        out: &mut Vec<Effect>,
+    ) -> Claim {
+        let tables = Arc::clone(&self.tables);
+        let selected = self.device(event.device).assembler.selected(channel);
+        let mut claim = Claim::default();
+        let mut fires: Option<(RowId, i32)> = None;
+        for entry in tables.device(self.mode, event.device).rules(kind, number) {
+            if entry.channels & mask(kind, channel) == 0 {
+                continue;
+            }
+            let row = tables.row(entry.id);
+            let TriggerKind::EncoderTurn { encoder, direction, step, invert, .. } = &row.trigger.kind else { continue };
+            if let EncoderMode::NrpnIncDec { parameter } = encoder.mode
+                && selected.is_none_or(|it| it.number != parameter || it.kind != ParameterKind::Nrpn)
+            {
+                continue;
+            }
+            claim.taken = true;
+            claim.let_through |= row.let_through;
+            let now = self.now;
+            let Some(memory) = self.memory(row.state, event.device, channel) else { continue };
+            let mut detents = gate::detents(encoder.mode, &mut memory.ticks, controller, value);
+            if *invert {
+                detents = -detents;
+            }
+            let detents = gate::accelerate(encoder, &mut memory.ticks, detents, now);
+            if detents == 0 {
+                continue;
+            }
+            if direction.is_some_and(|it| it != gate::turned(detents)) {
+                memory.detents = 0;
+                continue;
+            }
+            if memory.detents.signum() == -detents.signum() {
+                memory.detents = 0;
+            }
+            memory.detents += detents;
+            let step = i32::from((*step).max(1));
+            let times = memory.detents.abs() / step;
+            memory.detents %= step;
+            if times > 0 && fires.is_none() {
+                fires = Some((RowId(entry.id), times));
+            }
+        }
+        if let Some((row, times)) = fires {
+            claim.fired = true;
+            for _ in 0..times {
+                self.fire_value(event, row, f64::from(value), f64::from(value) / 127.0, out);
+            }
+        }
+        claim
+    }
+
+    // Programs.
+
+    fn program(&mut self, event: &Event, channel: u8, program: u8, out: &mut Vec<Effect>) -> Claim {
+        let tables = Arc::clone(&self.tables);
+        let bank = self.device(event.device).assembler.bank(channel);
+        let wanted = |want: Option<u8>, got: Option<u8>| want.is_none_or(|it| got == Some(it));
+        let rule = tables.device(self.mode, event.device).rules(Kind::Program, 0).iter().find(|entry| {
+            let TriggerKind::ProgramChange { program: want, bank_msb, bank_lsb } = &tables.row(entry.id).trigger.kind else {
+                return false;
+            };
+            entry.channels & mask(Kind::Program, channel) != 0
+                && wanted(*want, Some(program))
+                && wanted(*bank_msb, bank.msb)
+                && wanted(*bank_lsb, bank.lsb)
+        });
+        let Some(entry) = rule else { return Claim::default() };
+        self.fire_value(event, RowId(entry.id), f64::from(program), f64::from(program) / 127.0, out);
+        Claim { taken: true, let_through: tables.row(entry.id).let_through, fired: true }
+    }
+
+    // Sticks and triggers.
+
+    fn stick(&mut self, event: &Event, first: usize, out: &mut Vec<Effect>) -> Claim {
+        let deadzone = self.tables.advanced.stick_deadzone;
+        let axes = self.device(event.device).axes;
+        let (x, y) = gate::radial(deadzone, axes[first], axes[first + 1]);
+        let mut claim = self.stick_axis(event, first, x, out);
+        claim = claim.and(self.stick_axis(event, first + 1, y, out));
+        claim = claim.and(self.bind(event, Kind::SourceStick, first, 0, 0, Raw::stick(x), out));
+        claim.and(self.bind(event, Kind::SourceStick, first + 1, 0, 0, Raw::stick(y), out))
+    }
+
+    fn stick_axis(&mut self, event: &Event, axis: usize, value: f64, out: &mut Vec<Effect>) -> Claim {
+        let tables = Arc::clone(&self.tables);
+        let mut claim = Claim::default();
+        let mut fires = None;
+        for entry in tables.device(self.mode, event.device).rules(Kind::Stick, axis) {
+            let row = tables.row(entry.id);
+            let TriggerKind::GamepadAnalogStick { direction, threshold, hysteresis, repeat_ms, .. } = &row.trigger.kind else {
+                continue;
+            };
+            claim.taken = true;
+            claim.let_through |= row.let_through;
+            let now = self.now;
+            let Some(memory) = self.memory(row.state, event.device, 0) else { continue };
+            let side = if value >= 0.0 { Turn::Clockwise } else { Turn::CounterClockwise };
+            let wanted = direction.is_none_or(|it| it == side);
+            let crossed = value.abs() >= *threshold && memory.over != Some(side);
+            if memory.over.is_some_and(|over| over != side || value.abs() < threshold - hysteresis) {
+                memory.over = None;
+            }
+            if crossed && wanted {
+                memory.over = Some(side);
+                if fires.is_none() {
+                    fires = Some(RowId(entry.id));
+                    if let Some(ms) = repeat_ms {
+                        let timer = Timer::StickRepeat { device: event.device, row: RowId(entry.id) };
+                        self.timers.set(now.plus_ms(*ms), timer);
+                    }
+                }
+            }
+        }
+        if let Some(row) = fires {
+            claim.fired = true;
+            self.fire_value(event, row, value, (value + 1.0) / 2.0, out);
+        }
+        claim
+    }
+
+    /// A stick that is still over its threshold fires again.
+    pub(super) fn stick_repeat(&mut self, device: DeviceSlot, row: RowId, out: &mut Vec<Effect>) {
+        let tables = Arc::clone(&self.tables);
+        let rule = tables.row(row.0);
+        let TriggerKind::GamepadAnalogStick { axis, repeat_ms: Some(ms), .. } = &rule.trigger.kind else { return };
+        let still = self.memory(rule.state, device, 0).is_some_and(|it| it.over.is_some());
+        let in_reach = rule.mode.is_none_or(|it| it == self.mode);
+        if !still || !in_reach || self.is_muted(device) {
+            return;
+        }
+        let first = stick_of(*axis);
+        let axes = self.device(device).axes;
+        let (x, y) = gate::radial(tables.advanced.stick_deadzone, axes[first], axes[first + 1]);
+        let value = if axis_number(*axis) == first { x } else { y };
+        let event = Event {
+            at: self.now,
+            device,
+            taint: crate::event::Taint::Clean,
+            hops: 0,
+            body: Body::Axis { axis: *axis, value: value as f32 },
+        };
+        let due = self.now.plus_ms(*ms);
+        self.timers.set(due, Timer::StickRepeat { device, row });
+        self.fire_value(&event, row, value, (value + 1.0) / 2.0, out);
+    }
+
+    fn pull(&mut self, event: &Event, side: Side, value: f64, out: &mut Vec<Effect>) -> Claim {
+        let unit = gate::pull(self.tables.advanced.trigger_deadzone, value);
+        let seven = (unit * 127.0).round() as u8;
+        let cell = &mut self.last(event.device).pull[side_number(side)];
+        let seen = heard(std::mem::replace(cell, seven));
+        let claim = self.gates(event, Kind::Pull, side_number(side), 0, u16::from(seven), seen, out);
+        claim.and(self.bind(event, Kind::SourcePull, side_number(side), 0, 0, Raw::unit(unit), out))
+    }
+
+    // OSC.
+
+    fn osc(&mut self, event: &Event, message: &OscMessage, out: &mut Vec<Effect>) -> Claim {
+        let tables = Arc::clone(&self.tables);
+        let mut claim = Claim::default();
+        let rule = tables.device(self.mode, event.device).rules(Kind::Osc, 0).iter().find(|entry| {
+            let row = tables.row(entry.id);
+            let TriggerKind::Osc { args, .. } = &row.trigger.kind else { return false };
+            row.pattern.as_ref().is_some_and(|it| it.is_match(&message.address))
+                && args.iter().all(|test| arg_holds(test, message.args.get(usize::from(test.index))))
+        });
+        if let Some(entry) = rule {
+            claim = Claim { taken: true, let_through: tables.row(entry.id).let_through, fired: true };
+            let value = message.args.first().and_then(number).unwrap_or(0.0);
+            self.fire_value(event, RowId(entry.id), value, value.clamp(0.0, 1.0), out);
+        }
+        let bound = tables.device(self.mode, event.device).rules(Kind::SourceOsc, 0).iter().find_map(|entry| {
+            let binding = &tables.bindings[entry.id as usize];
+            let SourceKind::Osc { arg_index, .. } = &binding.spec.source.kind else { return None };
+            let value = message.args.get(usize::from(*arg_index)).and_then(number)?;
+            binding.pattern.as_ref().is_some_and(|it| it.is_match(&message.address)).then_some((entry.id, value))
+        });
+        if let Some((binding, value)) = bound {
+            claim.taken = true;
+            self.drive(BindingId(binding), Raw::unit(value), out);
+        }
+        claim
+    }
+
+    // Continuous bindings.
+
+    #[expect(clippy::too_many_arguments, reason = "the address of a control and its value")]
+    fn bind(
+        &mut self,
+        event: &Event,
+        kind: Kind,
+        number: usize,
+        channel: u8,
+        parameter: u16,
+        raw: Raw,
+        out: &mut Vec<Effect>,
+    ) -> Claim {
+        let table = self.tables.device(self.mode, event.device);
+        let Some(binding) = table.first(kind, number, mask(kind, channel), parameter) else { return Claim::default() };
+        self.drive(BindingId(binding), raw, out);
+        Claim { taken: true, ..Claim::default() }
+    }
+
+    fn drive(&mut self, id: BindingId, raw: Raw, out: &mut Vec<Effect>) {
+        let tables = Arc::clone(&self.tables);
+        let binding = &tables.bindings[id.0 as usize];
+        let glue = &binding.spec.glue;
+        let now = self.now;
+        let state = &mut self.bindings[id.0 as usize];
+        let (value, relative) = match &binding.spec.source.kind {
+            SourceKind::Encoder { encoder, step, .. } => {
+                let detents = gate::detents(encoder.mode, &mut state.ticks, raw.controller, raw.value as u8);
+                let detents = gate::accelerate(encoder, &mut state.ticks, detents, now);
+                if detents == 0 {
+                    return;
+                }
+                state.position = (state.position + f64::from(detents) * step).clamp(0.0, 1.0);
+                (state.position, true)
+            }
+            SourceKind::Cc { .. }
+            | SourceKind::Cc14 { .. }
+            | SourceKind::Nrpn { .. }
+            | SourceKind::Rpn { .. }
+            | SourceKind::PitchBend
+            | SourceKind::Aftertouch
+            | SourceKind::PolyAftertouch { .. }
+            | SourceKind::GamepadAnalogStick { .. }
+            | SourceKind::GamepadTrigger { .. }
+            | SourceKind::Osc { .. } => (continuous::normalise(glue, raw.value, raw.full, raw.centre), false),
+        };
+        match state.pass(glue, relative, value, continuous::throttle_of(glue, &binding.targets), now) {
+            Passed::Nothing => {}
+            Passed::Now(value) => self.send_value(id, value, out),
+            Passed::Later(due) => {
+                if self.bindings[id.0 as usize].flush.is_none() {
+                    let key = self.timers.set(due, Timer::Flush(id));
+                    self.bindings[id.0 as usize].flush = Some(key);
+                }
+            }
+        }
+    }
+
+    pub(super) fn flush(&mut self, id: BindingId, out: &mut Vec<Effect>) {
+        let now = self.now;
+        let Some(state) = self.bindings.get_mut(id.0 as usize) else { return };
+        state.flush = None;
+        if let Some(value) = state.pending.take() {
+            state.sent(value, now);
+            self.send_value(id, value, out);
+        }
+    }
+
+    /// Before the bindings go: the last value of each is still sent.
+    pub(super) fn flush_all(&mut self, out: &mut Vec<Effect>) {
+        for id in 0..self.bindings.len() as u32 {
+            self.flush(BindingId(id), out);
+        }
+    }
+
+    fn send_value(&mut self, id: BindingId, value: f64, out: &mut Vec<Effect>) {
+        let tables = Arc::clone(&self.tables);
+        let binding = &tables.bindings[id.0 as usize];
+        self.counters.actions += 1;
+        for target in &binding.targets {
+            let mut selected = target.port.and_then(|port| {
+                let channel = target_channel(&target.spec);
+                self.selected.iter().find(|it| (it.0, it.1) == (port, channel)).and_then(|it| it.2)
+            });
+            match continuous::render(&binding.spec.glue, &target.spec, value, &mut selected) {
+                Sent::Midi(messages) => {
+                    let Some(port) = target.port else { continue };
+                    for message in messages {
+                        self.send(port, message, crate::event::Taint::Clean, 0, out);
+                    }
+                    let channel = target_channel(&target.spec);
+                    self.selected.retain(|it| (it.0, it.1) != (port, channel));
+                    if selected.is_some() {
+                        self.selected.push((port, channel, selected));
+                    }
+                }
+                Sent::Osc(message) => {
+                    if let crate::mapping::Target::OscFloat { host, port, .. } = &*target.spec {
+                        let (host, message) = (host.as_str().into(), Arc::new(message));
+                        out.push(Effect::Osc { host, port: *port, message });
+                    }
+                }
+                Sent::Parameter(value) => out.push(Effect::Parameter { target: Arc::clone(&target.spec), value }),
+            }
+        }
+    }
+}
+
+/// A source's value in its own units.
+#[derive(Clone, Copy)]
+struct Raw {
+    value: f64,
+    full: (f64, f64),
+    centre: Option<f64>,
+    controller: u8,
+}
+
+impl Raw {
+    fn seven(value: u8) -> Self {
+        Raw { value: f64::from(value), full: (0.0, 127.0), centre: None, controller: 0 }
+    }
+
+    fn cc(controller: u8, value: u8) -> Self {
+        Raw { controller, ..Raw::seven(value) }
+    }
+
+    fn fourteen(value: u16) -> Self {
+        Raw { value: f64::from(value), full: (0.0, 16383.0), centre: None, controller: 0 }
+    }
+
+    fn bend(value: u16) -> Self {
+        Raw { centre: Some(8192.0), ..Raw::fourteen(value) }
+    }
+
+    fn stick(value: f64) -> Self {
+        Raw { value, full: (-1.0, 1.0), centre: Some(0.0), controller: 0 }
+    }
+
+    fn unit(value: f64) -> Self {
+        Raw { value, full: (0.0, 1.0), centre: None, controller: 0 }
+    }
+}
+
+fn heard(value: u8) -> Option<u16> {
+    (value != UNHEARD).then_some(u16::from(value))
+}
+
+/// Gamepad controls have no channel and match every rule.
+fn mask(kind: Kind, channel: u8) -> u16 {
+    match kind {
+        Kind::Stick | Kind::Pull | Kind::Osc | Kind::SourceStick | Kind::SourcePull | Kind::SourceOsc => ALL_CHANNELS,
+        Kind::Press
+        | Kind::Release
+        | Kind::Long
+        | Kind::Double
+        | Kind::Chord
+        | Kind::Cc
+        | Kind::Encoder
+        | Kind::PolyPressure
+        | Kind::Program
+        | Kind::Pressure
+        | Kind::Bend
+        | Kind::NrpnStep
+        | Kind::SourceCc
+        | Kind::SourceCc14
+        | Kind::SourcePoly
+        | Kind::SourcePressure
+        | Kind::SourceBend
+        | Kind::SourceNrpn
+        | Kind::SourceRpn
+        | Kind::SourceNrpnStep => 1 << (channel & 15),
+    }
+}
+
+fn target_channel(target: &crate::mapping::Target) -> u8 {
+    use crate::mapping::Target;
+    match target {
+        Target::Cc { channel, .. }
+        | Target::Cc14 { channel, .. }
+        | Target::Nrpn { channel, .. }
+        | Target::Rpn { channel, .. }
+        | Target::PitchBend { channel, .. }
+        | Target::Aftertouch { channel, .. } => *channel,
+        Target::OscFloat { .. } | Target::LiveParameter { .. } | Target::PatchAttribute { .. } => 0,
+    }
+}
+
+fn number(arg: &OscArg) -> Option<f64> {
+    match arg {
+        OscArg::Int(value) => Some(f64::from(*value)),
+        OscArg::Float(value) => Some(f64::from(*value)),
+        OscArg::Bool(value) => Some(f64::from(u8::from(*value))),
+        OscArg::Text(_) => None,
+    }
+}
+
+pub(super) fn arg_holds(test: &OscTest, arg: Option<&OscArg>) -> bool {
+    let Some(arg) = arg else { return false };
+    let value = number(arg);
+    let equal = |scalar: &Scalar| match (scalar, arg) {
+        (Scalar::Text(want), OscArg::Text(got)) => want == got,
+        (Scalar::Bool(want), OscArg::Bool(got)) => want == got,
+        (Scalar::Number(want), OscArg::Int(_) | OscArg::Float(_)) => {
+            // A float32 on the wire equals the decimal it was written as.
+            value.is_some_and(|got| got == *want || got as f32 == *want as f32)
+        }
+        (Scalar::Text(_) | Scalar::Bool(_) | Scalar::Number(_), _) => false,
+    };
+    test.min.is_none_or(|min| value.is_some_and(|it| it >= min))
+        && test.max.is_none_or(|max| value.is_some_and(|it| it <= max))
+        && test.equals.as_ref().is_none_or(equal)
+}
+
