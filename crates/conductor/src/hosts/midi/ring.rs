@@ -17,6 +17,7 @@
 //!
 //! Not here: decoding (`conductor_core::event::midi`), and what an event means.
 
+use conductor_core::event::midi::Swallowed;
 use conductor_core::event::{Axis, Body, Button, DeviceSlot, Event, Micros, Side, Taint};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -78,6 +79,10 @@ pub struct Counts {
     pub rate_limited: u64,
     /// SysEx messages for which there was no room.
     pub sysex_dropped: u64,
+    /// SysEx messages that were too long or lost their end on the way in.
+    pub sysex_refused: u64,
+    /// Other bytes the decoder did not pass on: active sensing, resets, undefined and stray ones.
+    pub swallowed: u64,
 }
 
 #[derive(Default)]
@@ -88,6 +93,8 @@ struct Counters {
     dropped: AtomicU64,
     rate_limited: AtomicU64,
     sysex_dropped: AtomicU64,
+    sysex_refused: AtomicU64,
+    swallowed: AtomicU64,
 }
 
 /// Controllers that send ticks and not positions: `mask[channel]` has one bit per controller. A tick merged into a slot would be lost.
@@ -427,6 +434,13 @@ impl LaneSender {
         }
     }
 
+    /// Publishes what the decoder in front of this lane counts.
+    pub fn note_swallowed(&mut self, it: Swallowed) {
+        let other = it.active_sensing + it.reset + it.undefined + it.stray;
+        self.shared.counters.swallowed.store(other, Ordering::Relaxed);
+        self.shared.counters.sysex_refused.store(it.sysex_too_long + it.sysex_broken, Ordering::Relaxed);
+    }
+
     /// Whether the engine has given this lane up.
     pub fn is_abandoned(&self) -> bool {
         self.events.is_abandoned()
@@ -595,6 +609,8 @@ impl LaneReceiver {
             dropped: read(&it.dropped),
             rate_limited: read(&it.rate_limited),
             sysex_dropped: read(&it.sysex_dropped),
+            sysex_refused: read(&it.sysex_refused),
+            swallowed: read(&it.swallowed),
         }
     }
 
