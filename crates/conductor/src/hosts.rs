@@ -1,3 +1,4 @@
 //! The programs and devices we drive.
 
+pub mod desktop;
 pub mod midi;
