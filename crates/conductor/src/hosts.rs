@@ -2,3 +2,4 @@
 
 pub mod desktop;
 pub mod midi;
+pub mod osc;

@@ -6,7 +6,7 @@
 use super::handle::{Reply, Wake};
 use super::report::Reloaded;
 use crate::outside::Clock;
-use conductor_core::config::{self, Config, Diagnostic, Severity};
+use conductor_core::config::{self, Config, Device, Diagnostic, Loaded, Severity};
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::event::Micros;
@@ -34,9 +34,11 @@ pub struct Serving {
 
 impl Serving {
     /// What runs when there is no file that can be read: one empty mode.
-    pub fn built_in(loaded_at: Timestamp) -> Self {
+    pub fn built_in(extra: &[Device], loaded_at: Timestamp) -> Self {
+        let mut config = Config::default();
+        add(&mut config, extra);
         Serving {
-            config: Arc::new(Config::default()),
+            config: Arc::new(config),
             text: None,
             hash: Digest::of(&[]),
             diagnostics: Vec::new(),
@@ -70,24 +72,28 @@ pub struct Refusal {
 }
 
 /// Reads and checks a file. `Ok(None)` when there is none.
-pub fn read(path: &Path, now: Timestamp) -> Result<Option<Serving>, Refusal> {
+pub fn read(path: &Path, extra: &[Device], now: Timestamp) -> Result<Option<Serving>, Refusal> {
     match std::fs::read(path) {
-        Ok(bytes) => check(&bytes, now).map(Some),
+        Ok(bytes) => check(&bytes, extra, now).map(Some),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(unreadable(path, &error)),
     }
 }
 
-/// Compiles the bytes of a file. Faults of single items do not refuse it; they stand in `diagnostics`.
-pub fn check(bytes: &[u8], loaded_at: Timestamp) -> Result<Serving, Refusal> {
+/// Compiles the bytes of a file. Faults of single items do not refuse it; they stand in `diagnostics`. `extra` devices belong to this
+/// run and not to the file; where the file has the alias, the file rules.
+pub fn check(bytes: &[u8], extra: &[Device], loaded_at: Timestamp) -> Result<Serving, Refusal> {
     let text = std::str::from_utf8(bytes).map_err(|error| Refusal {
         reason: format!("config.toml is not UTF-8 text (byte {})", error.valid_up_to()),
         diagnostics: Vec::new(),
     })?;
-    let (config, diagnostics) = config::load(text);
-    if let Some(fatal) = diagnostics.iter().find(|it| it.severity == Severity::Fatal) {
-        return Err(Refusal { reason: one_line(fatal), diagnostics });
-    }
+    let Loaded { config, diagnostics } = config::load(text);
+    let Some(mut config) = config else {
+        let fatal = diagnostics.iter().find(|it| it.severity == Severity::Fatal);
+        let reason = fatal.map_or_else(|| "config.toml is refused as a whole".to_owned(), one_line);
+        return Err(Refusal { reason, diagnostics });
+    };
+    add(&mut config, extra);
     let (text, hash) = (Some(Arc::from(text)), Digest::of(bytes));
     Ok(Serving { config: Arc::new(config), text, hash, diagnostics, loaded_at })
 }
@@ -96,10 +102,17 @@ fn unreadable(path: &Path, error: &io::Error) -> Refusal {
     Refusal { reason: format!("{}: {error}", path.display()), diagnostics: Vec::new() }
 }
 
-/// `config.toml:12:5: no mode named Mox; did you mean Mix?`
+fn add(config: &mut Config, extra: &[Device]) {
+    for device in extra {
+        if config.devices.iter().all(|it| it.alias != device.alias) {
+            config.devices.push(device.clone());
+        }
+    }
+}
+
+/// `config.toml:12:5: no mode 'Mox' (did you mean 'Mix'?)`
 pub fn one_line(fault: &Diagnostic) -> String {
-    let help = fault.help.as_ref().map(|it| format!("; {it}")).unwrap_or_default();
-    format!("config.toml:{}:{}: {}{help}", fault.line, fault.column, fault.message)
+    format!("config.toml:{}", fault.summary())
 }
 
 /// What came of reading the file again.
@@ -125,14 +138,15 @@ const LONGEST_DEBOUNCE: Duration = Duration::from_secs(2);
 /// The thread's own state.
 pub(super) struct Keeper {
     path: PathBuf,
+    extra: Vec<Device>,
     clock: Arc<dyn Clock>,
     /// What the owner has in force, or will have once it has taken the last `Accepted`.
     serving: Arc<Serving>,
 }
 
 impl Keeper {
-    pub fn new(path: PathBuf, clock: Arc<dyn Clock>, serving: Arc<Serving>) -> Self {
-        Keeper { path, clock, serving }
+    pub fn new(path: PathBuf, extra: Vec<Device>, clock: Arc<dyn Clock>, serving: Arc<Serving>) -> Self {
+        Keeper { path, extra, clock, serving }
     }
 
     /// Runs until told to end, or until nobody can tell it anything any more.
@@ -179,7 +193,7 @@ impl Keeper {
         if self.serving.text.as_ref().is_some_and(|it| it.as_bytes() == bytes) {
             return Arrival::Same;
         }
-        match check(&bytes, Timestamp::from_millis(self.clock.wall_ms())) {
+        match check(&bytes, &self.extra, Timestamp::from_millis(self.clock.wall_ms())) {
             Ok(serving) => {
                 self.serving = Arc::new(serving);
                 Arrival::Accepted(self.serving.clone())

@@ -2,45 +2,26 @@
 //!
 //! Not here: what the owner does with a message (`run`). Reading the configuration in force needs no message; see [`Handle::serving`].
 
-use super::config_file::Serving;
-use super::report::{Bindings, DeviceSwitched, Devices, Mappings, Modes, Reloaded, Scanned, Status, Switched};
+use config_file::{self, Serving};
+use super::ports;
+use super::report::{Bindings, DeviceSwitched, Devices, Mappings, Modes, Panicked, Reloaded, Scanned, Status, Switched};
+use crate::hosts::midi::ring::Bell;
 use arc_swap::ArcSwap;
 use conductor_core::error::{Code, Subject, ToolError};
-use conductor_core::hands::{CallTicket, Explanation, PanicReport, TraceRecord};
-use std::sync::mpsc;
-use std::sync::{Arc, OnceLock};
-use std::thread::Thread;
+use conductor_core::hands::{CallTicket, TraceRecord};
+use std::sync::{Arc, mpsc};
 use tokio::sync::{mpsc as async_mpsc, oneshot};
-
-/// Wakes the owner. Ringing takes no lock and allocates nothing, so a device callback may do it.
-#[derive(Debug, Default)]
-pub struct Bell {
-    owner: OnceLock<Thread>,
-}
-
-impl Bell {
-    /// Called once, by the owner, before it first waits.
-    pub(super) fn hang(&self, owner: Thread) {
-        // A second owner would be a defect of ours; the first keeps the bell.
-        let _ = self.owner.set(owner);
-    }
-
-    pub fn ring(&self) {
-        // Before the owner runs there is nobody to wake: it looks everywhere once before it first waits.
-        if let Some(owner) = self.owner.get() {
-            owner.unpark();
-        }
-    }
-}
 
 /// What ends the owner's waiting, besides a full ring and its own deadlines. Closed: the owner's loop matches every one.
 pub(super) enum Wake {
     Ask(Ask),
     /// The file changed; what is in it follows as `Config`.
     ConfigSeen,
-    Config(super::config_file::Arrival),
+    Config(config_file::Arrival),
+    Ports(ports::News),
     CallDone { ticket: CallTicket, ok: bool },
-    LaneDone { ok: bool },
+    /// A worker could not do what it was given.
+    LaneFailed,
     Stop,
 }
 
@@ -55,12 +36,13 @@ pub(super) enum Ask {
     Bindings(Reply<Bindings>),
     SetDeviceEnabled { device_id: String, enabled: bool, reply: Reply<Result<DeviceSwitched, ToolError>> },
     ScanPorts(Reply<Scanned>),
-    Send { port: String, messages: Vec<Vec<u8>>, by: SentBy, reply: Reply<Result<usize, ToolError>> },
+    Send(Outgoing),
+    /// The connection is gone; the notes it left on are released.
+    ToolGone { connection: u64 },
     Listen { port: String, heard: async_mpsc::Sender<Vec<u8>>, reply: Reply<Result<(), ToolError>> },
     Trace { wanted: Wanted, reply: Reply<Traced> },
     Monitor { records: async_mpsc::Sender<TraceRecord>, reply: Reply<()> },
-    Explain { event: String, mode: Option<String>, device: Option<String>, reply: Reply<Result<Explanation, ToolError>> },
-    Panic(Reply<PanicReport>),
+    Panic(Reply<Panicked>),
     SetPerformanceLock { on: bool, reply: Reply<()> },
 }
 
@@ -68,7 +50,15 @@ pub(super) enum Ask {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SentBy {
     Person,
-    Tool,
+    /// Notes it leaves on are released when its connection ends; see [`Handle::tool_gone`].
+    Tool { connection: u64 },
+}
+
+pub(super) struct Outgoing {
+    pub port: String,
+    pub messages: Vec<Vec<u8>>,
+    pub by: SentBy,
+    pub reply: Reply<Result<usize, ToolError>>,
 }
 
 /// Which trace records are wanted; absent fields let everything pass.
@@ -92,17 +82,17 @@ pub struct Traced {
 #[derive(Clone)]
 pub struct Handle {
     wakes: mpsc::Sender<Wake>,
-    bell: Arc<Bell>,
+    bell: Bell,
     serving: Arc<ArcSwap<Serving>>,
-    reloads: mpsc::Sender<super::config_file::Order>,
+    reloads: mpsc::Sender<config_file::Order>,
 }
 
 impl Handle {
     pub(super) fn new(
         wakes: mpsc::Sender<Wake>,
-        bell: Arc<Bell>,
+        bell: Bell,
         serving: Arc<ArcSwap<Serving>>,
-        reloads: mpsc::Sender<super::config_file::Order>,
+        reloads: mpsc::Sender<config_file::Order>,
     ) -> Self {
         Handle { wakes, bell, serving, reloads }
     }
@@ -147,7 +137,11 @@ impl Handle {
 
     /// Sends whole MIDI messages to a device alias or an exact port name, all or none. Gives how many were sent.
     pub async fn send(&self, port: String, messages: Vec<Vec<u8>>, by: SentBy) -> Result<usize, ToolError> {
-        self.ask(|reply| Ask::Send { port, messages, by, reply }).await?
+        self.ask(|reply| Ask::Send(Outgoing { port, messages, by, reply })).await?
+    }
+
+    pub fn tool_gone(&self, connection: u64) {
+        self.post(Wake::Ask(Ask::ToolGone { connection }));
     }
 
     /// Every message that leaves at `port` from now on, until the receiver is dropped. A listener that falls behind loses messages; the
@@ -169,16 +163,7 @@ impl Handle {
         Ok(receiver)
     }
 
-    pub async fn explain(
-        &self,
-        event: String,
-        mode: Option<String>,
-        device: Option<String>,
-    ) -> Result<Explanation, ToolError> {
-        self.ask(|reply| Ask::Explain { event, mode, device, reply }).await?
-    }
-
-    pub async fn panic(&self) -> Result<PanicReport, ToolError> {
+    pub async fn panic(&self) -> Result<Panicked, ToolError> {
         self.ask(Ask::Panic).await
     }
 
@@ -189,13 +174,17 @@ impl Handle {
     /// Reads the file now, whether or not a change was seen.
     pub async fn reload(&self) -> Result<Reloaded, ToolError> {
         let (reply, answer) = oneshot::channel();
-        self.reloads.send(super::config_file::Order::Reload(reply)).map_err(|_| stopping())?;
+        self.reloads.send(config_file::Order::Reload(reply)).map_err(|_| stopping())?;
         answer.await.map_err(|_| stopping())?
     }
 
     /// Tells the owner how a call under a pad ended.
     pub fn call_done(&self, ticket: CallTicket, ok: bool) {
         self.post(Wake::CallDone { ticket, ok });
+    }
+
+    pub(super) fn lane_failed(&self) {
+        self.post(Wake::LaneFailed);
     }
 
     /// Asks the owner to end. Returns at once.

@@ -256,6 +256,14 @@ pub struct Scanned {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Panicked {
+    pub ports: Vec<String>,
+    pub notes_released: usize,
+    pub keys_released: usize,
+    pub actions_cancelled: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Reloaded {
     pub hash: Option<String>,
     /// False when the file equals what serves already.
