@@ -76,19 +76,42 @@ impl KeyRef {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     /// A press mapping fires.
-    Press { tap: Tap, row: RowId },
-    Release { tap: Tap, row: RowId },
-    Long { tap: Tap, row: RowId },
-    Double { tap: Tap, row: RowId },
-    Chord { tap: Tap, row: RowId },
+    Press {
+        tap: Tap,
+        row: RowId,
+    },
+    Release {
+        tap: Tap,
+        row: RowId,
+    },
+    Long {
+        tap: Tap,
+        row: RowId,
+    },
+    Double {
+        tap: Tap,
+        row: RowId,
+    },
+    Chord {
+        tap: Tap,
+        row: RowId,
+    },
     /// The press waits: more than one gesture is still possible.
-    Deferred { tap: Tap },
+    Deferred {
+        tap: Tap,
+    },
     /// Nothing is mapped to what this press turned out to be.
-    Unmatched { tap: Tap },
+    Unmatched {
+        tap: Tap,
+    },
     /// The key came up; what was held for this press ends now.
-    Up { tap: Tap },
+    Up {
+        tap: Tap,
+    },
     /// The press was taken back by a reload or the loss of its device.
-    Cancelled { tap: Tap },
+    Cancelled {
+        tap: Tap,
+    },
 }
 
 /// A press as it was when something was found; the press itself may be over by the time somebody reads this.
@@ -170,7 +193,10 @@ struct Keys {
 
 impl Default for Keys {
     fn default() -> Self {
-        Keys { current: Box::new([NONE; KEYS_PER_DEVICE]), windows: Box::new(std::array::from_fn(|_| ChordWindow::default())) }
+        Keys {
+            current: Box::new([NONE; KEYS_PER_DEVICE]),
+            windows: Box::new(std::array::from_fn(|_| ChordWindow::default())),
+        }
     }
 }
 
@@ -221,6 +247,11 @@ impl Gestures {
         KeyRef::of(event).is_some_and(|key| self.current(key).is_some())
     }
 
+    /// Presses that wait for a chord.
+    pub fn chord_members(&self) -> usize {
+        self.presses.iter().flatten().filter(|it| it.stage == Stage::Chord).count()
+    }
+
     pub fn pending(&self) -> usize {
         self.presses.iter().flatten().filter(|it| matches!(it.stage, Stage::Chord | Stage::Waiting)).count()
     }
@@ -261,7 +292,9 @@ impl Gestures {
     /// The device is gone or muted: everything it pressed is taken back and comes up.
     pub fn drop_device<T>(&mut self, device: DeviceSlot, around: &mut Around<'_, T>) {
         for index in 0..self.presses.len() as u32 {
-            let Some(press) = self.presses[index as usize].as_ref().filter(|it| it.key.device == device) else { continue };
+            let Some(press) = self.presses[index as usize].as_ref().filter(|it| it.key.device == device) else {
+                continue;
+            };
             let tap = press.tap(index);
             self.take_back(index, around);
             if self.press(tap.id).is_some() {
@@ -312,7 +345,8 @@ impl Gestures {
             self.presses[*first as usize].as_ref().is_some_and(|it| it.double.is_some() && it.mode == around.mode)
         });
         let table = around.tables.device(around.mode, key.device);
-        let in_chord = table.rules(Kind::Chord, usize::from(key.number)).iter().any(|it| it.channels & key.channels() != 0);
+        let in_chord =
+            table.rules(Kind::Chord, usize::from(key.number)).iter().any(|it| it.channels & key.channels() != 0);
         if in_chord {
             // Whether this is the second half of a double tap is decided when the chord stage lets go of it.
             if let Some(first) = earlier
@@ -430,7 +464,8 @@ impl Gestures {
         let Some(press) = self.presses[index as usize].as_ref() else { return };
         let (key, at, mode, tap) = (press.key, press.at, press.mode, press.tap(index));
         let table = around.tables.device(mode, key.device);
-        let candidates = matching(table.rules(Kind::Chord, usize::from(key.number)), key).map(|it| RowId(it.id)).collect();
+        let candidates =
+            matching(table.rules(Kind::Chord, usize::from(key.number)), key).map(|it| RowId(it.id)).collect();
         let window = &mut self.keys(key.device).windows[usize::from(key.lane)];
         window.members.push(index);
         window.candidates = candidates;
@@ -469,7 +504,13 @@ impl Gestures {
 
     /// Ends the window. The largest chord inside the pressed set fires; the others go on to the tap stage in the order of their
     /// presses. `last` is the press that left no candidate: it may complete a chord, else it begins a window of its own.
-    fn close_window<T: From<Deadline>>(&mut self, device: DeviceSlot, lane: u8, last: Option<u32>, around: &mut Around<'_, T>) {
+    fn close_window<T: From<Deadline>>(
+        &mut self,
+        device: DeviceSlot,
+        lane: u8,
+        last: Option<u32>,
+        around: &mut Around<'_, T>,
+    ) {
         let window = &mut self.keys(device).windows[usize::from(lane)];
         if let Some(timer) = window.timer.take() {
             around.timers.cancel(timer);
@@ -527,9 +568,8 @@ impl Gestures {
         for press in &presses {
             for entry in matching(table.rules(Kind::Chord, usize::from(press.key.number)), press.key) {
                 let row = tables.row(entry.id);
-                let times = || {
-                    row.chord.iter().map(|key| presses.iter().find(|it| it.key.number == *key).map(|it| it.at))
-                };
+                let times =
+                    || row.chord.iter().map(|key| presses.iter().find(|it| it.key.number == *key).map(|it| it.at));
                 // `None` sorts first: a missing key makes the minimum `None`.
                 let (Some(first), Some(last)) = (times().min().flatten(), times().max().flatten()) else { continue };
                 if last >= first.plus_ms(row.time_ms) {

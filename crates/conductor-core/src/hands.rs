@@ -230,6 +230,10 @@ impl Hands {
         self.ledger.is_empty() && self.gestures.pending() == 0 && self.runs.is_empty()
     }
 
+    pub fn pending_chord_members(&self) -> usize {
+        self.gestures.chord_members()
+    }
+
     /// While learning, gestures are found and traced but their actions are held back.
     pub fn set_learning(&mut self, learning: bool) {
         self.learning = learning;
@@ -316,7 +320,8 @@ impl Hands {
             Found::Cancelled { tap } => self.note_tap(&tap, Outcome::Cancelled, "a reload or the loss of its device"),
             Found::Unmatched { tap } => {
                 self.note_tap(&tap, Outcome::NoMatch, "");
-                let event = Event { at: tap.at, device: tap.key.device, taint: tap.taint, hops: tap.hops, body: tap.body() };
+                let event =
+                    Event { at: tap.at, device: tap.key.device, taint: tap.taint, hops: tap.hops, body: tap.body() };
                 self.route(&event, Some(&tap), out);
             }
             Found::Up { tap } => {
@@ -346,7 +351,8 @@ impl Hands {
             },
         };
         if rule.let_through {
-            let event = Event { at: tap.at, device: tap.key.device, taint: tap.taint, hops: tap.hops, body: tap.body() };
+            let event =
+                Event { at: tap.at, device: tap.key.device, taint: tap.taint, hops: tap.hops, body: tap.body() };
             self.route(&event, Some(&tap), out);
         }
         self.fire(row, rule.action_for(tap.velocity), context, out);
@@ -697,4 +703,3 @@ fn stick_of(axis: Axis) -> usize {
         Axis::RightX | Axis::RightY => 2,
     }
 }
-

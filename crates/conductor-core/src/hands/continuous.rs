@@ -97,7 +97,11 @@ impl State {
             }
             Takeover::CatchUp => {
                 let moved = (source - before?).abs() * 2.0;
-                Some(if (source - target).abs() <= moved { source } else { target + moved * (source - target).signum() })
+                Some(if (source - target).abs() <= moved {
+                    source
+                } else {
+                    target + moved * (source - target).signum()
+                })
             }
         }
     }
@@ -117,7 +121,11 @@ pub fn normalise(glue: &Glue, raw: f64, full: (f64, f64), centre: Option<f64>) -
         && let Some(centre) = centre
     {
         // Bipolar sources put their centre at one half although one side has a step more.
-        let half = if raw < centre { (raw - low) / (centre - low) * 0.5 } else { 0.5 + (raw - centre) / (high - centre) * 0.5 };
+        let half = if raw < centre {
+            (raw - low) / (centre - low) * 0.5
+        } else {
+            0.5 + (raw - centre) / (high - centre) * 0.5
+        };
         return half.clamp(0.0, 1.0);
     }
     if high == low {
@@ -153,7 +161,8 @@ fn stages(glue: &Glue, value: f64) -> f64 {
 
 pub fn throttle_of(glue: &Glue, targets: &[CompiledTarget]) -> u32 {
     glue.throttle_ms.unwrap_or_else(|| {
-        let slow = targets.iter().any(|it| matches!(*it.spec, Target::LiveParameter { .. } | Target::PatchAttribute { .. }));
+        let slow =
+            targets.iter().any(|it| matches!(*it.spec, Target::LiveParameter { .. } | Target::PatchAttribute { .. }));
         if slow { 20 } else { 5 }
     })
 }
@@ -235,10 +244,15 @@ mod tests {
             ("dead rescaled", glue(|g| g.deadzone = 0.2), 0.6, 0.5),
             ("centre dead", glue(|g| (g.deadzone, g.center) = (0.2, true)), 0.59, 0.5),
             ("centre ends", glue(|g| (g.deadzone, g.center) = (0.2, true)), 1.0, 1.0),
-            ("invert before curve", glue(|g| {
-                g.invert = true;
-                g.shape = Shape::Curve(Curve { kind: CurveKind::Exponential, intensity: 0.5 });
-            }), 0.5, 0.176_776_695),
+            (
+                "invert before curve",
+                glue(|g| {
+                    g.invert = true;
+                    g.shape = Shape::Curve(Curve { kind: CurveKind::Exponential, intensity: 0.5 });
+                }),
+                0.5,
+                0.176_776_695,
+            ),
             ("steps", glue(|g| g.steps = Some(3)), 0.7, 0.5),
             ("lut", glue(|g| g.shape = Shape::Lut(vec![1.0, 0.0])), 0.25, 0.75),
         ];

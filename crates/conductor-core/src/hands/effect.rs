@@ -9,15 +9,36 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     /// A MIDI message for the output of a device. Taint and hops go with it, in case the port leads back to us.
-    Midi { port: DeviceSlot, message: Body, taint: Taint, hops: u8 },
-    Osc { host: Arc<str>, port: u16, message: Arc<OscMessage> },
-    Key { keys: Arc<Keystroke>, stroke: Stroke },
+    Midi {
+        port: DeviceSlot,
+        message: Body,
+        taint: Taint,
+        hops: u8,
+    },
+    Osc {
+        host: Arc<str>,
+        port: u16,
+        message: Arc<OscMessage>,
+    },
+    Key {
+        keys: Arc<Keystroke>,
+        stroke: Stroke,
+    },
     Text(Arc<str>),
-    Click { button: MouseButton, at: Option<(i32, i32)> },
+    Click {
+        button: MouseButton,
+        at: Option<(i32, i32)>,
+    },
     Volume(Volume),
-    ModeChanged { from: ModeIndex, to: ModeIndex },
+    ModeChanged {
+        from: ModeIndex,
+        to: ModeIndex,
+    },
     /// A value for a Live parameter or a patch attribute.
-    Parameter { target: Arc<Target>, value: f64 },
+    Parameter {
+        target: Arc<Target>,
+        value: f64,
+    },
     /// Shell, Launch, CallTool or Plugin, to go through the pipeline. Answered by `Hands::call_done`.
     Call(Box<MappingCall>),
 }

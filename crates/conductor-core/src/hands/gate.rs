@@ -37,7 +37,15 @@ impl Memory {
 }
 
 /// Decides whether `value` fires. `seen` is the control's value before, as far as anybody heard one.
-pub fn step(gate: &Gate, window: Window, hysteresis: f64, memory: &mut Memory, seen: Option<u16>, value: u16, now: Micros) -> bool {
+pub fn step(
+    gate: &Gate,
+    window: Window,
+    hysteresis: f64,
+    memory: &mut Memory,
+    seen: Option<u16>,
+    value: u16,
+    now: Micros,
+) -> bool {
     let inside = window.contains(value);
     let before = memory.last.or(seen);
     if memory.last.is_none() {
@@ -45,7 +53,8 @@ pub fn step(gate: &Gate, window: Window, hysteresis: f64, memory: &mut Memory, s
         memory.armed = !before.is_some_and(|it| window.contains(it));
     }
     memory.last = Some(value);
-    let beyond = f64::from(value) < f64::from(window.min) - hysteresis || f64::from(value) > f64::from(window.max) + hysteresis;
+    let beyond =
+        f64::from(value) < f64::from(window.min) - hysteresis || f64::from(value) > f64::from(window.max) + hysteresis;
     let edge = gate.edge.unwrap_or(if gate.window.is_some() { Edge::Rising } else { Edge::Change });
     let fires = match edge {
         Edge::Level => inside,
@@ -193,8 +202,10 @@ mod tests {
     #[test]
     fn an_absolute_encoder_counts_on_at_its_rails() {
         let mut ticks = Ticks::default();
-        let moves: Vec<i32> =
-            [5, 8, 127, 127, 127, 126, 0, 0, 1].iter().map(|v| detents(EncoderMode::Absolute, &mut ticks, 1, *v)).collect();
+        let moves: Vec<i32> = [5, 8, 127, 127, 127, 126, 0, 0, 1]
+            .iter()
+            .map(|v| detents(EncoderMode::Absolute, &mut ticks, 1, *v))
+            .collect();
         assert_eq!(moves, [0, 3, 119, 1, 1, -1, -126, -1, 1]);
     }
 

@@ -58,7 +58,13 @@ pub struct Released {
 }
 
 impl Ledger {
-    pub fn enter(&mut self, owner: Owner, source: Option<DeviceSlot>, mapping: Option<MappingRef>, held: Held) -> EntryId {
+    pub fn enter(
+        &mut self,
+        owner: Owner,
+        source: Option<DeviceSlot>,
+        mapping: Option<MappingRef>,
+        held: Held,
+    ) -> EntryId {
         self.serial += 1;
         let id = EntryId(self.serial);
         self.entries.push(Entry { id, owner, source, mapping, held });
@@ -126,10 +132,6 @@ impl Ledger {
         for held in due {
             self.send_end(held, out);
         }
-    }
-
-    pub fn len(&self) -> usize {
-        self.entries.len()
     }
 
     pub fn is_empty(&self) -> bool {

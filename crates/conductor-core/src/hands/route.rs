@@ -66,7 +66,9 @@ fn passes(filter: &Filter, body: &Body) -> bool {
         Body::PitchBend { channel, .. } => (MessageType::PitchBend, Some(*channel)),
         Body::SysEx(_) => (MessageType::SysEx, None),
         Body::RealTime(_) | Body::Common { .. } => (MessageType::Clock, None),
-        Body::ButtonDown(_) | Body::ButtonUp(_) | Body::Axis { .. } | Body::Trigger { .. } | Body::Osc(_) => return false,
+        Body::ButtonDown(_) | Body::ButtonUp(_) | Body::Axis { .. } | Body::Trigger { .. } | Body::Osc(_) => {
+            return false;
+        }
     };
     let listed = filter.message_types.is_empty() || filter.message_types.contains(&kind);
     let on_channel = channel.is_none_or(|it| filter.channels.is_empty() || filter.channels.contains(&it));

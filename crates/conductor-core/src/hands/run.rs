@@ -216,7 +216,8 @@ impl Hands {
                     }
                 }
                 Frame::Repeat { node, left, paused } => {
-                    let Some(Node::Repeat { action, delay_ms, while_held, .. }) = tables.nodes.get(node.0 as usize) else {
+                    let Some(Node::Repeat { action, delay_ms, while_held, .. }) = tables.nodes.get(node.0 as usize)
+                    else {
                         continue;
                     };
                     if *delay_ms > 0 && !paused {
@@ -343,7 +344,9 @@ impl Hands {
             MidiOut::Cc { controller: 64, value } => return self.pedal(port, channel, *value, context, Some(row), out),
             MidiOut::Cc { controller, value } => Body::Cc { channel, controller: *controller, value: *value },
             MidiOut::ProgramChange { program } => Body::Program { channel, program: *program },
-            MidiOut::PitchBend { pitch } => Body::PitchBend { channel, value: (i32::from(*pitch) + 8192).clamp(0, 16383) as u16 },
+            MidiOut::PitchBend { pitch } => {
+                Body::PitchBend { channel, value: (i32::from(*pitch) + 8192).clamp(0, 16383) as u16 }
+            }
             MidiOut::Aftertouch { note: Some(note), pressure } => {
                 Body::PolyPressure { channel, note: *note, pressure: *pressure }
             }
@@ -445,6 +448,8 @@ impl Hands {
 fn is_sensitive(leaf: &Leaf) -> bool {
     match leaf {
         Leaf::Keystroke(_) | Leaf::Text(_) | Leaf::Click { .. } | Leaf::Call(_) => true,
-        Leaf::Volume(_) | Leaf::ModeChange(_) | Leaf::SendMidi { .. } | Leaf::Forward { .. } | Leaf::Osc { .. } => false,
+        Leaf::Volume(_) | Leaf::ModeChange(_) | Leaf::SendMidi { .. } | Leaf::Forward { .. } | Leaf::Osc { .. } => {
+            false
+        }
     }
 }

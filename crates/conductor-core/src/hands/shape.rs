@@ -79,11 +79,9 @@ pub fn transform(transform: &Transform, body: &Body) -> Option<Body> {
         Body::PolyPressure { channel: own, note: key, pressure } => {
             Body::PolyPressure { channel: channel(*own), note: note(*key)?, pressure: value(*pressure, 0.0) }
         }
-        Body::Cc { channel: own, controller, value: v } => Body::Cc {
-            channel: channel(*own),
-            controller: transform.cc.unwrap_or(*controller),
-            value: value(*v, 0.0),
-        },
+        Body::Cc { channel: own, controller, value: v } => {
+            Body::Cc { channel: channel(*own), controller: transform.cc.unwrap_or(*controller), value: value(*v, 0.0) }
+        }
         Body::Program { channel: own, program } => Body::Program { channel: channel(*own), program: *program },
         Body::ChannelPressure { channel: own, pressure } => {
             Body::ChannelPressure { channel: channel(*own), pressure: value(*pressure, 0.0) }
@@ -93,7 +91,9 @@ pub fn transform(transform: &Transform, body: &Body) -> Option<Body> {
             value: if transform.invert_value { 16383 - (*value).min(16383) } else { *value },
         },
         Body::SysEx(_) | Body::RealTime(_) | Body::Common { .. } => body.clone(),
-        Body::ButtonDown(_) | Body::ButtonUp(_) | Body::Axis { .. } | Body::Trigger { .. } | Body::Osc(_) => return None,
+        Body::ButtonDown(_) | Body::ButtonUp(_) | Body::Axis { .. } | Body::Trigger { .. } | Body::Osc(_) => {
+            return None;
+        }
     })
 }
 

@@ -22,6 +22,8 @@ pub struct Simulation {
     /// Everything that would have left, with its virtual time.
     pub effects: Vec<(Micros, Effect)>,
     pub slots: Slots,
+    /// The script set off more than a reader could use; the rest was left out.
+    pub truncated: bool,
 }
 
 impl Simulation {
@@ -56,6 +58,9 @@ pub fn simulate_with(config: &Config, script: &str, mode: Option<&str>, facts: F
         None => slots.slot(UNNAMED),
     };
     for step in steps {
+        if stage.is_full() {
+            break;
+        }
         match step {
             Step::Event(body) => {
                 let event = Event { at: now, device, taint: Taint::Clean, hops: 0, body };
@@ -74,15 +79,18 @@ pub fn simulate_with(config: &Config, script: &str, mode: Option<&str>, facts: F
     // A repetition that lasts while a key is held may never end by itself.
     let horizon = Micros(now.0.saturating_add(24 * 3600 * 1_000_000));
     for _ in 0..MAX_DEADLINES {
-        let Some(due) = stage.hands.next_deadline().filter(|it| *it <= horizon) else { break };
+        let Some(due) = stage.hands.next_deadline().filter(|it| *it <= horizon && !stage.is_full()) else { break };
         stage.run_until(due);
     }
     let records = stage.hands.trace().records().map(|it| TraceRecord::of(it, &slots)).collect();
-    Ok(Simulation { records, effects: stage.effects, slots })
+    let truncated = stage.is_full();
+    Ok(Simulation { records, effects: stage.effects, slots, truncated })
 }
 
 /// Deadlines that run on after the end of a script.
 const MAX_DEADLINES: usize = 10_000;
+/// Records and effects of one simulation. Repetitions inside repetitions could ask for a thousand million.
+const MAX_RECORDS: u64 = 50_000;
 
 struct Stage {
     hands: Hands,
@@ -108,10 +116,16 @@ impl Stage {
         result
     }
 
+    fn is_full(&self) -> bool {
+        self.hands.trace().next_seq() >= MAX_RECORDS || self.effects.len() as u64 >= MAX_RECORDS
+    }
+
     fn run_until(&mut self, end: Micros) {
-        while let Some(due) = self.hands.next_deadline().filter(|it| *it <= end) {
+        while let Some(due) = self.hands.next_deadline().filter(|it| *it <= end && !self.is_full()) {
             self.act(due, |hands, out| hands.advance(due, out));
         }
-        self.act(end, |hands, out| hands.advance(end, out));
+        if !self.is_full() {
+            self.act(end, |hands, out| hands.advance(end, out));
+        }
     }
 }

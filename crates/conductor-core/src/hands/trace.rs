@@ -189,7 +189,9 @@ pub fn label(leaf: &Leaf, slots: &Slots) -> String {
     match leaf {
         Leaf::Keystroke(keys) => format!("Keystroke {}", keystroke(keys)),
         Leaf::Text(text) => format!("Text {text:?}"),
-        Leaf::Click { button, .. } => format!("MouseClick {button:?}").to_lowercase().replacen("mouseclick", "MouseClick", 1),
+        Leaf::Click { button, .. } => {
+            format!("MouseClick {button:?}").to_lowercase().replacen("mouseclick", "MouseClick", 1)
+        }
         Leaf::Volume(volume) => match volume {
             Volume::Up => "VolumeControl Up".into(),
             Volume::Down => "VolumeControl Down".into(),

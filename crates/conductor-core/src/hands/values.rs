@@ -86,7 +86,15 @@ impl Hands {
         claim = claim.and(self.encoders(event, Kind::Encoder, number, channel, controller, value, out));
         claim = claim.and(self.bind(event, Kind::SourceCc, number, channel, 0, Raw::cc(controller, value), out));
         if let Some((number, value)) = cc14 {
-            claim = claim.and(self.bind(event, Kind::SourceCc14, usize::from(number), channel, 0, Raw::fourteen(value), out));
+            claim = claim.and(self.bind(
+                event,
+                Kind::SourceCc14,
+                usize::from(number),
+                channel,
+                0,
+                Raw::fourteen(value),
+                out,
+            ));
         }
         if let Some((parameter, change)) = parameter {
             let kind = match parameter.kind {
@@ -130,9 +138,9 @@ impl Hands {
             let row = tables.row(entry.id);
             claim.let_through |= row.let_through;
             let (gate, default_hysteresis, value, seen) = match &row.trigger.kind {
-                TriggerKind::Cc { gate, .. } | TriggerKind::Aftertouch { gate } | TriggerKind::PolyAftertouch { gate, .. } => {
-                    (*gate, 0.0, value, seen)
-                }
+                TriggerKind::Cc { gate, .. }
+                | TriggerKind::Aftertouch { gate }
+                | TriggerKind::PolyAftertouch { gate, .. } => (*gate, 0.0, value, seen),
                 TriggerKind::GamepadTrigger { gate, .. } => {
                     // Its threshold is a window, whether or not the file spells one.
                     let gate = crate::mapping::Gate { window: Some(row.window), ..*gate };
@@ -261,7 +269,8 @@ impl Hands {
         let bank = self.device(event.device).assembler.bank(channel);
         let wanted = |want: Option<u8>, got: Option<u8>| want.is_none_or(|it| got == Some(it));
         let rule = tables.device(self.mode, event.device).rules(Kind::Program, 0).iter().find(|entry| {
-            let TriggerKind::ProgramChange { program: want, bank_msb, bank_lsb } = &tables.row(entry.id).trigger.kind else {
+            let TriggerKind::ProgramChange { program: want, bank_msb, bank_lsb } = &tables.row(entry.id).trigger.kind
+            else {
                 return false;
             };
             entry.channels & mask(Kind::Program, channel) != 0
@@ -292,7 +301,8 @@ impl Hands {
         let mut fires = None;
         for entry in tables.device(self.mode, event.device).rules(Kind::Stick, axis) {
             let row = tables.row(entry.id);
-            let TriggerKind::GamepadAnalogStick { direction, threshold, hysteresis, repeat_ms, .. } = &row.trigger.kind else {
+            let TriggerKind::GamepadAnalogStick { direction, threshold, hysteresis, repeat_ms, .. } = &row.trigger.kind
+            else {
                 continue;
             };
             claim.taken = true;
@@ -599,4 +609,3 @@ pub(super) fn arg_holds(test: &OscTest, arg: Option<&OscArg>) -> bool {
         && test.max.is_none_or(|max| value.is_some_and(|it| it <= max))
         && test.equals.as_ref().is_none_or(equal)
 }
-

@@ -6,8 +6,8 @@
 
 use crate::action::{Action, Condition, Keystroke, MidiOut, MouseButton, Transform, Volume};
 use crate::config::{Advanced, Config, ContinuousRow, Filter, Mapping, Rows};
-use crate::event::{Axis, DeviceSlot, OscMessage, Side};
 use crate::event::osc::Pattern;
+use crate::event::{Axis, DeviceSlot, OscMessage, Side};
 use crate::mapping::{Continuous, EncoderMode, Key, On, SourceKind, Target, Trigger, TriggerKind, Window};
 use std::ops::Range;
 use std::sync::Arc;
@@ -144,13 +144,27 @@ pub enum Node {
 pub enum Leaf {
     Keystroke(Arc<Keystroke>),
     Text(Arc<str>),
-    Click { button: MouseButton, at: Option<(i32, i32)> },
+    Click {
+        button: MouseButton,
+        at: Option<(i32, i32)>,
+    },
     Volume(Volume),
     ModeChange(ModeIndex),
-    SendMidi { port: DeviceSlot, channel: u8, message: MidiOut },
+    SendMidi {
+        port: DeviceSlot,
+        channel: u8,
+        message: MidiOut,
+    },
     /// `port` absent means back to the event's own device.
-    Forward { port: Option<DeviceSlot>, transform: Arc<Transform> },
-    Osc { host: Arc<str>, port: u16, message: Arc<OscMessage> },
+    Forward {
+        port: Option<DeviceSlot>,
+        transform: Arc<Transform>,
+    },
+    Osc {
+        host: Arc<str>,
+        port: u16,
+        message: Arc<OscMessage>,
+    },
     /// Shell, Launch, CallTool, Plugin: through the pipeline.
     Call(Arc<Action>),
 }
@@ -667,28 +681,28 @@ impl<'a> Compiler<'a> {
         let tables_per_mode = usize::from(named) + 1;
         let modes = config.modes.len().max(1);
         let mut buckets: Vec<Vec<(usize, Rank, Entry)>> = vec![Vec::new(); modes * tables_per_mode];
-        let mut place = |mode: Option<ModeIndex>, device: Option<DeviceSlot>, cells: &[usize], rank: Rank, entry: Entry| {
-            let modes = match mode {
-                Some(mode) => usize::from(mode.0)..usize::from(mode.0) + 1,
-                None => 0..modes,
-            };
-            let devices = match device {
-                Some(slot) => {
-                    let row = usize::from(table_row[usize::from(slot.0)]);
-                    row..row + 1
+        let mut place =
+            |mode: Option<ModeIndex>, device: Option<DeviceSlot>, cells: &[usize], rank: Rank, entry: Entry| {
+                let modes = match mode {
+                    Some(mode) => usize::from(mode.0)..usize::from(mode.0) + 1,
+                    None => 0..modes,
+                };
+                let devices = match device {
+                    Some(slot) => {
+                        let row = usize::from(table_row[usize::from(slot.0)]);
+                        row..row + 1
+                    }
+                    None => 0..tables_per_mode,
+                };
+                for mode in modes {
+                    for device in devices.clone() {
+                        let bucket = &mut buckets[mode * tables_per_mode + device];
+                        bucket.extend(cells.iter().map(|cell| (*cell, rank, entry)));
+                    }
                 }
-                None => 0..tables_per_mode,
             };
-            for mode in modes {
-                for device in devices.clone() {
-                    let bucket = &mut buckets[mode * tables_per_mode + device];
-                    bucket.extend(cells.iter().map(|cell| (*cell, rank, entry)));
-                }
-            }
-        };
         for (id, row) in rows.iter().enumerate() {
-            let entry =
-                Entry { id: id as u32, channels: row.channels, low: row.window.min, high: row.window.max };
+            let entry = Entry { id: id as u32, channels: row.channels, low: row.window.min, high: row.window.max };
             place(row.mode, row.device, &trigger_cells(&row.trigger.kind), row.rank, entry);
         }
         for (id, binding) in bindings.iter().enumerate() {
@@ -696,8 +710,11 @@ impl<'a> Compiler<'a> {
             let entry = Entry { id: id as u32, channels: binding.channels, low, high };
             place(binding.mode, binding.device, &cells, binding.rank, entry);
         }
-        let default_mode =
-            config.modes.iter().position(|it| it.name == config.default_mode).map_or(ModeIndex(0), |at| ModeIndex(at as u16));
+        let default_mode = config
+            .modes
+            .iter()
+            .position(|it| it.name == config.default_mode)
+            .map_or(ModeIndex(0), |at| ModeIndex(at as u16));
         Tables {
             mode_names: config.modes.iter().map(|it| it.name.as_str().into()).collect(),
             default_mode,
