@@ -3,25 +3,30 @@
 //!
 //! Not here: reading the file, watching it, or writing it back (the shell does; edits are made by `plan`).
 
-mod action;
+pub(crate) mod action;
 mod continuous;
-mod device;
+pub(crate) mod device;
 pub mod input;
 pub mod notes;
-mod reader;
+pub(crate) mod reader;
 mod render;
 mod root;
-mod rows;
+pub(crate) mod rows;
+pub mod schema;
 mod settings;
-mod tree;
-mod trigger;
+pub(crate) mod tree;
+pub(crate) mod trigger;
 
 pub use root::{Loaded, load, load_with};
+pub use rows::GLOBAL;
 
 use crate::action::{Action, Transform};
 use crate::mapping::{Continuous, Trigger};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// What a first run writes: a file that changes nothing and shows by examples what could be said.
+pub const TUTORIAL: &str = include_str!("config/tutorial.toml");
 
 /// The whole file after reading. Items that had an error are present, so that indexes and names stay true, but carry no rule.
 #[derive(Clone, Debug, PartialEq)]

@@ -17,3 +17,4 @@ pub mod policy;
 pub mod principal;
 pub mod timestamp;
 pub mod timer;
+pub mod plan;

@@ -89,12 +89,10 @@ fn both_spellings_of_a_keystroke_are_one_value() {
 
 #[test]
 fn a_command_is_split_by_posix_quoting_and_never_expanded() {
-    let argv = |command: &str| match action(&format!("{{ type = \"Shell\", command = {command} }}")) {
-        Action::Shell { argv, timeout_ms } => {
-            assert_eq!(timeout_ms, 30_000);
-            argv
-        }
-        other => panic!("{other:?}"),
+    let argv = |command: &str| {
+        let read = action(&format!("{{ type = \"Shell\", command = {command} }}"));
+        let Action::Shell { argv, timeout_ms: 30_000 } = read else { panic!("{read:?}") };
+        argv
     };
     assert_eq!(argv(r#"'git log -n 5'"#), ["git", "log", "-n", "5"]);
     assert_eq!(argv(r#"''' say "a b"'c d'\ e  "" '''"#), ["say", "a bc d e", ""]);

@@ -263,6 +263,23 @@ impl<'t> Reader<'t> {
         within
     }
 
+    /// A whole number from 0 up, cut off where no list is that long.
+    pub fn at_least_zero(&mut self, node: &'t Node) -> Option<i64> {
+        let Some(number) = as_whole(node) else {
+            self.expected(node, "a whole number from 0");
+            return None;
+        };
+        let huge = matches!(node.kind, Kind::Float(it) if it > 0.0);
+        match number {
+            Some(it) if it >= 0 => Some(it),
+            None if huge => Some(i64::MAX),
+            Some(_) | None => {
+                self.expected(node, "0 or more");
+                None
+            }
+        }
+    }
+
     pub fn u7(&mut self, node: &'t Node) -> Option<u8> {
         self.whole(node, 0, 127).and_then(|it| u8::try_from(it).ok())
     }
@@ -569,6 +586,7 @@ impl<'t> Reader<'t> {
     /// Arguments leave as JSON, which has neither dates nor infinities.
     fn json_only(&mut self, node: &'t Node) {
         match &node.kind {
+            Kind::Null => self.rule(&node.place, "the file has no way to write null: leave the key out".into()),
             Kind::Date(it) => {
                 let help = format!("write it in quotes: \"{it}\"");
                 self.rule_help(&node.place, "arguments are sent as JSON, which has no dates".into(), help);
@@ -587,7 +605,7 @@ impl<'t> Reader<'t> {
                     self.under(&entry.key, |r| r.json_only(&entry.node));
                 }
             }
-            Kind::Null | Kind::Bool(_) | Kind::Int(_) | Kind::Float(_) | Kind::Text(_) => {}
+            Kind::Bool(_) | Kind::Int(_) | Kind::Float(_) | Kind::Text(_) => {}
         }
     }
 
