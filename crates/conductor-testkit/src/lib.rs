@@ -1,1 +1,3 @@
+//! What tests share: real programs to run against.
 
+pub mod real;

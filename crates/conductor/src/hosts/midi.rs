@@ -14,6 +14,8 @@
 //! Not here: which devices are opened and what events mean (`daemon`).
 
 pub mod identity;
+#[cfg(feature = "jack")]
+pub mod jack;
 pub mod loopback;
 pub mod queue;
 pub mod ring;
@@ -119,7 +121,7 @@ pub trait Backend: Send {
 
 /// An open input. Dropping it closes the port.
 pub trait Input: Send {
-    /// False once the port, the device or the server is gone.
+    /// False once it is known to be dead. A port that vanished is missing from [`Backend::ports`] too.
     fn is_open(&self) -> bool;
 }
 
@@ -129,7 +131,7 @@ pub trait Output: Send {
     /// where they can come back within this process.
     fn send(&mut self, message: &[u8], taint: Taint) -> Result<(), SendFault>;
 
-    /// False once the port, the device or the server is gone.
+    /// False once it is known to be dead.
     fn is_open(&self) -> bool;
 }
 
@@ -178,11 +180,6 @@ pub enum PortFault {
         id: String,
         detail: String,
     },
-    /// This backend has no such ports.
-    Unsupported {
-        backend: &'static str,
-        what: &'static str,
-    },
 }
 
 impl fmt::Display for PortFault {
@@ -191,7 +188,6 @@ impl fmt::Display for PortFault {
             PortFault::Unavailable(why) => why.fmt(f),
             PortFault::Gone { id } => write!(f, "port '{id}' is not there"),
             PortFault::Refused { id, detail } => write!(f, "port '{id}' could not be opened: {detail}"),
-            PortFault::Unsupported { backend, what } => write!(f, "{backend} has no {what}"),
         }
     }
 }
@@ -210,6 +206,10 @@ pub enum SendFault {
     Malformed(Malformed),
     /// The queue has no room for it. What is queued already will be sent.
     Busy,
+    /// The server's own buffers are smaller than this message.
+    TooLong {
+        max: usize,
+    },
     Offline,
 }
 
@@ -218,6 +218,7 @@ impl fmt::Display for SendFault {
         match self {
             SendFault::Malformed(why) => why.fmt(f),
             SendFault::Busy => f.write_str("the output queue is full; send less at once"),
+            SendFault::TooLong { max } => write!(f, "the server takes messages of at most {max} bytes"),
             SendFault::Offline => f.write_str("the port is gone"),
         }
     }

@@ -117,10 +117,10 @@ enum Test {
 }
 
 impl Roster {
-    /// Takes the devices of one protocol that have matchers; loopback devices and virtual ports match by their own name.
+    /// Takes the devices of one protocol. A disabled device keeps its alias: it is muted, not unknown, and a port that lost its alias
+    /// would be heard as a raw one. A loopback device matches its own name above all.
     pub fn new(devices: &[Device], protocol: Protocol) -> Self {
-        let rows =
-            devices.iter().filter(|device| device.protocol == protocol && device.enabled).map(Row::new).collect();
+        let rows = devices.iter().filter(|device| device.protocol == protocol).map(Row::new).collect();
         Roster { rows, before: BTreeMap::new() }
     }
 

@@ -1,0 +1,110 @@
+//! A JACK server without hardware, under a name of its own.
+
+use super::{Missing, PATIENCE, wait_for};
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+pub const PACKAGE: &str = "jackd2";
+
+pub fn probe() -> Result<String, Missing> {
+    let missing = |why: String| Missing { part: "jack", package: PACKAGE, why };
+    for tool in ["jackd", "jack_wait", "jack_lsp", "jack_connect"] {
+        if let Err(error) = Command::new(tool).arg("--help").stdin(Stdio::null()).output() {
+            return Err(missing(format!("{tool} does not start: {error}")));
+        }
+    }
+    let output = Command::new("jackd").arg("--version").output().map_err(|error| missing(error.to_string()))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let version = text.lines().find(|line| line.contains("version")).unwrap_or("unknown").to_owned();
+    Ok(version)
+}
+
+/// A running server. Dropping it ends its process group and waits for it.
+pub struct Running {
+    child: Child,
+    log: PathBuf,
+}
+
+/// Starts a synchronous dummy server; without `-S` a loaded machine loses notes. Real-time scheduling is used where it is allowed.
+pub fn start(dir: &Path, name: &str, period: u32) -> Result<Running, Missing> {
+    probe()?;
+    let mut why = String::new();
+    for scheduling in [&["-R", "-P", "70"][..], &["-r"]] {
+        let log = dir.join(format!("{name}.log"));
+        let started = File::create(&log).and_then(|file| {
+            let errors = file.try_clone()?;
+            Command::new("jackd")
+                .args(["-n", name])
+                .args(scheduling)
+                .args(["-S", "-d", "dummy", "-r", "48000", "-p", &period.to_string()])
+                .env("JACK_NO_AUDIO_RESERVATION", "1")
+                .stdin(Stdio::null())
+                .stdout(file)
+                .stderr(errors)
+                .process_group(0)
+                .spawn()
+        });
+        let child = started.map_err(|error| Missing { part: "jack", package: PACKAGE, why: error.to_string() })?;
+        let mut running = Running { child, log };
+        let ready = Command::new("jack_wait").args(["-s", name, "-w", "-t", "10"]).output();
+        let alive = matches!(running.child.try_wait(), Ok(None));
+        if alive && ready.is_ok_and(|output| output.status.success()) {
+            return Ok(running);
+        }
+        why = running.log_tail();
+    }
+    Err(Missing { part: "jack", package: PACKAGE, why: format!("jackd did not become ready: {why}") })
+}
+
+impl Running {
+    pub fn log_tail(&self) -> String {
+        let mut text = String::new();
+        if let Ok(mut file) = File::open(&self.log) {
+            // A log that cannot be read is an empty one; the caller has its own fault to tell.
+            let _ = file.read_to_string(&mut text);
+        }
+        let lines: Vec<&str> = text.lines().collect();
+        lines.get(lines.len().saturating_sub(40)..).unwrap_or_default().join("\n")
+    }
+
+    /// Ends the server at once, as a crash would.
+    pub fn kill(mut self) {
+        self.end(rustix::process::Signal::KILL);
+    }
+
+    fn end(&mut self, signal: rustix::process::Signal) {
+        let group = rustix::process::Pid::from_child(&self.child);
+        // Fails when it is gone already.
+        let _ = rustix::process::kill_process_group(group, signal);
+        let ended = wait_for(PATIENCE, || matches!(self.child.try_wait(), Ok(Some(_))).then_some(()));
+        if ended.is_none() {
+            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+            let _ = self.child.wait();
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.end(rustix::process::Signal::TERM);
+    }
+}
+
+/// All port names of the server that `JACK_DEFAULT_SERVER` names.
+pub fn ports() -> Vec<String> {
+    let output = Command::new("jack_lsp").output();
+    let text = output.map(|it| String::from_utf8_lossy(&it.stdout).into_owned()).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
+}
+
+/// Waits for a port whose name contains the part.
+pub fn wait_for_port(part: &str) -> Option<String> {
+    wait_for(PATIENCE, || ports().into_iter().find(|name| name.contains(part)))
+}
+
+pub fn connect(from: &str, to: &str) -> bool {
+    Command::new("jack_connect").args([from, to]).output().is_ok_and(|output| output.status.success())
+}

@@ -1,0 +1,44 @@
+"""A MIDI program somebody else wrote (mido on RtMidi), at the other end of a JACK cable.
+
+recv NAME SECONDS   prints `ready`, then every message it hears in hexadecimal, one per line, until a note-on 0 with velocity 1 on
+                    channel 16 (the end mark) or the time is over; then `end`.
+send NAME COUNT GAP_US   prints `ready`, waits for a line, sends COUNT pitch bends 0, 1, 2 ... with the gap between them.
+sysex NAME          prints `ready`, waits for a line, sends one SysEx of 8192 bytes counting up.
+"""
+import sys
+import time
+
+import mido
+
+mido.set_backend("mido.backends.rtmidi/UNIX_JACK")
+mode, name = sys.argv[1], sys.argv[2]
+if mode == "recv":
+    port = mido.open_input(name, virtual=True, client_name="peer")
+    print("ready", flush=True)
+    end = time.time() + float(sys.argv[3])
+    while time.time() < end:
+        message = port.poll()
+        if message is None:
+            time.sleep(0.001)
+            continue
+        if message.bytes() == [0x9F, 0, 1]:
+            break
+        print("".join("%02x" % byte for byte in message.bytes()), flush=False)
+    print("end", flush=True)
+elif mode == "send":
+    port = mido.open_output(name, virtual=True, client_name="peer")
+    print("ready", flush=True)
+    sys.stdin.readline()
+    gap = int(sys.argv[4]) / 1e6
+    for value in range(int(sys.argv[3])):
+        port.send(mido.Message("pitchwheel", pitch=value - 8192))
+        time.sleep(gap)
+    print("end", flush=True)
+    sys.stdin.readline()
+elif mode == "sysex":
+    port = mido.open_output(name, virtual=True, client_name="peer")
+    print("ready", flush=True)
+    sys.stdin.readline()
+    port.send(mido.Message("sysex", data=[i % 128 for i in range(8192)]))
+    print("end", flush=True)
+    sys.stdin.readline()
