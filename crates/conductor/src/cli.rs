@@ -17,12 +17,14 @@ mod simulate;
 mod status;
 mod up;
 
+use crate::daemon::config_file::{self, Serving};
 use crate::daemon::home::{Home, HomeError};
 use crate::doors::control::client::{Client, ClientError};
 use crate::outside::Environment;
 use args::{Args, Command};
 use clap::Parser;
 use conductor_core::error::ToolError;
+use conductor_core::timestamp::Timestamp;
 use out::Out;
 use serde_json::{Value, json};
 use std::ffi::OsString;
@@ -141,6 +143,15 @@ impl Failure {
 /// One question to the daemon of this home.
 fn ask(home: &Home, method: &str, params: Value) -> Result<Value, Failure> {
     Ok(Client::connect(&home.control_socket())?.ask(method, params)?)
+}
+
+/// The configuration of a home without a daemon.
+fn offline(home: &Home) -> Result<Serving, Failure> {
+    match config_file::read(&home.config_file(), &[], Timestamp::default()) {
+        Ok(Some(serving)) => Ok(serving),
+        Ok(None) => Ok(Serving::built_in(&[], Timestamp::default())),
+        Err(refusal) => Err(Failure::Text(refusal.reason)),
+    }
 }
 
 /// Text members of an answer; an answer without one shows a dash.

@@ -125,8 +125,7 @@ impl Daemon {
         };
         let keeper = config_file::Keeper::new(home.config_file(), extra_devices, clock.clone(), serving.clone());
         let tell = post(&handle);
-        let config_thread =
-            Builder::new().name("config".into()).spawn(move || keeper.run(&config_orders_in, tell))?;
+        let config_thread = Builder::new().name("config".into()).spawn(move || keeper.run(&config_orders_in, tell))?;
 
         let knock: Arc<ports::Knock> = Arc::default();
         let stamp: Stamp = {
@@ -178,8 +177,7 @@ impl Daemon {
         })?;
 
         let stop = CancellationToken::new();
-        let control =
-            Arc::new(Control { handle: handle.clone(), home, stop: stop.clone(), clients: Arc::default() });
+        let control = Arc::new(Control { handle: handle.clone(), home, stop: stop.clone(), clients: Arc::default() });
         let doors = runtime.spawn(control::serve(control, socket));
         Ok(Daemon {
             handle,

@@ -30,12 +30,9 @@ fn show(out: &mut Out, found: &Value) -> io::Result<()> {
         };
         out.line(format_args!("{:<12} {state:<10} {}", text(binding, "device_id"), text(binding, "port_name")))?;
     }
-    for (key, label) in [
-        ("midi_inputs", "MIDI in"),
-        ("midi_outputs", "MIDI out"),
-        ("gamepads", "gamepads"),
-        ("osc_listeners", "OSC"),
-    ] {
+    for (key, label) in
+        [("midi_inputs", "MIDI in"), ("midi_outputs", "MIDI out"), ("gamepads", "gamepads"), ("osc_listeners", "OSC")]
+    {
         let names: Vec<&str> = list(found, key).iter().filter_map(Value::as_str).collect();
         if !names.is_empty() {
             out.line(format_args!("{label:<12} {}", names.join(", ")))?;

@@ -129,6 +129,8 @@ fn daemon(home: &Home) -> Vec<Finding> {
 fn display(environment: &Environment) -> Finding {
     match &environment.display {
         Some(display) => Finding::new("display", Grade::Good, display.clone()),
-        None => Finding::new("display", Grade::Note, "DISPLAY is not set: keystrokes, text and mouse clicks cannot be sent"),
+        None => {
+            Finding::new("display", Grade::Note, "DISPLAY is not set: keystrokes, text and mouse clicks cannot be sent")
+        }
     }
 }

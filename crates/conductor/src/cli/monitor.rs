@@ -19,7 +19,7 @@ pub fn run(args: Monitor, home: &Home, out: &mut Out) -> Result<Verdict, Failure
     Ok(Verdict::Good)
 }
 
-fn line(item: &Value) -> String {
+pub fn line(item: &Value) -> String {
     if let Some(bytes) = item["bytes"].as_array() {
         let hex: Vec<String> = bytes.iter().map(|it| format!("{:02X}", it.as_u64().unwrap_or(0))).collect();
         return hex.join(" ");

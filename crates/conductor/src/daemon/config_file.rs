@@ -37,13 +37,7 @@ impl Serving {
     pub fn built_in(extra: &[Device], loaded_at: Timestamp) -> Self {
         let mut config = Config::default();
         add(&mut config, extra);
-        Serving {
-            config: Arc::new(config),
-            text: None,
-            hash: Digest::of(&[]),
-            diagnostics: Vec::new(),
-            loaded_at,
-        }
+        Serving { config: Arc::new(config), text: None, hash: Digest::of(&[]), diagnostics: Vec::new(), loaded_at }
     }
 
     pub fn hash_text(&self) -> Option<String> {
@@ -187,7 +181,9 @@ impl Keeper {
         let bytes = match std::fs::read(&self.path) {
             Ok(bytes) => bytes,
             // A file that was never there is no fault; one that is gone keeps the old configuration.
-            Err(error) if error.kind() == io::ErrorKind::NotFound && self.serving.text.is_none() => return Arrival::Same,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && self.serving.text.is_none() => {
+                return Arrival::Same;
+            }
             Err(error) => return Arrival::Refused(unreadable(&self.path, &error)),
         };
         if self.serving.text.as_ref().is_some_and(|it| it.as_bytes() == bytes) {

@@ -62,7 +62,7 @@ impl Dispatch {
             outputs: BTreeMap::new(),
             listeners: Vec::new(),
             osc: OscOut::default(),
-            named_osc: Lane::start("osc names", move |(host, port, message)| {
+            named_osc: Lane::start("osc names", move |(host, port, message): (Arc<str>, u16, Arc<OscMessage>)| {
                 if let Err(error) = send_to_name(&mut resolved, &host, port, &message) {
                     osc_log.debug(format_args!("osc: {host}:{port}: {error}"));
                     osc_owner.lane_failed();
@@ -150,7 +150,9 @@ impl Dispatch {
                 self.outputs.remove(&port);
                 return Err(Undone::Died(port));
             }
-            Err(fault @ (SendFault::Busy | SendFault::Malformed(_))) => return Err(Undone::Refused(fault.to_string())),
+            Err(fault @ (SendFault::Busy | SendFault::TooLong { .. } | SendFault::Malformed(_))) => {
+                return Err(Undone::Refused(fault.to_string()));
+            }
         }
         // A listener that is full or gone must not hold up the port; a gone one is forgotten.
         self.listeners.retain(|(at, heard)| {

@@ -2,13 +2,18 @@
 //!
 //! Not here: what the owner does with a message (`run`). Reading the configuration in force needs no message; see [`Handle::serving`].
 
-use config_file::{self, Serving};
+use super::config_file::{self, Serving};
 use super::ports;
-use super::report::{Bindings, DeviceSwitched, Devices, Mappings, Modes, Panicked, Reloaded, Scanned, Status, Switched};
+use super::report::{
+    Bindings, DeviceSwitched, Devices, Mappings, Modes, Panicked, Reloaded, Scanned, Status, Switched,
+};
 use crate::hosts::midi::ring::Bell;
 use arc_swap::ArcSwap;
 use conductor_core::error::{Code, Subject, ToolError};
-use conductor_core::hands::{CallTicket, TraceRecord};
+use conductor_core::event::script::{self, Step};
+use conductor_core::event::{Body, Taint};
+use conductor_core::hands::explain::Asked;
+use conductor_core::hands::{CallTicket, Explanation, TraceRecord, explain};
 use std::sync::{Arc, mpsc};
 use tokio::sync::{mpsc as async_mpsc, oneshot};
 
@@ -19,7 +24,10 @@ pub(super) enum Wake {
     ConfigSeen,
     Config(config_file::Arrival),
     Ports(ports::News),
-    CallDone { ticket: CallTicket, ok: bool },
+    CallDone {
+        ticket: CallTicket,
+        ok: bool,
+    },
     /// A worker could not do what it was given.
     LaneFailed,
     Stop,
@@ -31,19 +39,46 @@ pub(super) type Reply<T> = oneshot::Sender<T>;
 pub(super) enum Ask {
     Status(Reply<Status>),
     Modes(Reply<Modes>),
-    SwitchMode { mode: String, reply: Reply<Result<Switched, ToolError>> },
+    SwitchMode {
+        mode: String,
+        reply: Reply<Result<Switched, ToolError>>,
+    },
     Devices(Reply<Devices>),
     Bindings(Reply<Bindings>),
-    SetDeviceEnabled { device_id: String, enabled: bool, reply: Reply<Result<DeviceSwitched, ToolError>> },
+    SetDeviceEnabled {
+        device_id: String,
+        enabled: bool,
+        reply: Reply<Result<DeviceSwitched, ToolError>>,
+    },
     ScanPorts(Reply<Scanned>),
     Send(Outgoing),
     /// The connection is gone; the notes it left on are released.
-    ToolGone { connection: u64 },
-    Listen { port: String, heard: async_mpsc::Sender<Vec<u8>>, reply: Reply<Result<(), ToolError>> },
-    Trace { wanted: Wanted, reply: Reply<Traced> },
-    Monitor { records: async_mpsc::Sender<TraceRecord>, reply: Reply<()> },
+    ToolGone {
+        connection: u64,
+    },
+    Listen {
+        port: String,
+        heard: async_mpsc::Sender<Vec<u8>>,
+        reply: Reply<Result<(), ToolError>>,
+    },
+    Trace {
+        wanted: Wanted,
+        reply: Reply<Traced>,
+    },
+    Monitor {
+        records: async_mpsc::Sender<TraceRecord>,
+        reply: Reply<()>,
+    },
+    /// How a device stands now, for `explain`.
+    Standing {
+        device: Option<String>,
+        reply: Reply<Result<Standing, ToolError>>,
+    },
     Panic(Reply<Panicked>),
-    SetPerformanceLock { on: bool, reply: Reply<()> },
+    SetPerformanceLock {
+        on: bool,
+        reply: Reply<()>,
+    },
 }
 
 /// Who sends bytes to a port: what a tool sent never counts as a hand.
@@ -51,7 +86,9 @@ pub(super) enum Ask {
 pub enum SentBy {
     Person,
     /// Notes it leaves on are released when its connection ends; see [`Handle::tool_gone`].
-    Tool { connection: u64 },
+    Tool {
+        connection: u64,
+    },
 }
 
 pub(super) struct Outgoing {
@@ -77,6 +114,14 @@ pub struct Traced {
     pub next_seq: u64,
     /// Records between `since_seq` and the first given one that the ring had to forget.
     pub lost: u64,
+}
+
+/// What an explanation must know besides the configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    pub mode: String,
+    pub muted: bool,
+    pub absent: bool,
 }
 
 #[derive(Clone)]
@@ -163,6 +208,26 @@ impl Handle {
         Ok(receiver)
     }
 
+    /// Which mapping an event (one script token) would fire now, and why not another. `mode` and `device` are the current mode and any
+    /// device when absent.
+    pub async fn explain(
+        &self,
+        event: &str,
+        mode: Option<&str>,
+        device: Option<&str>,
+    ) -> Result<Explanation, ToolError> {
+        let body = one_event(event)?;
+        let asked_device = device.map(str::to_owned);
+        let standing = self.ask(|reply| Ask::Standing { device: asked_device, reply }).await??;
+        let serving = self.serving();
+        if let Some(mode) = mode {
+            Mappings::of(&serving.config, mode).ok_or_else(|| unknown_mode(mode, &serving))?;
+        }
+        let Standing { mode: current, muted, absent } = standing;
+        let mode = mode.unwrap_or(&current);
+        Ok(explain(&serving.config, &body, &Asked { mode, device, muted, absent, taint: Taint::Clean }))
+    }
+
     pub async fn panic(&self) -> Result<Panicked, ToolError> {
         self.ask(Ask::Panic).await
     }
@@ -206,6 +271,17 @@ impl Handle {
     }
 }
 
+/// The event of one script token such as `on:36@100`.
+pub fn one_event(token: &str) -> Result<Body, ToolError> {
+    let bad = |why: String| ToolError::new(Code::BadInput, why).subject(Subject::Argument("event".into()));
+    match script::parse_token(token).map_err(|fault| bad(fault.to_string()))? {
+        Step::Event(body) => Ok(body),
+        Step::Device(_) | Step::Mode(_) | Step::Advance(_) => {
+            Err(bad(format!("'{token}' is no event; give one such as on:36@100, and the device and mode beside it")))
+        }
+    }
+}
+
 /// Messages a listener may be behind before it loses some.
 const LISTENER_BACKLOG: usize = 1024;
 
@@ -216,7 +292,11 @@ fn stopping() -> ToolError {
 }
 
 pub(super) fn unknown_mode(asked: &str, serving: &Serving) -> ToolError {
-    let known: Vec<&str> = serving.config.modes.iter().map(|it| it.name.as_str()).collect();
+    no_mode(asked, serving.config.modes.iter().map(|it| it.name.as_str()))
+}
+
+pub fn no_mode<'a>(asked: &str, known: impl Iterator<Item = &'a str>) -> ToolError {
+    let known: Vec<&str> = known.collect();
     ToolError::new(Code::NotFound, format!("no mode '{asked}'; there are: {}", known.join(", ")))
         .subject(Subject::Mode(asked.to_owned()))
         .hint("Use one of the names in the message; modes are case-sensitive.")

@@ -24,7 +24,8 @@ pub enum NotTaken {
 impl<Job: Send + 'static> Lane<Job> {
     pub fn start(name: &str, mut carry_out: impl FnMut(Job) + Send + 'static) -> std::io::Result<Self> {
         let (sender, receiver) = mpsc::sync_channel::<Job>(CAPACITY);
-        let worker = Builder::new().name(name.to_owned()).spawn(move || receiver.into_iter().for_each(&mut carry_out))?;
+        let worker =
+            Builder::new().name(name.to_owned()).spawn(move || receiver.into_iter().for_each(&mut carry_out))?;
         Ok(Lane { jobs: Some(sender), worker: Some(worker) })
     }
 

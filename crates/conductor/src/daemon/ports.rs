@@ -42,12 +42,25 @@ pub(super) enum Order {
 
 /// What the owner is told.
 pub(super) enum News {
-    Input { device: DeviceSlot, lane: LaneReceiver },
-    InputLost { device: DeviceSlot },
-    Output { port: DeviceSlot, output: Box<dyn Output> },
-    OutputLost { port: DeviceSlot },
+    Input {
+        device: DeviceSlot,
+        lane: LaneReceiver,
+    },
+    InputLost {
+        device: DeviceSlot,
+    },
+    Output {
+        port: DeviceSlot,
+        output: Box<dyn Output>,
+    },
+    OutputLost {
+        port: DeviceSlot,
+    },
     /// A message waits for it in vain.
-    NotOpened { port: DeviceSlot, why: String },
+    NotOpened {
+        port: DeviceSlot,
+        why: String,
+    },
     Table(Arc<Table>),
 }
 
@@ -308,9 +321,8 @@ impl Keeper {
     fn wanted(&mut self, places: &[usize], ports: &[PortInfo]) -> Vec<Wanted> {
         let config = self.config.clone();
         let configured = config.devices.iter().filter(|it| it.protocol == Protocol::Midi);
-        let mut devices: Vec<Wanted> = configured
-            .map(|device| self.device(device.alias.clone(), true, device.direction.has_input()))
-            .collect();
+        let mut devices: Vec<Wanted> =
+            configured.map(|device| self.device(device.alias.clone(), true, device.direction.has_input())).collect();
         let (hears, mut raw_left) = match (config.advanced.input_mode, config.advanced.listen_mode) {
             (InputMode::GamepadOnly, ListenMode::All | ListenMode::Configured) => (false, 0),
             (InputMode::MidiOnly | InputMode::Both, ListenMode::All) => (true, config.advanced.max_midi_ports),

@@ -8,7 +8,7 @@ mod answer;
 
 use super::config_file::{Arrival, Serving};
 use super::dispatch::{Dispatch, Undone};
-use super::handle::{Ask, Outgoing, Wake};
+use super::handle::{Outgoing, Wake};
 use super::inputs::Inputs;
 use super::log::Log;
 use super::ports::{self, News, SharedSlots, Table, with_slots};

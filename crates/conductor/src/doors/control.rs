@@ -32,6 +32,16 @@ pub struct Control {
     pub clients: Arc<Mutex<BTreeSet<i32>>>,
 }
 
+/// Who asks, and on which connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Caller {
+    pub peer: Peer,
+    pub connection: u64,
+}
+
+/// Numbers of this door's connections lie above those of every other door, so that two doors never share one in the ledger.
+const FIRST_CONNECTION: u64 = 1 << 63;
+
 impl Control {
     /// The hook every deciding method goes through.
     pub fn recognise(&self, peer: Peer) -> Result<person::Person, person::NotAPerson> {
@@ -43,6 +53,7 @@ impl Control {
 /// Accepts until the daemon stops; then waits for the answers that are under way.
 pub async fn serve(control: Arc<Control>, socket: Socket) {
     let connections = TaskTracker::new();
+    let mut connection = FIRST_CONNECTION;
     loop {
         let accepted = tokio::select! {
             accepted = socket.accept() => accepted,
@@ -54,9 +65,12 @@ pub async fn serve(control: Arc<Control>, socket: Socket) {
             continue;
         };
         let control = control.clone();
+        connection += 1;
+        let caller = Caller { peer, connection };
         connections.spawn(async move {
             // A peer that hangs up in the middle of its answer is its own affair.
-            let _ = converse(&control, stream, peer).await;
+            let _ = converse(&control, stream, caller).await;
+            control.handle.tool_gone(caller.connection);
         });
     }
     // The file goes first, so that nobody connects to a daemon that will not answer.
@@ -65,14 +79,15 @@ pub async fn serve(control: Arc<Control>, socket: Socket) {
     connections.wait().await;
 }
 
-async fn converse(control: &Control, stream: UnixStream, peer: Peer) -> io::Result<()> {
+async fn converse(control: &Control, stream: UnixStream, caller: Caller) -> io::Result<()> {
     let (input, mut output) = stream.into_split();
     let mut input = BufReader::new(input);
     let mut line = Vec::new();
     loop {
         line.clear();
+        let mut bounded = (&mut input).take(MAX_LINE as u64 + 1);
         let read = tokio::select! {
-            read = (&mut input).take(MAX_LINE as u64 + 1).read_until(b'\n', &mut line) => read?,
+            read = bounded.read_until(b'\n', &mut line) => read?,
             () = control.stop.cancelled() => return Ok(()),
         };
         if read == 0 {
@@ -92,7 +107,7 @@ async fn converse(control: &Control, stream: UnixStream, peer: Peer) -> io::Resu
                 continue;
             }
         };
-        match methods::answer(control, peer, method, params).await {
+        match methods::answer(control, caller, method, params).await {
             Ok(Answer::Value(result)) => write_line(&mut output, &result_line(&id, &result)).await?,
             Ok(Answer::Stream(mut stream)) => {
                 write_line(&mut output, &result_line(&id, &json!({ "streaming": true }))).await?;

@@ -2,7 +2,7 @@
 
 use super::{Owner, ports, with_slots};
 use crate::daemon::dispatch::Undone;
-use crate::daemon::handle::{Ask, Outgoing, SentBy, Traced, Wanted, unknown_mode};
+use crate::daemon::handle::{Ask, Outgoing, Reply, SentBy, Standing, Traced, Wanted, unknown_mode};
 use crate::daemon::report::{
     BackendNow, BackendState, BindingNow, Bindings, ConfigNow, DeviceNow, DeviceSwitched, Devices, Modes, Panicked,
     Statistics, Status, Switched, input_mode,
@@ -18,18 +18,17 @@ const SILENCE: [(u8, u8); 3] = [(64, 0), (123, 0), (120, 0)];
 
 impl Owner {
     pub(super) fn answer(&mut self, ask: Ask) {
-        // An asker that hung up wants no answer; what it ordered stands. So sending is allowed to fail everywhere below.
         match ask {
-            Ask::Status(reply) => drop(reply.send(self.status())),
+            Ask::Status(reply) => tell(reply, self.status()),
             Ask::Modes(reply) => {
                 let config = &self.parts.serving.load().config;
-                drop(reply.send(Modes::of(config, self.hands.mode().1)));
+                tell(reply, Modes::of(config, self.hands.mode().1));
             }
-            Ask::SwitchMode { mode, reply } => drop(reply.send(self.switch_mode(&mode))),
-            Ask::Devices(reply) => drop(reply.send(self.devices())),
-            Ask::Bindings(reply) => drop(reply.send(self.bindings())),
+            Ask::SwitchMode { mode, reply } => tell(reply, self.switch_mode(&mode)),
+            Ask::Devices(reply) => tell(reply, self.devices()),
+            Ask::Bindings(reply) => tell(reply, self.bindings()),
             Ask::SetDeviceEnabled { device_id, enabled, reply } => {
-                drop(reply.send(self.set_device_enabled(device_id, enabled)));
+                tell(reply, self.set_device_enabled(device_id, enabled));
             }
             Ask::ScanPorts(reply) => self.order(ports::Order::Scan(reply)),
             Ask::Send(outgoing) => self.send(outgoing),
@@ -40,20 +39,21 @@ impl Owner {
             }
             Ask::Listen { port, heard, reply } => {
                 let listening = self.output(&port).map(|slot| self.parts.dispatch.listen(slot, heard));
-                drop(reply.send(listening));
+                tell(reply, listening);
             }
-            Ask::Trace { wanted, reply } => drop(reply.send(self.traced(&wanted))),
+            Ask::Trace { wanted, reply } => tell(reply, self.traced(&wanted)),
             Ask::Monitor { records, reply } => {
                 self.monitors.push(records);
-                drop(reply.send(()));
+                tell(reply, ());
             }
-            Ask::Panic(reply) => drop(reply.send(self.panic())),
+            Ask::Standing { device, reply } => tell(reply, self.standing(device)),
+            Ask::Panic(reply) => tell(reply, self.panic()),
             Ask::SetPerformanceLock { on, reply } => {
                 self.performance_lock = on;
                 if !on && let Some(serving) = self.waiting.take() {
                     self.put_in_force(serving);
                 }
-                drop(reply.send(()));
+                tell(reply, ());
             }
         }
     }
@@ -147,13 +147,26 @@ impl Owner {
         Bindings::of(rows.collect())
     }
 
-    fn set_device_enabled(&mut self, device_id: String, enabled: bool) -> Result<DeviceSwitched, ToolError> {
+    fn device(&self, device_id: &str) -> Result<DeviceSlot, ToolError> {
         let slot = self.table.devices.iter().find(|it| it.device_id == device_id).map(|it| it.slot);
-        let Some(slot) = slot else {
+        slot.ok_or_else(|| {
             let known: Vec<&str> = self.table.devices.iter().map(|it| it.device_id.as_str()).collect();
             let message = format!("no device '{device_id}'; there are: {}", known.join(", "));
-            return Err(ToolError::new(Code::NotFound, message).subject(Subject::Device(device_id)));
-        };
+            ToolError::new(Code::NotFound, message).subject(Subject::Device(device_id.to_owned()))
+        })
+    }
+
+    fn standing(&self, device: Option<String>) -> Result<Standing, ToolError> {
+        let slot = device.map(|it| self.device(&it)).transpose()?;
+        Ok(Standing {
+            mode: self.hands.mode().1.to_string(),
+            muted: slot.is_some_and(|it| self.hands.is_muted(it)),
+            absent: slot.is_some_and(|it| !self.inputs.is_open(it)),
+        })
+    }
+
+    fn set_device_enabled(&mut self, device_id: String, enabled: bool) -> Result<DeviceSwitched, ToolError> {
+        let slot = self.device(&device_id)?;
         let now = self.parts.clock.now();
         self.hands.set_muted(slot, !enabled, now, &mut self.effects);
         self.carry_out();
@@ -181,7 +194,7 @@ impl Owner {
     fn send(&mut self, outgoing: Outgoing) {
         let checked = self.output(&outgoing.port).and_then(|slot| check(&outgoing.messages).map(|()| slot));
         match checked {
-            Err(error) => drop(outgoing.reply.send(Err(error))),
+            Err(error) => tell(outgoing.reply, Err(error)),
             Ok(slot) if self.parts.dispatch.is_open(slot) => self.send_now(slot, outgoing),
             Ok(slot) => {
                 self.order(ports::Order::OpenOutput(outgoing.port.clone()));
@@ -204,7 +217,7 @@ impl Owner {
         self.outgoing = waiting;
         let refused: Vec<(DeviceSlot, Outgoing)> = refused;
         for (_, outgoing) in refused {
-            drop(outgoing.reply.send(Err(offline(&outgoing.port, why))));
+            tell(outgoing.reply, Err(offline(&outgoing.port, why)));
         }
     }
 
@@ -224,7 +237,7 @@ impl Owner {
                 };
                 self.not_done(undone);
                 self.carry_out();
-                return drop(reply.send(Err(error.more("messages_sent", index.into()))));
+                return tell(reply, Err(error.more("messages_sent", index.into())));
             }
             if let SentBy::Tool { connection } = by {
                 decoder.decode(message, |heard| {
@@ -236,7 +249,7 @@ impl Owner {
                 });
             }
         }
-        drop(reply.send(Ok(messages.len())));
+        tell(reply, Ok(messages.len()));
     }
 
     fn traced(&self, wanted: &Wanted) -> Traced {
@@ -264,7 +277,11 @@ impl Owner {
                 trace.next_seq()
             }
         };
-        Traced { records, next_seq, lost: trace.first_seq().saturating_sub(since) * u64::from(wanted.since_seq.is_some()) }
+        Traced {
+            records,
+            next_seq,
+            lost: trace.first_seq().saturating_sub(since) * u64::from(wanted.since_seq.is_some()),
+        }
     }
 
     fn panic(&mut self) -> Panicked {
@@ -288,6 +305,11 @@ impl Owner {
             actions_cancelled: report.actions_cancelled,
         }
     }
+}
+
+/// An asker that hung up wants no answer; what it ordered stands.
+fn tell<T>(reply: Reply<T>, answer: T) {
+    let _ = reply.send(answer);
 }
 
 fn check(messages: &[Vec<u8>]) -> Result<(), ToolError> {

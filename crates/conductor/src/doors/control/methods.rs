@@ -1,13 +1,16 @@
 //! What can be asked on the human door. One closed enum; every method is one arm of one match.
 
-use super::Control;
 use super::person::NotAPerson;
+use super::{Caller, Control};
 use crate::daemon::config_file;
-use crate::daemon::handle::{SentBy, Wanted};
-use crate::daemon::socket::Peer;
+use crate::daemon::handle::{self, SentBy, Wanted};
+use conductor_core::config::Config;
 use conductor_core::config::{Diagnostic, Severity};
 use conductor_core::error::{Code, RefusedBy, Subject, ToolError};
-use conductor_core::hands;
+use conductor_core::event::Taint;
+use conductor_core::hands::explain::Asked;
+use conductor_core::hands::{self, Explanation, SimFault, TraceRecord};
+use conductor_core::timestamp::Timestamp;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -61,14 +64,14 @@ pub enum Answer {
 }
 
 pub enum Stream {
-    Records(mpsc::Receiver<hands::TraceRecord>),
+    Records(mpsc::Receiver<TraceRecord>),
     Bytes(mpsc::Receiver<Vec<u8>>),
 }
 
 impl Stream {
     pub async fn next(&mut self) -> Option<Value> {
         match self {
-            Stream::Records(records) => records.recv().await.map(|it| json!(it)),
+            Stream::Records(records) => records.recv().await.map(|it| it.to_json()),
             Stream::Bytes(heard) => heard.recv().await.map(|it| json!({ "bytes": it })),
         }
     }
@@ -136,7 +139,7 @@ struct OfPort {
     port: String,
 }
 
-pub async fn answer(control: &Control, peer: Peer, method: Method, params: Value) -> Result<Answer, ToolError> {
+pub async fn answer(control: &Control, caller: Caller, method: Method, params: Value) -> Result<Answer, ToolError> {
     let handle = &control.handle;
     let value = match method {
         Method::Status => {
@@ -173,7 +176,7 @@ pub async fn answer(control: &Control, peer: Peer, method: Method, params: Value
         }
         Method::PerformanceSet => {
             let PerformanceSet { on } = read(params)?;
-            control.recognise(peer).map_err(refuse)?;
+            control.recognise(caller.peer).map_err(refuse)?;
             handle.set_performance_lock(on).await?;
             json!({ "on": on })
         }
@@ -191,12 +194,13 @@ pub async fn answer(control: &Control, peer: Peer, method: Method, params: Value
         }
         Method::Explain => {
             let Explain { event, mode, device } = read(params)?;
-            told(handle.explain(event, mode, device).await?)
+            told_of(&handle.explain(&event, mode.as_deref(), device.as_deref()).await?)
         }
         Method::Trace => {
             let Trace { limit, since_seq, device, mapping_id, outcome } = read(params)?;
             let traced = handle.trace(Wanted { limit, since_seq, device, mapping_id, outcome }).await?;
-            json!({ "records": traced.records, "next_seq": traced.next_seq, "lost": traced.lost })
+            let records: Vec<Value> = traced.records.iter().map(TraceRecord::to_json).collect();
+            json!({ "records": records, "next_seq": traced.next_seq, "lost": traced.lost })
         }
         Method::Monitor => {
             let Nothing {} = read(params)?;
@@ -205,7 +209,10 @@ pub async fn answer(control: &Control, peer: Peer, method: Method, params: Value
         Method::Send => {
             let Send { port, messages } = read(params)?;
             // Whoever does not count as a person is treated as a tool: what it sends is no hand.
-            let by = control.recognise(peer).map_or(SentBy::Tool, |_| SentBy::Person);
+            let by = match control.recognise(caller.peer) {
+                Ok(_) => SentBy::Person,
+                Err(_) => SentBy::Tool { connection: caller.connection },
+            };
             json!({ "messages_sent": handle.send(port, messages, by).await? })
         }
         Method::Listen => {
@@ -246,20 +253,40 @@ fn no_file(control: &Control) -> ToolError {
 }
 
 /// Runs a script on a configuration in virtual time: `{trace, text}`.
-pub fn simulate(
-    config: &conductor_core::config::Config,
-    events: &str,
-    mode: Option<&str>,
-) -> Result<Value, ToolError> {
-    let trace = hands::simulate(config, events, mode)
-        .map_err(|error| ToolError::new(Code::BadInput, error.to_string()).subject(Subject::Argument("events".into())))?;
-    let text: Vec<String> = trace.iter().map(ToString::to_string).collect();
-    Ok(json!({ "trace": trace, "text": text.join("\n") }))
+pub fn simulate(config: &Config, events: &str, mode: Option<&str>) -> Result<Value, ToolError> {
+    let simulation = hands::simulate(config, events, mode).map_err(|fault| match fault {
+        SimFault::Script(faults) => {
+            let lines: Vec<String> = faults.iter().map(ToString::to_string).collect();
+            ToolError::new(Code::BadInput, lines.join("\n")).subject(Subject::Argument("events".into()))
+        }
+        SimFault::Mode(unknown) => handle::no_mode(&unknown.asked, unknown.known.iter().map(String::as_str)),
+    })?;
+    let trace: Vec<Value> = simulation.records.iter().map(TraceRecord::to_json).collect();
+    Ok(json!({ "trace": trace, "text": simulation.text() }))
+}
+
+/// Judges one event by a configuration alone, as if every device were there.
+pub fn explain(config: &Config, event: &str, mode: Option<&str>, device: Option<&str>) -> Result<Value, ToolError> {
+    let body = handle::one_event(event)?;
+    let mode = mode.unwrap_or(&config.default_mode);
+    if mode != "*" && config.modes.iter().all(|it| it.name != mode) {
+        return Err(handle::no_mode(mode, config.modes.iter().map(|it| it.name.as_str())));
+    }
+    let asked = Asked { mode, device, muted: false, absent: false, taint: Taint::Clean };
+    Ok(told_of(&hands::explain(config, &body, &asked)))
+}
+
+fn told_of(explanation: &Explanation) -> Value {
+    let mut value = explanation.to_json();
+    if let Value::Object(members) = &mut value {
+        members.insert("text".into(), explanation.text().into());
+    }
+    value
 }
 
 /// The file as it is on disk now, with every fault: `{path, exists, valid, errors, warnings, diagnostics}`.
 pub fn checked(path: &std::path::Path) -> Value {
-    let (exists, diagnostics, refused) = match config_file::read(path, Default::default()) {
+    let (exists, diagnostics, refused) = match config_file::read(path, &[], Timestamp::default()) {
         Ok(Some(serving)) => (true, serving.diagnostics, None),
         Ok(None) => (false, Vec::new(), None),
         Err(refusal) => (true, refusal.diagnostics, Some(refusal.reason)),

@@ -102,15 +102,12 @@ mod tests {
         }
     }
 
-    fn ask(
-        pid: i32,
-        clients: &[i32],
-        look: impl Fn(i32) -> Option<Process>,
-    ) -> Result<Person, NotAPerson> {
+    fn ask(pid: i32, clients: &[i32], look: impl Fn(i32) -> Option<Process>) -> Result<Person, NotAPerson> {
         recognise(Peer { uid: 7, pid: Some(pid) }, &clients.iter().copied().collect(), look)
     }
 
-    const SHELL: &[(i32, i32, bool)] = &[(1, 0, false), (10, 1, false), (20, 10, true), (30, 20, true), (40, 10, false)];
+    const SHELL: &[(i32, i32, bool)] =
+        &[(1, 0, false), (10, 1, false), (20, 10, true), (30, 20, true), (40, 10, false)];
 
     #[test]
     fn a_command_at_a_terminal_is_a_person() {
