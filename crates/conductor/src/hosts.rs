@@ -1,3 +1,5 @@
 //! The programs and devices we drive.
 
+pub mod desktop;
 pub mod midi;
+pub mod osc;

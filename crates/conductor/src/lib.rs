@@ -2,6 +2,9 @@
 //!
 //! Arrows point down only: `doors`, `daemon` and `cli` know `pipeline`; `pipeline` knows `tools`; `tools` know `hosts`.
 
+pub mod cli;
+pub mod daemon;
+pub mod doors;
 pub mod hosts;
 pub mod outside;
 //! The shell of Conductor: everything that touches devices, files, sockets and clocks.

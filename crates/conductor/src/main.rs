@@ -1,1 +1,7 @@
-fn main() {}
+//! The binary. Reads the outside once and hands it to the command line.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    conductor::cli::run(std::env::args_os(), &conductor::outside::Environment::read())
+}

@@ -15,9 +15,30 @@ pub trait Clock: Send + Sync {
     fn now(&self) -> Micros;
     fn wall(&self) -> SystemTime;
 
+    /// What the clock on the wall shows where this machine stands.
+    fn local(&self) -> LocalTime {
+        LocalTime::utc(self.wall_ms())
+    }
+
     /// Milliseconds since the epoch.
     fn wall_ms(&self) -> u64 {
         self.wall().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_millis() as u64
+    }
+}
+
+/// As far as conditions of a mapping need it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LocalTime {
+    pub minute_of_day: u16,
+    /// 1 is Monday.
+    pub weekday: u8,
+}
+
+impl LocalTime {
+    pub fn utc(wall_ms: u64) -> Self {
+        let minutes = wall_ms / 60_000;
+        // The epoch was a Thursday.
+        LocalTime { minute_of_day: (minutes % 1440) as u16, weekday: ((minutes / 1440 + 3) % 7 + 1) as u8 }
     }
 }
 
@@ -44,6 +65,15 @@ impl Clock for RealClock {
 
     fn wall(&self) -> SystemTime {
         SystemTime::now()
+    }
+
+    fn local(&self) -> LocalTime {
+        use chrono::{Datelike, Timelike};
+        let now = chrono::Local::now();
+        LocalTime {
+            minute_of_day: (now.hour() * 60 + now.minute()) as u16,
+            weekday: now.weekday().number_from_monday() as u8,
+        }
     }
 }
 
@@ -172,5 +202,17 @@ impl Environment {
             xdg_data_dirs,
             no_color: std::env::var_os("NO_COLOR").is_some(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn utc_weekdays_and_minutes() {
+        assert_eq!(LocalTime::utc(0), LocalTime { minute_of_day: 0, weekday: 4 });
+        // Sunday 2001-09-09 01:46:40.
+        assert_eq!(LocalTime::utc(1_000_000_000_000), LocalTime { minute_of_day: 106, weekday: 7 });
     }
 }

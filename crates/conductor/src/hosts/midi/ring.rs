@@ -663,7 +663,7 @@ impl LaneReceiver {
 
     fn event(&mut self, at: Micros, taint: Taint, body: Body) -> Event {
         self.last_at = self.last_at.max(at);
-        Event { at: self.last_at, device: self.device, taint, body }
+        Event { at: self.last_at, device: self.device, taint, hops: 0, body }
     }
 
     fn sysex(&mut self, len: usize) -> Arc<[u8]> {

@@ -1,0 +1,36 @@
+# Two commands are all a newcomer needs: `make run` and `make test`. Everything else is a part of them.
+
+# Where rustup puts its tools; a toolchain found earlier on PATH that is too old must not win.
+export PATH := $(HOME)/.cargo/bin:$(PATH)
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check build bench tools test-tools
+
+help: ## show this list
+	@sed -n 's/^\([a-z]*\): .*## /\1 /p' Makefile | while read -r name what; do printf '  make %-8s %s\n' "$$name" "$$what"; done
+
+run: tools ## install what is missing, build, and start the demo studio
+	cargo run --release --locked --package conductor -- up --demo
+
+test: test-tools ## install what is missing, and run every test
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	.ci/test
+
+check: tools ## formatting and lints only
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+
+build: tools ## build the release binary
+	cargo build --release --locked --package conductor
+
+bench: build ## start to ready, memory and idle processor time, beside an empty daemon
+	.ci/bench
+
+tools:
+	@.ci/install .ci/packages.run
+	@.ci/rust
+
+test-tools:
+	@.ci/install .ci/packages.run .ci/packages
+	@.ci/rust

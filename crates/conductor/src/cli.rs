@@ -1,0 +1,164 @@
+//! The command line. Every command is a file; it asks the daemon over the human door, or reads files itself where no daemon is needed.
+//!
+//! Exit codes: 0 it worked, 1 it failed, 2 the command was not understood. Results go to stdout, everything else to stderr.
+
+mod args;
+mod call;
+mod config;
+mod devices;
+mod doctor;
+mod explain;
+mod mode;
+mod modes;
+mod monitor;
+mod out;
+mod panic;
+mod simulate;
+mod status;
+mod up;
+
+use crate::daemon::config_file::{self, Serving};
+use crate::daemon::home::{Home, HomeError};
+use crate::doors::control::client::{Client, ClientError};
+use crate::outside::Environment;
+use args::{Args, Command};
+use clap::Parser;
+use conductor_core::error::ToolError;
+use conductor_core::timestamp::Timestamp;
+use out::Out;
+use serde_json::{Value, json};
+use std::ffi::OsString;
+use std::io;
+use std::process::ExitCode;
+
+/// Runs one command to its end.
+pub fn run(args: impl IntoIterator<Item = OsString>, environment: &Environment) -> ExitCode {
+    let args = match Args::try_parse_from(args) {
+        Ok(args) => args,
+        Err(fault) => {
+            // Help goes to stdout and succeeds, a misunderstanding to stderr with 2. A closed pipe changes neither.
+            let _ = fault.print();
+            return ExitCode::from(u8::try_from(fault.exit_code()).unwrap_or(2));
+        }
+    };
+    let mut out = Out::new(args.json);
+    let done = home(&args, environment).and_then(|home| dispatch(args.command, &home, environment, &mut out));
+    match done.and_then(|verdict| out.finish().map(|()| verdict).map_err(Failure::from)) {
+        Ok(Verdict::Good) => ExitCode::SUCCESS,
+        Ok(Verdict::Bad) => ExitCode::FAILURE,
+        // `conductor monitor | head -1` is no failure.
+        Err(Failure::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(failure) => {
+            out.fail(&failure);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dispatch(command: Command, home: &Home, environment: &Environment, out: &mut Out) -> Result<Verdict, Failure> {
+    match command {
+        Command::Up(args) => up::run(&args, home, environment, out),
+        Command::Status => status::run(home, out),
+        Command::Devices => devices::run(home, out),
+        Command::Modes => modes::run(home, out),
+        Command::Mode(args) => mode::run(args, home, out),
+        Command::Panic => panic::run(home, out),
+        Command::Monitor(args) => monitor::run(args, home, out),
+        Command::Call(args) => call::run(args, home, out),
+        Command::Simulate(args) => simulate::run(&args, home, out),
+        Command::Explain(args) => explain::run(&args, home, out),
+        Command::Config(args) => config::run(&args, home, out),
+        Command::Doctor => doctor::run(home, environment, out),
+    }
+}
+
+fn home(args: &Args, environment: &Environment) -> Result<Home, Failure> {
+    let root = args.home.clone().or_else(|| environment.home.clone()).ok_or(HomeError::Unknown)?;
+    // Relative paths would mean another home after the daemon or an editor changes its folder.
+    let root = std::path::absolute(root)?;
+    Ok(Home::at(root))
+}
+
+/// What a command that ran to its end found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Good,
+    /// The answer is no: an invalid file, a failed check.
+    Bad,
+}
+
+/// Why a command could not run to its end.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error("{0}")]
+    Home(#[from] HomeError),
+    #[error("{0}")]
+    Client(#[from] ClientError),
+    #[error("{0}")]
+    Start(#[from] crate::daemon::StartError),
+    #[error("{}", .0.message)]
+    Tool(Box<ToolError>),
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    #[error("{0}")]
+    Text(String),
+}
+
+impl From<ToolError> for Failure {
+    fn from(error: ToolError) -> Self {
+        Failure::Tool(Box::new(error))
+    }
+}
+
+impl Failure {
+    fn hint(&self) -> Option<&str> {
+        match self {
+            Failure::Tool(error) => Some(&error.hint),
+            Failure::Client(ClientError::Refused(refused)) => refused.hint.as_deref(),
+            Failure::Client(
+                ClientError::NoDaemon | ClientError::HungUp | ClientError::Nonsense(_) | ClientError::Io(_),
+            )
+            | Failure::Home(_)
+            | Failure::Start(_)
+            | Failure::Io(_)
+            | Failure::Text(_) => None,
+        }
+    }
+
+    /// What `--json` prints: the daemon's own object where there is one.
+    fn to_wire(&self) -> Value {
+        match self {
+            Failure::Tool(error) => error.to_wire(),
+            Failure::Client(ClientError::Refused(refused)) if refused.data.is_object() => refused.data.clone(),
+            Failure::Client(ClientError::NoDaemon) => {
+                json!({ "code": "HOST_OFFLINE", "message": self.to_string(), "hint": null, "subject": "conductor" })
+            }
+            Failure::Client(_) | Failure::Home(_) | Failure::Start(_) | Failure::Io(_) | Failure::Text(_) => {
+                json!({ "code": "INTERNAL", "message": self.to_string(), "hint": null, "subject": null })
+            }
+        }
+    }
+}
+
+/// One question to the daemon of this home.
+fn ask(home: &Home, method: &str, params: Value) -> Result<Value, Failure> {
+    Ok(Client::connect(&home.control_socket())?.ask(method, params)?)
+}
+
+/// The configuration of a home without a daemon.
+fn offline(home: &Home) -> Result<Serving, Failure> {
+    match config_file::read(&home.config_file(), &[], Timestamp::default()) {
+        Ok(Some(serving)) => Ok(serving),
+        Ok(None) => Ok(Serving::built_in(&[], Timestamp::default())),
+        Err(refusal) => Err(Failure::Text(refusal.reason)),
+    }
+}
+
+/// Text members of an answer; an answer without one shows a dash.
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().unwrap_or("-")
+}
+
+fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+    value[key].as_array().map_or(&[], Vec::as_slice)
+}

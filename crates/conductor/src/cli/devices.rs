@@ -1,0 +1,45 @@
+//! `conductor devices`.
+
+use super::{Failure, Verdict, list, out::Out, text};
+use crate::daemon::home::Home;
+use crate::doors::control::client::Client;
+use serde_json::{Value, json};
+use std::io;
+
+pub fn run(home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
+    let mut client = Client::connect(&home.control_socket())?;
+    let mut found = client.ask("devices", json!({}))?;
+    let bindings = client.ask("bindings", json!({}))?;
+    if let (Value::Object(found), Value::Object(bindings)) = (&mut found, bindings) {
+        found.extend(bindings);
+    }
+    out.show(&found, show)?;
+    Ok(Verdict::Good)
+}
+
+fn show(out: &mut Out, found: &Value) -> io::Result<()> {
+    let bindings = list(found, "device_bindings");
+    if bindings.is_empty() {
+        out.line("no devices")?;
+    }
+    for binding in bindings {
+        let state = match (binding["connected"] == true, binding["enabled"] == true) {
+            (true, true) => "connected",
+            (true, false) => "muted",
+            (false, _) => "absent",
+        };
+        out.line(format_args!("{:<12} {state:<10} {}", text(binding, "device_id"), text(binding, "port_name")))?;
+    }
+    for (key, label) in
+        [("midi_inputs", "MIDI in"), ("midi_outputs", "MIDI out"), ("gamepads", "gamepads"), ("osc_listeners", "OSC")]
+    {
+        let names: Vec<&str> = list(found, key).iter().filter_map(Value::as_str).collect();
+        if !names.is_empty() {
+            out.line(format_args!("{label:<12} {}", names.join(", ")))?;
+        }
+    }
+    for backend in list(found, "backends").iter().filter(|it| it["state"] != "ready") {
+        out.line(format_args!("{:<12} missing    {}", text(backend, "name"), text(backend, "reason")))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,136 @@
+//! `conductor doctor`: what works on this machine, what does not, and the cure. Looks, changes nothing.
+
+use super::{Failure, Verdict, out::Out};
+use crate::daemon::home::Home;
+use crate::doors::control::client::{Client, ClientError};
+use crate::doors::control::methods;
+use crate::outside::Environment;
+use serde_json::{Value, json};
+use std::os::unix::fs::PermissionsExt;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Grade {
+    Good,
+    /// Something optional is missing.
+    Note,
+    Bad,
+}
+
+impl Grade {
+    fn name(self) -> &'static str {
+        match self {
+            Grade::Good => "ok",
+            Grade::Note => "note",
+            Grade::Bad => "bad",
+        }
+    }
+}
+
+struct Finding {
+    check: String,
+    grade: Grade,
+    detail: String,
+    cure: Option<String>,
+}
+
+impl Finding {
+    fn new(check: impl Into<String>, grade: Grade, detail: impl Into<String>) -> Self {
+        Finding { check: check.into(), grade, detail: detail.into(), cure: None }
+    }
+
+    fn cure(mut self, cure: impl Into<String>) -> Self {
+        self.cure = Some(cure.into());
+        self
+    }
+}
+
+pub fn run(home: &Home, environment: &Environment, out: &mut Out) -> Result<Verdict, Failure> {
+    let mut findings = vec![folder(home), config(home)];
+    findings.extend(daemon(home));
+    findings.push(display(environment));
+    let bad = findings.iter().any(|it| it.grade == Grade::Bad);
+    let value = json!({ "ok": !bad, "checks": findings.iter().map(wire).collect::<Vec<_>>() });
+    out.show(&value, |out, _| {
+        for it in &findings {
+            out.line(format_args!("{:<5} {:<12} {}", it.grade.name(), it.check, it.detail))?;
+            if let Some(cure) = &it.cure {
+                out.line(format_args!("{:<5} {:<12} {cure}", "", ""))?;
+            }
+        }
+        Ok(())
+    })?;
+    Ok(if bad { Verdict::Bad } else { Verdict::Good })
+}
+
+fn wire(it: &Finding) -> Value {
+    json!({ "check": it.check, "grade": it.grade.name(), "detail": it.detail, "cure": it.cure })
+}
+
+fn folder(home: &Home) -> Finding {
+    let root = home.root();
+    match root.metadata() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Finding::new("home", Grade::Note, format!("{} does not exist yet", root.display()))
+                .cure("`conductor up` makes it")
+        }
+        Err(error) => Finding::new("home", Grade::Bad, format!("{}: {error}", root.display())),
+        Ok(found) if !found.is_dir() => Finding::new("home", Grade::Bad, format!("{} is not a folder", root.display()))
+            .cure("move it away, or choose another folder with --home"),
+        Ok(found) if found.permissions().mode() & 0o077 != 0 => {
+            Finding::new("home", Grade::Bad, format!("{} is open to other users", root.display()))
+                .cure(format!("chmod 700 {}", root.display()))
+        }
+        Ok(_) => Finding::new("home", Grade::Good, root.display().to_string()),
+    }
+}
+
+fn config(home: &Home) -> Finding {
+    let found = methods::checked(&home.config_file());
+    let (errors, warnings) = (super::list(&found, "errors"), super::list(&found, "warnings"));
+    if found["exists"] != true {
+        return Finding::new("config", Grade::Note, "no config.toml; the built-in empty mode serves")
+            .cure("`conductor up` writes one with explanations");
+    }
+    match (errors.first(), warnings.len()) {
+        (Some(first), _) => Finding::new("config", Grade::Bad, first.as_str().unwrap_or("-"))
+            .cure("`conductor config check` lists every fault"),
+        (None, 0) => Finding::new("config", Grade::Good, super::text(&found, "path")),
+        (None, warnings) => Finding::new("config", Grade::Note, format!("{warnings} warnings"))
+            .cure("`conductor config check` lists them"),
+    }
+}
+
+fn daemon(home: &Home) -> Vec<Finding> {
+    let status = Client::connect(&home.control_socket()).and_then(|mut it| it.ask("status", json!({})));
+    let status = match status {
+        Ok(status) => status,
+        Err(ClientError::NoDaemon) => {
+            let finding = Finding::new("daemon", Grade::Note, "not running").cure("start it with `conductor up`");
+            return vec![finding];
+        }
+        Err(error) => return vec![Finding::new("daemon", Grade::Bad, error.to_string())],
+    };
+    let state = super::text(&status, "lifecycle_state");
+    let mut findings = vec![match status["config"]["error"].as_str() {
+        Some(error) => Finding::new("daemon", Grade::Bad, format!("{state}, and keeps an old configuration: {error}"))
+            .cure("correct the file; it is read again when saved"),
+        None => Finding::new("daemon", Grade::Good, format!("{state}, pid {}", status["pid"])),
+    }];
+    for backend in super::list(&status, "backends") {
+        let name = super::text(backend, "name");
+        findings.push(match backend["reason"].as_str() {
+            None => Finding::new(name, Grade::Good, "ready"),
+            Some(reason) => Finding::new(name, Grade::Note, reason),
+        });
+    }
+    findings
+}
+
+fn display(environment: &Environment) -> Finding {
+    match &environment.display {
+        Some(display) => Finding::new("display", Grade::Good, display.clone()),
+        None => {
+            Finding::new("display", Grade::Note, "DISPLAY is not set: keystrokes, text and mouse clicks cannot be sent")
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! `conductor status`.
+
+use super::{Failure, Verdict, ask, list, out::Out, text};
+use crate::daemon::home::Home;
+use serde_json::{Value, json};
+use std::io;
+
+pub fn run(home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
+    let status = ask(home, "status", json!({}))?;
+    out.show(&status, |out, status| show(out, home, status))?;
+    Ok(Verdict::Good)
+}
+
+fn show(out: &mut Out, home: &Home, status: &Value) -> io::Result<()> {
+    let count = |key: &str| status["statistics"][key].as_u64().unwrap_or(0);
+    out.line(format_args!(
+        "{:<9} {} for {} s, pid {}, home {}",
+        "conductor",
+        text(status, "lifecycle_state").to_lowercase(),
+        status["uptime_secs"],
+        status["pid"],
+        home.root().display()
+    ))?;
+    let locked = if status["performance_lock"] == true { ", performance lock on" } else { "" };
+    out.line(format_args!("{:<9} {}{locked}", "mode", text(status, "current_mode")))?;
+    match status["device"]["name"].as_str() {
+        Some(name) => out.line(format_args!("{:<9} {name}", "device"))?,
+        None => out.line(format_args!("{:<9} none connected", "device"))?,
+    }
+    out.line(format_args!(
+        "{:<9} {} in, {} dropped; {} done, {} failed",
+        "events",
+        count("events_processed"),
+        count("events_dropped"),
+        count("actions_executed"),
+        count("actions_failed")
+    ))?;
+    let config = &status["config"];
+    match config["error"].as_str() {
+        Some(error) => out.line(format_args!("{:<9} kept the old one: {error}", "config"))?,
+        None => {
+            let hash = config["hash"].as_str().map_or("built in", |it| it.get(..15).unwrap_or(it));
+            let disabled = match config["disabled_mappings"].as_u64() {
+                None | Some(0) => String::new(),
+                Some(rows) => format!(", {rows} rows disabled (see `conductor config check`)"),
+            };
+            out.line(format_args!("{:<9} {hash}, loaded {}{disabled}", "config", text(config, "loaded_at")))?;
+        }
+    }
+    for backend in list(status, "backends") {
+        let reason = backend["reason"].as_str().map(|it| format!(": {it}")).unwrap_or_default();
+        out.line(format_args!("{:<9} {} {}{reason}", "backend", text(backend, "name"), text(backend, "state")))?;
+    }
+    Ok(())
+}

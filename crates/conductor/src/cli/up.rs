@@ -1,0 +1,94 @@
+//! `conductor up`: the daemon in the foreground.
+
+use super::args::Up;
+use super::{Failure, Verdict, out::Out};
+use crate::daemon::home::Home;
+use crate::daemon::log::Log;
+use crate::daemon::report::Status;
+use crate::daemon::{Daemon, Options, demo};
+use crate::outside::{Environment, RealClock};
+use serde_json::json;
+use std::io;
+use std::sync::Arc;
+
+pub fn run(args: &Up, home: &Home, _: &Environment, out: &mut Out) -> Result<Verdict, Failure> {
+    let clock = Arc::new(RealClock::new());
+    let has_config = home.config_file().exists();
+    let mut daemon = Daemon::start(Options {
+        home: home.clone(),
+        clock: clock.clone(),
+        log: Log::new(clock, Box::new(io::stderr())),
+        first_config: if args.demo { demo::CONFIG } else { conductor_core::config::TUTORIAL },
+        extra_devices: if args.demo && has_config { demo::controllers() } else { Vec::new() },
+    })?;
+    let status = daemon.block_on(daemon.handle().status())?;
+    if out.is_json() {
+        out.value(&json!({ "ready": true, "home": home.root(), "pid": status.pid, "mode": status.current_mode }))?;
+    } else {
+        greet(out, home, &daemon, &status)?;
+        if args.demo {
+            tour(out, has_config)?;
+        }
+    }
+    out.finish()?;
+    if args.demo && !out.is_json() {
+        show_what_happens(&daemon)?;
+    }
+    let ended = daemon.wait();
+    daemon.stop();
+    ended?;
+    Ok(Verdict::Good)
+}
+
+fn greet(out: &mut Out, home: &Home, daemon: &Daemon, status: &Status) -> io::Result<()> {
+    out.line(format_args!("Conductor is up in {} (pid {}). Ctrl-C ends it.", home.root().display(), status.pid))?;
+    let serving = daemon.handle().serving();
+    let rows: usize = serving.config.modes.iter().map(|it| it.rows.mappings.len()).sum();
+    let rows = rows + serving.config.global.mappings.len();
+    let wrote = if daemon.wrote_config { ", written just now" } else { "" };
+    out.line(format_args!("  config   {} ({rows} mappings{wrote})", home.config_file().display()))?;
+    let modes: Vec<&str> = serving.config.modes.iter().map(|it| it.name.as_str()).collect();
+    out.line(format_args!("  modes    {} (now {})", modes.join(", "), status.current_mode))?;
+    for device in &serving.config.devices {
+        let what = device.description.as_deref().unwrap_or("");
+        out.line(format_args!("  device   {:<8} {what}", device.alias))?;
+    }
+    for backend in status.backends.iter().filter(|it| it.reason.is_some()) {
+        let reason = backend.reason.as_deref().unwrap_or("");
+        out.line(format_args!("  missing  {:<8} {reason}", backend.name))?;
+    }
+    if let Some(error) = &status.config.error {
+        out.line(format_args!("  fault    {error}"))?;
+    }
+    Ok(())
+}
+
+fn tour(out: &mut Out, has_config: bool) -> io::Result<()> {
+    if has_config {
+        out.line(
+            "\nYour configuration stays as it is; the demo's controllers, pads and keys, are there for this run.",
+        )?;
+    }
+    out.line("\nTry these in a second terminal:\n")?;
+    for (at, (command, what)) in demo::TOUR.iter().enumerate() {
+        out.line(format_args!("  {}. {command}", at + 1))?;
+        out.line(format_args!("     {what}\n"))?;
+    }
+    out.line("What the pads do appears below.\n")
+}
+
+/// The demo shows every record of the trace as it happens.
+fn show_what_happens(daemon: &Daemon) -> Result<(), Failure> {
+    let mut records = daemon.block_on(daemon.handle().monitor())?;
+    daemon.spawn(async move {
+        let mut out = Out::new(false);
+        while let Some(record) = records.recv().await {
+            let shown = out.line(super::monitor::line(&record.to_json())).and_then(|()| out.finish());
+            // Whoever closed our output does not want to see more; the studio plays on.
+            if shown.is_err() {
+                return;
+            }
+        }
+    });
+    Ok(())
+}

@@ -1,0 +1,284 @@
+//! The one owner of a home: starts, runs and ends everything that lives in it.
+//!
+//! Threads: the owner (`run`), the ports (`ports`), the configuration file (`config_file`), the worker lanes (`dispatch`), and a small
+//! runtime for sockets. They speak by messages; the few locks say why they are there.
+
+pub mod config_file;
+pub mod demo;
+pub mod dispatch;
+pub mod handle;
+pub mod home;
+mod inputs;
+mod lane;
+pub mod log;
+pub mod ports;
+pub mod report;
+mod run;
+pub mod socket;
+
+use crate::doors::control::{self, Control};
+use crate::hosts::desktop::Headless;
+use crate::hosts::midi::loopback::Loopback;
+use crate::hosts::midi::ring::Bell;
+use crate::hosts::midi::{Announce, Stamp};
+use crate::outside::Clock;
+use arc_swap::ArcSwap;
+use conductor_core::config::Device;
+use conductor_core::hands::MappingCall;
+use conductor_core::mapping::table::Slots;
+use conductor_core::timestamp::Timestamp;
+use config_file::{Refusal, Serving};
+use dispatch::{Calls, Dispatch, Hosts};
+use handle::{Handle, Wake};
+use home::{Home, HomeError, Lock};
+use log::Log;
+use socket::{Socket, SocketError};
+use std::io;
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
+use std::thread::{Builder, JoinHandle};
+use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+/// What a daemon is started with.
+pub struct Options {
+    pub home: Home,
+    pub clock: Arc<dyn Clock>,
+    pub log: Log,
+    /// Written where there is no `config.toml` yet.
+    pub first_config: &'static str,
+    /// Devices of this run that the file does not name.
+    pub extra_devices: Vec<Device>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("{0}")]
+    Home(#[from] HomeError),
+    #[error("{0}")]
+    Socket(#[from] SocketError),
+    #[error("the system refused a thread or a runtime: {0}")]
+    System(#[from] io::Error),
+}
+
+/// A daemon that is ready. Ends cleanly with [`Daemon::stop`].
+pub struct Daemon {
+    handle: Handle,
+    /// Whether the first configuration was written by this start.
+    pub wrote_config: bool,
+    stop: CancellationToken,
+    runtime: Runtime,
+    doors: tokio::task::JoinHandle<()>,
+    owner: JoinHandle<()>,
+    owner_ended: oneshot::Receiver<()>,
+    ports: (mpsc::Sender<ports::Order>, Arc<ports::Knock>, JoinHandle<()>),
+    config: (mpsc::Sender<config_file::Order>, JoinHandle<()>),
+    // Ends the watch before its thread, and the lock after everything.
+    watcher: Option<Box<dyn notify::Watcher + Send>>,
+    lock: Lock,
+}
+
+impl Daemon {
+    pub fn start(options: Options) -> Result<Self, StartError> {
+        let Options { home, clock, log, first_config, extra_devices } = options;
+        home.create()?;
+        let lock = home.lock()?;
+        let wrote_config = write_first_config(&home, first_config, &log);
+        let (serving, config_error) = read_config(&home, &extra_devices, &*clock, &log);
+        let serving = Arc::new(serving);
+
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        // Bound before any device is opened: a home that cannot be served should not make a sound.
+        let socket = {
+            let _inside = runtime.enter();
+            Socket::bind(&home.control_socket())?
+        };
+
+        let published = Arc::new(ArcSwap::from(serving.clone()));
+        let slots: ports::SharedSlots = Arc::new(Mutex::new(Slots::default()));
+        let (wakes, wakes_in) = mpsc::channel();
+        let (config_orders, config_orders_in) = mpsc::channel();
+        let (ports_orders, ports_orders_in) = mpsc::channel();
+        let owner_thread: Arc<OnceLock<std::thread::Thread>> = Arc::default();
+        let bell = {
+            let owner = owner_thread.clone();
+            // Unparking neither locks nor allocates.
+            Bell::new(move || {
+                if let Some(owner) = owner.get() {
+                    owner.unpark();
+                }
+            })
+        };
+        let handle = Handle::new(wakes, bell.clone(), published.clone(), config_orders.clone());
+
+        let (watcher, watch_error) = match config_file::watch(&home.config_file(), config_orders.clone()) {
+            Ok(watcher) => (Some(Box::new(watcher) as Box<dyn notify::Watcher + Send>), None),
+            Err(error) => {
+                let reason = format!("{error}; a changed config.toml is read only when asked");
+                log.warn(format_args!("watch: {reason}"));
+                (None, Some(reason))
+            }
+        };
+        let post = |handle: &Handle| {
+            let handle = handle.clone();
+            move |wake: Wake| handle.post(wake)
+        };
+        let keeper = config_file::Keeper::new(home.config_file(), extra_devices, clock.clone(), serving.clone());
+        let tell = post(&handle);
+        let config_thread = Builder::new().name("config".into()).spawn(move || keeper.run(&config_orders_in, tell))?;
+
+        let knock: Arc<ports::Knock> = Arc::default();
+        let stamp: Stamp = {
+            let clock = clock.clone();
+            Arc::new(move || clock.now())
+        };
+        let announce: Announce = {
+            let knock = knock.clone();
+            Arc::new(move |_| knock.knock())
+        };
+        let keeper = ports::Keeper::new(ports::Parts {
+            loopback: Loopback::new(stamp, announce),
+            backends: Vec::new(),
+            config: serving.config.clone(),
+            slots: slots.clone(),
+            bell: bell.clone(),
+            knock: knock.clone(),
+            clock: clock.clone(),
+        });
+        let tell = post(&handle);
+        let ports_thread = Builder::new().name("ports".into()).spawn(move || keeper.run(&ports_orders_in, tell))?;
+
+        let reason = "this build drives no desktop: keys, text, mouse and volume are not sent".to_owned();
+        let hosts = Hosts {
+            desktop: Box::new(Headless { reason: reason.clone() }),
+            mixer: Box::new(Headless { reason: reason.clone() }),
+            calls: Arc::new(NoPipeline),
+        };
+        let owner = run::Owner::new(run::Parts {
+            clock: clock.clone(),
+            log: log.clone(),
+            bell,
+            wakes: wakes_in,
+            ports: ports_orders.clone(),
+            knock: knock.clone(),
+            slots,
+            serving: published,
+            dispatch: Dispatch::start(hosts, handle.clone(), &log)?,
+            config_error,
+            watch_error,
+            desktop_reason: Some(reason),
+        });
+        let (ended, owner_ended) = oneshot::channel();
+        let owner = Builder::new().name("owner".into()).spawn(move || {
+            // The first of the two wakings may be lost, since the owner looks everywhere before it first waits.
+            let _ = owner_thread.set(std::thread::current());
+            owner.run();
+            drop(ended);
+        })?;
+
+        let stop = CancellationToken::new();
+        let control = Arc::new(Control { handle: handle.clone(), home, stop: stop.clone(), clients: Arc::default() });
+        let doors = runtime.spawn(control::serve(control, socket));
+        Ok(Daemon {
+            handle,
+            wrote_config,
+            stop,
+            runtime,
+            doors,
+            owner,
+            owner_ended,
+            ports: (ports_orders, knock, ports_thread),
+            config: (config_orders, config_thread),
+            watcher,
+            lock,
+        })
+    }
+
+    pub fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    /// Runs a future on the daemon's runtime.
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.runtime.block_on(future)
+    }
+
+    pub fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
+        self.runtime.spawn(future);
+    }
+
+    /// Until a signal asks it to end, a door does, or the owner has ended by a defect.
+    pub fn wait(&mut self) -> io::Result<()> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let (stop, owner_ended) = (&self.stop, &mut self.owner_ended);
+        self.runtime.block_on(async {
+            let mut interrupt = signal(SignalKind::interrupt())?;
+            let mut terminate = signal(SignalKind::terminate())?;
+            let mut hang_up = signal(SignalKind::hangup())?;
+            tokio::select! {
+                _ = interrupt.recv() => Ok(()),
+                _ = terminate.recv() => Ok(()),
+                // The terminal is gone; notes must not sound on without anyone to stop them.
+                _ = hang_up.recv() => Ok(()),
+                () = stop.cancelled() => Ok(()),
+                _ = owner_ended => Err(io::Error::other("the owner thread ended by itself")),
+            }
+        })
+    }
+
+    /// Doors close, the owner releases what is held, devices are closed, and the home is free again.
+    pub fn stop(self) {
+        let Daemon { handle, stop, runtime, doors, owner, ports, config, watcher, lock, .. } = self;
+        stop.cancel();
+        // A door that panicked has nothing left to close.
+        let _ = runtime.block_on(doors);
+        handle.stop();
+        let _ = owner.join();
+        let (orders, knock, thread) = ports;
+        let _ = orders.send(ports::Order::End);
+        knock.wake();
+        let _ = thread.join();
+        drop(watcher);
+        let (orders, thread) = config;
+        let _ = orders.send(config_file::Order::End);
+        let _ = thread.join();
+        drop(runtime);
+        drop(lock);
+    }
+}
+
+/// Gives whether the file was written. A home that cannot be written is served without one.
+fn write_first_config(home: &Home, text: &str, log: &Log) -> bool {
+    use std::io::Write;
+    let path = home.config_file();
+    let written = std::fs::File::create_new(&path).and_then(|mut file| file.write_all(text.as_bytes()));
+    match written {
+        Ok(()) => true,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
+        Err(error) => {
+            log.warn(format_args!("{}: {error}; the built-in empty mode serves", path.display()));
+            false
+        }
+    }
+}
+
+fn read_config(home: &Home, extra: &[Device], clock: &dyn Clock, log: &Log) -> (Serving, Option<String>) {
+    let now = Timestamp::from_millis(clock.wall_ms());
+    match config_file::read(&home.config_file(), extra, now) {
+        Ok(Some(serving)) => (serving, None),
+        Ok(None) => (Serving::built_in(extra, now), None),
+        Err(Refusal { reason, .. }) => {
+            log.error(format_args!("the built-in empty mode serves: {reason}"));
+            (Serving::built_in(extra, now), Some(reason))
+        }
+    }
+}
+
+/// Stands where the pipeline will: a call under a pad fails and says so in the trace.
+struct NoPipeline;
+
+impl Calls for NoPipeline {
+    fn start(&self, call: MappingCall, owner: &Handle) {
+        owner.call_done(call.ticket, false);
+    }
+}

@@ -1,0 +1,303 @@
+//! How everyone else speaks to the owner: one message, one answer. Cheap to clone, safe from any thread or task.
+//!
+//! Not here: what the owner does with a message (`run`). Reading the configuration in force needs no message; see [`Handle::serving`].
+
+use super::config_file::{self, Serving};
+use super::ports;
+use super::report::{
+    Bindings, DeviceSwitched, Devices, Mappings, Modes, Panicked, Reloaded, Scanned, Status, Switched,
+};
+use crate::hosts::midi::ring::Bell;
+use arc_swap::ArcSwap;
+use conductor_core::error::{Code, Subject, ToolError};
+use conductor_core::event::script::{self, Step};
+use conductor_core::event::{Body, Taint};
+use conductor_core::hands::explain::Asked;
+use conductor_core::hands::{CallTicket, Explanation, TraceRecord, explain};
+use std::sync::{Arc, mpsc};
+use tokio::sync::{mpsc as async_mpsc, oneshot};
+
+/// What ends the owner's waiting, besides a full ring and its own deadlines. Closed: the owner's loop matches every one.
+pub(super) enum Wake {
+    Ask(Ask),
+    /// The file changed; what is in it follows as `Config`.
+    ConfigSeen,
+    Config(config_file::Arrival),
+    Ports(ports::News),
+    CallDone {
+        ticket: CallTicket,
+        ok: bool,
+    },
+    /// A worker could not do what it was given.
+    LaneFailed,
+    Stop,
+}
+
+pub(super) type Reply<T> = oneshot::Sender<T>;
+
+/// A question or an order. Each carries where its answer goes.
+pub(super) enum Ask {
+    Status(Reply<Status>),
+    Modes(Reply<Modes>),
+    SwitchMode {
+        mode: String,
+        reply: Reply<Result<Switched, ToolError>>,
+    },
+    Devices(Reply<Devices>),
+    Bindings(Reply<Bindings>),
+    SetDeviceEnabled {
+        device_id: String,
+        enabled: bool,
+        reply: Reply<Result<DeviceSwitched, ToolError>>,
+    },
+    ScanPorts(Reply<Scanned>),
+    Send(Outgoing),
+    /// The connection is gone; the notes it left on are released.
+    ToolGone {
+        connection: u64,
+    },
+    Listen {
+        port: String,
+        heard: async_mpsc::Sender<Vec<u8>>,
+        reply: Reply<Result<(), ToolError>>,
+    },
+    Trace {
+        wanted: Wanted,
+        reply: Reply<Traced>,
+    },
+    Monitor {
+        records: async_mpsc::Sender<TraceRecord>,
+        reply: Reply<()>,
+    },
+    /// How a device stands now, for `explain`.
+    Standing {
+        device: Option<String>,
+        reply: Reply<Result<Standing, ToolError>>,
+    },
+    Panic(Reply<Panicked>),
+    SetPerformanceLock {
+        on: bool,
+        reply: Reply<()>,
+    },
+}
+
+/// Who sends bytes to a port: what a tool sent never counts as a hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SentBy {
+    Person,
+    /// Notes it leaves on are released when its connection ends; see [`Handle::tool_gone`].
+    Tool {
+        connection: u64,
+    },
+}
+
+pub(super) struct Outgoing {
+    pub port: String,
+    pub messages: Vec<Vec<u8>>,
+    pub by: SentBy,
+    pub reply: Reply<Result<usize, ToolError>>,
+}
+
+/// Which trace records are wanted; absent fields let everything pass.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    pub limit: Option<usize>,
+    pub since_seq: Option<u64>,
+    pub device: Option<String>,
+    pub mapping_id: Option<String>,
+    pub outcome: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Traced {
+    pub records: Vec<TraceRecord>,
+    pub next_seq: u64,
+    /// Records between `since_seq` and the first given one that the ring had to forget.
+    pub lost: u64,
+}
+
+/// What an explanation must know besides the configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    pub mode: String,
+    pub muted: bool,
+    pub absent: bool,
+}
+
+#[derive(Clone)]
+pub struct Handle {
+    wakes: mpsc::Sender<Wake>,
+    bell: Bell,
+    serving: Arc<ArcSwap<Serving>>,
+    reloads: mpsc::Sender<config_file::Order>,
+}
+
+impl Handle {
+    pub(super) fn new(
+        wakes: mpsc::Sender<Wake>,
+        bell: Bell,
+        serving: Arc<ArcSwap<Serving>>,
+        reloads: mpsc::Sender<config_file::Order>,
+    ) -> Self {
+        Handle { wakes, bell, serving, reloads }
+    }
+
+    /// The configuration in force, without asking anyone.
+    pub fn serving(&self) -> Arc<Serving> {
+        self.serving.load_full()
+    }
+
+    pub fn mappings(&self, mode: &str) -> Result<Mappings, ToolError> {
+        let serving = self.serving();
+        Mappings::of(&serving.config, mode).ok_or_else(|| unknown_mode(mode, &serving))
+    }
+
+    pub async fn status(&self) -> Result<Status, ToolError> {
+        self.ask(Ask::Status).await
+    }
+
+    pub async fn modes(&self) -> Result<Modes, ToolError> {
+        self.ask(Ask::Modes).await
+    }
+
+    pub async fn switch_mode(&self, mode: String) -> Result<Switched, ToolError> {
+        self.ask(|reply| Ask::SwitchMode { mode, reply }).await?
+    }
+
+    pub async fn devices(&self) -> Result<Devices, ToolError> {
+        self.ask(Ask::Devices).await
+    }
+
+    pub async fn bindings(&self) -> Result<Bindings, ToolError> {
+        self.ask(Ask::Bindings).await
+    }
+
+    pub async fn set_device_enabled(&self, device_id: String, enabled: bool) -> Result<DeviceSwitched, ToolError> {
+        self.ask(|reply| Ask::SetDeviceEnabled { device_id, enabled, reply }).await?
+    }
+
+    pub async fn scan_ports(&self) -> Result<Scanned, ToolError> {
+        self.ask(Ask::ScanPorts).await
+    }
+
+    /// Sends whole MIDI messages to a device alias or an exact port name, all or none. Gives how many were sent.
+    pub async fn send(&self, port: String, messages: Vec<Vec<u8>>, by: SentBy) -> Result<usize, ToolError> {
+        self.ask(|reply| Ask::Send(Outgoing { port, messages, by, reply })).await?
+    }
+
+    pub fn tool_gone(&self, connection: u64) {
+        self.post(Wake::Ask(Ask::ToolGone { connection }));
+    }
+
+    /// Every message that leaves at `port` from now on, until the receiver is dropped. A listener that falls behind loses messages; the
+    /// studio does not wait for it.
+    pub async fn listen(&self, port: String) -> Result<async_mpsc::Receiver<Vec<u8>>, ToolError> {
+        let (heard, receiver) = async_mpsc::channel(LISTENER_BACKLOG);
+        self.ask(|reply| Ask::Listen { port, heard, reply }).await??;
+        Ok(receiver)
+    }
+
+    pub async fn trace(&self, wanted: Wanted) -> Result<Traced, ToolError> {
+        self.ask(|reply| Ask::Trace { wanted, reply }).await
+    }
+
+    /// Trace records as they are made, with the same rule for slow receivers as [`Handle::listen`].
+    pub async fn monitor(&self) -> Result<async_mpsc::Receiver<TraceRecord>, ToolError> {
+        let (records, receiver) = async_mpsc::channel(LISTENER_BACKLOG);
+        self.ask(|reply| Ask::Monitor { records, reply }).await?;
+        Ok(receiver)
+    }
+
+    /// Which mapping an event (one script token) would fire now, and why not another. `mode` and `device` are the current mode and any
+    /// device when absent.
+    pub async fn explain(
+        &self,
+        event: &str,
+        mode: Option<&str>,
+        device: Option<&str>,
+    ) -> Result<Explanation, ToolError> {
+        let body = one_event(event)?;
+        let asked_device = device.map(str::to_owned);
+        let standing = self.ask(|reply| Ask::Standing { device: asked_device, reply }).await??;
+        let serving = self.serving();
+        if let Some(mode) = mode {
+            Mappings::of(&serving.config, mode).ok_or_else(|| unknown_mode(mode, &serving))?;
+        }
+        let Standing { mode: current, muted, absent } = standing;
+        let mode = mode.unwrap_or(&current);
+        Ok(explain(&serving.config, &body, &Asked { mode, device, muted, absent, taint: Taint::Clean }))
+    }
+
+    pub async fn panic(&self) -> Result<Panicked, ToolError> {
+        self.ask(Ask::Panic).await
+    }
+
+    pub async fn set_performance_lock(&self, on: bool) -> Result<(), ToolError> {
+        self.ask(|reply| Ask::SetPerformanceLock { on, reply }).await
+    }
+
+    /// Reads the file now, whether or not a change was seen.
+    pub async fn reload(&self) -> Result<Reloaded, ToolError> {
+        let (reply, answer) = oneshot::channel();
+        self.reloads.send(config_file::Order::Reload(reply)).map_err(|_| stopping())?;
+        answer.await.map_err(|_| stopping())?
+    }
+
+    /// Tells the owner how a call under a pad ended.
+    pub fn call_done(&self, ticket: CallTicket, ok: bool) {
+        self.post(Wake::CallDone { ticket, ok });
+    }
+
+    pub(super) fn lane_failed(&self) {
+        self.post(Wake::LaneFailed);
+    }
+
+    /// Asks the owner to end. Returns at once.
+    pub fn stop(&self) {
+        self.post(Wake::Stop);
+    }
+
+    pub(super) fn post(&self, wake: Wake) {
+        // An owner that is gone needs no waking.
+        if self.wakes.send(wake).is_ok() {
+            self.bell.ring();
+        }
+    }
+
+    async fn ask<T>(&self, question: impl FnOnce(Reply<T>) -> Ask) -> Result<T, ToolError> {
+        let (reply, answer) = oneshot::channel();
+        self.post(Wake::Ask(question(reply)));
+        answer.await.map_err(|_| stopping())
+    }
+}
+
+/// The event of one script token such as `on:36@100`.
+pub fn one_event(token: &str) -> Result<Body, ToolError> {
+    let bad = |why: String| ToolError::new(Code::BadInput, why).subject(Subject::Argument("event".into()));
+    match script::parse_token(token).map_err(|fault| bad(fault.to_string()))? {
+        Step::Event(body) => Ok(body),
+        Step::Device(_) | Step::Mode(_) | Step::Advance(_) => {
+            Err(bad(format!("'{token}' is no event; give one such as on:36@100, and the device and mode beside it")))
+        }
+    }
+}
+
+/// Messages a listener may be behind before it loses some.
+const LISTENER_BACKLOG: usize = 1024;
+
+fn stopping() -> ToolError {
+    ToolError::new(Code::HostOffline, "the daemon is stopping")
+        .subject(Subject::Host("conductor".into()))
+        .hint("Start it again with `conductor up`, then repeat the call.")
+}
+
+pub(super) fn unknown_mode(asked: &str, serving: &Serving) -> ToolError {
+    no_mode(asked, serving.config.modes.iter().map(|it| it.name.as_str()))
+}
+
+pub fn no_mode<'a>(asked: &str, known: impl Iterator<Item = &'a str>) -> ToolError {
+    let known: Vec<&str> = known.collect();
+    ToolError::new(Code::NotFound, format!("no mode '{asked}'; there are: {}", known.join(", ")))
+        .subject(Subject::Mode(asked.to_owned()))
+        .hint("Use one of the names in the message; modes are case-sensitive.")
+}

@@ -1,0 +1,480 @@
+//! Which ports are open. A thread of its own, because a backend may block for a moment while it opens a device; the owner is told what
+//! came and went, and given the two ends it works with: the lane of an input, the handle of an output.
+//!
+//! Not here: backends themselves (`hosts::midi`), and what events mean (`run`).
+
+use super::handle::{Reply, Wake};
+use super::report::{BackendNow, BackendState, Scanned};
+use crate::hosts::midi::identity::{Backoff, Identity, Roster};
+use crate::hosts::midi::loopback::Loopback;
+use crate::hosts::midi::ring::{Bell, LaneReceiver, lane};
+use crate::hosts::midi::{Backend, Input, Output, PortFault, PortInfo, Way};
+use crate::outside::Clock;
+use conductor_core::config::{Config, InputMode, ListenMode, Protocol};
+use conductor_core::event::DeviceSlot;
+use conductor_core::mapping::table::Slots;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
+use std::thread::Thread;
+use std::time::Duration;
+
+/// Numbers for device aliases and port names. A lock, because two threads give them out: the owner when it compiles a configuration,
+/// this thread when it opens a port nobody named. Held for one lookup or one compilation, never while waiting.
+pub type SharedSlots = Arc<Mutex<Slots>>;
+
+pub fn with_slots<T>(slots: &SharedSlots, act: impl FnOnce(&mut Slots) -> T) -> T {
+    act(&mut slots.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// What the thread is told.
+pub(super) enum Order {
+    /// Another configuration is in force.
+    Config(Arc<Config>),
+    Scan(Reply<Scanned>),
+    /// A message is waiting for this output.
+    OpenOutput(String),
+    /// The owner found this output dead.
+    OutputDied(DeviceSlot),
+    End,
+}
+
+/// What the owner is told.
+pub(super) enum News {
+    Input {
+        device: DeviceSlot,
+        lane: LaneReceiver,
+    },
+    InputLost {
+        device: DeviceSlot,
+    },
+    Output {
+        port: DeviceSlot,
+        output: Box<dyn Output>,
+    },
+    OutputLost {
+        port: DeviceSlot,
+    },
+    /// A message waits for it in vain.
+    NotOpened {
+        port: DeviceSlot,
+        why: String,
+    },
+    Table(Arc<Table>),
+}
+
+/// What there is, after the last scan.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Table {
+    pub inputs: Vec<String>,
+    pub outputs: Vec<String>,
+    /// Devices of the configuration in its order, then ports without an alias.
+    pub devices: Vec<Bound>,
+    pub backends: Vec<BackendNow>,
+}
+
+/// One device and the ports it has now.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bound {
+    pub device_id: String,
+    pub slot: DeviceSlot,
+    pub input: Option<String>,
+    pub output: Option<String>,
+    pub is_configured: bool,
+    pub wants_input: bool,
+}
+
+impl Bound {
+    pub fn is_connected(&self) -> bool {
+        self.input.is_some() || self.output.is_some()
+    }
+
+    pub fn port_name(&self) -> Option<&String> {
+        self.input.as_ref().or(self.output.as_ref())
+    }
+}
+
+/// Wakes the thread. Announcements of backends come through here, from places that may neither lock nor allocate.
+#[derive(Default)]
+pub(super) struct Knock {
+    changed: AtomicBool,
+    keeper: OnceLock<Thread>,
+}
+
+impl Knock {
+    pub fn knock(&self) {
+        self.changed.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    pub fn wake(&self) {
+        if let Some(keeper) = self.keeper.get() {
+            keeper.unpark();
+        }
+    }
+}
+
+/// Where a port is: which backend, and how it is opened there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Place {
+    source: usize,
+    /// The backend's id of a port that is there, or the name of one that we make.
+    id: String,
+    name: String,
+    is_made: bool,
+}
+
+/// A device with the ports it should have.
+struct Wanted {
+    bound: Bound,
+    input: Option<Place>,
+    output: Option<Place>,
+}
+
+struct OpenInput {
+    place: Place,
+    handle: Box<dyn Input>,
+}
+
+/// A backend, and when to try it again while it is missing.
+struct Source {
+    backend: Box<dyn Backend>,
+    retry: Backoff,
+    ports: Result<Vec<PortInfo>, String>,
+}
+
+/// What the thread is made of.
+pub(super) struct Parts {
+    pub loopback: Loopback,
+    /// Without the loopback, which is always there.
+    pub backends: Vec<Box<dyn Backend>>,
+    pub config: Arc<Config>,
+    pub slots: SharedSlots,
+    pub bell: Bell,
+    pub knock: Arc<Knock>,
+    pub clock: Arc<dyn Clock>,
+}
+
+pub(super) struct Keeper {
+    loopback: Loopback,
+    /// The loopback comes first.
+    sources: Vec<Source>,
+    roster: Roster,
+    config: Arc<Config>,
+    slots: SharedSlots,
+    bell: Bell,
+    knock: Arc<Knock>,
+    clock: Arc<dyn Clock>,
+    /// Aliases of the loopback devices that are plugged in.
+    plugged: BTreeSet<String>,
+    inputs: BTreeMap<DeviceSlot, OpenInput>,
+    outputs: BTreeMap<DeviceSlot, Place>,
+    table: Arc<Table>,
+}
+
+impl Keeper {
+    pub fn new(parts: Parts) -> Self {
+        let Parts { loopback, backends, config, slots, bell, knock, clock } = parts;
+        let first: Box<dyn Backend> = Box::new(loopback.clone());
+        let sources = std::iter::once(first).chain(backends);
+        Keeper {
+            sources: sources
+                .map(|backend| Source { backend, retry: Backoff::default(), ports: Ok(Vec::new()) })
+                .collect(),
+            loopback,
+            roster: Roster::new(&config.devices, Protocol::Midi),
+            config,
+            slots,
+            bell,
+            knock,
+            clock,
+            plugged: BTreeSet::new(),
+            inputs: BTreeMap::new(),
+            outputs: BTreeMap::new(),
+            table: Arc::default(),
+        }
+    }
+
+    /// Scans once, then whenever something changes, somebody asks, or the interval has passed.
+    pub fn run(mut self, orders: &mpsc::Receiver<Order>, post: impl Fn(Wake)) {
+        // Before the first scan, so that nothing announced during it is missed.
+        let _ = self.knock.keeper.set(std::thread::current());
+        let mut due = Due { scan: true, ..Due::default() };
+        loop {
+            if std::mem::take(&mut due.scan) {
+                let before = self.table.clone();
+                self.scan(&due.outputs, &post);
+                due.outputs.clear();
+                let seen = changes(&before, &self.table);
+                // Everyone who asked before one scan gets its answer; whoever hung up does not mind.
+                for reply in due.replies.drain(..) {
+                    let _ = reply.send(seen.clone());
+                }
+            }
+            loop {
+                match orders.try_recv() {
+                    Ok(order) => {
+                        if self.take(order, &mut due).is_break() {
+                            return;
+                        }
+                    }
+                    Err(mpsc::TryRecvError::Empty) => break,
+                    Err(mpsc::TryRecvError::Disconnected) => return,
+                }
+            }
+            due.scan |= self.knock.changed.swap(false, Ordering::AcqRel);
+            if !due.scan {
+                due.scan = self.wait();
+            }
+        }
+    }
+
+    fn take(&mut self, order: Order, due: &mut Due) -> ControlFlow<()> {
+        match order {
+            Order::Config(config) => {
+                self.roster.reload(&config.devices, Protocol::Midi);
+                self.config = config;
+            }
+            Order::Scan(reply) => due.replies.push(reply),
+            Order::OpenOutput(name) => due.outputs.push(name),
+            Order::OutputDied(port) => {
+                self.outputs.remove(&port);
+            }
+            Order::End => return ControlFlow::Break(()),
+        }
+        due.scan = true;
+        ControlFlow::Continue(())
+    }
+
+    /// Gives whether the time for a scan has come; false when somebody knocked.
+    fn wait(&self) -> bool {
+        if self.sources.len() == 1 {
+            // The loopback announces every change; there is nothing else to look for.
+            std::thread::park();
+            return false;
+        }
+        let now = self.clock.now();
+        let interval = Duration::from_millis(self.config.advanced.scan_interval_ms.into());
+        let retry = self.sources.iter().filter_map(|it| it.retry.next()).min();
+        let wait = retry.map_or(interval, |at| interval.min(Duration::from_micros(at.since(now))));
+        std::thread::park_timeout(wait);
+        self.clock.now().since(now) >= wait.as_micros() as u64
+    }
+
+    fn scan(&mut self, asked: &[String], post: &impl Fn(Wake)) {
+        self.plug_loopback_devices();
+        let now = self.clock.now();
+        for source in &mut self.sources {
+            if !source.retry.is_due(now) {
+                continue;
+            }
+            let found = source.backend.connect().map_err(PortFault::from).and_then(|()| source.backend.ports());
+            match &found {
+                Ok(_) => source.retry.succeeded(),
+                Err(_) => source.retry.failed(now),
+            }
+            source.ports = found.map_err(|fault| fault.to_string());
+        }
+        let (places, ports): (Vec<usize>, Vec<PortInfo>) = self
+            .sources
+            .iter()
+            .enumerate()
+            .flat_map(|(at, source)| source.ports.iter().flatten().map(move |port| (at, port.clone())))
+            .unzip();
+        let mut devices = self.wanted(&places, &ports);
+        self.close_what_is_gone(&devices, post);
+        for device in &mut devices {
+            self.open_input(device, post);
+            if let Some(place) = device.output.clone()
+                && self.open_output(device.bound.slot, &place, post).is_ok()
+            {
+                device.bound.output = Some(place.name);
+            }
+        }
+        self.open_named_outputs(&places, &ports, asked, post);
+        let names = |way: Way| ports.iter().filter(|it| it.way == way).map(|it| it.name.clone()).collect();
+        self.table = Arc::new(Table {
+            inputs: names(Way::Input),
+            outputs: names(Way::Output),
+            devices: devices.into_iter().map(|it| it.bound).collect(),
+            backends: self.sources.iter().map(Source::report).collect(),
+        });
+        post(Wake::Ports(News::Table(self.table.clone())));
+    }
+
+    fn plug_loopback_devices(&mut self) {
+        let wanted: BTreeSet<String> =
+            self.config.devices.iter().filter(|it| it.loopback).map(|it| it.alias.clone()).collect();
+        for alias in self.plugged.difference(&wanted) {
+            self.loopback.unplug(alias);
+        }
+        for alias in wanted.difference(&self.plugged) {
+            self.loopback.plug(alias);
+        }
+        self.plugged = wanted;
+        // The scan that follows sees these changes; announcing them to ourselves would cause another one.
+        self.knock.changed.store(false, Ordering::Release);
+    }
+
+    /// Devices of the configuration in its order, then ports without an alias, each with the ports it should have.
+    fn wanted(&mut self, places: &[usize], ports: &[PortInfo]) -> Vec<Wanted> {
+        let config = self.config.clone();
+        let configured = config.devices.iter().filter(|it| it.protocol == Protocol::Midi);
+        let mut devices: Vec<Wanted> =
+            configured.map(|device| self.device(device.alias.clone(), true, device.direction.has_input())).collect();
+        let (hears, mut raw_left) = match (config.advanced.input_mode, config.advanced.listen_mode) {
+            (InputMode::GamepadOnly, ListenMode::All | ListenMode::Configured) => (false, 0),
+            (InputMode::MidiOnly | InputMode::Both, ListenMode::All) => (true, config.advanced.max_midi_ports),
+            (InputMode::MidiOnly | InputMode::Both, ListenMode::Configured) => (true, 0),
+        };
+        let identities = self.roster.assign(ports);
+        for ((source, port), identity) in places.iter().zip(ports).zip(identities) {
+            let place = Place { source: *source, id: port.id.clone(), name: port.name.clone(), is_made: false };
+            let at = devices.iter().position(|it| it.bound.device_id == identity.device_id());
+            match (identity, port.way, at) {
+                (Identity::Alias(_), Way::Input, Some(at)) if hears => devices[at].input = Some(place),
+                (Identity::Alias(_), Way::Output, Some(at)) => devices[at].output = Some(place),
+                (Identity::Raw(name), Way::Input, _) if raw_left > 0 => {
+                    raw_left -= 1;
+                    devices.push(Wanted { input: Some(place), ..self.device(name, false, true) });
+                }
+                (Identity::Alias(_) | Identity::Raw(_), Way::Input | Way::Output, _) => {}
+            }
+        }
+        // Ports we make ourselves, on the first backend through which other programs can reach them.
+        let public = self.sources.iter().skip(1).position(|it| it.ports.is_ok()).map(|it| it + 1);
+        for device in config.devices.iter().filter(|it| it.protocol == Protocol::Midi) {
+            let (Some(name), Some(source)) = (&device.virtual_port, public) else { continue };
+            let Some(wanted) = devices.iter_mut().find(|it| it.bound.device_id == device.alias) else { continue };
+            let place = || Place { source, id: name.clone(), name: name.clone(), is_made: true };
+            wanted.input = device.direction.has_input().then(place).filter(|_| hears);
+            wanted.output = device.direction.has_output().then(place);
+        }
+        devices
+    }
+
+    fn device(&self, device_id: String, is_configured: bool, wants_input: bool) -> Wanted {
+        let slot = with_slots(&self.slots, |slots| slots.slot(&device_id));
+        let bound = Bound { device_id, slot, input: None, output: None, is_configured, wants_input };
+        Wanted { bound, input: None, output: None }
+    }
+
+    fn close_what_is_gone(&mut self, devices: &[Wanted], post: &impl Fn(Wake)) {
+        let wanted = |slot: DeviceSlot| devices.iter().find(|it| it.bound.slot == slot);
+        let inputs: Vec<DeviceSlot> = (self.inputs.iter())
+            .filter(|(slot, open)| {
+                !open.handle.is_open() || wanted(**slot).and_then(|it| it.input.as_ref()) != Some(&open.place)
+            })
+            .map(|(slot, _)| *slot)
+            .collect();
+        for device in inputs {
+            self.inputs.remove(&device);
+            post(Wake::Ports(News::InputLost { device }));
+        }
+        let outputs: Vec<DeviceSlot> = (self.outputs.iter())
+            .filter(|(slot, place)| wanted(**slot).is_some_and(|it| it.output.as_ref() != Some(place)))
+            .map(|(slot, _)| *slot)
+            .collect();
+        for port in outputs {
+            self.outputs.remove(&port);
+            post(Wake::Ports(News::OutputLost { port }));
+        }
+    }
+
+    fn open_input(&mut self, device: &mut Wanted, post: &impl Fn(Wake)) {
+        let (slot, Some(place)) = (device.bound.slot, &device.input) else { return };
+        if !self.inputs.contains_key(&slot)
+            && let Some(source) = self.sources.get_mut(place.source)
+        {
+            let (sender, receiver) = lane(slot, self.config.advanced.max_events_per_sec, self.bell.clone());
+            let opened = match place.is_made {
+                true => source.backend.create_input(&place.id, sender),
+                false => source.backend.open_input(&place.id, sender),
+            };
+            // A port that refuses is tried again with the next scan; until then the device shows as absent.
+            if let Ok(handle) = opened {
+                self.inputs.insert(slot, OpenInput { place: place.clone(), handle });
+                post(Wake::Ports(News::Input { device: slot, lane: receiver }));
+            }
+        }
+        if self.inputs.contains_key(&slot) {
+            device.bound.input = Some(place.name.clone());
+        }
+    }
+
+    fn open_output(&mut self, slot: DeviceSlot, place: &Place, post: &impl Fn(Wake)) -> Result<(), String> {
+        if self.outputs.get(&slot) == Some(place) {
+            return Ok(());
+        }
+        let source = self.sources.get_mut(place.source).ok_or("its backend is gone")?;
+        let opened = match place.is_made {
+            true => source.backend.create_output(&place.id),
+            false => source.backend.open_output(&place.id),
+        };
+        let output = opened.map_err(|fault| fault.to_string())?;
+        self.outputs.insert(slot, place.clone());
+        post(Wake::Ports(News::Output { port: slot, output }));
+        Ok(())
+    }
+
+    /// Outputs that go by the name of their port: those that mappings name, and those a message is waiting for.
+    fn open_named_outputs(&mut self, places: &[usize], ports: &[PortInfo], asked: &[String], post: &impl Fn(Wake)) {
+        let is_device = |name: &str| self.config.devices.iter().any(|it| it.alias == name);
+        let mut names = with_slots(&self.slots, |slots| {
+            (0..slots.len()).map(|at| slots.name(DeviceSlot(at as u16)).to_owned()).collect::<BTreeSet<_>>()
+        });
+        names.extend(asked.iter().cloned());
+        let named: Vec<String> = names.into_iter().filter(|it| !is_device(it)).collect();
+        for name in named {
+            let slot = with_slots(&self.slots, |slots| slots.slot(&name));
+            let mut found = places.iter().zip(ports).filter(|(_, it)| it.way == Way::Output && it.name == name);
+            match found.next() {
+                Some((source, port)) => {
+                    let place = Place { source: *source, id: port.id.clone(), name: name.clone(), is_made: false };
+                    if let Err(why) = self.open_output(slot, &place, post) {
+                        post(Wake::Ports(News::NotOpened { port: slot, why }));
+                    }
+                }
+                None => {
+                    if self.outputs.remove(&slot).is_some() {
+                        post(Wake::Ports(News::OutputLost { port: slot }));
+                    }
+                }
+            }
+        }
+        for name in asked {
+            let slot = with_slots(&self.slots, |slots| slots.slot(name));
+            if !self.outputs.contains_key(&slot) {
+                let why = format!("'{name}' is not connected, or has no output");
+                post(Wake::Ports(News::NotOpened { port: slot, why }));
+            }
+        }
+    }
+}
+
+/// What the next scan is for.
+#[derive(Default)]
+struct Due {
+    scan: bool,
+    replies: Vec<Reply<Scanned>>,
+    /// Outputs that messages are waiting for.
+    outputs: Vec<String>,
+}
+
+impl Source {
+    fn report(&self) -> BackendNow {
+        let state = if self.ports.is_ok() { BackendState::Ready } else { BackendState::Missing };
+        BackendNow { name: self.backend.name().to_owned(), state, reason: self.ports.as_ref().err().cloned() }
+    }
+}
+
+fn changes(before: &Table, now: &Table) -> Scanned {
+    let names = |table: &Table| -> BTreeSet<String> { table.inputs.iter().chain(&table.outputs).cloned().collect() };
+    let (before, now) = (names(before), names(now));
+    Scanned {
+        message: "Port rescan triggered",
+        added: now.difference(&before).cloned().collect(),
+        removed: before.difference(&now).cloned().collect(),
+    }
+}

@@ -1,0 +1,355 @@
+//! The owner: one thread that holds the hands, the open ports and the state of the studio. It waits for a ring, a message or its own
+//! next deadline, and never for anything else.
+//!
+//! Not here: what a gesture means (`conductor_core::hands`), how an effect leaves (`dispatch`), opening devices (`ports`), reading the
+//! configuration (`config_file`).
+
+mod answer;
+
+use super::config_file::{Arrival, Serving};
+use super::dispatch::{Dispatch, Undone};
+use super::handle::{Outgoing, Wake};
+use super::inputs::Inputs;
+use super::log::Log;
+use super::ports::{self, News, SharedSlots, Table, with_slots};
+use super::report::{Lifecycle, Statistics};
+use crate::hosts::midi::ring::Bell;
+use crate::outside::Clock;
+use arc_swap::ArcSwap;
+use conductor_core::event::{DeviceSlot, Micros};
+use conductor_core::hands::{Effect, Hands, TraceRecord};
+use conductor_core::timestamp::Timestamp;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+use tokio::sync::mpsc as async_mpsc;
+
+/// Events fed in one turn before messages are looked at: a flooding device must not keep `panic` from being heard.
+const EVENTS_PER_TURN: usize = 1024;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Ports have not been looked at yet.
+    Starting,
+    Serving,
+    Stopping,
+}
+
+/// What the owner is made of.
+pub(super) struct Parts {
+    pub clock: Arc<dyn Clock>,
+    pub log: Log,
+    pub bell: Bell,
+    pub wakes: mpsc::Receiver<Wake>,
+    pub ports: mpsc::Sender<ports::Order>,
+    pub knock: Arc<ports::Knock>,
+    pub slots: SharedSlots,
+    pub serving: Arc<ArcSwap<Serving>>,
+    pub dispatch: Dispatch,
+    /// Why the file at start is not in force.
+    pub config_error: Option<String>,
+    /// Why the file is not watched.
+    pub watch_error: Option<String>,
+    pub desktop_reason: Option<String>,
+}
+
+pub(super) struct Owner {
+    parts: Parts,
+    hands: Hands,
+    inputs: Inputs,
+    table: Arc<Table>,
+    started: Micros,
+    phase: Phase,
+    /// A changed file has been seen and not judged yet.
+    reloading: bool,
+    /// Devices that have been connected in this run.
+    seen: BTreeSet<DeviceSlot>,
+    last_event: BTreeMap<DeviceSlot, Timestamp>,
+    statistics: Statistics,
+    performance_lock: bool,
+    /// A configuration that waits for the performance lock to be lifted.
+    waiting: Option<Arc<Serving>>,
+    /// Messages that wait for their port to be opened.
+    outgoing: Vec<(DeviceSlot, Outgoing)>,
+    monitors: Vec<async_mpsc::Sender<TraceRecord>>,
+    /// Records before this one have been told.
+    told: u64,
+    /// Kept between turns, so that a press does not allocate.
+    effects: Vec<Effect>,
+    local_minute: u64,
+}
+
+impl Owner {
+    pub fn new(parts: Parts) -> Self {
+        let now = parts.clock.now();
+        let serving = parts.serving.load_full();
+        let hands = with_slots(&parts.slots, |slots| Hands::new(&serving.config, slots, now));
+        parts.log.set_level(serving.config.log_level);
+        Owner {
+            hands,
+            inputs: Inputs::default(),
+            table: Arc::default(),
+            started: now,
+            phase: Phase::Starting,
+            reloading: false,
+            seen: BTreeSet::new(),
+            last_event: BTreeMap::new(),
+            statistics: Statistics::default(),
+            performance_lock: serving.config.performance.lock,
+            waiting: None,
+            outgoing: Vec::new(),
+            monitors: Vec::new(),
+            told: 0,
+            effects: Vec::with_capacity(64),
+            local_minute: u64::MAX,
+            parts,
+        }
+    }
+
+    /// Runs until told to stop; then releases everything and returns.
+    pub fn run(mut self) {
+        loop {
+            // Answered before anything is looked at: what is pushed from now on rings again.
+            self.parts.bell.answer();
+            self.read_local_time();
+            let first = self.hands.trace().next_seq();
+            let fed = self.feed();
+            let done = self.take_wakes();
+            self.advance();
+            self.hands.trace_mut().stamp(first, self.parts.clock.now());
+            self.tell_monitors();
+            if done.is_break() {
+                return;
+            }
+            if fed < EVENTS_PER_TURN {
+                self.wait();
+            }
+        }
+    }
+
+    fn wait(&self) {
+        match self.hands.next_deadline() {
+            None => std::thread::park(),
+            Some(at) => std::thread::park_timeout(Duration::from_micros(at.since(self.parts.clock.now()))),
+        }
+    }
+
+    fn feed(&mut self) -> usize {
+        let mut fed = 0;
+        while fed < EVENTS_PER_TURN
+            && let Some(event) = self.inputs.next()
+        {
+            self.note_event(event.device);
+            self.hands.feed(&event, &mut self.effects);
+            self.carry_out();
+            fed += 1;
+        }
+        fed
+    }
+
+    fn note_event(&mut self, device: DeviceSlot) {
+        self.last_event.insert(device, Timestamp::from_millis(self.parts.clock.wall_ms()));
+    }
+
+    fn advance(&mut self) {
+        let now = self.parts.clock.now();
+        self.hands.advance(now, &mut self.effects);
+        self.carry_out();
+    }
+
+    fn take_wakes(&mut self) -> ControlFlow<()> {
+        while let Ok(wake) = self.parts.wakes.try_recv() {
+            match wake {
+                Wake::Ask(ask) => self.answer(ask),
+                Wake::ConfigSeen => self.reloading = true,
+                Wake::Config(arrival) => self.config_arrived(arrival),
+                Wake::Ports(news) => self.ports_changed(news),
+                Wake::CallDone { ticket, ok } => {
+                    let now = self.parts.clock.now();
+                    self.hands.call_done(ticket, ok, now, &mut self.effects);
+                    self.carry_out();
+                }
+                Wake::LaneFailed => self.statistics.actions_failed += 1,
+                Wake::Stop => {
+                    self.stop();
+                    return ControlFlow::Break(());
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Sends what has piled up. An output found dead changes the books, which may add effects; so until none are left.
+    fn carry_out(&mut self) {
+        while !self.effects.is_empty() {
+            let mut effects = std::mem::take(&mut self.effects);
+            for effect in effects.drain(..) {
+                if let Effect::ModeChanged { .. } = effect {
+                    self.parts.log.info(format_args!("mode {}", self.hands.mode().1));
+                }
+                if let Err(undone) = self.parts.dispatch.carry_out(effect) {
+                    self.not_done(undone);
+                }
+            }
+            if self.effects.is_empty() {
+                // The emptied buffer is the larger one.
+                self.effects = effects;
+            }
+        }
+    }
+
+    fn not_done(&mut self, undone: Undone) {
+        self.statistics.actions_failed += 1;
+        match undone {
+            Undone::NoOutput(_) => {}
+            Undone::Died(port) => {
+                self.output_lost(port);
+                self.order(ports::Order::OutputDied(port));
+            }
+            Undone::Refused(why) => self.parts.log.debug(why),
+        }
+    }
+
+    fn output_lost(&mut self, port: DeviceSlot) {
+        let now = self.parts.clock.now();
+        self.parts.dispatch.closed(port);
+        self.hands.output_lost(port, now, &mut self.effects);
+    }
+
+    fn order(&self, order: ports::Order) {
+        // Its thread outlives the owner.
+        if self.parts.ports.send(order).is_ok() {
+            self.parts.knock.wake();
+        }
+    }
+
+    fn ports_changed(&mut self, news: News) {
+        let now = self.parts.clock.now();
+        match news {
+            News::Input { device, lane } => {
+                self.inputs.add(lane);
+                self.inputs.configure(&self.parts.serving.load().config, &self.parts.slots);
+                self.seen.insert(device);
+                self.hands.device_back(device, now, &mut self.effects);
+                self.parts.log.info(format_args!("{} connected", self.name(device)));
+            }
+            News::InputLost { device } => {
+                for event in self.inputs.remove(device) {
+                    self.hands.feed(&event, &mut self.effects);
+                }
+                self.hands.device_lost(device, now, &mut self.effects);
+                self.parts.log.warn(format_args!("{} lost", self.name(device)));
+            }
+            News::Output { port, output } => {
+                self.parts.dispatch.opened(port, output);
+                self.hands.output_back(port, now, &mut self.effects);
+                self.carry_out();
+                self.send_waiting(port);
+            }
+            News::OutputLost { port } => self.output_lost(port),
+            News::NotOpened { port, why } => self.refuse_waiting(port, &why),
+            News::Table(table) => {
+                self.table = table;
+                if self.phase == Phase::Starting {
+                    self.phase = Phase::Serving;
+                }
+            }
+        }
+        self.carry_out();
+    }
+
+    fn config_arrived(&mut self, arrival: Arrival) {
+        self.reloading = false;
+        match arrival {
+            Arrival::Same => self.parts.config_error = None,
+            Arrival::Accepted(serving) if self.performance_lock => {
+                self.parts.config_error = Some("waits for the performance lock to be lifted".to_owned());
+                self.waiting = Some(serving);
+            }
+            Arrival::Accepted(serving) => self.put_in_force(serving),
+            Arrival::Refused(refusal) => {
+                self.statistics.reloads_failed += 1;
+                self.parts.log.error(format_args!("kept the old configuration: {}", refusal.reason));
+                self.parts.config_error = Some(refusal.reason);
+            }
+        }
+    }
+
+    fn put_in_force(&mut self, serving: Arc<Serving>) {
+        let now = self.parts.clock.now();
+        with_slots(&self.parts.slots, |slots| self.hands.reload(&serving.config, slots, now, &mut self.effects));
+        self.carry_out();
+        self.parts.log.set_level(serving.config.log_level);
+        self.parts.log.info(format_args!(
+            "configuration in force: {} modes, {} rows disabled",
+            serving.config.modes.len(),
+            serving.disabled_mappings()
+        ));
+        self.inputs.configure(&serving.config, &self.parts.slots);
+        self.order(ports::Order::Config(serving.config.clone()));
+        self.parts.config_error = None;
+        self.parts.serving.store(serving);
+    }
+
+    /// Where the studio is in its life, as `status` says it.
+    fn lifecycle(&self) -> Lifecycle {
+        let lost = |device: &ports::Bound| {
+            device.wants_input && self.seen.contains(&device.slot) && !self.inputs.is_open(device.slot)
+        };
+        match self.phase {
+            Phase::Starting => Lifecycle::Starting,
+            Phase::Stopping => Lifecycle::Stopping,
+            Phase::Serving if self.reloading => Lifecycle::Reloading,
+            Phase::Serving if self.parts.config_error.is_some() && self.parts.serving.load().text.is_none() => {
+                Lifecycle::Degraded
+            }
+            Phase::Serving if self.table.devices.iter().any(lost) => Lifecycle::Reconnecting,
+            Phase::Serving => Lifecycle::Running,
+        }
+    }
+
+    fn stop(&mut self) {
+        self.phase = Phase::Stopping;
+        // What arrived before the order to stop still counts: a release among it ends its note the ordinary way.
+        self.feed();
+        let now = self.parts.clock.now();
+        self.hands.stop(now, &mut self.effects);
+        self.carry_out();
+        self.parts.log.info("stopped; nothing is held");
+    }
+
+    fn tell_monitors(&mut self) {
+        let next = self.hands.trace().next_seq();
+        self.monitors.retain(|it| !it.is_closed());
+        if !self.monitors.is_empty() && next > self.told {
+            let records: Vec<TraceRecord> = with_slots(&self.parts.slots, |slots| {
+                let new = self.hands.trace().records().filter(|it| it.seq >= self.told);
+                new.map(|it| TraceRecord::of(it, slots)).collect()
+            });
+            for record in records {
+                for monitor in &self.monitors {
+                    // One that is full loses the record; the studio does not wait for it.
+                    let _ = monitor.try_send(record.clone());
+                }
+            }
+        }
+        self.told = next;
+    }
+
+    /// Conditions read local time. Looked up once a minute, and only while something happens.
+    fn read_local_time(&mut self) {
+        let minute = self.parts.clock.wall_ms() / 60_000;
+        if minute != self.local_minute {
+            self.local_minute = minute;
+            let local = self.parts.clock.local();
+            let facts = self.hands.facts_mut();
+            facts.minute_of_day = local.minute_of_day;
+            facts.weekday = local.weekday;
+        }
+    }
+
+    fn name(&self, slot: DeviceSlot) -> String {
+        with_slots(&self.parts.slots, |slots| slots.name(slot).to_owned())
+    }
+}

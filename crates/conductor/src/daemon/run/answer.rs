@@ -1,0 +1,327 @@
+//! What the owner answers when asked. Questions change nothing; orders are carried out before their answer is given.
+
+use super::{Owner, ports, with_slots};
+use crate::daemon::dispatch::Undone;
+use crate::daemon::handle::{Ask, Outgoing, Reply, SentBy, Standing, Traced, Wanted, unknown_mode};
+use crate::daemon::report::{
+    BackendNow, BackendState, BindingNow, Bindings, ConfigNow, DeviceNow, DeviceSwitched, Devices, Modes, Panicked,
+    Statistics, Status, Switched, input_mode,
+};
+use crate::hosts::midi::check_message;
+use conductor_core::error::{Code, Subject, ToolError};
+use conductor_core::event::midi::{Decoder, Heard};
+use conductor_core::event::{Body, DeviceSlot, Taint};
+use conductor_core::hands::TraceRecord;
+
+/// Panic's last word on every channel: sustain off, all notes off, all sound off.
+const SILENCE: [(u8, u8); 3] = [(64, 0), (123, 0), (120, 0)];
+
+impl Owner {
+    pub(super) fn answer(&mut self, ask: Ask) {
+        match ask {
+            Ask::Status(reply) => tell(reply, self.status()),
+            Ask::Modes(reply) => {
+                let config = &self.parts.serving.load().config;
+                tell(reply, Modes::of(config, self.hands.mode().1));
+            }
+            Ask::SwitchMode { mode, reply } => tell(reply, self.switch_mode(&mode)),
+            Ask::Devices(reply) => tell(reply, self.devices()),
+            Ask::Bindings(reply) => tell(reply, self.bindings()),
+            Ask::SetDeviceEnabled { device_id, enabled, reply } => {
+                tell(reply, self.set_device_enabled(device_id, enabled));
+            }
+            Ask::ScanPorts(reply) => self.order(ports::Order::Scan(reply)),
+            Ask::Send(outgoing) => self.send(outgoing),
+            Ask::ToolGone { connection } => {
+                let now = self.parts.clock.now();
+                self.hands.tool_gone(connection, now, &mut self.effects);
+                self.carry_out();
+            }
+            Ask::Listen { port, heard, reply } => {
+                let listening = self.output(&port).map(|slot| self.parts.dispatch.listen(slot, heard));
+                tell(reply, listening);
+            }
+            Ask::Trace { wanted, reply } => tell(reply, self.traced(&wanted)),
+            Ask::Monitor { records, reply } => {
+                self.monitors.push(records);
+                tell(reply, ());
+            }
+            Ask::Standing { device, reply } => tell(reply, self.standing(device)),
+            Ask::Panic(reply) => tell(reply, self.panic()),
+            Ask::SetPerformanceLock { on, reply } => {
+                self.performance_lock = on;
+                if !on && let Some(serving) = self.waiting.take() {
+                    self.put_in_force(serving);
+                }
+                tell(reply, ());
+            }
+        }
+    }
+
+    fn status(&self) -> Status {
+        let serving = self.parts.serving.load();
+        let connected = |it: &&ports::Bound| self.inputs.is_open(it.slot) && !self.hands.is_muted(it.slot);
+        let device = self.table.devices.iter().find(|it| self.inputs.is_open(it.slot)).map(|it| DeviceNow {
+            name: it.device_id.clone(),
+            port: it.input.as_ref().and_then(|name| self.table.inputs.iter().position(|it| it == name)).unwrap_or(0),
+            last_event_at: self.last_event.get(&it.slot).map(|at| at.as_millis() / 1000),
+        });
+        let is_connected = self.table.devices.iter().any(|it| connected(&it));
+        let counters = self.hands.counters();
+        Status {
+            daemon_running: true,
+            lifecycle_state: self.lifecycle(),
+            connected: is_connected,
+            device_connected: is_connected,
+            device,
+            uptime_secs: self.parts.clock.now().since(self.started) / 1_000_000,
+            input_mode: input_mode(serving.config.advanced.input_mode),
+            statistics: Statistics {
+                events_processed: counters.events,
+                actions_executed: counters.actions,
+                events_dropped: self.inputs.dropped(),
+                actions_failed: self.statistics.actions_failed + counters.actions_failed,
+                reloads_failed: self.statistics.reloads_failed,
+            },
+            running: true,
+            current_mode: self.hands.mode().1.to_string(),
+            mode_index: self.hands.mode().0.0.into(),
+            last_event_at_iso: self.last_event.values().max().copied(),
+            backends: self.backends(),
+            config: ConfigNow {
+                hash: serving.hash_text(),
+                loaded_at: serving.loaded_at,
+                error: self.parts.config_error.clone(),
+                disabled_mappings: serving.disabled_mappings(),
+            },
+            performance_lock: self.performance_lock,
+            pid: std::process::id(),
+        }
+    }
+
+    fn backends(&self) -> Vec<BackendNow> {
+        let missing = |name: &str, reason: &Option<String>| {
+            let state = BackendState::Missing;
+            reason.clone().map(|reason| BackendNow { name: name.to_owned(), state, reason: Some(reason) })
+        };
+        let mut backends = self.table.backends.clone();
+        backends.extend(missing("desktop", &self.parts.desktop_reason));
+        backends.extend(missing("watch", &self.parts.watch_error));
+        backends
+    }
+
+    fn switch_mode(&mut self, mode: &str) -> Result<Switched, ToolError> {
+        let now = self.parts.clock.now();
+        let switched = self.hands.switch_mode(mode, now, &mut self.effects);
+        self.carry_out();
+        let serving = self.parts.serving.load();
+        let index = switched.map_err(|_| unknown_mode(mode, &serving))?;
+        Ok(Switched {
+            success: true,
+            mode_name: mode.to_owned(),
+            mode_index: index.0.into(),
+            total_modes: serving.config.modes.len(),
+        })
+    }
+
+    fn devices(&self) -> Devices {
+        Devices {
+            midi_inputs: self.table.inputs.clone(),
+            midi_outputs: self.table.outputs.clone(),
+            gamepads: Vec::new(),
+            osc_listeners: Vec::new(),
+            backends: self.backends(),
+        }
+    }
+
+    fn bindings(&self) -> Bindings {
+        let serving = self.parts.serving.load();
+        let disabled = |alias: &str| serving.config.devices.iter().any(|it| it.alias == alias && !it.enabled);
+        let rows = self.table.devices.iter().map(|it| BindingNow {
+            device_id: it.device_id.clone(),
+            port_name: it.port_name().cloned(),
+            connected: it.is_connected(),
+            enabled: !self.hands.is_muted(it.slot) && !disabled(&it.device_id),
+            is_configured: it.is_configured,
+        });
+        Bindings::of(rows.collect())
+    }
+
+    fn device(&self, device_id: &str) -> Result<DeviceSlot, ToolError> {
+        let slot = self.table.devices.iter().find(|it| it.device_id == device_id).map(|it| it.slot);
+        slot.ok_or_else(|| {
+            let known: Vec<&str> = self.table.devices.iter().map(|it| it.device_id.as_str()).collect();
+            let message = format!("no device '{device_id}'; there are: {}", known.join(", "));
+            ToolError::new(Code::NotFound, message).subject(Subject::Device(device_id.to_owned()))
+        })
+    }
+
+    fn standing(&self, device: Option<String>) -> Result<Standing, ToolError> {
+        let slot = device.map(|it| self.device(&it)).transpose()?;
+        Ok(Standing {
+            mode: self.hands.mode().1.to_string(),
+            muted: slot.is_some_and(|it| self.hands.is_muted(it)),
+            absent: slot.is_some_and(|it| !self.inputs.is_open(it)),
+        })
+    }
+
+    fn set_device_enabled(&mut self, device_id: String, enabled: bool) -> Result<DeviceSwitched, ToolError> {
+        let slot = self.device(&device_id)?;
+        let now = self.parts.clock.now();
+        self.hands.set_muted(slot, !enabled, now, &mut self.effects);
+        self.carry_out();
+        let message = format!("Device '{device_id}' {}", if enabled { "enabled" } else { "muted" });
+        Ok(DeviceSwitched { device_id, enabled, message })
+    }
+
+    /// A device alias, else the exact name of a port. Nothing fuzzy.
+    fn output(&mut self, port: &str) -> Result<DeviceSlot, ToolError> {
+        let serving = self.parts.serving.load();
+        let is_alias = serving.config.devices.iter().any(|it| it.alias == port && it.direction.has_output());
+        if is_alias || self.table.outputs.iter().any(|it| it == port) {
+            return Ok(with_slots(&self.parts.slots, |slots| slots.slot(port)));
+        }
+        let aliases = serving.config.devices.iter().filter(|it| it.direction.has_output()).map(|it| &it.alias);
+        let mut known: Vec<&str> = aliases.chain(&self.table.outputs).map(String::as_str).collect();
+        known.sort_unstable();
+        known.dedup();
+        let there = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        Err(ToolError::new(Code::NotFound, format!("no output '{port}'; there are: {there}"))
+            .subject(Subject::Port(port.to_owned()))
+            .hint("Use a device alias or the exact name of a port from the message."))
+    }
+
+    fn send(&mut self, outgoing: Outgoing) {
+        let checked = self.output(&outgoing.port).and_then(|slot| check(&outgoing.messages).map(|()| slot));
+        match checked {
+            Err(error) => tell(outgoing.reply, Err(error)),
+            Ok(slot) if self.parts.dispatch.is_open(slot) => self.send_now(slot, outgoing),
+            Ok(slot) => {
+                self.order(ports::Order::OpenOutput(outgoing.port.clone()));
+                self.outgoing.push((slot, outgoing));
+            }
+        }
+    }
+
+    pub(super) fn send_waiting(&mut self, port: DeviceSlot) {
+        let (ready, waiting) = std::mem::take(&mut self.outgoing).into_iter().partition(|(it, _)| *it == port);
+        self.outgoing = waiting;
+        let ready: Vec<(DeviceSlot, Outgoing)> = ready;
+        for (_, outgoing) in ready {
+            self.send_now(port, outgoing);
+        }
+    }
+
+    pub(super) fn refuse_waiting(&mut self, port: DeviceSlot, why: &str) {
+        let (refused, waiting) = std::mem::take(&mut self.outgoing).into_iter().partition(|(it, _)| *it == port);
+        self.outgoing = waiting;
+        let refused: Vec<(DeviceSlot, Outgoing)> = refused;
+        for (_, outgoing) in refused {
+            tell(outgoing.reply, Err(offline(&outgoing.port, why)));
+        }
+    }
+
+    fn send_now(&mut self, slot: DeviceSlot, outgoing: Outgoing) {
+        let Outgoing { port, messages, by, reply } = outgoing;
+        let now = self.parts.clock.now();
+        let taint = match by {
+            SentBy::Person => Taint::Clean,
+            SentBy::Tool { .. } => Taint::Tool,
+        };
+        let mut decoder = Decoder::default();
+        for (index, message) in messages.iter().enumerate() {
+            if let Err(undone) = self.parts.dispatch.send(slot, message, taint) {
+                let error = match &undone {
+                    Undone::NoOutput(_) | Undone::Died(_) => offline(&port, "the port is gone"),
+                    Undone::Refused(why) => ToolError::new(Code::Busy, format!("message {index}: {why}")),
+                };
+                self.not_done(undone);
+                self.carry_out();
+                return tell(reply, Err(error.more("messages_sent", index.into())));
+            }
+            if let SentBy::Tool { connection } = by {
+                decoder.decode(message, |heard| {
+                    let body = match heard {
+                        Heard::Message(body) => body,
+                        Heard::SysEx(data) => Body::SysEx(data.into()),
+                    };
+                    self.hands.tool_sent(connection, slot, &body, now);
+                });
+            }
+        }
+        tell(reply, Ok(messages.len()));
+    }
+
+    fn traced(&self, wanted: &Wanted) -> Traced {
+        let trace = self.hands.trace();
+        let since = wanted.since_seq.unwrap_or(0);
+        let matches = |record: &TraceRecord| {
+            let is = |asked: &Option<String>, got: Option<&str>| asked.as_deref().is_none_or(|it| Some(it) == got);
+            is(&wanted.device, Some(&record.device))
+                && is(&wanted.mapping_id, record.mapping_id.as_deref())
+                && is(&wanted.outcome, Some(record.outcome.name()))
+        };
+        let mut records: Vec<TraceRecord> = with_slots(&self.parts.slots, |slots| {
+            let new = trace.records().filter(|it| it.seq >= since);
+            new.map(|it| TraceRecord::of(it, slots)).filter(matches).collect()
+        });
+        let limit = wanted.limit.unwrap_or(50);
+        // The newest are wanted when somebody looks back, the oldest when somebody reads on.
+        let next_seq = match wanted.since_seq {
+            Some(_) if records.len() > limit => {
+                records.truncate(limit);
+                records.last().map_or(since, |it| it.seq + 1)
+            }
+            Some(_) | None => {
+                records.drain(..records.len().saturating_sub(limit));
+                trace.next_seq()
+            }
+        };
+        Traced {
+            records,
+            next_seq,
+            lost: trace.first_seq().saturating_sub(since) * u64::from(wanted.since_seq.is_some()),
+        }
+    }
+
+    fn panic(&mut self) -> Panicked {
+        let now = self.parts.clock.now();
+        let report = self.hands.panic(now, &mut self.effects);
+        self.carry_out();
+        let open: Vec<DeviceSlot> = self.parts.dispatch.open_outputs().collect();
+        for port in &open {
+            let silence = (0..16u8).flat_map(|channel| SILENCE.map(|(cc, value)| [0xB0 | channel, cc, value]));
+            for message in silence {
+                if let Err(undone) = self.parts.dispatch.send(*port, &message, Taint::Clean) {
+                    self.not_done(undone);
+                }
+            }
+        }
+        self.carry_out();
+        Panicked {
+            ports: open.into_iter().map(|it| self.name(it)).collect(),
+            notes_released: report.notes_released,
+            keys_released: report.keys_released,
+            actions_cancelled: report.actions_cancelled,
+        }
+    }
+}
+
+/// An asker that hung up wants no answer; what it ordered stands.
+fn tell<T>(reply: Reply<T>, answer: T) {
+    let _ = reply.send(answer);
+}
+
+fn check(messages: &[Vec<u8>]) -> Result<(), ToolError> {
+    for (index, message) in messages.iter().enumerate() {
+        check_message(message).map_err(|why| {
+            ToolError::new(Code::BadInput, format!("message {index}: {why}; nothing was sent"))
+                .subject(Subject::Argument(format!("/messages/{index}")))
+        })?;
+    }
+    Ok(())
+}
+
+fn offline(port: &str, why: &str) -> ToolError {
+    ToolError::new(Code::HostOffline, format!("port '{port}': {why}")).subject(Subject::Port(port.to_owned()))
+}

@@ -1,0 +1,197 @@
+//! `control.sock`: the human door. JSON-RPC 2.0, one message per line, for the command line and the console.
+//!
+//! Not here: MCP and the direct dialect, which have doors of their own and can decide nothing. Who counts as a person is [`person`]'s.
+
+pub mod client;
+pub mod methods;
+pub mod person;
+
+use crate::daemon::handle::Handle;
+use crate::daemon::home::Home;
+use crate::daemon::socket::{Peer, Socket};
+use conductor_core::error::ToolError;
+use methods::{Answer, Method};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::UnixStream;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// Longest line either side accepts.
+pub const MAX_LINE: usize = 4 * 1024 * 1024;
+
+/// What the methods of this door may need. Built once by the daemon.
+pub struct Control {
+    pub handle: Handle,
+    pub home: Home,
+    pub stop: CancellationToken,
+    /// Parents of connected `mcp start` proxies; the door of AI clients keeps it. A lock, because it is read once per decision.
+    pub clients: Arc<Mutex<BTreeSet<i32>>>,
+}
+
+/// Who asks, and on which connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Caller {
+    pub peer: Peer,
+    pub connection: u64,
+}
+
+/// Numbers of this door's connections lie above those of every other door, so that two doors never share one in the ledger.
+const FIRST_CONNECTION: u64 = 1 << 63;
+
+impl Control {
+    /// The hook every deciding method goes through.
+    pub fn recognise(&self, peer: Peer) -> Result<person::Person, person::NotAPerson> {
+        let clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        person::recognise(peer, &clients, person::look)
+    }
+}
+
+/// Accepts until the daemon stops; then waits for the answers that are under way.
+pub async fn serve(control: Arc<Control>, socket: Socket) {
+    let connections = TaskTracker::new();
+    let mut connection = FIRST_CONNECTION;
+    loop {
+        let accepted = tokio::select! {
+            accepted = socket.accept() => accepted,
+            () = control.stop.cancelled() => break,
+        };
+        // Out of descriptors, most likely: the next connection may fare better, and the daemon must not end over it.
+        let Ok((stream, peer)) = accepted else {
+            tokio::task::yield_now().await;
+            continue;
+        };
+        let control = control.clone();
+        connection += 1;
+        let caller = Caller { peer, connection };
+        connections.spawn(async move {
+            // A peer that hangs up in the middle of its answer is its own affair.
+            let _ = converse(&control, stream, caller).await;
+            control.handle.tool_gone(caller.connection);
+        });
+    }
+    // The file goes first, so that nobody connects to a daemon that will not answer.
+    drop(socket);
+    connections.close();
+    connections.wait().await;
+}
+
+async fn converse(control: &Control, stream: UnixStream, caller: Caller) -> io::Result<()> {
+    let (input, mut output) = stream.into_split();
+    let mut input = BufReader::new(input);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let mut bounded = (&mut input).take(MAX_LINE as u64 + 1);
+        let read = tokio::select! {
+            read = bounded.read_until(b'\n', &mut line) => read?,
+            () = control.stop.cancelled() => return Ok(()),
+        };
+        if read == 0 {
+            return Ok(());
+        }
+        if line.len() > MAX_LINE {
+            let refusal = fault(Value::Null, -32600, format!("a line has at most {MAX_LINE} bytes"));
+            return write_line(&mut output, &refusal).await;
+        }
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        let (id, method, params) = match parse(&line) {
+            Ok(request) => request,
+            Err(refusal) => {
+                write_line(&mut output, &refusal).await?;
+                continue;
+            }
+        };
+        match methods::answer(control, caller, method, params).await {
+            Ok(Answer::Value(result)) => write_line(&mut output, &result_line(&id, &result)).await?,
+            Ok(Answer::Stream(mut stream)) => {
+                write_line(&mut output, &result_line(&id, &json!({ "streaming": true }))).await?;
+                loop {
+                    let item = tokio::select! {
+                        item = stream.next() => item,
+                        // Anything said now, or a closed connection, ends the stream.
+                        _ = input.read_u8() => return Ok(()),
+                        () = control.stop.cancelled() => return Ok(()),
+                    };
+                    let Some(item) = item else { return Ok(()) };
+                    let note = json!({ "jsonrpc": "2.0", "method": method.name(), "params": item });
+                    write_line(&mut output, &note).await?;
+                }
+            }
+            Err(error) => write_line(&mut output, &error_line(&id, &error)).await?,
+        }
+    }
+}
+
+/// A request, or the answer to what is not one.
+fn parse(line: &[u8]) -> Result<(Value, Method, Value), Value> {
+    let request: Value = serde_json::from_slice(line)
+        .map_err(|error| fault(Value::Null, -32700, format!("this line is not JSON: {error}")))?;
+    let id = request.get("id").cloned().unwrap_or(Value::Null);
+    let is_id = id.is_string() || id.is_number();
+    let name = request.get("method").and_then(Value::as_str);
+    let (true, Some(name)) = (is_id, name) else {
+        let id = if is_id { id } else { Value::Null };
+        return Err(fault(id, -32600, "a request has an id (text or number) and a method".to_owned()));
+    };
+    let Some(method) = Method::from_name(name) else {
+        let known: Vec<&str> = Method::ALL.iter().map(|it| it.name()).collect();
+        return Err(fault(id, -32601, format!("no method '{name}'; there are: {}", known.join(", "))));
+    };
+    let params = match request.get("params") {
+        None | Some(Value::Null) => json!({}),
+        Some(params) => params.clone(),
+    };
+    Ok((id, method, params))
+}
+
+fn fault(id: Value, number: i32, message: String) -> Value {
+    json!({ "jsonrpc": "2.0", "id": id, "error": { "code": number, "message": message } })
+}
+
+fn result_line(id: &Value, result: &Value) -> Value {
+    json!({ "jsonrpc": "2.0", "id": id, "result": result })
+}
+
+fn error_line(id: &Value, error: &ToolError) -> Value {
+    json!({ "jsonrpc": "2.0", "id": id, "error": {
+        "code": error.direct_number(), "message": error.message, "data": error.to_wire(),
+    } })
+}
+
+async fn write_line(output: &mut (impl AsyncWriteExt + Unpin), value: &Value) -> io::Result<()> {
+    let mut bytes = serde_json::to_vec(value)?;
+    bytes.push(b'\n');
+    output.write_all(&bytes).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(line: &str) -> (i64, Value) {
+        let refusal = parse(line.as_bytes()).err().expect("refused");
+        (refusal["error"]["code"].as_i64().unwrap(), refusal["id"].clone())
+    }
+
+    #[test]
+    fn what_is_not_a_request_gets_the_number_of_its_fault() {
+        assert_eq!(refused("{"), (-32700, Value::Null));
+        assert_eq!(refused("[]"), (-32600, Value::Null));
+        assert_eq!(refused(r#"{"method":"status"}"#), (-32600, Value::Null));
+        assert_eq!(refused(r#"{"id":{},"method":"status"}"#), (-32600, Value::Null));
+        assert_eq!(refused(r#"{"id":3}"#), (-32600, json!(3)));
+        assert_eq!(refused(r#"{"id":"a","method":"statuz"}"#), (-32601, json!("a")));
+    }
+
+    #[test]
+    fn absent_params_are_an_empty_object() {
+        let (id, method, params) = parse(br#"{"jsonrpc":"2.0","id":1,"method":"status"}"#).unwrap();
+        assert_eq!((id, method, params), (json!(1), Method::Status, json!({})));
+    }
+}

@@ -1,0 +1,319 @@
+//! What can be asked on the human door. One closed enum; every method is one arm of one match.
+
+use super::person::NotAPerson;
+use super::{Caller, Control};
+use crate::daemon::config_file;
+use crate::daemon::handle::{self, SentBy, Wanted};
+use conductor_core::config::Config;
+use conductor_core::config::{Diagnostic, Severity};
+use conductor_core::error::{Code, RefusedBy, Subject, ToolError};
+use conductor_core::event::Taint;
+use conductor_core::hands::explain::Asked;
+use conductor_core::hands::{self, Explanation, SimFault, TraceRecord};
+use conductor_core::timestamp::Timestamp;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+macro_rules! methods {
+    ($($variant:ident = $name:literal),+ $(,)?) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Method { $($variant),+ }
+
+        impl Method {
+            pub const ALL: &'static [Method] = &[$(Method::$variant),+];
+
+            pub const fn name(self) -> &'static str {
+                match self { $(Method::$variant => $name),+ }
+            }
+
+            pub fn from_name(name: &str) -> Option<Self> {
+                match name { $($name => Some(Method::$variant),)+ _ => None }
+            }
+        }
+    };
+}
+
+methods! {
+    Status = "status",
+    Modes = "modes",
+    Mappings = "mappings",
+    Devices = "devices",
+    Bindings = "bindings",
+    DeviceEnable = "device.enable",
+    PortsScan = "ports.scan",
+    ModeSet = "mode.set",
+    PerformanceSet = "performance.set",
+    Reload = "reload",
+    Panic = "panic",
+    Simulate = "simulate",
+    Explain = "explain",
+    Trace = "trace",
+    Monitor = "monitor",
+    Send = "send",
+    Listen = "listen",
+    ConfigShow = "config.show",
+    ConfigCheck = "config.check",
+}
+
+pub enum Answer {
+    Value(Value),
+    /// One message per item until either side ends it.
+    Stream(Stream),
+}
+
+pub enum Stream {
+    Records(mpsc::Receiver<TraceRecord>),
+    Bytes(mpsc::Receiver<Vec<u8>>),
+}
+
+impl Stream {
+    pub async fn next(&mut self) -> Option<Value> {
+        match self {
+            Stream::Records(records) => records.recv().await.map(|it| it.to_json()),
+            Stream::Bytes(heard) => heard.recv().await.map(|it| json!({ "bytes": it })),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Nothing {}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OfMode {
+    mode: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DeviceEnable {
+    device_id: String,
+    enabled: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PerformanceSet {
+    on: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Simulate {
+    events: String,
+    mode: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Explain {
+    event: String,
+    mode: Option<String>,
+    device: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Trace {
+    limit: Option<usize>,
+    since_seq: Option<u64>,
+    device: Option<String>,
+    mapping_id: Option<String>,
+    outcome: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Send {
+    port: String,
+    /// Whole MIDI messages.
+    messages: Vec<Vec<u8>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OfPort {
+    port: String,
+}
+
+pub async fn answer(control: &Control, caller: Caller, method: Method, params: Value) -> Result<Answer, ToolError> {
+    let handle = &control.handle;
+    let value = match method {
+        Method::Status => {
+            let Nothing {} = read(params)?;
+            told(handle.status().await?)
+        }
+        Method::Modes => {
+            let Nothing {} = read(params)?;
+            told(handle.modes().await?)
+        }
+        Method::Mappings => {
+            let OfMode { mode } = read(params)?;
+            told(handle.mappings(&mode)?)
+        }
+        Method::Devices => {
+            let Nothing {} = read(params)?;
+            told(handle.devices().await?)
+        }
+        Method::Bindings => {
+            let Nothing {} = read(params)?;
+            told(handle.bindings().await?)
+        }
+        Method::DeviceEnable => {
+            let DeviceEnable { device_id, enabled } = read(params)?;
+            told(handle.set_device_enabled(device_id, enabled).await?)
+        }
+        Method::PortsScan => {
+            let Nothing {} = read(params)?;
+            told(handle.scan_ports().await?)
+        }
+        Method::ModeSet => {
+            let OfMode { mode } = read(params)?;
+            told(handle.switch_mode(mode).await?)
+        }
+        Method::PerformanceSet => {
+            let PerformanceSet { on } = read(params)?;
+            control.recognise(caller.peer).map_err(refuse)?;
+            handle.set_performance_lock(on).await?;
+            json!({ "on": on })
+        }
+        Method::Reload => {
+            let Nothing {} = read(params)?;
+            told(handle.reload().await?)
+        }
+        Method::Panic => {
+            let Nothing {} = read(params)?;
+            told(handle.panic().await?)
+        }
+        Method::Simulate => {
+            let Simulate { events, mode } = read(params)?;
+            simulate(&handle.serving().config, &events, mode.as_deref())?
+        }
+        Method::Explain => {
+            let Explain { event, mode, device } = read(params)?;
+            told_of(&handle.explain(&event, mode.as_deref(), device.as_deref()).await?)
+        }
+        Method::Trace => {
+            let Trace { limit, since_seq, device, mapping_id, outcome } = read(params)?;
+            let traced = handle.trace(Wanted { limit, since_seq, device, mapping_id, outcome }).await?;
+            let records: Vec<Value> = traced.records.iter().map(TraceRecord::to_json).collect();
+            json!({ "records": records, "next_seq": traced.next_seq, "lost": traced.lost })
+        }
+        Method::Monitor => {
+            let Nothing {} = read(params)?;
+            return Ok(Answer::Stream(Stream::Records(handle.monitor().await?)));
+        }
+        Method::Send => {
+            let Send { port, messages } = read(params)?;
+            // Whoever does not count as a person is treated as a tool: what it sends is no hand.
+            let by = match control.recognise(caller.peer) {
+                Ok(_) => SentBy::Person,
+                Err(_) => SentBy::Tool { connection: caller.connection },
+            };
+            json!({ "messages_sent": handle.send(port, messages, by).await? })
+        }
+        Method::Listen => {
+            let OfPort { port } = read(params)?;
+            return Ok(Answer::Stream(Stream::Bytes(handle.listen(port).await?)));
+        }
+        Method::ConfigShow => {
+            let Nothing {} = read(params)?;
+            let serving = handle.serving();
+            let text = serving.text.as_deref().ok_or_else(|| no_file(control))?;
+            json!({ "content": text, "path": control.home.config_file(), "hash": serving.hash_text() })
+        }
+        Method::ConfigCheck => {
+            let Nothing {} = read(params)?;
+            checked(&control.home.config_file())
+        }
+    };
+    Ok(Answer::Value(value))
+}
+
+fn read<T: DeserializeOwned>(params: Value) -> Result<T, ToolError> {
+    serde_json::from_value(params).map_err(|error| ToolError::new(Code::BadInput, format!("params: {error}")))
+}
+
+/// Reports are plain data; there is nothing in them that JSON cannot say.
+fn told(report: impl Serialize) -> Value {
+    json!(report)
+}
+
+fn refuse(why: NotAPerson) -> ToolError {
+    ToolError::new(Code::Denied, why.to_string()).by(RefusedBy::Policy)
+}
+
+fn no_file(control: &Control) -> ToolError {
+    let path = control.home.config_file();
+    ToolError::new(Code::NotFound, format!("there is no {}; the built-in empty mode serves", path.display()))
+        .subject(Subject::Config(path.display().to_string()))
+}
+
+/// Runs a script on a configuration in virtual time: `{trace, text}`.
+pub fn simulate(config: &Config, events: &str, mode: Option<&str>) -> Result<Value, ToolError> {
+    let simulation = hands::simulate(config, events, mode).map_err(|fault| match fault {
+        SimFault::Script(faults) => {
+            let lines: Vec<String> = faults.iter().map(ToString::to_string).collect();
+            ToolError::new(Code::BadInput, lines.join("\n")).subject(Subject::Argument("events".into()))
+        }
+        SimFault::Mode(unknown) => handle::no_mode(&unknown.asked, unknown.known.iter().map(String::as_str)),
+    })?;
+    let trace: Vec<Value> = simulation.records.iter().map(TraceRecord::to_json).collect();
+    Ok(json!({ "trace": trace, "text": simulation.text() }))
+}
+
+/// Judges one event by a configuration alone, as if every device were there.
+pub fn explain(config: &Config, event: &str, mode: Option<&str>, device: Option<&str>) -> Result<Value, ToolError> {
+    let body = handle::one_event(event)?;
+    let mode = mode.unwrap_or(&config.default_mode);
+    if mode != "*" && config.modes.iter().all(|it| it.name != mode) {
+        return Err(handle::no_mode(mode, config.modes.iter().map(|it| it.name.as_str())));
+    }
+    let asked = Asked { mode, device, muted: false, absent: false, taint: Taint::Clean };
+    Ok(told_of(&hands::explain(config, &body, &asked)))
+}
+
+fn told_of(explanation: &Explanation) -> Value {
+    let mut value = explanation.to_json();
+    if let Value::Object(members) = &mut value {
+        members.insert("text".into(), explanation.text().into());
+    }
+    value
+}
+
+/// The file as it is on disk now, with every fault: `{path, exists, valid, errors, warnings, diagnostics}`.
+pub fn checked(path: &std::path::Path) -> Value {
+    let (exists, diagnostics, refused) = match config_file::read(path, &[], Timestamp::default()) {
+        Ok(Some(serving)) => (true, serving.diagnostics, None),
+        Ok(None) => (false, Vec::new(), None),
+        Err(refusal) => (true, refusal.diagnostics, Some(refusal.reason)),
+    };
+    let lines = |wanted: fn(Severity) -> bool| -> Vec<String> {
+        diagnostics.iter().filter(|it| wanted(it.severity)).map(config_file::one_line).collect()
+    };
+    let mut errors = lines(|it| it != Severity::Warning);
+    if errors.is_empty() {
+        // Faults outside the text, such as a file nobody may read, have no place in it.
+        errors.extend(refused);
+    }
+    json!({
+        "path": path, "exists": exists, "valid": errors.is_empty(), "errors": errors,
+        "warnings": lines(|it| it == Severity::Warning),
+        "diagnostics": diagnostics.iter().map(diagnostic).collect::<Vec<_>>(),
+    })
+}
+
+fn diagnostic(it: &Diagnostic) -> Value {
+    let severity = match it.severity {
+        Severity::Warning => "warning",
+        Severity::Error => "error",
+        Severity::Fatal => "fatal",
+    };
+    json!({
+        "severity": severity, "message": it.message, "help": it.help, "path": it.path,
+        "line": it.line, "column": it.column, "start": it.span.start, "end": it.span.end,
+    })
+}
