@@ -7,5 +7,3 @@ pub mod daemon;
 pub mod doors;
 pub mod hosts;
 pub mod outside;
-//! The shell of Conductor: everything that touches devices, files, sockets and clocks.
-

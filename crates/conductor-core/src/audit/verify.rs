@@ -72,28 +72,14 @@ pub struct Fault {
 }
 
 impl Fault {
-    pub fn new(
-        verdict: Verdict,
-        seq: Seq,
-        expected: impl Into<String>,
-        found: impl Into<String>,
-    ) -> Self {
-        Self {
-            verdict,
-            seq,
-            expected: expected.into(),
-            found: found.into(),
-        }
+    pub fn new(verdict: Verdict, seq: Seq, expected: impl Into<String>, found: impl Into<String>) -> Self {
+        Self { verdict, seq, expected: expected.into(), found: found.into() }
     }
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} at seq {}: expected {}, found {}",
-            self.verdict, self.seq, self.expected, self.found
-        )
+        write!(f, "{} at seq {}: expected {}, found {}", self.verdict, self.seq, self.expected, self.found)
     }
 }
 
@@ -156,16 +142,8 @@ impl Anchors {
         while let Some(end) = memchr(b'\n', rest) {
             match Checkpoint::read(&rest[..end], key) {
                 Ok(checkpoint) => {
-                    let Checkpoint {
-                        log_id, seq, hash, ..
-                    } = checkpoint;
-                    anchors.good.push(Anchor {
-                        seq,
-                        hash,
-                        log_id,
-                        line: index,
-                        signed: true,
-                    });
+                    let Checkpoint { log_id, seq, hash, .. } = checkpoint;
+                    anchors.good.push(Anchor { seq, hash, log_id, line: index, signed: true });
                     anchors.checkpoints += 1;
                     if anchors.latest.is_none_or(|latest| latest.seq <= seq) {
                         anchors.latest = Some(checkpoint);
@@ -174,15 +152,9 @@ impl Anchors {
                 Err(why) => {
                     let seq = anchors.latest.map_or(0, |latest| latest.seq);
                     let found = format!("line {} of the checkpoints, which {why}", index + 1);
-                    anchors.bad.push((
-                        index,
-                        Fault::new(
-                            Verdict::Forked,
-                            seq,
-                            "a checkpoint of this log's key",
-                            found,
-                        ),
-                    ));
+                    anchors
+                        .bad
+                        .push((index, Fault::new(Verdict::Forked, seq, "a checkpoint of this log's key", found)));
                 }
             }
             index += 1;
@@ -203,13 +175,7 @@ impl Anchors {
     /// What the running daemon says is the end of its log. Ask it before the files are read.
     pub fn with_head(mut self, head: Option<Head>) -> Self {
         if let Some(Head { log_id, seq, hash }) = head {
-            self.good.push(Anchor {
-                seq,
-                hash,
-                log_id,
-                line: usize::MAX,
-                signed: false,
-            });
+            self.good.push(Anchor { seq, hash, log_id, line: usize::MAX, signed: false });
         }
         self
     }
@@ -271,12 +237,7 @@ pub struct Verifier {
 
 impl Verifier {
     pub fn new(anchors: Anchors) -> Self {
-        let Anchors {
-            mut good,
-            bad,
-            checkpoints,
-            ..
-        } = anchors;
+        let Anchors { mut good, bad, checkpoints, .. } = anchors;
         good.sort_by_key(|anchor| anchor.seq);
         Self {
             anchors: good,
@@ -304,21 +265,14 @@ impl Verifier {
 
     /// Starts the walk in the middle: the segment given next is trusted to follow `chain`. For the start of a daemon, which verifies the
     /// last segment only; older anchors are then out of sight.
-    pub fn resume(
-        anchors: Anchors,
-        previous_segment: u32,
-        first_seq: Seq,
-        prev: Option<Digest>,
-    ) -> Self {
+    pub fn resume(anchors: Anchors, previous_segment: u32, first_seq: Seq, prev: Option<Digest>) -> Self {
         let mut verifier = Self::new(anchors);
         verifier.segment = Some(previous_segment);
         verifier.lines = 1;
         if let (Some(seq), Some(hash)) = (first_seq.checked_sub(1), prev) {
             verifier.chain = Chain::after(seq, hash);
         }
-        verifier.next_anchor = verifier
-            .anchors
-            .partition_point(|anchor| anchor.seq < first_seq);
+        verifier.next_anchor = verifier.anchors.partition_point(|anchor| anchor.seq < first_seq);
         verifier
     }
 
@@ -336,12 +290,8 @@ impl Verifier {
                 self.lost = true;
             }
             Some(before) if self.lines == 0 && !self.lost => {
-                let fault = Fault::new(
-                    Verdict::Broken,
-                    self.chain.next_seq(),
-                    "records",
-                    format!("none in segment {before}"),
-                );
+                let fault =
+                    Fault::new(Verdict::Broken, self.chain.next_seq(), "records", format!("none in segment {before}"));
                 self.faults.push(fault);
                 self.lost = true;
             }
@@ -371,12 +321,7 @@ impl Verifier {
         let carry = std::mem::take(&mut self.carry);
         let expected = "a line with its newline";
         self.note_bad(
-            Fault::new(
-                Verdict::Broken,
-                self.chain.next_seq(),
-                expected,
-                format!("{} bytes without one", carry.len()),
-            ),
+            Fault::new(Verdict::Broken, self.chain.next_seq(), expected, format!("{} bytes without one", carry.len())),
             &carry,
         );
     }
@@ -426,12 +371,7 @@ impl Verifier {
     }
 
     fn note_bad(&mut self, fault: Fault, bytes: &[u8]) {
-        self.bad = Some(Bad {
-            fault,
-            newline: false,
-            nul: false,
-            bytes: 0,
-        });
+        self.bad = Some(Bad { fault, newline: false, nul: false, bytes: 0 });
         self.skip(bytes);
     }
 
@@ -450,9 +390,7 @@ impl Verifier {
         let unlinked = self.check_links(&links, prev, segment);
         if self.lines == 0 {
             if self.lost || unlinked.is_some() {
-                self.restart = Some(Restart {
-                    fault: unlinked.filter(|_| !self.lost),
-                });
+                self.restart = Some(Restart { fault: unlinked.filter(|_| !self.lost) });
                 self.skip_anchors_before(links.seq);
             }
         } else if let Some(fault) = unlinked {
@@ -461,8 +399,7 @@ impl Verifier {
             return;
         }
         if self.lines == 1 {
-            let accepts =
-                links.event == Some(EventName::AuditAccepted.as_str()) && links.phase == "event";
+            let accepts = links.event == Some(EventName::AuditAccepted.as_str()) && links.phase == "event";
             if accepts {
                 self.accept(links.seq);
             } else if self.restart.is_some() {
@@ -479,20 +416,13 @@ impl Verifier {
         }
         self.check_anchors(links.seq, hash);
         if self.restart.is_none() {
-            seen(&Seen {
-                segment,
-                links,
-                line,
-            });
+            seen(&Seen { segment, links, line });
         }
     }
 
     fn line_fault(&self, why: &LineFault, len: usize) -> Fault {
         let (expected, found) = match why {
-            LineFault::Shape => (
-                "a line that ends in its hash".to_owned(),
-                format!("{len} bytes that do not"),
-            ),
+            LineFault::Shape => ("a line that ends in its hash".to_owned(), format!("{len} bytes that do not")),
             LineFault::Hash { expected, found } => (expected.to_string(), found.to_string()),
             LineFault::Json(why) => ("a record in JSON".to_owned(), why.clone()),
         };
@@ -500,26 +430,16 @@ impl Verifier {
     }
 
     /// Whether the line follows the one before.
-    fn check_links(
-        &mut self,
-        links: &Links<'_>,
-        prev: Option<Option<Digest>>,
-        segment: u32,
-    ) -> Option<Fault> {
+    fn check_links(&mut self, links: &Links<'_>, prev: Option<Option<Digest>>, segment: u32) -> Option<Fault> {
         let next = self.chain.next_seq();
-        let broken = |expected: String, found: String| {
-            Some(Fault::new(Verdict::Broken, next, expected, found))
-        };
+        let broken = |expected: String, found: String| Some(Fault::new(Verdict::Broken, next, expected, found));
         if links.v != 1 {
             return broken("version 1".to_owned(), format!("version {}", links.v));
         }
         let heads = links.phase == "segment";
         if heads != (self.lines == 0) || (heads && links.segment != Some(segment)) {
-            let expected = if self.lines == 0 {
-                format!("the first line of segment {segment}")
-            } else {
-                "a record".to_owned()
-            };
+            let expected =
+                if self.lines == 0 { format!("the first line of segment {segment}") } else { "a record".to_owned() };
             return broken(expected, format!("{} {:?}", links.phase, links.segment));
         }
         if heads {
@@ -528,29 +448,17 @@ impl Verifier {
                 (None, Some(_)) => self.log_id = log_id,
                 (Some(known), Some(given)) if known == given => {}
                 (_, _) => {
-                    return broken(
-                        format!("log {:?}", self.log_id),
-                        format!("log {:?}", links.log_id),
-                    );
+                    return broken(format!("log {:?}", self.log_id), format!("log {:?}", links.log_id));
                 }
             }
             // Retention has removed what came before: the log begins where a checkpoint says the removed part ended.
-            if self.records == 0
-                && self.segments == 1
-                && segment > 1
-                && self.chain == Chain::start()
-            {
+            if self.records == 0 && self.segments == 1 && segment > 1 && self.chain == Chain::start() {
                 let anchored = links.seq.checked_sub(1).zip(prev.flatten());
                 if let Some((seq, hash)) = anchored
-                    && self
-                        .anchors
-                        .iter()
-                        .any(|anchor| anchor.signed && (anchor.seq, anchor.hash) == (seq, hash))
+                    && self.anchors.iter().any(|anchor| anchor.signed && (anchor.seq, anchor.hash) == (seq, hash))
                 {
                     self.begins_at = Some((segment, links.seq));
-                    self.next_anchor = self
-                        .anchors
-                        .partition_point(|anchor| anchor.seq < links.seq);
+                    self.next_anchor = self.anchors.partition_point(|anchor| anchor.seq < links.seq);
                     return None;
                 }
                 let found = format!("segment {segment} first, and no checkpoint at its border");
@@ -562,13 +470,8 @@ impl Verifier {
         }
         let wanted = self.chain.last().map(|(_, hash)| hash);
         if prev != wanted.map(Some) {
-            let name = |hash: Option<Digest>| {
-                hash.map_or_else(|| "null".to_owned(), |hash| hash.to_string())
-            };
-            return broken(
-                format!("prev {}", name(wanted)),
-                format!("prev {}", name(prev.flatten())),
-            );
+            let name = |hash: Option<Digest>| hash.map_or_else(|| "null".to_owned(), |hash| hash.to_string());
+            return broken(format!("prev {}", name(wanted)), format!("prev {}", name(prev.flatten())));
         }
         None
     }
@@ -576,11 +479,7 @@ impl Verifier {
     /// A new segment that does not follow passes over anchors: the log ended before them.
     fn skip_anchors_before(&mut self, seq: Seq) {
         let from = self.next_anchor;
-        while self
-            .anchors
-            .get(self.next_anchor)
-            .is_some_and(|anchor| anchor.seq < seq)
-        {
+        while self.anchors.get(self.next_anchor).is_some_and(|anchor| anchor.seq < seq) {
             self.next_anchor += 1;
         }
         if let Some(anchor) = self
@@ -602,11 +501,7 @@ impl Verifier {
     fn accept(&mut self, seq: Seq) {
         let mut faults = std::mem::take(&mut self.faults);
         // The gap itself adds nothing to what is already known to be wrong before it.
-        let gap = self
-            .restart
-            .take()
-            .and_then(|restart| restart.fault)
-            .filter(|_| faults.is_empty());
+        let gap = self.restart.take().and_then(|restart| restart.fault).filter(|_| faults.is_empty());
         faults.extend(gap);
         self.lost = false;
         if let Some((segment, _)) = self.begins_at {
@@ -626,25 +521,15 @@ impl Verifier {
     }
 
     fn check_anchors(&mut self, seq: Seq, hash: Digest) {
-        while let Some(anchor) = self
-            .anchors
-            .get(self.next_anchor)
-            .copied()
-            .filter(|anchor| anchor.seq <= seq)
-        {
+        while let Some(anchor) = self.anchors.get(self.next_anchor).copied().filter(|anchor| anchor.seq <= seq) {
             self.next_anchor += 1;
             if anchor.seq < seq {
                 continue;
             }
             if anchor.hash != hash || self.log_id.is_some_and(|id| id != anchor.log_id) {
-                let who = if anchor.signed {
-                    "a checkpoint"
-                } else {
-                    "the running daemon"
-                };
+                let who = if anchor.signed { "a checkpoint" } else { "the running daemon" };
                 let expected = format!("{} of log {}, by {who}", anchor.hash, anchor.log_id);
-                self.faults
-                    .push(Fault::new(Verdict::Forked, seq, expected, hash.to_string()));
+                self.faults.push(Fault::new(Verdict::Forked, seq, expected, hash.to_string()));
             } else if anchor.signed {
                 self.confirmed = Some((seq, anchor.line));
             }
@@ -661,11 +546,7 @@ impl Verifier {
 
         let latest = self.anchors.last().copied();
         if let Some(anchor) = latest.filter(|anchor| !self.lost && anchor.seq >= next) {
-            let who = if anchor.signed {
-                "a checkpoint"
-            } else {
-                "the running daemon"
-            };
+            let who = if anchor.signed { "a checkpoint" } else { "the running daemon" };
             if self.segments == 0 {
                 self.faults.push(Fault::new(
                     Verdict::Missing,
@@ -675,20 +556,14 @@ impl Verifier {
                 ));
             } else {
                 let expected = format!("records through seq {}, by {who}", anchor.seq);
-                self.faults.push(Fault::new(
-                    Verdict::Truncated,
-                    next,
-                    expected,
-                    format!("an end before seq {next}"),
-                ));
+                self.faults.push(Fault::new(Verdict::Truncated, next, expected, format!("an end before seq {next}")));
             }
         }
         if let Some((segment, seq)) = self.begins_at
             && self.removed_through < segment.saturating_sub(1)
         {
             let expected = format!("segments before {segment}, or a record of their removal");
-            self.faults
-                .push(Fault::new(Verdict::Missing, seq, expected, "neither"));
+            self.faults.push(Fault::new(Verdict::Missing, seq, expected, "neither"));
         }
 
         let anchored_through = self.confirmed.map(|(seq, _)| seq);
@@ -698,20 +573,10 @@ impl Verifier {
             None => (seq + 1).saturating_sub(first),
         });
         // Compared with the last record of a checkpoint's own words, not of a confirmed one: a fork has its own verdict.
-        let said = self
-            .anchors
-            .iter()
-            .rev()
-            .find(|anchor| anchor.signed)
-            .map(|anchor| anchor.seq);
-        let lag = last.map_or(0, |(seq, _)| {
-            said.map_or(unanchored, |anchor| seq.saturating_sub(anchor))
-        });
+        let said = self.anchors.iter().rev().find(|anchor| anchor.signed).map(|anchor| anchor.seq);
+        let lag = last.map_or(0, |(seq, _)| said.map_or(unanchored, |anchor| seq.saturating_sub(anchor)));
         if lag > MAX_LAG && !self.lost {
-            let found = said.map_or_else(
-                || "none".to_owned(),
-                |seq| format!("the last one at seq {seq}"),
-            );
+            let found = said.map_or_else(|| "none".to_owned(), |seq| format!("the last one at seq {seq}"));
             let at = said.map_or(first, |seq| seq + 1);
             self.faults.push(Fault::new(
                 Verdict::Missing,
@@ -725,27 +590,13 @@ impl Verifier {
         let (accepted, open): (Vec<_>, Vec<_>) = std::mem::take(&mut self.accepted)
             .into_iter()
             .partition(|accepted| anchored_through.is_some_and(|seq| seq >= accepted.seq));
-        let covered = self
-            .confirmed
-            .filter(|_| !accepted.is_empty())
-            .map_or(0, |(_, line)| line);
-        let mut faults: Vec<Fault> = open
-            .into_iter()
-            .flat_map(|accepted| accepted.faults)
-            .chain(self.faults)
-            .collect();
-        faults.extend(
-            self.bad_anchors
-                .into_iter()
-                .filter(|(line, _)| *line >= covered)
-                .map(|(_, fault)| fault),
-        );
+        let covered = self.confirmed.filter(|_| !accepted.is_empty()).map_or(0, |(_, line)| line);
+        let mut faults: Vec<Fault> = open.into_iter().flat_map(|accepted| accepted.faults).chain(self.faults).collect();
+        faults.extend(self.bad_anchors.into_iter().filter(|(line, _)| *line >= covered).map(|(_, fault)| fault));
         faults.sort_by_key(|fault| (fault.verdict, fault.seq));
 
         Report {
-            verdict: faults
-                .first()
-                .map_or(Verdict::Intact, |fault| fault.verdict),
+            verdict: faults.first().map_or(Verdict::Intact, |fault| fault.verdict),
             faults,
             accepted,
             records: self.records,
@@ -756,10 +607,7 @@ impl Verifier {
             anchored_through,
             unanchored,
             checkpoints: self.checkpoints,
-            last_segment: self
-                .segment
-                .filter(|_| self.segments > 0)
-                .map(|number| (number, self.good_len)),
+            last_segment: self.segment.filter(|_| self.segments > 0).map(|number| (number, self.good_len)),
             tail_bytes,
         }
     }
@@ -770,22 +618,11 @@ impl Verifier {
         let empty = self.segments > 0 && self.lines == 0 && self.bad.is_none() && !self.lost;
         let bad = if empty {
             let fault = Fault::new(Verdict::Torn, next, "records", "an empty segment");
-            Some(Bad {
-                fault,
-                newline: false,
-                nul: false,
-                bytes: 0,
-            })
+            Some(Bad { fault, newline: false, nul: false, bytes: 0 })
         } else {
             self.bad.take()
         };
-        let Some(Bad {
-            mut fault,
-            newline,
-            nul,
-            ..
-        }) = bad
-        else {
+        let Some(Bad { mut fault, newline, nul, .. }) = bad else {
             return;
         };
         fault.verdict = match (anchored, newline, nul) {

@@ -25,12 +25,7 @@ const LOG_ID: Uuid = Uuid::from_u128(0x5e0c_8b1e_0000_4000_8000_0000_0000_0001);
 
 impl Log {
     fn new() -> Self {
-        let mut log = Self {
-            segments: Vec::new(),
-            checkpoints: String::new(),
-            chain: Chain::start(),
-            head: None,
-        };
+        let mut log = Self { segments: Vec::new(), checkpoints: String::new(), chain: Chain::start(), head: None };
         log.rotate();
         log
     }
@@ -56,29 +51,16 @@ impl Log {
 
     fn segment(&mut self, segment: u32, prev_segment: Option<u32>) -> &mut Self {
         self.segments.push((segment, Vec::new()));
-        self.append(&Entry::Segment {
-            log_id: LOG_ID,
-            segment,
-            prev_segment,
-        })
+        self.append(&Entry::Segment { log_id: LOG_ID, segment, prev_segment })
     }
 
     fn event(&mut self, event: EventName, detail: Value) -> &mut Self {
-        self.append(&Entry::Event {
-            principal: None,
-            conn: None,
-            event,
-            detail,
-        })
+        self.append(&Entry::Event { principal: None, conn: None, event, detail })
     }
 
     fn last(&self) -> Head {
         let (seq, hash) = self.chain.last().expect("a record");
-        Head {
-            log_id: LOG_ID,
-            seq,
-            hash,
-        }
+        Head { log_id: LOG_ID, seq, hash }
     }
 
     fn checkpoint(&mut self) -> &mut Self {
@@ -96,13 +78,7 @@ impl Log {
     }
 
     fn lines(&self) -> Vec<Vec<u8>> {
-        self.segments
-            .last()
-            .expect("a segment")
-            .1
-            .split_inclusive(|byte| *byte == b'\n')
-            .map(<[u8]>::to_vec)
-            .collect()
+        self.segments.last().expect("a segment").1.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect()
     }
 
     fn set_lines(&mut self, lines: Vec<Vec<u8>>) {
@@ -121,9 +97,7 @@ impl Log {
         let mut verifier = Verifier::new(anchors.with_head(self.head));
         for (number, bytes) in &self.segments {
             verifier.begin_segment(*number);
-            bytes
-                .chunks(piece.max(1))
-                .for_each(|chunk| verifier.feed(chunk, &mut |_| {}));
+            bytes.chunks(piece.max(1)).for_each(|chunk| verifier.feed(chunk, &mut |_| {}));
         }
         verifier.finish()
     }
@@ -148,17 +122,9 @@ fn twenty() -> Log {
 fn an_untouched_log_is_intact() {
     let report = twenty().verify();
     assert_eq!(report.verdict, Verdict::Intact, "{:?}", report.faults);
-    assert_eq!(
-        (report.records, report.anchored_through, report.unanchored),
-        (20, Some(12), 7)
-    );
+    assert_eq!((report.records, report.anchored_through, report.unanchored), (20, Some(12), 7));
     let mut rotated = twenty();
-    rotated
-        .checkpoint()
-        .rotate()
-        .records(3)
-        .checkpoint()
-        .rotate();
+    rotated.checkpoint().rotate().records(3).checkpoint().rotate();
     assert_eq!(rotated.verdict(), Verdict::Intact);
     assert_eq!(rotated.verify().segments, 3);
 }
@@ -171,24 +137,12 @@ fn every_flipped_byte_is_found_and_its_seq_named() {
     for (seq, line) in log.lines().iter().enumerate() {
         for (offset, byte) in line.iter().enumerate() {
             // Another bit at each place, and now and then a NUL, which is what a crash leaves.
-            let flip = if offset % 9 == 8 {
-                *byte
-            } else {
-                1 << (offset % 9)
-            };
+            let flip = if offset % 9 == 8 { *byte } else { 1 << (offset % 9) };
             let mut bad = log.clone();
             bad.bytes()[at + offset] ^= flip;
             let report = bad.verify_with(anchors.clone(), usize::MAX);
-            assert_ne!(
-                report.verdict,
-                Verdict::Intact,
-                "line {seq} byte {offset} ^ {flip:#x}"
-            );
-            assert_eq!(
-                report.faults[0].seq, seq as u64,
-                "line {seq} byte {offset}: {:?}",
-                report.faults
-            );
+            assert_ne!(report.verdict, Verdict::Intact, "line {seq} byte {offset} ^ {flip:#x}");
+            assert_eq!(report.faults[0].seq, seq as u64, "line {seq} byte {offset}: {:?}", report.faults);
         }
         at += line.len();
     }
@@ -212,19 +166,11 @@ fn every_cut_is_told_by_the_checkpoint() {
         } else {
             Verdict::Torn
         };
-        assert_eq!(
-            bad.verify_with(anchors.clone(), usize::MAX).verdict,
-            wanted,
-            "cut at {cut}"
-        );
+        assert_eq!(bad.verify_with(anchors.clone(), usize::MAX).verdict, wanted, "cut at {cut}");
         bad.head = Some(log.last());
         if at_border || cut % 50 == 0 {
             let told = bad.verify_with(anchors.clone(), usize::MAX).verdict;
-            assert_eq!(
-                told,
-                Verdict::Truncated,
-                "cut at {cut}, with the daemon's head"
-            );
+            assert_eq!(told, Verdict::Truncated, "cut at {cut}, with the daemon's head");
         }
     }
 }
@@ -247,10 +193,7 @@ fn the_eight_cases() {
     assert_eq!(garbage.verdict(), Verdict::Broken);
 
     let mut restarted = twenty();
-    restarted.append(&Entry::Recovery {
-        event: Recovery::Unanswered,
-        detail: json!({"call": "x"}),
-    });
+    restarted.append(&Entry::Recovery { event: Recovery::Unanswered, detail: json!({"call": "x"}) });
     restarted.event(EventName::DaemonStart, json!({}));
     assert_eq!(restarted.verdict(), Verdict::Intact);
 }
@@ -262,17 +205,11 @@ fn cut_and_appended_again_is_forked() {
     let kept = log.clone();
     log.records(7).checkpoint();
     let mut forged = kept;
-    forged
-        .records(3)
-        .event(EventName::DaemonStart, json!({}))
-        .records(3);
+    forged.records(3).event(EventName::DaemonStart, json!({})).records(3);
     assert_eq!(forged.chain.next_seq(), log.chain.next_seq());
     forged.checkpoints = log.checkpoints;
     let report = forged.verify();
-    assert_eq!(
-        (report.verdict, report.faults[0].seq),
-        (Verdict::Forked, 12)
-    );
+    assert_eq!((report.verdict, report.faults[0].seq), (Verdict::Forked, 12));
 }
 
 #[test]
@@ -280,17 +217,11 @@ fn a_rewrite_without_the_key_is_forked_and_with_it_looks_whole() {
     let mut honest = Log::new();
     honest.records(12).checkpoint();
     let mut rewritten = Log::new();
-    rewritten
-        .records(5)
-        .event(EventName::DaemonStart, json!({}))
-        .records(6);
+    rewritten.records(5).event(EventName::DaemonStart, json!({})).records(6);
     let mut kept = rewritten.clone();
     kept.checkpoints = honest.checkpoints;
     assert_eq!(kept.verdict(), Verdict::Forked);
-    assert_eq!(
-        rewritten.clone().checkpoint_by(2).verdict(),
-        Verdict::Forked
-    );
+    assert_eq!(rewritten.clone().checkpoint_by(2).verdict(), Verdict::Forked);
     // The limit of what one machine can say about itself: only a second copy finds this.
     assert_eq!(rewritten.checkpoint().verdict(), Verdict::Intact);
 }
@@ -304,11 +235,7 @@ fn removed_swapped_and_inserted_lines_are_broken() {
         let mut left = lines.clone();
         left.remove(at);
         removed.set_lines(left);
-        let wanted = if at == lines.len() - 1 {
-            Verdict::Intact
-        } else {
-            Verdict::Broken
-        };
+        let wanted = if at == lines.len() - 1 { Verdict::Intact } else { Verdict::Broken };
         assert_eq!(removed.verdict(), wanted, "removed {at}");
 
         let mut doubled = log.clone();
@@ -316,10 +243,7 @@ fn removed_swapped_and_inserted_lines_are_broken() {
         more.insert(at, lines[at].clone());
         doubled.set_lines(more);
         let report = doubled.verify();
-        assert_eq!(
-            (report.verdict, report.faults[0].seq),
-            (Verdict::Broken, at as u64 + 1)
-        );
+        assert_eq!((report.verdict, report.faults[0].seq), (Verdict::Broken, at as u64 + 1));
 
         if at + 1 < lines.len() {
             let mut swapped = log.clone();
@@ -327,11 +251,7 @@ fn removed_swapped_and_inserted_lines_are_broken() {
             order.swap(at, at + 1);
             swapped.set_lines(order);
             let report = swapped.verify();
-            assert_eq!(
-                (report.verdict, report.faults[0].seq),
-                (Verdict::Broken, at as u64),
-                "swapped {at}"
-            );
+            assert_eq!((report.verdict, report.faults[0].seq), (Verdict::Broken, at as u64), "swapped {at}");
         }
     }
 }
@@ -353,10 +273,7 @@ fn a_torn_tail_is_no_tampering_and_tampering_is_no_torn_tail() {
         log.verify()
     };
     let good: usize = twenty().segments[0].1.len();
-    assert_eq!(
-        (report.last_segment, report.tail_bytes),
-        (Some((1, good as u64)), 4)
-    );
+    assert_eq!((report.last_segment, report.tail_bytes), (Some((1, good as u64)), 4));
 
     // Zeros over what a checkpoint covers are an edit, and so is a torn end of any segment but the last.
     let mut zeroed = twenty();
@@ -396,18 +313,13 @@ fn missing_segments() {
     assert_eq!(last.verdict(), Verdict::Truncated);
 
     // The same first segment, removed by retention, which says so and has a checkpoint at the border.
-    log.event(EventName::AuditRotated, json!({"removed_through": 1}))
-        .checkpoint();
+    log.event(EventName::AuditRotated, json!({"removed_through": 1})).checkpoint();
     log.segments.remove(0);
     let report = log.verify();
     assert_eq!(report.verdict, Verdict::Intact, "{:?}", report.faults);
     assert_eq!(report.begins_at, Some((2, 5)));
     log.segments.remove(0);
-    assert_eq!(
-        log.verdict(),
-        Verdict::Missing,
-        "one more than the record says"
-    );
+    assert_eq!(log.verdict(), Verdict::Missing, "one more than the record says");
 }
 
 #[test]
@@ -416,11 +328,7 @@ fn checkpoints_that_lag_were_removed() {
     log.records(511);
     assert_eq!(log.verdict(), Verdict::Intact);
     log.records(1);
-    assert_eq!(
-        log.verdict(),
-        Verdict::Missing,
-        "513 records and no checkpoint"
-    );
+    assert_eq!(log.verdict(), Verdict::Missing, "513 records and no checkpoint");
     log.checkpoint().records(512);
     assert_eq!(log.verdict(), Verdict::Intact);
     log.records(1);
@@ -451,29 +359,16 @@ fn a_head_that_differs_is_a_fork() {
     let mut log = twenty();
     log.head = Some(log.last());
     assert_eq!(log.verdict(), Verdict::Intact);
-    log.head = Some(Head {
-        hash: Digest::of(b"other"),
-        ..log.last()
-    });
+    log.head = Some(Head { hash: Digest::of(b"other"), ..log.last() });
     assert_eq!(log.verdict(), Verdict::Forked);
-    log.head = Some(Head {
-        log_id: Uuid::nil(),
-        ..log.last()
-    });
+    log.head = Some(Head { log_id: Uuid::nil(), ..log.last() });
     assert_eq!(log.verdict(), Verdict::Forked);
 }
 
 #[test]
 fn precedence_when_several_apply() {
     let mut log = Log::new();
-    log.records(4)
-        .checkpoint()
-        .rotate()
-        .records(4)
-        .checkpoint()
-        .rotate()
-        .records(4)
-        .checkpoint();
+    log.records(4).checkpoint().rotate().records(4).checkpoint().rotate().records(4).checkpoint();
     let mut all = log.clone();
     all.segments[0].1[100] ^= 1;
     assert_eq!(all.verdict(), Verdict::Broken);
@@ -503,23 +398,11 @@ fn an_accepted_fault_is_kept_and_only_under_a_checkpoint() {
         assert_ne!(before, Verdict::Intact, "{name}");
         // The checkpoint is what is known for certain, so the new segment goes on from it.
         log.segment(2, Some(1));
-        log.event(
-            EventName::AuditAccepted,
-            json!({"verdict": before.as_str()}),
-        );
-        assert_ne!(
-            log.verdict(),
-            Verdict::Intact,
-            "{name}: the words alone change nothing"
-        );
+        log.event(EventName::AuditAccepted, json!({"verdict": before.as_str()}));
+        assert_ne!(log.verdict(), Verdict::Intact, "{name}: the words alone change nothing");
         log.checkpoint().records(3);
         let report = log.verify();
-        assert_eq!(
-            report.verdict,
-            Verdict::Intact,
-            "{name}: {:?}",
-            report.faults
-        );
+        assert_eq!(report.verdict, Verdict::Intact, "{name}: {:?}", report.faults);
         assert_eq!(report.accepted.len(), 1);
         assert_eq!(report.accepted[0].seq, 14, "{name}");
         // And damage after it counts again.
@@ -538,9 +421,7 @@ fn resume_walks_the_last_segment_alone() {
     let (number, bytes) = log.segments.last().expect("a segment");
     let line = log.lines()[0].clone();
     let (links, _) = line::read(line.trim_ascii_end()).expect("a good line");
-    let prev = links
-        .prev
-        .and_then(|text| Digest::from_text(text.as_bytes()));
+    let prev = links.prev.and_then(|text| Digest::from_text(text.as_bytes()));
     let anchors = Anchors::read(log.checkpoints.as_bytes(), &key(1).verifying_key());
     let mut verifier = Verifier::resume(anchors, number - 1, first, prev);
     verifier.begin_segment(*number);
