@@ -5,5 +5,8 @@
 
 pub mod action;
 pub mod config;
+pub mod digest;
+pub mod error;
 pub mod event;
 pub mod mapping;
+pub mod timestamp;

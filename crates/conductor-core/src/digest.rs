@@ -1,0 +1,252 @@
+//! SHA-256 digests in their one text form, and the canonical JSON (RFC 8785) they are taken over.
+//!
+//! Not here: keyed hashes (`audit::input_hash`) and signatures (`audit::checkpoint`).
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+/// The largest integer that a double holds exactly together with both its neighbours. Canonical JSON turns numbers into doubles, so two
+/// integers beyond it could share one hash, and an approval of one would run the other.
+pub const MAX_INTEGER: u64 = (1 << 53) - 1;
+
+/// Deepest nesting of arguments that are hashed.
+pub const MAX_DEPTH: usize = 64;
+
+/// A SHA-256 digest; its text is `sha256:` and 64 lower-case hex digits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Digest([u8; 32]);
+
+impl Digest {
+    pub const TEXT_LEN: usize = 71;
+
+    pub const fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes).into())
+    }
+
+    /// The digest of a value's canonical form: equal values give equal digests, whatever the order of their keys.
+    pub fn of_json(value: &Value) -> Result<Self, NotCanonical> {
+        canonical(value).map(|bytes| Self::of(&bytes))
+    }
+
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// The text form without an allocation.
+    pub fn to_text(self) -> [u8; Self::TEXT_LEN] {
+        let mut out = [0; Self::TEXT_LEN];
+        out[..7].copy_from_slice(b"sha256:");
+        write_hex(&self.0, &mut out[7..]);
+        out
+    }
+
+    pub fn from_text(text: &[u8]) -> Option<Self> {
+        let hex = text.strip_prefix(b"sha256:")?;
+        let mut bytes = [0; 32];
+        if hex.len() != 64 {
+            return None;
+        }
+        for (byte, pair) in bytes.iter_mut().zip(hex.chunks_exact(2)) {
+            *byte = nibble(pair[0])? << 4 | nibble(pair[1])?;
+        }
+        Some(Self(bytes))
+    }
+}
+
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
+/// `out` is twice as long as `bytes`; what does not fit is left out.
+pub(crate) fn write_hex(bytes: &[u8], out: &mut [u8]) {
+    for (byte, pair) in bytes.iter().zip(out.chunks_exact_mut(2)) {
+        pair[0] = HEX[usize::from(byte >> 4)];
+        pair[1] = HEX[usize::from(byte & 15)];
+    }
+}
+
+// Upper case is refused: one digest has one text.
+fn nibble(byte: u8) -> Option<u8> {
+    if byte.is_ascii_digit() {
+        Some(byte - b'0')
+    } else if (b'a'..=b'f').contains(&byte) {
+        Some(byte - b'a' + 10)
+    } else {
+        None
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("sha256:")?;
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not a digest: expected `sha256:` and 64 lower-case hex digits")]
+pub struct NotADigest;
+
+impl FromStr for Digest {
+    type Err = NotADigest;
+
+    fn from_str(text: &str) -> Result<Self, NotADigest> {
+        Self::from_text(text.as_bytes()).ok_or(NotADigest)
+    }
+}
+
+impl Serialize for Digest {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Digest {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(serde::de::Error::custom)
+    }
+}
+
+/// Why a value has no safe canonical form; `pointer` is the JSON pointer of the place.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotCanonical {
+    #[error(
+        "{pointer}: integers must lie within +-9007199254740991, got {given}; send larger ones as a string"
+    )]
+    IntegerTooLarge { pointer: String, given: String },
+    #[error("{pointer}: nested deeper than {MAX_DEPTH} levels")]
+    TooDeep { pointer: String },
+}
+
+/// RFC 8785 bytes of a value that has passed [`check`].
+pub fn canonical(value: &Value) -> Result<Vec<u8>, NotCanonical> {
+    check(value)?;
+    // The writer fails on non-finite numbers only, and a `Value` holds none.
+    Ok(serde_json_canonicalizer::to_vec(value).unwrap_or_default())
+}
+
+/// Finds the first number or nesting that must not be hashed. Also the pipeline's limit on arguments.
+pub fn check(value: &Value) -> Result<(), NotCanonical> {
+    fn walk(value: &Value, depth: usize, path: &mut Vec<String>) -> Result<(), NotCanonical> {
+        match value {
+            Value::Null | Value::Bool(_) | Value::String(_) => Ok(()),
+            Value::Number(number) => {
+                let too_large = number.as_u64().is_some_and(|n| n > MAX_INTEGER)
+                    || number
+                        .as_i64()
+                        .is_some_and(|n| n.unsigned_abs() > MAX_INTEGER);
+                if too_large {
+                    return Err(NotCanonical::IntegerTooLarge {
+                        pointer: pointer(path),
+                        given: number.to_string(),
+                    });
+                }
+                Ok(())
+            }
+            Value::Array(_) | Value::Object(_) if depth == MAX_DEPTH => {
+                Err(NotCanonical::TooDeep {
+                    pointer: pointer(path),
+                })
+            }
+            Value::Array(items) => items.iter().enumerate().try_for_each(|(index, item)| {
+                path.push(index.to_string());
+                walk(item, depth + 1, path)?;
+                path.pop();
+                Ok(())
+            }),
+            Value::Object(members) => members.iter().try_for_each(|(key, item)| {
+                path.push(key.replace('~', "~0").replace('/', "~1"));
+                walk(item, depth + 1, path)?;
+                path.pop();
+                Ok(())
+            }),
+        }
+    }
+    fn pointer(path: &[String]) -> String {
+        if path.is_empty() {
+            "the arguments".to_owned()
+        } else {
+            path.iter().flat_map(|part| ["/", part]).collect()
+        }
+    }
+    walk(value, 0, &mut Vec::new())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn text_form_round_trips_and_is_strict() {
+        let digest = Digest::of(b"abc");
+        let text = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(digest.to_string(), text);
+        assert_eq!(digest.to_text(), text.as_bytes());
+        assert_eq!(text.parse(), Ok(digest));
+        for bad in [
+            "",
+            "sha256:",
+            &text[..70],
+            &text.to_uppercase(),
+            &text.replace("sha256", "sha512"),
+            &format!("{text}0"),
+        ] {
+            assert_eq!(bad.parse::<Digest>(), Err(NotADigest), "{bad}");
+        }
+    }
+
+    #[test]
+    fn key_order_and_number_spelling_do_not_matter() {
+        let one = Digest::of_json(&json!({"a": 1, "b": [1.0, "x"]}));
+        let two = Digest::of_json(&json!({"b": [1, "x"], "a": 1.0}));
+        assert_eq!(one, two);
+        assert_ne!(one, Digest::of_json(&json!({"a": 2, "b": [1, "x"]})));
+    }
+
+    #[test]
+    fn integers_that_could_share_a_hash_are_refused_with_their_place() {
+        assert!(
+            Digest::of_json(
+                &json!({"n": 9_007_199_254_740_991_u64, "m": -9_007_199_254_740_991_i64})
+            )
+            .is_ok()
+        );
+        for n in [
+            json!(9_007_199_254_740_992_u64),
+            json!(9_007_199_254_740_993_u64),
+            json!(-9_007_199_254_740_992_i64),
+            json!(u64::MAX),
+        ] {
+            let fault = Digest::of_json(&json!({"a/b": [n]}));
+            assert!(
+                matches!(&fault, Err(NotCanonical::IntegerTooLarge { pointer, .. }) if pointer == "/a~1b/0"),
+                "{fault:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn nesting_is_bounded() {
+        let deep = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!([inner]));
+        assert!(check(&deep(MAX_DEPTH)).is_ok());
+        assert!(matches!(
+            check(&deep(MAX_DEPTH + 1)),
+            Err(NotCanonical::TooDeep { .. })
+        ));
+    }
+}
