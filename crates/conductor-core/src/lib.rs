@@ -4,9 +4,12 @@
 //! Not here: I/O, clocks, threads, randomness. Time and ids are parameters, so a simulation, a test and the daemon run the same code.
 
 pub mod action;
+pub mod breaker;
 pub mod config;
 pub mod digest;
 pub mod error;
 pub mod event;
 pub mod mapping;
+pub mod policy;
+pub mod principal;
 pub mod timestamp;

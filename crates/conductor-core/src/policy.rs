@@ -1,0 +1,745 @@
+//! What may run, what must be asked first, and how much of it: tiers, rules, floors and limits.
+//!
+//! Pure. Not here: reading `config.toml` (its lowering builds these plain structs), the questions themselves (`pending`) and the circuit
+//! (`breaker`).
+
+pub mod limits;
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::digest::{Digest, NotCanonical};
+use crate::principal::Principal;
+
+/// How far a tool's effects reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Tier {
+    ReadOnly,
+    /// Changes state of the daemon or a document that we can undo.
+    Stateful,
+    /// Changes the configuration, by way of a plan only.
+    ConfigChange,
+    /// Every effect outside the daemon's own undoable state: devices, files, processes, databases, network.
+    #[serde(rename = "HardwareIO")]
+    HardwareIo,
+}
+
+impl Tier {
+    pub const ALL: [Self; 4] = [
+        Self::ReadOnly,
+        Self::Stateful,
+        Self::ConfigChange,
+        Self::HardwareIo,
+    ];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ReadOnly => "ReadOnly",
+            Self::Stateful => "Stateful",
+            Self::ConfigChange => "ConfigChange",
+            Self::HardwareIo => "HardwareIO",
+        }
+    }
+}
+
+impl fmt::Display for Tier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Tier {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|tier| tier.as_str() == text)
+            .ok_or_else(|| "expected ReadOnly, Stateful, ConfigChange or HardwareIO".to_owned())
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decision {
+    Allow,
+    Ask,
+    Deny,
+    /// The handler stores a plan and changes nothing else; a person applies it.
+    Plan,
+}
+
+/// The weakest kind of channel whose yes counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Floor {
+    /// The AI client's own dialog is enough.
+    Client,
+    /// A terminal, the console or the pad of this machine.
+    Local,
+    /// Only the held pad.
+    Pad,
+}
+
+/// The way a person's answer came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Channel {
+    Cli,
+    Terminal,
+    Console,
+    Client,
+    Pad,
+}
+
+impl Channel {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Cli => "cli",
+            Self::Terminal => "terminal",
+            Self::Console => "console",
+            Self::Client => "client",
+            Self::Pad => "pad",
+        }
+    }
+
+    pub const fn satisfies(self, floor: Floor) -> bool {
+        match floor {
+            Floor::Client => true,
+            Floor::Local => match self {
+                Self::Cli | Self::Terminal | Self::Console | Self::Pad => true,
+                Self::Client => false,
+            },
+            Floor::Pad => match self {
+                Self::Pad => true,
+                Self::Cli | Self::Terminal | Self::Console | Self::Client => false,
+            },
+        }
+    }
+}
+
+/// An exact name, or a prefix when written with a final `*`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Pattern {
+    Exact(String),
+    Prefix(String),
+}
+
+impl Pattern {
+    pub fn parse(text: &str) -> Self {
+        match text.strip_suffix('*') {
+            Some(prefix) => Self::Prefix(prefix.to_owned()),
+            None => Self::Exact(text.to_owned()),
+        }
+    }
+
+    pub fn matches(&self, text: &str) -> bool {
+        match self {
+            Self::Exact(name) => name == text,
+            Self::Prefix(prefix) => text.starts_with(prefix.as_str()),
+        }
+    }
+
+    fn text(&self) -> &str {
+        match self {
+            Self::Exact(text) | Self::Prefix(text) => text,
+        }
+    }
+}
+
+/// One `[[policy.rules]]`. What is absent matches everything.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Rule {
+    pub tool: Option<Pattern>,
+    pub principal: Option<Pattern>,
+    pub tier: Option<Tier>,
+    /// JSON pointer into the arguments, and the exact value there.
+    pub args: Vec<(String, Value)>,
+    /// Absent: the tool's default, which lets a rule raise the channel alone.
+    pub decision: Option<Decision>,
+    /// Raises the floor; it never lowers it.
+    pub channel: Option<Floor>,
+}
+
+/// A floor under the rules, which the tool states.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AskFloor {
+    #[default]
+    None,
+    /// No rule lets it run unasked: SysEx can rewrite a device's firmware.
+    Always,
+    /// Only a rule that names one exact `mapping:` principal does: a command with `effect = "write"`.
+    UnlessMapping,
+}
+
+/// What policy must know about a call.
+#[derive(Debug, Clone, Copy)]
+pub struct Subject<'a> {
+    pub tool: &'a str,
+    pub tier: Tier,
+    pub principal: &'a Principal,
+    pub args: &'a Value,
+    pub requires_approval: Option<bool>,
+    /// The tool's own decision by its arguments, where it has one.
+    pub by_args: Option<ByArgs>,
+    pub ask_floor: AskFloor,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ByArgs {
+    Allow,
+    Ask,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Verdict {
+    pub decision: Decision,
+    /// The rule that decided, counted from 0 in file order; absent when a default did.
+    pub rule: Option<usize>,
+    /// Which channels may answer, should the decision be `Ask`, or the plan be applied.
+    pub floor: Floor,
+}
+
+/// `[policy] default`: one decision per tier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TierDefaults {
+    pub read_only: Decision,
+    pub stateful: Decision,
+    pub config_change: Decision,
+    pub hardware_io: Decision,
+}
+
+impl Default for TierDefaults {
+    fn default() -> Self {
+        Self {
+            read_only: Decision::Allow,
+            stateful: Decision::Allow,
+            config_change: Decision::Plan,
+            hardware_io: Decision::Ask,
+        }
+    }
+}
+
+impl TierDefaults {
+    pub const fn of(&self, tier: Tier) -> Decision {
+        match tier {
+            Tier::ReadOnly => self.read_only,
+            Tier::Stateful => self.stateful,
+            Tier::ConfigChange => self.config_change,
+            Tier::HardwareIo => self.hardware_io,
+        }
+    }
+}
+
+/// `[policy.approval.pad]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PadSettings {
+    pub device: String,
+    pub note: u8,
+    pub hold_ms: u64,
+    pub tiers: Vec<Tier>,
+}
+
+/// `[policy.approval]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApprovalSettings {
+    /// How long a call is held open while someone is there to answer.
+    pub wait_ms: u64,
+    /// Life of a plan or a question.
+    pub ttl_ms: u64,
+    /// Tiers that the AI client's own dialog may answer.
+    pub client_tiers: Vec<Tier>,
+    /// An identical call this soon after a no is refused without asking.
+    pub cooldown_ms: u64,
+    pub refuse_descendants: bool,
+    pub pad: Option<PadSettings>,
+}
+
+impl Default for ApprovalSettings {
+    fn default() -> Self {
+        Self {
+            wait_ms: 30_000,
+            ttl_ms: 300_000,
+            client_tiers: vec![Tier::Stateful],
+            cooldown_ms: 60_000,
+            refuse_descendants: true,
+            pad: None,
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Policy {
+    pub default: TierDefaults,
+    pub rules: Vec<Rule>,
+    pub approval: ApprovalSettings,
+}
+
+/// A rule or default that would not do what it seems to say. A policy with faults must not replace a good one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PolicyFault {
+    #[error(
+        "rule {rule} allows a client by the name it gives itself ({principal}); that name is only a claim. End the principal at the \
+         slash (`socket:1000/*`) or use a token"
+    )]
+    ClientIsOnlyAClaim { rule: usize, principal: String },
+    #[error("rule {rule} says `plan` for a tier that makes no plans; `plan` is for ConfigChange")]
+    PlanElsewhere { rule: usize },
+    #[error("the default of {tier} is `plan`; `plan` is for ConfigChange")]
+    DefaultPlanElsewhere { tier: Tier },
+    #[error(
+        "the default of ConfigChange must be `plan` or `deny`: configuration changes only by a plan that a person applies"
+    )]
+    DefaultWithoutPlan,
+    #[error("rule {rule}: {pointer:?} is no JSON pointer; it must be empty or begin with `/`")]
+    NoPointer { rule: usize, pointer: String },
+}
+
+impl Policy {
+    pub fn faults(&self) -> Vec<PolicyFault> {
+        let mut faults = Vec::new();
+        for (index, rule) in self.rules.iter().enumerate() {
+            if rule.decision == Some(Decision::Allow)
+                && let Some(principal) = &rule.principal
+                && principal
+                    .text()
+                    .strip_prefix("socket:")
+                    .and_then(|rest| rest.split_once('/'))
+                    .is_some_and(|(_, c)| !c.is_empty())
+            {
+                faults.push(PolicyFault::ClientIsOnlyAClaim {
+                    rule: index,
+                    principal: principal.text().to_owned(),
+                });
+            }
+            if rule.decision == Some(Decision::Plan)
+                && rule.tier.is_some_and(|tier| tier != Tier::ConfigChange)
+            {
+                faults.push(PolicyFault::PlanElsewhere { rule: index });
+            }
+            for (pointer, _) in &rule.args {
+                if !pointer.is_empty() && !pointer.starts_with('/') {
+                    faults.push(PolicyFault::NoPointer {
+                        rule: index,
+                        pointer: pointer.clone(),
+                    });
+                }
+            }
+        }
+        for tier in [Tier::ReadOnly, Tier::Stateful, Tier::HardwareIo] {
+            if self.default.of(tier) == Decision::Plan {
+                faults.push(PolicyFault::DefaultPlanElsewhere { tier });
+            }
+        }
+        if matches!(self.default.config_change, Decision::Allow | Decision::Ask) {
+            faults.push(PolicyFault::DefaultWithoutPlan);
+        }
+        faults
+    }
+
+    pub fn decide(&self, subject: &Subject<'_>) -> Verdict {
+        let principal = subject.principal.to_string();
+        let found = self
+            .rules
+            .iter()
+            .enumerate()
+            .find(|(_, rule)| rule.matches(subject, &principal));
+        let wanted = found
+            .and_then(|(_, rule)| rule.decision)
+            .unwrap_or_else(|| self.default_decision(subject));
+        let decision = match (subject.tier, wanted) {
+            (_, Decision::Deny) => Decision::Deny,
+            (Tier::ConfigChange, Decision::Allow | Decision::Ask | Decision::Plan) => {
+                Decision::Plan
+            }
+            (
+                Tier::ReadOnly | Tier::Stateful | Tier::HardwareIo,
+                Decision::Ask | Decision::Plan,
+            ) => Decision::Ask,
+            (Tier::ReadOnly | Tier::Stateful | Tier::HardwareIo, Decision::Allow) => {
+                match subject.ask_floor {
+                    AskFloor::None => Decision::Allow,
+                    AskFloor::Always => Decision::Ask,
+                    AskFloor::UnlessMapping
+                        if found.is_some_and(|(_, rule)| rule.names_one_mapping()) =>
+                    {
+                        Decision::Allow
+                    }
+                    AskFloor::UnlessMapping => Decision::Ask,
+                }
+            }
+        };
+        let base = if self.approval.client_tiers.contains(&subject.tier) {
+            Floor::Client
+        } else {
+            Floor::Local
+        };
+        let floor = found
+            .and_then(|(_, rule)| rule.channel)
+            .map_or(base, |raised| raised.max(base));
+        Verdict {
+            decision,
+            rule: found.map(|(index, _)| index),
+            floor,
+        }
+    }
+
+    fn default_decision(&self, subject: &Subject<'_>) -> Decision {
+        let by_tier = self.default.of(subject.tier);
+        // A person who denies a whole tier means every tool of it, also one that would ask or allow by itself.
+        if by_tier == Decision::Deny {
+            return Decision::Deny;
+        }
+        match (subject.by_args, subject.requires_approval) {
+            (Some(ByArgs::Allow), _) | (None, Some(false)) => Decision::Allow,
+            (Some(ByArgs::Ask), _) | (None, Some(true)) => Decision::Ask,
+            (None, None) => by_tier,
+        }
+    }
+
+    /// Whether no principal and no arguments could get the tool past a `deny`: such a tool is left out of lists. Lists do not depend on
+    /// the connection, so a tool denied to some is listed for all.
+    pub fn denies_everyone(&self, tool: &str, tier: Tier) -> bool {
+        for rule in &self.rules {
+            if !rule
+                .tool
+                .as_ref()
+                .is_none_or(|pattern| pattern.matches(tool))
+                || rule.tier.is_some_and(|wanted| wanted != tier)
+            {
+                continue;
+            }
+            let for_all = rule
+                .principal
+                .as_ref()
+                .is_none_or(|pattern| *pattern == Pattern::Prefix(String::new()))
+                && rule.args.is_empty();
+            match rule.decision {
+                Some(Decision::Deny) if for_all => return true,
+                Some(Decision::Deny) => {}
+                Some(Decision::Allow | Decision::Ask | Decision::Plan) => return false,
+                None if for_all => break,
+                None if self.default.of(tier) == Decision::Deny => {}
+                None => return false,
+            }
+        }
+        self.default.of(tier) == Decision::Deny
+    }
+}
+
+impl Rule {
+    fn matches(&self, subject: &Subject<'_>, principal: &str) -> bool {
+        self.tool
+            .as_ref()
+            .is_none_or(|pattern| pattern.matches(subject.tool))
+            && self
+                .principal
+                .as_ref()
+                .is_none_or(|pattern| pattern.matches(principal))
+            && self.tier.is_none_or(|tier| tier == subject.tier)
+            && self
+                .args
+                .iter()
+                .all(|(pointer, value)| subject.args.pointer(pointer) == Some(value))
+    }
+
+    fn names_one_mapping(&self) -> bool {
+        matches!(&self.principal, Some(Pattern::Exact(name)) if name.starts_with("mapping:"))
+    }
+}
+
+/// Digest of the parsed `policy`, `tools` and `plugins` sections. An approval given under one version is stale under another.
+pub fn policy_version(
+    policy: &Value,
+    tools: &Value,
+    plugins: &Value,
+) -> Result<Digest, NotCanonical> {
+    Digest::of_json(&serde_json::json!({"policy": policy, "tools": tools, "plugins": plugins}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn ask(tool: &'static str, tier: Tier) -> Asked {
+        Asked {
+            tool,
+            tier,
+            principal: "socket:1000/demo",
+            args: json!({}),
+            requires_approval: None,
+            by_args: None,
+            floor: AskFloor::None,
+        }
+    }
+
+    struct Asked {
+        tool: &'static str,
+        tier: Tier,
+        principal: &'static str,
+        args: Value,
+        requires_approval: Option<bool>,
+        by_args: Option<ByArgs>,
+        floor: AskFloor,
+    }
+
+    impl Asked {
+        fn under(&self, policy: &Policy) -> Decision {
+            self.verdict(policy).decision
+        }
+
+        fn verdict(&self, policy: &Policy) -> Verdict {
+            let principal: Principal = self.principal.parse().expect("a principal");
+            policy.decide(&Subject {
+                tool: self.tool,
+                tier: self.tier,
+                principal: &principal,
+                args: &self.args,
+                requires_approval: self.requires_approval,
+                by_args: self.by_args,
+                ask_floor: self.floor,
+            })
+        }
+    }
+
+    fn rule(tool: &str, principal: &str, decision: Decision) -> Rule {
+        Rule {
+            tool: (!tool.is_empty()).then(|| Pattern::parse(tool)),
+            principal: (!principal.is_empty()).then(|| Pattern::parse(principal)),
+            decision: Some(decision),
+            ..Rule::default()
+        }
+    }
+
+    fn rules(rules: Vec<Rule>) -> Policy {
+        Policy {
+            rules,
+            ..Policy::default()
+        }
+    }
+
+    #[test]
+    fn defaults_by_arguments_then_flag_then_tier() {
+        let policy = Policy::default();
+        assert_eq!(ask("t", Tier::ReadOnly).under(&policy), Decision::Allow);
+        assert_eq!(ask("t", Tier::Stateful).under(&policy), Decision::Allow);
+        assert_eq!(ask("t", Tier::ConfigChange).under(&policy), Decision::Plan);
+        assert_eq!(ask("t", Tier::HardwareIo).under(&policy), Decision::Ask);
+        let flagged = Asked {
+            requires_approval: Some(false),
+            ..ask("t", Tier::HardwareIo)
+        };
+        assert_eq!(flagged.under(&policy), Decision::Allow);
+        let both = Asked {
+            requires_approval: Some(false),
+            by_args: Some(ByArgs::Ask),
+            ..ask("t", Tier::HardwareIo)
+        };
+        assert_eq!(both.under(&policy), Decision::Ask);
+        let denied = Policy {
+            default: TierDefaults {
+                hardware_io: Decision::Deny,
+                ..TierDefaults::default()
+            },
+            ..Policy::default()
+        };
+        assert_eq!(flagged.under(&denied), Decision::Deny);
+    }
+
+    #[test]
+    fn the_first_matching_rule_wins() {
+        let mut scratch = rule("filesystem.write", "", Decision::Allow);
+        scratch.args = vec![("/root".into(), json!("scratch"))];
+        let policy = rules(vec![
+            scratch,
+            rule("shell.*", "http:ci", Decision::Deny),
+            rule("shell.*", "", Decision::Allow),
+        ]);
+        let write = |root| Asked {
+            args: json!({"root": root}),
+            ..ask("filesystem.write", Tier::HardwareIo)
+        };
+        assert_eq!(
+            write("scratch").verdict(&policy),
+            Verdict {
+                decision: Decision::Allow,
+                rule: Some(0),
+                floor: Floor::Local
+            }
+        );
+        assert_eq!(
+            write("studio").verdict(&policy),
+            Verdict {
+                decision: Decision::Ask,
+                rule: None,
+                floor: Floor::Local
+            }
+        );
+        let ci = Asked {
+            principal: "http:ci",
+            ..ask("shell.exec", Tier::HardwareIo)
+        };
+        assert_eq!(ci.under(&policy), Decision::Deny);
+        assert_eq!(
+            ask("shell.exec", Tier::HardwareIo).under(&policy),
+            Decision::Allow
+        );
+    }
+
+    #[test]
+    fn floors_hold_against_every_rule() {
+        let open = rules(vec![rule("", "", Decision::Allow)]);
+        assert_eq!(
+            ask("conductor_create_mapping", Tier::ConfigChange).under(&open),
+            Decision::Plan
+        );
+        let sysex = Asked {
+            floor: AskFloor::Always,
+            ..ask("conductor_send_sysex", Tier::HardwareIo)
+        };
+        assert_eq!(sysex.under(&open), Decision::Ask);
+
+        let command = |principal| Asked {
+            floor: AskFloor::UnlessMapping,
+            principal,
+            ..ask("shell.exec", Tier::HardwareIo)
+        };
+        assert_eq!(command("mapping:Live/x1").under(&open), Decision::Ask);
+        let named = rules(vec![rule("shell.exec", "mapping:Live/x1", Decision::Allow)]);
+        assert_eq!(command("mapping:Live/x1").under(&named), Decision::Allow);
+        assert_eq!(command("mapping:Live/x2").under(&named), Decision::Ask);
+        let wide = rules(vec![rule("shell.exec", "mapping:Live/*", Decision::Allow)]);
+        assert_eq!(command("mapping:Live/x1").under(&wide), Decision::Ask);
+        let sysex = Asked {
+            floor: AskFloor::Always,
+            principal: "mapping:Live/x1",
+            ..ask("shell.exec", Tier::HardwareIo)
+        };
+        assert_eq!(sysex.under(&named), Decision::Ask);
+    }
+
+    #[test]
+    fn a_rule_may_raise_the_channel_but_not_lower_it() {
+        let raise = |channel| {
+            rules(vec![Rule {
+                channel: Some(channel),
+                ..Rule::default()
+            }])
+        };
+        assert_eq!(
+            ask("t", Tier::Stateful).verdict(&Policy::default()).floor,
+            Floor::Client
+        );
+        assert_eq!(
+            ask("t", Tier::Stateful).verdict(&raise(Floor::Pad)).floor,
+            Floor::Pad
+        );
+        assert_eq!(
+            ask("t", Tier::HardwareIo)
+                .verdict(&raise(Floor::Client))
+                .floor,
+            Floor::Local
+        );
+        assert_eq!(
+            ask("t", Tier::HardwareIo)
+                .verdict(&raise(Floor::Pad))
+                .decision,
+            Decision::Ask
+        );
+    }
+
+    #[test]
+    fn channels_and_floors() {
+        use Channel::{Cli, Client, Console, Pad, Terminal};
+        for channel in [Cli, Terminal, Console, Client, Pad] {
+            assert!(channel.satisfies(Floor::Client));
+            assert_eq!(channel.satisfies(Floor::Local), channel != Client);
+            assert_eq!(channel.satisfies(Floor::Pad), channel == Pad);
+        }
+    }
+
+    #[test]
+    fn faults_are_found() {
+        let claim = |principal| {
+            rules(vec![rule("", principal, Decision::Allow)])
+                .faults()
+                .len()
+        };
+        assert_eq!(claim("socket:1000/claude"), 1);
+        assert_eq!(claim("socket:1000/cl*"), 1);
+        assert_eq!(
+            (
+                claim("socket:1000/*"),
+                claim("socket:*"),
+                claim("http:ci"),
+                claim("mapping:a/b")
+            ),
+            (0, 0, 0, 0)
+        );
+        assert_eq!(
+            rules(vec![rule("", "socket:1000/claude", Decision::Deny)]).faults(),
+            []
+        );
+        let mut plan = rule("", "", Decision::Plan);
+        plan.tier = Some(Tier::Stateful);
+        plan.args = vec![("root".into(), json!(1))];
+        assert_eq!(rules(vec![plan]).faults().len(), 2);
+        let default = TierDefaults {
+            config_change: Decision::Allow,
+            read_only: Decision::Plan,
+            ..TierDefaults::default()
+        };
+        assert_eq!(
+            Policy {
+                default,
+                ..Policy::default()
+            }
+            .faults()
+            .len(),
+            2
+        );
+        assert_eq!(Policy::default().faults(), []);
+    }
+
+    #[test]
+    fn only_a_tool_nobody_can_reach_is_hidden() {
+        let hidden = |list: Vec<Rule>| rules(list).denies_everyone("web.fetch", Tier::HardwareIo);
+        let deny = |principal| rule("web.*", principal, Decision::Deny);
+        assert!(hidden(vec![deny("")]) && hidden(vec![deny("*")]));
+        assert!(hidden(vec![deny("http:ci"), deny("")]));
+        assert!(!hidden(vec![deny("http:ci")]));
+        assert!(!hidden(vec![
+            rule("web.fetch", "http:ci", Decision::Ask),
+            deny("")
+        ]));
+        assert!(!hidden(vec![rule("shell.*", "", Decision::Deny)]));
+    }
+
+    #[test]
+    fn the_version_follows_each_section() {
+        let version = |p, t, g| policy_version(&json!(p), &json!(t), &json!(g));
+        let base = version(1, 2, 3);
+        assert_eq!(base, version(1, 2, 3));
+        assert!(base != version(0, 2, 3) && base != version(1, 0, 3) && base != version(1, 2, 0));
+    }
+
+    proptest! {
+        /// Whatever the rules say, a ConfigChange call never runs by itself and a SysEx call never runs unasked.
+        #[test]
+        fn no_rule_passes_a_floor(
+            decisions in prop::collection::vec(prop_oneof![Just(Decision::Allow), Just(Decision::Ask), Just(Decision::Deny), Just(Decision::Plan)], 0..5),
+            flag in any::<Option<bool>>(),
+        ) {
+            let policy = rules(decisions.into_iter().map(|decision| rule("", "mapping:a/b", decision)).collect());
+            let change = Asked { principal: "mapping:a/b", requires_approval: flag, ..ask("x", Tier::ConfigChange) };
+            prop_assert!(matches!(change.under(&policy), Decision::Plan | Decision::Deny));
+            let sysex = Asked { principal: "mapping:a/b", requires_approval: flag, floor: AskFloor::Always, ..ask("x", Tier::HardwareIo) };
+            prop_assert!(matches!(sysex.under(&policy), Decision::Ask | Decision::Deny));
+        }
+    }
+}

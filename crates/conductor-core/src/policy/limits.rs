@@ -1,0 +1,247 @@
+//! How much: limits of the pipeline, the token bucket behind rates, and the delays of a retry.
+//!
+//! The bucket is our own and pure, in whole numbers: it runs on the same monotonic milliseconds as the breaker and is tested over random
+//! schedules without a clock adapter. Not here: concurrency slots, which are semaphores of the pipeline.
+
+use std::collections::HashMap;
+
+use crate::principal::Principal;
+
+/// A refill rate and the most that can be saved up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rate {
+    pub per_minute: u32,
+    pub burst: u32,
+}
+
+/// `[limits]`, and the fixed limits beside it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Calls under way over all connections, those that wait for a person not counted.
+    pub in_flight: usize,
+    pub result_bytes: usize,
+    pub read: Rate,
+    pub effect: Rate,
+    pub pending_per_principal: usize,
+    pub pending_all: usize,
+    pub asks_per_minute: u32,
+    pub argument_bytes: usize,
+    pub event_streams: usize,
+    /// `RATE_LIMITED` answers in a row after which the door stops reading from the connection for a second.
+    pub refusals_before_pause: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            in_flight: 256,
+            result_bytes: 1 << 20,
+            read: Rate {
+                per_minute: 6000,
+                burst: 500,
+            },
+            effect: Rate {
+                per_minute: 600,
+                burst: 100,
+            },
+            pending_per_principal: 8,
+            pending_all: 32,
+            asks_per_minute: 6,
+            argument_bytes: 1 << 20,
+            event_streams: 16,
+            refusals_before_pause: 100,
+        }
+    }
+}
+
+/// `[retry]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retry {
+    pub attempts: u32,
+    pub base_ms: u64,
+    pub cap_ms: u64,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self {
+            attempts: 3,
+            base_ms: 500,
+            cap_ms: 10_000,
+        }
+    }
+}
+
+impl Retry {
+    /// Delay after failed attempt `n`, counted from 1. `jitter` is uniform over `0..=u32::MAX` and stretches to one `base_ms`.
+    pub fn delay_ms(&self, n: u32, jitter: u32) -> u64 {
+        let doubled = self
+            .base_ms
+            .saturating_mul(1_u64.checked_shl(n.saturating_sub(1)).unwrap_or(u64::MAX));
+        let spread = (u128::from(self.base_ms) * u128::from(jitter)) >> 32;
+        doubled
+            .min(self.cap_ms)
+            .saturating_add(u64::try_from(spread).unwrap_or(0))
+    }
+}
+
+/// One token bucket. It counts in `1 / per_minute` of a millisecond of a minute, so no rate loses a fraction to rounding.
+#[derive(Debug, Clone, Copy)]
+pub struct Bucket {
+    /// Tokens times 60 000.
+    level: u64,
+    at_ms: u64,
+}
+
+const TOKEN: u64 = 60_000;
+
+impl Bucket {
+    pub fn full(rate: Rate, now_ms: u64) -> Self {
+        Self {
+            level: u64::from(rate.burst) * TOKEN,
+            at_ms: now_ms,
+        }
+    }
+
+    fn refill(&mut self, rate: Rate, now_ms: u64) {
+        let passed = now_ms.saturating_sub(self.at_ms);
+        let gained = passed.saturating_mul(u64::from(rate.per_minute));
+        self.level = self
+            .level
+            .saturating_add(gained)
+            .min(u64::from(rate.burst) * TOKEN);
+        self.at_ms = self.at_ms.max(now_ms);
+    }
+
+    /// Takes one token, or says after how many milliseconds there will be one. A refused call takes nothing.
+    pub fn take(&mut self, rate: Rate, now_ms: u64) -> Result<(), u64> {
+        self.refill(rate, now_ms);
+        if let Some(left) = self.level.checked_sub(TOKEN) {
+            self.level = left;
+            return Ok(());
+        }
+        let missing = TOKEN - self.level;
+        Err(missing.div_ceil(u64::from(rate.per_minute).max(1)).max(1))
+    }
+
+    fn is_full(&mut self, rate: Rate, now_ms: u64) -> bool {
+        self.refill(rate, now_ms);
+        self.level == u64::from(rate.burst) * TOKEN
+    }
+}
+
+/// Which of a principal's buckets a call takes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Class {
+    Read,
+    Effect,
+    Ask,
+}
+
+/// All buckets. A bucket that is full again says nothing and is dropped, so their number follows the principals that are active.
+#[derive(Debug, Default)]
+pub struct Rates {
+    buckets: HashMap<(Principal, Class), Bucket>,
+    sweep_at: usize,
+}
+
+impl Rates {
+    pub fn take(
+        &mut self,
+        limits: &Limits,
+        principal: &Principal,
+        class: Class,
+        now_ms: u64,
+    ) -> Result<(), u64> {
+        if self.buckets.len() >= self.sweep_at.max(64) {
+            self.buckets
+                .retain(|(_, class), bucket| !bucket.is_full(limits.rate(*class), now_ms));
+            self.sweep_at = self.buckets.len() * 2;
+        }
+        let rate = limits.rate(class);
+        self.buckets
+            .entry((principal.clone(), class))
+            .or_insert_with(|| Bucket::full(rate, now_ms))
+            .take(rate, now_ms)
+    }
+}
+
+impl Limits {
+    pub const fn rate(&self, class: Class) -> Rate {
+        match class {
+            Class::Read => self.read,
+            Class::Effect => self.effect,
+            Class::Ask => Rate {
+                per_minute: self.asks_per_minute,
+                burst: self.asks_per_minute,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_burst_then_the_rate() {
+        let rate = Limits::default().effect;
+        let mut bucket = Bucket::full(rate, 0);
+        assert_eq!(
+            (0..200).filter(|_| bucket.take(rate, 0).is_ok()).count(),
+            100
+        );
+        assert_eq!(bucket.take(rate, 0), Err(100));
+        assert_eq!(bucket.take(rate, 99), Err(1));
+        assert_eq!(bucket.take(rate, 100), Ok(()));
+    }
+
+    #[test]
+    fn principals_and_classes_do_not_share_and_idle_ones_are_dropped() {
+        let limits = Limits::default();
+        let mut rates = Rates::default();
+        let who = |n: u32| Principal::Cli { uid: n };
+        for _ in 0..6 {
+            assert_eq!(rates.take(&limits, &who(0), Class::Ask, 0), Ok(()));
+        }
+        assert_eq!(rates.take(&limits, &who(0), Class::Ask, 0), Err(10_000));
+        assert_eq!(rates.take(&limits, &who(0), Class::Read, 0), Ok(()));
+        assert_eq!(rates.take(&limits, &who(1), Class::Ask, 0), Ok(()));
+        for n in 0..10_000 {
+            let _ = rates.take(&limits, &who(n), Class::Read, u64::from(n) * 1000);
+        }
+        assert!(rates.buckets.len() < 200, "{}", rates.buckets.len());
+    }
+
+    #[test]
+    fn delays_double_up_to_the_cap() {
+        let retry = Retry::default();
+        let delays: Vec<u64> = (1..=7).map(|n| retry.delay_ms(n, 0)).collect();
+        assert_eq!(delays, [500, 1000, 2000, 4000, 8000, 10_000, 10_000]);
+        assert_eq!(retry.delay_ms(1, u32::MAX), 999);
+        assert_eq!(retry.delay_ms(u32::MAX, 0), 10_000);
+    }
+
+    proptest! {
+        /// Over any span no more than the burst and the refill of that span passes, and waiting as told is enough.
+        #[test]
+        fn never_more_than_promised(steps in prop::collection::vec(0..500_u64, 1..200), per_minute in 1..10_000_u32, burst in 1..50_u32) {
+            let rate = Rate { per_minute, burst };
+            let (mut bucket, mut now, mut passed) = (Bucket::full(rate, 0), 0_u64, 0_u64);
+            for step in steps {
+                now += step;
+                match bucket.take(rate, now) {
+                    Ok(()) => passed += 1,
+                    Err(wait) => {
+                        prop_assert!(bucket.take(rate, now + wait - 1).is_err(), "not told to wait longer than needed");
+                        now += wait;
+                        prop_assert!(bucket.take(rate, now).is_ok());
+                        passed += 1;
+                    }
+                }
+                prop_assert!(passed * 60_000 <= u64::from(burst) * 60_000 + now * u64::from(per_minute));
+            }
+        }
+    }
+}

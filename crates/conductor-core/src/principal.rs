@@ -1,0 +1,192 @@
+//! Who makes a call.
+//!
+//! Not here: the proof. A door makes a principal after it has checked the peer's uid or token; the text alone proves nothing.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// The one who makes a call or a decision. `Display` is its text in the audit log, in rules and in approvals.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Principal {
+    /// A human at a terminal or the console: the only one who may decide, apply, undo, enable, set secrets or reset a circuit.
+    Person {
+        uid: u32,
+    },
+    /// `conductor call`, over the control socket.
+    Cli {
+        uid: u32,
+    },
+    /// An MCP client. `client` is only what it calls itself.
+    Socket {
+        uid: u32,
+        client: String,
+    },
+    Http {
+        token: String,
+    },
+    /// The daemon itself, for an action under a pad.
+    Mapping {
+        mode: String,
+        id: String,
+    },
+    Plugin {
+        name: String,
+    },
+    Webhook {
+        name: String,
+    },
+}
+
+impl Principal {
+    /// A client of the line socket, under the name it declared, lowered to what a rule or a log line can safely hold.
+    pub fn socket(uid: u32, declared: &str) -> Self {
+        Self::Socket {
+            uid,
+            client: client_name(declared),
+        }
+    }
+
+    pub const fn is_person(&self) -> bool {
+        matches!(self, Self::Person { .. })
+    }
+}
+
+/// `[a-z0-9._-]{1,32}`, or `unknown` when the declared name cannot be lowered to that.
+pub fn client_name(declared: &str) -> String {
+    let lowered = declared.to_lowercase();
+    let fits = (1..=32).contains(&lowered.len())
+        && lowered.bytes().all(|b| {
+            b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'.' | b'_' | b'-')
+        });
+    if fits { lowered } else { "unknown".to_owned() }
+}
+
+impl fmt::Display for Principal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Person { uid } => write!(f, "person:{uid}"),
+            Self::Cli { uid } => write!(f, "cli:{uid}"),
+            Self::Socket { uid, client } => write!(f, "socket:{uid}/{client}"),
+            Self::Http { token } => write!(f, "http:{token}"),
+            Self::Mapping { mode, id } => write!(f, "mapping:{mode}/{id}"),
+            Self::Plugin { name } => write!(f, "plugin:{name}"),
+            Self::Webhook { name } => write!(f, "webhook:{name}"),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not a principal such as person:1000 or socket:1000/client: {0:?}")]
+pub struct NotAPrincipal(pub String);
+
+impl FromStr for Principal {
+    type Err = NotAPrincipal;
+
+    fn from_str(text: &str) -> Result<Self, NotAPrincipal> {
+        let parse = || {
+            let (kind, rest) = text.split_once(':')?;
+            if rest.is_empty() {
+                return None;
+            }
+            match kind {
+                "person" => Some(Self::Person {
+                    uid: rest.parse().ok()?,
+                }),
+                "cli" => Some(Self::Cli {
+                    uid: rest.parse().ok()?,
+                }),
+                "socket" => {
+                    let (uid, client) = rest.split_once('/')?;
+                    Some(Self::Socket {
+                        uid: uid.parse().ok()?,
+                        client: client.to_owned(),
+                    })
+                }
+                "http" => Some(Self::Http {
+                    token: rest.to_owned(),
+                }),
+                // An id holds no slash, a mode name may.
+                "mapping" => {
+                    let (mode, id) = rest.rsplit_once('/')?;
+                    Some(Self::Mapping {
+                        mode: mode.to_owned(),
+                        id: id.to_owned(),
+                    })
+                }
+                "plugin" => Some(Self::Plugin {
+                    name: rest.to_owned(),
+                }),
+                "webhook" => Some(Self::Webhook {
+                    name: rest.to_owned(),
+                }),
+                _ => None,
+            }
+        };
+        parse().ok_or_else(|| NotAPrincipal(text.chars().take(64).collect()))
+    }
+}
+
+impl Serialize for Principal {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Principal {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_and_back() {
+        for text in [
+            "person:1000",
+            "cli:0",
+            "socket:1000/claude-code",
+            "http:ci",
+            "mapping:Live/Set/x1",
+            "plugin:weather",
+            "webhook:w",
+        ] {
+            assert_eq!(
+                text.parse::<Principal>().map(|p| p.to_string()),
+                Ok(text.to_owned())
+            );
+        }
+        for text in [
+            "",
+            "person:",
+            "person:me",
+            "person:-1",
+            "socket:1000",
+            "robot:1",
+            "person",
+        ] {
+            assert!(text.parse::<Principal>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_declared_name_cannot_smuggle_anything() {
+        for (declared, name) in [
+            ("Claude-Code", "claude-code"),
+            ("", "unknown"),
+            ("a/b", "unknown"),
+            ("x\u{202e}y", "unknown"),
+            ("two words", "unknown"),
+            (&"n".repeat(33), "unknown"),
+        ] {
+            assert_eq!(client_name(declared), name);
+        }
+        assert!(!Principal::socket(1, "person:1").is_person());
+    }
+}
