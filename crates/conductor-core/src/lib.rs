@@ -4,6 +4,7 @@
 //! Not here: I/O, clocks, threads, randomness. Time and ids are parameters, so a simulation, a test and the daemon run the same code.
 
 pub mod action;
+pub mod audit;
 pub mod breaker;
 pub mod config;
 pub mod digest;

@@ -1,0 +1,271 @@
+//! One line of the log: its exact bytes, its place in the chain, and reading both back.
+
+use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
+
+use super::record::{Entry, Stamp};
+use crate::digest::Digest;
+
+/// Number of a record: 0, 1, 2 and so on without gaps, over all segments.
+pub type Seq = u64;
+
+/// Every line ends in `,"hash":"sha256:<64 hex>"}`; the hash is over what stands before.
+pub const SUFFIX_LEN: usize = 82;
+const SUFFIX_HEAD: &[u8] = b",\"hash\":\"";
+const SUFFIX_TAIL: &[u8] = b"\"}";
+
+/// Longer lines are never written (every text in a record is cut), so a reader need not hold more.
+pub const MAX_LINE: usize = 256 * 1024;
+
+/// The end of a log: what the next record links to, and what a running daemon vouches for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Head {
+    pub log_id: Uuid,
+    pub seq: Seq,
+    pub hash: Digest,
+}
+
+/// The place where the next record goes. A plain value: a writer keeps the old one until the bytes are in the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Chain {
+    next: Seq,
+    prev: Option<Digest>,
+}
+
+impl Chain {
+    pub const fn start() -> Self {
+        Self {
+            next: 0,
+            prev: None,
+        }
+    }
+
+    pub const fn after(seq: Seq, hash: Digest) -> Self {
+        Self {
+            next: seq + 1,
+            prev: Some(hash),
+        }
+    }
+
+    pub const fn next_seq(&self) -> Seq {
+        self.next
+    }
+
+    /// Sequence number and hash of the last record.
+    pub fn last(&self) -> Option<(Seq, Digest)> {
+        self.next.checked_sub(1).zip(self.prev)
+    }
+
+    /// Appends the record's line, newline included, to `out`.
+    pub fn append(&mut self, stamp: &Stamp, entry: &Entry, out: &mut Vec<u8>) -> Seq {
+        let start = out.len();
+        let mut fields = Fields::begin(out, self.next);
+        entry.write(stamp, &mut fields);
+        let hash = fields.finish(start, self.prev);
+        let seq = self.next;
+        *self = Self::after(seq, hash);
+        seq
+    }
+}
+
+/// Writes members in the order they are given; the order is part of the format.
+#[derive(Debug)]
+pub struct Fields<'a> {
+    out: &'a mut Vec<u8>,
+}
+
+impl<'a> Fields<'a> {
+    pub fn begin(out: &'a mut Vec<u8>, seq: Seq) -> Self {
+        out.extend_from_slice(b"{\"v\":1");
+        let mut fields = Self { out };
+        fields.number("seq", seq);
+        fields
+    }
+
+    fn key(&mut self, key: &str) {
+        self.out.extend_from_slice(b",\"");
+        self.out.extend_from_slice(key.as_bytes());
+        self.out.extend_from_slice(b"\":");
+    }
+
+    /// For text that holds nothing JSON would escape: our own words, digests, times, ids.
+    pub fn plain(&mut self, key: &str, text: &[u8]) {
+        self.key(key);
+        self.out.push(b'"');
+        self.out.extend_from_slice(text);
+        self.out.push(b'"');
+    }
+
+    pub fn text(&mut self, key: &str, text: &str) {
+        self.json(key, &text);
+    }
+
+    pub fn json<T: serde::Serialize + ?Sized>(&mut self, key: &str, value: &T) {
+        self.key(key);
+        let mark = self.out.len();
+        // Writing into memory cannot fail, and a value whose own serialiser does still leaves a whole line.
+        if serde_json::to_writer(&mut *self.out, value).is_err() {
+            self.out.truncate(mark);
+            self.out.extend_from_slice(b"null");
+        }
+    }
+
+    pub fn number(&mut self, key: &str, mut value: u64) {
+        self.key(key);
+        let mut digits = [0_u8; 20];
+        let mut at = digits.len();
+        loop {
+            at -= 1;
+            digits[at] = b'0' + (value % 10) as u8;
+            value /= 10;
+            if value == 0 {
+                break;
+            }
+        }
+        self.out.extend_from_slice(&digits[at..]);
+    }
+
+    pub fn null(&mut self, key: &str) {
+        self.key(key);
+        self.out.extend_from_slice(b"null");
+    }
+
+    pub fn finish(mut self, start: usize, prev: Option<Digest>) -> Digest {
+        match prev {
+            Some(prev) => self.plain("prev", &prev.to_text()),
+            None => self.null("prev"),
+        }
+        let hash = Digest::from_bytes(Sha256::digest(&self.out[start..]).into());
+        self.out.extend_from_slice(SUFFIX_HEAD);
+        self.out.extend_from_slice(&hash.to_text());
+        self.out.extend_from_slice(SUFFIX_TAIL);
+        self.out.push(b'\n');
+        hash
+    }
+}
+
+/// The members of a line that the chain and a restart need. Everything else is skipped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub struct Links<'a> {
+    pub v: u64,
+    pub seq: Seq,
+    pub phase: &'a str,
+    #[serde(default)]
+    pub call: Option<&'a str>,
+    #[serde(default)]
+    pub event: Option<&'a str>,
+    #[serde(default)]
+    pub log_id: Option<&'a str>,
+    #[serde(default)]
+    pub segment: Option<u32>,
+    #[serde(default)]
+    pub prev_segment: Option<u32>,
+    pub prev: Option<&'a str>,
+}
+
+/// What is wrong with a line taken by itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LineFault {
+    /// It does not end in a hash.
+    Shape,
+    Hash {
+        expected: Digest,
+        found: Digest,
+    },
+    Json(String),
+}
+
+/// Checks a line (without its newline) against its own hash, and reads its links.
+pub fn read(line: &[u8]) -> Result<(Links<'_>, Digest), LineFault> {
+    let (body, hash) = split(line).ok_or(LineFault::Shape)?;
+    let expected = Digest::of(body);
+    if expected != hash {
+        return Err(LineFault::Hash {
+            expected,
+            found: hash,
+        });
+    }
+    let links = serde_json::from_slice(line).map_err(|error| LineFault::Json(error.to_string()))?;
+    Ok((links, hash))
+}
+
+/// The hashed part of a line and the hash it ends in.
+pub fn split(line: &[u8]) -> Option<(&[u8], Digest)> {
+    let (body, suffix) = line.split_at_checked(line.len().checked_sub(SUFFIX_LEN)?)?;
+    let text = suffix
+        .strip_prefix(SUFFIX_HEAD)?
+        .strip_suffix(SUFFIX_TAIL)?;
+    Some((body, Digest::from_text(text)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::audit::record::InputHasher;
+    use serde_json::json;
+
+    /// The test vector of the format.
+    const VECTOR: [&str; 2] = [
+        r#"{"v":1,"seq":0,"ts":"2026-01-02T03:04:05.000Z","phase":"segment","log_id":"5e0c8b1e-0000-4000-8000-000000000001","segment":1,"prev_segment":null,"prev":null,"hash":"sha256:cbf0b0519410fafdc40c900c21ead3dad8fb3a32a53f909b0abfd438c1f35225"}"#,
+        r#"{"v":1,"seq":1,"ts":"2026-01-02T03:04:06.000Z","phase":"intent","call":"c1","principal":"socket:1000/demo","tool":"filesystem.delete","input_hash":"hmac-sha256:14b28605323ec0a24080d8645afe82be12ba51d2e9cdaa9903a055c51bb61c7e","prev":"sha256:cbf0b0519410fafdc40c900c21ead3dad8fb3a32a53f909b0abfd438c1f35225","hash":"sha256:9fd07b700ea8eaf7f0e4a23543f5789f50240ba7f14105b533f65e12e1fdaf1f"}"#,
+    ];
+
+    #[test]
+    fn the_vector_is_written_byte_for_byte() {
+        let mut out = Vec::new();
+        let mut fields = Fields::begin(&mut out, 0);
+        fields.plain("ts", b"2026-01-02T03:04:05.000Z");
+        fields.plain("phase", b"segment");
+        fields.plain("log_id", b"5e0c8b1e-0000-4000-8000-000000000001");
+        fields.number("segment", 1);
+        fields.null("prev_segment");
+        let hash = fields.finish(0, None);
+
+        let salt: [u8; 32] = std::array::from_fn(|n| n as u8);
+        let input =
+            InputHasher::new(&salt).hash(&json!({"root": "studio", "path": "old/take1.pd"}));
+        let start = out.len();
+        let mut fields = Fields::begin(&mut out, 1);
+        fields.plain("ts", b"2026-01-02T03:04:06.000Z");
+        fields.plain("phase", b"intent");
+        fields.plain("call", b"c1");
+        fields.text("principal", "socket:1000/demo");
+        fields.text("tool", "filesystem.delete");
+        fields.text("input_hash", &input.to_string());
+        fields.finish(start, Some(hash));
+        assert_eq!(
+            String::from_utf8_lossy(&out),
+            format!("{}\n{}\n", VECTOR[0], VECTOR[1])
+        );
+    }
+
+    #[test]
+    fn the_vector_is_read_back() {
+        let (links, first) = read(VECTOR[0].as_bytes()).expect("a good line");
+        assert_eq!(
+            (links.seq, links.segment, links.prev, links.phase),
+            (0, Some(1), None, "segment")
+        );
+        let (links, _) = read(VECTOR[1].as_bytes()).expect("a good line");
+        assert_eq!(
+            (links.seq, links.call, links.prev),
+            (1, Some("c1"), Some(first.to_string().as_str()))
+        );
+    }
+
+    #[test]
+    fn every_flipped_bit_of_a_line_is_a_fault() {
+        let line = VECTOR[1].as_bytes();
+        for at in 0..line.len() {
+            for bit in 0..8 {
+                let mut bad = line.to_vec();
+                bad[at] ^= 1 << bit;
+                assert!(read(&bad).is_err(), "byte {at} bit {bit}");
+            }
+        }
+        for cut in 0..line.len() {
+            assert!(read(&line[..cut]).is_err(), "cut at {cut}");
+        }
+    }
+}
