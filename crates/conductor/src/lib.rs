@@ -3,3 +3,6 @@
 //! Arrows point down only: `doors`, `daemon` and `cli` know `pipeline`; `pipeline` knows `tools`; `tools` know `hosts`.
 
 pub mod outside;
+pub mod pipeline;
+pub mod studio;
+pub mod tools;

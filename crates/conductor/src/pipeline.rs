@@ -11,7 +11,7 @@ pub mod circuit;
 pub mod gate;
 mod handler;
 pub mod limits;
-mod record;
+pub mod record;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;

@@ -112,15 +112,48 @@ pub enum Content {
     Blob { uri: String, mime: String, base64: String },
 }
 
+impl Content {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Image { base64, .. } | Self::Audio { base64, .. } | Self::Blob { base64, .. } => base64.len(),
+            Self::Resource { text, .. } => text.len(),
+        }
+    }
+}
+
+/// What a tool gives back: one value, and blocks beside it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Output {
     pub value: Value,
     pub content: Vec<Content>,
+    /// The value as compact JSON, written once by the pipeline and sent by every door.
+    text: String,
 }
 
 impl Output {
     pub fn new(value: Value) -> Self {
-        Self { value, content: Vec::new() }
+        Self { value, content: Vec::new(), text: String::new() }
+    }
+
+    #[must_use]
+    pub fn with(mut self, content: Content) -> Self {
+        self.content.push(content);
+        self
+    }
+
+    /// Writes the text and counts what will be sent.
+    pub(super) fn render(&mut self) -> usize {
+        self.text = self.value.to_string();
+        self.text.len() + self.content.iter().map(Content::bytes).sum::<usize>()
+    }
+
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub fn into_parts(self) -> (Value, String, Vec<Content>) {
+        (self.value, self.text, self.content)
     }
 }
 

@@ -184,7 +184,7 @@ pub async fn open(
         return Err(Stop::Cancelled);
     }
     let intent = if is_effectful(tool) {
-        Some(studio.audit.intent(paper.facts(studio, call)).await.map_err(unavailable)?)
+        Some(studio.audit.intent(paper.facts(call)).await.map_err(unavailable)?)
     } else {
         studio.audit.up().map_err(unavailable)?;
         None

@@ -348,6 +348,18 @@ impl Catalog {
         }
     }
 
+    /// Which lists are not the same: tools, resources, prompts.
+    pub fn differs(&self, other: &Self) -> [bool; 3] {
+        fn differ<T>(a: &BTreeMap<String, Arc<T>>, b: &BTreeMap<String, Arc<T>>) -> bool {
+            a.len() != b.len() || a.iter().zip(b).any(|((k, v), (l, w))| k != l || !Arc::ptr_eq(v, w))
+        }
+        [
+            differ(&self.tools, &other.tools),
+            differ(&self.resources, &other.resources),
+            differ(&self.prompts, &other.prompts),
+        ]
+    }
+
     /// By either spelling, without a scan.
     pub fn get(&self, name: &str) -> Option<&Arc<Tool>> {
         self.by_safe.get(safe_form(name).as_ref())
