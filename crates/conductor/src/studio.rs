@@ -20,8 +20,8 @@ use futures_util::future::BoxFuture;
 
 use crate::outside::{Clock, Ids};
 use crate::pipeline::circuit::Circuits;
-use crate::pipeline::record::Journal;
 use crate::pipeline::limits::Traffic;
+use crate::pipeline::record::Journal;
 use crate::tools::catalog::{Catalog, Tool};
 use hub::{Change, Hub};
 
@@ -222,4 +222,3 @@ impl Studio {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
-

@@ -3,6 +3,7 @@
 //! Not here: who may call them and when (`pipeline`), and how a call arrives (`doors`).
 
 pub mod catalog;
+pub mod daemon;
 pub mod lint;
 pub mod names;
 pub mod prompt;

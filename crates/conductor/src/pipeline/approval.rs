@@ -7,10 +7,10 @@ use conductor_core::digest::Digest;
 use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::policy::{Decision, Verdict};
 
+use super::Stop;
 use super::call::Call;
 use super::limits::Slot;
 use super::record::Paper;
-use super::Stop;
 use crate::studio::Studio;
 use crate::tools::catalog::Tool;
 
@@ -68,8 +68,10 @@ pub async fn answer(
 ) -> Result<Consent, Stop> {
     match verdict.decision {
         Decision::Allow | Decision::Plan => Ok(Consent::NotNeeded),
-        Decision::Ask | Decision::Deny => Err(ToolError::new(Code::ApprovalRequired, format!("{} needs a person's yes", tool.name))
-            .subject(Subject::Tool(tool.name.to_string()))
-            .into()),
+        Decision::Ask | Decision::Deny => {
+            Err(ToolError::new(Code::ApprovalRequired, format!("{} needs a person's yes", tool.name))
+                .subject(Subject::Tool(tool.name.to_string()))
+                .into())
+        }
     }
 }

@@ -150,7 +150,9 @@ pub async fn recheck(
             return Err(ToolError::new(Code::PinMismatch, text).subject(name()).into());
         }
         if studio.policy().version != consent.policy_version() {
-            return Err(ToolError::new(Code::PlanStale, "the policy changed while the call waited").subject(name()).into());
+            return Err(ToolError::new(Code::PlanStale, "the policy changed while the call waited")
+                .subject(name())
+                .into());
         }
     }
     if let Some(base) = consent.base_state() {
@@ -168,7 +170,8 @@ pub async fn recheck(
         return Ok(None);
     }
     let settings = studio.settings().circuit(&tool.name);
-    let permit = studio.circuits.admit(&tool.name, settings).map_err(|(open, cause)| circuit::refusal(tool, open, cause))?;
+    let permit =
+        studio.circuits.admit(&tool.name, settings).map_err(|(open, cause)| circuit::refusal(tool, open, cause))?;
     Ok(Some(permit))
 }
 

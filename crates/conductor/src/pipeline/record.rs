@@ -25,7 +25,8 @@ pub trait Journal: Send + Sync {
     /// Durable when it returns.
     fn intent(&self, facts: CallFacts) -> BoxFuture<'static, Result<u64, String>>;
     /// With `durable` on the disk when it returns, else with the kernel.
-    fn outcome(&self, facts: CallFacts, outcome: OutcomeFacts, durable: bool) -> BoxFuture<'static, Result<(), String>>;
+    fn outcome(&self, facts: CallFacts, outcome: OutcomeFacts, durable: bool)
+    -> BoxFuture<'static, Result<(), String>>;
 }
 
 /// What is known of one call while it runs.
@@ -112,7 +113,9 @@ pub(super) async fn record(studio: &Arc<Studio>, call: &Call, mut paper: Paper, 
     let outcome = match outcome {
         Outcome::Done(Err(error)) => Outcome::Done(Err(match &paper.tool {
             // Before the handler nothing can have happened.
-            Some(tool) if is_effectful(tool) && paper.attempts == 0 && error.effect.is_none() => error.effect(Effect::None),
+            Some(tool) if is_effectful(tool) && paper.attempts == 0 && error.effect.is_none() => {
+                error.effect(Effect::None)
+            }
             Some(tool) => handler::with_effect(tool, error),
             None => error,
         })),
