@@ -7,6 +7,8 @@ pub mod daemon;
 pub mod doors;
 pub mod hosts;
 pub mod outside;
+pub mod pending_store;
 pub mod pipeline;
 pub mod studio;
 pub mod tools;
+pub mod whole_file;
