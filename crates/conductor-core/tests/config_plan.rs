@@ -1,6 +1,7 @@
 //! Plans: what they write, what they show, what they refuse, and that they can be taken back.
 
 #[path = "config_support/generate.rs"]
+#[allow(dead_code, reason = "nothing is damaged here")]
 mod generate;
 
 use conductor_core::config::{self, Config, Surroundings};
@@ -467,28 +468,31 @@ fn any_changes_on_any_layout_show_what_they_write_and_can_be_taken_back() {
     let schema = defs["Mapping"].clone();
     let around = Surroundings::default();
     let (mut planned, mut refused, mut edited_since) = (0, 0, 0);
-    for seed in 0..400 {
+    for seed in 0..120 {
         let mut dice = Dice(seed);
         let newline = if dice.chance(30) { "\r\n" } else { "\n" };
         let base = Layouts { dice: Dice(seed * 31), newline }.file();
         let check = config::load(&base);
         assert!(check.valid(), "the layout is sound: {base}\n{:?}", check.diagnostics);
         let mut maker = Maker { defs, dice: Dice(seed * 7) };
-        let count = 1 + dice.below(4);
-        let changes: Vec<Change> =
-            (0..count).filter_map(|round| some_change(&mut dice, &mut maker, &schema, round)).collect();
-        let made = match plan::draft(base.as_bytes(), &changes, &around, &no_templates) {
-            Ok(made) => made,
-            Err(PlanError::Refused { message }) => {
-                assert!(message.contains("only mode"), "seed {seed}: {message}\n{base}\n{changes:?}");
-                refused += 1;
-                continue;
+        let mut changes: Vec<Change> = Vec::new();
+        let mut last: Option<Draft> = None;
+        for round in 0..1 + dice.below(4) {
+            let Some(change) = some_change(&mut dice, &mut maker, &schema, round) else { continue };
+            changes.push(change);
+            match plan::draft(base.as_bytes(), &changes, &around, &no_templates) {
+                Ok(made) => last = Some(made),
+                Err(PlanError::Refused { message }) => {
+                    assert!(message.contains("only mode"), "seed {seed}: {message}\n{base}\n{changes:?}");
+                    changes.pop();
+                }
+                Err(_) => {
+                    refused += 1;
+                    changes.pop();
+                }
             }
-            Err(_) => {
-                refused += 1;
-                continue;
-            }
-        };
+        }
+        let Some(made) = last else { continue };
         planned += 1;
         let result = text(&made);
         assert_eq!(
@@ -512,19 +516,22 @@ fn any_changes_on_any_layout_show_what_they_write_and_can_be_taken_back() {
         }
         // Only lines of touched rows may go; a remark goes only with a deleted row.
         let deletes = changes.iter().any(|it| it.name().starts_with("Delete"));
-        let lost: Vec<&str> =
-            made.diff_preview.split('\n').filter(|it| it.starts_with("- #") || it.starts_with("-   #")).collect();
-        assert!(deletes || lost.is_empty(), "seed {seed}: remarks were lost: {lost:?}");
+        let remarks = |text: &str| text.lines().filter(|it| it.trim_start().starts_with('#')).count();
+        let lost = remarks(&base).saturating_sub(remarks(result));
+        assert!(deletes || lost == 0, "seed {seed}: {lost} remarks were lost\n{base}\n{}", made.diff_preview);
 
         let back = plan::undo(base.as_bytes(), &made.result, &made.result, &around).unwrap();
         assert_eq!(text(&back), base, "seed {seed}: undo gives the old bytes");
 
         // Somebody adds a setting and a remark; the plan is taken back by name.
         let extra = format!("{newline}[logging] # since{newline}level = \"debug\"{newline}");
-        let present = format!("{result}{extra}");
+        let mark = if result.starts_with('\u{feff}') { "\u{feff}" } else { "" };
+        let top = format!("{mark}# since, at the top{newline}{newline}");
+        let present = format!("{top}{}{extra}", result.trim_start_matches('\u{feff}'));
         match plan::undo(base.as_bytes(), &made.result, present.as_bytes(), &around) {
             Ok(back) => {
                 edited_since += 1;
+                assert!(text(&back).starts_with(&top), "seed {seed}: the edit at the top is gone");
                 assert!(text(&back).contains("[logging] # since"), "seed {seed}: the edit is gone");
                 let wanted = format!("{base}{extra}");
                 let (got, wanted) = (meaning(text(&back)), meaning(&wanted));
@@ -548,7 +555,7 @@ fn any_changes_on_any_layout_show_what_they_write_and_can_be_taken_back() {
         }
     }
     assert!(
-        planned > 200 && refused > 10 && edited_since > 200,
+        planned > 90 && refused > 10 && edited_since > 90,
         "{planned} planned, {refused} refused, {edited_since} undone by name"
     );
 }

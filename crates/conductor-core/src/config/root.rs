@@ -151,8 +151,9 @@ fn schema<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) {
 fn names(tree: &Node) -> Names {
     let listed = |key: &str| tree.get(key).and_then(Node::items).unwrap_or_default();
     let text = |node: &Node, key: &str| node.get(key).and_then(Node::text).map(str::to_owned);
-    let mut modes: Vec<String> = listed("modes").iter().filter_map(|it| text(it, "name")).collect();
-    if listed("modes").is_empty() {
+    let usable = |name: &String| name != rows::GLOBAL && (1..=64).contains(&name.chars().count());
+    let mut modes: Vec<String> = listed("modes").iter().filter_map(|it| text(it, "name")).filter(usable).collect();
+    if modes.is_empty() {
         modes = Config::default().modes.into_iter().map(|it| it.name).collect();
     }
     let devices = listed("devices").iter().filter_map(|it| {

@@ -57,33 +57,24 @@ fn print(hunks: &[Hunk<'_>], positions: bool) -> String {
 fn hunks<'t>(script: &[(Kind, &'t str)]) -> Vec<Hunk<'t>> {
     let mut out: Vec<Hunk<'t>> = Vec::new();
     let (mut old, mut new) = (0, 0);
-    // How many lines the open hunk may still take without a change.
-    let mut open_for = 0;
+    // Equal lines since the last change, and whether a hunk is open.
+    let mut since = usize::MAX;
+    let mut open = false;
     for (index, (kind, line)) in script.iter().enumerate() {
+        since = if *kind == Kind::Same { since.saturating_add(1) } else { 0 };
         let change_ahead = script.iter().skip(index).take(CONTEXT + 1).any(|(kind, _)| *kind != Kind::Same);
-        if *kind != Kind::Same {
-            open_for = CONTEXT + 1;
+        let shown = since <= CONTEXT || change_ahead;
+        if shown && !open {
+            out.push(Hunk { old_start: old, new_start: new, lines: Vec::new() });
         }
-        if open_for > 0 || change_ahead {
-            if open_for == 0 && !out.last().is_some_and(|hunk| hunk_end(hunk) == old) {
-                out.push(Hunk { old_start: old, new_start: new, lines: Vec::new() });
-            }
-            if out.is_empty() {
-                out.push(Hunk { old_start: old, new_start: new, lines: Vec::new() });
-            }
-            if let Some(hunk) = out.last_mut() {
-                hunk.lines.push((*kind, line));
-            }
+        open = shown;
+        if let Some(hunk) = out.last_mut().filter(|_| shown) {
+            hunk.lines.push((*kind, line));
         }
-        open_for = open_for.saturating_sub(1);
         old += usize::from(*kind != Kind::Added);
         new += usize::from(*kind != Kind::Removed);
     }
     out
-}
-
-fn hunk_end(hunk: &Hunk<'_>) -> usize {
-    hunk.old_start + hunk.lines.iter().filter(|(kind, _)| *kind != Kind::Added).count()
 }
 
 /// The shortest edit script, after Myers ("An O(ND) Difference Algorithm and Its Variations", 1986), between equal ends.

@@ -470,13 +470,16 @@ impl<'a> Editor<'a> {
     }
 }
 
-/// Numbers by value: a whole number too large for TOML is written as a float.
+/// Numbers by value: a whole number too large for TOML is written as a float. A list of sections that lost its last one is absent,
+/// and means the same as an empty one.
 fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
         (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
         (Value::Object(a), Value::Object(b)) => {
-            a.len() == b.len() && a.iter().all(|(key, held)| b.get(key).is_some_and(|other| same(held, other)))
+            let none = Value::Array(Vec::new());
+            let mut keys = a.keys().chain(b.keys().filter(|key| !a.contains_key(*key)));
+            keys.all(|key| same(a.get(key).unwrap_or(&none), b.get(key).unwrap_or(&none)))
         }
         (
             Value::Null | Value::Bool(_) | Value::String(_) | Value::Number(_) | Value::Array(_) | Value::Object(_),

@@ -518,8 +518,12 @@ impl<'t> Layout<'t> {
                         Some(out)
                     }
                     Some(Item::Table(_) | Item::ArrayOfTables(_)) => {
-                        let mut out: Vec<Splice> =
-                            self.sections_under(&child(row, key, None)).map(|(i, _)| self.remove_section(i)).collect();
+                        // The remarks above stay: the row they speak of is still there.
+                        let gone = child(row, key, None);
+                        let mut out: Vec<Splice> = self
+                            .sections_under(&gone)
+                            .map(|(_, it)| Splice { at: it.start..it.end, with: String::new() })
+                            .collect();
                         out.push(added);
                         Some(out)
                     }
