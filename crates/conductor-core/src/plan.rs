@@ -14,8 +14,8 @@ mod write;
 pub use change::{Change, RowRef};
 pub use undo::undo;
 
-use crate::config::{self, Diagnostic, Severity, Surroundings, notes};
-use edit::Editor;
+use crate::config::{Diagnostic, Severity, Surroundings, notes};
+use edit::{Editor, View};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -138,8 +138,22 @@ pub fn draft(
 ) -> Result<Draft, PlanError> {
     let base_text = text_of(base)?;
     let mut editor = Editor::new(base_text, around)?;
+    let before = Known::of(editor.view());
     let rows = changes.iter().map(|change| editor.apply(change, templates)).collect::<Result<Vec<_>, _>>()?;
-    finish(base, base_text, &editor.into_text(), rows, around)
+    let (result, after) = editor.into_result();
+    finish(base_text, &before, &result, &after, rows)
+}
+
+/// What was told of a text before it was changed.
+struct Known {
+    diagnostics: Vec<Diagnostic>,
+    waits: Vec<notes::WaitNote>,
+}
+
+impl Known {
+    fn of(view: &View) -> Self {
+        Known { diagnostics: view.diagnostics.clone(), waits: notes::waits(&view.config) }
+    }
 }
 
 fn text_of(bytes: &[u8]) -> Result<&str, PlanError> {
@@ -147,34 +161,21 @@ fn text_of(bytes: &[u8]) -> Result<&str, PlanError> {
         .map_err(|_| PlanError::Refused { message: "the configuration is not UTF-8 text".to_owned() })
 }
 
-fn finish(
-    base: &[u8],
-    base_text: &str,
-    result: &str,
-    changes: Vec<ChangeRow>,
-    around: &Surroundings<'_>,
-) -> Result<Draft, PlanError> {
-    let before = config::load_with(base_text, around);
-    let after = config::load_with(result, around);
+fn finish(base: &str, before: &Known, result: &str, after: &View, changes: Vec<ChangeRow>) -> Result<Draft, PlanError> {
     let broken = news(&before.diagnostics, &after.diagnostics, |it| it.severity >= Severity::Error);
     if !broken.is_empty() {
         return Err(PlanError::WouldBreak { diagnostics: broken.into_iter().cloned().collect() });
     }
-    let mut warnings: Vec<String> =
-        news(&before.diagnostics, &after.diagnostics, |it| it.severity == Severity::Warning)
-            .into_iter()
-            .map(|it| it.message.clone())
-            .collect();
-    let waits = |loaded: &config::Loaded| loaded.config.as_ref().map(notes::waits).unwrap_or_default();
-    let known = waits(&before);
-    warnings.extend(waits(&after).iter().filter(|it| !known.contains(it)).map(ToString::to_string));
+    let warned = news(&before.diagnostics, &after.diagnostics, |it| it.severity == Severity::Warning);
+    let waits = notes::waits(&after.config);
+    let waits = waits.iter().filter(|it| !before.waits.contains(it)).map(ToString::to_string);
     Ok(Draft {
         result: result.as_bytes().to_vec(),
-        base_state_hash: state_hash(base),
+        base_state_hash: state_hash(base.as_bytes()),
         result_state_hash: state_hash(result.as_bytes()),
-        diff_preview: diff::preview(base_text, result),
+        diff_preview: diff::preview(base, result),
         changes,
-        warnings,
+        warnings: warned.into_iter().map(|it| it.message.clone()).chain(waits).collect(),
     })
 }
 

@@ -4,20 +4,22 @@
 
 use super::layout::{Layout, NewRow, Splice, Step, child, path, splice};
 use super::{Change, ChangeRow, PlanError, RowRef, Subject, Template, describe};
-use crate::config::tree::Node;
-use crate::config::{self, Config, GLOBAL, Rows, Surroundings};
+use crate::config::{self, Config, Diagnostic, GLOBAL, Loaded, Rows, Surroundings, rows};
 use serde_json::{Map, Value, json};
 
 pub(crate) struct Editor<'a> {
     /// A byte order mark, kept aside while the text is edited.
     mark: &'static str,
     text: String,
+    /// What `text` says.
+    view: View,
     around: &'a Surroundings<'a>,
 }
 
-/// One reading of the text.
+/// One reading of a text.
 pub(crate) struct View {
     pub config: Config,
+    pub diagnostics: Vec<Diagnostic>,
     /// The file as plain values, for finding places and for checking what an edit did.
     pub tree: Value,
 }
@@ -33,16 +35,11 @@ pub(crate) struct Place {
 const MARK: &str = "\u{feff}";
 
 pub(crate) fn read(text: &str, around: &Surroundings<'_>) -> Result<View, PlanError> {
-    let loaded = config::load_with(text, around);
-    let unreadable = || PlanError::Unreadable { diagnostics: loaded.errors().cloned().collect() };
-    let config = loaded.config.clone().ok_or_else(unreadable)?;
-    let tree = values(text.strip_prefix(MARK).unwrap_or(text)).ok_or_else(unreadable)?;
-    Ok(View { config, tree })
-}
-
-fn values(text: &str) -> Option<Value> {
-    let document = toml_edit::Document::parse(text).ok()?;
-    Some(Node::from_toml(&document, 0).to_json())
+    let (Loaded { config, diagnostics }, tree) = config::load_with_tree(text, around);
+    match (config, tree) {
+        (Some(config), Some(tree)) => Ok(View { config, diagnostics, tree: tree.to_json() }),
+        (Some(_) | None, _) => Err(PlanError::Unreadable { diagnostics }),
+    }
 }
 
 impl View {
@@ -81,17 +78,17 @@ impl View {
 
 impl<'a> Editor<'a> {
     pub fn new(text: &str, around: &'a Surroundings<'a>) -> Result<Self, PlanError> {
-        read(text, around)?;
         let (mark, body) = text.strip_prefix(MARK).map_or(("", text), |body| (MARK, body));
-        Ok(Editor { mark, text: body.to_owned(), around })
+        Ok(Editor { mark, text: body.to_owned(), view: read(body, around)?, around })
     }
 
-    pub fn into_text(self) -> String {
-        format!("{}{}", self.mark, self.text)
+    /// The text with its mark, and what is told of it.
+    pub fn into_result(self) -> (String, View) {
+        (format!("{}{}", self.mark, self.text), self.view)
     }
 
-    pub fn view(&self) -> Result<View, PlanError> {
-        read(&self.text, self.around)
+    pub fn view(&self) -> &View {
+        &self.view
     }
 
     /// Splices, then checks that the file now says what it said before, with `expect` done to it and nothing else.
@@ -103,13 +100,15 @@ impl<'a> Editor<'a> {
         let unfit = || PlanError::Refused {
             message: "the file is laid out in a way this change cannot be written into; edit it by hand".to_owned(),
         };
-        let mut wanted = values(&self.text).ok_or_else(unfit)?;
-        expect(&mut wanted).ok_or_else(unfit)?;
         let layout = Layout::new(&self.text).ok_or_else(unfit)?;
         let edited = splice(&self.text, splices(&layout).ok_or_else(unfit)?);
-        if !values(&edited).is_some_and(|it| same(&it, &wanted)) {
-            return Err(unfit());
-        }
+        let mut wanted = self.view.tree.clone();
+        expect(&mut wanted).ok_or_else(unfit)?;
+        let (loaded, tree) = config::load_with_tree(&edited, self.around);
+        let tree = tree.map(|it| it.to_json()).filter(|it| same(it, &wanted)).ok_or_else(unfit)?;
+        let Loaded { config, diagnostics } = loaded;
+        let Some(config) = config else { return Err(PlanError::WouldBreak { diagnostics }) };
+        self.view = View { config, diagnostics, tree };
         self.text = edited;
         Ok(())
     }
@@ -208,7 +207,7 @@ impl<'a> Editor<'a> {
 
     /// The place of a mode's rows. A file without modes means one called `Default`; the first row written into it spells it out.
     fn rows_of(&mut self, mode: &str) -> Result<Place, PlanError> {
-        let view = self.view()?;
+        let view = self.view();
         if let Some(place) = view.place(mode) {
             return Ok(place);
         }
@@ -220,7 +219,7 @@ impl<'a> Editor<'a> {
             });
         }
         self.spell_out_the_default_mode()?;
-        self.view()?.place(mode).ok_or_else(|| PlanError::NotFound {
+        self.view().place(mode).ok_or_else(|| PlanError::NotFound {
             subject: Subject::Mode,
             name: mode.to_owned(),
             known: Vec::new(),
@@ -237,23 +236,12 @@ impl<'a> Editor<'a> {
 
     fn create_mapping(&mut self, mode: &str, mapping: &Value, position: Option<usize>) -> Result<ChangeRow, PlanError> {
         let place = self.rows_of(mode)?;
-        let view = self.view()?;
-        let rows = view.rows(mode).map(|it| it.mappings.as_slice()).unwrap_or_default();
-        let row = mapping.as_object().cloned().unwrap_or_default();
-        if let Some(id) = row.get("id").and_then(Value::as_str)
-            && rows.iter().any(|it| it.id == id)
-        {
-            return Err(PlanError::Taken { subject: Subject::Mapping, name: id.to_owned() });
-        }
-        let index = position.unwrap_or(rows.len()).min(rows.len());
+        let held = self.view().rows(mode).map(|it| it.mappings.as_slice()).unwrap_or_default();
+        let taken = held.iter().map(|it| it.id.clone());
+        let trigger = mapping.get("trigger").unwrap_or(&Value::Null);
+        let (id, row) = named(mapping, taken, Subject::Mapping, |taken| rows::made_mapping_id(mode, trigger, taken))?;
+        let index = position.unwrap_or(held.len()).min(held.len());
         self.insert(&place.owner, place.mappings, Some(index), &row)?;
-        let view = self.view()?;
-        let made = view.rows(mode).and_then(|it| it.mappings.get(index));
-        let (id, is_written) = made.map(|it| (it.id.clone(), it.id_is_written)).unwrap_or_default();
-        if !is_written {
-            let at = child(&place.owner, place.mappings, Some(index));
-            self.set_key(&at, "id", &Value::String(id.clone()))?;
-        }
         Ok(ChangeRow {
             description: format!("Add {}", in_words(mapping)),
             mode: Some(mode.to_owned()),
@@ -265,7 +253,7 @@ impl<'a> Editor<'a> {
 
     /// The row's place, index and id.
     fn find_mapping(&mut self, mode: &str, row: &RowRef) -> Result<(Place, usize, config::Mapping), PlanError> {
-        let view = self.view()?;
+        let view = self.view();
         let Some(rows) = view.rows(mode).map(|it| &it.mappings) else {
             return Err(PlanError::NotFound {
                 subject: Subject::Mode,
@@ -325,26 +313,16 @@ impl<'a> Editor<'a> {
 
     fn create_continuous(&mut self, mode: &str, continuous: &Value) -> Result<ChangeRow, PlanError> {
         let place = self.rows_of(mode)?;
-        let view = self.view()?;
-        let rows = view.rows(mode).map(|it| it.continuous.as_slice()).unwrap_or_default();
-        let row = continuous.as_object().cloned().unwrap_or_default();
-        if let Some(id) = row.get("id").and_then(Value::as_str)
-            && rows.iter().any(|it| it.id == id)
-        {
-            return Err(PlanError::Taken { subject: Subject::Continuous, name: id.to_owned() });
-        }
-        let index = rows.len();
+        let held = self.view().rows(mode).map(|it| it.continuous.as_slice()).unwrap_or_default();
+        let taken = held.iter().map(|it| it.id.clone());
+        let source = continuous.get("source").unwrap_or(&Value::Null);
+        let make = |taken: &mut dyn Iterator<Item = String>| rows::made_continuous_id(mode, source, taken);
+        let (id, row) = named(continuous, taken, Subject::Continuous, make)?;
+        let index = held.len();
         self.insert(&place.owner, place.continuous, None, &row)?;
-        let view = self.view()?;
-        let made = view.rows(mode).and_then(|it| it.continuous.get(index));
-        let (id, is_written) = made.map(|it| (it.id.clone(), it.id_is_written)).unwrap_or_default();
-        if !is_written {
-            let at = child(&place.owner, place.continuous, Some(index));
-            self.set_key(&at, "id", &Value::String(id.clone()))?;
-        }
-        let source = continuous.pointer("/source/type").and_then(Value::as_str).unwrap_or("a source");
+        let kind = source.get("type").and_then(Value::as_str).unwrap_or("a source");
         Ok(ChangeRow {
-            description: format!("Add continuous binding \"{id}\" from {source}"),
+            description: format!("Add continuous binding \"{id}\" from {kind}"),
             mode: Some(mode.to_owned()),
             index: Some(index),
             mapping_id: Some(id),
@@ -353,7 +331,7 @@ impl<'a> Editor<'a> {
     }
 
     fn delete_continuous(&mut self, mode: &str, id: &str) -> Result<ChangeRow, PlanError> {
-        let view = self.view()?;
+        let view = self.view();
         let Some(rows) = view.rows(mode).map(|it| &it.continuous) else {
             return Err(PlanError::NotFound {
                 subject: Subject::Mode,
@@ -377,7 +355,7 @@ impl<'a> Editor<'a> {
     }
 
     fn create_mode(&mut self, mode: &str, color: Option<&str>) -> Result<ChangeRow, PlanError> {
-        let view = self.view()?;
+        let view = self.view();
         if view.mode_names().iter().any(|it| it == mode) {
             return Err(PlanError::Taken { subject: Subject::Mode, name: mode.to_owned() });
         }
@@ -398,7 +376,7 @@ impl<'a> Editor<'a> {
     }
 
     fn delete_mode(&mut self, mode: &str) -> Result<ChangeRow, PlanError> {
-        let view = self.view()?;
+        let view = self.view();
         if view.rows(mode).is_none() || mode == GLOBAL {
             return Err(PlanError::NotFound {
                 subject: Subject::Mode,
@@ -422,7 +400,7 @@ impl<'a> Editor<'a> {
         matchers: &[Value],
         description: Option<&str>,
     ) -> Result<ChangeRow, PlanError> {
-        if self.view()?.device_index(alias).is_some() {
+        if self.view().device_index(alias).is_some() {
             return Err(PlanError::Taken { subject: Subject::Device, name: alias.to_owned() });
         }
         let mut row = Map::from_iter([("alias".to_owned(), json!(alias))]);
@@ -441,7 +419,7 @@ impl<'a> Editor<'a> {
     }
 
     fn delete_device(&mut self, alias: &str) -> Result<ChangeRow, PlanError> {
-        let view = self.view()?;
+        let view = self.view();
         let Some(index) = view.device_index(alias) else {
             let known = view.config.devices.iter().map(|it| it.alias.clone()).collect();
             return Err(PlanError::NotFound { subject: Subject::Device, name: alias.to_owned(), known });
@@ -461,13 +439,30 @@ impl<'a> Editor<'a> {
             let known = self.around.templates.map(|it| it.iter().cloned().collect()).unwrap_or_default();
             return Err(PlanError::NotFound { subject: Subject::Template, name: name.to_owned(), known });
         };
-        let Some(index) = self.view()?.device_index(alias) else {
+        let Some(index) = self.view().device_index(alias) else {
             return self.create_device(alias, Some(name), &template.matchers, template.description.as_deref());
         };
         self.set_key(&child(&[], "devices", Some(index)), "template", &json!(name))?;
         let description = format!("Use template \"{name}\" for device \"{alias}\"");
         Ok(ChangeRow { description, alias: Some(alias.to_owned()), ..ChangeRow::default() })
     }
+}
+
+/// A new row with its id written: the one it brings, if nobody has it, else one that is made.
+fn named(
+    row: &Value,
+    mut taken: impl Iterator<Item = String>,
+    subject: Subject,
+    make: impl FnOnce(&mut dyn Iterator<Item = String>) -> String,
+) -> Result<(String, Map<String, Value>), PlanError> {
+    let mut row = row.as_object().cloned().unwrap_or_default();
+    let id = match row.get("id").and_then(Value::as_str) {
+        Some(id) if taken.any(|it| it == id) => return Err(PlanError::Taken { subject, name: id.to_owned() }),
+        Some(id) => id.to_owned(),
+        None => make(&mut taken),
+    };
+    row.insert("id".to_owned(), Value::String(id.clone()));
+    Ok((id, row))
 }
 
 /// Numbers by value: a whole number too large for TOML is written as a float. A list of sections that lost its last one is absent,

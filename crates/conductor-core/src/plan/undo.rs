@@ -5,7 +5,7 @@
 
 use super::edit::{Editor, View, read, step_to};
 use super::layout::{Layout, NewRow, Step, child};
-use super::{ChangeRow, Draft, PlanError, finish, text_of};
+use super::{ChangeRow, Draft, Known, PlanError, finish, text_of};
 use crate::config::{GLOBAL, Surroundings};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -81,20 +81,18 @@ pub fn undo(before: &[u8], after: &[u8], present: &[u8], around: &Surroundings<'
     let touched = touched(&old_items, &new_items);
     if present == after {
         let rows = touched.iter().map(|item| told(item, &old_items, &new_items)).collect();
-        // The bytes were good once; faults they had then are no reason to refuse them now.
-        let base_text = old;
-        let mut draft = finish(before, base_text, base_text, rows, around)?;
-        draft.base_state_hash = super::state_hash(present);
-        draft.diff_preview = super::diff::preview(now, old);
-        return Ok(draft);
+        // The bytes were good enough once; faults they had then are no reason to refuse them now.
+        return finish(now, &Known::of(&old_view), old, &old_view, rows);
     }
     let mut editor = Editor::new(now, around)?;
+    let before = Known::of(editor.view());
     let mut rows = Vec::new();
     for item in in_order(&touched, &old_items) {
         put_back(&mut editor, item, old, &old_items, &new_items)?;
         rows.push(told(item, &old_items, &new_items));
     }
-    finish(present, now, &editor.into_text(), rows, around)
+    let (result, after) = editor.into_result();
+    finish(now, &before, &result, &after, rows)
 }
 
 fn told(item: &Item, old: &Catalog<'_>, new: &Catalog<'_>) -> ChangeRow {
@@ -196,8 +194,7 @@ fn put_back(
     new: &Catalog<'_>,
 ) -> Result<(), PlanError> {
     let stale = || PlanError::Stale { item: item.named() };
-    let view = editor.view()?;
-    let now = Catalog::new(&view).find(item);
+    let now = Catalog::new(editor.view()).find(item);
     match (old.find(item), new.find(item), now) {
         // Created by the plan: goes, if it still is what the plan made.
         (None, Some(made), Some(now)) => {
@@ -234,14 +231,14 @@ fn restore_keys(editor: &mut Editor<'_>, row: &[Step], made: &Value, was: &Value
 }
 
 fn bring_back(editor: &mut Editor<'_>, item: &Item, old_text: &str, old: &View, was: &Found) -> Result<(), PlanError> {
-    let view = editor.view()?;
+    let view = editor.view();
     let owner = match item {
         Item::Mode(_) | Item::Device(_) => Vec::new(),
         Item::Mapping { mode, .. } | Item::Continuous { mode, .. } => {
             view.place(mode).ok_or_else(|| PlanError::Stale { item: item.named() })?.owner
         }
     };
-    let now = Catalog::new(&view);
+    let now = Catalog::new(view);
     let position = neighbours(item, old, was).iter().find_map(|it| now.find(it)).map_or(0, |it| it.index + 1);
     let body = old_text.strip_prefix('\u{feff}').unwrap_or(old_text);
     let source = Layout::new(body).and_then(|it| it.source(&was.owner, was.list, was.index));
