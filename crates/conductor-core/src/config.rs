@@ -17,6 +17,7 @@ mod settings;
 pub(crate) mod tree;
 pub(crate) mod trigger;
 
+pub(crate) use root::load_with_tree;
 pub use root::{Loaded, load, load_with};
 pub use rows::GLOBAL;
 

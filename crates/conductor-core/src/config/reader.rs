@@ -635,17 +635,28 @@ impl<'t> Reader<'t> {
         None
     }
 
+    /// A device that lights can be sent to.
+    pub fn lit_device(&mut self, node: &'t Node) -> Option<String> {
+        let name = self.device_name(node)?;
+        self.sends(node, name)
+    }
+
+    fn sends(&mut self, node: &'t Node, name: String) -> Option<String> {
+        let device = self.names.devices.iter().flatten().find(|it| it.alias == name);
+        if device.is_none_or(|it| it.sends) {
+            return Some(name);
+        }
+        let message = format!("device \"{name}\" has direction Input: nothing can be sent to it");
+        self.rule_help(&node.place, message, "set its direction to Output or Bidirectional".into());
+        None
+    }
+
     /// A device alias, else the exact name of a port.
     pub fn port_name(&mut self, node: &'t Node, must_send: bool) -> Option<String> {
         let name = self.filled(node)?;
         let Some(devices) = &self.names.devices else { return Some(name) };
-        if let Some(device) = devices.iter().find(|it| it.alias == name) {
-            if must_send && !device.sends {
-                let message = format!("device \"{name}\" has direction Input: nothing can be sent to it");
-                self.rule_help(&node.place, message, "set its direction to Output or Bidirectional".into());
-                return None;
-            }
-            return Some(name);
+        if devices.iter().any(|it| it.alias == name) {
+            return if must_send { self.sends(node, name) } else { Some(name) };
         }
         if name.starts_with("raw:") || devices.iter().any(|it| it.ports.contains(&name)) {
             return Some(name);
