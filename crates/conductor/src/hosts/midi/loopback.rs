@@ -276,7 +276,7 @@ mod tests {
         hand.send(&[0x90, 36, 100], Taint::Tool).unwrap();
         loopback.hand("pads").unwrap().play(&[0x80, 36], Taint::Clean);
         loopback.hand("pads").unwrap().play(&[0], Taint::Clean);
-        let event = |taint, body| Event { at: Micros(7), device: DeviceSlot(1), taint, body };
+        let event = |taint, body| Event { at: Micros(7), device: DeviceSlot(1), taint, hops: 0, body };
         assert_eq!(lane.pop(), Some(event(Taint::Tool, Body::NoteOn { channel: 0, note: 36, velocity: 100 })));
         assert_eq!(lane.pop(), Some(event(Taint::Clean, Body::NoteOff { channel: 0, note: 36, velocity: 0 })));
         assert_eq!(lane.pop(), None);

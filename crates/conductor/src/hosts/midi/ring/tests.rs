@@ -53,7 +53,7 @@ fn with_room_everything_passes_in_order_with_its_stamp_and_taint() {
     sender.push(Micros(5), Taint::Network, on(36));
     sender.push_sysex(Micros(6), Taint::Tool, &[1, 2, 3]);
     sender.push(Micros(7), Taint::Clean, cc(7, 1));
-    let event = |at, taint, body| Event { at: Micros(at), device: DeviceSlot(3), taint, body };
+    let event = |at, taint, body| Event { at: Micros(at), device: DeviceSlot(3), taint, hops: 0, body };
     assert_eq!(
         drain(&mut receiver),
         vec![
@@ -337,6 +337,7 @@ fn the_checker_finds_each_broken_promise() {
             at: Micros(*at),
             device: DeviceSlot(0),
             taint: Taint::Clean,
+            hops: 0,
             body: body.clone(),
         };
         items.iter().map(event).collect()
