@@ -27,13 +27,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self {
-            mode: Mode::Window,
-            failures: 5,
-            window_ms: 60_000,
-            open_ms: 30_000,
-            close_after: 1,
-        }
+        Self { mode: Mode::Window, failures: 5, window_ms: 60_000, open_ms: 30_000, close_after: 1 }
     }
 }
 
@@ -42,21 +36,9 @@ impl Settings {
     pub fn default_for(tool: &str) -> Self {
         let base = Self::default();
         match tool {
-            "shell.exec" => Self {
-                failures: 3,
-                open_ms: 60_000,
-                ..base
-            },
-            "database.query" => Self {
-                failures: 10,
-                open_ms: 15_000,
-                ..base
-            },
-            "web.fetch" => Self {
-                failures: 5,
-                open_ms: 10_000,
-                ..base
-            },
+            "shell.exec" => Self { failures: 3, open_ms: 60_000, ..base },
+            "database.query" => Self { failures: 10, open_ms: 15_000, ..base },
+            "web.fetch" => Self { failures: 5, open_ms: 10_000, ..base },
             _ => base,
         }
     }
@@ -139,9 +121,7 @@ impl Breaker {
     pub const fn new(settings: Settings) -> Self {
         Self {
             settings,
-            inner: Inner::Passing {
-                failures: VecDeque::new(),
-            },
+            inner: Inner::Passing { failures: VecDeque::new() },
             epoch: 0,
             failures_total: 0,
             trips_total: 0,
@@ -175,20 +155,13 @@ impl Breaker {
             Inner::Probing { taken: true, .. } => Err(self.open(self.settings.open_ms)),
             Inner::Tripped { since_ms } => {
                 let passed = now_ms.saturating_sub(*since_ms);
-                if passed >= self.settings.open_ms {
-                    Ok(())
-                } else {
-                    Err(self.open(self.settings.open_ms - passed))
-                }
+                if passed >= self.settings.open_ms { Ok(()) } else { Err(self.open(self.settings.open_ms - passed)) }
             }
         }
     }
 
     const fn open(&self, retry_after_ms: u64) -> Open {
-        Open {
-            retry_after_ms,
-            failures: self.settings.failures,
-        }
+        Open { retry_after_ms, failures: self.settings.failures }
     }
 
     /// Takes a permit. In `Probing` exactly one is out at a time.
@@ -197,10 +170,7 @@ impl Breaker {
         let probe = match &mut self.inner {
             Inner::Passing { .. } => false,
             Inner::Tripped { .. } => {
-                self.inner = Inner::Probing {
-                    taken: true,
-                    good: 0,
-                };
+                self.inner = Inner::Probing { taken: true, good: 0 };
                 true
             }
             Inner::Probing { taken, .. } => {
@@ -208,21 +178,12 @@ impl Breaker {
                 true
             }
         };
-        Ok(Permit {
-            epoch: self.epoch,
-            probe,
-        })
+        Ok(Permit { epoch: self.epoch, probe })
     }
 
     /// Gives a permit back with how the call ended.
     pub fn settle(&mut self, permit: Permit, end: End, now_ms: u64) -> Change {
-        let Settings {
-            mode,
-            failures: limit,
-            window_ms,
-            close_after,
-            ..
-        } = self.settings;
+        let Settings { mode, failures: limit, window_ms, close_after, .. } = self.settings;
         if end == End::Failed {
             self.failures_total += 1;
         }
@@ -235,10 +196,7 @@ impl Breaker {
                     End::Failed => {
                         failures.push_back(now_ms);
                         if mode == Mode::Window {
-                            while failures
-                                .front()
-                                .is_some_and(|at| now_ms.saturating_sub(*at) >= window_ms)
-                            {
+                            while failures.front().is_some_and(|at| now_ms.saturating_sub(*at) >= window_ms) {
                                 failures.pop_front();
                             }
                         }
@@ -280,9 +238,7 @@ impl Breaker {
 
     /// Back to `Passing` with nothing counted: by a person, or because the tool's host came online.
     pub fn reset(&mut self) {
-        self.inner = Inner::Passing {
-            failures: VecDeque::new(),
-        };
+        self.inner = Inner::Passing { failures: VecDeque::new() };
         self.epoch += 1;
     }
 
@@ -307,29 +263,10 @@ mod tests {
         let mut breaker = Breaker::new(Settings::default());
         for n in 0..5 {
             let change = call(&mut breaker, End::Failed, n);
-            assert_eq!(
-                change,
-                Ok(if n == 4 {
-                    Change::Tripped
-                } else {
-                    Change::None
-                })
-            );
+            assert_eq!(change, Ok(if n == 4 { Change::Tripped } else { Change::None }));
         }
-        assert_eq!(
-            breaker.admit(5),
-            Err(Open {
-                retry_after_ms: 29_999,
-                failures: 5
-            })
-        );
-        assert_eq!(
-            breaker.peek(30_003),
-            Err(Open {
-                retry_after_ms: 1,
-                failures: 5
-            })
-        );
+        assert_eq!(breaker.admit(5), Err(Open { retry_after_ms: 29_999, failures: 5 }));
+        assert_eq!(breaker.peek(30_003), Err(Open { retry_after_ms: 1, failures: 5 }));
         let admitted: Vec<_> = (0..50).filter_map(|_| breaker.admit(30_004).ok()).collect();
         assert_eq!(admitted.len(), 1);
         for permit in admitted {
@@ -341,61 +278,36 @@ mod tests {
 
     #[test]
     fn a_window_forgets_and_a_row_does_not() {
-        let window = Settings {
-            failures: 2,
-            ..Settings::default()
-        };
+        let window = Settings { failures: 2, ..Settings::default() };
         let mut breaker = Breaker::new(window);
         let _ = call(&mut breaker, End::Failed, 0);
         assert_eq!(call(&mut breaker, End::Failed, 60_000), Ok(Change::None));
         let _ = call(&mut breaker, End::Good, 60_001);
-        assert_eq!(
-            call(&mut breaker, End::Failed, 119_999),
-            Ok(Change::Tripped)
-        );
+        assert_eq!(call(&mut breaker, End::Failed, 119_999), Ok(Change::Tripped));
 
-        let mut breaker = Breaker::new(Settings {
-            mode: Mode::Consecutive,
-            ..window
-        });
+        let mut breaker = Breaker::new(Settings { mode: Mode::Consecutive, ..window });
         let _ = call(&mut breaker, End::Failed, 0);
         let _ = call(&mut breaker, End::Good, 1);
         assert_eq!(call(&mut breaker, End::Failed, 2), Ok(Change::None));
-        assert_eq!(
-            call(&mut breaker, End::Failed, 9_000_000),
-            Ok(Change::Tripped)
-        );
+        assert_eq!(call(&mut breaker, End::Failed, 9_000_000), Ok(Change::Tripped));
     }
 
     #[test]
     fn a_failed_probe_waits_a_full_time_and_a_cancelled_one_decides_nothing() {
-        let mut breaker = Breaker::new(Settings {
-            failures: 1,
-            close_after: 2,
-            ..Settings::default()
-        });
+        let mut breaker = Breaker::new(Settings { failures: 1, close_after: 2, ..Settings::default() });
         let _ = call(&mut breaker, End::Failed, 0);
         assert_eq!(call(&mut breaker, End::Cancelled, 30_000), Ok(Change::None));
         assert_eq!(breaker.state(), State::Probing);
         assert_eq!(call(&mut breaker, End::Good, 30_001), Ok(Change::None));
         assert_eq!(call(&mut breaker, End::Failed, 30_002), Ok(Change::Tripped));
-        assert_eq!(
-            breaker.peek(60_001),
-            Err(Open {
-                retry_after_ms: 1,
-                failures: 1
-            })
-        );
+        assert_eq!(breaker.peek(60_001), Err(Open { retry_after_ms: 1, failures: 1 }));
         let _ = call(&mut breaker, End::Good, 60_002);
         assert_eq!(call(&mut breaker, End::Good, 60_002), Ok(Change::Closed));
     }
 
     #[test]
     fn a_call_from_before_a_reset_says_nothing_about_the_tool_after_it() {
-        let mut breaker = Breaker::new(Settings {
-            failures: 1,
-            ..Settings::default()
-        });
+        let mut breaker = Breaker::new(Settings { failures: 1, ..Settings::default() });
         let old = breaker.admit(0);
         breaker.reset();
         let change = old.map(|permit| breaker.settle(permit, End::Failed, 1));

@@ -115,18 +115,14 @@ impl Serialize for Digest {
 
 impl<'de> Deserialize<'de> for Digest {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?
-            .parse()
-            .map_err(serde::de::Error::custom)
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }
 
 /// Why a value has no safe canonical form; `pointer` is the JSON pointer of the place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotCanonical {
-    #[error(
-        "{pointer}: integers must lie within +-9007199254740991, got {given}; send larger ones as a string"
-    )]
+    #[error("{pointer}: integers must lie within +-9007199254740991, got {given}; send larger ones as a string")]
     IntegerTooLarge { pointer: String, given: String },
     #[error("{pointer}: nested deeper than {MAX_DEPTH} levels")]
     TooDeep { pointer: String },
@@ -146,21 +142,14 @@ pub fn check(value: &Value) -> Result<(), NotCanonical> {
             Value::Null | Value::Bool(_) | Value::String(_) => Ok(()),
             Value::Number(number) => {
                 let too_large = number.as_u64().is_some_and(|n| n > MAX_INTEGER)
-                    || number
-                        .as_i64()
-                        .is_some_and(|n| n.unsigned_abs() > MAX_INTEGER);
+                    || number.as_i64().is_some_and(|n| n.unsigned_abs() > MAX_INTEGER);
                 if too_large {
-                    return Err(NotCanonical::IntegerTooLarge {
-                        pointer: pointer(path),
-                        given: number.to_string(),
-                    });
+                    return Err(NotCanonical::IntegerTooLarge { pointer: pointer(path), given: number.to_string() });
                 }
                 Ok(())
             }
             Value::Array(_) | Value::Object(_) if depth == MAX_DEPTH => {
-                Err(NotCanonical::TooDeep {
-                    pointer: pointer(path),
-                })
+                Err(NotCanonical::TooDeep { pointer: pointer(path) })
             }
             Value::Array(items) => items.iter().enumerate().try_for_each(|(index, item)| {
                 path.push(index.to_string());
@@ -177,11 +166,7 @@ pub fn check(value: &Value) -> Result<(), NotCanonical> {
         }
     }
     fn pointer(path: &[String]) -> String {
-        if path.is_empty() {
-            "the arguments".to_owned()
-        } else {
-            path.iter().flat_map(|part| ["/", part]).collect()
-        }
+        if path.is_empty() { "the arguments".to_owned() } else { path.iter().flat_map(|part| ["/", part]).collect() }
     }
     walk(value, 0, &mut Vec::new())
 }
@@ -198,14 +183,9 @@ mod tests {
         assert_eq!(digest.to_string(), text);
         assert_eq!(digest.to_text(), text.as_bytes());
         assert_eq!(text.parse(), Ok(digest));
-        for bad in [
-            "",
-            "sha256:",
-            &text[..70],
-            &text.to_uppercase(),
-            &text.replace("sha256", "sha512"),
-            &format!("{text}0"),
-        ] {
+        for bad in
+            ["", "sha256:", &text[..70], &text.to_uppercase(), &text.replace("sha256", "sha512"), &format!("{text}0")]
+        {
             assert_eq!(bad.parse::<Digest>(), Err(NotADigest), "{bad}");
         }
     }
@@ -220,12 +200,7 @@ mod tests {
 
     #[test]
     fn integers_that_could_share_a_hash_are_refused_with_their_place() {
-        assert!(
-            Digest::of_json(
-                &json!({"n": 9_007_199_254_740_991_u64, "m": -9_007_199_254_740_991_i64})
-            )
-            .is_ok()
-        );
+        assert!(Digest::of_json(&json!({"n": 9_007_199_254_740_991_u64, "m": -9_007_199_254_740_991_i64})).is_ok());
         for n in [
             json!(9_007_199_254_740_992_u64),
             json!(9_007_199_254_740_993_u64),
@@ -244,9 +219,6 @@ mod tests {
     fn nesting_is_bounded() {
         let deep = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!([inner]));
         assert!(check(&deep(MAX_DEPTH)).is_ok());
-        assert!(matches!(
-            check(&deep(MAX_DEPTH + 1)),
-            Err(NotCanonical::TooDeep { .. })
-        ));
+        assert!(matches!(check(&deep(MAX_DEPTH + 1)), Err(NotCanonical::TooDeep { .. })));
     }
 }

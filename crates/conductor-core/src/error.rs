@@ -82,18 +82,12 @@ impl Code {
     /// What a model can do in its next turn, when the place that failed knows nothing better.
     pub const fn default_hint(self) -> &'static str {
         match self {
-            Self::BadInput => {
-                "Correct the arguments at the JSON pointers in `violations`, then call again."
-            }
+            Self::BadInput => "Correct the arguments at the JSON pointers in `violations`, then call again.",
             Self::NotFound => "Call the matching list tool and use a name or id from its answer.",
             Self::StaleReference => "List the objects again and use a fresh id.",
             Self::WrongType => "List the objects again and use an id of the type this tool takes.",
-            Self::Unsupported => {
-                "Stop: this host cannot do it. Choose another tool or tell the person."
-            }
-            Self::SdkRejected => {
-                "Repeat the call once; if it is refused again, make a simpler change."
-            }
+            Self::Unsupported => "Stop: this host cannot do it. Choose another tool or tell the person.",
+            Self::SdkRejected => "Repeat the call once; if it is refused again, make a simpler change.",
             Self::HostOffline => {
                 "Ask the person to start the program or connect the device; it is picked up by itself. Then repeat the call."
             }
@@ -103,9 +97,7 @@ impl Code {
                 "A person must answer in the Conductor console or terminal. After a yes, repeat the identical call; it runs once."
             }
             Self::PlanExpired => "Read the state and make a new plan.",
-            Self::PlanStale => {
-                "The state changed since the plan or the yes. Read it again and make a new plan."
-            }
+            Self::PlanStale => "The state changed since the plan or the yes. Read it again and make a new plan.",
             Self::CircuitOpen => "Wait `retry_after_ms` and repeat the call, or use another tool.",
             Self::RateLimited => "Wait `retry_after_ms` and send fewer calls.",
             Self::PinMismatch => {
@@ -114,12 +106,8 @@ impl Code {
             Self::AuditUnavailable => {
                 "The audit log cannot be written, so no call is made. `effect` says whether this one had one. Tell the person."
             }
-            Self::Busy => {
-                "Wait for running calls or open questions to finish, then repeat the call."
-            }
-            Self::Internal => {
-                "Report it to the person. `effect` says whether the call changed something."
-            }
+            Self::Busy => "Wait for running calls or open questions to finish, then repeat the call.",
+            Self::Internal => "Report it to the person. `effect` says whether the call changed something.",
         }
     }
 
@@ -170,10 +158,7 @@ impl Code {
                 Some(Subject::Mode(_)) => -32001,
                 Some(Subject::Device(_) | Subject::Port(_)) => -32002,
                 Some(Subject::Plan(_) | Subject::Approval(_)) => -32004,
-                Some(
-                    Subject::Host(_) | Subject::Tool(_) | Subject::Argument(_) | Subject::Other(_),
-                )
-                | None => -32602,
+                Some(Subject::Host(_) | Subject::Tool(_) | Subject::Argument(_) | Subject::Other(_)) | None => -32602,
             },
             Self::HostOffline => match subject {
                 Some(Subject::Device(_) | Subject::Port(_)) => -32002,
@@ -234,9 +219,7 @@ impl Serialize for Code {
 
 impl<'de> Deserialize<'de> for Code {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?
-            .parse()
-            .map_err(serde::de::Error::custom)
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }
 
@@ -406,10 +389,7 @@ impl ToolError {
 
     #[must_use]
     pub fn cause(mut self, code: Code, message: impl Into<String>) -> Self {
-        self.extras.cause = Some(Cause {
-            code,
-            message: message.into(),
-        });
+        self.extras.cause = Some(Cause { code, message: message.into() });
         self
     }
 
@@ -427,22 +407,12 @@ impl ToolError {
 
     /// The object that MCP puts into `structuredContent`, HTTP into the body and the direct dialect into `error.data`.
     pub fn to_wire(&self) -> Value {
-        let Extras {
-            violations,
-            by,
-            question,
-            cause,
-            did_you_mean,
-            more,
-        } = &*self.extras;
+        let Extras { violations, by, question, cause, did_you_mean, more } = &*self.extras;
         let mut wire = Map::new();
         wire.insert("code".into(), json!(self.code));
         wire.insert("message".into(), json!(self.message));
         wire.insert("hint".into(), json!(self.hint));
-        wire.insert(
-            "subject".into(),
-            json!(self.subject.as_ref().map(Subject::as_str)),
-        );
+        wire.insert("subject".into(), json!(self.subject.as_ref().map(Subject::as_str)));
         if let Some(ms) = self.retry_after_ms {
             wire.insert("retry_after_ms".into(), json!(ms));
         }
@@ -458,13 +428,7 @@ impl ToolError {
         if let Some(by) = by {
             wire.insert("by".into(), json!(by));
         }
-        if let Some(OpenQuestion {
-            approval_id,
-            short,
-            expires_at,
-            summary,
-        }) = question
-        {
+        if let Some(OpenQuestion { approval_id, short, expires_at, summary }) = question {
             wire.insert("approval_id".into(), json!(approval_id));
             wire.insert("short".into(), json!(short));
             wire.insert("expires_at".into(), json!(expires_at));
@@ -597,13 +561,10 @@ impl FromStr for AuditResult {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL
-            .into_iter()
-            .find(|result| result.as_str() == text)
-            .ok_or_else(|| {
-                let words: Vec<_> = Self::ALL.iter().map(|result| result.as_str()).collect();
-                format!("expected one of {}", words.join(" "))
-            })
+        Self::ALL.into_iter().find(|result| result.as_str() == text).ok_or_else(|| {
+            let words: Vec<_> = Self::ALL.iter().map(|result| result.as_str()).collect();
+            format!("expected one of {}", words.join(" "))
+        })
     }
 }
 
@@ -637,17 +598,9 @@ mod tests {
         let lines: Vec<String> = Code::ALL
             .into_iter()
             .map(|code| {
-                let counts = if code.counts_for_breaker() {
-                    "yes"
-                } else {
-                    "no"
-                };
+                let counts = if code.counts_for_breaker() { "yes" } else { "no" };
                 let result = ToolError::new(code, "").audit_result();
-                format!(
-                    "{code} {result} {counts} {} {}",
-                    code.http_status(),
-                    code.direct_number(None)
-                )
+                format!("{code} {result} {counts} {} {}", code.http_status(), code.direct_number(None))
             })
             .collect();
         let wanted: Vec<&str> = TABLE.lines().map(str::trim).collect();
@@ -683,37 +636,21 @@ mod tests {
         ] {
             assert_eq!(missing(subject).direct_number(), number);
         }
-        assert_eq!(
-            missing(Subject::Tool(name())).audit_result(),
-            AuditResult::Invalid
-        );
-        assert_eq!(
-            Code::HostOffline.direct_number(Some(&Subject::Port(name()))),
-            -32002
-        );
-        assert_eq!(
-            Code::HostOffline.direct_number(Some(&Subject::Host(name()))),
-            -32008
-        );
-        assert_eq!(
-            ToolError::new(Code::Denied, "")
-                .by(RefusedBy::Person)
-                .audit_result(),
-            AuditResult::Rejected
-        );
+        assert_eq!(missing(Subject::Tool(name())).audit_result(), AuditResult::Invalid);
+        assert_eq!(Code::HostOffline.direct_number(Some(&Subject::Port(name()))), -32002);
+        assert_eq!(Code::HostOffline.direct_number(Some(&Subject::Host(name()))), -32008);
+        assert_eq!(ToolError::new(Code::Denied, "").by(RefusedBy::Person).audit_result(), AuditResult::Rejected);
     }
 
     #[test]
     fn wire_shape() {
-        let error = ToolError::new(
-            Code::CircuitOpen,
-            "database.query is off after 10 failures in 60 s. Try again in 12 s.",
-        )
-        .hint("Wait 12 s and repeat the call, or use another tool.")
-        .subject(Subject::Tool("database.query".into()))
-        .retry_after_ms(12_000)
-        .cause(Code::HostOffline, "studio: connection refused")
-        .effect(Effect::None);
+        let error =
+            ToolError::new(Code::CircuitOpen, "database.query is off after 10 failures in 60 s. Try again in 12 s.")
+                .hint("Wait 12 s and repeat the call, or use another tool.")
+                .subject(Subject::Tool("database.query".into()))
+                .retry_after_ms(12_000)
+                .cause(Code::HostOffline, "studio: connection refused")
+                .effect(Effect::None);
         assert_eq!(
             error.to_wire().to_string(),
             concat!(
@@ -722,12 +659,8 @@ mod tests {
                 r#""cause":{"code":"HOST_OFFLINE","message":"studio: connection refused"},"effect":"none"}"#
             )
         );
-        let error = ToolError::new(Code::StaleReference, "track:7 is gone.")
-            .hint("Call live_get_song_overview.");
-        assert_eq!(
-            error.to_text(),
-            "track:7 is gone.\nRecovery: Call live_get_song_overview."
-        );
+        let error = ToolError::new(Code::StaleReference, "track:7 is gone.").hint("Call live_get_song_overview.");
+        assert_eq!(error.to_text(), "track:7 is gone.\nRecovery: Call live_get_song_overview.");
         assert_eq!(error.to_wire()["subject"], Value::Null);
     }
 

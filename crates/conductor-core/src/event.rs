@@ -23,6 +23,10 @@ impl Micros {
         Micros(self.0.saturating_add(ms as u64 * 1000))
     }
 
+    pub const fn plus_us(self, us: u64) -> Self {
+        Micros(self.0.saturating_add(us))
+    }
+
     pub const fn since(self, earlier: Micros) -> u64 {
         self.0.saturating_sub(earlier.0)
     }

@@ -209,12 +209,6 @@ struct ChordWindow {
     timer: Option<TimerKey>,
 }
 
-impl Default for ModeIndex {
-    fn default() -> Self {
-        ModeIndex(0)
-    }
-}
-
 #[derive(Default)]
 pub struct Gestures {
     presses: Vec<Option<Press>>,
@@ -259,10 +253,12 @@ impl Gestures {
     /// Takes a key event; anything else is not for this stage and gives `false`.
     pub fn feed<T: From<Deadline>>(&mut self, event: &Event, around: &mut Around<'_, T>) -> bool {
         let Some(key) = KeyRef::of(event) else { return false };
-        match &event.body {
-            Body::NoteOn { velocity, .. } => self.down(key, event, *velocity, around),
-            Body::ButtonDown(_) => self.down(key, event, 127, around),
-            _other => self.up(key, around),
+        if let Body::NoteOn { velocity, .. } = &event.body {
+            self.down(key, event, *velocity, around);
+        } else if let Body::ButtonDown(_) = &event.body {
+            self.down(key, event, 127, around);
+        } else {
+            self.up(key, around);
         }
         true
     }
@@ -602,10 +598,7 @@ impl Gestures {
         let mut times: Vec<(u32, Fire)> = Vec::new();
         for entry in longs {
             let row = around.tables.row(entry.id);
-            let fire = match &row.trigger.kind {
-                TriggerKind::LongPress { fire, .. } => *fire,
-                _other => continue,
-            };
+            let TriggerKind::LongPress { fire, .. } = row.trigger.kind else { continue };
             // Rules come in order of precedence: of two with the same time the first wins.
             if times.contains(&(row.time_ms, fire)) {
                 continue;
@@ -693,10 +686,7 @@ impl Gestures {
         if let Some((timer, _)) = press.double.take() {
             around.timers.cancel(timer);
         }
-        let fire = match &around.tables.row(row.0).trigger.kind {
-            TriggerKind::LongPress { fire, .. } => *fire,
-            _other => Fire::Threshold,
-        };
+        let TriggerKind::LongPress { fire, .. } = around.tables.row(row.0).trigger.kind else { return };
         match fire {
             Fire::Threshold => around.found.push(Found::Long { tap: press.tap(id.index), row }),
             Fire::Release => press.long_on_release = Some(row),
@@ -806,12 +796,12 @@ fn matching(entries: &[Entry], key: KeyRef) -> impl Iterator<Item = &Entry> {
 }
 
 fn is_eager(tables: &Tables, row: RowId) -> bool {
-    match &tables.row(row.0).trigger.kind {
-        TriggerKind::Note { eager, .. }
-        | TriggerKind::VelocityRange { eager, .. }
-        | TriggerKind::GamepadButton { eager, .. } => *eager,
-        _other => false,
-    }
+    matches!(
+        &tables.row(row.0).trigger.kind,
+        TriggerKind::Note { eager: true, .. }
+            | TriggerKind::VelocityRange { eager: true, .. }
+            | TriggerKind::GamepadButton { eager: true, .. }
+    )
 }
 
 impl Press {

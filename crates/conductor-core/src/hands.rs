@@ -398,7 +398,7 @@ impl Hands {
             (Some(before), Some(after)) => before.written == after.written,
             (Some(_), None) | (None, Some(_)) | (None, None) => false,
         };
-        self.ledger.end_mappings(&unchanged, out);
+        self.ledger.end_mappings(unchanged, out);
         self.runs.cancel_all(&mut self.timers);
         self.timers.retain(|timer| match timer {
             // Notes with a duration still end at their time; an entry that ended early makes its timer a no-op.
@@ -492,15 +492,11 @@ impl Hands {
     pub fn tool_sent(&mut self, connection: u64, port: DeviceSlot, message: &Body, now: Micros) {
         self.now = self.now.max(now);
         self.remember(port, message, true);
-        match message {
-            Body::NoteOn { channel, note, .. } => {
-                let held = Held::Note { port, channel: *channel, note: *note };
-                self.ledger.enter(Owner::Tool(connection), None, None, held);
-            }
-            Body::NoteOff { channel, note, .. } => {
-                self.ledger.take_note(port, *channel, *note);
-            }
-            _other => {}
+        if let Body::NoteOn { channel, note, .. } = message {
+            let held = Held::Note { port, channel: *channel, note: *note };
+            self.ledger.enter(Owner::Tool(connection), None, None, held);
+        } else if let Body::NoteOff { channel, note, .. } = message {
+            self.ledger.take_note(port, *channel, *note);
         }
     }
 

@@ -4,17 +4,17 @@
 //! Not here: I/O, clocks, threads, randomness. Time and ids are parameters, so a simulation, a test and the daemon run the same code.
 
 pub mod action;
+pub mod audit;
+pub mod breaker;
 pub mod config;
+pub mod digest;
+pub mod error;
 pub mod event;
 pub mod gesture;
 pub mod hands;
 pub mod mapping;
-pub mod audit;
-pub mod breaker;
-pub mod digest;
-pub mod error;
+pub mod plan;
 pub mod policy;
 pub mod principal;
-pub mod timestamp;
 pub mod timer;
-pub mod plan;
+pub mod timestamp;

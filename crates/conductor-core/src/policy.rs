@@ -28,12 +28,7 @@ pub enum Tier {
 }
 
 impl Tier {
-    pub const ALL: [Self; 4] = [
-        Self::ReadOnly,
-        Self::Stateful,
-        Self::ConfigChange,
-        Self::HardwareIo,
-    ];
+    pub const ALL: [Self; 4] = [Self::ReadOnly, Self::Stateful, Self::ConfigChange, Self::HardwareIo];
 
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -310,22 +305,14 @@ impl Policy {
                     .and_then(|rest| rest.split_once('/'))
                     .is_some_and(|(_, c)| !c.is_empty())
             {
-                faults.push(PolicyFault::ClientIsOnlyAClaim {
-                    rule: index,
-                    principal: principal.text().to_owned(),
-                });
+                faults.push(PolicyFault::ClientIsOnlyAClaim { rule: index, principal: principal.text().to_owned() });
             }
-            if rule.decision == Some(Decision::Plan)
-                && rule.tier.is_some_and(|tier| tier != Tier::ConfigChange)
-            {
+            if rule.decision == Some(Decision::Plan) && rule.tier.is_some_and(|tier| tier != Tier::ConfigChange) {
                 faults.push(PolicyFault::PlanElsewhere { rule: index });
             }
             for (pointer, _) in &rule.args {
                 if !pointer.is_empty() && !pointer.starts_with('/') {
-                    faults.push(PolicyFault::NoPointer {
-                        rule: index,
-                        pointer: pointer.clone(),
-                    });
+                    faults.push(PolicyFault::NoPointer { rule: index, pointer: pointer.clone() });
                 }
             }
         }
@@ -342,49 +329,22 @@ impl Policy {
 
     pub fn decide(&self, subject: &Subject<'_>) -> Verdict {
         let principal = subject.principal.to_string();
-        let found = self
-            .rules
-            .iter()
-            .enumerate()
-            .find(|(_, rule)| rule.matches(subject, &principal));
-        let wanted = found
-            .and_then(|(_, rule)| rule.decision)
-            .unwrap_or_else(|| self.default_decision(subject));
+        let found = self.rules.iter().enumerate().find(|(_, rule)| rule.matches(subject, &principal));
+        let wanted = found.and_then(|(_, rule)| rule.decision).unwrap_or_else(|| self.default_decision(subject));
         let decision = match (subject.tier, wanted) {
             (_, Decision::Deny) => Decision::Deny,
-            (Tier::ConfigChange, Decision::Allow | Decision::Ask | Decision::Plan) => {
-                Decision::Plan
-            }
-            (
-                Tier::ReadOnly | Tier::Stateful | Tier::HardwareIo,
-                Decision::Ask | Decision::Plan,
-            ) => Decision::Ask,
-            (Tier::ReadOnly | Tier::Stateful | Tier::HardwareIo, Decision::Allow) => {
-                match subject.ask_floor {
-                    AskFloor::None => Decision::Allow,
-                    AskFloor::Always => Decision::Ask,
-                    AskFloor::UnlessMapping
-                        if found.is_some_and(|(_, rule)| rule.names_one_mapping()) =>
-                    {
-                        Decision::Allow
-                    }
-                    AskFloor::UnlessMapping => Decision::Ask,
-                }
-            }
+            (Tier::ConfigChange, Decision::Allow | Decision::Ask | Decision::Plan) => Decision::Plan,
+            (Tier::ReadOnly | Tier::Stateful | Tier::HardwareIo, Decision::Ask | Decision::Plan) => Decision::Ask,
+            (Tier::ReadOnly | Tier::Stateful | Tier::HardwareIo, Decision::Allow) => match subject.ask_floor {
+                AskFloor::None => Decision::Allow,
+                AskFloor::Always => Decision::Ask,
+                AskFloor::UnlessMapping if found.is_some_and(|(_, rule)| rule.names_one_mapping()) => Decision::Allow,
+                AskFloor::UnlessMapping => Decision::Ask,
+            },
         };
-        let base = if self.approval.client_tiers.contains(&subject.tier) {
-            Floor::Client
-        } else {
-            Floor::Local
-        };
-        let floor = found
-            .and_then(|(_, rule)| rule.channel)
-            .map_or(base, |raised| raised.max(base));
-        Verdict {
-            decision,
-            rule: found.map(|(index, _)| index),
-            floor,
-        }
+        let base = if self.approval.client_tiers.contains(&subject.tier) { Floor::Client } else { Floor::Local };
+        let floor = found.and_then(|(_, rule)| rule.channel).map_or(base, |raised| raised.max(base));
+        Verdict { decision, rule: found.map(|(index, _)| index), floor }
     }
 
     fn default_decision(&self, subject: &Subject<'_>) -> Decision {
@@ -404,18 +364,12 @@ impl Policy {
     /// the connection, so a tool denied to some is listed for all.
     pub fn denies_everyone(&self, tool: &str, tier: Tier) -> bool {
         for rule in &self.rules {
-            if !rule
-                .tool
-                .as_ref()
-                .is_none_or(|pattern| pattern.matches(tool))
+            if !rule.tool.as_ref().is_none_or(|pattern| pattern.matches(tool))
                 || rule.tier.is_some_and(|wanted| wanted != tier)
             {
                 continue;
             }
-            let for_all = rule
-                .principal
-                .as_ref()
-                .is_none_or(|pattern| *pattern == Pattern::Prefix(String::new()))
+            let for_all = rule.principal.as_ref().is_none_or(|pattern| *pattern == Pattern::Prefix(String::new()))
                 && rule.args.is_empty();
             match rule.decision {
                 Some(Decision::Deny) if for_all => return true,
@@ -432,18 +386,10 @@ impl Policy {
 
 impl Rule {
     fn matches(&self, subject: &Subject<'_>, principal: &str) -> bool {
-        self.tool
-            .as_ref()
-            .is_none_or(|pattern| pattern.matches(subject.tool))
-            && self
-                .principal
-                .as_ref()
-                .is_none_or(|pattern| pattern.matches(principal))
+        self.tool.as_ref().is_none_or(|pattern| pattern.matches(subject.tool))
+            && self.principal.as_ref().is_none_or(|pattern| pattern.matches(principal))
             && self.tier.is_none_or(|tier| tier == subject.tier)
-            && self
-                .args
-                .iter()
-                .all(|(pointer, value)| subject.args.pointer(pointer) == Some(value))
+            && self.args.iter().all(|(pointer, value)| subject.args.pointer(pointer) == Some(value))
     }
 
     fn names_one_mapping(&self) -> bool {
@@ -452,11 +398,7 @@ impl Rule {
 }
 
 /// Digest of the parsed `policy`, `tools` and `plugins` sections. An approval given under one version is stale under another.
-pub fn policy_version(
-    policy: &Value,
-    tools: &Value,
-    plugins: &Value,
-) -> Result<Digest, NotCanonical> {
+pub fn policy_version(policy: &Value, tools: &Value, plugins: &Value) -> Result<Digest, NotCanonical> {
     Digest::of_json(&serde_json::json!({"policy": policy, "tools": tools, "plugins": plugins}))
 }
 
@@ -517,10 +459,7 @@ mod tests {
     }
 
     fn rules(rules: Vec<Rule>) -> Policy {
-        Policy {
-            rules,
-            ..Policy::default()
-        }
+        Policy { rules, ..Policy::default() }
     }
 
     #[test]
@@ -530,22 +469,12 @@ mod tests {
         assert_eq!(ask("t", Tier::Stateful).under(&policy), Decision::Allow);
         assert_eq!(ask("t", Tier::ConfigChange).under(&policy), Decision::Plan);
         assert_eq!(ask("t", Tier::HardwareIo).under(&policy), Decision::Ask);
-        let flagged = Asked {
-            requires_approval: Some(false),
-            ..ask("t", Tier::HardwareIo)
-        };
+        let flagged = Asked { requires_approval: Some(false), ..ask("t", Tier::HardwareIo) };
         assert_eq!(flagged.under(&policy), Decision::Allow);
-        let both = Asked {
-            requires_approval: Some(false),
-            by_args: Some(ByArgs::Ask),
-            ..ask("t", Tier::HardwareIo)
-        };
+        let both = Asked { requires_approval: Some(false), by_args: Some(ByArgs::Ask), ..ask("t", Tier::HardwareIo) };
         assert_eq!(both.under(&policy), Decision::Ask);
         let denied = Policy {
-            default: TierDefaults {
-                hardware_io: Decision::Deny,
-                ..TierDefaults::default()
-            },
+            default: TierDefaults { hardware_io: Decision::Deny, ..TierDefaults::default() },
             ..Policy::default()
         };
         assert_eq!(flagged.under(&denied), Decision::Deny);
@@ -555,102 +484,49 @@ mod tests {
     fn the_first_matching_rule_wins() {
         let mut scratch = rule("filesystem.write", "", Decision::Allow);
         scratch.args = vec![("/root".into(), json!("scratch"))];
-        let policy = rules(vec![
-            scratch,
-            rule("shell.*", "http:ci", Decision::Deny),
-            rule("shell.*", "", Decision::Allow),
-        ]);
-        let write = |root| Asked {
-            args: json!({"root": root}),
-            ..ask("filesystem.write", Tier::HardwareIo)
-        };
+        let policy =
+            rules(vec![scratch, rule("shell.*", "http:ci", Decision::Deny), rule("shell.*", "", Decision::Allow)]);
+        let write = |root| Asked { args: json!({"root": root}), ..ask("filesystem.write", Tier::HardwareIo) };
         assert_eq!(
             write("scratch").verdict(&policy),
-            Verdict {
-                decision: Decision::Allow,
-                rule: Some(0),
-                floor: Floor::Local
-            }
+            Verdict { decision: Decision::Allow, rule: Some(0), floor: Floor::Local }
         );
         assert_eq!(
             write("studio").verdict(&policy),
-            Verdict {
-                decision: Decision::Ask,
-                rule: None,
-                floor: Floor::Local
-            }
+            Verdict { decision: Decision::Ask, rule: None, floor: Floor::Local }
         );
-        let ci = Asked {
-            principal: "http:ci",
-            ..ask("shell.exec", Tier::HardwareIo)
-        };
+        let ci = Asked { principal: "http:ci", ..ask("shell.exec", Tier::HardwareIo) };
         assert_eq!(ci.under(&policy), Decision::Deny);
-        assert_eq!(
-            ask("shell.exec", Tier::HardwareIo).under(&policy),
-            Decision::Allow
-        );
+        assert_eq!(ask("shell.exec", Tier::HardwareIo).under(&policy), Decision::Allow);
     }
 
     #[test]
     fn floors_hold_against_every_rule() {
         let open = rules(vec![rule("", "", Decision::Allow)]);
-        assert_eq!(
-            ask("conductor_create_mapping", Tier::ConfigChange).under(&open),
-            Decision::Plan
-        );
-        let sysex = Asked {
-            floor: AskFloor::Always,
-            ..ask("conductor_send_sysex", Tier::HardwareIo)
-        };
+        assert_eq!(ask("conductor_create_mapping", Tier::ConfigChange).under(&open), Decision::Plan);
+        let sysex = Asked { floor: AskFloor::Always, ..ask("conductor_send_sysex", Tier::HardwareIo) };
         assert_eq!(sysex.under(&open), Decision::Ask);
 
-        let command = |principal| Asked {
-            floor: AskFloor::UnlessMapping,
-            principal,
-            ..ask("shell.exec", Tier::HardwareIo)
-        };
+        let command =
+            |principal| Asked { floor: AskFloor::UnlessMapping, principal, ..ask("shell.exec", Tier::HardwareIo) };
         assert_eq!(command("mapping:Live/x1").under(&open), Decision::Ask);
         let named = rules(vec![rule("shell.exec", "mapping:Live/x1", Decision::Allow)]);
         assert_eq!(command("mapping:Live/x1").under(&named), Decision::Allow);
         assert_eq!(command("mapping:Live/x2").under(&named), Decision::Ask);
         let wide = rules(vec![rule("shell.exec", "mapping:Live/*", Decision::Allow)]);
         assert_eq!(command("mapping:Live/x1").under(&wide), Decision::Ask);
-        let sysex = Asked {
-            floor: AskFloor::Always,
-            principal: "mapping:Live/x1",
-            ..ask("shell.exec", Tier::HardwareIo)
-        };
+        let sysex =
+            Asked { floor: AskFloor::Always, principal: "mapping:Live/x1", ..ask("shell.exec", Tier::HardwareIo) };
         assert_eq!(sysex.under(&named), Decision::Ask);
     }
 
     #[test]
     fn a_rule_may_raise_the_channel_but_not_lower_it() {
-        let raise = |channel| {
-            rules(vec![Rule {
-                channel: Some(channel),
-                ..Rule::default()
-            }])
-        };
-        assert_eq!(
-            ask("t", Tier::Stateful).verdict(&Policy::default()).floor,
-            Floor::Client
-        );
-        assert_eq!(
-            ask("t", Tier::Stateful).verdict(&raise(Floor::Pad)).floor,
-            Floor::Pad
-        );
-        assert_eq!(
-            ask("t", Tier::HardwareIo)
-                .verdict(&raise(Floor::Client))
-                .floor,
-            Floor::Local
-        );
-        assert_eq!(
-            ask("t", Tier::HardwareIo)
-                .verdict(&raise(Floor::Pad))
-                .decision,
-            Decision::Ask
-        );
+        let raise = |channel| rules(vec![Rule { channel: Some(channel), ..Rule::default() }]);
+        assert_eq!(ask("t", Tier::Stateful).verdict(&Policy::default()).floor, Floor::Client);
+        assert_eq!(ask("t", Tier::Stateful).verdict(&raise(Floor::Pad)).floor, Floor::Pad);
+        assert_eq!(ask("t", Tier::HardwareIo).verdict(&raise(Floor::Client)).floor, Floor::Local);
+        assert_eq!(ask("t", Tier::HardwareIo).verdict(&raise(Floor::Pad)).decision, Decision::Ask);
     }
 
     #[test]
@@ -665,44 +541,18 @@ mod tests {
 
     #[test]
     fn faults_are_found() {
-        let claim = |principal| {
-            rules(vec![rule("", principal, Decision::Allow)])
-                .faults()
-                .len()
-        };
+        let claim = |principal| rules(vec![rule("", principal, Decision::Allow)]).faults().len();
         assert_eq!(claim("socket:1000/claude"), 1);
         assert_eq!(claim("socket:1000/cl*"), 1);
-        assert_eq!(
-            (
-                claim("socket:1000/*"),
-                claim("socket:*"),
-                claim("http:ci"),
-                claim("mapping:a/b")
-            ),
-            (0, 0, 0, 0)
-        );
-        assert_eq!(
-            rules(vec![rule("", "socket:1000/claude", Decision::Deny)]).faults(),
-            []
-        );
+        assert_eq!((claim("socket:1000/*"), claim("socket:*"), claim("http:ci"), claim("mapping:a/b")), (0, 0, 0, 0));
+        assert_eq!(rules(vec![rule("", "socket:1000/claude", Decision::Deny)]).faults(), []);
         let mut plan = rule("", "", Decision::Plan);
         plan.tier = Some(Tier::Stateful);
         plan.args = vec![("root".into(), json!(1))];
         assert_eq!(rules(vec![plan]).faults().len(), 2);
-        let default = TierDefaults {
-            config_change: Decision::Allow,
-            read_only: Decision::Plan,
-            ..TierDefaults::default()
-        };
-        assert_eq!(
-            Policy {
-                default,
-                ..Policy::default()
-            }
-            .faults()
-            .len(),
-            2
-        );
+        let default =
+            TierDefaults { config_change: Decision::Allow, read_only: Decision::Plan, ..TierDefaults::default() };
+        assert_eq!(Policy { default, ..Policy::default() }.faults().len(), 2);
         assert_eq!(Policy::default().faults(), []);
     }
 
@@ -713,10 +563,7 @@ mod tests {
         assert!(hidden(vec![deny("")]) && hidden(vec![deny("*")]));
         assert!(hidden(vec![deny("http:ci"), deny("")]));
         assert!(!hidden(vec![deny("http:ci")]));
-        assert!(!hidden(vec![
-            rule("web.fetch", "http:ci", Decision::Ask),
-            deny("")
-        ]));
+        assert!(!hidden(vec![rule("web.fetch", "http:ci", Decision::Ask), deny("")]));
         assert!(!hidden(vec![rule("shell.*", "", Decision::Deny)]));
     }
 

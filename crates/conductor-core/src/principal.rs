@@ -42,10 +42,7 @@ pub enum Principal {
 impl Principal {
     /// A client of the line socket, under the name it declared, lowered to what a rule or a log line can safely hold.
     pub fn socket(uid: u32, declared: &str) -> Self {
-        Self::Socket {
-            uid,
-            client: client_name(declared),
-        }
+        Self::Socket { uid, client: client_name(declared) }
     }
 
     pub const fn is_person(&self) -> bool {
@@ -57,9 +54,7 @@ impl Principal {
 pub fn client_name(declared: &str) -> String {
     let lowered = declared.to_lowercase();
     let fits = (1..=32).contains(&lowered.len())
-        && lowered.bytes().all(|b| {
-            b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'.' | b'_' | b'-')
-        });
+        && lowered.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'.' | b'_' | b'-'));
     if fits { lowered } else { "unknown".to_owned() }
 }
 
@@ -91,36 +86,20 @@ impl FromStr for Principal {
                 return None;
             }
             match kind {
-                "person" => Some(Self::Person {
-                    uid: rest.parse().ok()?,
-                }),
-                "cli" => Some(Self::Cli {
-                    uid: rest.parse().ok()?,
-                }),
+                "person" => Some(Self::Person { uid: rest.parse().ok()? }),
+                "cli" => Some(Self::Cli { uid: rest.parse().ok()? }),
                 "socket" => {
                     let (uid, client) = rest.split_once('/')?;
-                    Some(Self::Socket {
-                        uid: uid.parse().ok()?,
-                        client: client.to_owned(),
-                    })
+                    Some(Self::Socket { uid: uid.parse().ok()?, client: client.to_owned() })
                 }
-                "http" => Some(Self::Http {
-                    token: rest.to_owned(),
-                }),
+                "http" => Some(Self::Http { token: rest.to_owned() }),
                 // An id holds no slash, a mode name may.
                 "mapping" => {
                     let (mode, id) = rest.rsplit_once('/')?;
-                    Some(Self::Mapping {
-                        mode: mode.to_owned(),
-                        id: id.to_owned(),
-                    })
+                    Some(Self::Mapping { mode: mode.to_owned(), id: id.to_owned() })
                 }
-                "plugin" => Some(Self::Plugin {
-                    name: rest.to_owned(),
-                }),
-                "webhook" => Some(Self::Webhook {
-                    name: rest.to_owned(),
-                }),
+                "plugin" => Some(Self::Plugin { name: rest.to_owned() }),
+                "webhook" => Some(Self::Webhook { name: rest.to_owned() }),
                 _ => None,
             }
         };
@@ -136,9 +115,7 @@ impl Serialize for Principal {
 
 impl<'de> Deserialize<'de> for Principal {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?
-            .parse()
-            .map_err(serde::de::Error::custom)
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }
 
@@ -157,20 +134,9 @@ mod tests {
             "plugin:weather",
             "webhook:w",
         ] {
-            assert_eq!(
-                text.parse::<Principal>().map(|p| p.to_string()),
-                Ok(text.to_owned())
-            );
+            assert_eq!(text.parse::<Principal>().map(|p| p.to_string()), Ok(text.to_owned()));
         }
-        for text in [
-            "",
-            "person:",
-            "person:me",
-            "person:-1",
-            "socket:1000",
-            "robot:1",
-            "person",
-        ] {
+        for text in ["", "person:", "person:me", "person:-1", "socket:1000", "robot:1", "person"] {
             assert!(text.parse::<Principal>().is_err(), "{text}");
         }
     }

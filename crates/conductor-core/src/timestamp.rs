@@ -63,16 +63,11 @@ fn civil_from_days(days: u64) -> (u64, u64, u64) {
     let shifted = days + 719_468;
     let era = shifted / 146_097;
     let day_of_era = shifted % 146_097;
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let march_month = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * march_month + 2) / 5 + 1;
-    let month = if march_month < 10 {
-        march_month + 3
-    } else {
-        march_month - 9
-    };
+    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
     (era * 400 + year_of_era + u64::from(month <= 2), month, day)
 }
 
@@ -111,10 +106,7 @@ fn parse(text: &[u8]) -> Option<Timestamp> {
     let number = |from: usize, width: usize| -> Option<u64> {
         text.get(from..from + width)?
             .iter()
-            .try_fold(0, |sum, byte| {
-                byte.is_ascii_digit()
-                    .then(|| sum * 10 + u64::from(byte - b'0'))
-            })
+            .try_fold(0, |sum, byte| byte.is_ascii_digit().then(|| sum * 10 + u64::from(byte - b'0')))
     };
     let is = |at: usize, byte: u8| text.get(at) == Some(&byte);
     let (year, month, day) = (number(0, 4)?, number(5, 2)?, number(8, 2)?);
@@ -130,12 +122,7 @@ fn parse(text: &[u8]) -> Option<Timestamp> {
         return Some(Timestamp(days * DAY_MS));
     }
     let (hour, minute, second) = (number(11, 2)?, number(14, 2)?, number(17, 2)?);
-    let ok = (is(10, b'T') || is(10, b't'))
-        && is(13, b':')
-        && is(16, b':')
-        && hour < 24
-        && minute < 60
-        && second < 60;
+    let ok = (is(10, b'T') || is(10, b't')) && is(13, b':') && is(16, b':') && hour < 24 && minute < 60 && second < 60;
     let (last, fraction) = text.get(19..)?.split_last()?;
     if !ok || !matches!(last, b'Z' | b'z') {
         return None;
@@ -149,9 +136,7 @@ fn parse(text: &[u8]) -> Option<Timestamp> {
             ms = ms * 10 + u64::from(digits.get(place).map_or(0, |digit| digit - b'0'));
         }
     }
-    Some(Timestamp(
-        days * DAY_MS + ((hour * 60 + minute) * 60 + second) * 1000 + ms,
-    ))
+    Some(Timestamp(days * DAY_MS + ((hour * 60 + minute) * 60 + second) * 1000 + ms))
 }
 
 impl Serialize for Timestamp {
@@ -162,9 +147,7 @@ impl Serialize for Timestamp {
 
 impl<'de> Deserialize<'de> for Timestamp {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?
-            .parse()
-            .map_err(serde::de::Error::custom)
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }
 
@@ -185,14 +168,8 @@ mod tests {
             assert_eq!(Timestamp::from_millis(ms).to_string(), text);
             assert_eq!(text.parse(), Ok(Timestamp::from_millis(ms)));
         }
-        assert_eq!(
-            Timestamp::from_millis(u64::MAX).to_string(),
-            "9999-12-31T23:59:59.999Z"
-        );
-        assert_eq!(
-            "2026-01-02".parse(),
-            Ok(Timestamp::from_millis(1_767_312_000_000))
-        );
+        assert_eq!(Timestamp::from_millis(u64::MAX).to_string(), "9999-12-31T23:59:59.999Z");
+        assert_eq!("2026-01-02".parse(), Ok(Timestamp::from_millis(1_767_312_000_000)));
     }
 
     #[test]

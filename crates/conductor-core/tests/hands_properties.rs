@@ -93,6 +93,7 @@ struct World {
 }
 
 impl World {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "what makes no sound cannot stick")]
     fn hear(&mut self, effects: &mut Vec<Effect>) {
         for effect in effects.drain(..) {
             match effect {

@@ -1,3 +1,6 @@
 //! What tests share: real programs to run against.
 
 pub mod real;
+pub mod studio;
+pub mod time;
+pub mod tools;

@@ -7,3 +7,6 @@ pub mod daemon;
 pub mod doors;
 pub mod hosts;
 pub mod outside;
+pub mod pipeline;
+pub mod studio;
+pub mod tools;

@@ -28,9 +28,7 @@ impl KeyId {
 
 impl fmt::Display for KeyId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0
-            .iter()
-            .try_for_each(|byte| fmt::Write::write_char(f, char::from(*byte)))
+        self.0.iter().try_for_each(|byte| fmt::Write::write_char(f, char::from(*byte)))
     }
 }
 
@@ -67,29 +65,18 @@ pub enum BadCheckpoint {
 
 impl Checkpoint {
     pub const fn at(head: Head, ts: Timestamp) -> Self {
-        Self {
-            log_id: head.log_id,
-            seq: head.seq,
-            hash: head.hash,
-            ts,
-        }
+        Self { log_id: head.log_id, seq: head.seq, hash: head.hash, ts }
     }
 
     fn signed_bytes(&self) -> Vec<u8> {
-        format!(
-            "conductor-audit-checkpoint/1\n{}\n{}\n{}\n{}\n",
-            self.log_id, self.seq, self.hash, self.ts
-        )
-        .into_bytes()
+        format!("conductor-audit-checkpoint/1\n{}\n{}\n{}\n{}\n", self.log_id, self.seq, self.hash, self.ts)
+            .into_bytes()
     }
 
     /// The line, newline included.
     pub fn sign(&self, key: &SigningKey) -> String {
         let signature = key.sign(&self.signed_bytes());
-        self.line(
-            KeyId::of(&key.verifying_key()),
-            &STANDARD.encode(signature.to_bytes()),
-        )
+        self.line(KeyId::of(&key.verifying_key()), &STANDARD.encode(signature.to_bytes()))
     }
 
     fn line(&self, key_id: KeyId, sig: &str) -> String {
@@ -101,40 +88,20 @@ impl Checkpoint {
 
     /// Reads a line (without its newline). Any other spelling of the same values is refused: a line has one form.
     pub fn read(line: &[u8], key: &VerifyingKey) -> Result<Self, BadCheckpoint> {
-        let wire: Wire = serde_json::from_slice(line)
-            .map_err(|error| BadCheckpoint::Shape(error.to_string()))?;
-        let log_id = Uuid::parse_str(&wire.log_id)
-            .map_err(|error| BadCheckpoint::Shape(error.to_string()))?;
-        let checkpoint = Self {
-            log_id,
-            seq: wire.seq,
-            hash: wire.hash,
-            ts: wire.ts,
-        };
+        let wire: Wire = serde_json::from_slice(line).map_err(|error| BadCheckpoint::Shape(error.to_string()))?;
+        let log_id = Uuid::parse_str(&wire.log_id).map_err(|error| BadCheckpoint::Shape(error.to_string()))?;
+        let checkpoint = Self { log_id, seq: wire.seq, hash: wire.hash, ts: wire.ts };
         let key_id = KeyId::of(key);
         if wire.key_id != key_id.to_string() {
-            let found = wire
-                .key_id
-                .chars()
-                .take(16)
-                .filter(char::is_ascii_graphic)
-                .collect();
-            return Err(BadCheckpoint::OtherKey {
-                expected: key_id.to_string(),
-                found,
-            });
+            let found = wire.key_id.chars().take(16).filter(char::is_ascii_graphic).collect();
+            return Err(BadCheckpoint::OtherKey { expected: key_id.to_string(), found });
         }
         if checkpoint.line(key_id, &wire.sig).trim_end().as_bytes() != line {
-            return Err(BadCheckpoint::Shape(
-                "another spelling than the one we write".to_owned(),
-            ));
+            return Err(BadCheckpoint::Shape("another spelling than the one we write".to_owned()));
         }
-        let bytes = STANDARD
-            .decode(&wire.sig)
-            .map_err(|error| BadCheckpoint::Shape(error.to_string()))?;
+        let bytes = STANDARD.decode(&wire.sig).map_err(|error| BadCheckpoint::Shape(error.to_string()))?;
         let signature = Signature::from_slice(&bytes).map_err(|_| BadCheckpoint::Signature)?;
-        key.verify_strict(&checkpoint.signed_bytes(), &signature)
-            .map_err(|_| BadCheckpoint::Signature)?;
+        key.verify_strict(&checkpoint.signed_bytes(), &signature).map_err(|_| BadCheckpoint::Signature)?;
         Ok(checkpoint)
     }
 }
@@ -159,11 +126,10 @@ mod tests {
     #[test]
     fn signed_and_read_back() {
         let line = checkpoint().sign(&key(1));
-        assert!(line.starts_with("{\"v\":1,\"log_id\":\"00000000-0000-0000-0000-000000000005\",\"seq\":256,\"hash\":\"sha256:"));
-        assert_eq!(
-            Checkpoint::read(line.trim_end().as_bytes(), &key(1).verifying_key()),
-            Ok(checkpoint())
-        );
+        assert!(line.starts_with(
+            "{\"v\":1,\"log_id\":\"00000000-0000-0000-0000-000000000005\",\"seq\":256,\"hash\":\"sha256:"
+        ));
+        assert_eq!(Checkpoint::read(line.trim_end().as_bytes(), &key(1).verifying_key()), Ok(checkpoint()));
         let other = Checkpoint::read(line.trim_end().as_bytes(), &key(2).verifying_key());
         assert!(matches!(other, Err(BadCheckpoint::OtherKey { .. })));
     }
@@ -176,19 +142,14 @@ mod tests {
             for flip in [1, 0x20, 0x80] {
                 let mut bad = line.to_vec();
                 bad[at] ^= flip;
-                assert!(
-                    Checkpoint::read(&bad, &key(1).verifying_key()).is_err(),
-                    "byte {at}"
-                );
+                assert!(Checkpoint::read(&bad, &key(1).verifying_key()).is_err(), "byte {at}");
             }
         }
     }
 
     #[test]
     fn a_changed_statement_does_not_fit_the_signature() {
-        let line = checkpoint()
-            .sign(&key(1))
-            .replace("\"seq\":256", "\"seq\":257");
+        let line = checkpoint().sign(&key(1)).replace("\"seq\":256", "\"seq\":257");
         assert_eq!(
             Checkpoint::read(line.trim_end().as_bytes(), &key(1).verifying_key()),
             Err(BadCheckpoint::Signature)

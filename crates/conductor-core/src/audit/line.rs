@@ -35,17 +35,11 @@ pub struct Chain {
 
 impl Chain {
     pub const fn start() -> Self {
-        Self {
-            next: 0,
-            prev: None,
-        }
+        Self { next: 0, prev: None }
     }
 
     pub const fn after(seq: Seq, hash: Digest) -> Self {
-        Self {
-            next: seq + 1,
-            prev: Some(hash),
-        }
+        Self { next: seq + 1, prev: Some(hash) }
     }
 
     pub const fn next_seq(&self) -> Seq {
@@ -181,10 +175,7 @@ pub fn read(line: &[u8]) -> Result<(Links<'_>, Digest), LineFault> {
     let (body, hash) = split(line).ok_or(LineFault::Shape)?;
     let expected = Digest::of(body);
     if expected != hash {
-        return Err(LineFault::Hash {
-            expected,
-            found: hash,
-        });
+        return Err(LineFault::Hash { expected, found: hash });
     }
     let links = serde_json::from_slice(line).map_err(|error| LineFault::Json(error.to_string()))?;
     Ok((links, hash))
@@ -193,9 +184,7 @@ pub fn read(line: &[u8]) -> Result<(Links<'_>, Digest), LineFault> {
 /// The hashed part of a line and the hash it ends in.
 pub fn split(line: &[u8]) -> Option<(&[u8], Digest)> {
     let (body, suffix) = line.split_at_checked(line.len().checked_sub(SUFFIX_LEN)?)?;
-    let text = suffix
-        .strip_prefix(SUFFIX_HEAD)?
-        .strip_suffix(SUFFIX_TAIL)?;
+    let text = suffix.strip_prefix(SUFFIX_HEAD)?.strip_suffix(SUFFIX_TAIL)?;
     Some((body, Digest::from_text(text)?))
 }
 
@@ -223,8 +212,7 @@ mod tests {
         let hash = fields.finish(0, None);
 
         let salt: [u8; 32] = std::array::from_fn(|n| n as u8);
-        let input =
-            InputHasher::new(&salt).hash(&json!({"root": "studio", "path": "old/take1.pd"}));
+        let input = InputHasher::new(&salt).hash(&json!({"root": "studio", "path": "old/take1.pd"}));
         let start = out.len();
         let mut fields = Fields::begin(&mut out, 1);
         fields.plain("ts", b"2026-01-02T03:04:06.000Z");
@@ -234,24 +222,15 @@ mod tests {
         fields.text("tool", "filesystem.delete");
         fields.text("input_hash", &input.to_string());
         fields.finish(start, Some(hash));
-        assert_eq!(
-            String::from_utf8_lossy(&out),
-            format!("{}\n{}\n", VECTOR[0], VECTOR[1])
-        );
+        assert_eq!(String::from_utf8_lossy(&out), format!("{}\n{}\n", VECTOR[0], VECTOR[1]));
     }
 
     #[test]
     fn the_vector_is_read_back() {
         let (links, first) = read(VECTOR[0].as_bytes()).expect("a good line");
-        assert_eq!(
-            (links.seq, links.segment, links.prev, links.phase),
-            (0, Some(1), None, "segment")
-        );
+        assert_eq!((links.seq, links.segment, links.prev, links.phase), (0, Some(1), None, "segment"));
         let (links, _) = read(VECTOR[1].as_bytes()).expect("a good line");
-        assert_eq!(
-            (links.seq, links.call, links.prev),
-            (1, Some("c1"), Some(first.to_string().as_str()))
-        );
+        assert_eq!((links.seq, links.call, links.prev), (1, Some("c1"), Some(first.to_string().as_str())));
     }
 
     #[test]

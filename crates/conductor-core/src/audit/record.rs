@@ -194,11 +194,7 @@ impl Entry {
         fields.plain("ts", &stamp.ts.to_bytes());
         fields.plain("phase", self.phase().as_bytes());
         match self {
-            Self::Segment {
-                log_id,
-                segment,
-                prev_segment,
-            } => {
+            Self::Segment { log_id, segment, prev_segment } => {
                 uuid(fields, "log_id", *log_id);
                 fields.number("segment", u64::from(*segment));
                 match prev_segment {
@@ -211,12 +207,7 @@ impl Entry {
                 call.write(fields);
                 outcome.write(fields);
             }
-            Self::Event {
-                principal,
-                conn,
-                event,
-                detail,
-            } => {
+            Self::Event { principal, conn, event, detail } => {
                 if let Some(principal) = principal {
                     fields.text("principal", cut(&principal.to_string(), MAX_NAME));
                 }
@@ -235,12 +226,7 @@ impl Entry {
 }
 
 fn uuid(fields: &mut Fields<'_>, key: &str, id: Uuid) {
-    fields.plain(
-        key,
-        id.hyphenated()
-            .encode_lower(&mut Uuid::encode_buffer())
-            .as_bytes(),
-    );
+    fields.plain(key, id.hyphenated().encode_lower(&mut Uuid::encode_buffer()).as_bytes());
 }
 
 fn write_detail(fields: &mut Fields<'_>, detail: &Value) {
@@ -248,10 +234,7 @@ fn write_detail(fields: &mut Fields<'_>, detail: &Value) {
     if text.len() <= MAX_DETAIL {
         fields.json("detail", detail);
     } else {
-        fields.json(
-            "detail",
-            &serde_json::json!({"cut": cut(&text, MAX_DETAIL / 4), "bytes": text.len()}),
-        );
+        fields.json("detail", &serde_json::json!({"cut": cut(&text, MAX_DETAIL / 4), "bytes": text.len()}));
     }
 }
 
@@ -283,10 +266,7 @@ impl CallFacts {
         }
         if let Some(ApprovalRef { id, by, channel }) = &self.approval {
             let by = cut(by, MAX_NAME);
-            fields.json(
-                "approval",
-                &serde_json::json!({"id": id.to_string(), "by": by, "channel": channel.as_str()}),
-            );
+            fields.json("approval", &serde_json::json!({"id": id.to_string(), "by": by, "channel": channel.as_str()}));
         }
     }
 }
@@ -307,7 +287,8 @@ impl OutcomeFacts {
 }
 
 fn cut(text: &str, max: usize) -> &str {
-    &text[..text.floor_char_boundary(max)]
+    let end = (0..=max.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
+    &text[..end.unwrap_or(0)]
 }
 
 /// Keyed hash of a call's arguments: equal arguments are found, and without the salt a short list of notes cannot be tried out.
@@ -353,22 +334,13 @@ impl InputHasher {
         // HMAC pads a short key with zeros to the block of the hash; doing it here leaves no length to fail on.
         let mut block = [0; 64];
         block[..32].copy_from_slice(salt);
-        Self {
-            keyed: Hmac::new(&block.into()),
-        }
+        Self { keyed: Hmac::new(&block.into()) }
     }
 
     /// Over canonical JSON, also of arguments that were refused for what [`crate::digest::check`] finds: a refused call is recorded too.
     pub fn hash(&self, arguments: &Value) -> InputHash {
         let bytes = serde_json_canonicalizer::to_vec(arguments).unwrap_or_default();
-        InputHash(
-            self.keyed
-                .clone()
-                .chain_update(&bytes)
-                .finalize()
-                .into_bytes()
-                .into(),
-        )
+        InputHash(self.keyed.clone().chain_update(&bytes).finalize().into_bytes().into())
     }
 }
 
@@ -379,10 +351,7 @@ pub(crate) mod tests {
     use serde_json::json;
 
     pub(crate) fn stamp(n: u64) -> Stamp {
-        Stamp {
-            id: Uuid::from_u128(u128::from(n)),
-            ts: Timestamp::from_millis(1_767_323_045_000 + n),
-        }
+        Stamp { id: Uuid::from_u128(u128::from(n)), ts: Timestamp::from_millis(1_767_323_045_000 + n) }
     }
 
     pub(crate) fn call(tool: &str) -> CallFacts {
@@ -428,19 +397,11 @@ pub(crate) mod tests {
         };
         let keys = |line: &str| -> Vec<String> {
             let value: Value = serde_json::from_str(line).expect("JSON");
-            value
-                .as_object()
-                .expect("an object")
-                .keys()
-                .cloned()
-                .collect()
+            value.as_object().expect("an object").keys().cloned().collect()
         };
         let all = "v seq id ts phase call principal conn tool tier pin input_hash input via approval result code effect attempts \
                    duration_ms output_bytes prev hash";
-        assert_eq!(
-            keys(&line_of(&Entry::Outcome(call.clone(), outcome))).join(" "),
-            all
-        );
+        assert_eq!(keys(&line_of(&Entry::Outcome(call.clone(), outcome))).join(" "), all);
         let intent = keys(&line_of(&Entry::Intent(call))).join(" ");
         assert_eq!(
             intent,
@@ -452,29 +413,16 @@ pub(crate) mod tests {
             event: EventName::ApprovalAllowed,
             detail: json!({}),
         };
-        assert_eq!(
-            keys(&line_of(&event)).join(" "),
-            "v seq id ts phase principal conn event detail prev hash"
-        );
-        let segment = Entry::Segment {
-            log_id: Uuid::from_u128(1),
-            segment: 2,
-            prev_segment: Some(1),
-        };
-        assert_eq!(
-            keys(&line_of(&segment)).join(" "),
-            "v seq ts phase log_id segment prev_segment prev hash"
-        );
+        assert_eq!(keys(&line_of(&event)).join(" "), "v seq id ts phase principal conn event detail prev hash");
+        let segment = Entry::Segment { log_id: Uuid::from_u128(1), segment: 2, prev_segment: Some(1) };
+        assert_eq!(keys(&line_of(&segment)).join(" "), "v seq ts phase log_id segment prev_segment prev hash");
     }
 
     #[test]
     fn nothing_in_a_record_can_break_the_line() {
         let tool = "x\n{\"v\":1}\u{1b}[2J\u{202e}".repeat(40);
         let line = line_of(&Entry::Intent(CallFacts {
-            principal: Principal::Mapping {
-                mode: "\"\n".repeat(500),
-                id: "i".into(),
-            },
+            principal: Principal::Mapping { mode: "\"\n".repeat(500), id: "i".into() },
             input: Some(json!({"a": "\u{0}\n".repeat(4000)})),
             ..call(&tool)
         }));
@@ -482,36 +430,26 @@ pub(crate) mod tests {
         assert!(!line.contains('\u{1b}') && !line.contains('\0'));
         assert!(read(line.trim_end().as_bytes()).is_ok());
         let value: Value = serde_json::from_str(&line).expect("JSON");
-        assert!(
-            value["tool"]
-                .as_str()
-                .is_some_and(|name| tool.starts_with(name) && name.len() <= 128)
-        );
-        let big = Entry::Recovery {
-            event: Recovery::TornTail,
-            detail: json!({"x": "\u{1}".repeat(100_000)}),
-        };
+        assert!(value["tool"].as_str().is_some_and(|name| tool.starts_with(name) && name.len() <= 128));
+        let big = Entry::Recovery { event: Recovery::TornTail, detail: json!({"x": "\u{1}".repeat(100_000)}) };
         assert!(line_of(&big).len() < crate::audit::line::MAX_LINE);
     }
 
     #[test]
     fn notes_cannot_be_guessed_without_the_salt() {
         let secret = InputHasher::new(&[9; 32]).hash(&json!({"note": 60}));
-        let guess = |salt: &[u8; 32]| {
-            (0..128).any(|note| InputHasher::new(salt).hash(&json!({"note": note})) == secret)
-        };
+        let guess =
+            |salt: &[u8; 32]| (0..128).any(|note| InputHasher::new(salt).hash(&json!({"note": note})) == secret);
         assert!(guess(&[9; 32]));
         assert!(!guess(&[0; 32]));
-        let unkeyed = (0..128).any(|note| {
-            Digest::of_json(&json!({"note": note})).is_ok_and(|d| *d.as_bytes() == secret.0)
-        });
+        let unkeyed =
+            (0..128).any(|note| Digest::of_json(&json!({"note": note})).is_ok_and(|d| *d.as_bytes() == secret.0));
         assert!(!unkeyed);
     }
 
     #[test]
     fn names_are_distinct() {
-        let names: std::collections::HashSet<_> =
-            EventName::ALL.iter().map(|event| event.as_str()).collect();
+        let names: std::collections::HashSet<_> = EventName::ALL.iter().map(|event| event.as_str()).collect();
         assert_eq!(names.len(), 24);
     }
 }

@@ -3,7 +3,7 @@
 //! Not here: which port a matcher finds; the shell knows the ports.
 
 use super::action::transform;
-use super::reader::Reader;
+use super::reader::{Fields, Reader};
 use super::tree::Node;
 use super::{
     Device, Direction, Feedback, FeedbackFrom, FeedbackOut, Filter, Matcher, MessageType, Platform, Protocol, Route,
@@ -35,7 +35,9 @@ pub(crate) fn read<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Device> {
     let mut f = r.table(node)?;
     let alias = f.need(r, "alias", Reader::alias);
     let description = f.opt(r, "description", Reader::description);
-    let protocol = f.or(r, "protocol", Protocol::Midi, |r, it| r.word(it, PROTOCOLS));
+    let said = f.opt(r, "protocol", |r, it| r.word(it, PROTOCOLS));
+    let protocol_known = said.is_some() || !f.has("protocol");
+    let protocol = said.unwrap_or_default();
     let direction = f.or(r, "direction", Direction::Bidirectional, |r, it| r.word(it, DIRECTIONS));
     let matchers = f.opt(r, "matchers", |r, it| {
         let items = r.list(it, 1, 16)?;
@@ -56,31 +58,9 @@ pub(crate) fn read<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Device> {
     let echo_guard = f.or(r, "echo_guard", false, Reader::boolean);
     let template = f.opt(r, "template", template);
 
-    match protocol {
-        Protocol::Osc => {
-            if !f.has("listen") {
-                let help = "add listen = \"127.0.0.1:9000\"".to_owned();
-                r.rule_help(&f.place.clone(), "an Osc device needs the address it listens on".to_owned(), help);
-            }
-            for key in ["channels", "virtual_port", "loopback", "echo_guard", "ask_output"] {
-                f.refuse(r, key, "is for MIDI devices");
-            }
-        }
-        Protocol::Midi | Protocol::Gamepad => {
-            for key in ["listen", "allow_network", "allow_sensitive_actions"] {
-                f.refuse(r, key, "is for devices with protocol = \"Osc\"");
-            }
-            let found = f.has("matchers") || f.has("virtual_port") || f.has("template") || loopback;
-            if !found {
-                let help = "add matchers = [{ type = \"NameContains\", pattern = \"…\" }]".to_owned();
-                r.rule_help(&f.place.clone(), "nothing says which port this device is".to_owned(), help);
-            }
-        }
-    }
-    if protocol == Protocol::Gamepad {
-        for key in ["channels", "virtual_port", "loopback", "echo_guard", "ask_output"] {
-            f.refuse(r, key, "is for MIDI devices");
-        }
+    // Which keys belong to a device depends on its protocol; a misspelt one must not make faults of the others.
+    if protocol_known {
+        check_protocol(r, &mut f, protocol, loopback);
     }
     f.finish(r);
     let alias = alias?;
@@ -105,6 +85,32 @@ pub(crate) fn read<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Device> {
         device = Device { alias: device.alias, description: device.description, ..inert() };
     }
     Some(device)
+}
+
+fn check_protocol<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>, protocol: Protocol, loopback: bool) {
+    const MIDI_KEYS: [&str; 5] = ["channels", "virtual_port", "loopback", "echo_guard", "ask_output"];
+    const OSC_KEYS: [&str; 3] = ["listen", "allow_network", "allow_sensitive_actions"];
+    let (midi, osc) = match protocol {
+        Protocol::Midi => (true, false),
+        Protocol::Gamepad => (false, false),
+        Protocol::Osc => (false, true),
+    };
+    if !midi {
+        MIDI_KEYS.iter().for_each(|key| f.refuse(r, key, "is for MIDI devices"));
+    }
+    if !osc {
+        OSC_KEYS.iter().for_each(|key| f.refuse(r, key, "is for devices with protocol = \"Osc\""));
+    }
+    let place = f.place.clone();
+    let found = f.has("matchers") || f.has("virtual_port") || f.has("template") || loopback;
+    if osc && !f.has("listen") {
+        let help = "add listen = \"127.0.0.1:9000\"".to_owned();
+        r.rule_help(&place, "an Osc device needs the address it listens on".to_owned(), help);
+    }
+    if !osc && !found {
+        let help = "add matchers = [{ type = \"NameContains\", pattern = \"…\" }]".to_owned();
+        r.rule_help(&place, "nothing says which port this device is".to_owned(), help);
+    }
 }
 
 fn inert() -> Device {

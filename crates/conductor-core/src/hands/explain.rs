@@ -212,6 +212,7 @@ fn wait(config: &Config, candidates: &[Candidate]) -> Option<u32> {
         };
         rows.mappings.iter().find(|it| it.id == candidate.mapping_id).and_then(|it| it.rule.as_ref())
     };
+    #[expect(clippy::wildcard_enum_match_arm, reason = "a new kind of trigger waits for nothing unless it says so")]
     let times = candidates.iter().filter(|it| it.failed.is_empty()).filter_map(|it| match &find(it)?.trigger.kind {
         TriggerKind::LongPress { duration_ms, .. } => Some(duration_ms.unwrap_or(advanced.hold_threshold_ms)),
         TriggerKind::DoubleTap { timeout_ms, .. } => Some(timeout_ms.unwrap_or(advanced.double_tap_timeout_ms)),
@@ -270,10 +271,12 @@ fn candidate(mapping: &Mapping, mode: &str, event: &Body, asked: &Asked<'_>) -> 
 
 fn same_control_as_written(trigger: &Value, event: &Body) -> bool {
     let says = |key: &str, number: u8| trigger.get(key).and_then(Value::as_u64) == Some(u64::from(number));
-    match event {
-        Body::NoteOn { note, .. } | Body::NoteOff { note, .. } | Body::PolyPressure { note, .. } => says("note", *note),
-        Body::Cc { controller, .. } => says("cc", *controller),
-        _other => false,
+    if let Body::NoteOn { note, .. } | Body::NoteOff { note, .. } | Body::PolyPressure { note, .. } = event {
+        says("note", *note)
+    } else if let Body::Cc { controller, .. } = event {
+        says("cc", *controller)
+    } else {
+        false
     }
 }
 

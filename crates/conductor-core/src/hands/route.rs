@@ -32,23 +32,16 @@ impl Hands {
                 hops: event.hops + 1,
                 values: Placeholders::default(),
             };
-            match message {
-                Body::Cc { channel, controller: 64, value } => {
-                    self.pedal(route.to, channel, value, &context, None, out);
-                }
-                message => {
-                    let note = match (&message, tap) {
-                        (Body::NoteOn { channel, note, .. }, Some(tap)) => Some((*channel, *note, tap)),
-                        _other => None,
-                    };
-                    self.send(route.to, message, context.taint, context.hops, out);
-                    if let Some((channel, note, tap)) = note {
-                        let held = Held::Note { port: route.to, channel, note };
-                        let entry = self.ledger.enter(Owner::Press(tap.id), Some(event.device), None, held);
-                        if !tap.held {
-                            self.ledger.end(entry, out);
-                        }
-                    }
+            if let Body::Cc { channel, controller: 64, value } = message {
+                self.pedal(route.to, channel, value, &context, None, out);
+                continue;
+            }
+            self.send(route.to, message.clone(), context.taint, context.hops, out);
+            if let (Body::NoteOn { channel, note, .. }, Some(tap)) = (message, tap) {
+                let held = Held::Note { port: route.to, channel, note };
+                let entry = self.ledger.enter(Owner::Press(tap.id), Some(event.device), None, held);
+                if !tap.held {
+                    self.ledger.end(entry, out);
                 }
             }
         }
@@ -73,12 +66,13 @@ fn passes(filter: &Filter, body: &Body) -> bool {
     let listed = filter.message_types.is_empty() || filter.message_types.contains(&kind);
     let on_channel = channel.is_none_or(|it| filter.channels.is_empty() || filter.channels.contains(&it));
     let within = |range: Option<(u8, u8)>, value: u8| range.is_none_or(|(low, high)| (low..=high).contains(&value));
-    let in_range = match body {
-        Body::NoteOn { note, .. } | Body::NoteOff { note, .. } | Body::PolyPressure { note, .. } => {
+    let in_range =
+        if let Body::NoteOn { note, .. } | Body::NoteOff { note, .. } | Body::PolyPressure { note, .. } = body {
             within(filter.note_range, *note)
-        }
-        Body::Cc { controller, .. } => within(filter.cc_range, *controller),
-        _other => true,
-    };
+        } else if let Body::Cc { controller, .. } = body {
+            within(filter.cc_range, *controller)
+        } else {
+            true
+        };
     listed && on_channel && in_range
 }

@@ -177,11 +177,8 @@ impl Hands {
                 Frame::Do(node) => match tables.nodes.get(node.0 as usize) {
                     None => {}
                     Some(Node::Sequence(_)) => run.stack.push(Frame::Sequence { node, next: 0 }),
-                    Some(Node::Delay(ms)) => {
-                        if *ms > 0 {
-                            return Step::Wait(*ms);
-                        }
-                    }
+                    Some(Node::Delay(0)) => {}
+                    Some(Node::Delay(ms)) => return Step::Wait(*ms),
                     Some(Node::Repeat { action, count, .. }) => {
                         if *count > 1 {
                             run.stack.push(Frame::Repeat { node, left: count - 1, paused: false });
@@ -332,10 +329,9 @@ impl Hands {
                 return self.note_on(row, context, released, port, message, *duration_ms, out);
             }
             MidiOut::NoteOff { note, velocity } => {
-                let velocity = match velocity {
-                    crate::action::Velocity::Trigger => 0,
-                    other => shape::velocity(*other, context.values.velocity),
-                };
+                // A release has its own speed; the press's says nothing about it.
+                let by_trigger = matches!(velocity, crate::action::Velocity::Trigger);
+                let velocity = if by_trigger { 0 } else { shape::velocity(*velocity, context.values.velocity) };
                 for _ in 0..self.ledger.take_note(port, channel, *note) {
                     self.send(port, Body::NoteOff { channel, note: *note, velocity }, taint, hops, out);
                 }

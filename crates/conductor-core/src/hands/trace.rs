@@ -214,16 +214,21 @@ pub fn label(leaf: &Leaf, slots: &Slots) -> String {
         }
         Leaf::Forward { port, .. } => format!("MidiForward {}", port.map_or("_source", |it| slots.name(it))),
         Leaf::Osc { message, .. } => format!("OscSend {}", message.address),
-        Leaf::Call(action) => match &**action {
-            Action::CallTool { tool, .. } => format!("CallTool {tool}"),
-            Action::Shell { argv, .. } => format!("Shell {}", argv.first().map_or("", |it| it)),
-            Action::Launch { app } => format!("Launch {app}"),
-            Action::Plugin { plugin, tool, .. } => match tool {
-                Some(tool) => format!("Plugin {plugin}.{tool}"),
-                None => format!("Plugin {plugin}"),
-            },
-            other => other.name().into(),
-        },
+        Leaf::Call(action) => {
+            let name = action.name();
+            if let Action::CallTool { tool, .. } = &**action {
+                format!("{name} {tool}")
+            } else if let Action::Shell { argv, .. } = &**action {
+                format!("{name} {}", argv.first().map_or("", |it| it))
+            } else if let Action::Launch { app } = &**action {
+                format!("{name} {app}")
+            } else if let Action::Plugin { plugin, tool, .. } = &**action {
+                let tool = tool.as_ref().map(|it| format!(".{it}")).unwrap_or_default();
+                format!("{name} {plugin}{tool}")
+            } else {
+                name.into()
+            }
+        }
     }
 }
 

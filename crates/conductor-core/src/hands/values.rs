@@ -9,7 +9,7 @@ use super::{Context, Hands, LastValues, Timer, UNHEARD, stick_of};
 use crate::event::assemble::{Assembled, Change, ParameterKind};
 use crate::event::{Body, DeviceSlot, Event, OscArg, OscMessage, Side};
 use crate::mapping::table::{ALL_CHANNELS, BindingId, Kind, RowId, axis_number, side_number};
-use crate::mapping::{EncoderMode, OscTest, Scalar, SourceKind, TriggerKind, Turn};
+use crate::mapping::{EncoderMode, Gate, OscTest, Scalar, SourceKind, TriggerKind, Turn};
 use std::sync::Arc;
 
 /// Whether somebody claimed the event, and whether it may go on to the routes all the same.
@@ -137,20 +137,20 @@ impl Hands {
             claim.taken = true;
             let row = tables.row(entry.id);
             claim.let_through |= row.let_through;
-            let (gate, default_hysteresis, value, seen) = match &row.trigger.kind {
-                TriggerKind::Cc { gate, .. }
-                | TriggerKind::Aftertouch { gate }
-                | TriggerKind::PolyAftertouch { gate, .. } => (*gate, 0.0, value, seen),
-                TriggerKind::GamepadTrigger { gate, .. } => {
-                    // Its threshold is a window, whether or not the file spells one.
-                    let gate = crate::mapping::Gate { window: Some(row.window), ..*gate };
-                    (gate, PULL_HYSTERESIS, value, seen)
-                }
-                TriggerKind::PitchBend { gate, center_deadzone } => {
-                    let centred = |it: u16| if it.abs_diff(8192) <= *center_deadzone { 8192 } else { it };
-                    (*gate, 0.0, centred(value), seen.map(centred))
-                }
-                _other => continue,
+            let kind = &row.trigger.kind;
+            let (gate, default_hysteresis, value, seen) = if let TriggerKind::Cc { gate, .. }
+            | TriggerKind::Aftertouch { gate }
+            | TriggerKind::PolyAftertouch { gate, .. } = kind
+            {
+                (*gate, 0.0, value, seen)
+            } else if let TriggerKind::GamepadTrigger { gate, .. } = kind {
+                // Its threshold is a window, whether or not the file spells one.
+                (Gate { window: Some(row.window), ..*gate }, PULL_HYSTERESIS, value, seen)
+            } else if let TriggerKind::PitchBend { gate, center_deadzone } = kind {
+                let centred = |it: u16| if it.abs_diff(8192) <= *center_deadzone { 8192 } else { it };
+                (*gate, 0.0, centred(value), seen.map(centred))
+            } else {
+                continue;
             };
             let now = self.now;
             let Some(memory) = self.memory(row.state, event.device, channel) else { continue };
@@ -182,10 +182,8 @@ impl Hands {
     fn fire_value(&mut self, event: &Event, row: RowId, value: f64, unit: f64, out: &mut Vec<Effect>) {
         let tables = Arc::clone(&self.tables);
         let rule = tables.row(row.0);
-        let (note, channel) = match &event.body {
-            Body::PolyPressure { note, channel, .. } => (Some(*note), Some(*channel)),
-            other => (None, super::channel_of(other)),
-        };
+        let note = if let Body::PolyPressure { note, .. } = &event.body { Some(*note) } else { None };
+        let channel = super::channel_of(&event.body);
         let context = Context {
             gesture: rule.trigger.kind.name(),
             tap: None,

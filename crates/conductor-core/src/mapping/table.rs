@@ -58,7 +58,7 @@ pub struct ActionId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BindingId(pub u32);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ModeIndex(pub u16);
 
 /// A mapping that takes part, with its defaults filled in.
@@ -299,7 +299,7 @@ const CROWDED: usize = 8;
 struct Cell {
     start: u32,
     len: u16,
-    /// The cell's entries are 16 ranges in `splits`, one per channel.
+    /// `start` is an index into `crowded`, not into `entries`.
     split: bool,
 }
 
@@ -322,8 +322,29 @@ impl Entry {
 pub struct DeviceTable {
     cells: Box<[Cell]>,
     entries: Vec<Entry>,
-    /// Sixteen ranges of `entries` per crowded cell; within a range windows are disjoint and ascending.
-    splits: Vec<[(u32, u32); 16]>,
+    /// A crowded press cell has one entry per channel here, side by side, so that finding its rule is one more step, not a search.
+    crowded: Vec<[Channel; 16]>,
+    /// Runs of spans for channels that have more than two.
+    spans: Vec<Span>,
+}
+
+/// Nobody owns these velocities.
+const NOBODY: u32 = u32::MAX;
+
+/// The velocities 1-127 of one key on one channel.
+#[derive(Clone, Copy, Debug)]
+enum Channel {
+    /// Up to and including the number one owner, above it the other.
+    Two(u8, u32, u32),
+    /// A run of `spans`.
+    Many(u32, u8),
+}
+
+/// Velocities up to `high`, from where the span before ends, belong to one rule.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    high: u8,
+    owner: u32,
 }
 
 impl DeviceTable {
@@ -344,11 +365,21 @@ impl DeviceTable {
             let entries = self.entries.get(range(cell.start, cell.len))?;
             return entries.iter().find(|it| it.takes(channels, value)).map(|it| it.id);
         }
-        let channel = channels.trailing_zeros() as usize;
-        let (start, end) = *self.splits.get(cell.start as usize)?.get(channel)?;
-        let windows = self.entries.get(start as usize..end as usize)?;
-        let at = windows.partition_point(|it| it.high < value);
-        windows.get(at).filter(|it| it.low <= value).map(|it| it.id)
+        let value = u8::try_from(value).ok().filter(|it| *it > 0)?;
+        let owner = match *self.crowded.get(cell.start as usize)?.get(channels.trailing_zeros() as usize)? {
+            Channel::Two(high, low_owner, high_owner) => {
+                if value <= high {
+                    low_owner
+                } else {
+                    high_owner
+                }
+            }
+            Channel::Many(start, len) => {
+                let spans = self.spans.get(range(start, u16::from(len)))?;
+                spans.get(spans.partition_point(|it| it.high < value))?.owner
+            }
+        };
+        (owner != NOBODY).then_some(owner)
     }
 
     /// Whether any rule at all sits in this cell.
@@ -357,19 +388,20 @@ impl DeviceTable {
     }
 
     fn build(mut rules: Vec<(usize, Rank, Entry)>) -> Self {
-        rules.sort_unstable_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)));
+        rules.sort_unstable_by_key(|it| (it.0, it.1));
         let mut table = DeviceTable {
             cells: vec![Cell::default(); CELLS].into_boxed_slice(),
             entries: Vec::with_capacity(rules.len()),
-            splits: Vec::new(),
+            crowded: Vec::new(),
+            spans: Vec::new(),
         };
         let press = Kind::Press.base()..Kind::Long.base();
         for group in rules.chunk_by(|a, b| a.0 == b.0) {
             let cell_number = group[0].0;
             let cell = if group.len() > CROWDED && press.contains(&cell_number) {
-                let start = table.splits.len() as u32;
-                let split = std::array::from_fn(|channel| table.split(group, channel));
-                table.splits.push(split);
+                let start = table.crowded.len() as u32;
+                let channels = std::array::from_fn(|channel| table.lay_out(group, channel));
+                table.crowded.push(channels);
                 Cell { start, len: 0, split: true }
             } else {
                 let start = table.entries.len() as u32;
@@ -381,30 +413,36 @@ impl DeviceTable {
         table
     }
 
-    /// Lays the windows of one channel side by side; where they overlap the rule that comes first in `group` owns the value.
-    fn split(&mut self, group: &[(usize, Rank, Entry)], channel: usize) -> (u32, u32) {
-        let start = self.entries.len() as u32;
-        let mut owner: [Option<Entry>; 128] = [None; 128];
+    /// Lays the windows of one channel side by side; where they overlap the rule that comes first in `group` owns the velocity.
+    fn lay_out(&mut self, group: &[(usize, Rank, Entry)], channel: usize) -> Channel {
+        let mut owners = [NOBODY; 128];
         for (_, _, entry) in group {
             if entry.channels & (1 << channel) != 0 {
-                for value in entry.low.min(127)..=entry.high.min(127) {
-                    owner[usize::from(value)].get_or_insert(*entry);
+                for owner in &mut owners[usize::from(entry.low.min(127))..=usize::from(entry.high.min(127))] {
+                    if *owner == NOBODY {
+                        *owner = entry.id;
+                    }
                 }
             }
         }
-        let mut value = 0u16;
-        while value < 128 {
-            let Some(entry) = owner[usize::from(value)] else {
-                value += 1;
-                continue;
-            };
-            let low = value;
-            while value < 128 && owner[usize::from(value)].is_some_and(|it| it.id == entry.id) {
-                value += 1;
-            }
-            self.entries.push(Entry { low, high: value - 1, ..entry });
+        let start = self.spans.len();
+        let mut high = 0u8;
+        // Velocity 0 is a release and never asked for.
+        for run in owners[1..].chunk_by(|a, b| a == b) {
+            high += run.len() as u8;
+            self.spans.push(Span { high, owner: run[0] });
         }
-        (start, self.entries.len() as u32)
+        match self.spans[start..] {
+            [only] => {
+                self.spans.truncate(start);
+                Channel::Two(only.high, only.owner, NOBODY)
+            }
+            [low, above] => {
+                self.spans.truncate(start);
+                Channel::Two(low.high, low.owner, above.owner)
+            }
+            ref spans => Channel::Many(start as u32, spans.len() as u8),
+        }
     }
 }
 
@@ -487,11 +525,10 @@ impl<'a> Compiler<'a> {
         for (index, mapping) in rows.mappings.iter().enumerate() {
             let (true, Some(rule)) = (mapping.enabled, &mapping.rule) else { continue };
             let action = self.action(&rule.action);
-            let zones = match &rule.trigger.kind {
-                TriggerKind::VelocityRange { zones, .. } => {
-                    zones.iter().map(|it| (it.max, self.action(&it.action))).collect()
-                }
-                _other => Vec::new(),
+            let zones = if let TriggerKind::VelocityRange { zones, .. } = &rule.trigger.kind {
+                zones.iter().map(|it| (it.max, self.action(&it.action))).collect()
+            } else {
+                Vec::new()
             };
             let order = self.rows.len() as u32;
             let state = has_state(&rule.trigger.kind).then(|| {
@@ -513,9 +550,10 @@ impl<'a> Compiler<'a> {
                 zones,
                 chord: chord_keys(&rule.trigger.kind),
                 state,
-                pattern: match &rule.trigger.kind {
-                    TriggerKind::Osc { address, .. } => Pattern::compile(address).ok(),
-                    _other => None,
+                pattern: if let TriggerKind::Osc { address, .. } = &rule.trigger.kind {
+                    Pattern::compile(address).ok()
+                } else {
+                    None
                 },
                 rank: Rank {
                     global: mode.is_none(),
@@ -540,9 +578,10 @@ impl<'a> Compiler<'a> {
                 device,
                 channels: channel_mask(spec.source.channel),
                 targets,
-                pattern: match &spec.source.kind {
-                    SourceKind::Osc { address, .. } => Pattern::compile(address).ok(),
-                    _other => None,
+                pattern: if let SourceKind::Osc { address, .. } = &spec.source.kind {
+                    Pattern::compile(address).ok()
+                } else {
+                    None
                 },
                 rank: Rank {
                     global: mode.is_none(),
@@ -780,10 +819,12 @@ fn time_of(kind: &TriggerKind, advanced: &Advanced) -> u32 {
 }
 
 fn chord_keys(kind: &TriggerKind) -> Vec<u8> {
-    match kind {
-        TriggerKind::NoteChord { notes, .. } => notes.clone(),
-        TriggerKind::GamepadButtonChord { buttons, .. } => buttons.iter().map(|it| it.id()).collect(),
-        _other => Vec::new(),
+    if let TriggerKind::NoteChord { notes, .. } = kind {
+        notes.clone()
+    } else if let TriggerKind::GamepadButtonChord { buttons, .. } = kind {
+        buttons.iter().map(|it| it.id()).collect()
+    } else {
+        Vec::new()
     }
 }
 

@@ -36,14 +36,8 @@ impl Default for Limits {
         Self {
             in_flight: 256,
             result_bytes: 1 << 20,
-            read: Rate {
-                per_minute: 6000,
-                burst: 500,
-            },
-            effect: Rate {
-                per_minute: 600,
-                burst: 100,
-            },
+            read: Rate { per_minute: 6000, burst: 500 },
+            effect: Rate { per_minute: 600, burst: 100 },
             pending_per_principal: 8,
             pending_all: 32,
             asks_per_minute: 6,
@@ -64,24 +58,16 @@ pub struct Retry {
 
 impl Default for Retry {
     fn default() -> Self {
-        Self {
-            attempts: 3,
-            base_ms: 500,
-            cap_ms: 10_000,
-        }
+        Self { attempts: 3, base_ms: 500, cap_ms: 10_000 }
     }
 }
 
 impl Retry {
     /// Delay after failed attempt `n`, counted from 1. `jitter` is uniform over `0..=u32::MAX` and stretches to one `base_ms`.
     pub fn delay_ms(&self, n: u32, jitter: u32) -> u64 {
-        let doubled = self
-            .base_ms
-            .saturating_mul(1_u64.checked_shl(n.saturating_sub(1)).unwrap_or(u64::MAX));
+        let doubled = self.base_ms.saturating_mul(1_u64.checked_shl(n.saturating_sub(1)).unwrap_or(u64::MAX));
         let spread = (u128::from(self.base_ms) * u128::from(jitter)) >> 32;
-        doubled
-            .min(self.cap_ms)
-            .saturating_add(u64::try_from(spread).unwrap_or(0))
+        doubled.min(self.cap_ms).saturating_add(u64::try_from(spread).unwrap_or(0))
     }
 }
 
@@ -97,19 +83,13 @@ const TOKEN: u64 = 60_000;
 
 impl Bucket {
     pub fn full(rate: Rate, now_ms: u64) -> Self {
-        Self {
-            level: u64::from(rate.burst) * TOKEN,
-            at_ms: now_ms,
-        }
+        Self { level: u64::from(rate.burst) * TOKEN, at_ms: now_ms }
     }
 
     fn refill(&mut self, rate: Rate, now_ms: u64) {
         let passed = now_ms.saturating_sub(self.at_ms);
         let gained = passed.saturating_mul(u64::from(rate.per_minute));
-        self.level = self
-            .level
-            .saturating_add(gained)
-            .min(u64::from(rate.burst) * TOKEN);
+        self.level = self.level.saturating_add(gained).min(u64::from(rate.burst) * TOKEN);
         self.at_ms = self.at_ms.max(now_ms);
     }
 
@@ -146,23 +126,13 @@ pub struct Rates {
 }
 
 impl Rates {
-    pub fn take(
-        &mut self,
-        limits: &Limits,
-        principal: &Principal,
-        class: Class,
-        now_ms: u64,
-    ) -> Result<(), u64> {
+    pub fn take(&mut self, limits: &Limits, principal: &Principal, class: Class, now_ms: u64) -> Result<(), u64> {
         if self.buckets.len() >= self.sweep_at.max(64) {
-            self.buckets
-                .retain(|(_, class), bucket| !bucket.is_full(limits.rate(*class), now_ms));
+            self.buckets.retain(|(_, class), bucket| !bucket.is_full(limits.rate(*class), now_ms));
             self.sweep_at = self.buckets.len() * 2;
         }
         let rate = limits.rate(class);
-        self.buckets
-            .entry((principal.clone(), class))
-            .or_insert_with(|| Bucket::full(rate, now_ms))
-            .take(rate, now_ms)
+        self.buckets.entry((principal.clone(), class)).or_insert_with(|| Bucket::full(rate, now_ms)).take(rate, now_ms)
     }
 }
 
@@ -171,10 +141,7 @@ impl Limits {
         match class {
             Class::Read => self.read,
             Class::Effect => self.effect,
-            Class::Ask => Rate {
-                per_minute: self.asks_per_minute,
-                burst: self.asks_per_minute,
-            },
+            Class::Ask => Rate { per_minute: self.asks_per_minute, burst: self.asks_per_minute },
         }
     }
 }
@@ -188,10 +155,7 @@ mod tests {
     fn a_burst_then_the_rate() {
         let rate = Limits::default().effect;
         let mut bucket = Bucket::full(rate, 0);
-        assert_eq!(
-            (0..200).filter(|_| bucket.take(rate, 0).is_ok()).count(),
-            100
-        );
+        assert_eq!((0..200).filter(|_| bucket.take(rate, 0).is_ok()).count(), 100);
         assert_eq!(bucket.take(rate, 0), Err(100));
         assert_eq!(bucket.take(rate, 99), Err(1));
         assert_eq!(bucket.take(rate, 100), Ok(()));

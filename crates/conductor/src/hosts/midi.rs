@@ -13,6 +13,8 @@
 //!
 //! Not here: which devices are opened and what events mean (`daemon`).
 
+#[cfg(feature = "alsa")]
+pub mod alsa;
 pub mod identity;
 #[cfg(feature = "jack")]
 pub mod jack;

@@ -1,0 +1,134 @@
+//! A studio in a temporary home, on time that moves by hand.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use conductor::outside::{Clock, CountingIds};
+use conductor::pipeline::record::Journal;
+use conductor::pipeline::{self, Call, Principal, Reply};
+use conductor::studio::{Parts, PolicyInForce, Settings, Studio};
+use conductor_core::audit::record::{CallFacts, InputHash, InputHasher, OutcomeFacts};
+use conductor_core::digest::Digest;
+use conductor_core::policy::Policy;
+use futures_util::future::BoxFuture;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::time::ManualTime;
+use crate::tools::{self, Runs};
+
+/// What was written, in order.
+#[derive(Debug, Clone)]
+pub enum Written {
+    Intent(CallFacts),
+    Outcome(CallFacts, OutcomeFacts),
+}
+
+/// A journal in memory that can be told to fail.
+pub struct MemoryJournal {
+    hasher: InputHasher,
+    written: Mutex<Vec<Written>>,
+    down: Mutex<Option<String>>,
+    outcome_down: Mutex<Option<String>>,
+}
+
+impl MemoryJournal {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            hasher: InputHasher::new(&[7; 32]),
+            written: Mutex::default(),
+            down: Mutex::default(),
+            outcome_down: Mutex::default(),
+        })
+    }
+
+    pub fn written(&self) -> Vec<Written> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub fn set_down(&self, reason: Option<&str>) {
+        *self.down.lock().unwrap_or_else(PoisonError::into_inner) = reason.map(str::to_owned);
+    }
+
+    /// Only the second half fails: the handler has run by then.
+    pub fn set_outcome_down(&self, reason: Option<&str>) {
+        *self.outcome_down.lock().unwrap_or_else(PoisonError::into_inner) = reason.map(str::to_owned);
+    }
+
+    fn push(&self, written: Written) -> Result<u64, String> {
+        self.up()?;
+        let mut all = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        all.push(written);
+        Ok(all.len() as u64)
+    }
+}
+
+impl Journal for MemoryJournal {
+    fn up(&self) -> Result<(), String> {
+        self.down.lock().unwrap_or_else(PoisonError::into_inner).clone().map_or(Ok(()), Err)
+    }
+
+    fn hash_input(&self, arguments: &Value) -> InputHash {
+        self.hasher.hash(arguments)
+    }
+
+    fn intent(&self, facts: CallFacts) -> BoxFuture<'static, Result<u64, String>> {
+        Box::pin(std::future::ready(self.push(Written::Intent(facts))))
+    }
+
+    fn outcome(
+        &self,
+        facts: CallFacts,
+        outcome: OutcomeFacts,
+        _durable: bool,
+    ) -> BoxFuture<'static, Result<(), String>> {
+        let down = self.outcome_down.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let result = down.map_or_else(|| self.push(Written::Outcome(facts, outcome)).map(|_| ()), Err);
+        Box::pin(std::future::ready(result))
+    }
+}
+
+pub struct TestStudio {
+    pub studio: Arc<Studio>,
+    pub time: Arc<ManualTime>,
+    pub runs: Arc<Runs>,
+    pub journal: Arc<MemoryJournal>,
+    pub home: TempDir,
+}
+
+impl TestStudio {
+    pub fn new() -> Self {
+        Self::with(Policy::default(), Settings::default())
+    }
+
+    pub fn with(policy: Policy, settings: Settings) -> Self {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let time = ManualTime::new();
+        let runs = Arc::new(Runs::default());
+        let journal = MemoryJournal::new();
+        let studio = Studio::new(Parts {
+            clock: Arc::clone(&time) as Arc<dyn Clock>,
+            sleeper: Arc::clone(&time) as Arc<_>,
+            ids: CountingIds::new(),
+            home: home.path().to_owned(),
+            audit: Arc::clone(&journal) as Arc<_>,
+            catalog: tools::catalog(&runs),
+            policy: PolicyInForce { policy, version: Digest::of(b"policy") },
+            settings,
+        });
+        Self { studio, time, runs, journal, home }
+    }
+
+    pub async fn call(&self, tool: &str, arguments: Value) -> Reply {
+        pipeline::run(&self.studio, Call::new(principal("demo"), tool, arguments)).await
+    }
+}
+
+impl Default for TestStudio {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+pub fn principal(client: &str) -> Principal {
+    Principal::socket(1000, client)
+}

@@ -1,0 +1,210 @@
+//! The one way through for every tool call, from every door.
+//!
+//! Two guarantees live in types: a handler cannot run without a [`Leave`](gate::Leave), which only the gate makes after every check and
+//! a durable intent; a [`Reply`] is built only from a [`Recorded`], which exists only once the outcome was handed to the audit log.
+//!
+//! Not here: what a tool does, how a call arrived, or what its reply looks like on a wire.
+
+pub mod approval;
+pub mod call;
+pub mod circuit;
+pub mod gate;
+mod handler;
+pub mod limits;
+pub mod record;
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use conductor_core::digest;
+use conductor_core::error::{Code, RefusedBy, Subject, ToolError, Violation};
+use conductor_core::policy::{self, Decision, Tier, Verdict};
+use futures_util::FutureExt;
+
+pub use call::{Call, ConnId, Outcome, Output, Principal, Reply, Via};
+pub use record::{Paper, Recorded};
+
+use crate::studio::Studio;
+use crate::tools::catalog::Tool;
+
+/// The stations of a call, in the only order there is. A door has done the first two when it makes a [`Call`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    Receive,
+    Authenticate,
+    Resolve,
+    Validate,
+    Policy,
+    RateLimit,
+    CircuitPeek,
+    Approval,
+    Recheck,
+    Intent,
+    Handler,
+    Outcome,
+    Respond,
+}
+
+impl Step {
+    pub const ALL: [Self; 13] = [
+        Self::Receive,
+        Self::Authenticate,
+        Self::Resolve,
+        Self::Validate,
+        Self::Policy,
+        Self::RateLimit,
+        Self::CircuitPeek,
+        Self::Approval,
+        Self::Recheck,
+        Self::Intent,
+        Self::Handler,
+        Self::Outcome,
+        Self::Respond,
+    ];
+}
+
+pub type Steps = Vec<Step>;
+
+/// Why a call goes no further.
+#[derive(Debug)]
+pub enum Stop {
+    Refused(ToolError),
+    Cancelled,
+    AskClient { approval: String, message: String },
+}
+
+impl From<ToolError> for Stop {
+    fn from(error: ToolError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+/// Runs one call to its recorded end. The work is a task of the daemon: a client that hangs up drops this future and nothing else.
+pub async fn run(studio: &Arc<Studio>, call: Call) -> Reply {
+    let studio = Arc::clone(studio);
+    let task = tokio::spawn(async move {
+        let mut paper = Paper::open(&studio, &call);
+        // No early return below: an unrecorded call must be impossible, a panic of our own included.
+        let attempted = AssertUnwindSafe(attempt(&studio, &call, &mut paper)).catch_unwind().await;
+        let outcome = match attempted {
+            Ok(Ok(output)) => Outcome::Done(Ok(output)),
+            Ok(Err(Stop::Refused(error))) => Outcome::Done(Err(error)),
+            Ok(Err(Stop::Cancelled)) => Outcome::Cancelled,
+            Ok(Err(Stop::AskClient { approval, message })) => Outcome::Ask { approval, message },
+            Err(_panic) => Outcome::Done(Err(ToolError::new(Code::Internal, "the call failed inside Conductor"))),
+        };
+        Reply::new(record::record(&studio, &call, paper, outcome).await)
+    });
+    match task.await {
+        Ok(reply) => reply,
+        Err(failed) if failed.is_panic() => std::panic::resume_unwind(failed.into_panic()),
+        // The runtime is going away and nobody is left to answer.
+        Err(_) => std::future::pending().await,
+    }
+}
+
+async fn attempt(studio: &Arc<Studio>, call: &Call, paper: &mut Paper) -> Result<Output, Stop> {
+    let tool = paper.at(Step::Resolve, |paper| resolve(studio, call, paper))?;
+    paper.at(Step::Validate, |paper| validate(studio, &tool, call, paper))?;
+    let verdict = paper.at(Step::Policy, |_| decide(studio, &tool, call))?;
+    let mut slot = paper.at(Step::RateLimit, |_| limits::admit(studio, &tool, call))?;
+    paper.at(Step::CircuitPeek, |_| circuit::peek(studio, &tool))?;
+    paper.pass(Step::Approval);
+    let consent = approval::answer(studio, &tool, call, &verdict, &mut slot, paper).await?;
+    paper.pass(Step::Recheck);
+    let permit = gate::recheck(studio, &tool, call, &consent, paper).await?;
+    paper.pass(Step::Intent);
+    let gate = gate::open(studio, &tool, call, permit, paper).await?;
+    paper.pass(Step::Handler);
+    handler::run(studio, call, gate, paper).await
+}
+
+/// Step 3. The definition found here is kept for the whole call, whatever a plugin does meanwhile.
+fn resolve(studio: &Studio, call: &Call, paper: &mut Paper) -> Result<Arc<Tool>, Stop> {
+    let catalog = studio.catalog();
+    let found = catalog.get(&call.tool).filter(|tool| {
+        // Hidden tools are for people and pads; to everyone else they do not exist.
+        let meant = matches!(call.principal, Principal::Person { .. } | Principal::Mapping { .. });
+        (!tool.hidden || meant) && call.toolset.has(tool)
+    });
+    let Some(tool) = found else {
+        let asked: String = call.tool.chars().take(64).collect();
+        let near = catalog.nearest(&call.tool, &call.toolset);
+        let hint = match near.as_slice() {
+            [] => "Call tools/list and use a name from it.".to_owned(),
+            [first, ..] => format!("Did you mean {first}? tools/list has every name."),
+        };
+        return Err(ToolError::new(Code::NotFound, format!("Unknown tool: {asked}"))
+            .hint(hint)
+            .subject(Subject::Tool(asked))
+            .did_you_mean(near)
+            .into());
+    };
+    paper.tool = Some(Arc::clone(tool));
+    if let Some(reason) = studio.pin_fault(tool) {
+        return Err(ToolError::new(Code::PinMismatch, reason).subject(Subject::Tool(tool.name.to_string())).into());
+    }
+    Ok(Arc::clone(tool))
+}
+
+/// Step 4, before any code of the tool, its summary and state hash included.
+fn validate(studio: &Studio, tool: &Tool, call: &Call, paper: &mut Paper) -> Result<(), Stop> {
+    let violations = match digest::canonical(&call.arguments) {
+        Err(fault) => vec![Violation { path: String::new(), message: fault.to_string() }],
+        Ok(canonical) => {
+            let limit = studio.settings().limits.argument_bytes;
+            let violations = if canonical.len() > limit {
+                vec![Violation {
+                    path: String::new(),
+                    message: format!("{} bytes of arguments, at most {limit}", canonical.len()),
+                }]
+            } else {
+                tool.validator.violations(&call.arguments)
+            };
+            paper.arguments = Some(canonical);
+            violations
+        }
+    };
+    let Some(first) = violations.first() else { return Ok(()) };
+    let place = if first.path.is_empty() { "the arguments".to_owned() } else { first.path.clone() };
+    let hint = match violations.len() {
+        1 => format!("Correct {place} and call again."),
+        several => format!("Correct the {several} places named in violations, {place} first, and call again."),
+    };
+    Err(ToolError::new(Code::BadInput, format!("{}: {place}: {}", tool.name, first.message))
+        .hint(hint)
+        .subject(Subject::Argument(first.path.clone()))
+        .violations(violations)
+        .into())
+}
+
+/// Step 5.
+fn decide(studio: &Studio, tool: &Tool, call: &Call) -> Result<Verdict, Stop> {
+    let force = studio.policy();
+    let verdict = force.policy.decide(&policy::Subject {
+        tool: &tool.name,
+        tier: tool.tier,
+        principal: &call.principal,
+        args: &call.arguments,
+        requires_approval: tool.requires_approval,
+        by_args: tool.decide.as_ref().map(|decide| decide(studio, &call.arguments)),
+        ask_floor: tool.ask_floor,
+    });
+    match verdict.decision {
+        Decision::Deny if !tool.always => {
+            let rule =
+                verdict.rule.map_or_else(|| "the default of its tier".to_owned(), |rule| format!("rule {}", rule + 1));
+            Err(ToolError::new(Code::Denied, format!("{} is refused by {rule} of the policy", tool.name))
+                .subject(Subject::Tool(tool.name.to_string()))
+                .by(RefusedBy::Policy)
+                .into())
+        }
+        Decision::Deny => Ok(Verdict { decision: Decision::Allow, ..verdict }),
+        Decision::Allow | Decision::Ask | Decision::Plan => Ok(verdict),
+    }
+}
+
+/// Whether the tool changes something: what its errors say about `effect`, and whether an intent is written first.
+pub fn is_effectful(tool: &Tool) -> bool {
+    tool.tier != Tier::ReadOnly
+}

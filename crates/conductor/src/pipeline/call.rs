@@ -1,0 +1,209 @@
+//! Who asks what, and what comes back.
+//!
+//! Not here: how a call arrived (`doors`) and what happens to it (`pipeline`).
+
+use std::sync::Arc;
+
+use conductor_core::error::ToolError;
+pub use conductor_core::principal::Principal;
+use futures_util::future::BoxFuture;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::Recorded;
+use crate::tools::names::Toolset;
+
+/// One connection or HTTP session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ConnId(pub u64);
+
+impl ConnId {
+    /// For callers without a connection of their own.
+    pub const NONE: Self = Self(0);
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Via {
+    Tool,
+    Resource { uri: String },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LogLevel {
+    Debug,
+    Info,
+    Warning,
+    Error,
+}
+
+/// The way back to whoever waits for this call.
+pub trait Progress: Send + Sync {
+    fn report(&self, done: f64, total: Option<f64>, text: &str);
+    /// About this call only: a retry, a wait, a probe. Never arguments, never secrets.
+    fn log(&self, level: LogLevel, text: &str);
+}
+
+/// What the client's own dialog said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClientAnswer {
+    Yes,
+    No,
+    /// No answer in time, or the client could not show the form. The question stays open.
+    Nothing,
+}
+
+/// A client that said it can show a form. Whether it may be asked is the pipeline's decision.
+pub trait AskClient: Send + Sync {
+    /// True when the question goes back as a result and the client calls again with its answer; false when the call is held.
+    fn by_result(&self) -> bool;
+    /// Shows the form and waits, at most as long as the door allows.
+    fn ask(&self, message: String) -> BoxFuture<'static, ClientAnswer>;
+}
+
+/// A client's answer to a question that went back as a result. The door has verified the seal; the store decides whether it still counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answered {
+    pub approval: String,
+    pub yes: bool,
+}
+
+pub struct Call {
+    pub principal: Principal,
+    pub conn: ConnId,
+    /// As asked, in either spelling.
+    pub tool: String,
+    pub arguments: Value,
+    pub via: Via,
+    /// A tool outside it is unknown.
+    pub toolset: Arc<Toolset>,
+    pub cancel: CancellationToken,
+    pub progress: Option<Arc<dyn Progress>>,
+    pub ask: Option<Arc<dyn AskClient>>,
+    pub answered: Option<Answered>,
+    /// For `mapping:` principals: the event came from the network, so no standing grant answers for it.
+    pub tainted: bool,
+}
+
+impl Call {
+    pub fn new(principal: Principal, tool: impl Into<String>, arguments: Value) -> Self {
+        Self {
+            principal,
+            conn: ConnId::NONE,
+            tool: tool.into(),
+            arguments,
+            via: Via::Tool,
+            toolset: Arc::new(Toolset::All),
+            cancel: CancellationToken::new(),
+            progress: None,
+            ask: None,
+            answered: None,
+            tainted: false,
+        }
+    }
+}
+
+/// A block beside the value.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Content {
+    Text(String),
+    Image { mime: String, base64: String },
+    Audio { mime: String, base64: String },
+    Resource { uri: String, mime: String, text: String },
+    Blob { uri: String, mime: String, base64: String },
+}
+
+impl Content {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Image { base64, .. } | Self::Audio { base64, .. } | Self::Blob { base64, .. } => base64.len(),
+            Self::Resource { text, .. } => text.len(),
+        }
+    }
+}
+
+/// What a tool gives back: one value, and blocks beside it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Output {
+    pub value: Value,
+    pub content: Vec<Content>,
+    /// The value as compact JSON, written once by the pipeline and sent by every door.
+    text: String,
+}
+
+impl Output {
+    pub fn new(value: Value) -> Self {
+        Self { value, content: Vec::new(), text: String::new() }
+    }
+
+    #[must_use]
+    pub fn with(mut self, content: Content) -> Self {
+        self.content.push(content);
+        self
+    }
+
+    /// Writes the text and counts what will be sent.
+    pub(super) fn render(&mut self) -> usize {
+        self.text = self.value.to_string();
+        self.text.len() + self.content.iter().map(Content::bytes).sum::<usize>()
+    }
+
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub fn into_parts(self) -> (Value, String, Vec<Content>) {
+        (self.value, self.text, self.content)
+    }
+}
+
+impl From<Value> for Output {
+    fn from(value: Value) -> Self {
+        Self::new(value)
+    }
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    Done(Result<Output, ToolError>),
+    /// Nothing is sent.
+    Cancelled,
+    /// The question goes back to the client as a result (2026 era); the approval stays pending.
+    Ask {
+        approval: String,
+        message: String,
+    },
+}
+
+/// What a door may send. Built from a [`Recorded`] only, so nothing is answered that is not in the audit log.
+pub struct Reply {
+    outcome: Outcome,
+    tool: Option<Arc<crate::tools::catalog::Tool>>,
+    steps: super::Steps,
+}
+
+impl Reply {
+    pub(super) fn new(recorded: Recorded) -> Self {
+        let (outcome, tool, steps) = recorded.into_parts();
+        Self { outcome, tool, steps }
+    }
+
+    pub fn outcome(&self) -> &Outcome {
+        &self.outcome
+    }
+
+    pub fn into_outcome(self) -> Outcome {
+        self.outcome
+    }
+
+    /// The definition the call was resolved to; absent when the name meant nothing.
+    pub fn tool(&self) -> Option<&Arc<crate::tools::catalog::Tool>> {
+        self.tool.as_ref()
+    }
+
+    /// The steps this call passed, in order.
+    pub fn steps(&self) -> &super::Steps {
+        &self.steps
+    }
+}

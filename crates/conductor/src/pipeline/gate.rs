@@ -1,0 +1,202 @@
+//! The last look before anything happens, the durable intent, and the only place a [`Leave`] is made.
+
+use std::sync::Arc;
+
+use conductor_core::error::{Code, Subject, ToolError};
+use conductor_core::event::Micros;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::approval::Consent;
+use super::call::{Call, ConnId, Principal, Progress, Via};
+use super::circuit::{self, PermitGuard};
+use super::record::Paper;
+use super::{Stop, is_effectful};
+use crate::studio::Studio;
+use crate::tools::catalog::Tool;
+
+/// What a handler needs to run. Its fields are private and nothing outside this file makes one, so a handler that ran was allowed to.
+pub struct Leave {
+    tool: Arc<Tool>,
+    call: Uuid,
+    principal: Principal,
+    conn: ConnId,
+    via: Via,
+    deadline: Micros,
+    cancel: CancellationToken,
+    progress: Option<Arc<dyn Progress>>,
+    intent: Option<u64>,
+    attempt: u32,
+    tainted: bool,
+}
+
+impl Leave {
+    pub fn tool(&self) -> &Arc<Tool> {
+        &self.tool
+    }
+
+    /// Pairs intent and outcome in the audit log.
+    pub fn call(&self) -> Uuid {
+        self.call
+    }
+
+    pub fn principal(&self) -> &Principal {
+        &self.principal
+    }
+
+    pub fn conn(&self) -> ConnId {
+        self.conn
+    }
+
+    pub fn via(&self) -> &Via {
+        &self.via
+    }
+
+    /// On the studio's monotonic clock; the work is stopped then.
+    pub fn deadline(&self) -> Micros {
+        self.deadline
+    }
+
+    /// Signalled when the caller no longer wants the result and at the deadline. A handler stops at its next safe point.
+    pub fn cancel(&self) -> &CancellationToken {
+        &self.cancel
+    }
+
+    /// Position of the durable intent; absent for ReadOnly tools, which write none.
+    pub fn intent(&self) -> Option<u64> {
+        self.intent
+    }
+
+    /// Counted from 1.
+    pub fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    pub fn tainted(&self) -> bool {
+        self.tainted
+    }
+
+    pub fn report(&self, done: f64, total: Option<f64>, text: &str) {
+        if let Some(progress) = &self.progress {
+            progress.report(done, total, text);
+        }
+    }
+
+    pub fn progress(&self) -> Option<&Arc<dyn Progress>> {
+        self.progress.as_ref()
+    }
+}
+
+/// An opened gate: one call may now run its handler, as often as retries need.
+pub struct Gate {
+    tool: Arc<Tool>,
+    permit: Option<PermitGuard>,
+    deadline: Micros,
+    cancel: CancellationToken,
+    intent: Option<u64>,
+}
+
+impl Gate {
+    pub fn leave(&self, call: &Call, paper: &Paper) -> Leave {
+        Leave {
+            tool: Arc::clone(&self.tool),
+            call: paper.id,
+            principal: call.principal.clone(),
+            conn: call.conn,
+            via: call.via.clone(),
+            deadline: self.deadline,
+            cancel: self.cancel.clone(),
+            progress: call.progress.clone(),
+            intent: self.intent,
+            attempt: paper.attempts,
+            tainted: call.tainted,
+        }
+    }
+
+    pub fn tool(&self) -> &Arc<Tool> {
+        &self.tool
+    }
+
+    pub fn deadline(&self) -> Micros {
+        self.deadline
+    }
+
+    pub fn cancel(&self) -> &CancellationToken {
+        &self.cancel
+    }
+
+    pub fn is_probe(&self) -> bool {
+        self.permit.as_ref().is_some_and(PermitGuard::is_probe)
+    }
+
+    pub fn into_permit(self) -> Option<PermitGuard> {
+        self.permit
+    }
+}
+
+/// Step 9: nothing that was looked at before a person was asked may have changed; then the breaker's permit.
+pub async fn recheck(
+    studio: &Arc<Studio>,
+    tool: &Arc<Tool>,
+    call: &Call,
+    consent: &Consent,
+    paper: &mut Paper,
+) -> Result<Option<PermitGuard>, Stop> {
+    let name = || Subject::Tool(tool.name.to_string());
+    if consent.was_held() {
+        let now = studio.catalog().get(&tool.name).map(|tool| tool.pin);
+        if now != Some(tool.pin) || studio.pin_fault(tool).is_some() {
+            let text = format!("{} changed while the call waited", tool.name);
+            return Err(ToolError::new(Code::PinMismatch, text).subject(name()).into());
+        }
+        if studio.policy().version != consent.policy_version() {
+            return Err(ToolError::new(Code::PlanStale, "the policy changed while the call waited")
+                .subject(name())
+                .into());
+        }
+    }
+    if let Some(base) = consent.base_state() {
+        let state = match &tool.state_hash {
+            Some(state_hash) => state_hash(Arc::clone(studio), call.arguments.clone()).await,
+            None => None,
+        };
+        if state != base {
+            let text = format!("what {} would change is not what was approved", tool.name);
+            return Err(ToolError::new(Code::PlanStale, text).subject(name()).into());
+        }
+    }
+    paper.approval = consent.reference();
+    if tool.always {
+        return Ok(None);
+    }
+    let settings = studio.settings().circuit(&tool.name);
+    let permit =
+        studio.circuits.admit(&tool.name, settings).map_err(|(open, cause)| circuit::refusal(tool, open, cause))?;
+    Ok(Some(permit))
+}
+
+/// Step 10: for every tier but ReadOnly the intent is on the disk before the gate opens. With the log down nothing runs.
+pub async fn open(
+    studio: &Arc<Studio>,
+    tool: &Arc<Tool>,
+    call: &Call,
+    permit: Option<PermitGuard>,
+    paper: &mut Paper,
+) -> Result<Gate, Stop> {
+    if call.cancel.is_cancelled() {
+        return Err(Stop::Cancelled);
+    }
+    let intent = if is_effectful(tool) {
+        Some(studio.audit.intent(paper.facts(call)).await.map_err(unavailable)?)
+    } else {
+        studio.audit.up().map_err(unavailable)?;
+        None
+    };
+    paper.intent = intent;
+    let deadline = Micros(studio.clock.now().0.saturating_add(tool.timeout_ms.saturating_mul(1000)));
+    Ok(Gate { tool: Arc::clone(tool), permit, deadline, cancel: call.cancel.child_token(), intent })
+}
+
+fn unavailable(reason: impl std::fmt::Display) -> ToolError {
+    ToolError::new(Code::AuditUnavailable, format!("the audit log cannot be written: {reason}"))
+}

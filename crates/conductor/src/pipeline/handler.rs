@@ -1,0 +1,200 @@
+//! Step 11: the handler in a task of its own, under one deadline, again only when that is safe.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use conductor_core::error::{Code, Effect, Subject, ToolError};
+use conductor_core::event::Micros;
+use conductor_core::policy::Tier;
+use serde_json::json;
+
+use super::call::{Call, LogLevel, Output};
+use super::gate::Gate;
+use super::record::Paper;
+use super::{Stop, is_effectful};
+use crate::studio::Studio;
+use crate::tools::catalog::{Source, Tool};
+use crate::tools::schema::cut;
+
+/// How long a handler may take to stop after a cancel.
+const GRACE: Duration = Duration::from_secs(2);
+
+enum End {
+    Finished(Result<Output, ToolError>),
+    /// The task was killed while it ran.
+    Killed,
+}
+
+pub async fn run(studio: &Arc<Studio>, call: &Call, gate: Gate, paper: &mut Paper) -> Result<Output, Stop> {
+    let tool = Arc::clone(gate.tool());
+    if gate.is_probe() {
+        log(call, LogLevel::Info, &format!("{} was off; this call probes it", tool.name));
+    }
+    let ended = attempts(studio, call, &gate, paper).await;
+    let permit = gate.into_permit();
+    match ended {
+        End::Finished(Ok(output)) => {
+            if let Some(permit) = permit {
+                permit.settle(None);
+            }
+            finish(&tool, output, paper)
+        }
+        // Stopped with nothing done: recorded as cancelled. What was done is recorded as what happened.
+        End::Finished(Err(error))
+            if call.cancel.is_cancelled() && error.effect.unwrap_or(Effect::None) == Effect::None =>
+        {
+            paper.effect = is_effectful(&tool).then_some(Effect::None);
+            Err(Stop::Cancelled)
+        }
+        End::Finished(Err(error)) => {
+            if let Some(permit) = permit {
+                permit.settle(Some(&error));
+            }
+            Err(error.into())
+        }
+        End::Killed => {
+            paper.effect = is_effectful(&tool).then_some(Effect::Unknown);
+            Err(Stop::Cancelled)
+        }
+    }
+}
+
+async fn attempts(studio: &Arc<Studio>, call: &Call, gate: &Gate, paper: &mut Paper) -> End {
+    let retry = studio.settings().retry;
+    loop {
+        paper.attempts += 1;
+        let error = match once(studio, call, gate, paper).await {
+            End::Finished(Err(error)) => error,
+            end @ (End::Finished(Ok(_)) | End::Killed) => return end,
+        };
+        let tool = gate.tool();
+        let may = tool.retries()
+            && is_passing(tool, &error)
+            && paper.attempts < retry.attempts
+            && !call.cancel.is_cancelled();
+        let delay_ms = retry.delay_ms(paper.attempts, studio.jitter());
+        let next = Micros(studio.clock.now().0.saturating_add(delay_ms.saturating_mul(1000)));
+        if !may || next >= gate.deadline() {
+            return End::Finished(Err(with_effect(tool, error)));
+        }
+        log(call, LogLevel::Info, &format!("{}: {}; trying again in {delay_ms} ms", tool.name, error.code));
+        tokio::select! {
+            () = studio.sleeper.until(next) => {}
+            () = call.cancel.cancelled() => return End::Finished(Err(error.effect(Effect::None))),
+        }
+    }
+}
+
+/// Failures that another attempt may cure. A timeout of an effectful tool is not one: the work may have been done.
+fn is_passing(tool: &Tool, error: &ToolError) -> bool {
+    error.code == Code::HostOffline
+        || error.code == Code::Internal
+        || (error.code == Code::Timeout && tool.tier == Tier::ReadOnly)
+}
+
+async fn once(studio: &Arc<Studio>, call: &Call, gate: &Gate, paper: &Paper) -> End {
+    let tool = gate.tool();
+    let leave = gate.leave(call, paper);
+    let mut task = tokio::spawn((tool.run)(Arc::clone(studio), leave, call.arguments.clone()));
+    // Killed on every way out of this function, our own cancellation included.
+    let _stop = AbortOnDrop(task.abort_handle());
+    let deadline = studio.sleeper.until(gate.deadline());
+    tokio::select! {
+        biased;
+        ended = &mut task => End::Finished(ended.unwrap_or_else(|failed| Err(crashed(tool, &failed)))),
+        () = deadline => {
+            gate.cancel().cancel();
+            let text = format!("{} did not finish within {} ms", tool.name, tool.timeout_ms);
+            End::Finished(Err(ToolError::new(Code::Timeout, text).subject(Subject::Tool(tool.name.to_string()))))
+        }
+        () = gate.cancel().cancelled() => {
+            let grace = Micros(studio.clock.now().0.saturating_add(GRACE.as_micros() as u64));
+            tokio::select! {
+                biased;
+                ended = &mut task => End::Finished(ended.unwrap_or_else(|failed| Err(crashed(tool, &failed)))),
+                () = studio.sleeper.until(grace) => End::Killed,
+            }
+        }
+    }
+}
+
+struct AbortOnDrop(tokio::task::AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+// The panic's own text may hold arguments or secrets; it goes to the log by the panic hook, never to the caller.
+fn crashed(tool: &Tool, _failed: &tokio::task::JoinError) -> ToolError {
+    ToolError::new(Code::Internal, format!("{} failed inside Conductor", tool.name))
+        .subject(Subject::Tool(tool.name.to_string()))
+}
+
+/// Every error of an effectful tool says whether something happened. Where the handler does not know better, only a crash or a deadline
+/// leaves it open.
+pub fn with_effect(tool: &Tool, error: ToolError) -> ToolError {
+    if !is_effectful(tool) || error.effect.is_some() {
+        return error;
+    }
+    let effect = match error.code {
+        Code::Timeout | Code::Internal => Effect::Unknown,
+        Code::BadInput
+        | Code::NotFound
+        | Code::StaleReference
+        | Code::WrongType
+        | Code::Unsupported
+        | Code::SdkRejected
+        | Code::HostOffline
+        | Code::Denied
+        | Code::ApprovalRequired
+        | Code::PlanExpired
+        | Code::PlanStale
+        | Code::CircuitOpen
+        | Code::RateLimited
+        | Code::PinMismatch
+        | Code::AuditUnavailable
+        | Code::Busy => Effect::None,
+    };
+    error.effect(effect)
+}
+
+/// Measures the result and holds it to its size. The text is kept: every door sends it.
+fn finish(tool: &Tool, mut output: Output, paper: &mut Paper) -> Result<Output, Stop> {
+    if cfg!(debug_assertions) && !tool.output_validator.fits(&output.value) {
+        let first =
+            tool.output_validator.violations(&output.value).into_iter().next().map(|it| it.message).unwrap_or_default();
+        let text = format!("{}: the result does not fit its own output schema: {first}", tool.name);
+        return Err(with_done(tool, ToolError::new(Code::Internal, text)).into());
+    }
+    let mut bytes = output.render();
+    if bytes > tool.max_result_bytes {
+        match &tool.source {
+            Source::Plugin { .. } => {
+                output = Output::new(json!({ "text": cut(output.text(), tool.max_result_bytes), "truncated": true }));
+                bytes = output.render();
+            }
+            // Our own tools cut their lists; one that did not is at fault, and half a JSON text would be worse than none.
+            Source::Builtin => {
+                let text =
+                    format!("the result of {} is {bytes} bytes, at most {} are sent", tool.name, tool.max_result_bytes);
+                let error =
+                    ToolError::new(Code::Unsupported, text).hint("Ask for less: a smaller range, a filter or a limit.");
+                return Err(with_done(tool, error).into());
+            }
+        }
+    }
+    paper.output_bytes = bytes as u64;
+    Ok(output)
+}
+
+fn with_done(tool: &Tool, error: ToolError) -> ToolError {
+    if is_effectful(tool) { error.effect(Effect::Done) } else { error }
+}
+
+fn log(call: &Call, level: LogLevel, text: &str) {
+    if let Some(progress) = &call.progress {
+        progress.log(level, text);
+    }
+}

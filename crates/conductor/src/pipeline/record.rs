@@ -1,0 +1,155 @@
+//! Step 12: what the audit log is told, and the proof that it was.
+//!
+//! Not here: writing, chaining and syncing (`audit_log`).
+
+use std::sync::Arc;
+
+use conductor_core::audit::record::{ApprovalRef, CallFacts, InputHash, OutcomeFacts, Via as AuditVia};
+use conductor_core::error::{AuditResult, Code, Effect, ToolError};
+use conductor_core::event::Micros;
+use futures_util::future::BoxFuture;
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::call::{Call, ConnId, Outcome, Via};
+use super::{Step, Steps, handler, is_effectful};
+use crate::studio::Studio;
+use crate::tools::catalog::Tool;
+
+/// What the pipeline needs of an audit log.
+pub trait Journal: Send + Sync {
+    /// Why nothing can be written now.
+    fn up(&self) -> Result<(), String>;
+    /// Under the salt of this log.
+    fn hash_input(&self, arguments: &Value) -> InputHash;
+    /// Durable when it returns.
+    fn intent(&self, facts: CallFacts) -> BoxFuture<'static, Result<u64, String>>;
+    /// With `durable` on the disk when it returns, else with the kernel.
+    fn outcome(&self, facts: CallFacts, outcome: OutcomeFacts, durable: bool)
+    -> BoxFuture<'static, Result<(), String>>;
+}
+
+/// What is known of one call while it runs.
+pub struct Paper {
+    pub id: Uuid,
+    pub tool: Option<Arc<Tool>>,
+    input_hash: InputHash,
+    /// Canonical bytes of the arguments, once they were found to have some.
+    pub arguments: Option<Vec<u8>>,
+    pub approval: Option<ApprovalRef>,
+    pub intent: Option<u64>,
+    pub attempts: u32,
+    pub effect: Option<Effect>,
+    pub output_bytes: u64,
+    started: Micros,
+    steps: Steps,
+}
+
+impl Paper {
+    pub fn open(studio: &Studio, call: &Call) -> Self {
+        let mut steps = Vec::with_capacity(Step::ALL.len());
+        steps.extend([Step::Receive, Step::Authenticate]);
+        Self {
+            id: studio.ids.v7(studio.clock.wall_ms()),
+            tool: None,
+            input_hash: studio.audit.hash_input(&call.arguments),
+            arguments: None,
+            approval: None,
+            intent: None,
+            attempts: 0,
+            effect: None,
+            output_bytes: 0,
+            started: studio.clock.now(),
+            steps,
+        }
+    }
+
+    pub fn pass(&mut self, step: Step) {
+        self.steps.push(step);
+    }
+
+    pub fn at<T>(&mut self, step: Step, work: impl FnOnce(&mut Self) -> T) -> T {
+        self.pass(step);
+        work(self)
+    }
+
+    pub fn facts(&self, call: &Call) -> CallFacts {
+        let tool = self.tool.as_ref();
+        CallFacts {
+            call: self.id,
+            principal: call.principal.clone(),
+            conn: (call.conn != ConnId::NONE).then(|| call.conn.0.to_string()),
+            tool: tool.map_or_else(|| call.tool.clone(), |tool| tool.name.to_string()),
+            tier: tool.map(|tool| tool.tier),
+            pin: tool.map(|tool| tool.pin),
+            input_hash: self.input_hash,
+            input: None,
+            via: match call.via {
+                Via::Tool => None,
+                Via::Resource { .. } => Some(AuditVia::Resource),
+            },
+            approval: self.approval.clone(),
+        }
+    }
+}
+
+/// A call whose outcome the audit log has taken, or could not take and said so. Only [`record`] makes one.
+pub struct Recorded {
+    outcome: Outcome,
+    tool: Option<Arc<Tool>>,
+    steps: Steps,
+}
+
+impl Recorded {
+    pub(super) fn into_parts(self) -> (Outcome, Option<Arc<Tool>>, Steps) {
+        (self.outcome, self.tool, self.steps)
+    }
+}
+
+/// Consumes the outcome; what comes out is what may be told. Effects are on the disk before the reply, reads and refusals with the
+/// kernel.
+pub(super) async fn record(studio: &Arc<Studio>, call: &Call, mut paper: Paper, outcome: Outcome) -> Recorded {
+    paper.pass(Step::Outcome);
+    let outcome = match outcome {
+        Outcome::Done(Err(error)) => Outcome::Done(Err(match &paper.tool {
+            // Before the handler nothing can have happened.
+            Some(tool) if is_effectful(tool) && paper.attempts == 0 && error.effect.is_none() => {
+                error.effect(Effect::None)
+            }
+            Some(tool) => handler::with_effect(tool, error),
+            None => error,
+        })),
+        other @ (Outcome::Done(Ok(_)) | Outcome::Cancelled | Outcome::Ask { .. }) => other,
+    };
+    let (result, code, effect) = match &outcome {
+        Outcome::Done(Ok(_)) => (AuditResult::Ok, None, None),
+        Outcome::Done(Err(error)) => (error.audit_result(), Some(error.code), error.effect),
+        Outcome::Cancelled => (AuditResult::Cancelled, None, paper.effect),
+        Outcome::Ask { .. } => (AuditResult::Pending, Some(Code::ApprovalRequired), None),
+    };
+    let elapsed = studio.clock.now().0.saturating_sub(paper.started.0);
+    let facts = OutcomeFacts {
+        result,
+        code,
+        effect,
+        attempts: paper.attempts,
+        duration_ms: elapsed / 1000,
+        output_bytes: paper.output_bytes,
+    };
+    let durable = paper.intent.is_some() || studio.settings().read_only_before_reply;
+    let written = studio.audit.outcome(paper.facts(call), facts, durable).await;
+    studio.count(paper.tool.as_deref(), result, elapsed);
+    let outcome = match written {
+        Ok(()) => outcome,
+        Err(reason) => {
+            let error = ToolError::new(Code::AuditUnavailable, format!("the audit log cannot be written: {reason}"));
+            let ran = paper.attempts > 0;
+            Outcome::Done(Err(match &paper.tool {
+                Some(tool) if is_effectful(tool) => error.effect(if ran { Effect::Done } else { Effect::None }),
+                Some(_) | None => error,
+            }))
+        }
+    };
+    paper.pass(Step::Respond);
+    Recorded { outcome, tool: paper.tool, steps: paper.steps }
+}

@@ -1,0 +1,11 @@
+//! The verbs: every tool a door can reach, one file per tool, and the catalog they are listed in.
+//!
+//! Not here: who may call them and when (`pipeline`), and how a call arrives (`doors`).
+
+pub mod catalog;
+pub mod daemon;
+pub mod lint;
+pub mod names;
+pub mod prompt;
+pub mod resource;
+pub mod schema;

@@ -1,0 +1,432 @@
+//! Every tool, resource and prompt that exists now, under both spellings of its name.
+//!
+//! A catalog never changes: when a plugin comes or goes the studio swaps in a new one, so a call keeps the definition it was resolved to.
+//! Not here: who may call what (`pipeline`), the rules a definition should follow for clients' sake (`lint`), MCP types (`doors/mcp`).
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+use std::future::Future;
+use std::sync::Arc;
+
+use conductor_core::digest::Digest;
+use conductor_core::error::ToolError;
+use conductor_core::policy::{AskFloor, ByArgs, Tier};
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+
+use super::names::{Toolset, safe_form};
+use super::prompt::Prompt;
+use super::resource::Resource;
+use super::schema::{SchemaFault, Validator, published, with_error_branch};
+use crate::pipeline::call::Output;
+use crate::pipeline::gate::Leave;
+use crate::studio::Studio;
+
+pub const DEFAULT_TIMEOUT_MS: u64 = 30_000;
+pub const DEFAULT_RESULT_BYTES: usize = 1_048_576;
+
+/// Runs a tool. It takes the [`Leave`] by value: without one there is nothing to call it with.
+pub type Handler =
+    Arc<dyn Fn(Arc<Studio>, Leave, Value) -> BoxFuture<'static, Result<Output, ToolError>> + Send + Sync>;
+/// One line for the approver, written by us.
+pub type Summary = Arc<dyn Fn(&Value) -> String + Send + Sync>;
+/// Hash of what the call would change, or none when there is nothing to compare.
+pub type StateHash = Arc<dyn Fn(Arc<Studio>, Value) -> BoxFuture<'static, Option<Digest>> + Send + Sync>;
+/// The tool's own decision by its arguments.
+pub type Decide = Arc<dyn Fn(&Studio, &Value) -> ByArgs + Send + Sync>;
+/// What the approver should know beside the arguments: label and text, and members of the tool's own on `APPROVAL_REQUIRED`.
+pub type Facts = Arc<dyn Fn(&Studio, &Value) -> AskFacts + Send + Sync>;
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct AskFacts {
+    pub facts: Vec<(String, String)>,
+    /// Such as `risk_assessment`; shown to the caller too.
+    pub more: serde_json::Map<String, Value>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    Builtin,
+    Plugin { name: String, code: Digest },
+}
+
+/// What a tool's author writes.
+#[derive(Clone)]
+pub struct Definition {
+    pub name: Cow<'static, str>,
+    pub title: Cow<'static, str>,
+    pub description: Cow<'static, str>,
+    pub tier: Tier,
+    pub toolset: Cow<'static, str>,
+    pub requires_approval: Option<bool>,
+    pub ask_floor: AskFloor,
+    pub idempotent: bool,
+    pub grantable: bool,
+    pub timeout_ms: u64,
+    pub grant_ms: Option<u64>,
+    pub max_result_bytes: usize,
+    /// Which host it needs; a host coming online resets the breakers of its tools.
+    pub host: Option<Cow<'static, str>>,
+    pub source: Source,
+    pub input_schema: Value,
+    /// Of a successful result; the error branch is added.
+    pub output_schema: Value,
+    pub destructive: Option<bool>,
+    pub open_world: Option<bool>,
+    /// In no list, and unknown to every principal but the ones it is for.
+    pub hidden: bool,
+    /// Safety first: no limit and no breaker stands before it (`conductor_panic`).
+    pub always: bool,
+    pub summary: Option<Summary>,
+    pub state_hash: Option<StateHash>,
+    pub decide: Option<Decide>,
+    pub facts: Option<Facts>,
+    pub run: Handler,
+}
+
+impl Definition {
+    pub fn new<F, R>(
+        name: impl Into<Cow<'static, str>>,
+        tier: Tier,
+        toolset: impl Into<Cow<'static, str>>,
+        run: F,
+    ) -> Self
+    where
+        F: Fn(Arc<Studio>, Leave, Value) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Output, ToolError>> + Send + 'static,
+    {
+        let name = name.into();
+        Self {
+            title: name.clone(),
+            description: Cow::Borrowed(""),
+            name,
+            tier,
+            toolset: toolset.into(),
+            requires_approval: None,
+            ask_floor: AskFloor::None,
+            idempotent: tier == Tier::ReadOnly,
+            grantable: true,
+            timeout_ms: DEFAULT_TIMEOUT_MS,
+            grant_ms: None,
+            max_result_bytes: DEFAULT_RESULT_BYTES,
+            host: None,
+            source: Source::Builtin,
+            input_schema: json!({ "type": "object", "properties": {}, "additionalProperties": false }),
+            output_schema: json!({ "type": "object" }),
+            destructive: None,
+            open_world: None,
+            hidden: false,
+            always: false,
+            summary: None,
+            state_hash: None,
+            decide: None,
+            facts: None,
+            run: Arc::new(move |studio, leave, arguments| Box::pin(run(studio, leave, arguments))),
+        }
+    }
+
+    #[must_use]
+    pub fn text(mut self, title: impl Into<Cow<'static, str>>, description: impl Into<Cow<'static, str>>) -> Self {
+        self.title = title.into();
+        self.description = description.into();
+        self
+    }
+
+    #[must_use]
+    pub fn input(mut self, schema: Value) -> Self {
+        self.input_schema = schema;
+        self
+    }
+
+    #[must_use]
+    pub fn output(mut self, schema: Value) -> Self {
+        self.output_schema = schema;
+        self
+    }
+
+    #[must_use]
+    pub fn idempotent(mut self) -> Self {
+        self.idempotent = true;
+        self
+    }
+
+    #[must_use]
+    pub fn summary(mut self, summary: impl Fn(&Value) -> String + Send + Sync + 'static) -> Self {
+        self.summary = Some(Arc::new(summary));
+        self
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Annotations {
+    pub read_only: bool,
+    pub destructive: bool,
+    pub idempotent: bool,
+    pub open_world: bool,
+}
+
+impl Annotations {
+    /// All four are always set: the protocol's defaults are destructive and open-world. Nothing is enforced by them.
+    fn of(definition: &Definition) -> Self {
+        let (destructive, idempotent, open_world) = match definition.tier {
+            Tier::ReadOnly => (false, true, false),
+            Tier::Stateful => (false, definition.idempotent, false),
+            Tier::ConfigChange => (false, false, false),
+            Tier::HardwareIo => (true, definition.idempotent, true),
+        };
+        Self {
+            read_only: definition.tier == Tier::ReadOnly,
+            destructive: definition.destructive.unwrap_or(destructive),
+            idempotent,
+            open_world: definition.open_world.unwrap_or(open_world),
+        }
+    }
+
+    pub fn to_wire(self) -> Value {
+        json!({
+            "readOnlyHint": self.read_only, "destructiveHint": self.destructive,
+            "idempotentHint": self.idempotent, "openWorldHint": self.open_world
+        })
+    }
+}
+
+/// A definition that was checked and compiled.
+pub struct Tool {
+    definition: Definition,
+    safe_name: String,
+    pub published_schema: Value,
+    pub output_schema: Value,
+    pub annotations: Annotations,
+    pub pin: Digest,
+    pub validator: Validator,
+    pub output_validator: Validator,
+}
+
+impl std::ops::Deref for Tool {
+    type Target = Definition;
+
+    fn deref(&self) -> &Definition {
+        &self.definition
+    }
+}
+
+impl std::fmt::Debug for Tool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tool").field("name", &self.name).field("tier", &self.tier).field("pin", &self.pin).finish()
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CatalogFault {
+    #[error("{0:?} is no tool name: 1-64 characters of A-Z a-z 0-9 _ . - are")]
+    BadName(String),
+    #[error("{name} and {other} are the same name once every dot is an underscore")]
+    SameName { name: String, other: String },
+    #[error("{name}: input schema: {fault}")]
+    Input { name: String, fault: SchemaFault },
+    #[error("{name}: output schema: {fault}")]
+    Output { name: String, fault: SchemaFault },
+    #[error("{name}: the definition cannot be pinned: {reason}")]
+    NoPin { name: String, reason: String },
+    #[error("two resources or two prompts are named {0}")]
+    SameEntry(String),
+}
+
+impl Tool {
+    pub fn new(definition: Definition) -> Result<Self, CatalogFault> {
+        let name = definition.name.to_string();
+        let fits = (1..=64).contains(&name.len())
+            && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-'));
+        if !fits {
+            return Err(CatalogFault::BadName(name.chars().take(128).collect()));
+        }
+        let validator = Validator::compile(&definition.input_schema)
+            .map_err(|fault| CatalogFault::Input { name: name.clone(), fault })?;
+        let output_schema = with_error_branch(definition.output_schema.clone());
+        let output_validator =
+            Validator::compile(&output_schema).map_err(|fault| CatalogFault::Output { name: name.clone(), fault })?;
+        let annotations = Annotations::of(&definition);
+        let code = match &definition.source {
+            Source::Builtin => env!("CARGO_PKG_VERSION").to_owned(),
+            Source::Plugin { code, .. } => code.to_string(),
+        };
+        let pin = Digest::of_json(&json!({
+            "name": name,
+            "description": definition.description,
+            "inputSchema": definition.input_schema,
+            "annotations": annotations.to_wire(),
+            "tier": definition.tier,
+            "code": code,
+        }))
+        .map_err(|fault| CatalogFault::NoPin { name: name.clone(), reason: fault.to_string() })?;
+        Ok(Self {
+            safe_name: safe_form(&name).into_owned(),
+            published_schema: published(&definition.input_schema),
+            output_schema,
+            annotations,
+            pin,
+            validator,
+            output_validator,
+            definition,
+        })
+    }
+
+    pub fn safe_name(&self) -> &str {
+        &self.safe_name
+    }
+
+    /// Whether a failed attempt may be made again by itself.
+    pub fn retries(&self) -> bool {
+        self.tier == Tier::ReadOnly || self.idempotent
+    }
+
+    pub fn summarize(&self, arguments: &Value) -> String {
+        match &self.definition.summary {
+            Some(summary) => summary(arguments),
+            None => self.title.to_string(),
+        }
+    }
+}
+
+#[derive(Default)]
+pub struct Catalog {
+    /// By dotted name: lists are in this order.
+    tools: BTreeMap<String, Arc<Tool>>,
+    by_safe: HashMap<String, Arc<Tool>>,
+    resources: BTreeMap<String, Arc<Resource>>,
+    prompts: BTreeMap<String, Arc<Prompt>>,
+}
+
+impl Catalog {
+    pub fn new(tools: impl IntoIterator<Item = Tool>) -> Result<Self, CatalogFault> {
+        let mut catalog = Self::default();
+        for tool in tools {
+            catalog.add(tool)?;
+        }
+        Ok(catalog)
+    }
+
+    /// Refuses a second tool whose safe form is taken, so one spelling never means two tools.
+    pub fn add(&mut self, tool: Tool) -> Result<(), CatalogFault> {
+        if let Some(taken) = self.by_safe.get(tool.safe_name()) {
+            return Err(CatalogFault::SameName { name: tool.name.to_string(), other: taken.name.to_string() });
+        }
+        let tool = Arc::new(tool);
+        self.by_safe.insert(tool.safe_name().to_owned(), Arc::clone(&tool));
+        self.tools.insert(tool.name.to_string(), tool);
+        Ok(())
+    }
+
+    pub fn remove(&mut self, name: &str) -> bool {
+        match self.by_safe.remove(safe_form(name).as_ref()) {
+            Some(tool) => self.tools.remove(tool.name.as_ref()).is_some(),
+            None => false,
+        }
+    }
+
+    pub fn add_resource(&mut self, resource: Resource) -> Result<(), CatalogFault> {
+        let uri = resource.uri.to_string();
+        if self.resources.insert(uri.clone(), Arc::new(resource)).is_some() {
+            return Err(CatalogFault::SameEntry(uri));
+        }
+        Ok(())
+    }
+
+    pub fn add_prompt(&mut self, prompt: Prompt) -> Result<(), CatalogFault> {
+        let name = prompt.name.to_string();
+        if self.prompts.insert(name.clone(), Arc::new(prompt)).is_some() {
+            return Err(CatalogFault::SameEntry(name));
+        }
+        Ok(())
+    }
+
+    pub fn remove_prompt(&mut self, name: &str) -> bool {
+        self.prompts.remove(name).is_some()
+    }
+
+    /// A new catalog that shares every entry of this one: what a plugin load edits and swaps in.
+    pub fn copy(&self) -> Self {
+        Self {
+            tools: self.tools.clone(),
+            by_safe: self.by_safe.clone(),
+            resources: self.resources.clone(),
+            prompts: self.prompts.clone(),
+        }
+    }
+
+    /// Which lists are not the same: tools, resources, prompts.
+    pub fn differs(&self, other: &Self) -> [bool; 3] {
+        fn differ<T>(a: &BTreeMap<String, Arc<T>>, b: &BTreeMap<String, Arc<T>>) -> bool {
+            a.len() != b.len() || a.iter().zip(b).any(|((k, v), (l, w))| k != l || !Arc::ptr_eq(v, w))
+        }
+        [
+            differ(&self.tools, &other.tools),
+            differ(&self.resources, &other.resources),
+            differ(&self.prompts, &other.prompts),
+        ]
+    }
+
+    /// By either spelling, without a scan.
+    pub fn get(&self, name: &str) -> Option<&Arc<Tool>> {
+        self.by_safe.get(safe_form(name).as_ref())
+    }
+
+    pub fn tools(&self) -> impl Iterator<Item = &Arc<Tool>> {
+        self.tools.values()
+    }
+
+    pub fn list(&self, toolset: &Toolset) -> impl Iterator<Item = &Arc<Tool>> {
+        self.tools.values().filter(|tool| !tool.hidden && toolset.has(tool))
+    }
+
+    pub fn resources(&self, toolset: &Toolset) -> impl Iterator<Item = &Arc<Resource>> {
+        self.resources.values().filter(|resource| toolset.has_set(&resource.toolset))
+    }
+
+    pub fn prompts(&self, toolset: &Toolset) -> impl Iterator<Item = &Arc<Prompt>> {
+        self.prompts.values().filter(|prompt| toolset.has_set(&prompt.toolset))
+    }
+
+    pub fn prompt(&self, name: &str) -> Option<&Arc<Prompt>> {
+        self.prompts.get(name)
+    }
+
+    /// Up to three listed names that a mistyped one may have meant, the closest first.
+    pub fn nearest(&self, name: &str, toolset: &Toolset) -> Vec<String> {
+        let asked: Vec<char> = safe_form(name).to_lowercase().chars().take(64).collect();
+        let mut close: Vec<(usize, &str)> = self
+            .list(toolset)
+            .filter_map(|tool| {
+                let known: Vec<char> = tool.safe_name().to_lowercase().chars().collect();
+                let far = distance(&asked, &known);
+                // A third of the name may be wrong; a name that holds the asked one is near whatever its length.
+                let held = asked.len() >= 4 && tool.safe_name().contains(&asked.iter().collect::<String>());
+                (far <= (known.len() / 3).max(2) || held).then_some((far, tool.name.as_ref()))
+            })
+            .collect();
+        close.sort();
+        close.into_iter().take(3).map(|(_, name)| name.to_owned()).collect()
+    }
+}
+
+/// Edits from one to the other, one row at a time.
+fn distance(from: &[char], to: &[char]) -> usize {
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (i, a) in from.iter().enumerate() {
+        let mut diagonal = i;
+        let mut left = i + 1;
+        for (j, b) in to.iter().enumerate() {
+            let above = row.get(j + 1).copied().unwrap_or(0);
+            let best = (diagonal + usize::from(a != b)).min(above + 1).min(left + 1);
+            diagonal = above;
+            if let Some(cell) = row.get_mut(j) {
+                *cell = left;
+            }
+            left = best;
+        }
+        if let Some(cell) = row.last_mut() {
+            *cell = left;
+        }
+    }
+    row.last().copied().unwrap_or(0)
+}

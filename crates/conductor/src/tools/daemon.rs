@@ -1,0 +1,131 @@
+//! The `conductor_*` tools: the controller daemon in the model's hands. One file per tool; this one holds what they share.
+//!
+//! None of them applies, approves, confirms or unlocks anything: a change of the configuration is a plan that a person applies.
+
+mod conductor_explain;
+mod conductor_get_config;
+mod conductor_get_mappings;
+mod conductor_get_status;
+mod conductor_get_trace;
+mod conductor_list_device_bindings;
+mod conductor_list_devices;
+mod conductor_list_modes;
+mod conductor_panic;
+mod conductor_scan_ports;
+mod conductor_send_midi;
+mod conductor_send_sysex;
+mod conductor_set_device_enabled;
+mod conductor_simulate;
+mod conductor_switch_mode;
+mod conductor_validate_config;
+pub mod sysex;
+
+use super::catalog::Definition;
+use crate::daemon::handle::Handle;
+use crate::pipeline::call::{Output, Principal};
+use crate::pipeline::gate::Leave;
+use conductor_core::error::{Code, RefusedBy, ToolError};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+pub const TOOLSET: &str = "daemon";
+
+/// Every tool of this set. They speak to the owner of the studio through its handle.
+pub fn definitions(owner: &Handle) -> Vec<Definition> {
+    vec![
+        conductor_explain::definition(owner),
+        conductor_get_config::definition(owner),
+        conductor_get_mappings::definition(owner),
+        conductor_get_status::definition(owner),
+        conductor_get_trace::definition(owner),
+        conductor_list_device_bindings::definition(owner),
+        conductor_list_devices::definition(owner),
+        conductor_list_modes::definition(owner),
+        conductor_panic::definition(owner),
+        conductor_scan_ports::definition(owner),
+        conductor_send_midi::definition(owner),
+        conductor_send_sysex::definition(owner),
+        conductor_set_device_enabled::definition(owner),
+        conductor_simulate::definition(owner),
+        conductor_switch_mode::definition(owner),
+        conductor_validate_config::definition(owner),
+    ]
+}
+
+/// The value as a result.
+fn give(value: &impl Serialize) -> Result<Output, ToolError> {
+    serde_json::to_value(value)
+        .map(Output::new)
+        .map_err(|fault| ToolError::new(Code::Internal, format!("the result cannot be written: {fault}")))
+}
+
+/// Arguments that passed validation, as a type of the tool's own.
+fn take<T: DeserializeOwned>(arguments: Value) -> Result<T, ToolError> {
+    serde_json::from_value(arguments).map_err(|fault| ToolError::new(Code::BadInput, fault.to_string()))
+}
+
+/// A closed object: every property required, unless its name ends in `?`.
+fn object(properties: Value) -> Value {
+    let mut required = Vec::new();
+    let mut named = serde_json::Map::new();
+    if let Value::Object(members) = properties {
+        for (name, schema) in members {
+            match name.strip_suffix('?') {
+                Some(name) => {
+                    named.insert(name.to_owned(), schema);
+                }
+                None => {
+                    required.push(Value::from(name.clone()));
+                    named.insert(name, schema);
+                }
+            }
+        }
+    }
+    json!({ "type": "object", "properties": named, "required": required, "additionalProperties": false })
+}
+
+fn list(items: Value) -> Value {
+    json!({ "type": "array", "items": items })
+}
+
+fn text() -> Value {
+    json!({ "type": "string" })
+}
+
+fn nullable(schema: Value) -> Value {
+    json!({ "anyOf": [schema, { "type": "null" }] })
+}
+
+fn integer() -> Value {
+    json!({ "type": "integer" })
+}
+
+fn boolean() -> Value {
+    json!({ "type": "boolean" })
+}
+
+fn said(text: &'static str, mut schema: Value) -> Value {
+    if let Value::Object(members) = &mut schema {
+        members.insert("description".to_owned(), Value::from(text));
+    }
+    schema
+}
+
+/// While the performance lock is on, only the person in the room changes what is on stage.
+async fn unlocked(owner: &Handle, leave: &Leave, what: &str) -> Result<(), ToolError> {
+    if is_person(leave.principal()) || !owner.status().await?.performance_lock {
+        return Ok(());
+    }
+    Err(locked(what))
+}
+
+fn is_person(principal: &Principal) -> bool {
+    matches!(principal, Principal::Person { .. } | Principal::Cli { .. })
+}
+
+fn locked(what: &str) -> ToolError {
+    ToolError::new(Code::Denied, format!("the performance lock is on: {what}"))
+        .by(RefusedBy::Policy)
+        .hint("Reads and plans still work. A person switches the lock off with `conductor performance off` when the show is over.")
+}

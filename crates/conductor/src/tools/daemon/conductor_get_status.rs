@@ -1,0 +1,35 @@
+//! `conductor_get_status`: how the daemon and its devices stand.
+
+use super::{TOOLSET, boolean, give, integer, list, nullable, object, text};
+use crate::daemon::handle::Handle;
+use crate::tools::catalog::Definition;
+use conductor_core::policy::Tier;
+use serde_json::json;
+
+pub fn definition(owner: &Handle) -> Definition {
+    let owner = owner.clone();
+    Definition::new("conductor_get_status", Tier::ReadOnly, TOOLSET, move |_studio, _leave, _arguments| {
+        let owner = owner.clone();
+        async move { give(&owner.status().await?) }
+    })
+    .text(
+        "Get status",
+        "Daemon, device and configuration state: lifecycle, current mode, connected device, counters, which backends are missing and why, \
+         whether the newest configuration is in force, and whether the performance lock is on.",
+    )
+    .output(object(json!({
+        "daemon_running": boolean(), "lifecycle_state": text(), "connected": boolean(), "device_connected": boolean(),
+        "device": nullable(object(json!({ "name": text(), "port": integer(), "last_event_at": nullable(integer()) }))),
+        "uptime_secs": integer(), "input_mode": text(),
+        "statistics": object(json!({
+            "events_processed": integer(), "actions_executed": integer(), "events_dropped": integer(),
+            "actions_failed": integer(), "reloads_failed": integer(),
+        })),
+        "running": boolean(), "current_mode": text(), "mode_index": integer(), "last_event_at_iso": nullable(text()),
+        "backends": list(object(json!({ "name": text(), "state": text(), "reason": nullable(text()) }))),
+        "config": object(json!({
+            "hash": nullable(text()), "loaded_at": text(), "error": nullable(text()), "disabled_mappings": integer(),
+        })),
+        "performance_lock": boolean(), "pending_plans?": integer(), "pid?": integer(),
+    })))
+}

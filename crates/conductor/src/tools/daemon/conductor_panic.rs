@@ -1,0 +1,27 @@
+//! `conductor_panic`: silence, now. No policy, lock, limit or breaker stands before it.
+
+use super::{TOOLSET, give, integer, list, object, text};
+use crate::daemon::handle::Handle;
+use crate::tools::catalog::Definition;
+use conductor_core::policy::Tier;
+use serde_json::json;
+
+pub fn definition(owner: &Handle) -> Definition {
+    let owner = owner.clone();
+    let mut definition = Definition::new("conductor_panic", Tier::Stateful, TOOLSET, move |_studio, _leave, _arguments| {
+        let owner = owner.clone();
+        async move { give(&owner.panic().await?) }
+    })
+    .text(
+        "Panic",
+        "Stops everything that sounds or is held: running actions are cancelled, notes and keys released, and every output gets sustain \
+         off, all notes off and all sound off on every channel. Never refused.",
+    )
+    .idempotent()
+    .output(object(json!({
+        "ports": list(text()), "notes_released": integer(), "keys_released": integer(), "actions_cancelled": integer(),
+    })))
+    .summary(|_| "silence everything".into());
+    definition.always = true;
+    definition
+}

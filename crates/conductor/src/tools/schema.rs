@@ -1,0 +1,217 @@
+//! JSON Schemas, compiled once at load: what may be in one, and what a value breaks.
+//!
+//! Not here: coercion, defaults, dropped keys. A value fits or it is refused with the place and the constraint.
+
+use conductor_core::error::Violation;
+use jsonschema::PatternOptions;
+use serde_json::{Map, Value};
+
+/// How many faults one refusal lists; a model repairs the first few and calls again.
+const MAX_VIOLATIONS: usize = 8;
+/// How much of a given value a fault shows.
+const SHOWN_BYTES: usize = 64;
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SchemaFault {
+    #[error("{pointer}: $ref {target:?} leaves the document; only references that begin with #/ are followed")]
+    RemoteRef { pointer: String, target: String },
+    #[error("the schema does not compile: {0}")]
+    DoesNotCompile(String),
+}
+
+#[derive(Debug)]
+pub struct Validator(jsonschema::Validator);
+
+impl Validator {
+    pub fn compile(schema: &Value) -> Result<Self, SchemaFault> {
+        if let Some((pointer, target)) = find_remote_ref(schema, &mut String::new()) {
+            return Err(SchemaFault::RemoteRef { pointer, target });
+        }
+        jsonschema::draft202012::options()
+            .should_validate_formats(true)
+            .with_pattern_options(PatternOptions::regex())
+            .build(schema)
+            .map(Self)
+            .map_err(|fault| SchemaFault::DoesNotCompile(cut(&fault.to_string(), 400)))
+    }
+
+    pub fn fits(&self, value: &Value) -> bool {
+        self.0.is_valid(value)
+    }
+
+    /// The first faults, each with the JSON pointer of its place and the constraint in words.
+    pub fn violations(&self, value: &Value) -> Vec<Violation> {
+        if self.0.is_valid(value) {
+            return Vec::new();
+        }
+        self.0
+            .iter_errors(value)
+            .take(MAX_VIOLATIONS)
+            .map(|fault| {
+                let shown = cut(&fault.instance().to_string(), SHOWN_BYTES);
+                Violation {
+                    path: fault.instance_path().to_string(),
+                    // The crate's own text holds the whole value; an argument may be a megabyte.
+                    message: cut(&fault.masked_with(shown).to_string(), 512),
+                }
+            })
+            .collect()
+    }
+}
+
+/// The longest prefix of at most `bytes` bytes that ends between characters, marked when something is missing.
+pub fn cut(text: &str, bytes: usize) -> String {
+    if text.len() <= bytes {
+        return text.to_owned();
+    }
+    let end = (0..=bytes).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    format!("{}…", &text[..end])
+}
+
+fn find_remote_ref(schema: &Value, pointer: &mut String) -> Option<(String, String)> {
+    let here = pointer.len();
+    let mut inside = |key: &str, value: &Value| {
+        pointer.push('/');
+        pointer.push_str(key);
+        let found = find_remote_ref(value, pointer);
+        pointer.truncate(here);
+        found
+    };
+    match schema {
+        Value::Object(members) => {
+            for word in ["$ref", "$dynamicRef"] {
+                if let Some(Value::String(target)) = members.get(word)
+                    && !(target == "#" || target.starts_with("#/"))
+                {
+                    return Some((format!("{pointer}/{word}"), target.clone()));
+                }
+            }
+            members.iter().find_map(|(key, value)| inside(key, value))
+        }
+        Value::Array(items) => items.iter().enumerate().find_map(|(index, value)| inside(&index.to_string(), value)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+    }
+}
+
+/// Root words that several model APIs refuse a whole session over.
+pub const ROOT_COMBINATORS: [&str; 7] = ["anyOf", "oneOf", "allOf", "not", "if", "then", "else"];
+
+/// The copy of an input schema that clients see. What it lacks is said in the tool's description and still validated.
+pub fn published(schema: &Value) -> Value {
+    let Value::Object(members) = schema else { return schema.clone() };
+    Value::Object(
+        members
+            .iter()
+            .filter(|(word, _)| !ROOT_COMBINATORS.contains(&word.as_str()))
+            .map(|(word, value)| (word.clone(), value.clone()))
+            .collect(),
+    )
+}
+
+/// A success schema with the error object as its other branch: one widespread SDK validates failed results too, and would throw instead
+/// of showing the hint.
+pub fn with_error_branch(success: Value) -> Value {
+    let mut success = success;
+    let mut definitions = match success.as_object_mut().and_then(|members| members.remove("$defs")) {
+        Some(Value::Object(definitions)) => definitions,
+        Some(_) | None => Map::new(),
+    };
+    definitions.insert(
+        "ToolError".to_owned(),
+        serde_json::json!({
+            "type": "object",
+            "properties": { "code": { "type": "string" }, "message": { "type": "string" }, "hint": { "type": "string" } },
+            "required": ["code", "message", "hint"]
+        }),
+    );
+    serde_json::json!({ "type": "object", "anyOf": [success, { "$ref": "#/$defs/ToolError" }], "$defs": definitions })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn violations(schema: Value, value: Value) -> Vec<(String, String)> {
+        let validator = Validator::compile(&schema).expect("compiles");
+        validator.violations(&value).into_iter().map(|it| (it.path, it.message)).collect()
+    }
+
+    #[test]
+    fn a_fault_names_its_place_and_its_constraint() {
+        let schema = json!({
+            "type": "object", "additionalProperties": false, "required": ["mode"],
+            "properties": { "mode": { "type": "string", "minLength": 1 }, "rows": { "type": "array", "items": { "type": "integer" } } }
+        });
+        assert_eq!(
+            violations(schema.clone(), json!({ "mode": "", "rows": [1, "x"] })),
+            [
+                ("/mode".to_owned(), "\"\" is shorter than 1 character".to_owned()),
+                ("/rows/1".to_owned(), "\"x\" is not of type \"integer\"".to_owned()),
+            ]
+        );
+        let missing = violations(schema, json!({ "mod": 1 }));
+        assert_eq!(missing.iter().map(|it| it.0.as_str()).collect::<Vec<_>>(), ["", ""]);
+        assert!(missing.iter().any(|it| it.1.contains("mode")) && missing.iter().any(|it| it.1.contains("mod")));
+    }
+
+    #[test]
+    fn formats_are_enforced() {
+        for (format, good, bad) in [
+            ("uuid", "5e0c8b1e-0000-4000-8000-000000000001", "5e0c8b1e"),
+            ("date-time", "2026-01-02T03:04:05.000Z", "yesterday"),
+            ("uri", "https://example.org/x", "no scheme"),
+        ] {
+            let schema = json!({ "type": "string", "format": format });
+            assert_eq!(violations(schema.clone(), json!(good)), []);
+            assert_eq!(violations(schema, json!(bad)).len(), 1, "{format}");
+        }
+    }
+
+    #[test]
+    fn what_could_reach_out_or_run_long_does_not_load() {
+        for target in ["file:///etc/passwd", "http://example.org/s.json", "other.json#/a", "#anchor"] {
+            let fault = Validator::compile(&json!({ "properties": { "a": { "$ref": target } } })).expect_err(target);
+            assert_eq!(fault, SchemaFault::RemoteRef { pointer: "/properties/a/$ref".into(), target: target.into() });
+        }
+        for pattern in ["(?=a)b", r"(a)\1", "(?<!a)b"] {
+            let fault = Validator::compile(&json!({ "type": "string", "pattern": pattern }));
+            assert!(matches!(fault, Err(SchemaFault::DoesNotCompile(_))), "{pattern}");
+        }
+        // The classic bomb is only slow on a backtracking engine; here it compiles and answers.
+        let bomb = Validator::compile(&json!({ "type": "string", "pattern": "^(a+)+$" })).expect("linear");
+        assert!(!bomb.fits(&json!(format!("{}!", "a".repeat(50_000)))));
+    }
+
+    #[test]
+    fn a_large_value_is_cut_and_faults_are_counted() {
+        let schema = json!({ "type": "array", "items": { "type": "integer" } });
+        let found = violations(schema, Value::Array(vec![json!("ü".repeat(10_000)); 20]));
+        assert_eq!(found.len(), MAX_VIOLATIONS);
+        assert!(found.iter().all(|it| it.1.len() < 200), "{found:?}");
+    }
+
+    #[test]
+    fn the_published_copy_has_no_root_combinator_and_the_error_branch_resolves() {
+        let schema =
+            json!({ "type": "object", "oneOf": [{ "required": ["a"] }], "properties": { "a": { "anyOf": [] } } });
+        assert_eq!(published(&schema), json!({ "type": "object", "properties": { "a": { "anyOf": [] } } }));
+        let output = with_error_branch(json!({
+            "type": "object", "properties": { "n": { "$ref": "#/$defs/N" } }, "required": ["n"], "$defs": { "N": { "type": "integer" } }
+        }));
+        let validator = Validator::compile(&output).expect("compiles");
+        assert!(validator.fits(&json!({ "n": 1 })));
+        assert!(validator.fits(&json!({ "code": "TIMEOUT", "message": "m", "hint": "h" })));
+        assert!(!validator.fits(&json!({ "n": "x" })));
+    }
+
+    proptest! {
+        #[test]
+        fn cutting_keeps_characters_whole(text in "\\PC{0,80}", bytes in 0usize..90) {
+            let short = cut(&text, bytes);
+            prop_assert!(short.len() <= bytes + '…'.len_utf8());
+            prop_assert!(text.starts_with(short.trim_end_matches('…')) || text.contains('…'));
+        }
+    }
+}
