@@ -3,6 +3,7 @@
 //! Not here: reading devices (the shell's `hosts`), and what a press means (`gesture`).
 
 pub mod assemble;
+pub mod echo;
 pub mod midi;
 pub mod osc;
 pub mod script;

@@ -3,7 +3,6 @@
 //! Exit codes: 0 it worked, 1 it failed, 2 the command was not understood. Results go to stdout, everything else to stderr.
 
 mod args;
-mod call;
 mod config;
 mod devices;
 mod doctor;
@@ -13,6 +12,7 @@ mod modes;
 mod monitor;
 mod out;
 mod panic;
+mod send;
 mod simulate;
 mod status;
 mod up;
@@ -64,7 +64,7 @@ fn dispatch(command: Command, home: &Home, environment: &Environment, out: &mut 
         Command::Mode(args) => mode::run(args, home, out),
         Command::Panic => panic::run(home, out),
         Command::Monitor(args) => monitor::run(args, home, out),
-        Command::Call(args) => call::run(args, home, out),
+        Command::Send(args) => send::run(args, home, out),
         Command::Simulate(args) => simulate::run(&args, home, out),
         Command::Explain(args) => explain::run(&args, home, out),
         Command::Config(args) => config::run(&args, home, out),

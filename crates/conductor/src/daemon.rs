@@ -3,6 +3,7 @@
 //! Threads: the owner (`run`), the ports (`ports`), the configuration file (`config_file`), the worker lanes (`dispatch`), and a small
 //! runtime for sockets. They speak by messages; the few locks say why they are there.
 
+pub mod config_check;
 pub mod config_file;
 pub mod demo;
 pub mod dispatch;
@@ -226,14 +227,15 @@ impl Daemon {
         })
     }
 
-    /// Doors close, the owner releases what is held, devices are closed, and the home is free again.
+    /// The owner releases what is held, doors and devices are closed, and the home is free again.
     pub fn stop(self) {
         let Daemon { handle, stop, runtime, doors, owner, ports, config, watcher, lock, .. } = self;
+        // The owner goes first: whoever listens at a port still hears the last note-off.
+        handle.stop();
+        let _ = owner.join();
         stop.cancel();
         // A door that panicked has nothing left to close.
         let _ = runtime.block_on(doors);
-        handle.stop();
-        let _ = owner.join();
         let (orders, knock, thread) = ports;
         let _ = orders.send(ports::Order::End);
         knock.wake();

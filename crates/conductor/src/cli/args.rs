@@ -33,8 +33,8 @@ pub enum Command {
     Panic,
     /// Show what happens, as it happens
     Monitor(Monitor),
-    /// Call a tool and print its result
-    Call(Call),
+    /// Play events on a port, such as the hand's end of a loopback device
+    Send(Send),
     /// Show what events would do, without doing it
     Simulate(Simulate),
     /// Show why an event does, or does not, fire a mapping
@@ -72,11 +72,12 @@ pub struct Monitor {
 }
 
 #[derive(Debug, ClapArgs)]
-pub struct Call {
-    pub tool: String,
-    /// Arguments of the tool, a JSON object
-    #[arg(value_name = "JSON")]
-    pub arguments: Option<String>,
+pub struct Send {
+    /// Device alias, or exact name of a port
+    pub port: String,
+    /// Events such as "on:36@100 t:600 off:36"; notes still on at the end are released
+    #[arg(required = true, num_args = 1..)]
+    pub events: Vec<String>,
 }
 
 #[derive(Debug, ClapArgs)]

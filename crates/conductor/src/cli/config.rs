@@ -1,11 +1,12 @@
 //! `conductor config check|show|path`. Reads the file itself: a broken file is when these are needed most, and no daemon may run.
 
 use super::args::{Config, ConfigCommand};
-use super::{Failure, Verdict, list, out::Out, text};
+use super::{Failure, Verdict, out::Out, text};
+use crate::daemon::config_check::Checked;
 use crate::daemon::home::Home;
-use crate::doors::control::methods;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::io;
+use std::path::Path;
 
 pub fn run(args: &Config, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
     let path = home.config_file();
@@ -27,22 +28,27 @@ pub fn run(args: &Config, home: &Home, out: &mut Out) -> Result<Verdict, Failure
             if file.is_some() && !path.exists() {
                 return Err(Failure::Text(format!("{}: no such file", path.display())));
             }
-            let found = methods::checked(path);
-            out.show(&found, show)?;
-            Ok(if found["valid"] == true { Verdict::Good } else { Verdict::Bad })
+            let checked = Checked::of(path);
+            if out.is_json() {
+                out.value(&checked.to_json())?;
+            } else {
+                show(out, path, &checked)?;
+            }
+            Ok(if checked.is_valid() { Verdict::Good } else { Verdict::Bad })
         }
     }
 }
 
-fn show(out: &mut Out, found: &Value) -> io::Result<()> {
-    if found["exists"] != true {
-        return out.line(format_args!("{}: no file; the built-in empty mode serves", text(found, "path")));
+fn show(out: &mut Out, path: &Path, checked: &Checked) -> io::Result<()> {
+    if !checked.exists() {
+        return out.line(format_args!("{}: no file; the built-in empty mode serves", path.display()));
     }
-    for (key, word) in [("errors", "error"), ("warnings", "warning")] {
-        for line in list(found, key) {
-            out.line(format_args!("{word}: {}", line.as_str().unwrap_or("-")))?;
-        }
+    for fault in checked.rendered() {
+        out.line(fault)?;
     }
-    let (errors, warnings) = (list(found, "errors").len(), list(found, "warnings").len());
-    out.line(format_args!("{}: {errors} errors, {warnings} warnings", text(found, "path")))
+    for wait in checked.waits() {
+        out.line(format_args!("note: {wait}"))?;
+    }
+    let (errors, warnings) = (checked.errors().len(), checked.warnings().len());
+    out.line(format_args!("{}: {errors} errors, {warnings} warnings", path.display()))
 }

@@ -1,9 +1,9 @@
 //! `conductor doctor`: what works on this machine, what does not, and the cure. Looks, changes nothing.
 
 use super::{Failure, Verdict, out::Out};
+use crate::daemon::config_check::Checked;
 use crate::daemon::home::Home;
 use crate::doors::control::client::{Client, ClientError};
-use crate::doors::control::methods;
 use crate::outside::Environment;
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
@@ -85,16 +85,18 @@ fn folder(home: &Home) -> Finding {
 }
 
 fn config(home: &Home) -> Finding {
-    let found = methods::checked(&home.config_file());
-    let (errors, warnings) = (super::list(&found, "errors"), super::list(&found, "warnings"));
-    if found["exists"] != true {
+    let path = home.config_file();
+    let checked = Checked::of(&path);
+    let (errors, warnings) = (checked.errors(), checked.warnings());
+    if !checked.exists() {
         return Finding::new("config", Grade::Note, "no config.toml; the built-in empty mode serves")
             .cure("`conductor up` writes one with explanations");
     }
     match (errors.first(), warnings.len()) {
-        (Some(first), _) => Finding::new("config", Grade::Bad, first.as_str().unwrap_or("-"))
-            .cure("`conductor config check` lists every fault"),
-        (None, 0) => Finding::new("config", Grade::Good, super::text(&found, "path")),
+        (Some(first), _) => {
+            Finding::new("config", Grade::Bad, first.as_str()).cure("`conductor config check` lists every fault")
+        }
+        (None, 0) => Finding::new("config", Grade::Good, path.display().to_string()),
         (None, warnings) => Finding::new("config", Grade::Note, format!("{warnings} warnings"))
             .cure("`conductor config check` lists them"),
     }

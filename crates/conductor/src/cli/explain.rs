@@ -17,6 +17,6 @@ pub fn run(args: &Explain, home: &Home, out: &mut Out) -> Result<Verdict, Failur
         }
         Err(error) => return Err(error.into()),
     };
-    out.show(&result, |out, result| out.line(super::text(result, "text")))?;
+    out.show(&result, |out, result| out.line(super::text(result, "text").trim_end()))?;
     Ok(Verdict::Good)
 }

@@ -12,7 +12,7 @@ pub fn run(args: Monitor, home: &Home, out: &mut Out) -> Result<Verdict, Failure
         Some(port) => client.ask("listen", json!({ "port": port }))?,
         None => client.ask("monitor", json!({}))?,
     };
-    while let Some(item) = client.next()? {
+    while let Some(item) = client.next_item()? {
         out.show(&item, |out, item| out.line(line(item)))?;
         out.finish()?;
     }

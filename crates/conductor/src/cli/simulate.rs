@@ -20,7 +20,7 @@ pub fn run(args: &Simulate, home: &Home, out: &mut Out) -> Result<Verdict, Failu
         Err(ClientError::NoDaemon) => methods::simulate(&offline(home)?.config, &events, args.mode.as_deref())?,
         Err(error) => return Err(error.into()),
     };
-    out.show(&result, |out, result| match text(result, "text") {
+    out.show(&result, |out, result| match text(result, "text").trim_end() {
         "" => Ok(()),
         lines => out.line(lines),
     })?;

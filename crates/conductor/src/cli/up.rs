@@ -21,7 +21,10 @@ pub fn run(args: &Up, home: &Home, _: &Environment, out: &mut Out) -> Result<Ver
         first_config: if args.demo { demo::CONFIG } else { conductor_core::config::TUTORIAL },
         extra_devices: if args.demo && has_config { demo::controllers() } else { Vec::new() },
     })?;
-    let status = daemon.block_on(daemon.handle().status())?;
+    let status = daemon.block_on(async {
+        daemon.handle().ready().await?;
+        daemon.handle().status().await
+    })?;
     if out.is_json() {
         out.value(&json!({ "ready": true, "home": home.root(), "pid": status.pid, "mode": status.current_mode }))?;
     } else {

@@ -14,10 +14,7 @@ pub fn controllers() -> Vec<Device> {
 /// Five commands to try, each with what it shows.
 pub const TOUR: [(&str, &str); 5] = [
     ("conductor devices", "what is connected"),
-    (
-        r#"conductor call conductor_send_midi '{"port":"pads hand","messages":[{"type":"note_on","channel":1,"note":36}]}'"#,
-        "press a pad; what it did appears here",
-    ),
+    (r#"conductor send "pads hand" on:36"#, "press a pad; what it does appears here"),
     ("conductor explain on:36 --device pads", "which mapping that was, and why not another"),
     (r#"conductor simulate "dev:pads on:39 t:700 off:39""#, "what a long press would do, without doing it"),
     ("conductor mode set Mix", "now the pads mean something else: press again"),

@@ -8,12 +8,12 @@ use super::lane::{Lane, NotTaken};
 use super::log::Log;
 use crate::hosts::desktop::{Desktop, Job, Mixer};
 use crate::hosts::midi::{Output, SendFault};
-use crate::hosts::osc::{self, OscOut};
+use crate::hosts::osc;
 use conductor_core::action::Volume;
 use conductor_core::event::{Body, DeviceSlot, OscMessage, Taint, midi};
 use conductor_core::hands::{Effect, MappingCall};
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
@@ -42,7 +42,7 @@ pub(super) struct Hosts {
 pub(super) struct Dispatch {
     outputs: BTreeMap<DeviceSlot, Box<dyn Output>>,
     listeners: Vec<(DeviceSlot, mpsc::Sender<Vec<u8>>)>,
-    osc: OscOut,
+    osc: osc::Sender,
     named_osc: Lane<(Arc<str>, u16, Arc<OscMessage>)>,
     desktop: Lane<Job>,
     mixer: Lane<Volume>,
@@ -57,11 +57,11 @@ impl Dispatch {
         let Hosts { mut desktop, mut mixer, calls } = hosts;
         let (keys_log, volume_log, osc_log) = (log.clone(), log.clone(), log.clone());
         let (keys_owner, volume_owner, osc_owner) = (owner.clone(), owner.clone(), owner.clone());
-        let mut resolved = OscOut::default();
+        let mut resolved = osc::Sender::new();
         Ok(Dispatch {
             outputs: BTreeMap::new(),
             listeners: Vec::new(),
-            osc: OscOut::default(),
+            osc: osc::Sender::new(),
             named_osc: Lane::start("osc names", move |(host, port, message): (Arc<str>, u16, Arc<OscMessage>)| {
                 if let Err(error) = send_to_name(&mut resolved, &host, port, &message) {
                     osc_log.debug(format_args!("osc: {host}:{port}: {error}"));
@@ -110,11 +110,11 @@ impl Dispatch {
     pub fn carry_out(&mut self, effect: Effect) -> Result<(), Undone> {
         match effect {
             Effect::Midi { port, message, taint, .. } => self.send_body(port, &message, taint),
-            Effect::Osc { host, port, message } => match osc::literal(&host) {
+            Effect::Osc { host, port, message } => match literal(&host) {
                 Some(ip) => self
                     .osc
                     .send(SocketAddr::new(ip, port), &message)
-                    .map_err(|error| Undone::Refused(format!("osc: {host}:{port}: {error}"))),
+                    .map_err(|fault| Undone::Refused(format!("osc: {fault}"))),
                 None => taken(self.named_osc.push((host, port, message)), "osc"),
             },
             Effect::Key { keys, stroke } => taken(self.desktop.push(Job::Key { keys, stroke }), "desktop"),
@@ -172,8 +172,28 @@ fn taken(pushed: Result<(), NotTaken>, lane: &str) -> Result<(), Undone> {
 }
 
 /// On its lane: the resolver may block.
-fn send_to_name(out: &mut OscOut, host: &str, port: u16, message: &OscMessage) -> std::io::Result<()> {
-    let to = (host, port).to_socket_addrs()?.next();
-    let to = to.ok_or_else(|| std::io::Error::new(std::io::ErrorKind::NotFound, "the name has no address"))?;
-    out.send(to, message)
+fn send_to_name(out: &mut osc::Sender, host: &str, port: u16, message: &OscMessage) -> Result<(), String> {
+    let to = (host, port).to_socket_addrs().map_err(|error| error.to_string())?.next();
+    out.send(to.ok_or("the name has no address")?, message).map_err(|fault| fault.to_string())
+}
+
+/// The address of a host that can be told without asking anyone. Other names need a resolver, which may block for seconds.
+fn literal(host: &str) -> Option<IpAddr> {
+    if host.eq_ignore_ascii_case("localhost") {
+        return Some(Ipv4Addr::LOCALHOST.into());
+    }
+    host.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_need_a_resolver() {
+        assert_eq!(literal("127.0.0.1"), Some(Ipv4Addr::LOCALHOST.into()));
+        assert_eq!(literal("localhost"), Some(Ipv4Addr::LOCALHOST.into()));
+        assert_eq!(literal("::1"), Some(std::net::Ipv6Addr::LOCALHOST.into()));
+        assert_eq!(literal("studio.local"), None);
+    }
 }

@@ -37,6 +37,8 @@ pub(super) type Reply<T> = oneshot::Sender<T>;
 
 /// A question or an order. Each carries where its answer goes.
 pub(super) enum Ask {
+    /// Answered once the devices have been looked at.
+    Ready(Reply<()>),
     Status(Reply<Status>),
     Modes(Reply<Modes>),
     SwitchMode {
@@ -150,6 +152,11 @@ impl Handle {
     pub fn mappings(&self, mode: &str) -> Result<Mappings, ToolError> {
         let serving = self.serving();
         Mappings::of(&serving.config, mode).ok_or_else(|| unknown_mode(mode, &serving))
+    }
+
+    /// Returns when the first scan of devices is done.
+    pub async fn ready(&self) -> Result<(), ToolError> {
+        self.ask(Ask::Ready).await
     }
 
     pub async fn status(&self) -> Result<Status, ToolError> {

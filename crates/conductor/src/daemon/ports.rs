@@ -115,6 +115,9 @@ impl Knock {
     }
 }
 
+/// The loopback is the first of all sources.
+const LOOPBACK: usize = 0;
+
 /// Where a port is: which backend, and how it is opened there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
@@ -335,7 +338,8 @@ impl Keeper {
             match (identity, port.way, at) {
                 (Identity::Alias(_), Way::Input, Some(at)) if hears => devices[at].input = Some(place),
                 (Identity::Alias(_), Way::Output, Some(at)) => devices[at].output = Some(place),
-                (Identity::Raw(name), Way::Input, _) if raw_left > 0 => {
+                // A loopback port without an alias that hears it is only an instrument's.
+                (Identity::Raw(name), Way::Input, _) if raw_left > 0 && *source != LOOPBACK => {
                     raw_left -= 1;
                     devices.push(Wanted { input: Some(place), ..self.device(name, false, true) });
                 }

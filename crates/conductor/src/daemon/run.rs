@@ -8,7 +8,7 @@ mod answer;
 
 use super::config_file::{Arrival, Serving};
 use super::dispatch::{Dispatch, Undone};
-use super::handle::{Outgoing, Wake};
+use super::handle::{Outgoing, Reply, Wake};
 use super::inputs::Inputs;
 use super::log::Log;
 use super::ports::{self, News, SharedSlots, Table, with_slots};
@@ -70,6 +70,7 @@ pub(super) struct Owner {
     performance_lock: bool,
     /// A configuration that waits for the performance lock to be lifted.
     waiting: Option<Arc<Serving>>,
+    awaiting_ready: Vec<Reply<()>>,
     /// Messages that wait for their port to be opened.
     outgoing: Vec<(DeviceSlot, Outgoing)>,
     monitors: Vec<async_mpsc::Sender<TraceRecord>>,
@@ -98,6 +99,7 @@ impl Owner {
             statistics: Statistics::default(),
             performance_lock: serving.config.performance.lock,
             waiting: None,
+            awaiting_ready: Vec::new(),
             outgoing: Vec::new(),
             monitors: Vec::new(),
             told: 0,
@@ -253,6 +255,10 @@ impl Owner {
                 self.table = table;
                 if self.phase == Phase::Starting {
                     self.phase = Phase::Serving;
+                    for reply in self.awaiting_ready.drain(..) {
+                        // Whoever waited may have hung up.
+                        let _ = reply.send(());
+                    }
                 }
             }
         }

@@ -5,6 +5,7 @@
 pub mod client;
 pub mod methods;
 pub mod person;
+mod play;
 
 use crate::daemon::handle::Handle;
 use crate::daemon::home::Home;
@@ -113,6 +114,8 @@ async fn converse(control: &Control, stream: UnixStream, caller: Caller) -> io::
                 write_line(&mut output, &result_line(&id, &json!({ "streaming": true }))).await?;
                 loop {
                     let item = tokio::select! {
+                        // What is there already is told before the end is.
+                        biased;
                         item = stream.next() => item,
                         // Anything said now, or a closed connection, ends the stream.
                         _ = input.read_u8() => return Ok(()),
@@ -175,7 +178,7 @@ mod tests {
     use super::*;
 
     fn refused(line: &str) -> (i64, Value) {
-        let refusal = parse(line.as_bytes()).err().expect("refused");
+        let refusal = parse(line.as_bytes()).unwrap_err();
         (refusal["error"]["code"].as_i64().unwrap(), refusal["id"].clone())
     }
 

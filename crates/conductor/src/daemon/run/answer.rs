@@ -1,6 +1,6 @@
 //! What the owner answers when asked. Questions change nothing; orders are carried out before their answer is given.
 
-use super::{Owner, ports, with_slots};
+use super::{Owner, Phase, ports, with_slots};
 use crate::daemon::dispatch::Undone;
 use crate::daemon::handle::{Ask, Outgoing, Reply, SentBy, Standing, Traced, Wanted, unknown_mode};
 use crate::daemon::report::{
@@ -19,6 +19,8 @@ const SILENCE: [(u8, u8); 3] = [(64, 0), (123, 0), (120, 0)];
 impl Owner {
     pub(super) fn answer(&mut self, ask: Ask) {
         match ask {
+            Ask::Ready(reply) if self.phase == Phase::Starting => self.awaiting_ready.push(reply),
+            Ask::Ready(reply) => tell(reply, ()),
             Ask::Status(reply) => tell(reply, self.status()),
             Ask::Modes(reply) => {
                 let config = &self.parts.serving.load().config;

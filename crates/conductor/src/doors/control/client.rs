@@ -17,15 +17,22 @@ pub enum ClientError {
     /// No daemon: the socket is missing, or nobody listens on it.
     #[error("no daemon is running here; start one with `conductor up`")]
     NoDaemon,
-    #[error("the daemon hung up")]
+    #[error("the daemon hung up; it may be stopping, or belong to another user")]
     HungUp,
     #[error("the daemon's answer makes no sense: {0}")]
     Nonsense(String),
     #[error("{0}")]
-    Io(#[from] io::Error),
+    Io(io::Error),
     /// The daemon's own refusal.
     #[error("{}", .0.message)]
     Refused(Refused),
+}
+
+impl From<io::Error> for ClientError {
+    fn from(error: io::Error) -> Self {
+        let gone = matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset);
+        if gone { ClientError::HungUp } else { ClientError::Io(error) }
+    }
 }
 
 /// The error object of an answer.
@@ -39,12 +46,17 @@ pub struct Refused {
 
 impl Client {
     pub fn connect(socket: &Path) -> Result<Self, ClientError> {
-        let stream = UnixStream::connect(socket).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => ClientError::NoDaemon,
-            _ => ClientError::Io(error),
+        let stream = UnixStream::connect(socket).map_err(|error| {
+            let nobody = matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused);
+            if nobody { ClientError::NoDaemon } else { ClientError::Io(error) }
         })?;
         let input = BufReader::new(stream.try_clone()?);
         Ok(Client { stream, input, asked: 0 })
+    }
+
+    /// How long an answer or an item is waited for; for ever unless told.
+    pub fn set_patience(&self, patience: std::time::Duration) -> io::Result<()> {
+        self.stream.set_read_timeout(Some(patience))
     }
 
     pub fn ask(&mut self, method: &str, params: Value) -> Result<Value, ClientError> {
@@ -64,7 +76,7 @@ impl Client {
     }
 
     /// The next item of a stream that `ask` has started; `None` at its end.
-    pub fn next(&mut self) -> Result<Option<Value>, ClientError> {
+    pub fn next_item(&mut self) -> Result<Option<Value>, ClientError> {
         match self.read() {
             Ok(mut note) => Ok(Some(note.get_mut("params").map(Value::take).unwrap_or_default())),
             Err(ClientError::HungUp) => Ok(None),

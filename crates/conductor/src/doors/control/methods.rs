@@ -1,16 +1,14 @@
 //! What can be asked on the human door. One closed enum; every method is one arm of one match.
 
 use super::person::NotAPerson;
-use super::{Caller, Control};
-use crate::daemon::config_file;
+use super::{Caller, Control, play};
+use crate::daemon::config_check::Checked;
 use crate::daemon::handle::{self, SentBy, Wanted};
 use conductor_core::config::Config;
-use conductor_core::config::{Diagnostic, Severity};
 use conductor_core::error::{Code, RefusedBy, Subject, ToolError};
 use conductor_core::event::Taint;
 use conductor_core::hands::explain::Asked;
 use conductor_core::hands::{self, Explanation, SimFault, TraceRecord};
-use conductor_core::timestamp::Timestamp;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -52,6 +50,7 @@ methods! {
     Trace = "trace",
     Monitor = "monitor",
     Send = "send",
+    Play = "play",
     Listen = "listen",
     ConfigShow = "config.show",
     ConfigCheck = "config.check",
@@ -135,6 +134,14 @@ struct Send {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+struct Play {
+    port: String,
+    /// An event script; `t:` lets time pass.
+    events: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct OfPort {
     port: String,
 }
@@ -208,12 +215,12 @@ pub async fn answer(control: &Control, caller: Caller, method: Method, params: V
         }
         Method::Send => {
             let Send { port, messages } = read(params)?;
-            // Whoever does not count as a person is treated as a tool: what it sends is no hand.
-            let by = match control.recognise(caller.peer) {
-                Ok(_) => SentBy::Person,
-                Err(_) => SentBy::Tool { connection: caller.connection },
-            };
-            json!({ "messages_sent": handle.send(port, messages, by).await? })
+            json!({ "messages_sent": handle.send(port, messages, sent_by(control, caller)).await? })
+        }
+        Method::Play => {
+            let Play { port, events } = read(params)?;
+            let by = sent_by(control, caller);
+            json!({ "messages_sent": play::play(handle, &port, &events, by).await? })
         }
         Method::Listen => {
             let OfPort { port } = read(params)?;
@@ -227,7 +234,7 @@ pub async fn answer(control: &Control, caller: Caller, method: Method, params: V
         }
         Method::ConfigCheck => {
             let Nothing {} = read(params)?;
-            checked(&control.home.config_file())
+            Checked::of(&control.home.config_file()).to_json()
         }
     };
     Ok(Answer::Value(value))
@@ -240,6 +247,14 @@ fn read<T: DeserializeOwned>(params: Value) -> Result<T, ToolError> {
 /// Reports are plain data; there is nothing in them that JSON cannot say.
 fn told(report: impl Serialize) -> Value {
     json!(report)
+}
+
+/// Whoever does not count as a person is treated as a tool: what it sends is no hand.
+fn sent_by(control: &Control, caller: Caller) -> SentBy {
+    match control.recognise(caller.peer) {
+        Ok(_) => SentBy::Person,
+        Err(_) => SentBy::Tool { connection: caller.connection },
+    }
 }
 
 fn refuse(why: NotAPerson) -> ToolError {
@@ -282,38 +297,4 @@ fn told_of(explanation: &Explanation) -> Value {
         members.insert("text".into(), explanation.text().into());
     }
     value
-}
-
-/// The file as it is on disk now, with every fault: `{path, exists, valid, errors, warnings, diagnostics}`.
-pub fn checked(path: &std::path::Path) -> Value {
-    let (exists, diagnostics, refused) = match config_file::read(path, &[], Timestamp::default()) {
-        Ok(Some(serving)) => (true, serving.diagnostics, None),
-        Ok(None) => (false, Vec::new(), None),
-        Err(refusal) => (true, refusal.diagnostics, Some(refusal.reason)),
-    };
-    let lines = |wanted: fn(Severity) -> bool| -> Vec<String> {
-        diagnostics.iter().filter(|it| wanted(it.severity)).map(config_file::one_line).collect()
-    };
-    let mut errors = lines(|it| it != Severity::Warning);
-    if errors.is_empty() {
-        // Faults outside the text, such as a file nobody may read, have no place in it.
-        errors.extend(refused);
-    }
-    json!({
-        "path": path, "exists": exists, "valid": errors.is_empty(), "errors": errors,
-        "warnings": lines(|it| it == Severity::Warning),
-        "diagnostics": diagnostics.iter().map(diagnostic).collect::<Vec<_>>(),
-    })
-}
-
-fn diagnostic(it: &Diagnostic) -> Value {
-    let severity = match it.severity {
-        Severity::Warning => "warning",
-        Severity::Error => "error",
-        Severity::Fatal => "fatal",
-    };
-    json!({
-        "severity": severity, "message": it.message, "help": it.help, "path": it.path,
-        "line": it.line, "column": it.column, "start": it.span.start, "end": it.span.end,
-    })
 }

@@ -31,7 +31,7 @@ const DEVICE: &str = "/dev/snd/seq";
 const POOL: u32 = 2000;
 /// A long SysEx goes out in pieces of this size, which fit into every receiver's pool.
 const PIECE: usize = 256;
-/// Hardware gets one piece in this time, the speed of a five-pin cable: the kernel drops what its buffer of 4096 bytes cannot take, and
+/// A sound card's port gets one piece in this time, the speed of a five-pin cable: the kernel drops what its buffer of 4096 bytes cannot take, and
 /// says nothing.
 const PIECE_TIME: Duration = Duration::from_millis(85);
 
@@ -153,9 +153,12 @@ impl Alsa {
         };
         let refused = |error: alsa::Error| refused(id, error);
         let (seq, port) = self.client(&control, name, caps).map_err(refused)?;
-        let mut hardware = false;
+        let mut paced = false;
         if let Some(to) = to {
-            hardware = seq.get_any_port_info(to).is_ok_and(|info| info.get_type().contains(PortType::HARDWARE));
+            let has_card =
+                seq.get_any_client_info(to.client).and_then(|info| info.get_card()).is_ok_and(|card| card >= 0);
+            let is_hardware = seq.get_any_port_info(to).is_ok_and(|info| info.get_type().contains(PortType::HARDWARE));
+            paced = has_card || is_hardware;
             subscribe(&seq, Addr { client: seq.client_id().map_err(refused)?, port }, to).map_err(refused)?;
         }
         let (sender, receiver) = queue(QUEUE_BYTES);
@@ -165,7 +168,7 @@ impl Alsa {
         let thread = thread::Builder::new().name("alsa-out".into()).spawn(move || {
             let client = seq.client_id();
             if let Ok(encoder) = MidiEvent::new(16) {
-                Writer { seq, port, encoder, queue: receiver, hardware }.run();
+                Writer { seq, port, encoder, queue: receiver, paced }.run();
             }
             opened.store(false, Ordering::Release);
             forget(&ours, client);
@@ -430,7 +433,8 @@ struct Writer {
     port: i32,
     encoder: MidiEvent,
     queue: QueueReceiver,
-    hardware: bool,
+    /// A driver's buffer is behind this port, and not a program's.
+    paced: bool,
 }
 
 impl Writer {
@@ -466,7 +470,7 @@ impl Writer {
                 break;
             }
             rest = later;
-            if !rest.is_empty() && self.hardware {
+            if !rest.is_empty() && self.paced {
                 thread::park_timeout(PIECE_TIME);
             }
         }

@@ -130,6 +130,25 @@ fn a_value_pushed_after_the_slot_was_taken_comes_after_it() {
     assert_eq!(receiver.counts().merged, 2);
 }
 
+/// The receiver looks through the slots one word at a time, so it can miss one that is filled behind it and see a later one. Nothing of
+/// the missed control may enter the ring meanwhile, or the missed value would come out last.
+#[test]
+fn a_slot_missed_by_the_receiver_is_not_overtaken() {
+    let (mut sender, mut receiver) = lane_with_room(DeviceSlot(0), 1, Bell::silent(), 16, 16);
+    sender.push(Micros(0), Taint::Clean, cc(7, 1));
+    sender.push(Micros(1), Taint::Clean, cc(7, 2));
+    let missed = place::of(place::CONTROLLER, 0, 7);
+    sender.shared.full[missed / 64].store(0, Ordering::Relaxed);
+    sender.push(Micros(1_000_001), Taint::Clean, cc(7, 3));
+    sender.push(Micros(1_000_002), Taint::Clean, cc(91, 1));
+    let mut got = vec![receiver.pop().unwrap()];
+    sender.shared.full[missed / 64].fetch_or(1 << (missed % 64), Ordering::Relaxed);
+    sender.shared.any_full.store(true, Ordering::Relaxed);
+    got.extend(drain(&mut receiver));
+    let faders: Vec<Body> = bodies(got).into_iter().filter(|it| matches!(it, Body::Cc { controller: 7, .. })).collect();
+    assert_eq!(faders, vec![cc(7, 1), cc(7, 3)]);
+}
+
 #[test]
 fn ticks_are_dropped_and_not_merged() {
     let (mut source, mut receiver) = source(8);

@@ -1,0 +1,170 @@
+//! What we sent a moment ago, so that its echo is not taken for a hand.
+//!
+//! A device may send back what it was sent, and a cable may lead an output to an input. Two rules: what a tool sent and comes back within
+//! 100 ms on any input is tainted; and a device with `echo_guard` loses one incoming copy of each message sent to it within 20 ms.
+//!
+//! A note-on without velocity and a note-off are the same message here, and release velocity does not count: PipeWire rewrites both.
+//! Not here: the motor-fader rule of feedback, and loopback devices, which carry the taint themselves.
+
+use super::midi::{Short, short};
+use super::{Body, Micros};
+use std::collections::VecDeque;
+
+pub const TOOL_ECHO: Micros = Micros::from_ms(100);
+pub const GUARD: Micros = Micros::from_ms(20);
+
+/// Messages remembered at most.
+const MEMORY: usize = 4096;
+
+/// What was sent lately, either by tools to anywhere or by us to one guarded device.
+#[derive(Debug)]
+pub struct Echo {
+    window: Micros,
+    sent: VecDeque<(Micros, Key)>,
+    /// More was sent than is remembered: until then everything counts as an echo, because forgetting would let a flood through.
+    blind_until: Option<Micros>,
+}
+
+/// A message as far as echoes tell it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Key {
+    Short(Short),
+    /// Length and a checksum; comparing 8 KiB per message in the engine would be too dear.
+    SysEx {
+        len: usize,
+        sum: u64,
+    },
+}
+
+fn key(body: &Body) -> Option<Key> {
+    let plain = match body {
+        Body::NoteOff { channel, note, .. } => &Body::NoteOff { channel: *channel, note: *note, velocity: 0 },
+        Body::SysEx(data) => {
+            // FNV-1a; a collision only taints a message that is clean.
+            let sum = data
+                .iter()
+                .fold(0xCBF2_9CE4_8422_2325, |sum: u64, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3));
+            return Some(Key::SysEx { len: data.len(), sum });
+        }
+        Body::NoteOn { .. }
+        | Body::PolyPressure { .. }
+        | Body::Cc { .. }
+        | Body::Program { .. }
+        | Body::ChannelPressure { .. }
+        | Body::PitchBend { .. }
+        | Body::RealTime(_)
+        | Body::Common { .. }
+        | Body::ButtonDown(_)
+        | Body::ButtonUp(_)
+        | Body::Axis { .. }
+        | Body::Trigger { .. }
+        | Body::Osc(_) => body,
+    };
+    short(plain).ok().map(Key::Short)
+}
+
+impl Echo {
+    /// For all inputs: what tools sent.
+    pub fn of_tools() -> Self {
+        Echo { window: TOOL_ECHO, sent: VecDeque::new(), blind_until: None }
+    }
+
+    /// For one device with `echo_guard`: what was sent to it.
+    pub fn of_device() -> Self {
+        Echo { window: GUARD, sent: VecDeque::new(), blind_until: None }
+    }
+
+    pub fn note_sent(&mut self, at: Micros, body: &Body) {
+        let Some(key) = key(body) else { return };
+        self.forget(at);
+        if self.sent.len() == MEMORY {
+            self.sent.pop_front();
+            self.blind_until = Some(Micros(at.0.saturating_add(self.window.0)));
+        }
+        self.sent.push_back((at, key));
+    }
+
+    /// Whether this message, heard at `at`, may be one that was sent. Every copy counts: it may come back on several inputs.
+    pub fn is_echo(&mut self, at: Micros, body: &Body) -> bool {
+        self.forget(at);
+        if self.sent.is_empty() && self.blind_until.is_none() {
+            return false;
+        }
+        let Some(key) = key(body) else { return false };
+        self.blind_until.is_some() || self.sent.iter().any(|(_, sent)| *sent == key)
+    }
+
+    /// Takes one remembered copy away if this message is one: each message sent swallows one echo, and a hand that repeats it is heard.
+    pub fn swallow(&mut self, at: Micros, body: &Body) -> bool {
+        self.forget(at);
+        let Some(key) = key(body) else { return false };
+        let found = self.sent.iter().position(|(_, sent)| *sent == key);
+        found.and_then(|index| self.sent.remove(index)).is_some()
+    }
+
+    fn forget(&mut self, now: Micros) {
+        while self.sent.front().is_some_and(|(at, _)| now.since(*at) > self.window.0) {
+            self.sent.pop_front();
+        }
+        if self.blind_until.is_some_and(|until| until < now) {
+            self.blind_until = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn on(note: u8) -> Body {
+        Body::NoteOn { channel: 0, note, velocity: 100 }
+    }
+
+    fn off(velocity: u8) -> Body {
+        Body::NoteOff { channel: 0, note: 36, velocity }
+    }
+
+    #[test]
+    fn what_a_tool_sent_is_an_echo_for_a_tenth_of_a_second() {
+        let mut echo = Echo::of_tools();
+        echo.note_sent(Micros(0), &on(36));
+        assert!(echo.is_echo(Micros(50_000), &on(36)));
+        assert!(echo.is_echo(Micros(100_000), &on(36)), "on several inputs, up to the end of the window");
+        assert!(!echo.is_echo(Micros(50_000), &on(37)));
+        assert!(!echo.is_echo(Micros(100_001), &on(36)));
+    }
+
+    #[test]
+    fn release_velocity_does_not_hide_an_echo() {
+        let mut echo = Echo::of_tools();
+        echo.note_sent(Micros(0), &off(0));
+        assert!(echo.is_echo(Micros(1), &off(64)));
+        echo.note_sent(Micros(0), &Body::SysEx([1, 2].as_slice().into()));
+        assert!(echo.is_echo(Micros(1), &Body::SysEx([1, 2].as_slice().into())));
+        assert!(!echo.is_echo(Micros(1), &Body::SysEx([2, 1].as_slice().into())));
+    }
+
+    #[test]
+    fn a_guard_swallows_one_copy_each() {
+        let mut guard = Echo::of_device();
+        guard.note_sent(Micros(0), &on(36));
+        guard.note_sent(Micros(0), &on(36));
+        assert!(guard.swallow(Micros(10_000), &on(36)));
+        assert!(guard.swallow(Micros(10_000), &on(36)));
+        assert!(!guard.swallow(Micros(10_000), &on(36)), "the third one is a hand");
+        guard.note_sent(Micros(20_000), &on(36));
+        assert!(!guard.swallow(Micros(40_001), &on(36)), "too late to be an echo");
+    }
+
+    #[test]
+    fn a_flood_taints_more_and_never_less() {
+        let mut echo = Echo::of_tools();
+        echo.note_sent(Micros(0), &on(36));
+        for i in 0..MEMORY {
+            echo.note_sent(Micros(1), &Body::PitchBend { channel: 0, value: (i % 16384) as u16 });
+        }
+        assert!(echo.is_echo(Micros(2), &on(36)), "pushed out of memory, and still not a hand");
+        assert!(!echo.is_echo(Micros(100_002), &on(36)));
+        assert!(echo.sent.len() <= MEMORY);
+    }
+}

@@ -1,0 +1,103 @@
+//! Playing an event script on a port, in real time. What it leaves on is released at its end.
+
+use crate::daemon::handle::{Handle, SentBy};
+use conductor_core::error::{Code, Subject, ToolError};
+use conductor_core::event::script::{self, Step};
+use conductor_core::event::{Body, Micros, midi};
+use std::time::Duration;
+
+/// Longest script in time: a person waits at the other end.
+const LONGEST: Micros = Micros::from_ms(60_000);
+
+/// Messages to send together, after a pause.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Beat {
+    after: Micros,
+    messages: Vec<Vec<u8>>,
+}
+
+/// Gives how many messages of the script were sent; releases added at its end do not count.
+pub async fn play(handle: &Handle, port: &str, events: &str, by: SentBy) -> Result<usize, ToolError> {
+    let (beats, held) = read(events)?;
+    let mut sent = 0;
+    for beat in beats {
+        if beat.after > Micros(0) {
+            tokio::time::sleep(Duration::from_micros(beat.after.0)).await;
+        }
+        if !beat.messages.is_empty() {
+            sent += handle.send(port.to_owned(), beat.messages, by).await?;
+        }
+    }
+    if !held.is_empty() {
+        handle.send(port.to_owned(), held, by).await?;
+    }
+    Ok(sent)
+}
+
+/// The script as beats, and the note-offs of what it leaves on.
+fn read(events: &str) -> Result<(Vec<Beat>, Vec<Vec<u8>>), ToolError> {
+    let bad = |why: String| ToolError::new(Code::BadInput, why).subject(Subject::Argument("events".into()));
+    let steps = script::parse(events).map_err(|faults| {
+        let lines: Vec<String> = faults.iter().map(ToString::to_string).collect();
+        bad(lines.join("\n"))
+    })?;
+    let mut beats = vec![Beat::default()];
+    let mut held: Vec<(u8, u8)> = Vec::new();
+    let mut length = Micros(0);
+    for step in steps {
+        match step {
+            Step::Event(body) => {
+                let mut bytes = Vec::new();
+                midi::encode(&body, &mut bytes).map_err(|_| bad("only MIDI events can be sent to a port".into()))?;
+                if let Body::NoteOn { channel, note, .. } = body {
+                    held.push((channel, note));
+                } else if let Body::NoteOff { channel, note, .. } = body {
+                    held.retain(|it| *it != (channel, note));
+                }
+                if let Some(beat) = beats.last_mut() {
+                    beat.messages.push(bytes);
+                }
+            }
+            Step::Advance(by) => {
+                length = Micros(length.0.saturating_add(by.0));
+                beats.push(Beat { after: by, messages: Vec::new() });
+            }
+            Step::Device(_) | Step::Mode(_) => {
+                return Err(bad("`dev:` and `mode:` are for simulations; the port stands beside the events".into()));
+            }
+        }
+    }
+    if length > LONGEST {
+        return Err(bad(format!(
+            "the script lasts {} s; {} s are possible",
+            length.0 / 1_000_000,
+            LONGEST.0 / 1_000_000
+        )));
+    }
+    held.sort_unstable();
+    held.dedup();
+    Ok((beats, held.into_iter().map(|(channel, note)| vec![0x80 | channel, note, 0]).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_becomes_bytes_and_pauses_and_releases_what_it_leaves_on() {
+        let (beats, held) = read("on:36@100 on:40/2 t:600 off:40/2").unwrap();
+        let beat = |ms, messages: &[&[u8]]| Beat {
+            after: Micros::from_ms(ms),
+            messages: messages.iter().map(|it| it.to_vec()).collect(),
+        };
+        assert_eq!(beats, [beat(0, &[&[0x90, 36, 100], &[0x92, 40, 100]]), beat(600, &[&[0x82, 40, 0]])]);
+        assert_eq!(held, [[0x80, 36, 0]]);
+    }
+
+    #[test]
+    fn what_is_no_midi_or_too_long_is_refused_before_anything_is_sent() {
+        for script in ["down:south", "dev:pads", "mode:Mix", "on:128", "t:60001"] {
+            assert_eq!(read(script).unwrap_err().code, Code::BadInput, "{script}");
+        }
+    }
+}

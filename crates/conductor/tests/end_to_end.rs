@@ -1,0 +1,12 @@
+//! The built binary as a child process: what a person at a terminal would see.
+
+#[path = "end_to_end/commands.rs"]
+mod commands;
+#[path = "end_to_end/life.rs"]
+mod life;
+#[path = "end_to_end/reload.rs"]
+mod reload;
+#[path = "end_to_end/spine.rs"]
+mod spine;
+#[path = "end_to_end/studio.rs"]
+mod studio;

@@ -1,0 +1,176 @@
+//! The command line as a person and a script see it.
+
+use crate::studio::{BINARY, DEVICES, Studio, text};
+use serde_json::{Value, json};
+use std::process::Output;
+
+fn json_of(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stdout)))
+}
+
+#[test]
+fn the_tour_works_command_by_command() {
+    let mut studio = Studio::empty();
+    studio.up(&["--demo"]);
+    let folder = std::path::Path::new(BINARY).parent().unwrap().display();
+    for (command, _) in conductor::daemon::demo::TOUR {
+        let script = format!("PATH=\"{folder}:$PATH\" {command}");
+        let output = std::process::Command::new("sh")
+            .args(["-c", &script])
+            .env("CONDUCTOR_HOME", studio.home())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{command}: {}", text(&output.stderr));
+        assert_eq!(text(&output.stderr), "", "{command}");
+    }
+    let trace = studio.ask("trace", json!({ "mapping_id": "kick", "outcome": "fired" }));
+    assert_eq!(trace["records"].as_array().unwrap().len(), 1, "the press of the tour fired: {trace}");
+    assert_eq!(studio.status()["current_mode"], "Mix");
+}
+
+#[test]
+fn the_readme_shows_the_tour() {
+    let readme = include_str!("../../../../README.md");
+    for (command, _) in conductor::daemon::demo::TOUR {
+        assert!(readme.contains(command), "README.md lacks: {command}");
+    }
+}
+
+#[test]
+fn the_demo_in_the_foreground_shows_what_the_pads_do() {
+    use std::io::{BufRead, BufReader};
+    let home = tempfile::tempdir().unwrap();
+    let mut child = std::process::Command::new(BINARY)
+        .args(["up", "--demo"])
+        .env("CONDUCTOR_HOME", home.path())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let greeting: Vec<String> = lines.by_ref().take_while(|it| !it.starts_with("What the pads do")).collect();
+    let greeting = greeting.join("\n");
+    for (command, what) in conductor::daemon::demo::TOUR {
+        assert!(greeting.contains(command) && greeting.contains(what), "{greeting}");
+    }
+    let press = std::process::Command::new(BINARY)
+        .args(["send", "pads hand", "on:36@90"])
+        .env("CONDUCTOR_HOME", home.path())
+        .status()
+        .unwrap();
+    assert!(press.success());
+    let shown = lines.find(|it| it.contains("kick")).unwrap();
+    assert!(shown.contains("fired") && shown.contains("SendMidi synth"), "{shown}");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn every_command_speaks_json_when_asked() {
+    let studio = Studio::start(DEVICES);
+    let cases: &[(&[&str], &str)] = &[
+        (&["status"], "lifecycle_state"),
+        (&["devices"], "device_bindings"),
+        (&["modes"], "modes"),
+        (&["mode", "set", "Default"], "mode_name"),
+        (&["panic"], "ports"),
+        (&["send", "pads hand", "on:36"], "messages_sent"),
+        (&["simulate", "on:36"], "trace"),
+        (&["explain", "on:36"], "verdict"),
+        (&["config", "check"], "valid"),
+        (&["config", "show"], "content"),
+        (&["config", "path"], "path"),
+        (&["doctor"], "checks"),
+    ];
+    for (args, key) in cases {
+        let output = studio.run(&[&["--json"], *args].concat());
+        let value = json_of(&output);
+        assert!(value.get(key).is_some(), "{args:?}: {value}");
+        assert_eq!(text(&output.stdout).lines().count(), 1, "{args:?}");
+        assert_eq!(text(&output.stderr), "", "{args:?}");
+    }
+}
+
+#[test]
+fn exit_codes_tell_failure_from_misunderstanding() {
+    let studio = Studio::empty();
+    let code = |args: &[&str]| studio.run(args).status.code();
+    assert_eq!(code(&["--help"]), Some(0));
+    assert_eq!(code(&["--version"]), Some(0));
+    assert_eq!(code(&[]), Some(2));
+    assert_eq!(code(&["statuz"]), Some(2));
+    assert_eq!(code(&["simulate"]), Some(2));
+    assert_eq!(code(&["status"]), Some(1), "no daemon");
+    assert_eq!(code(&["config", "check"]), Some(0), "no file is no fault");
+    assert_eq!(code(&["simulate", "on:999"]), Some(1));
+    assert_eq!(code(&["explain", "on:36", "--mode", "Nope"]), Some(1));
+    std::fs::write(studio.config_file(), "schema = 2\n").unwrap();
+    assert_eq!(code(&["config", "check"]), Some(1));
+    assert_eq!(code(&["doctor"]), Some(1));
+}
+
+#[test]
+fn without_a_daemon_the_cure_is_named_and_json_stays_json() {
+    let studio = Studio::empty();
+    let output = studio.run(&["status"]);
+    assert!(text(&output.stderr).contains("conductor up"), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), "");
+    let value = json_of(&studio.run(&["--json", "status"]));
+    assert_eq!(value["code"], "HOST_OFFLINE");
+}
+
+#[test]
+fn simulate_and_explain_need_no_daemon_and_agree_with_one() {
+    let config = format!(
+        r#"{DEVICES}
+[[modes]]
+name = "Default"
+[[modes.mappings]]
+id = "save"
+trigger = {{ type = "LongPress", note = 51, duration_ms = 600, device = "pads" }}
+action = {{ type = "Keystroke", keys = "s", modifiers = ["cmd"] }}
+"#
+    );
+    let mut studio = Studio::empty();
+    std::fs::write(studio.config_file(), config).unwrap();
+    let simulate = ["simulate", "dev:pads on:51 t:700 off:51"];
+    let explain = ["--json", "explain", "on:51", "--device", "pads"];
+    let alone = (studio.run(&simulate), studio.run(&explain));
+    assert!(text(&alone.0.stdout).contains("600 save LongPress fired Keystroke cmd+s"), "{}", text(&alone.0.stdout));
+    studio.up(&[]);
+    let served = (studio.run(&simulate), studio.run(&explain));
+    assert_eq!(text(&alone.0.stdout), text(&served.0.stdout));
+    assert_eq!(json_of(&alone.1), json_of(&served.1));
+}
+
+#[test]
+fn explain_knows_what_is_muted_and_what_is_not_there() {
+    let studio = Studio::start(DEVICES);
+    studio.ask("device.enable", json!({ "device_id": "pads", "enabled": false }));
+    let value = json_of(&studio.run(&["--json", "explain", "on:36", "--device", "pads"]));
+    assert_eq!(value["verdict"], "muted");
+    let value = json_of(&studio.run(&["--json", "explain", "on:36", "--device", "pods"]));
+    assert_eq!(value["code"], "NOT_FOUND");
+    let text = text(&studio.run(&["devices"]).stdout);
+    assert!(text.contains("pads         muted"), "{text}");
+}
+
+#[test]
+fn a_check_points_at_the_character() {
+    let studio = Studio::empty();
+    std::fs::write(studio.config_file(), "schema = 1\ndefalt_mode = \"Play\"\n").unwrap();
+    let output = studio.run(&["config", "check"]);
+    let text = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text.contains("config.toml:2:1") && text.contains("default_mode"), "{text}");
+    assert!(text.contains("2 | defalt_mode"), "the line itself is shown: {text}");
+}
+
+#[test]
+fn a_closed_pipe_is_no_failure() {
+    let studio = Studio::start(DEVICES);
+    let script = format!("set -o pipefail; '{BINARY}' --json status | true");
+    let output = std::process::Command::new("bash").args(["-c", &script]).env("CONDUCTOR_HOME", studio.home()).output();
+    let output = output.unwrap();
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+}

@@ -1,0 +1,130 @@
+//! Starting, sharing a home, and ending.
+
+use crate::studio::{BINARY, DEVICES, Studio, text};
+use rustix::process::Signal;
+use serde_json::json;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+
+const HOLDING: &str = r#"
+[[modes]]
+name = "Default"
+[[modes.mappings]]
+trigger = { type = "Note", note = 36, device = "pads" }
+action = { type = "SendMidi", port = "synth", channel = 0, message_type = "NoteOn", note = 60 }
+"#;
+
+#[test]
+fn ending_releases_what_is_held_and_leaves_the_home_clean() {
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        let mut studio = Studio::start(&format!("{DEVICES}{HOLDING}"));
+        let mut synth = studio.listen("synth");
+        let mut hand = studio.hand();
+        hand.play(&[0x90, 36, 100]);
+        assert_eq!(synth.hear(), Some(vec![0x90, 60, 100]));
+        studio.signal(signal);
+        assert_eq!(synth.hear().map(|it| (it[0], it[1])), Some((0x80, 60)), "the note ends before the daemon does");
+        assert_eq!(synth.hear(), None);
+        let output = studio.ended();
+        assert!(output.status.success(), "{signal:?}: {}", text(&output.stderr));
+        assert!(!studio.home().join("control.sock").exists());
+        assert_eq!(studio.up(&[])["ready"], true, "the home is free again");
+    }
+}
+
+#[test]
+fn a_second_daemon_on_the_same_home_refuses_and_names_the_first() {
+    let studio = Studio::start(DEVICES);
+    let second = studio.run(&["up"]);
+    assert_eq!(second.status.code(), Some(1));
+    assert!(text(&second.stderr).contains(&format!("pid {}", studio.pid())), "{}", text(&second.stderr));
+    assert_eq!(studio.status()["lifecycle_state"], "Running", "the first one is undisturbed");
+}
+
+#[test]
+fn what_a_killed_daemon_left_behind_does_not_matter() {
+    let mut studio = Studio::start(DEVICES);
+    studio.signal(Signal::KILL);
+    studio.ended();
+    assert!(studio.home().join("control.sock").exists());
+    assert_eq!(studio.run(&["status"]).status.code(), Some(1));
+    assert_eq!(studio.up(&[])["ready"], true);
+    assert_eq!(studio.status()["running"], true);
+}
+
+#[test]
+fn a_file_where_the_socket_belongs_is_left_alone() {
+    let studio = Studio::empty();
+    std::fs::write(studio.home().join("control.sock"), "precious").unwrap();
+    let output = studio.run(&["up"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("not a socket"), "{}", text(&output.stderr));
+    assert_eq!(std::fs::read_to_string(studio.home().join("control.sock")).unwrap(), "precious");
+}
+
+#[test]
+fn the_home_and_its_door_are_private() {
+    let studio = Studio::start(DEVICES);
+    let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(studio.home()), 0o700);
+    assert_eq!(mode(&studio.home().join("state")), 0o700);
+    assert_eq!(mode(&studio.home().join("control.sock")), 0o600);
+}
+
+#[test]
+fn another_user_is_turned_away_even_where_the_files_would_let_him_in() {
+    if !rustix::process::geteuid().is_root() {
+        println!("SKIP another user: only root can become one");
+        return;
+    }
+    let studio = Studio::start(DEVICES);
+    let open = |path: &std::path::Path| std::fs::set_permissions(path, PermissionsExt::from_mode(0o777)).unwrap();
+    open(studio.home());
+    open(&studio.home().join("control.sock"));
+    // The binary may stand where that user cannot go; a copy beside the socket is within reach.
+    let copy = studio.home().join("copy");
+    std::fs::copy(BINARY, &copy).unwrap();
+    let stranger = |uid: u32| {
+        let mut command = std::process::Command::new(&copy);
+        command.env("CONDUCTOR_HOME", studio.home()).arg("status").uid(uid).gid(uid).current_dir("/");
+        command.output().unwrap()
+    };
+    let output = stranger(65534);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
+    assert!(text(&output.stderr).contains("hung up"), "{}", text(&output.stderr));
+    assert!(stranger(0).status.success(), "the owner is let in through the same files");
+}
+
+#[test]
+fn a_new_home_gets_a_configuration_and_an_old_one_is_left_alone() {
+    let mut studio = Studio::empty();
+    studio.up(&[]);
+    let written = std::fs::read_to_string(studio.config_file()).unwrap();
+    assert_eq!(written, conductor_core::config::TUTORIAL);
+    let status = studio.status();
+    assert_eq!((&status["current_mode"], &status["config"]["error"]), (&json!("Default"), &json!(null)));
+
+    let mut studio = Studio::empty();
+    std::fs::write(studio.config_file(), HOLDING.replace("pads", "pads2")).unwrap();
+    let before = std::fs::read(studio.config_file()).unwrap();
+    studio.up(&["--demo"]);
+    assert_eq!(std::fs::read(studio.config_file()).unwrap(), before);
+    let devices = studio.ask("devices", json!({}));
+    assert_eq!(devices["midi_inputs"], json!(["keys", "pads"]), "the demo's controllers are there for this run");
+}
+
+#[test]
+fn a_broken_file_at_start_degrades_and_the_next_good_save_heals() {
+    let mut studio = Studio::empty();
+    std::fs::write(studio.config_file(), "schema = ").unwrap();
+    studio.up(&[]);
+    let status = studio.status();
+    assert_eq!(status["lifecycle_state"], "Degraded");
+    assert!(status["config"]["error"].as_str().unwrap().starts_with("config.toml:1:"), "{status}");
+    assert_eq!(status["current_mode"], "Default");
+    studio.save(&format!("{DEVICES}{HOLDING}"));
+    crate::studio::until("the good file is in force", || {
+        (studio.status()["lifecycle_state"] == "Running").then_some(())
+    });
+    assert_eq!(studio.status()["config"]["error"], json!(null));
+}

@@ -1,0 +1,185 @@
+//! A daemon in a home of its own, started for one test and ended with it.
+
+use conductor::doors::control::client::{Client, ClientError};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use tempfile::TempDir;
+
+pub const BINARY: &str = env!("CARGO_BIN_EXE_conductor");
+
+/// Two loopback devices; every test adds its own mappings.
+pub const DEVICES: &str = r#"
+schema = 1
+[[devices]]
+alias = "pads"
+direction = "Input"
+loopback = true
+[[devices]]
+alias = "synth"
+direction = "Output"
+loopback = true
+"#;
+
+pub struct Studio {
+    home: TempDir,
+    child: Option<Child>,
+}
+
+impl Studio {
+    /// A home with this configuration and a daemon that has said it is ready.
+    pub fn start(config: &str) -> Self {
+        let mut studio = Studio { home: tempfile::tempdir().unwrap(), child: None };
+        std::fs::write(studio.config_file(), config).unwrap();
+        studio.up(&[]);
+        studio
+    }
+
+    pub fn empty() -> Self {
+        Studio { home: tempfile::tempdir().unwrap(), child: None }
+    }
+
+    /// Starts the daemon and waits for its word that it is ready.
+    pub fn up(&mut self, flags: &[&str]) -> Value {
+        let mut child = Command::new(BINARY)
+            .args(["--json", "up"])
+            .args(flags)
+            .env("CONDUCTOR_HOME", self.home())
+            .env_remove("DISPLAY")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        if line.is_empty() {
+            let mut stderr = String::new();
+            child.stderr.as_mut().unwrap().read_to_string(&mut stderr).unwrap();
+            panic!("the daemon did not start: {stderr}");
+        }
+        self.child = Some(child);
+        serde_json::from_str(&line).unwrap()
+    }
+
+    pub fn home(&self) -> &Path {
+        self.home.path()
+    }
+
+    pub fn config_file(&self) -> PathBuf {
+        self.home().join("config.toml")
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.as_ref().unwrap().id()
+    }
+
+    pub fn control(&self) -> Client {
+        let client = Client::connect(&self.home().join("control.sock")).unwrap();
+        // A test that waits for what never comes fails instead of hanging.
+        client.set_patience(std::time::Duration::from_secs(20)).unwrap();
+        client
+    }
+
+    pub fn ask(&self, method: &str, params: Value) -> Value {
+        self.control().ask(method, params).unwrap()
+    }
+
+    pub fn refusal(&self, method: &str, params: Value) -> Value {
+        match self.control().ask(method, params) {
+            Err(ClientError::Refused(refused)) => refused.data,
+            other => panic!("expected a refusal, got {other:?}"),
+        }
+    }
+
+    pub fn status(&self) -> Value {
+        self.ask("status", json!({}))
+    }
+
+    /// Everything that leaves at a port from now on.
+    pub fn listen(&self, port: &str) -> Ear {
+        let mut client = self.control();
+        client.ask("listen", json!({ "port": port })).unwrap();
+        Ear { client }
+    }
+
+    /// A connection that plays on the hand's end of the pads. What it holds is released when it is dropped.
+    pub fn hand(&self) -> Hand {
+        Hand { client: self.control() }
+    }
+
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(BINARY);
+        command.env("CONDUCTOR_HOME", self.home()).stdin(Stdio::null());
+        command
+    }
+
+    pub fn run(&self, args: &[&str]) -> Output {
+        self.command().args(args).output().unwrap()
+    }
+
+    /// Replaces the configuration the way editors do.
+    pub fn save(&self, config: &str) {
+        let draft = self.home().join("config.toml.draft");
+        std::fs::write(&draft, config).unwrap();
+        std::fs::rename(draft, self.config_file()).unwrap();
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_raw(self.pid() as i32).unwrap(), signal).unwrap();
+    }
+
+    /// Waits for the daemon to end by itself.
+    pub fn ended(&mut self) -> Output {
+        self.child.take().unwrap().wait_with_output().unwrap()
+    }
+}
+
+impl Drop for Studio {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+pub struct Ear {
+    client: Client,
+}
+
+impl Ear {
+    /// The next message; `None` when the daemon ended.
+    pub fn hear(&mut self) -> Option<Vec<u8>> {
+        let item = self.client.next_item().unwrap()?;
+        Some(item["bytes"].as_array().unwrap().iter().map(|it| it.as_u64().unwrap() as u8).collect())
+    }
+}
+
+pub struct Hand {
+    client: Client,
+}
+
+impl Hand {
+    pub fn play(&mut self, message: &[u8]) {
+        self.client.ask("send", json!({ "port": "pads hand", "messages": [message] })).unwrap();
+    }
+}
+
+/// Looks again until something holds. Only for what no message tells about: the file watcher.
+pub fn until<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
+    for _ in 0..500 {
+        if let Some(found) = look() {
+            return found;
+        }
+        #[expect(clippy::disallowed_methods, reason = "polling another process, never a proof of timing")]
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    panic!("never came true: {what}");
+}
+
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}

@@ -1,0 +1,314 @@
+//! The ALSA sequencer and gamepads, inside the virtual machine that `crates/conductor-testkit/vm/run.sh` boots. Elsewhere every test here
+//! is a skip that says so. Time inside the guest means nothing; only function is asserted.
+
+#![cfg(all(feature = "alsa", feature = "gamepad"))]
+
+use conductor::hosts::gamepad::Gamepads;
+use conductor::hosts::midi::alsa::Alsa;
+use conductor::hosts::midi::ring::{Bell, LaneReceiver, LaneSender, lane};
+use conductor::hosts::midi::{Announce, Announcement, Backend, PortFault, PortInfo, Stamp, Way};
+use conductor_core::event::{Axis, Body, Button, DeviceSlot, Micros, Side, Taint};
+use conductor_testkit::real::{Missing, skip, wait_for};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Skips everywhere but in the guest.
+#[expect(clippy::disallowed_methods, reason = "the lanes are chosen by an environment variable")]
+fn in_the_guest() -> bool {
+    let chosen = std::env::var("CONDUCTOR_LANES").is_ok_and(|lanes| lanes.split(',').any(|lane| lane == "vm"));
+    if !chosen {
+        skip_lane();
+    }
+    chosen
+}
+
+#[expect(clippy::print_stderr, reason = "a skip that prints nothing is a defect")]
+fn skip_lane() {
+    eprintln!("SKIP vm: this lane runs in a virtual machine (make test-vm)");
+}
+
+#[expect(clippy::disallowed_methods, reason = "real time meets a real kernel")]
+fn outside() -> (Stamp, Announce, Arc<AtomicU32>) {
+    let start = Instant::now();
+    let changed = Arc::new(AtomicU32::new(0));
+    let changes = Arc::clone(&changed);
+    let announce = Arc::new(move |what| match what {
+        Announcement::PortsChanged { .. } => {
+            changes.fetch_add(1, Ordering::Relaxed);
+        }
+        Announcement::Lost { .. } => {}
+    });
+    (Arc::new(move || Micros(start.elapsed().as_micros() as u64)), announce, changed)
+}
+
+fn new_lane() -> (LaneSender, LaneReceiver) {
+    lane(DeviceSlot(0), u32::MAX, Bell::silent())
+}
+
+fn collect(lane: &mut LaneReceiver, count: usize) -> Vec<Body> {
+    let mut out = Vec::new();
+    wait_for(PATIENCE, || {
+        out.extend(std::iter::from_fn(|| lane.pop()).map(|event| event.body));
+        (out.len() >= count).then_some(())
+    });
+    out
+}
+
+/// The sequencer address of a port of ours, as an outsider finds it.
+fn address_of(port: &str) -> String {
+    let found = wait_for(PATIENCE, || {
+        let output = Command::new("aconnect").arg("-l").output().ok()?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let mut client = String::new();
+        for line in text.lines() {
+            if let Some(rest) = line.strip_prefix("client ") {
+                client = rest.split(':').next()?.into();
+            } else if line.contains(&format!("'{port}")) {
+                return Some(format!("{client}:{}", line.split_whitespace().next()?));
+            }
+        }
+        None
+    });
+    found.unwrap_or_else(|| panic!("no port '{port}'"))
+}
+
+/// A standard MIDI file with one track of these messages, ten ticks apart.
+fn midi_file(messages: &[[u8; 3]]) -> Vec<u8> {
+    let mut track: Vec<u8> = Vec::new();
+    for message in messages {
+        track.push(10);
+        track.extend(message);
+    }
+    track.extend([0, 0xFF, 0x2F, 0]);
+    let mut file = b"MThd\0\0\0\x06\0\0\0\x01\x01\xE0MTrk".to_vec();
+    file.extend((track.len() as u32).to_be_bytes());
+    file.extend(track);
+    file
+}
+
+#[test]
+fn aplaymidi_plays_into_a_port_of_ours() {
+    if !in_the_guest() {
+        return;
+    }
+    let (stamp, announce, _) = outside();
+    let mut alsa = Alsa::new("conductor", stamp, announce);
+    let (sender, mut receiver) = new_lane();
+    let input = alsa.create_input("Keys In", sender).unwrap();
+    let messages: Vec<[u8; 3]> =
+        (0..60u8).flat_map(|i| [[0x90, 30 + i, 1 + i], [0xB0, 7, i], [0xE1, i, 64], [0x90, 30 + i, 0]]).collect();
+    let file = std::env::temp_dir().join("in.mid");
+    std::fs::write(&file, midi_file(&messages)).unwrap();
+    let played = Command::new("aplaymidi").args(["-d", "0", "-p", &address_of("Keys In")]).arg(&file).status().unwrap();
+    assert!(played.success());
+    let wanted: Vec<Body> = (0..60u8)
+        .flat_map(|i| {
+            let note = 30 + i;
+            [
+                Body::NoteOn { channel: 0, note, velocity: 1 + i },
+                Body::Cc { channel: 0, controller: 7, value: i },
+                Body::PitchBend { channel: 1, value: 64 * 128 + u16::from(i) },
+                Body::NoteOff { channel: 0, note, velocity: 0 },
+            ]
+        })
+        .collect();
+    let heard = collect(&mut receiver, wanted.len());
+    // What the player adds at the end of a file is not ours to judge.
+    let heard: Vec<Body> = heard.into_iter().take(wanted.len()).map(without_release_velocity).collect();
+    assert_eq!(heard, wanted);
+    assert!(input.is_open());
+    drop(input);
+    let ended = wait_for(PATIENCE, || receiver.is_abandoned().then_some(()));
+    assert!(ended.is_some(), "a closed input ends its thread");
+}
+
+/// The kernel and players write a velocity-less note-on as a note-off of their own velocity.
+fn without_release_velocity(body: Body) -> Body {
+    if let Body::NoteOff { channel, note, .. } = body { Body::NoteOff { channel, note, velocity: 0 } } else { body }
+}
+
+#[test]
+fn aseqdump_hears_a_port_of_ours() {
+    if !in_the_guest() {
+        return;
+    }
+    let (stamp, announce, _) = outside();
+    let mut alsa = Alsa::new("conductor", stamp, announce);
+    let mut output = alsa.create_output("Pads Out").unwrap();
+    let mut dump = Command::new("stdbuf")
+        .args(["-oL", "aseqdump", "-p", &address_of("Pads Out")])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(dump.stdout.take().unwrap()).lines();
+    let mut line = || lines.next().unwrap().unwrap();
+    while !line().starts_with("Source") {}
+    for note in 0..100u8 {
+        output.send(&[0x90, note, 1 + note], Taint::Clean).unwrap();
+    }
+    output.send(&[0xF0, 0x7E, 0x7F, 6, 1, 0xF7], Taint::Clean).unwrap();
+    for note in 0..100u8 {
+        let heard = line();
+        let words: Vec<&str> = heard.split_whitespace().collect();
+        assert!(heard.contains("Note on") && words.contains(&format!("{note},").as_str()), "{note}: {heard}");
+    }
+    let sysex = line();
+    assert!(sysex.contains("F0 7E 7F 06 01 F7"), "{sysex}");
+    dump.kill().unwrap();
+    dump.wait().unwrap();
+}
+
+fn modprobe(args: &[&str]) {
+    let root = modules();
+    let status = Command::new("modprobe").args(["-d", &root]).args(args).status().unwrap();
+    assert!(status.success(), "modprobe {args:?}");
+}
+
+#[expect(clippy::disallowed_methods, reason = "the guest's script says where its modules are")]
+fn modules() -> String {
+    std::env::var("CONDUCTOR_VM_MODULES").unwrap_or_default()
+}
+
+fn virtual_ports(alsa: &mut Alsa, way: Way) -> Vec<PortInfo> {
+    let ports = alsa.ports().unwrap();
+    ports.into_iter().filter(|port| port.way == way && port.name.contains("VirMIDI")).collect()
+}
+
+#[test]
+fn a_device_that_appears_is_announced_heard_and_gone_again() {
+    if !in_the_guest() {
+        return;
+    }
+    let (stamp, announce, changed) = outside();
+    let mut alsa = Alsa::new("conductor", stamp, announce);
+    alsa.connect().unwrap();
+    assert_eq!(virtual_ports(&mut alsa, Way::Input), []);
+    modprobe(&["snd-virmidi", "midi_devs=1"]);
+    assert!(wait_for(PATIENCE, || (changed.load(Ordering::Relaxed) > 0).then_some(())).is_some(), "no announcement");
+    let inputs = wait_for(PATIENCE, || Some(virtual_ports(&mut alsa, Way::Input)).filter(|it| !it.is_empty())).unwrap();
+    let id = inputs[0].id.clone();
+    let (sender, mut receiver) = new_lane();
+    let input = alsa.open_input(&id, sender).unwrap();
+    let mut output = alsa.open_output(&id).unwrap();
+    let path = wait_for(PATIENCE, || {
+        let names = std::fs::read_dir("/dev/snd").ok()?.filter_map(Result::ok).map(|entry| entry.path());
+        names.into_iter().find(|path| path.to_string_lossy().contains("midiC"))
+    });
+    let mut device = std::fs::OpenOptions::new().read(true).write(true).open(path.unwrap()).unwrap();
+
+    let sysex: Vec<u8> = (0..8192).map(|i| (i % 128) as u8).collect();
+    device.write_all(&[0x90, 36, 100, 37, 101, 36, 0]).unwrap();
+    device.write_all(&[&[0xF0][..], &sysex, &[0xF7]].concat()).unwrap();
+    let heard: Vec<Body> = collect(&mut receiver, 4).into_iter().map(without_release_velocity).collect();
+    assert_eq!(
+        heard,
+        [
+            Body::NoteOn { channel: 0, note: 36, velocity: 100 },
+            Body::NoteOn { channel: 0, note: 37, velocity: 101 },
+            Body::NoteOff { channel: 0, note: 36, velocity: 0 },
+            Body::SysEx(sysex.clone().into()),
+        ]
+    );
+
+    let long = [&[0xF0][..], &sysex, &[0xF7]].concat();
+    output.send(&[0xB3, 7, 64], Taint::Clean).unwrap();
+    output.send(&long, Taint::Clean).unwrap();
+    let mut got = vec![0; 3 + long.len()];
+    device.read_exact(&mut got).unwrap();
+    assert_eq!(got[..3], [0xB3, 7, 64]);
+    assert!(got[3..] == long, "a long SysEx reaches a device whole");
+    drop(device);
+
+    drop((input, output));
+    let before = changed.load(Ordering::Relaxed);
+    let unloaded = wait_for(PATIENCE, || {
+        let status =
+            Command::new("modprobe").args(["-d", &modules(), "-r", "snd-virmidi"]).stderr(Stdio::null()).status();
+        status.is_ok_and(|it| it.success()).then_some(())
+    });
+    assert!(unloaded.is_some(), "closed ports still hold the device");
+    assert!(wait_for(PATIENCE, || (changed.load(Ordering::Relaxed) > before).then_some(())).is_some());
+    assert!(wait_for(PATIENCE, || virtual_ports(&mut alsa, Way::Input).is_empty().then_some(())).is_some());
+    let (sender, _receiver) = new_lane();
+    assert_eq!(alsa.open_input(&id, sender).err(), Some(PortFault::Gone { id }));
+}
+
+struct Pad {
+    child: Child,
+    lines: std::io::Lines<BufReader<ChildStdout>>,
+}
+
+impl Pad {
+    fn plug() -> Pad {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../conductor-testkit/vm/pad.py");
+        let mut child =
+            Command::new("/usr/bin/python3").arg(script).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut pad = Pad { child, lines };
+        assert_eq!(pad.lines.next().unwrap().unwrap(), "ready");
+        pad
+    }
+
+    fn say(&mut self, line: &str) {
+        self.child.stdin.as_mut().unwrap().write_all(format!("{line}\n").as_bytes()).unwrap();
+    }
+}
+
+impl Drop for Pad {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_gamepad_comes_plays_and_goes() {
+    if !in_the_guest() {
+        return;
+    }
+    let (stamp, announce, changed) = outside();
+    let pads = match Gamepads::start(stamp, announce) {
+        Ok(pads) => pads,
+        Err(why) => {
+            skip(&Missing { part: "gamepad", package: "udev", why: why.to_string() });
+            return;
+        }
+    };
+    assert_eq!(pads.ports(), []);
+    let mut pad = Pad::plug();
+    let port = wait_for(PATIENCE, || pads.ports().pop()).expect("the new pad is noticed");
+    assert!(changed.load(Ordering::Relaxed) > 0);
+    assert_eq!(port.usb.map(|usb| (usb.vendor, usb.product)), Some((0x045E, 0x028E)));
+    assert!(port.guid.is_some(), "{port:?}");
+    let (sender, mut receiver) = new_lane();
+    let input = pads.open_input(&port.id, sender).unwrap();
+    pad.say("press south");
+    pad.say("release south");
+    pad.say("press east");
+    pad.say("axis x 32000");
+    pad.say("axis rz 200");
+    let mut heard = Vec::new();
+    let value = |body: &Body| if let Body::Trigger { side: Side::Right, value } = body { Some(*value) } else { None };
+    wait_for(PATIENCE, || {
+        heard.extend(std::iter::from_fn(|| receiver.pop()).map(|event| event.body));
+        heard.iter().filter_map(value).any(|it| it > 0.7).then_some(())
+    });
+    let pressed: Vec<&Body> = heard.iter().filter(|it| matches!(it, Body::ButtonDown(_) | Body::ButtonUp(_))).collect();
+    let wanted = [Body::ButtonDown(Button::South), Body::ButtonUp(Button::South), Body::ButtonDown(Button::East)];
+    assert_eq!(pressed[..3], wanted.iter().collect::<Vec<_>>()[..], "{heard:?}");
+    let stick =
+        heard.iter().find_map(|it| if let Body::Axis { axis: Axis::LeftX, value } = it { Some(*value) } else { None });
+    assert!((stick.unwrap() - 0.977).abs() < 0.01, "{heard:?}");
+    assert!((heard.iter().filter_map(value).next_back().unwrap() - 0.784).abs() < 0.01, "{heard:?}");
+
+    pad.say("unplug");
+    let gone = wait_for(PATIENCE, || receiver.is_abandoned().then_some(()));
+    assert!(gone.is_some() && !input.is_open() && pads.ports().is_empty());
+    let left: Vec<Body> = std::iter::from_fn(|| receiver.pop()).map(|event| event.body).collect();
+    assert!(left.contains(&Body::ButtonUp(Button::East)), "a pad that is gone holds nothing: {left:?}");
+}
