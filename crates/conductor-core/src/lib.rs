@@ -13,7 +13,6 @@ pub mod event;
 pub mod gesture;
 pub mod hands;
 pub mod mapping;
-pub mod pending;
 pub mod plan;
 pub mod policy;
 pub mod principal;

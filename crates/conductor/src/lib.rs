@@ -7,7 +7,6 @@ pub mod daemon;
 pub mod doors;
 pub mod hosts;
 pub mod outside;
-pub mod pending_store;
 pub mod pipeline;
 pub mod studio;
 pub mod tools;
