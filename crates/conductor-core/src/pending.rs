@@ -191,6 +191,8 @@ pub struct NewPlan {
 #[derive(Debug, Default)]
 pub struct Pending {
     records: BTreeMap<Uuid, Record>,
+    /// Records that have not ended. A week of ended ones must not cost a call anything.
+    open: HashSet<Uuid>,
     /// Records that a call of this principal and tool could still meet: pending, allowed, standing, or denied a moment ago.
     live: HashMap<(Principal, String), Vec<Uuid>>,
     /// Records a call is held open for; not written, since a waiter does not outlive the daemon.
@@ -226,6 +228,19 @@ impl Pending {
         if !ids.contains(&record.id) {
             ids.push(record.id);
         }
+        self.note_open(record.id, record.state);
+    }
+
+    fn note_open(&mut self, id: Uuid, state: State) {
+        if state.has_ended() {
+            self.open.remove(&id);
+        } else {
+            self.open.insert(id);
+        }
+    }
+
+    fn open_records(&self) -> impl Iterator<Item = &Record> {
+        self.open.iter().filter_map(|id| self.records.get(id))
     }
 
     pub fn get(&self, id: Uuid) -> Option<&Record> {
@@ -291,6 +306,7 @@ impl Pending {
                 }
                 None => {
                     self.records.remove(&id);
+                    self.open.remove(&id);
                 }
             }
         }
@@ -303,6 +319,8 @@ impl Pending {
                 .entry(id)
                 .or_insert_with(|| Some(record.clone()));
             change(record);
+            let state = record.state;
+            self.note_open(id, state);
         }
     }
 
@@ -328,8 +346,7 @@ impl Pending {
     /// Ends what is over at `now`; at `expires_at` exactly a record is expired. Gives the questions and plans that ended unanswered.
     pub fn expire(&mut self, now: Timestamp) -> Vec<Uuid> {
         let over: Vec<(Uuid, bool)> = self
-            .records
-            .values()
+            .open_records()
             .filter(|record| record.is_over(now))
             .map(|record| (record.id, record.state == State::Pending))
             .collect();
@@ -520,8 +537,7 @@ impl Pending {
 
     fn room_for(&self, principal: &Principal, limits: &Limits) -> Result<(), Limited> {
         let open = || {
-            self.records
-                .values()
+            self.open_records()
                 .filter(|record| record.state == State::Pending)
         };
         if open().count() >= limits.pending_all {

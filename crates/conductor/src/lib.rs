@@ -1,1 +1,2 @@
 pub mod audit_log;
+pub mod pending_store;

@@ -143,7 +143,8 @@ fn writer() {
                 let (log, outcome) = (log.clone(), outcome.clone());
                 tokio::spawn(async move {
                     let ids = Seeded(AtomicU64::new(seed ^ (n + 1)));
-                    loop {
+                    // Without end: only a kill stops it.
+                    for _ in 0..u64::MAX {
                         let call = ids.v4();
                         if n % 2 == 0 {
                             let facts = facts(call, Tier::HardwareIo);
