@@ -5,4 +5,5 @@ pub mod error;
 pub mod pending;
 pub mod policy;
 pub mod principal;
+pub mod text;
 pub mod timestamp;
