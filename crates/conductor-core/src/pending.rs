@@ -129,15 +129,7 @@ pub struct Yes {
 impl Yes {
     /// One use, exact arguments.
     pub fn once(by: impl Into<String>, channel: Channel) -> Self {
-        Self {
-            by: by.into(),
-            channel,
-            uses: 1,
-            for_ms: None,
-            any_args: false,
-            grantable: true,
-            grant_ms: None,
-        }
+        Self { by: by.into(), channel, uses: 1, for_ms: None, any_args: false, grantable: true, grant_ms: None }
     }
 }
 
@@ -221,10 +213,7 @@ impl Pending {
     }
 
     fn index(&mut self, record: &Record) {
-        let ids = self
-            .live
-            .entry((record.principal.clone(), record.tool.clone()))
-            .or_default();
+        let ids = self.live.entry((record.principal.clone(), record.tool.clone())).or_default();
         if !ids.contains(&record.id) {
             ids.push(record.id);
         }
@@ -254,11 +243,7 @@ impl Pending {
     /// By whole id, or by the short form, with or without its dash, in any case.
     pub fn find(&self, text: &str) -> Result<Uuid, Refused> {
         if let Ok(id) = Uuid::parse_str(text) {
-            return self
-                .records
-                .contains_key(&id)
-                .then_some(id)
-                .ok_or(Refused::NotFound);
+            return self.records.contains_key(&id).then_some(id).ok_or(Refused::NotFound);
         }
         let short: Short = text.parse().map_err(|_| Refused::NotFound)?;
         let mut found = self.records.values().filter(|record| record.short == short);
@@ -267,10 +252,8 @@ impl Pending {
             (Some(record), None) => Ok(record.id),
             (None, _) => Err(Refused::NotFound),
             (Some(_), Some(_)) => {
-                let mut open = self
-                    .records
-                    .values()
-                    .filter(|record| record.short == short && record.state == State::Pending);
+                let mut open =
+                    self.records.values().filter(|record| record.short == short && record.state == State::Pending);
                 match (open.next(), open.next()) {
                     (Some(record), None) => Ok(record.id),
                     (_, _) => Err(Refused::Ambiguous(short)),
@@ -315,9 +298,7 @@ impl Pending {
     /// The one place where a record changes; the caller has looked at its state.
     fn set(&mut self, id: Uuid, change: impl FnOnce(&mut Record)) {
         if let Some(record) = self.records.get_mut(&id) {
-            self.before
-                .entry(id)
-                .or_insert_with(|| Some(record.clone()));
+            self.before.entry(id).or_insert_with(|| Some(record.clone()));
             change(record);
             let state = record.state;
             self.note_open(id, state);
@@ -333,11 +314,7 @@ impl Pending {
     }
 
     fn free_short(&self, mut short: u64) -> Short {
-        while self
-            .records
-            .values()
-            .any(|record| record.short == Short::from_bits(short))
-        {
+        while self.records.values().any(|record| record.short == Short::from_bits(short)) {
             short = short.wrapping_add(1);
         }
         Short::from_bits(short)
@@ -353,10 +330,7 @@ impl Pending {
         for (id, _) in &over {
             self.set(*id, |record| record.state = State::Expired);
         }
-        over.into_iter()
-            .filter(|(_, open)| *open)
-            .map(|(id, _)| id)
-            .collect()
+        over.into_iter().filter(|(_, open)| *open).map(|(id, _)| id).collect()
     }
 
     /// Steps 1 to 4 of an approval, in their order.
@@ -373,14 +347,10 @@ impl Pending {
         let exact = |record: &&Record| record.args_hash == ask.args_hash && !record.any_args;
 
         if !ask.tainted {
-            let standing = mine
-                .iter()
-                .filter_map(|id| self.get(*id))
-                .filter(exact)
-                .find(|record| record.kind == Kind::Standing);
-            if let Some((id, pin)) = standing
-                .filter(|record| record.state == State::Allowed)
-                .map(|record| (record.id, record.pin))
+            let standing =
+                mine.iter().filter_map(|id| self.get(*id)).filter(exact).find(|record| record.kind == Kind::Standing);
+            if let Some((id, pin)) =
+                standing.filter(|record| record.state == State::Allowed).map(|record| (record.id, record.pin))
             {
                 return self.use_standing(id, pin, &ask);
             }
@@ -390,34 +360,20 @@ impl Pending {
                     .filter(|record| record.kind == Kind::Call && record.state == State::Allowed)
             };
             // The answer to this very call goes before one to any call of the tool.
-            let found = allowed()
-                .find(exact)
-                .or_else(|| allowed().find(|record| record.any_args))
-                .map(|record| record.id);
+            let found =
+                allowed().find(exact).or_else(|| allowed().find(|record| record.any_args)).map(|record| record.id);
             if let Some(id) = found {
                 return self.take_use(id, &ask.present);
             }
         }
 
         let same = |state| {
-            mine.iter()
-                .filter_map(|id| self.get(*id))
-                .filter(exact)
-                .find(|r| r.kind == Kind::Call && r.state == state)
+            mine.iter().filter_map(|id| self.get(*id)).filter(exact).find(|r| r.kind == Kind::Call && r.state == state)
         };
         if let Some(record) = same(State::Denied) {
-            let since = record
-                .decided
-                .as_ref()
-                .map_or(record.created_at, |decided| decided.at);
-            let retry_after_ms = settings
-                .cooldown_ms
-                .saturating_sub(now.millis_since(since))
-                .max(1);
-            return Asked::Denied {
-                id: record.id,
-                retry_after_ms,
-            };
+            let since = record.decided.as_ref().map_or(record.created_at, |decided| decided.at);
+            let retry_after_ms = settings.cooldown_ms.saturating_sub(now.millis_since(since)).max(1);
+            return Asked::Denied { id: record.id, retry_after_ms };
         }
         if let Some(record) = same(State::Pending) {
             return Asked::Joined { id: record.id };
@@ -426,24 +382,10 @@ impl Pending {
         if let Err(limited) = self.room_for(&ask.principal, limits) {
             return Asked::Limited(limited);
         }
-        if let Err(retry_after_ms) =
-            self.asks
-                .take(limits, &ask.principal, Class::Ask, now.as_millis())
-        {
+        if let Err(retry_after_ms) = self.asks.take(limits, &ask.principal, Class::Ask, now.as_millis()) {
             return Asked::Limited(Limited::Rate { retry_after_ms });
         }
-        let Ask {
-            principal,
-            tool,
-            tier,
-            args_hash,
-            present,
-            summary,
-            facts,
-            floor,
-            from_plugin: _,
-            tainted: _,
-        } = ask;
+        let Ask { principal, tool, tier, args_hash, present, summary, facts, floor, from_plugin: _, tainted: _ } = ask;
         let record = Record {
             short: self.free_short(ids.short),
             kind: Kind::Call,
@@ -453,60 +395,32 @@ impl Pending {
             channel_floor: floor,
             created_at: now,
             expires_at: Some(now.plus_millis(settings.ttl_ms)),
-            ..Record::new(
-                ids.id,
-                principal,
-                tool,
-                tier,
-                present.pin,
-                args_hash,
-                present.policy_version,
-                &summary,
-            )
+            ..Record::new(ids.id, principal, tool, tier, present.pin, args_hash, present.policy_version, &summary)
         };
-        Asked::Created {
-            id: self.insert(record),
-        }
+        Asked::Created { id: self.insert(record) }
     }
 
     /// Ids that can still matter to a call, the others forgotten: a flood of ended questions must not slow down the next one.
-    fn live_for(
-        &mut self,
-        principal: &Principal,
-        tool: &str,
-        cooldown_ms: u64,
-        now: Timestamp,
-    ) -> Vec<Uuid> {
+    fn live_for(&mut self, principal: &Principal, tool: &str, cooldown_ms: u64, now: Timestamp) -> Vec<Uuid> {
         let Some(ids) = self.live.get_mut(&(principal.clone(), tool.to_owned())) else {
             return Vec::new();
         };
         let records = &self.records;
-        ids.retain(|id| {
-            records
-                .get(id)
-                .is_some_and(|record| record.can_meet_a_call(cooldown_ms, now))
-        });
+        ids.retain(|id| records.get(id).is_some_and(|record| record.can_meet_a_call(cooldown_ms, now)));
         ids.clone()
     }
 
     fn use_standing(&mut self, id: Uuid, pin: Digest, ask: &Ask) -> Asked {
         if ask.from_plugin && pin != ask.present.pin {
             self.set(id, |record| record.state = State::Stale);
-            return Asked::Stale {
-                id,
-                what: Changed::Pin,
-            };
+            return Asked::Stale { id, what: Changed::Pin };
         }
         let by = self
             .get(id)
             .and_then(|record| record.decided.as_ref())
             .map(|decided| decided.by.clone())
             .unwrap_or_default();
-        Asked::Run {
-            id,
-            by,
-            channel: AnsweredBy::Mapping,
-        }
+        Asked::Run { id, by, channel: AnsweredBy::Mapping }
     }
 
     fn take_use(&mut self, id: Uuid, present: &Present) -> Asked {
@@ -520,9 +434,7 @@ impl Pending {
         let first = record.decided.as_ref();
         let by = first.map(|decided| decided.by.clone()).unwrap_or_default();
         let channel = match first {
-            Some(decided) if !record.any_args && record.uses_left == Some(1) => {
-                AnsweredBy::Person(decided.channel)
-            }
+            Some(decided) if !record.any_args && record.uses_left == Some(1) => AnsweredBy::Person(decided.channel),
             Some(_) | None => AnsweredBy::Grant,
         };
         self.set(id, |record| {
@@ -536,18 +448,11 @@ impl Pending {
     }
 
     fn room_for(&self, principal: &Principal, limits: &Limits) -> Result<(), Limited> {
-        let open = || {
-            self.open_records()
-                .filter(|record| record.state == State::Pending)
-        };
+        let open = || self.open_records().filter(|record| record.state == State::Pending);
         if open().count() >= limits.pending_all {
             return Err(Limited::All);
         }
-        if open()
-            .filter(|record| record.principal == *principal)
-            .count()
-            >= limits.pending_per_principal
-        {
+        if open().filter(|record| record.principal == *principal).count() >= limits.pending_per_principal {
             return Err(Limited::Principal);
         }
         Ok(())
@@ -555,9 +460,7 @@ impl Pending {
 
     /// One call is held open per record; a further identical one is answered at once.
     pub fn begin_wait(&mut self, id: Uuid) -> bool {
-        self.get(id)
-            .is_some_and(|record| record.state == State::Pending)
-            && self.waited_for.insert(id)
+        self.get(id).is_some_and(|record| record.state == State::Pending) && self.waited_for.insert(id)
     }
 
     /// The waiter is gone, answered or cancelled; the record stays.
@@ -605,34 +508,20 @@ impl Pending {
                 record.base_state_hash = None;
             }
             record.expires_at = Some(until);
-            record.decided = Some(Decided {
-                by: yes.by.clone(),
-                channel: yes.channel,
-                at: now,
-            });
+            record.decided = Some(Decided { by: yes.by.clone(), channel: yes.channel, at: now });
         });
         Ok(())
     }
 
     /// A no to a question or a plan, or the end of a yes that was not used up. Any channel may refuse.
-    pub fn deny(
-        &mut self,
-        id: Uuid,
-        by: &str,
-        channel: Channel,
-        now: Timestamp,
-    ) -> Result<(), Refused> {
+    pub fn deny(&mut self, id: Uuid, by: &str, channel: Channel, now: Timestamp) -> Result<(), Refused> {
         if self.in_state(id, State::Allowed, now).is_err() {
             self.in_state(id, State::Pending, now)?;
         }
         self.set(id, |record| {
             record.state = State::Denied;
             record.uses_left = record.uses_left.map(|_| 0);
-            record.decided = Some(Decided {
-                by: by.to_owned(),
-                channel,
-                at: now,
-            });
+            record.decided = Some(Decided { by: by.to_owned(), channel, at: now });
         });
         Ok(())
     }
@@ -646,19 +535,8 @@ impl Pending {
         now: Timestamp,
     ) -> Result<Uuid, Refused> {
         self.expire(now);
-        self.room_for(&plan.principal, limits)
-            .map_err(Refused::Limited)?;
-        let NewPlan {
-            principal,
-            tool,
-            args_hash,
-            pin,
-            policy_version,
-            summary,
-            facts,
-            changes,
-            ..
-        } = plan;
+        self.room_for(&plan.principal, limits).map_err(Refused::Limited)?;
+        let NewPlan { principal, tool, args_hash, pin, policy_version, summary, facts, changes, .. } = plan;
         let record = Record {
             short: self.free_short(ids.short),
             kind: Kind::Plan,
@@ -672,16 +550,7 @@ impl Pending {
             channel_floor: plan.floor,
             created_at: now,
             expires_at: Some(now.plus_millis(settings.ttl_ms)),
-            ..Record::new(
-                ids.id,
-                principal,
-                tool,
-                Tier::ConfigChange,
-                pin,
-                args_hash,
-                policy_version,
-                &summary,
-            )
+            ..Record::new(ids.id, principal, tool, Tier::ConfigChange, pin, args_hash, policy_version, &summary)
         };
         Ok(self.insert(record))
     }
@@ -709,11 +578,7 @@ impl Pending {
         self.set(id, |record| {
             record.state = State::Used;
             record.uses_left = Some(0);
-            record.decided = Some(Decided {
-                by: by.to_owned(),
-                channel,
-                at: now,
-            });
+            record.decided = Some(Decided { by: by.to_owned(), channel, at: now });
         });
         Ok(())
     }
@@ -730,24 +595,8 @@ impl Pending {
     }
 
     /// Records a file write that was done and can be undone.
-    pub fn record_edit(
-        &mut self,
-        ask: Ask,
-        result: Option<Digest>,
-        ids: NewIds,
-        now: Timestamp,
-    ) -> Uuid {
-        let Ask {
-            principal,
-            tool,
-            tier,
-            args_hash,
-            present,
-            summary,
-            facts,
-            floor,
-            ..
-        } = ask;
+    pub fn record_edit(&mut self, ask: Ask, result: Option<Digest>, ids: NewIds, now: Timestamp) -> Uuid {
+        let Ask { principal, tool, tier, args_hash, present, summary, facts, floor, .. } = ask;
         let record = Record {
             short: self.free_short(ids.short),
             kind: Kind::Edit,
@@ -759,16 +608,7 @@ impl Pending {
             uses_left: Some(0),
             created_at: now,
             expires_at: Some(now.plus_millis(KEPT_MS)),
-            ..Record::new(
-                ids.id,
-                principal,
-                tool,
-                tier,
-                present.pin,
-                args_hash,
-                present.policy_version,
-                &summary,
-            )
+            ..Record::new(ids.id, principal, tool, tier, present.pin, args_hash, present.policy_version, &summary)
         };
         self.insert(record)
     }
@@ -797,17 +637,7 @@ impl Pending {
         if ask_floor == AskFloor::Always || !matches!(ask.principal, Principal::Mapping { .. }) {
             return Err(Refused::NeverStanding);
         }
-        let Ask {
-            principal,
-            tool,
-            tier,
-            args_hash,
-            present,
-            summary,
-            facts,
-            floor,
-            ..
-        } = ask;
+        let Ask { principal, tool, tier, args_hash, present, summary, facts, floor, .. } = ask;
         let record = Record {
             short: self.free_short(ids.short),
             kind: Kind::Standing,
@@ -817,21 +647,8 @@ impl Pending {
             uses_left: None,
             created_at: now,
             expires_at: None,
-            decided: Some(Decided {
-                by: by.to_owned(),
-                channel,
-                at: now,
-            }),
-            ..Record::new(
-                ids.id,
-                principal,
-                tool,
-                tier,
-                present.pin,
-                args_hash,
-                present.policy_version,
-                &summary,
-            )
+            decided: Some(Decided { by: by.to_owned(), channel, at: now }),
+            ..Record::new(ids.id, principal, tool, tier, present.pin, args_hash, present.policy_version, &summary)
         };
         Ok(self.insert(record))
     }
@@ -861,12 +678,7 @@ impl Pending {
             .map(|record| (record.ended_at(), record.id))
             .collect();
         applied.sort_unstable();
-        let kept: HashSet<Uuid> = applied
-            .iter()
-            .rev()
-            .take(KEPT_PLANS)
-            .map(|(_, id)| *id)
-            .collect();
+        let kept: HashSet<Uuid> = applied.iter().rev().take(KEPT_PLANS).map(|(_, id)| *id).collect();
         let old: Vec<Uuid> = self
             .records
             .values()

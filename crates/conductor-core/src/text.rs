@@ -40,14 +40,7 @@ mod tests {
             escape("a\nb\u{1b}[2J\u{202e}c\u{200b}\u{e0041}\u{9b}\u{feff}"),
             "a\\u{a}b\\u{1b}[2J\\u{202e}c\\u{200b}\\u{e0041}\\u{9b}\\u{feff}"
         );
-        for range in [
-            0..0x20,
-            0x7f..0xa0,
-            0x200b..0x2010,
-            0x202a..0x202f,
-            0x2066..0x206a,
-            0xe0000..0xe0080,
-        ] {
+        for range in [0..0x20, 0x7f..0xa0, 0x200b..0x2010, 0x202a..0x202f, 0x2066..0x206a, 0xe0000..0xe0080] {
             for character in range.filter_map(char::from_u32) {
                 assert!(!escape(&character.to_string()).contains(character));
             }

@@ -25,9 +25,7 @@ struct RealTime(Instant);
 
 impl Clock for RealTime {
     fn now(&self) -> Timestamp {
-        let since = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Timestamp::from_millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
     }
 
@@ -62,14 +60,8 @@ fn facts(log: &AuditLog) -> CallFacts {
     }
 }
 
-const OUTCOME: OutcomeFacts = OutcomeFacts {
-    result: AuditResult::Ok,
-    code: None,
-    effect: None,
-    attempts: 1,
-    duration_ms: 3,
-    output_bytes: 1000,
-};
+const OUTCOME: OutcomeFacts =
+    OutcomeFacts { result: AuditResult::Ok, code: None, effect: None, attempts: 1, duration_ms: 3, output_bytes: 1000 };
 
 fn rate(count: u64, took: Duration) -> f64 {
     count as f64 / took.as_secs_f64()
@@ -92,9 +84,7 @@ async fn reads(log: &AuditLog, count: u64) -> f64 {
     let started = Instant::now();
     let task = tokio::spawn(async move {
         for _ in 0..count {
-            log.outcome(facts(&log), OUTCOME, Durability::Soon)
-                .await
-                .expect("written");
+            log.outcome(facts(&log), OUTCOME, Durability::Soon).await.expect("written");
         }
     });
     task.await.expect("no panic");
@@ -110,9 +100,7 @@ async fn effects(log: &AuditLog, callers: u64, each: u64) -> f64 {
                 for _ in 0..each {
                     let facts = facts(&log);
                     log.intent(facts.clone()).await.expect("written");
-                    log.outcome(facts, OUTCOME, Durability::Synced)
-                        .await
-                        .expect("written");
+                    log.outcome(facts, OUTCOME, Durability::Synced).await.expect("written");
                 }
             })
         })
@@ -124,11 +112,7 @@ async fn effects(log: &AuditLog, callers: u64, each: u64) -> f64 {
 }
 
 fn plain(path: &std::path::Path, count: u64, sync: bool) -> f64 {
-    let mut file = std::fs::OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(path)
-        .expect("opens");
+    let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path).expect("opens");
     let line = [b'x'; 560];
     let started = Instant::now();
     for _ in 0..count {
@@ -150,15 +134,8 @@ fn plain_encode(log: &AuditLog) -> Vec<f64> {
             for _ in 0..40_000 {
                 line.clear();
                 let ts = Timestamp::from_millis(1_767_323_045_000);
-                let stamp = conductor_core::audit::Stamp {
-                    id: Random.v7(ts),
-                    ts,
-                };
-                chain.append(
-                    &stamp,
-                    &conductor_core::audit::Entry::Outcome(facts(log), OUTCOME),
-                    &mut line,
-                );
+                let stamp = conductor_core::audit::Stamp { id: Random.v7(ts), ts };
+                chain.append(&stamp, &conductor_core::audit::Entry::Outcome(facts(log), OUTCOME), &mut line);
             }
             rate(40_000, started.elapsed())
         })
@@ -169,18 +146,8 @@ fn main() {
     let home = tempfile::tempdir().expect("a folder");
     let clock: Arc<dyn Clock> = Arc::new(RealTime(Instant::now()));
     let settings = Settings::default();
-    let (log, _) = AuditLog::open(
-        home.path(),
-        Arc::new(Disk),
-        settings,
-        clock,
-        Arc::new(Random),
-    )
-    .expect("opens");
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .build()
-        .expect("a runtime");
+    let (log, _) = AuditLog::open(home.path(), Arc::new(Disk), settings, clock, Arc::new(Random)).expect("opens");
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().expect("a runtime");
     // Two files: a first sync after unsynced appends would pay for those too.
     let (other, synced) = (home.path().join("plain"), home.path().join("plain-synced"));
 
@@ -190,34 +157,22 @@ fn main() {
         written.push(plain(&other, 40_000, false));
         let syncs = log.health().syncs;
         one.push(runtime.block_on(effects(&log, 1, 50)));
-        assert!(
-            log.health().syncs >= syncs + 100,
-            "a lone caller has a sync of its own for each record"
-        );
+        assert!(log.health().syncs >= syncs + 100, "a lone caller has a sync of its own for each record");
         many.push(runtime.block_on(effects(&log, 64, 40)));
         bare.push(plain(&synced, 100, true));
     }
     let alone = plain_encode(&log);
-    show(
-        "encoding alone: facts, hashes and line, nothing written",
-        alone,
-    );
+    show("encoding alone: facts, hashes and line, nothing written", alone);
     show("reads: chained, written before the answer, 1 caller", read);
     show("plain append without sync", written);
     let bare = show("plain append + fdatasync for each record", bare);
     let one = show("effects: intent and outcome synced, 1 caller", one);
     let many = show("effects: intent and outcome synced, 64 callers", many);
-    println!(
-        "against plain append + fdatasync: 1 caller {:.2}x, 64 callers {:.1}x",
-        one / bare,
-        many / bare
-    );
+    println!("against plain append + fdatasync: 1 caller {:.2}x, 64 callers {:.1}x", one / bare, many / bare);
     log.stop();
 
     let layout = Layout::of(home.path());
-    let key = keys::public_key(&Disk, &layout)
-        .expect("a key")
-        .expect("a key");
+    let key = keys::public_key(&Disk, &layout).expect("a key").expect("a key");
     let (mut verified, mut hashed) = (Vec::new(), Vec::new());
     for _ in 0..5 {
         let started = Instant::now();
@@ -242,8 +197,5 @@ fn main() {
     }
     let verified = show("audit verify", verified);
     let hashed = show("SHA-256 of the same files", hashed);
-    println!(
-        "verify takes {:.2}x the time of the plain hash",
-        hashed / verified
-    );
+    println!("verify takes {:.2}x the time of the plain hash", hashed / verified);
 }

@@ -1,9 +1,9 @@
-<<<<<<< HEAD
 //! The command line. Every command is a file; it asks the daemon over the human door, or reads files itself where no daemon is needed.
 //!
 //! Exit codes: 0 it worked, 1 it failed, 2 the command was not understood. Results go to stdout, everything else to stderr.
 
 mod args;
+pub mod audit;
 mod config;
 mod devices;
 mod doctor;
@@ -163,6 +163,3 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
 fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value[key].as_array().map_or(&[], Vec::as_slice)
 }
-=======
-pub mod audit;
->>>>>>> gate

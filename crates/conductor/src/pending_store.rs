@@ -57,24 +57,11 @@ impl PendingStore {
             match Record::from_json(&bytes) {
                 // A record under another name would be written twice, and one of the two would be stale.
                 Ok(record) if record.id.to_string() == stem => records.push(record),
-                Ok(record) => skipped.push(Skipped {
-                    name,
-                    why: format!("holds the record {}", record.id),
-                }),
-                Err(why) => skipped.push(Skipped {
-                    name,
-                    why: why.to_string(),
-                }),
+                Ok(record) => skipped.push(Skipped { name, why: format!("holds the record {}", record.id) }),
+                Err(why) => skipped.push(Skipped { name, why: why.to_string() }),
             }
         }
-        Ok((
-            Self {
-                pending: Mutex::new(Pending::load(records)),
-                dir,
-                files,
-            },
-            skipped,
-        ))
+        Ok((Self { pending: Mutex::new(Pending::load(records)), dir, files }, skipped))
     }
 
     // A change that panicked was not committed; the next one takes it back first.
@@ -104,11 +91,7 @@ impl PendingStore {
                 pending.roll_back();
                 // Some of the files may have been replaced already. A second failure leaves the newer one, which has fewer uses or less
                 // time than the one in memory.
-                let ids = changes
-                    .written
-                    .iter()
-                    .map(|record| record.id)
-                    .chain(changes.removed.iter().copied());
+                let ids = changes.written.iter().map(|record| record.id).chain(changes.removed.iter().copied());
                 for id in ids {
                     match pending.get(id) {
                         Some(record) => drop(self.write_one(record)),
@@ -121,10 +104,7 @@ impl PendingStore {
     }
 
     fn write(&self, changes: &Changes) -> io::Result<()> {
-        changes
-            .written
-            .iter()
-            .try_for_each(|record| self.write_one(record))?;
+        changes.written.iter().try_for_each(|record| self.write_one(record))?;
         if changes.removed.is_empty() {
             return Ok(());
         }
@@ -135,12 +115,7 @@ impl PendingStore {
     }
 
     fn write_one(&self, record: &Record) -> io::Result<()> {
-        replace(
-            &*self.files,
-            &self.dir,
-            &format!("{}.json", record.id),
-            &record.to_json(),
-        )
+        replace(&*self.files, &self.dir, &format!("{}.json", record.id), &record.to_json())
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
@@ -156,20 +131,15 @@ impl PendingStore {
     }
 
     pub fn bytes(&self, id: Uuid, beside: Beside) -> io::Result<Vec<u8>> {
-        self.files
-            .read_at(&self.dir.join(beside.name(id)), 0, WHOLE)
+        self.files.read_at(&self.dir.join(beside.name(id)), 0, WHOLE)
     }
 
     /// Forgets ended records of more than a week ago, bytes without a record, and what crashes left half written.
     pub fn clean_up(&self, now: Timestamp) -> io::Result<Vec<Uuid>> {
         let gone = self.change(|pending| pending.clean_up(now))?;
         let known = |name: &str| {
-            let stem = [".before", ".after"]
-                .iter()
-                .find_map(|ending| name.strip_suffix(ending));
-            stem.is_none_or(|stem| {
-                Uuid::parse_str(stem).is_ok_and(|id| self.read(|pending| pending.get(id).is_some()))
-            })
+            let stem = [".before", ".after"].iter().find_map(|ending| name.strip_suffix(ending));
+            stem.is_none_or(|stem| Uuid::parse_str(stem).is_ok_and(|id| self.read(|pending| pending.get(id).is_some())))
         };
         for name in self.files.names(&self.dir)? {
             if (name.starts_with('.') && name.ends_with(".new")) || !known(&name) {
@@ -200,11 +170,7 @@ mod tests {
             tool: "filesystem.write".into(),
             tier: Tier::HardwareIo,
             args_hash: Digest::of(b"args"),
-            present: Present {
-                pin: Digest::of(b"pin"),
-                policy_version: Digest::of(b"policy"),
-                state: None,
-            },
+            present: Present { pin: Digest::of(b"pin"), policy_version: Digest::of(b"policy"), state: None },
             summary: "writes".into(),
             facts: Vec::new(),
             floor: Floor::Local,
@@ -214,24 +180,12 @@ mod tests {
     }
 
     fn put(store: &PendingStore, n: u128, ms: u64) -> io::Result<Asked> {
-        let ids = NewIds {
-            id: Uuid::from_u128(n),
-            short: n as u64,
-        };
-        store.change(|pending| {
-            pending.ask(
-                ask(),
-                ids,
-                &ApprovalSettings::default(),
-                &Limits::default(),
-                at(ms),
-            )
-        })
+        let ids = NewIds { id: Uuid::from_u128(n), short: n as u64 };
+        store.change(|pending| pending.ask(ask(), ids, &ApprovalSettings::default(), &Limits::default(), at(ms)))
     }
 
     fn open(files: &Memory) -> PendingStore {
-        let (store, skipped) =
-            PendingStore::open(Path::new("home"), Arc::new(files.clone())).expect("opens");
+        let (store, skipped) = PendingStore::open(Path::new("home"), Arc::new(files.clone())).expect("opens");
         assert_eq!(skipped, []);
         store
     }
@@ -253,17 +207,11 @@ mod tests {
         files.power_cut(|| 0);
         let store = open(&files);
         assert_eq!(states(&store), [State::Allowed]);
-        assert!(matches!(
-            put(&store, 2, 2).expect("written"),
-            Asked::Run { .. }
-        ));
+        assert!(matches!(put(&store, 2, 2).expect("written"), Asked::Run { .. }));
         files.power_cut(|| 0);
         let store = open(&files);
         assert_eq!(states(&store), [State::Used]);
-        assert!(matches!(
-            put(&store, 3, 3).expect("written"),
-            Asked::Created { .. }
-        ));
+        assert!(matches!(put(&store, 3, 3).expect("written"), Asked::Created { .. }));
     }
 
     #[test]
@@ -281,13 +229,8 @@ mod tests {
                 put(&store, 1, 0).expect("written");
                 let id = Uuid::from_u128(1);
                 files.trouble_in(n, trouble);
-                let yes =
-                    store.change(|pending| pending.allow(id, &Yes::once("p", Channel::Cli), at(1)));
-                let wanted = if yes.is_ok() {
-                    State::Allowed
-                } else {
-                    State::Pending
-                };
+                let yes = store.change(|pending| pending.allow(id, &Yes::once("p", Channel::Cli), at(1)));
+                let wanted = if yes.is_ok() { State::Allowed } else { State::Pending };
                 assert_eq!(states(&store), [wanted], "{trouble:?} at {n}");
                 files.heal();
                 let reopened = states(&open(&files));
@@ -308,34 +251,22 @@ mod tests {
         let store = open(&files);
         put(&store, 1, 0).expect("written");
         let id = Uuid::from_u128(1);
-        store
-            .put_bytes(id, Beside::Before, b"old")
-            .expect("written");
-        store
-            .put_bytes(Uuid::from_u128(7), Beside::After, b"nobody's")
-            .expect("written");
+        store.put_bytes(id, Beside::Before, b"old").expect("written");
+        store.put_bytes(Uuid::from_u128(7), Beside::After, b"nobody's").expect("written");
         assert_eq!(store.bytes(id, Beside::Before).expect("there"), b"old");
         let plans = Path::new("home/state/plans");
         let temp = files.create(&plans.join(".x.json.new")).expect("created");
         temp.append(b"half").expect("written");
         assert_eq!(store.clean_up(at(1)).expect("cleaned"), Vec::<Uuid>::new());
-        assert_eq!(
-            files.names(plans).expect("readable"),
-            [format!("{id}.before"), format!("{id}.json")]
-        );
+        assert_eq!(files.names(plans).expect("readable"), [format!("{id}.before"), format!("{id}.json")]);
         let week = 8 * 86_400_000;
         assert_eq!(store.clean_up(at(week)).expect("cleaned"), [id]);
         assert_eq!(files.names(plans).expect("readable"), Vec::<String>::new());
 
         let bad = files.create(&plans.join("junk.json")).expect("created");
         bad.append(b"{}").expect("written");
-        let (_, skipped) =
-            PendingStore::open(Path::new("home"), Arc::new(files.clone())).expect("opens");
+        let (_, skipped) = PendingStore::open(Path::new("home"), Arc::new(files.clone())).expect("opens");
         assert_eq!(skipped.len(), 1);
-        assert_eq!(
-            files.names(plans).expect("readable"),
-            ["junk.json"],
-            "left for a person to look at"
-        );
+        assert_eq!(files.names(plans).expect("readable"), ["junk.json"], "left for a person to look at");
     }
 }

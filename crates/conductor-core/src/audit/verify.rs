@@ -147,30 +147,11 @@ impl Anchors {
         let mut index = 0;
         let mut earlier = None;
         while let Some(end) = memchr(b'\n', rest) {
-<<<<<<< HEAD
-            match Checkpoint::read(&rest[..end], key) {
-                Ok(checkpoint) => {
-                    let Checkpoint { log_id, seq, hash, .. } = checkpoint;
-                    anchors.good.push(Anchor { seq, hash, log_id, line: index, signed: true });
-                    anchors.checkpoints += 1;
-                    if anchors.latest.is_none_or(|latest| latest.seq <= seq) {
-                        anchors.latest = Some(checkpoint);
-                    }
-                }
-                Err(why) => {
-                    let seq = anchors.latest.map_or(0, |latest| latest.seq);
-                    let found = format!("line {} of the checkpoints, which {why}", index + 1);
-                    anchors
-                        .bad
-                        .push((index, Fault::new(Verdict::Forked, seq, "a checkpoint of this log's key", found)));
-                }
-=======
             let line = &rest[..end];
             if Checkpoint::claims_less_than(line, first) {
                 earlier = Some((index, line));
             } else {
                 anchors.add(index, Checkpoint::read(line, key));
->>>>>>> gate
             }
             index += 1;
             rest = rest.get(end + 1..).unwrap_or_default();
@@ -184,16 +165,8 @@ impl Anchors {
     fn add(&mut self, index: usize, line: Result<Checkpoint, BadCheckpoint>) {
         match line {
             Ok(checkpoint) => {
-                let Checkpoint {
-                    log_id, seq, hash, ..
-                } = checkpoint;
-                self.good.push(Anchor {
-                    seq,
-                    hash,
-                    log_id,
-                    line: index,
-                    signed: true,
-                });
+                let Checkpoint { log_id, seq, hash, .. } = checkpoint;
+                self.good.push(Anchor { seq, hash, log_id, line: index, signed: true });
                 self.checkpoints += 1;
                 if self.latest.is_none_or(|latest| latest.seq <= seq) {
                     self.latest = Some(checkpoint);
@@ -202,15 +175,7 @@ impl Anchors {
             Err(why) => {
                 let seq = self.latest.map_or(0, |latest| latest.seq);
                 let found = format!("line {} of the checkpoints, which {why}", index + 1);
-                self.bad.push((
-                    index,
-                    Fault::new(
-                        Verdict::Forked,
-                        seq,
-                        "a checkpoint of this log's key",
-                        found,
-                    ),
-                ));
+                self.bad.push((index, Fault::new(Verdict::Forked, seq, "a checkpoint of this log's key", found)));
             }
         }
     }
@@ -560,12 +525,7 @@ impl Verifier {
             && self.removed_through < segment.saturating_sub(1)
         {
             self.removed_through = segment.saturating_sub(1);
-            faults.push(Fault::new(
-                Verdict::Missing,
-                first,
-                format!("segments before {segment}"),
-                "none",
-            ));
+            faults.push(Fault::new(Verdict::Missing, first, format!("segments before {segment}"), "none"));
         }
         if !faults.is_empty() {
             self.accepted.push(Accepted { seq, faults });

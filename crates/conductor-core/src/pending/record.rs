@@ -108,9 +108,7 @@ impl Short {
 
 impl fmt::Display for Short {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0
-            .iter()
-            .try_for_each(|byte| fmt::Write::write_char(f, char::from(*byte)))
+        self.0.iter().try_for_each(|byte| fmt::Write::write_char(f, char::from(*byte)))
     }
 }
 
@@ -119,32 +117,22 @@ impl FromStr for Short {
 
     /// Reads what a person types: any case, with or without the dash, and O, I and L for the digits they look like.
     fn from_str(text: &str) -> Result<Self, BadRecord> {
-        let digits =
-            text.bytes()
-                .filter(|byte| *byte != b'-')
-                .map(|byte| match byte.to_ascii_uppercase() {
-                    b'O' => b'0',
-                    b'I' | b'L' => b'1',
-                    other => other,
-                });
+        let digits = text.bytes().filter(|byte| *byte != b'-').map(|byte| match byte.to_ascii_uppercase() {
+            b'O' => b'0',
+            b'I' | b'L' => b'1',
+            other => other,
+        });
         let mut bits = 0_u64;
         let mut count = 0;
         for digit in digits {
-            let value = DIGITS
-                .iter()
-                .position(|known| *known == digit)
-                .ok_or(BadRecord::Short)?;
+            let value = DIGITS.iter().position(|known| *known == digit).ok_or(BadRecord::Short)?;
             bits = bits << 5 | value as u64;
             count += 1;
             if count > 8 {
                 return Err(BadRecord::Short);
             }
         }
-        if count == 8 {
-            Ok(Self::from_bits(bits))
-        } else {
-            Err(BadRecord::Short)
-        }
+        if count == 8 { Ok(Self::from_bits(bits)) } else { Err(BadRecord::Short) }
     }
 }
 
@@ -156,9 +144,7 @@ impl Serialize for Short {
 
 impl<'de> Deserialize<'de> for Short {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?
-            .parse()
-            .map_err(serde::de::Error::custom)
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }
 
@@ -179,9 +165,7 @@ fn is_false(value: &bool) -> bool {
 }
 
 /// Requires the member: an absent one must not read as null.
-fn nullable<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
-    deserializer: D,
-) -> Result<Option<T>, D::Error> {
+fn nullable<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     Option::deserialize(deserializer)
 }
 
@@ -237,10 +221,7 @@ mod uuid_text {
 
 impl Record {
     /// What every kind has; the rest is as for an open question with one use.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the members without a default, named at each call by their types"
-    )]
+    #[expect(clippy::too_many_arguments, reason = "the members without a default, named at each call by their types")]
     pub(super) fn new(
         id: Uuid,
         principal: Principal,
@@ -291,16 +272,11 @@ impl Record {
     }
 
     pub fn from_json(bytes: &[u8]) -> Result<Self, BadRecord> {
-        let record: Self =
-            serde_json::from_slice(bytes).map_err(|error| BadRecord::Json(error.to_string()))?;
+        let record: Self = serde_json::from_slice(bytes).map_err(|error| BadRecord::Json(error.to_string()))?;
         if record.summary.chars().count() > MAX_SUMMARY {
             return Err(BadRecord::TooLong("summary", MAX_SUMMARY));
         }
-        if record
-            .facts
-            .iter()
-            .any(|fact| fact.text.chars().count() > MAX_FACT)
-        {
+        if record.facts.iter().any(|fact| fact.text.chars().count() > MAX_FACT) {
             return Err(BadRecord::TooLong("a fact", MAX_FACT));
         }
         if record.uses_left.is_some_and(|uses| uses > MAX_USES) {
@@ -316,20 +292,13 @@ impl Record {
 
     pub(super) fn ended_at(&self) -> Timestamp {
         let decided = self.decided.as_ref().map(|decided| decided.at);
-        decided
-            .into_iter()
-            .chain(self.expires_at)
-            .max()
-            .unwrap_or(self.created_at)
+        decided.into_iter().chain(self.expires_at).max().unwrap_or(self.created_at)
     }
 
     pub(super) fn can_meet_a_call(&self, cooldown_ms: u64, now: Timestamp) -> bool {
         match self.state {
             State::Pending | State::Allowed => true,
-            State::Denied => self
-                .decided
-                .as_ref()
-                .is_some_and(|decided| now.millis_since(decided.at) < cooldown_ms),
+            State::Denied => self.decided.as_ref().is_some_and(|decided| now.millis_since(decided.at) < cooldown_ms),
             State::Used | State::Expired | State::Stale | State::Undone => false,
         }
     }

@@ -14,18 +14,11 @@ fn digest(text: &str) -> Digest {
 }
 
 fn ids(n: u64) -> NewIds {
-    NewIds {
-        id: Uuid::from_u128(u128::from(n) + 1),
-        short: n,
-    }
+    NewIds { id: Uuid::from_u128(u128::from(n) + 1), short: n }
 }
 
 fn present() -> Present {
-    Present {
-        pin: digest("pin"),
-        policy_version: digest("policy"),
-        state: Some(digest("state")),
-    }
+    Present { pin: digest("pin"), policy_version: digest("policy"), state: Some(digest("state")) }
 }
 
 fn question(who: &str, args: &str) -> Ask {
@@ -36,10 +29,7 @@ fn question(who: &str, args: &str) -> Ask {
         args_hash: digest(args),
         present: present(),
         summary: "writes a file".into(),
-        facts: vec![Fact {
-            label: "who".into(),
-            text: who.into(),
-        }],
+        facts: vec![Fact { label: "who".into(), text: who.into() }],
         floor: Floor::Local,
         from_plugin: false,
         tainted: false,
@@ -55,23 +45,12 @@ struct Desk {
 
 impl Desk {
     fn new() -> Self {
-        Self {
-            pending: Pending::default(),
-            settings: ApprovalSettings::default(),
-            limits: Limits::default(),
-            next: 0,
-        }
+        Self { pending: Pending::default(), settings: ApprovalSettings::default(), limits: Limits::default(), next: 0 }
     }
 
     fn ask(&mut self, ask: &Ask, ms: u64) -> Asked {
         self.next += 1;
-        self.pending.ask(
-            ask.clone(),
-            ids(self.next),
-            &self.settings,
-            &self.limits,
-            at(ms),
-        )
+        self.pending.ask(ask.clone(), ids(self.next), &self.settings, &self.limits, at(ms))
     }
 
     fn created(&mut self, ask: &Ask, ms: u64) -> Uuid {
@@ -83,9 +62,7 @@ impl Desk {
     }
 
     fn yes(&mut self, id: Uuid, ms: u64) {
-        self.pending
-            .allow(id, &Yes::once("person:1000", Channel::Terminal), at(ms))
-            .expect("allowed");
+        self.pending.allow(id, &Yes::once("person:1000", Channel::Terminal), at(ms)).expect("allowed");
     }
 
     fn state(&self, id: Uuid) -> State {
@@ -101,17 +78,9 @@ fn a_yes_runs_the_identical_call_once() {
     assert_eq!(desk.ask(&ask, 1), Asked::Joined { id });
     desk.yes(id, 2);
     let other = desk.ask(&question("a", "y"), 3);
-    assert!(
-        matches!(other, Asked::Created { .. }),
-        "changed arguments are a new question"
-    );
-    assert!(
-        matches!(desk.ask(&question("b", "x"), 3), Asked::Created { .. }),
-        "and so is another principal"
-    );
-    let runs = (0..100)
-        .filter(|_| matches!(desk.ask(&ask, 4), Asked::Run { .. }))
-        .count();
+    assert!(matches!(other, Asked::Created { .. }), "changed arguments are a new question");
+    assert!(matches!(desk.ask(&question("b", "x"), 3), Asked::Created { .. }), "and so is another principal");
+    let runs = (0..100).filter(|_| matches!(desk.ask(&ask, 4), Asked::Run { .. })).count();
     assert_eq!(runs, 1);
     assert_eq!(desk.state(id), State::Used);
 }
@@ -123,19 +92,11 @@ fn expiry_is_exact() {
         let ask = question("a", "x");
         let id = desk.created(&ask, 0);
         desk.yes(id, 1);
-        assert_eq!(
-            matches!(desk.ask(&ask, ms), Asked::Run { .. }),
-            runs,
-            "{ms}"
-        );
+        assert_eq!(matches!(desk.ask(&ask, ms), Asked::Run { .. }), runs, "{ms}");
     }
     let mut desk = Desk::new();
     let id = desk.created(&question("a", "x"), 0);
-    assert_eq!(
-        desk.pending
-            .allow(id, &Yes::once("p", Channel::Cli), at(300_000)),
-        Err(Refused::Expired)
-    );
+    assert_eq!(desk.pending.allow(id, &Yes::once("p", Channel::Cli), at(300_000)), Err(Refused::Expired));
     assert_eq!(desk.state(id), State::Expired);
 }
 
@@ -149,20 +110,10 @@ fn a_yes_lives_as_the_tool_and_the_person_say() {
         matches!(desk.ask(&ask, ms), Asked::Run { .. })
     };
     let once = || Yes::once("p", Channel::Cli);
-    assert!(
-        lives(299_000, once(), 358_999) && !lives(299_000, once(), 359_000),
-        "a late yes still leaves a minute"
-    );
-    let sysex = || Yes {
-        grantable: false,
-        grant_ms: Some(60_000),
-        ..once()
-    };
+    assert!(lives(299_000, once(), 358_999) && !lives(299_000, once(), 359_000), "a late yes still leaves a minute");
+    let sysex = || Yes { grantable: false, grant_ms: Some(60_000), ..once() };
     assert!(lives(0, sysex(), 59_999) && !lives(0, sysex(), 60_000));
-    let long = || Yes {
-        for_ms: Some(600_000),
-        ..once()
-    };
+    let long = || Yes { for_ms: Some(600_000), ..once() };
     assert!(lives(0, long(), 599_999) && !lives(0, long(), 600_000));
 }
 
@@ -172,96 +123,33 @@ fn what_an_answer_may_not_do() {
     let id = desk.created(&question("a", "x"), 0);
     let base = Yes::once("p", Channel::Cli);
     let mut answer = |yes: Yes| desk.pending.allow(id, &yes, at(1));
-    assert_eq!(
-        answer(Yes {
-            channel: Channel::Client,
-            ..base.clone()
-        }),
-        Err(Refused::Channel(Floor::Local))
-    );
-    assert_eq!(
-        answer(Yes {
-            uses: 0,
-            ..base.clone()
-        }),
-        Err(Refused::TooWide)
-    );
-    assert_eq!(
-        answer(Yes {
-            uses: 101,
-            ..base.clone()
-        }),
-        Err(Refused::TooWide)
-    );
-    assert_eq!(
-        answer(Yes {
-            for_ms: Some(MAX_GRANT_MS + 1),
-            ..base.clone()
-        }),
-        Err(Refused::TooWide)
-    );
+    assert_eq!(answer(Yes { channel: Channel::Client, ..base.clone() }), Err(Refused::Channel(Floor::Local)));
+    assert_eq!(answer(Yes { uses: 0, ..base.clone() }), Err(Refused::TooWide));
+    assert_eq!(answer(Yes { uses: 101, ..base.clone() }), Err(Refused::TooWide));
+    assert_eq!(answer(Yes { for_ms: Some(MAX_GRANT_MS + 1), ..base.clone() }), Err(Refused::TooWide));
     for wide in [
-        Yes {
-            uses: 2,
-            ..base.clone()
-        },
-        Yes {
-            any_args: true,
-            ..base.clone()
-        },
-        Yes {
-            for_ms: Some(1),
-            ..base.clone()
-        },
+        Yes { uses: 2, ..base.clone() },
+        Yes { any_args: true, ..base.clone() },
+        Yes { for_ms: Some(1), ..base.clone() },
     ] {
-        assert_eq!(
-            answer(Yes {
-                grantable: false,
-                ..wide
-            }),
-            Err(Refused::NotGrantable)
-        );
+        assert_eq!(answer(Yes { grantable: false, ..wide }), Err(Refused::NotGrantable));
     }
     assert_eq!(answer(base.clone()), Ok(()));
-    assert_eq!(
-        answer(base),
-        Err(Refused::Already(State::Allowed)),
-        "one decision"
-    );
+    assert_eq!(answer(base), Err(Refused::Already(State::Allowed)), "one decision");
 }
 
 #[test]
 fn a_wider_answer_counts_its_uses_and_any_arguments() {
     let mut desk = Desk::new();
     let id = desk.created(&question("a", "x"), 0);
-    let yes = Yes {
-        uses: 3,
-        any_args: true,
-        ..Yes::once("person:1000", Channel::Console)
-    };
+    let yes = Yes { uses: 3, any_args: true, ..Yes::once("person:1000", Channel::Console) };
     desk.pending.allow(id, &yes, at(1)).expect("allowed");
-    let moved = Ask {
-        present: Present {
-            state: Some(digest("moved")),
-            ..present()
-        },
-        ..question("a", "z")
-    };
+    let moved = Ask { present: Present { state: Some(digest("moved")), ..present() }, ..question("a", "z") };
     for ask in [&question("a", "x"), &question("a", "y"), &moved] {
         let channel = AnsweredBy::Grant;
-        assert_eq!(
-            desk.ask(ask, 2),
-            Asked::Run {
-                id,
-                by: "person:1000".into(),
-                channel
-            }
-        );
+        assert_eq!(desk.ask(ask, 2), Asked::Run { id, by: "person:1000".into(), channel });
     }
-    assert!(matches!(
-        desk.ask(&question("a", "y"), 3),
-        Asked::Created { .. }
-    ));
+    assert!(matches!(desk.ask(&question("a", "y"), 3), Asked::Created { .. }));
 }
 
 #[test]
@@ -269,76 +157,29 @@ fn a_no_stands_for_the_cooldown() {
     let mut desk = Desk::new();
     let ask = question("a", "x");
     let id = desk.created(&ask, 0);
-    desk.pending
-        .deny(id, "person:1000", Channel::Terminal, at(10))
-        .expect("denied");
-    assert_eq!(
-        desk.ask(&ask, 11),
-        Asked::Denied {
-            id,
-            retry_after_ms: 59_999
-        }
-    );
-    assert_eq!(
-        desk.ask(&ask, 60_009),
-        Asked::Denied {
-            id,
-            retry_after_ms: 1
-        }
-    );
+    desk.pending.deny(id, "person:1000", Channel::Terminal, at(10)).expect("denied");
+    assert_eq!(desk.ask(&ask, 11), Asked::Denied { id, retry_after_ms: 59_999 });
+    assert_eq!(desk.ask(&ask, 60_009), Asked::Denied { id, retry_after_ms: 1 });
     assert!(matches!(desk.ask(&ask, 60_010), Asked::Created { .. }));
-    assert!(matches!(
-        desk.ask(&question("a", "y"), 12),
-        Asked::Created { .. }
-    ));
+    assert!(matches!(desk.ask(&question("a", "y"), 12), Asked::Created { .. }));
 }
 
 #[test]
 fn what_changed_since_the_yes_makes_it_stale() {
     let changes = [
-        (
-            Changed::Pin,
-            Present {
-                pin: digest("other"),
-                ..present()
-            },
-        ),
-        (
-            Changed::Policy,
-            Present {
-                policy_version: digest("other"),
-                ..present()
-            },
-        ),
-        (
-            Changed::State,
-            Present {
-                state: Some(digest("other")),
-                ..present()
-            },
-        ),
-        (
-            Changed::State,
-            Present {
-                state: None,
-                ..present()
-            },
-        ),
+        (Changed::Pin, Present { pin: digest("other"), ..present() }),
+        (Changed::Policy, Present { policy_version: digest("other"), ..present() }),
+        (Changed::State, Present { state: Some(digest("other")), ..present() }),
+        (Changed::State, Present { state: None, ..present() }),
     ];
     for (what, now) in changes {
         let mut desk = Desk::new();
         let ask = question("a", "x");
         let id = desk.created(&ask, 0);
         desk.yes(id, 1);
-        let moved = Ask {
-            present: now,
-            ..ask.clone()
-        };
+        let moved = Ask { present: now, ..ask.clone() };
         assert_eq!(desk.ask(&moved, 2), Asked::Stale { id, what });
-        assert!(
-            matches!(desk.ask(&ask, 3), Asked::Created { .. }),
-            "also when it moved back"
-        );
+        assert!(matches!(desk.ask(&ask, 3), Asked::Created { .. }), "also when it moved back");
     }
 }
 
@@ -356,31 +197,16 @@ fn fatigue_has_limits() {
         }
     }
     assert_eq!((prompts, refused.len()), (6, 94));
-    assert_eq!(
-        refused[0],
-        Limited::Rate {
-            retry_after_ms: 10_000
-        }
-    );
+    assert_eq!(refused[0], Limited::Rate { retry_after_ms: 10_000 });
     for n in 0..100 {
         let _ = desk.ask(&question("a", &n.to_string()), 20_000);
     }
-    assert_eq!(
-        desk.ask(&question("a", "new"), 60_000),
-        Asked::Limited(Limited::Principal)
-    );
+    assert_eq!(desk.ask(&question("a", "new"), 60_000), Asked::Limited(Limited::Principal));
     for who in 0..40 {
         let _ = desk.ask(&question(&format!("p{who}"), "x"), 60_000);
     }
-    assert_eq!(
-        desk.ask(&question("late", "x"), 60_000),
-        Asked::Limited(Limited::All)
-    );
-    let open = desk
-        .pending
-        .iter()
-        .filter(|record| record.state == State::Pending)
-        .count();
+    assert_eq!(desk.ask(&question("late", "x"), 60_000), Asked::Limited(Limited::All));
+    let open = desk.pending.iter().filter(|record| record.state == State::Pending).count();
     assert_eq!(open, 32);
 }
 
@@ -391,10 +217,7 @@ fn one_waiter_per_record() {
     assert!(desk.pending.begin_wait(id));
     assert!(!desk.pending.begin_wait(id));
     desk.pending.end_wait(id);
-    assert!(
-        desk.pending.begin_wait(id),
-        "a cancelled waiter leaves the record"
-    );
+    assert!(desk.pending.begin_wait(id), "a cancelled waiter leaves the record");
     assert_eq!(desk.state(id), State::Pending);
 }
 
@@ -407,9 +230,7 @@ fn plan() -> NewPlan {
         policy_version: digest("policy"),
         summary: "Create mapping for note 36 in Default mode".into(),
         facts: Vec::new(),
-        changes: vec![
-            json!({"change_type": "CreateMapping", "mode": "Default", "description": "Add Note 36"}),
-        ],
+        changes: vec![json!({"change_type": "CreateMapping", "mode": "Default", "description": "Add Note 36"})],
         diff_preview: "+ x".into(),
         base_state_hash: digest("state"),
         result_state_hash: digest("result"),
@@ -421,209 +242,69 @@ fn plan() -> NewPlan {
 #[test]
 fn a_plan_is_applied_once_and_undone_once() {
     let mut desk = Desk::new();
-    let id = desk
-        .pending
-        .create_plan(plan(), ids(1), &desk.settings, &desk.limits, at(0))
-        .expect("a plan");
-    let status = |desk: &Desk| {
-        desk.pending
-            .get(id)
-            .and_then(Record::config_plan)
-            .expect("a plan")["status"]
-            .clone()
-    };
+    let id = desk.pending.create_plan(plan(), ids(1), &desk.settings, &desk.limits, at(0)).expect("a plan");
+    let status = |desk: &Desk| desk.pending.get(id).and_then(Record::config_plan).expect("a plan")["status"].clone();
     assert_eq!(status(&desk), "pending");
     let yes = Yes::once("p", Channel::Cli);
-    assert_eq!(
-        desk.pending.allow(id, &yes, at(1)),
-        Err(Refused::Kind(Kind::Plan))
-    );
-    assert_eq!(
-        desk.pending.undo(id, at(1)),
-        Err(Refused::Already(State::Pending))
-    );
-    assert_eq!(
-        desk.pending
-            .apply(id, "p", Channel::Client, &present(), at(1)),
-        Err(Refused::Channel(Floor::Local))
-    );
-    assert_eq!(
-        desk.pending.apply(id, "p", Channel::Cli, &present(), at(1)),
-        Ok(())
-    );
+    assert_eq!(desk.pending.allow(id, &yes, at(1)), Err(Refused::Kind(Kind::Plan)));
+    assert_eq!(desk.pending.undo(id, at(1)), Err(Refused::Already(State::Pending)));
+    assert_eq!(desk.pending.apply(id, "p", Channel::Client, &present(), at(1)), Err(Refused::Channel(Floor::Local)));
+    assert_eq!(desk.pending.apply(id, "p", Channel::Cli, &present(), at(1)), Ok(()));
     assert_eq!(status(&desk), "applied");
-    assert_eq!(
-        desk.pending.apply(id, "p", Channel::Cli, &present(), at(1)),
-        Err(Refused::Already(State::Used))
-    );
+    assert_eq!(desk.pending.apply(id, "p", Channel::Cli, &present(), at(1)), Err(Refused::Already(State::Used)));
     assert_eq!(desk.pending.fail_apply(id, at(2)), Ok(()));
-    assert_eq!(
-        desk.pending.apply(id, "p", Channel::Cli, &present(), at(3)),
-        Ok(())
-    );
-    assert_eq!(
-        desk.pending.undo(id, at(400_000)),
-        Ok(()),
-        "an applied plan does not expire"
-    );
-    assert_eq!(
-        desk.pending.undo(id, at(400_001)),
-        Err(Refused::Already(State::Undone))
-    );
+    assert_eq!(desk.pending.apply(id, "p", Channel::Cli, &present(), at(3)), Ok(()));
+    assert_eq!(desk.pending.undo(id, at(400_000)), Ok(()), "an applied plan does not expire");
+    assert_eq!(desk.pending.undo(id, at(400_001)), Err(Refused::Already(State::Undone)));
     assert_eq!(status(&desk), "undone");
 }
 
 #[test]
 fn a_plan_against_another_state_is_stale_and_an_old_one_expired() {
     let mut desk = Desk::new();
-    let id = desk
-        .pending
-        .create_plan(plan(), ids(1), &desk.settings, &desk.limits, at(0))
-        .expect("a plan");
-    let moved = Present {
-        state: Some(digest("edited")),
-        ..present()
-    };
-    assert_eq!(
-        desk.pending.apply(id, "p", Channel::Cli, &moved, at(1)),
-        Err(Refused::Changed(Changed::State))
-    );
-    assert_eq!(
-        desk.pending.apply(id, "p", Channel::Cli, &present(), at(2)),
-        Err(Refused::Already(State::Stale))
-    );
-    let id = desk
-        .pending
-        .create_plan(plan(), ids(2), &desk.settings, &desk.limits, at(0))
-        .expect("a plan");
-    assert_eq!(
-        desk.pending
-            .apply(id, "p", Channel::Cli, &present(), at(300_000)),
-        Err(Refused::Expired)
-    );
-    let id = desk
-        .pending
-        .create_plan(plan(), ids(3), &desk.settings, &desk.limits, at(0))
-        .expect("a plan");
-    desk.pending
-        .deny(id, "p", Channel::Cli, at(1))
-        .expect("rejected");
-    assert_eq!(
-        desk.pending
-            .get(id)
-            .and_then(Record::config_plan)
-            .expect("a plan")["status"],
-        "rejected"
-    );
+    let id = desk.pending.create_plan(plan(), ids(1), &desk.settings, &desk.limits, at(0)).expect("a plan");
+    let moved = Present { state: Some(digest("edited")), ..present() };
+    assert_eq!(desk.pending.apply(id, "p", Channel::Cli, &moved, at(1)), Err(Refused::Changed(Changed::State)));
+    assert_eq!(desk.pending.apply(id, "p", Channel::Cli, &present(), at(2)), Err(Refused::Already(State::Stale)));
+    let id = desk.pending.create_plan(plan(), ids(2), &desk.settings, &desk.limits, at(0)).expect("a plan");
+    assert_eq!(desk.pending.apply(id, "p", Channel::Cli, &present(), at(300_000)), Err(Refused::Expired));
+    let id = desk.pending.create_plan(plan(), ids(3), &desk.settings, &desk.limits, at(0)).expect("a plan");
+    desk.pending.deny(id, "p", Channel::Cli, at(1)).expect("rejected");
+    assert_eq!(desk.pending.get(id).and_then(Record::config_plan).expect("a plan")["status"], "rejected");
 }
 
 #[test]
 fn standing_grants() {
-    let mapping = Principal::Mapping {
-        mode: "Live".into(),
-        id: "x1".into(),
-    };
-    let press = |args: &str| Ask {
-        principal: mapping.clone(),
-        ..question("a", args)
-    };
+    let mapping = Principal::Mapping { mode: "Live".into(), id: "x1".into() };
+    let press = |args: &str| Ask { principal: mapping.clone(), ..question("a", args) };
     let mut desk = Desk::new();
     let standing = desk
         .pending
-        .grant_standing(
-            press("x"),
-            AskFloor::UnlessMapping,
-            "person:1000",
-            Channel::Cli,
-            ids(900),
-            at(0),
-        )
+        .grant_standing(press("x"), AskFloor::UnlessMapping, "person:1000", Channel::Cli, ids(900), at(0))
         .expect("a grant");
-    let runs = Asked::Run {
-        id: standing,
-        by: "person:1000".into(),
-        channel: AnsweredBy::Mapping,
-    };
+    let runs = Asked::Run { id: standing, by: "person:1000".into(), channel: AnsweredBy::Mapping };
     let year = 365 * 86_400_000;
-    let upgraded = Ask {
-        present: Present {
-            pin: digest("newer"),
-            policy_version: digest("newer"),
-            state: None,
-        },
-        ..press("x")
-    };
-    for (ask, ms) in [
-        (press("x"), 0),
-        (press("x"), year),
-        (upgraded.clone(), year),
-    ] {
+    let upgraded =
+        Ask { present: Present { pin: digest("newer"), policy_version: digest("newer"), state: None }, ..press("x") };
+    for (ask, ms) in [(press("x"), 0), (press("x"), year), (upgraded.clone(), year)] {
         assert_eq!(desk.ask(&ask, ms), runs);
     }
     assert!(
-        matches!(
-            desk.ask(
-                &Ask {
-                    tainted: true,
-                    ..press("x")
-                },
-                1
-            ),
-            Asked::Created { .. }
-        ),
+        matches!(desk.ask(&Ask { tainted: true, ..press("x") }, 1), Asked::Created { .. }),
         "the network presses no pad"
     );
-    assert!(matches!(
-        desk.ask(&press("other template"), 1),
-        Asked::Created { .. }
-    ));
-    let plugin = Ask {
-        from_plugin: true,
-        ..upgraded
-    };
-    assert_eq!(
-        desk.ask(&plugin, 2),
-        Asked::Stale {
-            id: standing,
-            what: Changed::Pin
-        }
-    );
+    assert!(matches!(desk.ask(&press("other template"), 1), Asked::Created { .. }));
+    let plugin = Ask { from_plugin: true, ..upgraded };
+    assert_eq!(desk.ask(&plugin, 2), Asked::Stale { id: standing, what: Changed::Pin });
 
-    let again = desk
-        .pending
-        .grant_standing(
-            press("y"),
-            AskFloor::None,
-            "p",
-            Channel::Cli,
-            ids(901),
-            at(0),
-        )
-        .expect("a grant");
-    assert!(
-        desk.pending
-            .end_standing(&mapping, Some(digest("y")))
-            .is_empty()
-    );
+    let again =
+        desk.pending.grant_standing(press("y"), AskFloor::None, "p", Channel::Cli, ids(901), at(0)).expect("a grant");
+    assert!(desk.pending.end_standing(&mapping, Some(digest("y"))).is_empty());
     assert_eq!(desk.pending.end_standing(&mapping, None), [again]);
     assert_eq!(desk.state(again), State::Stale);
-    let sysex = desk.pending.grant_standing(
-        press("x"),
-        AskFloor::Always,
-        "p",
-        Channel::Cli,
-        ids(902),
-        at(0),
-    );
+    let sysex = desk.pending.grant_standing(press("x"), AskFloor::Always, "p", Channel::Cli, ids(902), at(0));
     assert_eq!(sysex, Err(Refused::NeverStanding));
-    let client = desk.pending.grant_standing(
-        question("a", "x"),
-        AskFloor::None,
-        "p",
-        Channel::Cli,
-        ids(903),
-        at(0),
-    );
+    let client = desk.pending.grant_standing(question("a", "x"), AskFloor::None, "p", Channel::Cli, ids(903), at(0));
     assert_eq!(client, Err(Refused::NeverStanding));
 }
 
@@ -634,21 +315,13 @@ fn old_records_go_and_the_last_hundred_applied_plans_stay() {
     desk.limits.pending_per_principal = 1000;
     desk.limits.pending_all = 1000;
     for n in 0..105 {
-        let id = desk
-            .pending
-            .create_plan(plan(), ids(n), &desk.settings, &desk.limits, at(n))
-            .expect("a plan");
-        desk.pending
-            .apply(id, "p", Channel::Cli, &present(), at(n))
-            .expect("applied");
+        let id = desk.pending.create_plan(plan(), ids(n), &desk.settings, &desk.limits, at(n)).expect("a plan");
+        desk.pending.apply(id, "p", Channel::Cli, &present(), at(n)).expect("applied");
     }
     let open = desk.created(&question("a", "x"), 0);
     desk.pending.commit();
     let week = 7 * 86_400_000;
-    assert!(
-        desk.pending.clean_up(at(week - 1)).is_empty(),
-        "the question ended less than a week ago"
-    );
+    assert!(desk.pending.clean_up(at(week - 1)).is_empty(), "the question ended less than a week ago");
     assert_eq!(desk.state(open), State::Expired);
     let gone = desk.pending.clean_up(at(week + 400_000));
     assert_eq!(gone.len(), 6);
@@ -686,10 +359,7 @@ fn the_file_form_is_exact() {
     let value: Value = serde_json::from_str(&text).expect("JSON");
     let keys: Vec<&String> = value.as_object().expect("an object").keys().collect();
     assert_eq!(
-        keys.iter()
-            .map(|key| key.as_str())
-            .collect::<Vec<_>>()
-            .join(" "),
+        keys.iter().map(|key| key.as_str()).collect::<Vec<_>>().join(" "),
         "id short kind state principal tool tier pin args_hash summary facts base_state_hash policy_version channel_floor uses_left \
          created_at expires_at decided"
     );
@@ -697,10 +367,7 @@ fn the_file_form_is_exact() {
         (&value["short"], &value["kind"], &value["tier"]),
         (&json!("0000-0001"), &json!("call"), &json!("HardwareIO"))
     );
-    assert_eq!(
-        value["decided"],
-        json!({"by": "person:1000", "channel": "terminal", "at": "2026-01-02T03:04:05.001Z"})
-    );
+    assert_eq!(value["decided"], json!({"by": "person:1000", "channel": "terminal", "at": "2026-01-02T03:04:05.001Z"}));
     assert_eq!(Record::from_json(text.as_bytes()).as_ref(), Ok(record));
     for hurt in [
         text.replace("\"uses_left\":1,", ""),
@@ -727,27 +394,15 @@ fn short_ids_are_unique_and_forgiving() {
     desk.next = 0;
     let record = desk.pending.ask(
         question("a", "2"),
-        NewIds {
-            id: Uuid::from_u128(99),
-            short: 1,
-        },
+        NewIds { id: Uuid::from_u128(99), short: 1 },
         &desk.settings,
         &desk.limits,
         at(0),
     );
-    assert_eq!(
-        record,
-        Asked::Created {
-            id: Uuid::from_u128(99)
-        }
-    );
+    assert_eq!(record, Asked::Created { id: Uuid::from_u128(99) });
     assert_eq!(desk.pending.find("0000-0001"), Ok(one));
     assert_eq!(desk.pending.find("OOOOOOOI"), Ok(one));
-    assert_eq!(
-        desk.pending.find("00000002"),
-        Ok(Uuid::from_u128(99)),
-        "a taken one is stepped over"
-    );
+    assert_eq!(desk.pending.find("00000002"), Ok(Uuid::from_u128(99)), "a taken one is stepped over");
     assert_eq!(desk.pending.find(&one.to_string()), Ok(one));
     for text in ["", "0000-0009", "0000-00011", "U000-0000", "../x"] {
         assert_eq!(desk.pending.find(text), Err(Refused::NotFound), "{text}");

@@ -24,12 +24,7 @@ pub(super) struct Copy {
 
 impl Copy {
     pub fn new(dir: PathBuf, required: bool) -> Self {
-        Self {
-            dir,
-            required,
-            at: None,
-            retry_at_ms: None,
-        }
+        Self { dir, required, at: None, retry_at_ms: None }
     }
 
     pub const fn is_required(&self) -> bool {
@@ -62,23 +57,13 @@ impl Copy {
         done
     }
 
-    fn try_catch_up(
-        &mut self,
-        files: &dyn Files,
-        layout: &Layout,
-        active: u32,
-        len: u64,
-    ) -> io::Result<()> {
+    fn try_catch_up(&mut self, files: &dyn Files, layout: &Layout, active: u32, len: u64) -> io::Result<()> {
         let (mut number, mut offset, mut file) = match self.at.take() {
             Some(at) => at,
             None => self.find_start(files, layout)?,
         };
         loop {
-            let end = if number == active {
-                len
-            } else {
-                files.open(&layout.segment(number))?.size()?
-            };
+            let end = if number == active { len } else { files.open(&layout.segment(number))?.size()? };
             while offset < end {
                 let max = usize::try_from(end - offset).unwrap_or(PIECE).min(PIECE);
                 let piece = files.read_at(&layout.segment(number), offset, max)?;
@@ -103,28 +88,15 @@ impl Copy {
     }
 
     /// The last segment the copy has, or the first the log has.
-    fn find_start(
-        &self,
-        files: &dyn Files,
-        layout: &Layout,
-    ) -> io::Result<(u32, u64, Arc<dyn LogFile>)> {
+    fn find_start(&self, files: &dyn Files, layout: &Layout) -> io::Result<(u32, u64, Arc<dyn LogFile>)> {
         files.make_dir(&self.dir)?;
         let copied = super::layout::segments_in(files, &self.dir)?;
         let own = layout.segments(files)?;
-        let number = copied
-            .last()
-            .copied()
-            .filter(|last| own.contains(last))
-            .or_else(|| own.first().copied());
+        let number = copied.last().copied().filter(|last| own.contains(last)).or_else(|| own.first().copied());
         self.open(files, layout, number.ok_or(io::ErrorKind::NotFound)?)
     }
 
-    fn open(
-        &self,
-        files: &dyn Files,
-        layout: &Layout,
-        number: u32,
-    ) -> io::Result<(u32, u64, Arc<dyn LogFile>)> {
+    fn open(&self, files: &dyn Files, layout: &Layout, number: u32) -> io::Result<(u32, u64, Arc<dyn LogFile>)> {
         let path = self.dir.join(segment_name(number));
         let file = match files.open(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -138,13 +110,9 @@ impl Copy {
         // The end of a line holds its hash, so equal ends mean equal lines all the way back.
         let from = offset.saturating_sub(ENDING);
         let length = (offset - from) as usize;
-        if files.read_at(&path, from, length)?
-            != files.read_at(&layout.segment(number), from, length)?
-        {
+        if files.read_at(&path, from, length)? != files.read_at(&layout.segment(number), from, length)? {
             let name = segment_name(number);
-            let why = format!(
-                "{name} differs between copy and log; compare them with `audit verify --against`"
-            );
+            let why = format!("{name} differs between copy and log; compare them with `audit verify --against`");
             return Err(io::Error::new(io::ErrorKind::InvalidData, why));
         }
         Ok((number, offset, file))

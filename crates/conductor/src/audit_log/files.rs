@@ -64,8 +64,7 @@ impl Files for Disk {
         let mut file = fs::File::open(path)?;
         file.seek(SeekFrom::Start(offset))?;
         let mut bytes = Vec::new();
-        file.take(u64::try_from(max).unwrap_or(u64::MAX))
-            .read_to_end(&mut bytes)?;
+        file.take(u64::try_from(max).unwrap_or(u64::MAX)).read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 
@@ -78,9 +77,7 @@ impl Files for Disk {
     }
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn LogFile>> {
-        Ok(Arc::new(DiskFile(
-            fs::OpenOptions::new().append(true).open(path)?,
-        )))
+        Ok(Arc::new(DiskFile(fs::OpenOptions::new().append(true).open(path)?)))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -146,10 +143,7 @@ pub fn append_whole(file: &dyn LogFile, bytes: &[u8]) -> io::Result<()> {
     if taken == bytes.len() {
         Ok(())
     } else {
-        Err(io::Error::new(
-            io::ErrorKind::WriteZero,
-            format!("{taken} of {} bytes were taken", bytes.len()),
-        ))
+        Err(io::Error::new(io::ErrorKind::WriteZero, format!("{taken} of {} bytes were taken", bytes.len())))
     }
 }
 

@@ -30,19 +30,12 @@ pub enum KeyError {
         "secrets/audit.key is gone, but checkpoints were signed with it; put it back, or accept the loss with `audit verify --accept`"
     )]
     Gone,
-    #[error(
-        "state/audit.pub is not the public half of secrets/audit.key; one of them was replaced"
-    )]
+    #[error("state/audit.pub is not the public half of secrets/audit.key; one of them was replaced")]
     Mismatch,
 }
 
 /// Reads the keys. `fresh` allows making new ones: only when nothing was ever signed, or a person accepted the loss.
-pub fn load(
-    files: &dyn Files,
-    layout: &Layout,
-    ids: &dyn Ids,
-    fresh: bool,
-) -> Result<Keys, KeyError> {
+pub fn load(files: &dyn Files, layout: &Layout, ids: &dyn Ids, fresh: bool) -> Result<Keys, KeyError> {
     let salt = match read32(files, &layout.salt(), "state/audit.salt")? {
         Some(salt) => salt,
         None => {
@@ -67,19 +60,9 @@ pub fn load(
         if public.is_some() && !fresh {
             return Err(KeyError::Mismatch);
         }
-        let text: String = signing
-            .verifying_key()
-            .as_bytes()
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
-        replace(
-            files,
-            &layout.state,
-            "audit.pub",
-            format!("{text}\n").as_bytes(),
-        )
-        .map_err(|error| KeyError::Io("state/audit.pub", error))?;
+        let text: String = signing.verifying_key().as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+        replace(files, &layout.state, "audit.pub", format!("{text}\n").as_bytes())
+            .map_err(|error| KeyError::Io("state/audit.pub", error))?;
     }
     Ok(Keys { signing, salt })
 }
@@ -87,8 +70,7 @@ pub fn load(
 /// The key to verify with, by whoever may not read the secret one. It must fit the secret one where that can be read.
 pub fn public_key(files: &dyn Files, layout: &Layout) -> Result<Option<VerifyingKey>, KeyError> {
     const NAME: &str = "state/audit.pub";
-    let text = or_empty(files.read_at(&layout.public_key(), 0, WHOLE))
-        .map_err(|error| KeyError::Io(NAME, error))?;
+    let text = or_empty(files.read_at(&layout.public_key(), 0, WHOLE)).map_err(|error| KeyError::Io(NAME, error))?;
     if text.is_empty() {
         return Ok(None);
     }
@@ -102,27 +84,18 @@ pub fn public_key(files: &dyn Files, layout: &Layout) -> Result<Option<Verifying
         let pair = std::str::from_utf8(pair).map_err(|_| damaged())?;
         *byte = u8::from_str_radix(pair, 16).map_err(|_| damaged())?;
     }
-    VerifyingKey::from_bytes(&bytes)
-        .map(Some)
-        .map_err(|_| damaged())
+    VerifyingKey::from_bytes(&bytes).map(Some).map_err(|_| damaged())
 }
 
 pub fn salt(files: &dyn Files, layout: &Layout) -> Result<Option<[u8; 32]>, KeyError> {
     read32(files, &layout.salt(), "state/audit.salt")
 }
 
-fn read32(
-    files: &dyn Files,
-    path: &std::path::Path,
-    name: &'static str,
-) -> Result<Option<[u8; 32]>, KeyError> {
+fn read32(files: &dyn Files, path: &std::path::Path, name: &'static str) -> Result<Option<[u8; 32]>, KeyError> {
     match files.read_at(path, 0, 33) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(KeyError::Io(name, error)),
         // Never replaced silently: a new salt would cut every older input hash off from its arguments.
-        Ok(bytes) => bytes
-            .try_into()
-            .map(Some)
-            .map_err(|_| KeyError::Damaged(name, "32 bytes")),
+        Ok(bytes) => bytes.try_into().map(Some).map_err(|_| KeyError::Damaged(name, "32 bytes")),
     }
 }

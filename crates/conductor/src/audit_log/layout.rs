@@ -77,10 +77,7 @@ pub fn segments_in(files: &dyn Files, dir: &Path) -> io::Result<Vec<u32>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         names => names?,
     };
-    let mut numbers: Vec<u32> = names
-        .iter()
-        .filter_map(|name| segment_number(name))
-        .collect();
+    let mut numbers: Vec<u32> = names.iter().filter_map(|name| segment_number(name)).collect();
     numbers.sort_unstable();
     Ok(numbers)
 }
@@ -93,15 +90,7 @@ mod tests {
     fn names_and_numbers() {
         assert_eq!(segment_number(&segment_name(1)), Some(1));
         assert_eq!(segment_number(&segment_name(1_234_567)), Some(1_234_567));
-        for name in [
-            "000000.jsonl",
-            "1.jsonl",
-            "0000001.jsonl",
-            "+00001.jsonl",
-            "000001.json",
-            "torn-4.bin",
-            "",
-        ] {
+        for name in ["000000.jsonl", "1.jsonl", "0000001.jsonl", "+00001.jsonl", "000001.json", "torn-4.bin", ""] {
             assert_eq!(segment_number(name), None, "{name}");
         }
     }

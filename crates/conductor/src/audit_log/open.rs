@@ -7,9 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use conductor_core::audit::line;
 use conductor_core::audit::verify::{Anchors, Fault, Report, Seen, Verdict, Verifier};
-use conductor_core::audit::{
-    Chain, Checkpoint, Entry, EventName, Head, InputHasher, Recovery, Seq, Stamp,
-};
+use conductor_core::audit::{Chain, Checkpoint, Entry, EventName, Head, InputHasher, Recovery, Seq, Stamp};
 use conductor_core::digest::Digest;
 use conductor_core::principal::Principal;
 use serde_json::{Value, json};
@@ -71,10 +69,7 @@ pub(super) fn open(
     let mut start = Start::read(&*files, &layout, &keys)?;
     start.set_tail_aside(&*files, &layout)?;
 
-    let mut opened = Opened {
-        fresh: start.active.is_none() && start.last_number == 0,
-        ..Opened::default()
-    };
+    let mut opened = Opened { fresh: start.active.is_none() && start.last_number == 0, ..Opened::default() };
     let mut owed = VecDeque::new();
     let stamp = || {
         let ts = clock.now();
@@ -83,42 +78,19 @@ pub(super) fn open(
     if let Some(torn) = &start.torn {
         opened.torn_bytes = Some(torn.bytes);
         let detail = json!({"seq": start.chain.next_seq(), "bytes": torn.bytes, "hash": torn.hash, "file": torn.file});
-        owed.push_back((
-            stamp(),
-            Entry::Recovery {
-                event: Recovery::TornTail,
-                detail,
-            },
-        ));
+        owed.push_back((stamp(), Entry::Recovery { event: Recovery::TornTail, detail }));
     }
     for (call, open) in start.unanswered {
-        let tool = open
-            .record
-            .get("tool")
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned();
+        let tool = open.record.get("tool").and_then(Value::as_str).unwrap_or_default().to_owned();
         let detail = json!({"call": call, "seq": open.seq, "tool": tool, "effect": "unknown"});
-        owed.push_back((
-            stamp(),
-            Entry::Recovery {
-                event: Recovery::Unanswered,
-                detail,
-            },
-        ));
+        owed.push_back((stamp(), Entry::Recovery { event: Recovery::Unanswered, detail }));
         opened.unanswered.push((call, tool));
     }
 
     let log_id = start.log_id.unwrap_or_else(|| ids.v4());
-    let durable = start
-        .chain
-        .last()
-        .map(|(seq, hash)| Head { log_id, seq, hash });
+    let durable = start.chain.last().map(|(seq, hash)| Head { log_id, seq, hash });
     let needs_repair = start.active.is_none() || !owed.is_empty();
-    let copy = settings
-        .copy_to
-        .clone()
-        .map(|dir| Copy::new(dir, settings.copy_required));
+    let copy = settings.copy_to.clone().map(|dir| Copy::new(dir, settings.copy_required));
     let reads_wait = settings.reads_wait;
     let journal = Journal {
         layout: layout.clone(),
@@ -180,10 +152,7 @@ pub(super) fn open(
         let mut journal = shared.journal();
         journal.owed = owed;
         if needs_repair && journal.repair().is_err() {
-            opened.down = journal
-                .down
-                .as_ref()
-                .map(|down: &Down| Arc::clone(&down.reason.reason));
+            opened.down = journal.down.as_ref().map(|down: &Down| Arc::clone(&down.reason.reason));
         }
     }
     keeper.step();
@@ -220,16 +189,11 @@ impl Start {
     fn read(files: &dyn Files, layout: &Layout, keys: &Keys) -> Result<Self, OpenError> {
         let path = layout.checkpoints();
         let bytes = walk::checkpoints(files, layout).map_err(at(&path))?;
-        let whole = bytes
-            .iter()
-            .rposition(|byte| *byte == b'\n')
-            .map_or(0, |at| at + 1);
+        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         if whole < bytes.len() {
             // A crash cut the last checkpoint short; the next one must begin on a line of its own.
             let file = files.open(&path).map_err(at(&path))?;
-            file.cut(whole as u64)
-                .and_then(|()| file.sync())
-                .map_err(at(&path))?;
+            file.cut(whole as u64).and_then(|()| file.sync()).map_err(at(&path))?;
         }
         let segments = layout.segments(files).map_err(at(&layout.audit))?;
         let (begin, first) = begin_walk(files, layout, &segments)?;
@@ -260,24 +224,13 @@ impl Start {
         let mut intents = Intents::default();
         for number in segments.iter().copied().filter(|number| *number >= begin) {
             let path = layout.segment(number);
-            walk::feed(files, layout, &mut verifier, number, &mut |seen| {
-                intents.see(seen)
-            })
-            .map_err(at(&path))?;
+            walk::feed(files, layout, &mut verifier, number, &mut |seen| intents.see(seen)).map_err(at(&path))?;
         }
         let mut report = verifier.finish();
         if let Some(linked) = linked.filter(|linked| last.is_none_or(|last| *linked > last)) {
             report.verdict = Verdict::Missing;
             let at = report.last.map_or(0, |(seq, _)| seq + 1);
-            report.faults.insert(
-                0,
-                Fault::new(
-                    Verdict::Missing,
-                    at,
-                    format!("segment {linked}"),
-                    "no such file",
-                ),
-            );
+            report.faults.insert(0, Fault::new(Verdict::Missing, at, format!("segment {linked}"), "no such file"));
         }
         match report.verdict {
             Verdict::Intact | Verdict::Torn => {}
@@ -289,25 +242,18 @@ impl Start {
 
         let last_number = last.unwrap_or(0);
         let good_len = report.last_segment.map_or(0, |(_, len)| len);
-        let chain = report
-            .last
-            .map_or_else(Chain::start, |(seq, hash)| Chain::after(seq, hash));
+        let chain = report.last.map_or_else(Chain::start, |(seq, hash)| Chain::after(seq, hash));
         let path = layout.segment(last_number);
         let file = files.open(&path).map_err(at(&path))?;
         let size = file.size().map_err(at(&path))?;
-        let border = border_before(files, layout, last_number)?
-            .filter(|head| latest.is_none_or(|latest| latest.seq < head.seq));
+        let border =
+            border_before(files, layout, last_number)?.filter(|head| latest.is_none_or(|latest| latest.seq < head.seq));
         let kept = good_len > 0;
         Ok(Self {
             chain,
             log_id: report.log_id,
             // A segment without its first line is begun again under the same number.
-            active: kept.then_some(Active {
-                number: last_number,
-                file,
-                len: good_len,
-                durable_len: good_len,
-            }),
+            active: kept.then_some(Active { number: last_number, file, len: good_len, durable_len: good_len }),
             last_number: if kept { last_number } else { last_number - 1 },
             anchored: latest.map(|checkpoint| checkpoint.seq),
             border,
@@ -322,27 +268,16 @@ impl Start {
         let Some((number, good_len)) = self.torn_tail else {
             // What the last daemon left may never have been synced; what is built upon it must not outlive it.
             if let Some(active) = &self.active {
-                active
-                    .file
-                    .sync()
-                    .map_err(at(&layout.segment(active.number)))?;
+                active.file.sync().map_err(at(&layout.segment(active.number)))?;
             }
             return Ok(());
         };
         let segment = layout.segment(number);
-        let bytes = files
-            .read_at(&segment, good_len, WHOLE)
-            .map_err(at(&segment))?;
+        let bytes = files.read_at(&segment, good_len, WHOLE).map_err(at(&segment))?;
         let seq = self.chain.next_seq();
         let names = files.names(&layout.audit).map_err(at(&layout.audit))?;
         let name = (1_u32..)
-            .map(|n| {
-                if n == 1 {
-                    format!("torn-{seq}.bin")
-                } else {
-                    format!("torn-{seq}-{n}.bin")
-                }
-            })
+            .map(|n| if n == 1 { format!("torn-{seq}.bin") } else { format!("torn-{seq}-{n}.bin") })
             .find(|name| !names.contains(name))
             .unwrap_or_default();
         let path = layout.audit.join(&name);
@@ -352,37 +287,22 @@ impl Start {
             .and_then(|()| files.sync_dir(&layout.audit))
             .map_err(at(&path))?;
         let file = files.open(&segment).map_err(at(&segment))?;
-        file.cut(good_len)
-            .and_then(|()| file.sync())
-            .map_err(at(&segment))?;
-        self.torn = Some(Torn {
-            bytes: bytes.len() as u64,
-            hash: Digest::of(&bytes),
-            file: name,
-        });
+        file.cut(good_len).and_then(|()| file.sync()).map_err(at(&segment))?;
+        self.torn = Some(Torn { bytes: bytes.len() as u64, hash: Digest::of(&bytes), file: name });
         Ok(())
     }
 }
 
 /// The last segment whose first line is whole, and what that line says of its place; a crash can leave at most one after it that is not.
-fn begin_walk(
-    files: &dyn Files,
-    layout: &Layout,
-    segments: &[u32],
-) -> Result<(u32, Option<Place>), OpenError> {
+fn begin_walk(files: &dyn Files, layout: &Layout, segments: &[u32]) -> Result<(u32, Option<Place>), OpenError> {
     for number in segments.iter().rev().copied() {
         let path = layout.segment(number);
         let bytes = files.read_at(&path, 0, line::MAX_LINE).map_err(at(&path))?;
-        let first = bytes
-            .split(|byte| *byte == b'\n')
-            .next()
-            .unwrap_or_default();
+        let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
         if first.len() < bytes.len()
             && let Ok((links, _)) = line::read(first)
         {
-            let prev = links
-                .prev
-                .and_then(|text| Digest::from_text(text.as_bytes()));
+            let prev = links.prev.and_then(|text| Digest::from_text(text.as_bytes()));
             return Ok((number, Some((links.seq, prev))));
         }
     }
@@ -392,26 +312,15 @@ fn begin_walk(
 type Place = (Seq, Option<Digest>);
 
 /// The last record of the segment before `number`, read from the link of its first line.
-fn border_before(
-    files: &dyn Files,
-    layout: &Layout,
-    number: u32,
-) -> Result<Option<Head>, OpenError> {
+fn border_before(files: &dyn Files, layout: &Layout, number: u32) -> Result<Option<Head>, OpenError> {
     let path = layout.segment(number);
     let bytes = files.read_at(&path, 0, line::MAX_LINE).map_err(at(&path))?;
-    let first = bytes
-        .split(|byte| *byte == b'\n')
-        .next()
-        .unwrap_or_default();
+    let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let Ok((links, _)) = line::read(first) else {
         return Ok(None);
     };
-    let hash = links
-        .prev
-        .and_then(|text| Digest::from_text(text.as_bytes()));
-    let log_id = links
-        .log_id
-        .and_then(|text| uuid::Uuid::parse_str(text).ok());
+    let hash = links.prev.and_then(|text| Digest::from_text(text.as_bytes()));
+    let log_id = links.log_id.and_then(|text| uuid::Uuid::parse_str(text).ok());
     let head = links.seq.checked_sub(1).zip(hash).zip(log_id);
     Ok(head.map(|((seq, hash), log_id)| Head { log_id, seq, hash }))
 }
@@ -436,13 +345,7 @@ impl Intents {
         let parse = || serde_json::from_slice::<Value>(seen.line).unwrap_or_default();
         match (links.phase, links.call) {
             ("intent", Some(call)) => {
-                self.open.insert(
-                    call.to_owned(),
-                    OpenIntent {
-                        seq: links.seq,
-                        record: parse(),
-                    },
-                );
+                self.open.insert(call.to_owned(), OpenIntent { seq: links.seq, record: parse() });
             }
             ("outcome", Some(call)) => self.answer(call),
             ("recovery", _) if links.event == Some(Recovery::Unanswered.as_str()) => {
@@ -461,19 +364,8 @@ impl Intents {
     }
 
     /// Goes back through earlier segments until one holds the last start of a daemon.
-    fn look_back(
-        &mut self,
-        files: &dyn Files,
-        layout: &Layout,
-        segments: &[u32],
-        begin: u32,
-    ) -> Result<(), OpenError> {
-        for number in segments
-            .iter()
-            .rev()
-            .copied()
-            .filter(|number| *number < begin)
-        {
+    fn look_back(&mut self, files: &dyn Files, layout: &Layout, segments: &[u32], begin: u32) -> Result<(), OpenError> {
+        for number in segments.iter().rev().copied().filter(|number| *number < begin) {
             if self.started {
                 break;
             }
@@ -482,17 +374,10 @@ impl Intents {
             let mut carry = Vec::new();
             walk::pieces(files, &path, 0, &mut |piece| {
                 carry.extend_from_slice(piece);
-                let whole = carry
-                    .iter()
-                    .rposition(|byte| *byte == b'\n')
-                    .map_or(0, |at| at + 1);
+                let whole = carry.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
                 for line in carry[..whole].split(|byte| *byte == b'\n') {
                     if let Ok((links, _)) = line::read(line) {
-                        earlier.see(&Seen {
-                            segment: number,
-                            links,
-                            line,
-                        });
+                        earlier.see(&Seen { segment: number, links, line });
                     }
                 }
                 carry.drain(..whole);
@@ -542,15 +427,8 @@ pub fn accept(
         (line, None) => line,
     };
     let mut chain = after.map_or_else(Chain::start, |(seq, hash)| Chain::after(seq, hash));
-    let log_id = report
-        .log_id
-        .or(latest.map(|checkpoint| checkpoint.log_id))
-        .unwrap_or_else(|| ids.v4());
-    let last = segments
-        .last()
-        .copied()
-        .max(layout.linked(files))
-        .unwrap_or(0);
+    let log_id = report.log_id.or(latest.map(|checkpoint| checkpoint.log_id)).unwrap_or_else(|| ids.v4());
+    let last = segments.last().copied().max(layout.linked(files)).unwrap_or(0);
     let stamp = || {
         let ts = clock.now();
         Stamp { id: ids.v7(ts), ts }
@@ -562,18 +440,9 @@ pub fn accept(
         "expected": fault.map(|fault| &fault.expected),
         "found": fault.map(|fault| &fault.found),
     });
-    let event = Entry::Event {
-        principal: Some(by.clone()),
-        conn: None,
-        event: EventName::AuditAccepted,
-        detail,
-    };
+    let event = Entry::Event { principal: Some(by.clone()), conn: None, event: EventName::AuditAccepted, detail };
     let mut bytes = Vec::new();
-    let first = Entry::Segment {
-        log_id,
-        segment: last + 1,
-        prev_segment: (last > 0).then_some(last),
-    };
+    let first = Entry::Segment { log_id, segment: last + 1, prev_segment: (last > 0).then_some(last) };
     chain.append(&stamp(), &first, &mut bytes);
     chain.append(&stamp(), &event, &mut bytes);
     let path = layout.segment(last + 1);
@@ -586,10 +455,7 @@ pub fn accept(
     let head = Head { log_id, seq, hash };
 
     let path = layout.checkpoints();
-    let whole = checkpoints
-        .iter()
-        .rposition(|byte| *byte == b'\n')
-        .map_or(0, |at| at + 1);
+    let whole = checkpoints.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
     let file = match files.create(&path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => files.open(&path),
         file => file,
@@ -598,24 +464,15 @@ pub fn accept(
     if whole < checkpoints.len() {
         file.cut(whole as u64).map_err(at(&path))?;
     }
-    append_whole(
-        &*file,
-        Checkpoint::at(head, clock.now())
-            .sign(&keys.signing)
-            .as_bytes(),
-    )
-    .and_then(|()| file.sync())
-    .and_then(|()| files.sync_dir(&layout.state))
-    .map_err(at(&path))?;
+    append_whole(&*file, Checkpoint::at(head, clock.now()).sign(&keys.signing).as_bytes())
+        .and_then(|()| file.sync())
+        .and_then(|()| files.sync_dir(&layout.state))
+        .map_err(at(&path))?;
     Ok(head)
 }
 
 /// The last line, in the last segments, that is whole by itself.
-fn last_readable(
-    files: &dyn Files,
-    layout: &Layout,
-    segments: &[u32],
-) -> Result<Option<(Seq, Digest)>, OpenError> {
+fn last_readable(files: &dyn Files, layout: &Layout, segments: &[u32]) -> Result<Option<(Seq, Digest)>, OpenError> {
     for number in segments.iter().rev() {
         let path = layout.segment(*number);
         let bytes = files.read_at(&path, 0, WHOLE).map_err(at(&path))?;

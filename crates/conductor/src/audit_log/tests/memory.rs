@@ -51,11 +51,7 @@ impl State {
     }
 
     fn plain(&mut self, sync: bool) -> io::Result<()> {
-        if self.operation(sync)? {
-            Err(io::Error::other("injected"))
-        } else {
-            Ok(())
-        }
+        if self.operation(sync)? { Err(io::Error::other("injected")) } else { Ok(()) }
     }
 }
 
@@ -86,10 +82,7 @@ impl Memory {
         let mut state = self.state();
         state.names = state.durable_names.clone();
         for inode in &mut state.inodes {
-            let kept = inode
-                .data
-                .strip_prefix(inode.durable.as_slice())
-                .map(<[u8]>::to_vec);
+            let kept = inode.data.strip_prefix(inode.durable.as_slice()).map(<[u8]>::to_vec);
             let mut data = inode.durable.clone();
             if let Some(rest) = kept {
                 let part = &rest[..(random() as usize) % (rest.len() + 1)];
@@ -106,11 +99,7 @@ impl Memory {
 
     pub fn bytes(&self, path: &Path) -> Vec<u8> {
         let state = self.state();
-        state
-            .names
-            .get(path)
-            .map(|inode| state.inodes[*inode].data.clone())
-            .unwrap_or_default()
+        state.names.get(path).map(|inode| state.inodes[*inode].data.clone()).unwrap_or_default()
     }
 
     pub fn set_bytes(&self, path: &Path, bytes: Vec<u8>) {
@@ -135,9 +124,7 @@ impl LogFile for MemoryFile {
         let mut state = self.memory.state();
         let short = state.operation(false)?;
         let taken = if short { bytes.len() / 2 } else { bytes.len() };
-        state.inodes[self.inode]
-            .data
-            .extend_from_slice(&bytes[..taken]);
+        state.inodes[self.inode].data.extend_from_slice(&bytes[..taken]);
         Ok(taken)
     }
 
@@ -169,9 +156,7 @@ impl Files for Memory {
     fn names(&self, dir: &Path) -> io::Result<Vec<String>> {
         let state = self.state();
         let inside = state.names.keys().filter(|path| path.parent() == Some(dir));
-        Ok(inside
-            .filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()))
-            .collect())
+        Ok(inside.filter_map(|path| Some(path.file_name()?.to_str()?.to_owned())).collect())
     }
 
     fn read_at(&self, path: &Path, offset: u64, max: usize) -> io::Result<Vec<u8>> {
@@ -191,22 +176,12 @@ impl Files for Memory {
         let inode = state.inodes.len();
         state.inodes.push(Inode::default());
         state.names.insert(path.to_owned(), inode);
-        Ok(Arc::new(MemoryFile {
-            memory: self.clone(),
-            inode,
-        }))
+        Ok(Arc::new(MemoryFile { memory: self.clone(), inode }))
     }
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn LogFile>> {
-        let inode = *self
-            .state()
-            .names
-            .get(path)
-            .ok_or(io::ErrorKind::NotFound)?;
-        Ok(Arc::new(MemoryFile {
-            memory: self.clone(),
-            inode,
-        }))
+        let inode = *self.state().names.get(path).ok_or(io::ErrorKind::NotFound)?;
+        Ok(Arc::new(MemoryFile { memory: self.clone(), inode }))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -226,11 +201,7 @@ impl Files for Memory {
         state.plain(false)?;
         let link = state.links.remove(path).is_some();
         let file = state.names.remove(path).is_some();
-        if link || file {
-            Ok(())
-        } else {
-            Err(io::ErrorKind::NotFound.into())
-        }
+        if link || file { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
     }
 
     fn link(&self, target: &str, at: &Path) -> io::Result<()> {
@@ -241,19 +212,13 @@ impl Files for Memory {
     }
 
     fn read_link(&self, at: &Path) -> io::Result<String> {
-        self.state()
-            .links
-            .get(at)
-            .cloned()
-            .ok_or_else(|| io::ErrorKind::NotFound.into())
+        self.state().links.get(at).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         let mut state = self.state();
         state.plain(true)?;
-        state
-            .durable_names
-            .retain(|path, _| path.parent() != Some(dir));
+        state.durable_names.retain(|path, _| path.parent() != Some(dir));
         let inside: Vec<_> = state
             .names
             .iter()
