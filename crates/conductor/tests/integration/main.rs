@@ -3,5 +3,6 @@
 #![expect(clippy::print_stderr, reason = "a skipped test says why")]
 
 mod catalog;
+mod line_door;
 mod pipeline;
 mod pipeline_property;

@@ -1,0 +1,6 @@
+//! The ways in. A door turns bytes into a [`Call`](crate::pipeline::Call) with a proven principal, and a reply into bytes.
+//!
+//! Not here: any decision about a call. A door never changes which tools exist or how they behave.
+
+pub mod mcp;
+pub mod session;
