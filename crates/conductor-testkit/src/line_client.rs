@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use conductor::doors::mcp::Shared;
-use conductor::doors::mcp::socket::serve_lines;
+use conductor::doors::mcp::socket::serve_stream;
 use conductor::doors::session::Who;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
@@ -29,10 +29,7 @@ impl LineClient {
     pub fn connect(shared: &Arc<Shared>) -> Self {
         let (ours, theirs) = UnixStream::pair().expect("a socket pair");
         let shared = Arc::clone(shared);
-        tokio::spawn(async move {
-            let (read, write) = theirs.into_split();
-            serve_lines(&shared, Who::Uid(1000), read, write).await;
-        });
+        tokio::spawn(async move { serve_stream(&shared, Who::Uid(1000), theirs).await });
         let (read, write) = ours.into_split();
         Self { read: BufReader::new(Box::new(read)), write: Some(Box::new(write)), next: 1 }
     }

@@ -28,6 +28,8 @@ const QUEUE: usize = 256;
 const GATHER: usize = 64 * 1024;
 const WRITE_PATIENCE: Duration = Duration::from_secs(30);
 const DRAIN: Duration = Duration::from_secs(10);
+/// How often a peer that sends no more is asked whether it still listens.
+const GONE_CHECK: Duration = Duration::from_millis(50);
 const READ_CHUNK: usize = 16 * 1024;
 
 /// What reader, writer and door share about one connection.
@@ -71,6 +73,8 @@ pub struct LineTransport<R> {
     queue: Option<mpsc::Sender<Vec<u8>>>,
     writer: Option<JoinHandle<()>>,
     wire: Arc<Wire>,
+    /// Answers whether the peer has closed both directions. The end of input alone says only that it will send no more.
+    is_gone: Option<Box<dyn Fn() -> bool + Send>>,
 }
 
 impl<R: AsyncRead + Unpin + Send + 'static> LineTransport<R> {
@@ -89,7 +93,14 @@ impl<R: AsyncRead + Unpin + Send + 'static> LineTransport<R> {
             queue: Some(queue),
             writer: Some(writer),
             wire,
+            is_gone: None,
         }
+    }
+
+    #[must_use]
+    pub fn with_gone_check(mut self, is_gone: impl Fn() -> bool + Send + 'static) -> Self {
+        self.is_gone = Some(Box::new(is_gone));
+        self
     }
 
     /// Bytes that were read before the transport was made.
@@ -148,8 +159,13 @@ impl<R: AsyncRead + Unpin + Send + 'static> LineTransport<R> {
             if lock(&self.wire.in_flight).is_empty() {
                 return;
             }
+            if self.is_gone.as_ref().is_some_and(|is_gone| is_gone()) {
+                self.wire.failed.cancel();
+                return;
+            }
             tokio::select! {
                 () = answered => {}
+                () = tokio::time::sleep(GONE_CHECK) => {}
                 () = tokio::time::sleep_until(until) => return,
                 () = self.wire.failed.cancelled() => return,
             }

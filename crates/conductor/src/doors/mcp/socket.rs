@@ -1,6 +1,7 @@
 //! The Unix socket: one daemon's door for every local client, by itself or behind the stdio proxy.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use rmcp::service::serve_directly_with_ct;
 use rmcp::RoleServer;
+use rustix::event::{PollFd, PollFlags, Timespec};
 use serde_json::Value;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{UnixListener, UnixStream};
@@ -99,8 +101,7 @@ pub async fn serve(listener: UnixListener, shared: Arc<Shared>, tally: Arc<Tally
         }
         let shared = Arc::clone(&shared);
         tokio::spawn(async move {
-            let (read, write) = stream.into_split();
-            serve_lines(&shared, Who::Uid(ours), read, write).await;
+            serve_stream(&shared, Who::Uid(ours), stream).await;
             drop(connected);
         });
     }
@@ -111,13 +112,31 @@ async fn turn_away(mut stream: UnixStream, _connected: Connected) {
     let _ = stream.write_all(&line).await;
 }
 
+/// Serves one connected socket to its end.
+pub async fn serve_stream(shared: &Arc<Shared>, who: Who, stream: UnixStream) {
+    let watched = rustix::io::dup(&stream);
+    let (read, write) = stream.into_split();
+    let transport = LineTransport::new(read, write, shared.studio.settings().mcp.max_message_bytes);
+    let transport = match watched {
+        Ok(fd) => transport.with_gone_check(move || hung_up(&fd)),
+        Err(_) => transport,
+    };
+    serve_lines(shared, who, transport).await;
+}
+
+/// The kernel reports a hang-up once neither direction is open.
+fn hung_up(fd: &OwnedFd) -> bool {
+    let mut fds = [PollFd::new(fd, PollFlags::empty())];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    rustix::event::poll(&mut fds, Some(&now)).is_ok()
+        && fds.iter().any(|it| it.revents().intersects(PollFlags::HUP | PollFlags::ERR))
+}
+
 /// Serves one line connection to its end. Whatever ends it, its calls are cancelled and its door is told.
-pub async fn serve_lines<R, W>(shared: &Arc<Shared>, who: Who, read: R, write: W)
+pub async fn serve_lines<R>(shared: &Arc<Shared>, who: Who, transport: LineTransport<R>)
 where
     R: tokio::io::AsyncRead + Unpin + Send + 'static,
-    W: tokio::io::AsyncWrite + Unpin + Send + 'static,
 {
-    let transport = LineTransport::new(read, write, shared.studio.settings().mcp.max_message_bytes);
     let wire = transport.wire();
     let door = McpDoor::new(shared, who).on_wire(Arc::clone(&wire));
     let gone = door.session.gone.clone();
