@@ -6,6 +6,7 @@
 pub mod checkpoint;
 pub mod line;
 pub mod record;
+pub mod verify;
 
 pub use checkpoint::{Checkpoint, KeyId};
 pub use line::{Chain, Head, Seq};
@@ -13,3 +14,4 @@ pub use record::{
     AnsweredBy, ApprovalRef, CallFacts, Entry, EventName, InputHash, InputHasher, OutcomeFacts,
     Recovery, Stamp, Via,
 };
+pub use verify::{Fault, Report, Verdict, Verifier};

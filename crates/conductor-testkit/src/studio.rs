@@ -6,7 +6,7 @@ use conductor::outside::{Clock, CountingIds};
 use conductor::pipeline::record::Journal;
 use conductor::pipeline::{self, Call, Principal, Reply};
 use conductor::studio::{Parts, PolicyInForce, Settings, Studio};
-use conductor_core::audit::record::{CallFacts, InputHash, InputHasher, OutcomeFacts};
+use conductor_core::audit::record::{CallFacts, EventName, InputHash, InputHasher, OutcomeFacts};
 use conductor_core::digest::Digest;
 use conductor_core::policy::Policy;
 use futures_util::future::BoxFuture;
@@ -23,12 +23,16 @@ pub enum Written {
     Outcome(CallFacts, OutcomeFacts),
 }
 
+/// An event beside calls.
+pub type Event = (Option<Principal>, EventName, Value);
+
 /// A journal in memory that can be told to fail.
 pub struct MemoryJournal {
     hasher: InputHasher,
     written: Mutex<Vec<Written>>,
     down: Mutex<Option<String>>,
     outcome_down: Mutex<Option<String>>,
+    events: Mutex<Vec<Event>>,
 }
 
 impl MemoryJournal {
@@ -38,11 +42,16 @@ impl MemoryJournal {
             written: Mutex::default(),
             down: Mutex::default(),
             outcome_down: Mutex::default(),
+            events: Mutex::default(),
         })
     }
 
     pub fn written(&self) -> Vec<Written> {
         self.written.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub fn events(&self) -> Vec<Event> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub fn set_down(&self, reason: Option<&str>) {
@@ -79,6 +88,11 @@ impl Journal for MemoryJournal {
         let down = self.outcome_down.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let result = down.map_or_else(|| self.push(Written::Outcome(facts, outcome)).map(|_| ()), Err);
         Box::pin(std::future::ready(result))
+    }
+
+    fn event(&self, principal: Option<Principal>, event: EventName, detail: Value) -> BoxFuture<'static, Result<(), String>> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner).push((principal, event, detail));
+        Box::pin(std::future::ready(self.up()))
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Arrows point down only: `doors`, `daemon` and `cli` know `pipeline`; `pipeline` knows `tools`; `tools` know `hosts`.
 
+pub mod audit_log;
 pub mod doors;
 pub mod outside;
 pub mod pipeline;

@@ -307,7 +307,10 @@ impl OutcomeFacts {
 }
 
 fn cut(text: &str, max: usize) -> &str {
-    &text[..text.floor_char_boundary(max)]
+    let end = (0..=max.min(text.len()))
+        .rev()
+        .find(|at| text.is_char_boundary(*at));
+    &text[..end.unwrap_or(0)]
 }
 
 /// Keyed hash of a call's arguments: equal arguments are found, and without the salt a short list of notes cannot be tried out.
