@@ -2,5 +2,6 @@
 //!
 //! Not here: any decision about a call. A door never changes which tools exist or how they behave.
 
+pub mod http;
 pub mod mcp;
 pub mod session;

@@ -5,6 +5,7 @@
 pub mod ask;
 pub mod complete;
 pub mod era;
+pub mod http;
 pub mod legacy;
 pub mod line;
 pub mod shape;
@@ -104,14 +105,6 @@ impl McpDoor {
         &self.shared.studio
     }
 
-    pub fn subscribed(&self, uri: &str) -> bool {
-        self.subscriptions.lock().unwrap_or_else(PoisonError::into_inner).contains(uri)
-    }
-
-    pub fn subscriptions(&self) -> BTreeSet<String> {
-        self.subscriptions.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
     fn identity() -> Implementation {
         Implementation::new("conductor", env!("CARGO_PKG_VERSION")).with_title("Conductor")
     }
@@ -131,7 +124,7 @@ impl McpDoor {
 
     fn principal(&self, context: &RequestContext<RoleServer>) -> Principal {
         // On HTTP the guard has put the token's name beside the request.
-        if let Some(token) = context.extensions.get::<http::request::Parts>().and_then(|parts| parts.extensions.get::<Who>()) {
+        if let Some(token) = context.extensions.get::<::http::request::Parts>().and_then(|parts| parts.extensions.get::<Who>()) {
             return match token {
                 Who::Token(token) => Principal::Http { token: token.clone() },
                 Who::Uid(uid) => Principal::socket(*uid, "unknown"),
@@ -356,7 +349,8 @@ impl ServerHandler for McpDoor {
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        tokio::spawn(watch::tell_legacy_peer(self.clone(), context.peer));
+        let (studio, gone) = (Arc::clone(self.studio()), self.session.gone.clone());
+        tokio::spawn(watch::tell_legacy_peer(studio, Arc::clone(&self.subscriptions), gone, context.peer));
     }
 
     async fn discover(&self, context: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {

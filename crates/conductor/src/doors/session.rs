@@ -75,6 +75,12 @@ impl Drop for Running<'_> {
     }
 }
 
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.gone.cancel();
+    }
+}
+
 impl Session {
     pub fn new(studio: &Arc<Studio>, who: Who) -> Arc<Self> {
         Arc::new(Self {

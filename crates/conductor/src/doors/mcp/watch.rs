@@ -3,15 +3,15 @@
 //! Not here: what changed (`studio::hub`). List changes within a window give one message at its end; a URI is announced at most four
 //! times a second, its last change always.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::RoleServer;
 use rmcp::model::{ResourceUpdatedNotificationParam, SubscriptionFilter};
 use rmcp::service::{Peer, SubscriptionContext};
 use tokio::sync::broadcast::error::RecvError;
+use tokio_util::sync::CancellationToken;
 
-use super::McpDoor;
 use crate::studio::Studio;
 use crate::studio::hub::Change;
 
@@ -99,22 +99,28 @@ impl Watch {
     }
 }
 
-/// Legacy: from the end of the handshake until the peer is gone.
-pub async fn tell_legacy_peer(door: McpDoor, peer: Peer<RoleServer>) {
-    let mut watch = Watch::new(&door.session.studio);
+/// Legacy: from the end of the handshake until the peer is gone. It holds nothing that would keep the session alive.
+pub async fn tell_legacy_peer(
+    studio: Arc<Studio>,
+    subscriptions: Arc<Mutex<BTreeSet<String>>>,
+    gone: CancellationToken,
+    peer: Peer<RoleServer>,
+) {
+    let subscribed = || subscriptions.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut watch = Watch::new(&studio);
     loop {
         let news = tokio::select! {
-            () = door.session.gone.cancelled() => return,
+            () = gone.cancelled() => return,
             news = watch.next(|change| match change {
                 Change::Tools | Change::Resources | Change::Prompts => true,
-                Change::Uri(uri) => door.subscribed(uri),
+                Change::Uri(uri) => subscribed().contains(&**uri),
             }) => news,
         };
         let changes = match news {
             None => return,
             Some(News::Changes(changes)) => changes,
             Some(News::Lagged) => {
-                let uris = door.subscriptions().into_iter().map(|uri| Change::Uri(uri.into()));
+                let uris: Vec<Change> = subscribed().iter().map(|uri| Change::Uri(uri.as_str().into())).collect();
                 [Change::Tools, Change::Resources, Change::Prompts].into_iter().chain(uris).collect()
             }
         };
@@ -133,7 +139,7 @@ pub async fn tell_legacy_peer(door: McpDoor, peer: Peer<RoleServer>) {
 }
 
 /// Modern: one `subscriptions/listen`, until it is cancelled or the daemon stops.
-pub async fn listen(studio: &Arc<Studio>, context: &SubscriptionContext, stop: &tokio_util::sync::CancellationToken) {
+pub async fn listen(studio: &Arc<Studio>, context: &SubscriptionContext, stop: &CancellationToken) {
     let filter: SubscriptionFilter = context.accepted().clone();
     let wants = |change: &Change| match change {
         Change::Tools => filter.tools_list_changed == Some(true),
