@@ -2,13 +2,14 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use conductor::outside::{Clock, CountingIds};
+use conductor::outside::{Clock, CountingIds, Ids};
 use conductor::pipeline::record::Journal;
 use conductor::pipeline::{self, Call, Principal, Reply};
 use conductor::studio::{Parts, PolicyInForce, Settings, Studio};
 use conductor_core::audit::record::{CallFacts, EventName, InputHash, InputHasher, OutcomeFacts};
 use conductor_core::digest::Digest;
 use conductor_core::policy::Policy;
+use conductor_core::timestamp::Timestamp;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -140,4 +141,40 @@ impl Default for TestStudio {
 
 pub fn principal(client: &str) -> Principal {
     Principal::socket(1000, client)
+}
+
+/// The audit log's view of the outside, over the studio's own clock.
+#[derive(Debug)]
+pub struct OutsideForAudit {
+    clock: Clocked,
+}
+
+struct Clocked(Arc<dyn Clock>);
+
+impl std::fmt::Debug for Clocked {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Clock")
+    }
+}
+
+impl OutsideForAudit {
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock: Clocked(clock) }
+    }
+}
+
+impl conductor::audit_log::outside::Clock for OutsideForAudit {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(self.clock.0.wall_ms())
+    }
+
+    fn monotonic_ms(&self) -> u64 {
+        self.clock.0.now().0 / 1000
+    }
+}
+
+impl conductor::audit_log::outside::Ids for OutsideForAudit {
+    fn fill(&self, bytes: &mut [u8]) {
+        conductor::outside::RandomIds.fill(bytes);
+    }
 }

@@ -10,6 +10,7 @@ pub mod legacy;
 pub mod line;
 pub mod shape;
 pub mod socket;
+pub mod stdio;
 pub mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -7,3 +7,4 @@ mod http_door;
 mod line_door;
 mod pipeline;
 mod pipeline_property;
+mod socket;
