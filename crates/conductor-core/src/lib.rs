@@ -11,6 +11,8 @@ pub mod digest;
 pub mod error;
 pub mod event;
 pub mod mapping;
+pub mod pending;
 pub mod policy;
 pub mod principal;
+pub mod text;
 pub mod timestamp;

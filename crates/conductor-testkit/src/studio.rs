@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use conductor::audit_log::files::Disk;
 use conductor::outside::{Clock, CountingIds, Ids};
+use conductor::pending_store::PendingStore;
 use conductor::pipeline::record::Journal;
 use conductor::pipeline::{self, Call, Principal, Reply};
 use conductor::studio::{Parts, PolicyInForce, Settings, Studio};
@@ -121,6 +123,7 @@ impl TestStudio {
             ids: CountingIds::new(),
             home: home.path().to_owned(),
             audit: Arc::clone(&journal) as Arc<_>,
+            pending: PendingStore::open(home.path(), Arc::new(Disk)).expect("a store").0,
             catalog: tools::catalog(&runs),
             policy: PolicyInForce { policy, version: Digest::of(b"policy") },
             settings,

@@ -140,6 +140,31 @@ fn plain(path: &std::path::Path, count: u64, sync: bool) -> f64 {
     rate(count, started.elapsed())
 }
 
+/// The processor's share of a record.
+fn plain_encode(log: &AuditLog) -> Vec<f64> {
+    let mut chain = conductor_core::audit::Chain::start();
+    let mut line = Vec::new();
+    (0..5)
+        .map(|_| {
+            let started = Instant::now();
+            for _ in 0..40_000 {
+                line.clear();
+                let ts = Timestamp::from_millis(1_767_323_045_000);
+                let stamp = conductor_core::audit::Stamp {
+                    id: Random.v7(ts),
+                    ts,
+                };
+                chain.append(
+                    &stamp,
+                    &conductor_core::audit::Entry::Outcome(facts(log), OUTCOME),
+                    &mut line,
+                );
+            }
+            rate(40_000, started.elapsed())
+        })
+        .collect()
+}
+
 fn main() {
     let home = tempfile::tempdir().expect("a folder");
     let clock: Arc<dyn Clock> = Arc::new(RealTime(Instant::now()));
@@ -156,16 +181,27 @@ fn main() {
         .worker_threads(2)
         .build()
         .expect("a runtime");
-    let other = home.path().join("plain");
+    // Two files: a first sync after unsynced appends would pay for those too.
+    let (other, synced) = (home.path().join("plain"), home.path().join("plain-synced"));
 
     let [mut read, mut written, mut one, mut many, mut bare] = [const { Vec::new() }; 5];
     for _ in 0..7 {
         read.push(runtime.block_on(reads(&log, 40_000)));
         written.push(plain(&other, 40_000, false));
+        let syncs = log.health().syncs;
         one.push(runtime.block_on(effects(&log, 1, 50)));
+        assert!(
+            log.health().syncs >= syncs + 100,
+            "a lone caller has a sync of its own for each record"
+        );
         many.push(runtime.block_on(effects(&log, 64, 40)));
-        bare.push(plain(&other, 100, true));
+        bare.push(plain(&synced, 100, true));
     }
+    let alone = plain_encode(&log);
+    show(
+        "encoding alone: facts, hashes and line, nothing written",
+        alone,
+    );
     show("reads: chained, written before the answer, 1 caller", read);
     show("plain append without sync", written);
     let bare = show("plain append + fdatasync for each record", bare);

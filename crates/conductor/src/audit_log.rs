@@ -424,4 +424,4 @@ fn run(keeper: &mut Keeper) {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

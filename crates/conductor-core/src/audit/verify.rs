@@ -153,19 +153,25 @@ impl Anchors {
         Self::read_from(bytes, key, 0)
     }
 
-    /// Reads the checkpoints that speak of `first` or a later record; a start looks at the last segment only, and a signature costs more
-    /// than a hundred hashes.
+    /// Reads the checkpoints that speak of `first` or a later record, or else the last one before it; a start looks at the last segment
+    /// only, and a signature costs more than a hundred hashes.
     pub fn read_from(bytes: &[u8], key: &VerifyingKey, first: Seq) -> Self {
         let mut anchors = Self::default();
         let mut rest = bytes;
         let mut index = 0;
+        let mut earlier = None;
         while let Some(end) = memchr(b'\n', rest) {
             let line = &rest[..end];
-            if !Checkpoint::claims_less_than(line, first) {
+            if Checkpoint::claims_less_than(line, first) {
+                earlier = Some((index, line));
+            } else {
                 anchors.add(index, Checkpoint::read(line, key));
             }
             index += 1;
             rest = rest.get(end + 1..).unwrap_or_default();
+        }
+        if let Some((index, line)) = earlier.filter(|_| anchors.good.is_empty()) {
+            anchors.add(index, Checkpoint::read(line, key));
         }
         anchors
     }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use conductor::audit_log;
 use conductor::doors::http::{self, Authority, Tokens};
 use conductor::doors::mcp::{Shared, socket, stdio};
+use conductor::pending_store::PendingStore;
 use conductor::outside::{Clock, RandomIds, RealClock};
 use conductor::studio::{Parts, PolicyInForce, RealSleeper, Settings, Studio};
 use conductor_core::digest::Digest;
@@ -99,6 +100,7 @@ async fn open(home: PathBuf, flags: &[String]) -> Result<(), Box<dyn std::error:
         ids: ids.clone(),
         home: home.clone(),
         audit: Arc::new(log),
+        pending: PendingStore::open(&home, Arc::new(audit_log::files::Disk))?.0,
         catalog: tools::catalog(&runs),
         policy: PolicyInForce { policy, version: Digest::of(b"policy") },
         settings,

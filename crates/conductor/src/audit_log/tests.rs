@@ -45,6 +45,12 @@ impl FakeTime {
 #[derive(Debug)]
 pub struct Counted(AtomicU64);
 
+impl From<u64> for Counted {
+    fn from(seed: u64) -> Self {
+        Self(AtomicU64::new(seed))
+    }
+}
+
 impl Counted {
     pub fn next(&self) -> u64 {
         let mut z = self.0.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);

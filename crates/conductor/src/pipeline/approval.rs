@@ -20,7 +20,7 @@ use tokio::sync::broadcast;
 use uuid::Uuid;
 
 use super::Stop;
-use super::call::{Answered, AskClient, Call, ClientAnswer, LogLevel, Principal};
+use super::call::{Answered, AskClient, Call, ClientAnswer, LogLevel};
 use super::limits::Slot;
 use super::record::Paper;
 use crate::pending_store::PendingStore;
@@ -519,9 +519,4 @@ pub fn plain(text: &str) -> String {
         }
     }
     out
-}
-
-/// Whether a principal is a person; only a person decides.
-pub fn may_decide(principal: &Principal) -> bool {
-    principal.is_person()
 }
