@@ -16,9 +16,12 @@ use conductor_core::error::AuditResult;
 use conductor_core::event::Micros;
 use conductor_core::policy::Policy;
 use conductor_core::policy::limits::{Limits, Retry};
+use conductor_core::timestamp::Timestamp;
 use futures_util::future::BoxFuture;
 
 use crate::outside::{Clock, Ids};
+use crate::pending_store::PendingStore;
+use crate::pipeline::approval::Desk;
 use crate::pipeline::circuit::Circuits;
 use crate::pipeline::limits::Traffic;
 use crate::pipeline::record::Journal;
@@ -105,6 +108,8 @@ pub struct Studio {
     pub ids: Arc<dyn Ids>,
     pub home: PathBuf,
     pub audit: Arc<dyn Journal>,
+    /// Where questions lie until a person answers.
+    pub desk: Desk,
     pub traffic: Traffic,
     pub circuits: Circuits,
     pub hub: Hub,
@@ -124,6 +129,7 @@ pub struct Parts {
     pub ids: Arc<dyn Ids>,
     pub home: PathBuf,
     pub audit: Arc<dyn Journal>,
+    pub pending: PendingStore,
     pub catalog: Catalog,
     pub policy: PolicyInForce,
     pub settings: Settings,
@@ -131,7 +137,7 @@ pub struct Parts {
 
 impl Studio {
     pub fn new(parts: Parts) -> Arc<Self> {
-        let Parts { clock, sleeper, ids, home, audit, catalog, policy, settings } = parts;
+        let Parts { clock, sleeper, ids, home, audit, pending, catalog, policy, settings } = parts;
         Arc::new(Self {
             circuits: Circuits::new(Arc::clone(&clock)),
             hub: Hub::default(),
@@ -140,6 +146,7 @@ impl Studio {
             ids,
             home,
             audit,
+            desk: Desk::new(pending),
             traffic: Traffic::default(),
             catalog: ArcSwap::from_pointee(catalog),
             catalog_editor: Mutex::default(),
@@ -152,6 +159,11 @@ impl Studio {
 
     pub fn now_ms(&self) -> u64 {
         self.clock.now().0 / 1000
+    }
+
+    /// Wall time, for records a person reads.
+    pub fn timestamp(&self) -> Timestamp {
+        Timestamp::from_millis(self.clock.wall_ms())
     }
 
     pub fn catalog(&self) -> Arc<Catalog> {

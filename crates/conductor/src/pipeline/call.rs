@@ -82,6 +82,8 @@ pub struct Call {
     pub answered: Option<Answered>,
     /// For `mapping:` principals: the event came from the network, so no standing grant answers for it.
     pub tainted: bool,
+    /// The caller's connection already runs as many calls as it may.
+    pub crowded: bool,
 }
 
 impl Call {
@@ -98,6 +100,7 @@ impl Call {
             ask: None,
             answered: None,
             tainted: false,
+            crowded: false,
         }
     }
 }
