@@ -110,6 +110,8 @@ pub struct Studio {
     pub audit: Arc<dyn Journal>,
     /// Where questions lie until a person answers.
     pub desk: Desk,
+    /// One plan is applied at a time; a second apply sees what the first one made.
+    pub applying: tokio::sync::Mutex<()>,
     pub traffic: Traffic,
     pub circuits: Circuits,
     pub hub: Hub,
@@ -147,6 +149,7 @@ impl Studio {
             home,
             audit,
             desk: Desk::new(pending),
+            applying: tokio::sync::Mutex::default(),
             traffic: Traffic::default(),
             catalog: ArcSwap::from_pointee(catalog),
             catalog_editor: Mutex::default(),
