@@ -304,7 +304,10 @@ impl Layouts {
 
     fn row_inline(&mut self, id: usize) -> String {
         let named = if self.dice.chance(60) { format!("id = \"row-{id}\", ") } else { String::new() };
-        match self.dice.below(4) {
+        match self.dice.below(6) {
+            5 => format!(
+                "{{\n    {named}trigger = {{ type = \"Note\", note = {id} }}, # kind, }} and ]\n    action = {{ type = \"Delay\", ms = {id} }},\n  }}"
+            ),
             0 => format!(
                 "{{ {named}trigger.type = \"Note\", trigger.note = {id}, action = {{ type = \"Delay\", ms = {id} }} }}"
             ),
@@ -341,7 +344,17 @@ impl Layouts {
             out.push_str(&self.remark());
             let indent = if self.dice.chance(15) { "  " } else { "" };
             let tail = self.tail();
-            out.push_str(&format!("{indent}[[{header}]]{tail}\n"));
+            let spelled = match self.dice.below(8) {
+                0 => format!("[[ {} ]]", header.replace('.', " . ")),
+                1 => format!("[[\"{}\"]]", header.replace('.', "\".\"")),
+                _ => format!("[[{header}]]"),
+            };
+            out.push_str(&format!("{indent}{spelled}{tail}\n"));
+            match self.dice.below(8) {
+                0 => out.push_str("description = \"\"\"\n[[modes.mappings]]\n# no remark, }, ]\n\"\"\"\n"),
+                1 => out.push_str("description = ''' { \"a\", # b ''' # c\n"),
+                _ => {}
+            }
             if self.dice.chance(60) {
                 out.push_str(&format!("{indent}id = \"row-{id}\"\n"));
             }
@@ -379,6 +392,14 @@ impl Layouts {
             out.push_str(&self.rows_inline("global_mappings", 90..92));
             out.push('\n');
         }
+        let devices_inline = self.dice.chance(20);
+        if devices_inline {
+            let multi = self.dice.chance(50);
+            let (open, close) = if multi { ("\n\t", ", # the pads\n") } else { ("", "") };
+            out.push_str(&format!(
+                "devices = [{open}{{ alias = \"pads\", matchers = [{{ type = \"NameContains\", pattern = \"P\" }}] }}{close}]\n"
+            ));
+        }
         if self.dice.chance(20) {
             let first = self.rows_inline("mappings", 1..3);
             // Line breaks inside an inline table are young TOML; both readers take them.
@@ -407,7 +428,7 @@ impl Layouts {
         if !global_inline && self.dice.chance(50) {
             out.push_str(&self.rows_sections("global_mappings", 90..92));
         }
-        if self.dice.chance(40) {
+        if !devices_inline && self.dice.chance(40) {
             out.push_str("[[devices]]\nalias = \"pads\"\nmatchers = [{ type = \"NameContains\", pattern = \"P\" }]\n");
         }
         out.push_str(&self.remark());
@@ -467,8 +488,8 @@ fn any_changes_on_any_layout_show_what_they_write_and_can_be_taken_back() {
     let defs = defs["$defs"].as_object().unwrap();
     let schema = defs["Mapping"].clone();
     let around = Surroundings::default();
-    let (mut planned, mut refused, mut edited_since) = (0, 0, 0);
-    for seed in 0..120 {
+    let (mut planned, mut refused, mut edited_since, mut stale) = (0, 0, 0, 0);
+    for seed in 0..150 {
         let mut dice = Dice(seed);
         let newline = if dice.chance(30) { "\r\n" } else { "\n" };
         let base = Layouts { dice: Dice(seed * 31), newline }.file();
@@ -516,7 +537,9 @@ fn any_changes_on_any_layout_show_what_they_write_and_can_be_taken_back() {
         }
         // Only lines of touched rows may go; a remark goes only with a deleted row.
         let deletes = changes.iter().any(|it| it.name().starts_with("Delete"));
-        let remarks = |text: &str| text.lines().filter(|it| it.trim_start().starts_with('#')).count();
+        let remarks = |text: &str| {
+            text.lines().filter(|it| it.trim_start().starts_with('#') && !it.contains("no remark")).count()
+        };
         let lost = remarks(&base).saturating_sub(remarks(result));
         assert!(deletes || lost == 0, "seed {seed}: {lost} remarks were lost\n{base}\n{}", made.diff_preview);
 
@@ -553,11 +576,39 @@ fn any_changes_on_any_layout_show_what_they_write_and_can_be_taken_back() {
             }
             Err(error) => panic!("seed {seed}: {error}\n{base}\n--- plan\n{}", made.diff_preview),
         }
+
+        // Somebody changes a row the plan wrote; then nothing may be taken back.
+        let ours =
+            made.changes.iter().find(|it| it.change_type.ends_with("Mapping") && it.change_type != "DeleteMapping");
+        if let Some((mode, id)) = ours.and_then(|it| Some((it.mode.clone()?, it.mapping_id.clone()?))) {
+            let touch = json!({"change_type": "UpdateMapping", "mode": mode, "id": id, "description": "mine"});
+            let touch = Change::read(&touch, "").unwrap();
+            if let Ok(theirs) = plan::draft(&made.result, &[touch], &around, &no_templates) {
+                let error = plan::undo(base.as_bytes(), &made.result, &theirs.result, &around).unwrap_err();
+                assert!(matches!(&error, PlanError::Stale { .. }), "seed {seed}: {error}");
+                stale += 1;
+            }
+        }
     }
     assert!(
-        planned > 90 && refused > 10 && edited_since > 90,
-        "{planned} planned, {refused} refused, {edited_since} undone by name"
+        planned > 90 && refused > 10 && edited_since > 90 && stale > 40,
+        "{planned} planned, {refused} refused, {edited_since} undone by name, {stale} stale"
     );
+}
+
+#[test]
+fn the_tutorial_can_be_planned_on() {
+    use conductor_core::config::TUTORIAL;
+    let row = json!({"trigger": {"type": "Note", "note": 1}, "action": {"type": "Delay", "ms": 1}});
+    let create = |mode: &str| json!({"change_type": "CreateMapping", "mode": mode, "mapping": row});
+    let made = draft(TUTORIAL, &[create("Default"), create("*")]).unwrap();
+    assert!(
+        made.diff_preview.split('\n').all(|it| !it.starts_with("- ")),
+        "nothing is taken away:\n{}",
+        made.diff_preview
+    );
+    assert_eq!(diff::apply(TUTORIAL, &made.diff_preview).as_deref(), Some(text(&made)));
+    assert_eq!(text(&undo(TUTORIAL, text(&made), text(&made)).unwrap()), TUTORIAL);
 }
 
 #[test]

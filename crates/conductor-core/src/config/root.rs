@@ -168,6 +168,7 @@ fn names(tree: &Node) -> Names {
         let direction = text(it, "direction");
         Some(DeviceName {
             sends: direction.as_deref() != Some("Input"),
+            hears: direction.as_deref() != Some("Output"),
             ports: text(it, "virtual_port").into_iter().chain(hand).collect(),
             alias,
         })
