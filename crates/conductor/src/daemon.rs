@@ -3,6 +3,7 @@
 //! Threads: the owner (`run`), the ports (`ports`), the configuration file (`config_file`), the worker lanes (`dispatch`), and a small
 //! runtime for sockets. They speak by messages; the few locks say why they are there.
 
+mod backends;
 pub mod config_check;
 pub mod config_file;
 pub mod demo;
@@ -138,8 +139,9 @@ impl Daemon {
             Arc::new(move |_| knock.knock())
         };
         let keeper = ports::Keeper::new(ports::Parts {
-            loopback: Loopback::new(stamp, announce),
-            backends: Vec::new(),
+            sources: backends::all(&stamp, &announce),
+            loopback: Loopback::new(stamp.clone(), announce),
+            stamp,
             config: serving.config.clone(),
             slots: slots.clone(),
             bell: bell.clone(),

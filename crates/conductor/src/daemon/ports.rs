@@ -8,7 +8,8 @@ use super::report::{BackendNow, BackendState, Scanned};
 use crate::hosts::midi::identity::{Backoff, Identity, Roster};
 use crate::hosts::midi::loopback::Loopback;
 use crate::hosts::midi::ring::{Bell, LaneReceiver, lane};
-use crate::hosts::midi::{Backend, Input, Output, PortFault, PortInfo, Way};
+use crate::hosts::midi::{Backend, Input, Output, PortFault, PortInfo, Stamp, Way};
+use crate::hosts::osc::Listener;
 use crate::outside::Clock;
 use conductor_core::config::{Config, InputMode, ListenMode, Protocol};
 use conductor_core::event::DeviceSlot;
@@ -69,6 +70,9 @@ pub(super) enum News {
 pub struct Table {
     pub inputs: Vec<String>,
     pub outputs: Vec<String>,
+    pub gamepads: Vec<String>,
+    /// Addresses we listen at.
+    pub osc_listeners: Vec<String>,
     /// Devices of the configuration in its order, then ports without an alias.
     pub devices: Vec<Bound>,
     pub backends: Vec<BackendNow>,
@@ -141,17 +145,41 @@ struct OpenInput {
 }
 
 /// A backend, and when to try it again while it is missing.
-struct Source {
+pub(super) struct Source {
     backend: Box<dyn Backend>,
+    protocol: Protocol,
     retry: Backoff,
     ports: Result<Vec<PortInfo>, String>,
+}
+
+impl Source {
+    pub fn midi(backend: impl Backend + 'static) -> Self {
+        Source::new(Box::new(backend), Protocol::Midi)
+    }
+
+    #[cfg_attr(not(feature = "gamepad"), allow(dead_code))]
+    pub fn gamepads(backend: impl Backend + 'static) -> Self {
+        Source::new(Box::new(backend), Protocol::Gamepad)
+    }
+
+    fn new(backend: Box<dyn Backend>, protocol: Protocol) -> Self {
+        Source { backend, protocol, retry: Backoff::default(), ports: Ok(Vec::new()) }
+    }
+}
+
+/// An address we listen at for a device.
+struct Ear {
+    listen: String,
+    allow_network: bool,
+    heard_by: Result<Listener, String>,
 }
 
 /// What the thread is made of.
 pub(super) struct Parts {
     pub loopback: Loopback,
     /// Without the loopback, which is always there.
-    pub backends: Vec<Box<dyn Backend>>,
+    pub sources: Vec<Source>,
+    pub stamp: Stamp,
     pub config: Arc<Config>,
     pub slots: SharedSlots,
     pub bell: Bell,
@@ -163,7 +191,9 @@ pub(super) struct Keeper {
     loopback: Loopback,
     /// The loopback comes first.
     sources: Vec<Source>,
-    roster: Roster,
+    midi: Roster,
+    gamepads: Roster,
+    stamp: Stamp,
     config: Arc<Config>,
     slots: SharedSlots,
     bell: Bell,
@@ -173,20 +203,19 @@ pub(super) struct Keeper {
     plugged: BTreeSet<String>,
     inputs: BTreeMap<DeviceSlot, OpenInput>,
     outputs: BTreeMap<DeviceSlot, Place>,
+    ears: BTreeMap<DeviceSlot, Ear>,
     table: Arc<Table>,
 }
 
 impl Keeper {
     pub fn new(parts: Parts) -> Self {
-        let Parts { loopback, backends, config, slots, bell, knock, clock } = parts;
-        let first: Box<dyn Backend> = Box::new(loopback.clone());
-        let sources = std::iter::once(first).chain(backends);
+        let Parts { loopback, sources, stamp, config, slots, bell, knock, clock } = parts;
         Keeper {
-            sources: sources
-                .map(|backend| Source { backend, retry: Backoff::default(), ports: Ok(Vec::new()) })
-                .collect(),
+            sources: std::iter::once(Source::midi(loopback.clone())).chain(sources).collect(),
             loopback,
-            roster: Roster::new(&config.devices, Protocol::Midi),
+            midi: Roster::new(&config.devices, Protocol::Midi),
+            gamepads: Roster::new(&config.devices, Protocol::Gamepad),
+            stamp,
             config,
             slots,
             bell,
@@ -195,6 +224,7 @@ impl Keeper {
             plugged: BTreeSet::new(),
             inputs: BTreeMap::new(),
             outputs: BTreeMap::new(),
+            ears: BTreeMap::new(),
             table: Arc::default(),
         }
     }
@@ -236,7 +266,8 @@ impl Keeper {
     fn take(&mut self, order: Order, due: &mut Due) -> ControlFlow<()> {
         match order {
             Order::Config(config) => {
-                self.roster.reload(&config.devices, Protocol::Midi);
+                self.midi.reload(&config.devices, Protocol::Midi);
+                self.gamepads.reload(&config.devices, Protocol::Gamepad);
                 self.config = config;
             }
             Order::Scan(reply) => due.replies.push(reply),
@@ -296,12 +327,20 @@ impl Keeper {
             }
         }
         self.open_named_outputs(&places, &ports, asked, post);
-        let names = |way: Way| ports.iter().filter(|it| it.way == way).map(|it| it.name.clone()).collect();
+        devices.extend(self.listen(post));
+        let names = |protocol: Protocol, way: Way| {
+            let all = places.iter().zip(&ports).filter(|(at, it)| self.protocol(**at) == protocol && it.way == way);
+            all.map(|(_, it)| it.name.clone()).collect()
+        };
+        let heard = self.ears.values().filter_map(|it| it.heard_by.as_ref().ok());
+        let backends = self.sources.iter().map(Source::report).chain(self.ears.values().filter_map(Ear::report));
         self.table = Arc::new(Table {
-            inputs: names(Way::Input),
-            outputs: names(Way::Output),
+            inputs: names(Protocol::Midi, Way::Input),
+            outputs: names(Protocol::Midi, Way::Output),
+            gamepads: names(Protocol::Gamepad, Way::Input),
+            osc_listeners: heard.map(|it| it.address().to_string()).collect(),
             devices: devices.into_iter().map(|it| it.bound).collect(),
-            backends: self.sources.iter().map(Source::report).collect(),
+            backends: backends.collect(),
         });
         post(Wake::Ports(News::Table(self.table.clone())));
     }
@@ -320,26 +359,33 @@ impl Keeper {
         self.knock.changed.store(false, Ordering::Release);
     }
 
+    fn protocol(&self, source: usize) -> Protocol {
+        self.sources.get(source).map_or(Protocol::Midi, |it| it.protocol)
+    }
+
     /// Devices of the configuration in its order, then ports without an alias, each with the ports it should have.
     fn wanted(&mut self, places: &[usize], ports: &[PortInfo]) -> Vec<Wanted> {
         let config = self.config.clone();
-        let configured = config.devices.iter().filter(|it| it.protocol == Protocol::Midi);
+        let configured = config.devices.iter().filter(|it| it.protocol != Protocol::Osc);
         let mut devices: Vec<Wanted> =
             configured.map(|device| self.device(device.alias.clone(), true, device.direction.has_input())).collect();
-        let (hears, mut raw_left) = match (config.advanced.input_mode, config.advanced.listen_mode) {
-            (InputMode::GamepadOnly, ListenMode::All | ListenMode::Configured) => (false, 0),
-            (InputMode::MidiOnly | InputMode::Both, ListenMode::All) => (true, config.advanced.max_midi_ports),
-            (InputMode::MidiOnly | InputMode::Both, ListenMode::Configured) => (true, 0),
+        let mut raw_left = match config.advanced.listen_mode {
+            ListenMode::All => config.advanced.max_midi_ports,
+            ListenMode::Configured => 0,
         };
-        let identities = self.roster.assign(ports);
-        for ((source, port), identity) in places.iter().zip(ports).zip(identities) {
+        let hears = |protocol: Protocol| match (config.advanced.input_mode, protocol) {
+            (InputMode::GamepadOnly, Protocol::Midi) | (InputMode::MidiOnly, Protocol::Gamepad) => false,
+            (InputMode::GamepadOnly | InputMode::MidiOnly | InputMode::Both, _) => true,
+        };
+        for ((source, port), identity) in places.iter().zip(ports).zip(self.identities(places, ports)) {
             let place = Place { source: *source, id: port.id.clone(), name: port.name.clone(), is_made: false };
-            let at = devices.iter().position(|it| it.bound.device_id == identity.device_id());
-            match (identity, port.way, at) {
-                (Identity::Alias(_), Way::Input, Some(at)) if hears => devices[at].input = Some(place),
-                (Identity::Alias(_), Way::Output, Some(at)) => devices[at].output = Some(place),
+            let hears = hears(self.protocol(*source));
+            let known = devices.iter_mut().find(|it| it.bound.device_id == identity.device_id());
+            match (identity, port.way, known) {
+                (Identity::Alias(_), Way::Input, Some(device)) if hears => device.input = Some(place),
+                (Identity::Alias(_), Way::Output, Some(device)) => device.output = Some(place),
                 // A loopback port without an alias that hears it is only an instrument's.
-                (Identity::Raw(name), Way::Input, _) if raw_left > 0 && *source != LOOPBACK => {
+                (Identity::Raw(name), Way::Input, None) if hears && raw_left > 0 && *source != LOOPBACK => {
                     raw_left -= 1;
                     devices.push(Wanted { input: Some(place), ..self.device(name, false, true) });
                 }
@@ -347,13 +393,68 @@ impl Keeper {
             }
         }
         // Ports we make ourselves, on the first backend through which other programs can reach them.
-        let public = self.sources.iter().skip(1).position(|it| it.ports.is_ok()).map(|it| it + 1);
+        let is_public = |it: &Source| it.protocol == Protocol::Midi && it.ports.is_ok();
+        let public = self.sources.iter().skip(1).position(is_public).map(|it| it + 1);
         for device in config.devices.iter().filter(|it| it.protocol == Protocol::Midi) {
             let (Some(name), Some(source)) = (&device.virtual_port, public) else { continue };
             let Some(wanted) = devices.iter_mut().find(|it| it.bound.device_id == device.alias) else { continue };
             let place = || Place { source, id: name.clone(), name: name.clone(), is_made: true };
-            wanted.input = device.direction.has_input().then(place).filter(|_| hears);
+            wanted.input = device.direction.has_input().then(place).filter(|_| hears(Protocol::Midi));
             wanted.output = device.direction.has_output().then(place);
+        }
+        devices
+    }
+
+    /// What each port is, by the roster of its protocol.
+    fn identities(&mut self, places: &[usize], ports: &[PortInfo]) -> Vec<Identity> {
+        let of = |protocol: Protocol, sources: &[Source]| -> Vec<PortInfo> {
+            let of = |at: &usize| sources.get(*at).is_some_and(|it| it.protocol == protocol);
+            places.iter().zip(ports).filter(|(at, _)| of(at)).map(|(_, port)| port.clone()).collect()
+        };
+        let mut midi = self.midi.assign(&of(Protocol::Midi, &self.sources)).into_iter();
+        let mut gamepads = self.gamepads.assign(&of(Protocol::Gamepad, &self.sources)).into_iter();
+        let identities = places.iter().filter_map(|at| match self.protocol(*at) {
+            Protocol::Midi => midi.next(),
+            Protocol::Gamepad => gamepads.next(),
+            Protocol::Osc => None,
+        });
+        identities.collect()
+    }
+
+    /// Opens and closes OSC listeners as the configuration says.
+    fn listen(&mut self, post: &impl Fn(Wake)) -> Vec<Wanted> {
+        let config = self.config.clone();
+        let mut devices = Vec::new();
+        let mut kept = BTreeMap::new();
+        for device in config.devices.iter().filter(|it| it.protocol == Protocol::Osc && it.enabled) {
+            let Some(listen) = &device.listen else { continue };
+            let mut wanted = self.device(device.alias.clone(), true, true);
+            let slot = wanted.bound.slot;
+            let same = |it: &Ear| it.listen == *listen && it.allow_network == device.allow_network;
+            let is_open = |it: &Ear| it.heard_by.as_ref().is_ok_and(Listener::is_open);
+            let ear = match self.ears.remove(&slot) {
+                Some(ear) if same(&ear) && is_open(&ear) => ear,
+                before => {
+                    if before.is_some_and(|it| it.heard_by.is_ok()) {
+                        post(Wake::Ports(News::InputLost { device: slot }));
+                    }
+                    let (sender, receiver) = lane(slot, config.advanced.max_events_per_sec, self.bell.clone());
+                    let started = Listener::start(listen, device.allow_network, sender, self.stamp.clone());
+                    let heard_by = started.map_err(|fault| fault.to_string());
+                    if heard_by.is_ok() {
+                        post(Wake::Ports(News::Input { device: slot, lane: receiver }));
+                    }
+                    Ear { listen: listen.clone(), allow_network: device.allow_network, heard_by }
+                }
+            };
+            wanted.bound.input = ear.heard_by.as_ref().ok().map(|it| it.address().to_string());
+            kept.insert(slot, ear);
+            devices.push(wanted);
+        }
+        for (device, ear) in std::mem::replace(&mut self.ears, kept) {
+            if ear.heard_by.is_ok() {
+                post(Wake::Ports(News::InputLost { device }));
+            }
         }
         devices
     }
@@ -464,6 +565,15 @@ struct Due {
     replies: Vec<Reply<Scanned>>,
     /// Outputs that messages are waiting for.
     outputs: Vec<String>,
+}
+
+impl Ear {
+    /// Only what is wrong with it; one that hears is told by its address.
+    fn report(&self) -> Option<BackendNow> {
+        let reason = self.heard_by.as_ref().err()?;
+        let (name, state) = (format!("osc {}", self.listen), BackendState::Missing);
+        Some(BackendNow { name, state, reason: Some(reason.clone()) })
+    }
 }
 
 impl Source {

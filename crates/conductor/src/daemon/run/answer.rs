@@ -130,8 +130,8 @@ impl Owner {
         Devices {
             midi_inputs: self.table.inputs.clone(),
             midi_outputs: self.table.outputs.clone(),
-            gamepads: Vec::new(),
-            osc_listeners: Vec::new(),
+            gamepads: self.table.gamepads.clone(),
+            osc_listeners: self.table.osc_listeners.clone(),
             backends: self.backends(),
         }
     }
