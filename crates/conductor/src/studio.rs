@@ -7,7 +7,7 @@ pub mod hub;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arc_swap::ArcSwap;
 use conductor_core::breaker;
@@ -22,6 +22,7 @@ use futures_util::future::BoxFuture;
 use crate::outside::{Clock, Ids};
 use crate::pending_store::PendingStore;
 use crate::pipeline::approval::Desk;
+use crate::pipeline::call::ConnId;
 use crate::pipeline::circuit::Circuits;
 use crate::pipeline::limits::Traffic;
 use crate::pipeline::record::Journal;
@@ -122,6 +123,8 @@ pub struct Studio {
     /// Plugins whose code is no longer what a person enabled, by plugin name.
     pin_faults: ArcSwap<BTreeMap<String, String>>,
     counts: Mutex<HashMap<(String, AuditResult), u64>>,
+    /// Whoever must know that a connection is over.
+    farewell: OnceLock<Box<dyn Fn(ConnId) + Send + Sync>>,
 }
 
 /// What a studio is made of.
@@ -157,7 +160,19 @@ impl Studio {
             settings: ArcSwap::from_pointee(settings),
             pin_faults: ArcSwap::default(),
             counts: Mutex::default(),
+            farewell: OnceLock::new(),
         })
+    }
+
+    /// Sets who is told when a connection ends; notes that its calls left on are released then.
+    pub fn on_connection_end(&self, tell: impl Fn(ConnId) + Send + Sync + 'static) {
+        let _ = self.farewell.set(Box::new(tell));
+    }
+
+    pub fn connection_ended(&self, conn: ConnId) {
+        if let Some(tell) = self.farewell.get() {
+            tell(conn);
+        }
     }
 
     pub fn now_ms(&self) -> u64 {

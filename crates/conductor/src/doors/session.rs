@@ -78,6 +78,7 @@ impl Drop for Running<'_> {
 impl Drop for Session {
     fn drop(&mut self) {
         self.gone.cancel();
+        self.studio.connection_ended(self.conn);
     }
 }
 

@@ -192,6 +192,11 @@ impl Reply {
         Self { outcome, tool, steps }
     }
 
+    /// Whether the tool ran and succeeded.
+    pub fn is_ok(&self) -> bool {
+        matches!(self.outcome(), Outcome::Done(Ok(_)))
+    }
+
     pub fn outcome(&self) -> &Outcome {
         &self.outcome
     }

@@ -28,8 +28,11 @@ mod conductor_simulate;
 mod conductor_switch_mode;
 mod conductor_validate_config;
 pub mod mapping_call;
+mod mirrors;
 pub mod plans;
 pub mod sysex;
+
+pub use mirrors::{add_prompts, add_resources};
 
 use super::catalog::Definition;
 use crate::daemon::handle::Handle;
