@@ -45,11 +45,22 @@ pub enum LiveError {
     /// A value breaks its constraint; `subject` is the argument at fault.
     BadValue { subject: String, reason: String },
     /// The path is well formed but of another kind than the operation takes.
-    WrongKind { subject: PathId, expected: &'static str, lister: &'static str },
+    WrongKind {
+        subject: PathId,
+        expected: &'static str,
+        lister: &'static str,
+    },
     /// The object exists but is not of the type the operation needs.
-    WrongType { subject: PathId, reason: String, lister: &'static str },
+    WrongType {
+        subject: PathId,
+        reason: String,
+        lister: &'static str,
+    },
     /// Nothing is at this path.
-    Gone { subject: PathId, lister: &'static str },
+    Gone {
+        subject: PathId,
+        lister: &'static str,
+    },
     /// The slot is there and holds no clip.
     EmptySlot { subject: PathId },
     /// The caller planned against another state.
@@ -61,9 +72,17 @@ pub enum LiveError {
     /// No device of this name is known.
     UnknownDevice { name: String },
     /// The document refuses, as Live does.
-    Refused { subject: PathId, reason: String, cure: &'static str },
+    Refused {
+        subject: PathId,
+        reason: String,
+        cure: &'static str,
+    },
     /// A closed document cannot do this.
-    Unsupported { subject: Option<String>, reason: String, instead: String },
+    Unsupported {
+        subject: Option<String>,
+        reason: String,
+        instead: String,
+    },
     /// The edited text failed its own check; nothing was changed.
     Broken { reason: String },
 }
@@ -72,29 +91,40 @@ pub(crate) const IN_LIVE: &str = "attach a running Live ([live] host) and do it 
 
 impl LiveError {
     pub(crate) fn value(subject: impl Into<String>, reason: impl Into<String>) -> Self {
-        LiveError::BadValue { subject: subject.into(), reason: reason.into() }
+        LiveError::BadValue {
+            subject: subject.into(),
+            reason: reason.into(),
+        }
     }
 
     pub(crate) fn unsupported(subject: impl fmt::Display, reason: impl Into<String>) -> Self {
-        LiveError::Unsupported { subject: Some(subject.to_string()), reason: reason.into(), instead: IN_LIVE.into() }
+        LiveError::Unsupported {
+            subject: Some(subject.to_string()),
+            reason: reason.into(),
+            instead: IN_LIVE.into(),
+        }
     }
 
     pub(crate) fn broken(reason: impl Into<String>) -> Self {
-        LiveError::Broken { reason: reason.into() }
+        LiveError::Broken {
+            reason: reason.into(),
+        }
     }
 
     /// The code of this refusal.
     pub fn code(&self) -> Code {
         match self {
-            LiveError::BadFile { .. } | LiveError::BadPath { .. } | LiveError::BadValue { .. } => Code::BadInput,
+            LiveError::BadFile { .. } | LiveError::BadPath { .. } | LiveError::BadValue { .. } => {
+                Code::BadInput
+            }
             LiveError::WrongKind { .. } | LiveError::WrongType { .. } => Code::WrongType,
             LiveError::Gone { .. }
             | LiveError::EmptySlot { .. }
             | LiveError::RevisionDiffers { .. }
             | LiveError::StructureShifted => Code::StaleReference,
-            LiveError::SlotOccupied { .. } | LiveError::UnknownDevice { .. } | LiveError::Refused { .. } => {
-                Code::SdkRejected
-            }
+            LiveError::SlotOccupied { .. }
+            | LiveError::UnknownDevice { .. }
+            | LiveError::Refused { .. } => Code::SdkRejected,
             LiveError::Unsupported { .. } => Code::Unsupported,
             LiveError::Broken { .. } => Code::Internal,
         }
@@ -144,7 +174,9 @@ impl LiveError {
             LiveError::UnknownDevice { name } => Some(name.clone()),
             LiveError::Unsupported { subject, .. } => subject.clone(),
             LiveError::RevisionDiffers { .. } => Some("expectRevision".into()),
-            LiveError::BadFile { .. } | LiveError::StructureShifted | LiveError::Broken { .. } => None,
+            LiveError::BadFile { .. } | LiveError::StructureShifted | LiveError::Broken { .. } => {
+                None
+            }
         }
     }
 }
@@ -155,19 +187,35 @@ impl fmt::Display for LiveError {
             LiveError::BadFile { reason } => write!(f, "not a Live Set: {reason}"),
             LiveError::BadPath { text, reason } => write!(f, "{text:?} is not a path id: {reason}"),
             LiveError::BadValue { subject, reason } => write!(f, "{subject}: {reason}"),
-            LiveError::WrongKind { subject, expected, .. } => write!(f, "{subject} is not {expected}"),
-            LiveError::WrongType { subject, reason, .. } => write!(f, "{subject}: {reason}"),
+            LiveError::WrongKind {
+                subject, expected, ..
+            } => write!(f, "{subject} is not {expected}"),
+            LiveError::WrongType {
+                subject, reason, ..
+            } => write!(f, "{subject}: {reason}"),
             LiveError::Gone { subject, .. } => write!(f, "{subject} does not exist in the Set"),
             LiveError::EmptySlot { subject } => write!(f, "{subject}: the slot is empty"),
             LiveError::RevisionDiffers { expected, actual } => {
                 write!(f, "the Set is at revision {actual}, not {expected}")
             }
-            LiveError::StructureShifted => f.write_str("somebody else inserted or deleted objects, so ids have shifted"),
+            LiveError::StructureShifted => {
+                f.write_str("somebody else inserted or deleted objects, so ids have shifted")
+            }
             LiveError::SlotOccupied { subject } => write!(f, "{subject} already holds a clip"),
             LiveError::UnknownDevice { name } => write!(f, "no device is called {name:?}"),
-            LiveError::Refused { subject, reason, .. } => write!(f, "{subject}: {reason}"),
-            LiveError::Unsupported { subject: Some(subject), reason, .. } => write!(f, "{subject}: {reason}"),
-            LiveError::Unsupported { subject: None, reason, .. } => f.write_str(reason),
+            LiveError::Refused {
+                subject, reason, ..
+            } => write!(f, "{subject}: {reason}"),
+            LiveError::Unsupported {
+                subject: Some(subject),
+                reason,
+                ..
+            } => write!(f, "{subject}: {reason}"),
+            LiveError::Unsupported {
+                subject: None,
+                reason,
+                ..
+            } => f.write_str(reason),
             LiveError::Broken { reason } => write!(f, "the edit failed its own check: {reason}"),
         }
     }

@@ -1,0 +1,189 @@
+//! Real Sets: identity, undo, and edits of every kind.
+
+use crate::fixtures::{free, path, real_sets};
+use conductor_set::{
+    ClipProps, Document, LiveEdit, Note, NoteQuery, OpenSet, TrackKind, TrackProps, check,
+};
+use std::io::Read;
+
+fn inflate(als: &[u8]) -> String {
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(als)
+        .read_to_string(&mut text)
+        .expect("inflates");
+    text
+}
+
+/// Every edit that this Set can take, with paths that exist in it.
+pub fn edits_for(doc: &Document) -> Vec<LiveEdit> {
+    let mut edits = vec![
+        LiveEdit::CreateTrack {
+            kind: TrackKind::Midi,
+        },
+        LiveEdit::CreateTrack {
+            kind: TrackKind::Audio,
+        },
+    ];
+    let rows = doc.track_rows();
+    for row in &rows {
+        edits.push(LiveEdit::SetTrackProps {
+            track_id: row.id,
+            props: TrackProps {
+                name: Some("A & B <\"x\">".into()),
+                solo: Some(true),
+                ..TrackProps::default()
+            },
+        });
+        edits.push(LiveEdit::InsertDevice {
+            track_id: row.id,
+            device_name: "Reverb".into(),
+            index: 99,
+        });
+        edits.push(LiveEdit::SetParam {
+            param_id: format!("{}/mixer/panning", row.id).parse().expect("path"),
+            value: -0.5,
+        });
+        for clip in doc.clips(row.id, 0).expect("clips").arrangement {
+            edits.push(LiveEdit::SetClipProps {
+                clip_id: clip.clip_id,
+                props: ClipProps {
+                    name: Some("renamed".into()),
+                    muted: Some(true),
+                    color: Some(3),
+                    ..ClipProps::default()
+                },
+            });
+        }
+    }
+    for clip_id in doc.midi_clip_ids() {
+        edits.push(LiveEdit::ReplaceNotes {
+            clip_id,
+            notes: vec![Note::new(127, 0.5, 0.25), Note::new(0, 0.0, 1.0)],
+            window: None,
+        });
+    }
+    let first_new = rows.len();
+    edits.push(LiveEdit::CreateMidiClip {
+        slot_id: path(&format!("track:{first_new}/clipslot:1")),
+        length_beats: 8.0,
+    });
+    edits.push(LiveEdit::DeleteTrack {
+        track_id: path("track:0"),
+    });
+    edits
+}
+
+#[test]
+fn open_and_save_is_identical() {
+    for (name, als) in real_sets() {
+        let set = OpenSet::open(&als, 1 << 28).expect(&name);
+        assert_eq!(&*set.save(), &als[..], "{name}: the file itself");
+        assert_eq!(set.document().to_xml(), inflate(&als), "{name}: the text");
+        assert_eq!(
+            inflate(&set.document().to_als()),
+            inflate(&als),
+            "{name}: compressed again"
+        );
+        assert_eq!(check(set.document()), [], "{name}: sound");
+    }
+}
+
+#[test]
+fn edit_then_undo_is_identical() {
+    for (name, als) in real_sets() {
+        let mut set = OpenSet::open(&als, 1 << 28).expect(&name);
+        let (first, first_revision) = (inflate(&als), set.document().revision());
+        let mut made = 0;
+        for edit in edits_for(&set.document().clone()) {
+            let before = (set.document().to_xml(), set.document().revision());
+            match set.apply(std::slice::from_ref(&edit), &free()) {
+                Ok(applied) => {
+                    assert_eq!(applied.undo_steps, 1, "{name}: {edit:?}");
+                    assert_eq!(check(set.document()), [], "{name}: after {edit:?}");
+                    made += 1;
+                    let after = set.document().to_xml();
+                    assert_ne!(after, before.0);
+                    set.undo(1, &free()).expect("undo");
+                    assert_eq!(
+                        (set.document().to_xml(), set.document().revision()),
+                        before,
+                        "{name}: {edit:?}"
+                    );
+                    set.redo(1, &free()).expect("redo");
+                    assert_eq!(set.document().to_xml(), after);
+                }
+                Err(refused) => {
+                    assert_eq!(
+                        refused.code().as_str(),
+                        "UNSUPPORTED",
+                        "{name}: {edit:?}: {refused}"
+                    );
+                    assert_eq!((set.document().to_xml(), set.document().revision()), before);
+                }
+            }
+        }
+        assert!(made >= 6, "{name}: only {made} edits applied");
+        let last = set.document().to_xml();
+        assert!(set.is_dirty());
+        let undone = set.undo(1_000, &free()).expect("undo all");
+        assert_eq!(undone.count, made, "{name}");
+        assert_eq!(set.document().to_xml(), first, "{name}: all undone");
+        assert_eq!(set.document().revision(), first_revision);
+        assert_eq!(&*set.save(), &als[..], "{name}: the file itself again");
+        set.redo(1_000, &free()).expect("redo all");
+        assert_eq!(set.document().to_xml(), last, "{name}: all made again");
+    }
+}
+
+#[test]
+fn line_ends_stay_as_they_are() {
+    for (name, als) in real_sets() {
+        let mut set = OpenSet::open(&als, 1 << 28).expect(&name);
+        let crlf = set.document().to_xml().contains("\r\n");
+        for edit in edits_for(&set.document().clone()) {
+            let _ = set.apply(&[edit], &free());
+        }
+        let text = set.document().to_xml();
+        if crlf {
+            assert_eq!(
+                text.matches('\n').count(),
+                text.matches("\r\n").count(),
+                "{name}: bare LF"
+            );
+        } else {
+            assert!(!text.contains('\r'), "{name}: CR");
+        }
+    }
+}
+
+#[test]
+fn clips_outside_tracks_are_never_listed() {
+    for (name, als) in real_sets()
+        .into_iter()
+        .filter(|(n, _)| n == "DefaultLiveSet.als")
+    {
+        let doc = Document::open(&als, 1 << 28).expect(&name);
+        assert!(doc.to_xml().contains("<MidiClip "), "the trap is there");
+        assert!(doc.midi_clip_ids().is_empty());
+        for row in doc.track_rows() {
+            let clips = doc.clips(row.id, 0).expect("clips");
+            assert!(clips.arrangement.is_empty());
+            assert!(clips.session.iter().all(|s| s.clip_id.is_none()));
+        }
+    }
+}
+
+#[test]
+fn notes_of_the_drum_clips_are_all_read() {
+    for (name, als) in real_sets().into_iter().filter(|(n, _)| n == "midi.als") {
+        let doc = Document::open(&als, 1 << 28).expect(&name);
+        let ids = doc.midi_clip_ids();
+        let count: usize = ids
+            .iter()
+            .map(|id| doc.all_notes(*id).expect("notes").len())
+            .sum();
+        assert_eq!(count, 331);
+        let first = doc.notes(ids[0], NoteQuery::default()).expect("notes");
+        assert!(serde_json::to_value(first).expect("json")["notes"].is_array());
+    }
+}
