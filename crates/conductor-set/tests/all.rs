@@ -5,5 +5,9 @@ mod fixtures;
 
 #[path = "all/documents.rs"]
 mod documents;
+#[path = "all/golden.rs"]
+mod golden;
 #[path = "all/real.rs"]
 mod real;
+#[path = "all/traps.rs"]
+mod traps;
