@@ -322,10 +322,8 @@ fn track(old: &Document, new: &Document, a: Track<'_>, b: Track<'_>, changes: &m
 
 fn chain(a: Chain<'_>, b: Chain<'_>, changes: &mut Changes) {
     params(&a.mixer_params(), &b.mixer_params(), changes);
-    let (x, y): (Vec<(u32, El<'_>)>, Vec<(u32, El<'_>)>) = (
-        (0..).zip(a.devices()).collect(),
-        (0..).zip(b.devices()).collect(),
-    );
+    let x: Vec<(u32, El<'_>)> = (0..).zip(a.devices()).collect();
+    let y: Vec<(u32, El<'_>)> = (0..).zip(b.devices()).collect();
     let id = |d: &(u32, El<'_>)| format!("{}:{:?}", d.1.name(), d.1.attr_raw("Id"));
     let place = |d: &(u32, El<'_>)| format!("{}:{}", d.1.name(), d.0);
     for pair in pair(&x, &y, &[&id, &place]) {

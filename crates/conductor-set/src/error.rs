@@ -37,6 +37,10 @@ impl Code {
 
 /// A refusal. `Display` is the message, [`LiveError::code`] the code, [`LiveError::hint`] the cure.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(
+    missing_docs,
+    reason = "the line of each variant says what its fields are"
+)]
 pub enum LiveError {
     /// The bytes are not a Set that can be opened.
     BadFile { reason: String },

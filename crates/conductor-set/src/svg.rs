@@ -56,6 +56,14 @@ fn c(value: f64) -> String {
     }
 }
 
+/// How text is set.
+#[derive(Clone, Copy)]
+struct Pen<'a> {
+    size: f64,
+    fill: &'a str,
+    anchor: &'a str,
+}
+
 /// An SVG in the making.
 struct Canvas {
     body: String,
@@ -104,7 +112,8 @@ impl Canvas {
     }
 
     /// Text that fits into `room` pixels, shortened with an ellipsis when it must be.
-    fn text(&mut self, x: f64, y: f64, size: f64, fill: &str, anchor: &str, room: f64, text: &str) {
+    fn text(&mut self, (x, y): (f64, f64), pen: Pen<'_>, room: f64, text: &str) {
+        let Pen { size, fill, anchor } = pen;
         let shown = shorten(text, size, room);
         if !shown.is_empty() {
             let _ = writeln!(

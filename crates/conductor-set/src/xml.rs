@@ -136,13 +136,12 @@ impl Outline {
                     ));
                 }
                 Event::Eof => break,
-                Event::Text(ref inside) if open.is_empty() && outer.is_empty() => {
-                    if !inside
-                        .iter()
-                        .all(|b| b.is_ascii_whitespace() || matches!(b, 0xEF | 0xBB | 0xBF))
-                    {
-                        return Err(XmlFault::new(at, "text outside the root element"));
-                    }
+                Event::Text(ref inside)
+                    if open.is_empty()
+                        && outer.is_empty()
+                        && !inside.iter().all(u8::is_ascii_whitespace) =>
+                {
+                    return Err(XmlFault::new(at, "text outside the root element"));
                 }
                 _ => {}
             }

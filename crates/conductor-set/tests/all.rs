@@ -7,6 +7,12 @@ mod fixtures;
 mod documents;
 #[path = "all/golden.rs"]
 mod golden;
+#[path = "all/history.rs"]
+mod history;
+#[path = "all/hostile.rs"]
+mod hostile;
+#[path = "all/property.rs"]
+mod property;
 #[path = "all/real.rs"]
 mod real;
 #[path = "all/traps.rs"]

@@ -1,6 +1,6 @@
 //! The session grid of a Set: tracks as columns, scenes as rows.
 
-use super::{Canvas, DIM_TEXT, Drawing, LINE, PANEL, STRONG_LINE, TEXT, hex, ink};
+use super::{Canvas, DIM_TEXT, Drawing, LINE, PANEL, Pen, STRONG_LINE, TEXT, hex, ink};
 use crate::clip::{Clip, in_slot};
 use crate::device::device_name;
 use crate::document::Document;
@@ -29,20 +29,22 @@ fn head(canvas: &mut Canvas, x: f64, w: f64, name: &str, color: u32, kind: &str)
         &format!("fill=\"{}\" rx=\"3\"", hex(color)),
     );
     canvas.text(
-        x + 6.0,
-        TITLE + 17.0,
-        11.0,
-        ink(color),
-        "start",
+        (x + 6.0, TITLE + 17.0),
+        Pen {
+            size: 11.0,
+            fill: ink(color),
+            anchor: "start",
+        },
         w - 44.0,
         name,
     );
     canvas.text(
-        x + w - 6.0,
-        TITLE + 17.0,
-        8.0,
-        ink(color),
-        "end",
+        (x + w - 6.0, TITLE + 17.0),
+        Pen {
+            size: 8.0,
+            fill: ink(color),
+            anchor: "end",
+        },
         36.0,
         kind,
     );
@@ -81,11 +83,12 @@ fn cell(canvas: &mut Canvas, x: f64, y: f64, w: f64, clip: Option<Clip<'_>>) {
         "(audio clip)"
     };
     canvas.text(
-        x + 19.0,
-        y + 14.0,
-        10.0,
-        ink,
-        "start",
+        (x + 19.0, y + 14.0),
+        Pen {
+            size: 10.0,
+            fill: ink,
+            anchor: "start",
+        },
         w - 54.0,
         if info.name.is_empty() {
             fallback
@@ -94,11 +97,12 @@ fn cell(canvas: &mut Canvas, x: f64, y: f64, w: f64, clip: Option<Clip<'_>>) {
         },
     );
     canvas.text(
-        x + w - 5.0,
-        y + 14.0,
-        8.0,
-        ink,
-        "end",
+        (x + w - 5.0, y + 14.0),
+        Pen {
+            size: 8.0,
+            fill: ink,
+            anchor: "end",
+        },
         30.0,
         &number((info.duration * 100.0).round() / 100.0),
     );
@@ -114,11 +118,12 @@ fn mixer(canvas: &mut Canvas, x: f64, y: f64, w: f64, track: Track<'_>) {
             (x + w - 6.0, "end")
         };
         canvas.text(
-            at.0,
-            y + 15.0,
-            10.0,
-            TEXT,
-            at.1,
+            (at.0, y + 15.0),
+            Pen {
+                size: 10.0,
+                fill: TEXT,
+                anchor: at.1,
+            },
             w / 2.0,
             &param.info().display,
         );
@@ -140,11 +145,12 @@ fn mixer(canvas: &mut Canvas, x: f64, y: f64, w: f64, track: Track<'_>) {
             &format!("fill=\"{}\" rx=\"2\"", if on { color } else { "#3a3f48" }),
         );
         canvas.text(
-            left + 8.0,
-            y + 32.5,
-            9.0,
-            if on { "#16181c" } else { DIM_TEXT },
-            "middle",
+            (left + 8.0, y + 32.5),
+            Pen {
+                size: 9.0,
+                fill: if on { "#16181c" } else { DIM_TEXT },
+                anchor: "middle",
+            },
             16.0,
             letter,
         );
@@ -152,22 +158,24 @@ fn mixer(canvas: &mut Canvas, x: f64, y: f64, w: f64, track: Track<'_>) {
     let devices = track.chain().devices();
     for (n, device) in (0_u8..).zip(devices.iter().take(2)) {
         canvas.text(
-            x + 6.0,
-            y + 50.0 + f64::from(n) * 12.0,
-            9.0,
-            DIM_TEXT,
-            "start",
+            (x + 6.0, y + 50.0 + f64::from(n) * 12.0),
+            Pen {
+                size: 9.0,
+                fill: DIM_TEXT,
+                anchor: "start",
+            },
             w - 34.0,
             &device_name(*device),
         );
     }
     if devices.len() > 2 {
         canvas.text(
-            x + w - 6.0,
-            y + 62.0,
-            9.0,
-            DIM_TEXT,
-            "end",
+            (x + w - 6.0, y + 62.0),
+            Pen {
+                size: 9.0,
+                fill: DIM_TEXT,
+                anchor: "end",
+            },
             30.0,
             &format!("+{}", devices.len() - 2),
         );
@@ -175,11 +183,12 @@ fn mixer(canvas: &mut Canvas, x: f64, y: f64, w: f64, track: Track<'_>) {
     let arranged = track.arrangement().len();
     if arranged > 0 {
         canvas.text(
-            x + w - 6.0,
-            y + 33.0,
-            9.0,
-            DIM_TEXT,
-            "end",
+            (x + w - 6.0, y + 33.0),
+            Pen {
+                size: 9.0,
+                fill: DIM_TEXT,
+                anchor: "end",
+            },
             w - 76.0,
             &format!("{arranged} arr."),
         );
@@ -213,11 +222,12 @@ impl Document {
             self.schema().creator
         );
         canvas.text(
-            MARGIN,
-            24.0,
-            13.0,
-            TEXT,
-            "start",
+            (MARGIN, 24.0),
+            Pen {
+                size: 13.0,
+                fill: TEXT,
+                anchor: "start",
+            },
             total - 2.0 * MARGIN,
             &title,
         );
@@ -265,11 +275,12 @@ impl Document {
         }
         canvas.line(x, TITLE, x, mixer_top + MIXER, STRONG_LINE, 1.0);
         canvas.text(
-            x + 8.0,
-            TITLE + 17.0,
-            11.0,
-            DIM_TEXT,
-            "start",
+            (x + 8.0, TITLE + 17.0),
+            Pen {
+                size: 11.0,
+                fill: DIM_TEXT,
+                anchor: "start",
+            },
             SCENES,
             "Scenes",
         );
@@ -285,11 +296,12 @@ impl Document {
                 .map(|t| format!(" · {} BPM", number(t)))
                 .unwrap_or_default();
             canvas.text(
-                x + 8.0,
-                y + 14.0,
-                10.0,
-                if scene.is_empty { DIM_TEXT } else { TEXT },
-                "start",
+                (x + 8.0, y + 14.0),
+                Pen {
+                    size: 10.0,
+                    fill: if scene.is_empty { DIM_TEXT } else { TEXT },
+                    anchor: "start",
+                },
                 SCENES - 16.0,
                 &format!("{name}{tempo}"),
             );

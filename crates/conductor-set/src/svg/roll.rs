@@ -1,6 +1,6 @@
 //! The piano roll of one clip.
 
-use super::{Canvas, ClipDrawing, DIM_TEXT, LINE, PANEL, STRONG_LINE, TEXT, c, hex};
+use super::{Canvas, ClipDrawing, DIM_TEXT, LINE, PANEL, Pen, STRONG_LINE, TEXT, c, hex};
 use crate::clip::ClipInfo;
 use crate::document::Document;
 use crate::error::LiveError;
@@ -118,11 +118,12 @@ fn keys(canvas: &mut Canvas, frame: &Frame) {
             // Live counts octaves so that 60 is C3.
             let label = format!("{}{}", NAMES[0], i16::from(pitch / 12) - 2);
             canvas.text(
-                KEYS - 8.0,
-                y + frame.row - 1.5,
-                size,
-                "#30343b",
-                "end",
+                (KEYS - 8.0, y + frame.row - 1.5),
+                Pen {
+                    size,
+                    fill: "#30343b",
+                    anchor: "end",
+                },
                 KEYS,
                 &label,
             );
@@ -176,11 +177,12 @@ fn beats(canvas: &mut Canvas, frame: &Frame, bar: f64) {
             1.0,
         );
         canvas.text(
-            frame.x(beat) + 11.0,
-            HEAD - 5.0,
-            10.0,
-            DIM_TEXT,
-            "start",
+            (frame.x(beat) + 11.0, HEAD - 5.0),
+            Pen {
+                size: 10.0,
+                fill: DIM_TEXT,
+                anchor: "start",
+            },
             60.0,
             &number(beat / bar + 1.0),
         );
@@ -291,24 +293,43 @@ impl Document {
             12.0,
             &format!("fill=\"{}\" rx=\"2\"", hex(info.color)),
         );
-        canvas.text(MARGIN + 20.0, 20.0, 13.0, TEXT, "start", right * 0.5, title);
+        canvas.text(
+            (MARGIN + 20.0, 20.0),
+            Pen {
+                size: 13.0,
+                fill: TEXT,
+                anchor: "start",
+            },
+            right * 0.5,
+            title,
+        );
         let facts = format!(
             "{} · {path} · {} notes · {} beats",
             clip.track.name(),
             notes.len(),
             number(info.duration)
         );
-        canvas.text(right, 20.0, 11.0, DIM_TEXT, "end", right * 0.45, &facts);
+        canvas.text(
+            (right, 20.0),
+            Pen {
+                size: 11.0,
+                fill: DIM_TEXT,
+                anchor: "end",
+            },
+            right * 0.45,
+            &facts,
+        );
         keys(&mut canvas, &frame);
         let lane_top = frame.bottom();
         canvas.rect(KEYS, lane_top, right - KEYS, LANE, "fill=\"#1f2227\"");
         canvas.line(KEYS, lane_top, right, lane_top, STRONG_LINE, 1.0);
         canvas.text(
-            KEYS - 8.0,
-            lane_top + 14.0,
-            9.0,
-            DIM_TEXT,
-            "end",
+            (KEYS - 8.0, lane_top + 14.0),
+            Pen {
+                size: 9.0,
+                fill: DIM_TEXT,
+                anchor: "end",
+            },
             KEYS,
             "vel",
         );

@@ -2,6 +2,7 @@
 
 use conductor_set::{Document, Guard, LiveEdit, Note, OpenSet, PathId, TrackKind};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 pub fn path(text: &str) -> PathId {
     text.parse().expect(text)
@@ -72,6 +73,11 @@ pub fn replace_notes(clip: &str, notes: &[Note]) -> LiveEdit {
 
 /// The built-in Set with a clip of four notes in its first slot.
 pub fn small() -> Document {
+    static MADE: OnceLock<Document> = OnceLock::new();
+    MADE.get_or_init(make_small).clone()
+}
+
+fn make_small() -> Document {
     let doc = Document::new_set().expect("skeleton");
     let notes = [
         Note::new(36, 0.0, 0.25),
@@ -197,6 +203,11 @@ pub fn next_id(xml: &str) -> u32 {
 
 /// The Set of the recorded exchanges: Drums, Bass, Vocals, two returns, two scenes, 124 beats per minute, C Minor.
 pub fn golden() -> Document {
+    static MADE: OnceLock<Document> = OnceLock::new();
+    MADE.get_or_init(make_golden).clone()
+}
+
+fn make_golden() -> Document {
     let base = Document::new_set().expect("skeleton").to_xml();
     let base = shorten(&shorten(&base, "ClipSlot", 2), "Scene", 2);
     let base = base.replacen("<Name Value=\"Major\" />", "<Name Value=\"Minor\" />", 1);
