@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn text_is_shortened_to_its_room() {
         assert_eq!(shorten("Drums", 10.0, 100.0), "Drums");
-        assert_eq!(shorten("A very long name", 10.0, 40.0), "A ver…");
+        assert_eq!(shorten("A very long name", 10.0, 40.0), "A ve…");
         assert_eq!(shorten("A very long name", 10.0, 5.0), "");
     }
 
