@@ -5,6 +5,10 @@
 mod fixtures;
 
 #[cfg(test)]
+#[path = "all/large.rs"]
+mod large;
+
+#[cfg(test)]
 #[path = "all/documents.rs"]
 mod documents;
 #[cfg(test)]

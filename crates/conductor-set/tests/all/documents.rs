@@ -1,6 +1,7 @@
 //! The built-in Set, from new to saved.
 
-use crate::fixtures::{free, small};
+use crate::fixtures::small;
+use crate::large::large;
 use conductor_set::{Document, OpenSet, check};
 
 #[test]
@@ -32,5 +33,16 @@ fn a_document_survives_its_own_bytes() {
     let set = OpenSet::open(&doc.to_als(), 1 << 28).expect("opens");
     assert!(!set.is_dirty());
     assert_eq!(&*set.save(), &doc.to_als()[..]);
-    let _ = free();
+}
+
+#[test]
+fn memory_stays_below_two_and_a_half_times_the_text() {
+    let doc = Document::from_xml(large(10_000_000)).expect("large");
+    let (held, text) = (doc.memory(), doc.xml_len());
+    assert!(text >= 10_000_000);
+    assert!(held * 2 < text * 5, "{held} bytes for {text} bytes of text");
+    println!(
+        "{:.2} bytes held per byte of text",
+        held as f64 / text as f64
+    );
 }
