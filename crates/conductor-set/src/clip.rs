@@ -2,7 +2,7 @@
 //! freeze data), which are never listed.
 
 use crate::document::Document;
-use crate::error::LiveError;
+use crate::error::{Listing, LiveError};
 use crate::facts;
 use crate::path::{PathId, TrackPart};
 use crate::track::{Track, TrackKind};
@@ -321,7 +321,7 @@ fn group_holds_none(path: PathId) -> LiveError {
     LiveError::WrongType {
         subject: path,
         reason: "a group track holds no clips".into(),
-        lister: "live_get_song_overview",
+        listing: Listing::Tracks,
     }
 }
 
@@ -329,7 +329,7 @@ impl Document {
     fn track_for_clips(&self, n: u32, path: PathId) -> Result<Track<'_>, LiveError> {
         let track = self.tracks().nth(n as usize).ok_or(LiveError::Gone {
             subject: path,
-            lister: "live_get_song_overview",
+            listing: Listing::Tracks,
         })?;
         if track.kind == TrackKind::Group {
             Err(group_holds_none(path))
@@ -344,21 +344,21 @@ impl Document {
             return Err(LiveError::WrongKind {
                 subject: path,
                 expected: "a session slot (track:N/clipslot:M)",
-                lister: "live_list_clips",
+                listing: Listing::Clips,
             });
         };
         let track = self.track_for_clips(t, path)?;
         let slot = track.slots().get(n as usize).copied();
         slot.map(|s| (track, s, n)).ok_or(LiveError::Gone {
             subject: path,
-            lister: "live_list_clips",
+            listing: Listing::Clips,
         })
     }
 
     pub(crate) fn need_clip(&self, path: PathId) -> Result<Clip<'_>, LiveError> {
         let gone = LiveError::Gone {
             subject: path,
-            lister: "live_list_clips",
+            listing: Listing::Clips,
         };
         if let PathId::OnTrack(t, TrackPart::SlotClip(n)) = path {
             let track = self.track_for_clips(t, path)?;
@@ -375,7 +375,7 @@ impl Document {
             Err(LiveError::WrongKind {
                 subject: path,
                 expected: "a clip (track:N/clipslot:M/clip or track:N/clip:M)",
-                lister: "live_list_clips",
+                listing: Listing::Clips,
             })
         }
     }
@@ -387,7 +387,7 @@ impl Document {
             ClipKind::Audio | ClipKind::Empty => Err(LiveError::WrongType {
                 subject: path,
                 reason: "an audio clip has no notes".into(),
-                lister: "live_list_clips",
+                listing: Listing::Clips,
             }),
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::clip::{ClipInfo, PAGE};
 use crate::document::Document;
-use crate::error::LiveError;
+use crate::error::{Listing, LiveError};
 use crate::facts;
 use crate::path::{ChainPart, PathId};
 use crate::track::{Chain, mixer_of, stored_number, stored_text};
@@ -327,7 +327,7 @@ impl Document {
         let wrong = LiveError::WrongKind {
             subject: path,
             expected: "a parameter (…/device:N/param:M, …/mixer/volume, …/mixer/panning or …/mixer/send:N)",
-            lister: "live_list_devices",
+            listing: Listing::Devices,
         };
         let Some((owner, part)) = path.chain_part() else {
             return Err(wrong);
@@ -337,7 +337,7 @@ impl Document {
         }
         let gone = || LiveError::Gone {
             subject: path,
-            lister: "live_list_devices",
+            listing: Listing::Devices,
         };
         let chain = self.chain(owner).ok_or_else(gone)?;
         if let ChainPart::Param(n, m) = part {

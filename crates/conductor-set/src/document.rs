@@ -176,7 +176,7 @@ fn inflate(als: &[u8], limit: usize) -> Result<String, LiveError> {
         .map_err(|e| bad_file(format!("it does not inflate: {e}")))?;
     if bytes.len() > limit {
         return Err(bad_file(format!(
-            "its text is larger than the limit of {limit} bytes (max_xml_mb)"
+            "its text is larger than the limit of {limit} bytes"
         )));
     }
     String::from_utf8(bytes).map_err(|e| {

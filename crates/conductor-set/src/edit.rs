@@ -103,6 +103,21 @@ pub enum LiveEdit {
 }
 
 impl LiveEdit {
+    /// Whether the edit names an object by its position.
+    pub fn is_positional(&self) -> bool {
+        match self {
+            LiveEdit::SetTempo { .. } | LiveEdit::CreateTrack { .. } => false,
+            LiveEdit::SetTrackProps { .. }
+            | LiveEdit::ReplaceNotes { .. }
+            | LiveEdit::CreateMidiClip { .. }
+            | LiveEdit::SetParam { .. }
+            | LiveEdit::InsertDevice { .. }
+            | LiveEdit::SetClipProps { .. }
+            | LiveEdit::DeleteClip { .. }
+            | LiveEdit::DeleteTrack { .. } => true,
+        }
+    }
+
     /// What undo lists show.
     pub fn label(&self) -> String {
         match self {

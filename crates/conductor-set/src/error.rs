@@ -35,6 +35,27 @@ impl Code {
     }
 }
 
+/// Which list shows the ids that would have been right. The caller knows what it calls that list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Listing {
+    /// [`crate::Document::overview`]
+    Tracks,
+    /// [`crate::Document::clips`]
+    Clips,
+    /// [`crate::Document::devices`]
+    Devices,
+}
+
+impl fmt::Display for Listing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Listing::Tracks => "the track list",
+            Listing::Clips => "the clip list",
+            Listing::Devices => "the device list",
+        })
+    }
+}
+
 /// A refusal. `Display` is the message, [`LiveError::code`] the code, [`LiveError::hint`] the cure.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(
@@ -52,19 +73,16 @@ pub enum LiveError {
     WrongKind {
         subject: PathId,
         expected: &'static str,
-        lister: &'static str,
+        listing: Listing,
     },
     /// The object exists but is not of the type the operation needs.
     WrongType {
         subject: PathId,
         reason: String,
-        lister: &'static str,
+        listing: Listing,
     },
     /// Nothing is at this path.
-    Gone {
-        subject: PathId,
-        lister: &'static str,
-    },
+    Gone { subject: PathId, listing: Listing },
     /// The slot is there and holds no clip.
     EmptySlot { subject: PathId },
     /// The caller planned against another state.
@@ -91,7 +109,7 @@ pub enum LiveError {
     Broken { reason: String },
 }
 
-pub(crate) const IN_LIVE: &str = "attach a running Live ([live] host) and do it there";
+pub(crate) const IN_LIVE: &str = "do it in a running Live";
 
 impl LiveError {
     pub(crate) fn value(subject: impl Into<String>, reason: impl Into<String>) -> Self {
@@ -144,23 +162,42 @@ impl LiveError {
                     .into()
             }
             LiveError::BadValue { reason, .. } => format!("fix the argument: {reason}"),
-            LiveError::WrongKind { expected, lister, .. } => format!("use {expected}, as {lister} lists it"),
-            LiveError::WrongType { lister, .. } => format!("pick an object of the right kind with {lister}"),
-            LiveError::Gone { lister, .. } => format!("list again with {lister} and use a fresh id"),
+            LiveError::WrongKind { expected, listing, .. } => format!("use {expected}, as {listing} shows it"),
+            LiveError::WrongType { listing, .. } => format!("pick an object of the right kind from {listing}"),
+            LiveError::Gone { listing, .. } => format!("read {listing} again and use a fresh id"),
             LiveError::EmptySlot { .. } => {
-                "the slot is empty: list again with live_list_clips, or fill it with live_create_midi_clip".into()
+                "list the clips again, or create a clip in the slot first".into()
             }
             LiveError::RevisionDiffers { actual, .. } => {
                 format!("read again, then repeat with expectRevision {actual}")
             }
-            LiveError::StructureShifted => "list again with live_get_song_overview and use fresh ids".into(),
-            LiveError::SlotOccupied { .. } => "pick an empty slot with live_list_clips".into(),
+            LiveError::StructureShifted => "list the tracks again and use fresh ids".into(),
+            LiveError::SlotOccupied { .. } => "pick an empty slot from the clip list".into(),
             LiveError::UnknownDevice { .. } => {
-                "use the exact name of a device that live_list_devices shows in this Set".into()
+                "use the exact name of a device that the device lists of this Set show".into()
             }
             LiveError::Refused { cure, .. } => (*cure).into(),
             LiveError::Unsupported { instead, .. } => format!("do not retry another way: {instead}"),
             LiveError::Broken { .. } => "nothing was changed; report this".into(),
+        }
+    }
+
+    /// The list to read before trying again, when one helps.
+    pub fn listing(&self) -> Option<Listing> {
+        match self {
+            LiveError::WrongKind { listing, .. }
+            | LiveError::WrongType { listing, .. }
+            | LiveError::Gone { listing, .. } => Some(*listing),
+            LiveError::EmptySlot { .. } | LiveError::SlotOccupied { .. } => Some(Listing::Clips),
+            LiveError::StructureShifted => Some(Listing::Tracks),
+            LiveError::UnknownDevice { .. } => Some(Listing::Devices),
+            LiveError::BadFile { .. }
+            | LiveError::BadPath { .. }
+            | LiveError::BadValue { .. }
+            | LiveError::RevisionDiffers { .. }
+            | LiveError::Refused { .. }
+            | LiveError::Unsupported { .. }
+            | LiveError::Broken { .. } => None,
         }
     }
 

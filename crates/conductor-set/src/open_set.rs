@@ -63,6 +63,50 @@ pub struct Stepped {
     pub shifted: bool,
 }
 
+/// What a tool answers about a write of one edit: the keys of its outcome, and those every write has.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WriteResult<'a> {
+    #[serde(flatten)]
+    outcome: &'a Outcome,
+    undo_steps: u32,
+    // An overview tells its revision itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revision: Option<Revision>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    warnings: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shifted: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    diff: Option<&'a Diff>,
+}
+
+impl Applied {
+    /// The answer for a single edit; `with_diff` for a dry run. `None` when there was no edit.
+    pub fn result(&self, with_diff: bool) -> Option<WriteResult<'_>> {
+        let outcome = self.outcomes.first()?;
+        let (tells_revision, tells_shift) = match outcome {
+            Outcome::Tempo(_) => (true, false),
+            Outcome::Deleted(_) => (false, true),
+            Outcome::Track(_)
+            | Outcome::Notes(_)
+            | Outcome::TrackCreated(_)
+            | Outcome::ClipCreated(_)
+            | Outcome::Param(_)
+            | Outcome::Device(_)
+            | Outcome::Clip(_) => (false, false),
+        };
+        Some(WriteResult {
+            outcome,
+            undo_steps: self.undo_steps,
+            revision: (!tells_revision).then_some(self.revision),
+            warnings: &self.warnings,
+            shifted: (self.shifted && !tells_shift).then_some(true),
+            diff: with_diff.then_some(&self.diff),
+        })
+    }
+}
+
 #[derive(Debug, Clone)]
 struct Entry {
     change: Change,
@@ -136,6 +180,20 @@ impl OpenSet {
         self.structure
     }
 
+    /// Starts over from the file's bytes, which somebody else changed. History is gone, and every index may have shifted.
+    ///
+    /// # Errors
+    /// [`LiveError::BadFile`] with the reason; nothing is changed then.
+    pub fn reload(&mut self, als: &[u8], limit: usize) -> Result<(), LiveError> {
+        let fresh = OpenSet::open(als, limit)?;
+        self.document = fresh.document;
+        self.saved = fresh.saved;
+        self.undo.clear();
+        self.redo.clear();
+        self.shift(NOBODY);
+        Ok(())
+    }
+
     /// The bytes a save must write: the original ones when nothing changed.
     pub fn save(&self) -> Arc<[u8]> {
         if self.is_dirty() {
@@ -155,7 +213,7 @@ impl OpenSet {
         diff(&self.saved.1, &self.document)
     }
 
-    fn admit(&self, guard: &Guard) -> Result<(), LiveError> {
+    fn admit(&self, guard: &Guard, positional: bool) -> Result<(), LiveError> {
         if let Some(expected) = &guard.expect_revision {
             let actual = self.document.revision();
             if *expected != actual.to_string() {
@@ -166,6 +224,7 @@ impl OpenSet {
             }
         }
         if let Some((who, seen)) = guard.seen
+            && positional
             && self
                 .shifts
                 .iter()
@@ -181,7 +240,7 @@ impl OpenSet {
     /// # Errors
     /// The guard's refusal, or that of the first edit that cannot be made.
     pub fn preview(&self, edits: &[LiveEdit], guard: &Guard) -> Result<Applied, LiveError> {
-        self.admit(guard)?;
+        self.admit(guard, edits.iter().any(LiveEdit::is_positional))?;
         Ok(applied(&self.document.plan(edits)?, 0))
     }
 
@@ -207,7 +266,7 @@ impl OpenSet {
         guard: &Guard,
         extend: bool,
     ) -> Result<Applied, LiveError> {
-        self.admit(guard)?;
+        self.admit(guard, edits.iter().any(LiveEdit::is_positional))?;
         let plan = self.document.plan(edits)?;
         if plan.change.is_empty() {
             return Ok(applied(&plan, 0));
@@ -250,7 +309,7 @@ impl OpenSet {
     /// # Errors
     /// The guard's refusal.
     pub fn undo(&mut self, steps: u32, guard: &Guard) -> Result<Stepped, LiveError> {
-        self.admit(guard)?;
+        self.admit(guard, false)?;
         self.step(steps, guard, true)
     }
 
@@ -259,7 +318,7 @@ impl OpenSet {
     /// # Errors
     /// The guard's refusal.
     pub fn redo(&mut self, steps: u32, guard: &Guard) -> Result<Stepped, LiveError> {
-        self.admit(guard)?;
+        self.admit(guard, false)?;
         self.step(steps, guard, false)
     }
 

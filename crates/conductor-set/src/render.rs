@@ -6,7 +6,7 @@
 use crate::clip::{Clip, file_path};
 use crate::device::envelope;
 use crate::document::Document;
-use crate::error::LiveError;
+use crate::error::{Listing, LiveError};
 use crate::path::PathId;
 use crate::track::TrackKind;
 
@@ -132,7 +132,7 @@ impl Document {
                     "only audio tracks can be rendered, and this is a track of kind {}",
                     track.kind.as_str()
                 ),
-                lister: "live_get_song_overview",
+                listing: Listing::Tracks,
             });
         }
         if !(start >= 0.0 && start.is_finite()) {

@@ -1,7 +1,7 @@
 //! Resource addresses: what `ableton://…` names. Not here: reading it.
 
 use crate::error::LiveError;
-use crate::path::PathId;
+use crate::path::{PathId, TrackPart};
 use std::fmt::Write as _;
 
 /// What a resource address names.
@@ -57,6 +57,36 @@ fn encode(text: &str) -> String {
 }
 
 impl Resource {
+    /// The resources whose content a write changed, from the objects it changed.
+    pub fn touched_by(changed: &[PathId], tracks: u32, shifted: bool) -> Vec<Resource> {
+        let mut touched = vec![];
+        let mut add = |r: Resource| {
+            if !touched.contains(&r) {
+                touched.push(r);
+            }
+        };
+        // The overview names the revision, which every write changes.
+        add(Resource::Song);
+        if shifted {
+            (0..tracks).for_each(|n| add(Resource::Track(PathId::Track(n))));
+        }
+        for path in changed {
+            match path {
+                PathId::Track(n) | PathId::OnTrack(n, _) => add(Resource::Track(PathId::Track(*n))),
+                PathId::Return(_)
+                | PathId::OnReturn(..)
+                | PathId::Main
+                | PathId::OnMain(_)
+                | PathId::Scene(_)
+                | PathId::CuePoint(_) => {}
+            }
+            if let PathId::OnTrack(_, TrackPart::Clip(_) | TrackPart::SlotClip(_)) = path {
+                add(Resource::ClipNotes(*path));
+            }
+        }
+        touched
+    }
+
     /// The address of this resource in the current Set.
     pub fn uri(&self) -> String {
         match self {
@@ -121,6 +151,26 @@ mod tests {
             .expect("shape")
             .expect("path");
         assert_eq!(lower.set.as_deref(), Some("demo_a7f2"));
+    }
+
+    #[test]
+    fn a_write_touches_what_shows_it() {
+        let clip: PathId = "track:1/clip:0".parse().expect("path");
+        let uris = |shifted| {
+            Resource::touched_by(&[clip, PathId::Main], 3, shifted)
+                .iter()
+                .map(Resource::uri)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            uris(false),
+            [
+                "ableton://song",
+                "ableton://track/1",
+                "ableton://clip/track%3A1%2Fclip%3A0/notes"
+            ]
+        );
+        assert_eq!(uris(true).len(), 5);
     }
 
     #[test]

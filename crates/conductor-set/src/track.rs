@@ -1,7 +1,7 @@
 //! Tracks: finding them, their names, mixer and place. Not here: what lies on them (clips, devices).
 
 use crate::document::{Document, Family};
-use crate::error::LiveError;
+use crate::error::{Listing, LiveError};
 use crate::path::{ChainOwner, PathId, TrackPart};
 use crate::wire;
 use crate::xml::El;
@@ -324,12 +324,12 @@ impl Document {
             return Err(LiveError::WrongKind {
                 subject: path,
                 expected: "a track (track:N)",
-                lister: "live_get_song_overview",
+                listing: Listing::Tracks,
             });
         };
         self.tracks().nth(n as usize).ok_or(LiveError::Gone {
             subject: path,
-            lister: "live_get_song_overview",
+            listing: Listing::Tracks,
         })
     }
 
@@ -338,12 +338,12 @@ impl Document {
             return Err(LiveError::WrongKind {
                 subject: path,
                 expected: "a track (track:N, returntrack:N or main)",
-                lister: "live_get_song_overview",
+                listing: Listing::Tracks,
             });
         };
         self.chain(owner).ok_or(LiveError::Gone {
             subject: path,
-            lister: "live_get_song_overview",
+            listing: Listing::Tracks,
         })
     }
 
@@ -429,9 +429,7 @@ impl Document {
         Err(LiveError::Unsupported {
             subject: None,
             reason: format!("{reason} ({})", self.schema.creator),
-            instead:
-                "save it with Live 11 or 12 and open that, or attach a running Live ([live] host)"
-                    .into(),
+            instead: "save it with Live 11 or 12 and open that, or do it in a running Live".into(),
         })
     }
 

@@ -4,7 +4,7 @@ use super::{ClipCreated, ClipProps, Done, Outcome, check_range, check_text};
 use crate::change::Draft;
 use crate::clip::in_slot;
 use crate::document::Document;
-use crate::error::LiveError;
+use crate::error::{Listing, LiveError};
 use crate::facts::COLORS;
 use crate::path::{PathId, TrackPart};
 use crate::skeleton;
@@ -100,7 +100,7 @@ pub(super) fn create(draft: &mut Draft, path: PathId, length: f64) -> Result<Don
                 "a MIDI clip needs a MIDI track, and this is an {} track",
                 track.kind.as_str()
             ),
-            lister: "live_get_song_overview",
+            listing: Listing::Tracks,
         });
     }
     check_range("lengthBeats", length, 0.25, 1e9)?;

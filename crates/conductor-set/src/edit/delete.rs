@@ -99,7 +99,7 @@ pub(super) fn track(draft: &mut Draft, path: PathId) -> Result<Done, LiveError> 
         return Err(LiveError::Refused {
             subject: path,
             reason: "a Set keeps at least one track".into(),
-            cure: "create another track first with live_create_track",
+            cure: "create another track first",
         });
     }
     let routings = routings_to(&draft.doc, &doomed);

@@ -79,7 +79,7 @@ pub(super) fn insert(
                     "{name} needs a MIDI track, and this is a track of kind {}",
                     track.kind.as_str()
                 ),
-                cure: "pick a MIDI track with live_get_song_overview, or create one",
+                cure: "pick a MIDI track from the track list, or create one",
             });
         }
         Some(DeviceRole::Instrument | DeviceRole::Midi | DeviceRole::Audio) | None => {}

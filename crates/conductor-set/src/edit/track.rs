@@ -3,7 +3,7 @@
 use super::{Done, Outcome, TrackProps, check_text, param};
 use crate::change::Draft;
 use crate::document::{Document, Family};
-use crate::error::LiveError;
+use crate::error::{Listing, LiveError};
 use crate::ids::renumber;
 use crate::path::PathId;
 use crate::skeleton;
@@ -39,7 +39,7 @@ pub(super) fn set_props(
         let recorder = recorder.ok_or_else(|| LiveError::WrongType {
             subject: path,
             reason: format!("a {} track cannot be armed", track.kind.as_str()),
-            lister: "live_get_song_overview",
+            listing: Listing::Tracks,
         })?;
         splices.attr(recorder, "Value", if arm { "true" } else { "false" });
     }

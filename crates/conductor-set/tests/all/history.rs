@@ -51,6 +51,16 @@ fn a_shifted_index_is_stale_until_the_session_looks_again() {
     let undone = set.undo(4, &guard(b, seen)).expect("undo");
     assert!(undone.shifted && set.structure() > seen);
     assert!(set.apply(&write, &guard(a, seen)).is_err());
+    set.apply(&[tempo(97.0)], &guard(a, seen))
+        .expect("an edit without a position is never behind");
+    // A reload may have shifted anything, for everyone, and ends history; a bad file changes nothing.
+    let (seen, bytes) = (set.structure(), small().to_als());
+    assert!(set.reload(b"nonsense", 1 << 28).is_err());
+    set.apply(&[tempo(96.0)], &guard(b, seen))
+        .expect("still there");
+    set.reload(&bytes, 1 << 28).expect("reload");
+    assert!(!set.is_dirty() && set.undo(1, &free()).expect("undo").count == 0);
+    assert!(set.apply(&[delete("track:0")], &guard(b, seen)).is_err());
 }
 
 #[test]
@@ -258,6 +268,54 @@ fn changes_apply_invert_and_compose() {
     assert!(
         two.change.then(one.change).is_err(),
         "changes compose only end to end"
+    );
+}
+
+#[test]
+fn results_have_the_keys_of_every_write() {
+    let mut set = OpenSet::new(golden());
+    let mut keys = |edit: LiveEdit| {
+        let applied = set.apply(&[edit], &free()).expect("edit");
+        let text = serde_json::to_string(&applied.result(false)).expect("json");
+        let value: serde_json::Value = serde_json::from_str(&text).expect("json");
+        let object = value.as_object().expect("object").clone();
+        assert_eq!(text.matches("\"revision\":").count(), 1, "{text}");
+        assert_eq!(object["revision"], applied.revision.to_string());
+        assert_eq!(object["undoSteps"], 1);
+        object
+    };
+    assert_eq!(keys(tempo(90.0))["tempo"], 90);
+    assert_eq!(keys(replace_notes(BEAT, &[]))["removed"], 4);
+    assert_eq!(
+        keys(LiveEdit::SetParam {
+            param_id: path("track:0/mixer/volume"),
+            value: 0.5
+        })["previous"],
+        1
+    );
+    let insert = LiveEdit::InsertDevice {
+        track_id: path("track:2"),
+        device_name: "Reverb".into(),
+        index: 0,
+    };
+    let inserted = keys(insert);
+    assert_eq!(
+        (
+            &inserted["shifted"],
+            inserted["warnings"].as_array().map(Vec::len)
+        ),
+        (&true.into(), Some(1))
+    );
+    let gone = keys(delete("track:0"));
+    assert_eq!(
+        (&gone["shifted"], &gone["deleted"]),
+        (&true.into(), &serde_json::json!(["track:0"]))
+    );
+    let dry = set.preview(&[tempo(80.0)], &free()).expect("preview");
+    let dry = serde_json::to_value(dry.result(true)).expect("json");
+    assert_eq!(
+        (&dry["undoSteps"], &dry["diff"]["count"]),
+        (&0.into(), &1.into())
     );
 }
 
