@@ -1,6 +1,7 @@
 //! Sets for the tests: our own, made here, and the real ones when `CONDUCTOR_LIVE_DATA` names their folder.
 
 use conductor_set::{Document, Guard, LiveEdit, Note, OpenSet, PathId, TrackKind};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -20,7 +21,7 @@ pub fn free() -> Guard {
 pub fn live_data() -> Option<PathBuf> {
     let folder = std::env::var_os("CONDUCTOR_LIVE_DATA").map(PathBuf::from);
     if folder.is_none() {
-        println!("skipped: CONDUCTOR_LIVE_DATA is not set");
+        let _ = writeln!(std::io::stdout(), "skipped: CONDUCTOR_LIVE_DATA is not set");
     }
     folder
 }
