@@ -196,7 +196,7 @@ fn mixer(canvas: &mut Canvas, x: f64, y: f64, w: f64, track: Track<'_>) {
 }
 
 impl Document {
-    /// Draws the session grid: `width` pixels wide, or wider when the tracks need it.
+    /// Draws the session grid: at most `width` pixels wide, or wider when the tracks need it.
     pub fn draw_session(&self, width: u32) -> Drawing {
         let overview = self.overview();
         let tracks: Vec<Track<'_>> = self.tracks().collect();
@@ -208,7 +208,8 @@ impl Document {
         let (columns, rows) = (tracks.len().max(1) as f64, scenes.len() as f64);
         let room = f64::from(width) - 2.0 * MARGIN - SCENES;
         let column = (room / columns).clamp(NARROWEST, WIDEST).floor();
-        let total = (2.0 * MARGIN + SCENES + column * columns).max(f64::from(width));
+        // The title needs some room even above a single track.
+        let total = (2.0 * MARGIN + SCENES + column * columns).max(420.0);
         let mixer_top = TITLE + HEAD + rows * ROW + 6.0;
 
         let mut canvas = Canvas::new();
