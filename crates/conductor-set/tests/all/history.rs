@@ -398,3 +398,21 @@ fn a_diff_names_every_kind_of_difference() {
             .any(|c| c.op == "delete_track" && c.subject == "track:3")
     );
 }
+
+#[test]
+fn a_revision_tells_where_it_came_from() {
+    let one = small();
+    let other = conductor_set::Document::from_xml(one.to_xml().replacen(
+        "CrossfadeCurve Value=\"2\"",
+        "CrossfadeCurve Value=\"3\"",
+        1,
+    ))
+    .expect("other");
+    let after = |doc: &conductor_set::Document| doc.plan(&[tempo(90.0)]).expect("plan").revision();
+    assert_ne!(one.revision(), other.revision());
+    assert_ne!(
+        after(&one),
+        after(&other),
+        "the same edit of another Set is another state"
+    );
+}

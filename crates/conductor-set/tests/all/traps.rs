@@ -1086,3 +1086,99 @@ fn a_render_is_planned_and_mixed_to_the_sample() {
         "BAD_INPUT"
     );
 }
+
+#[test]
+fn arrangement_clips_are_counted_by_start_time() {
+    let clips = [("late", 8.0), ("early", 0.0), ("middle", 4.0)]
+        .map(|(name, at)| audio_clip(name, at, at + 2.0, "/a/x.wav"));
+    let xml = in_track(&small().to_xml(), 1, |t| {
+        t.replacen(
+            "<Events />",
+            &format!("<Events>\n{}\n</Events>", clips.join("\n")),
+            1,
+        )
+    });
+    let doc = Document::from_xml(xml).expect("clips");
+    let names = |doc: &Document| {
+        doc.clips(path("track:1"), 0)
+            .expect("clips")
+            .arrangement
+            .into_iter()
+            .map(|c| c.name)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(names(&doc), ["early", "middle", "late"]);
+    let after = edited(
+        &doc,
+        &[LiveEdit::DeleteClip {
+            clip_id: path("track:1/clip:1"),
+        }],
+    );
+    assert_eq!(names(&after), ["early", "late"]);
+}
+
+#[test]
+fn a_group_in_a_group_goes_with_it() {
+    let doc = with_group();
+    // One more group around the first: the group of `with_group` becomes the child of a copy of itself.
+    let xml = doc.to_xml();
+    let (from, to) = (
+        xml.find("\n\t\t\t<GroupTrack ").expect("group"),
+        xml.find("</GroupTrack>").expect("group") + 13,
+    );
+    let inner = &xml[from..to];
+    let id = inner.split('"').nth(1).expect("id");
+    let child = inner.replacen("TrackGroupId Value=\"-1\"", "TrackGroupId Value=\"777\"", 1);
+    let outer = inner.replacen(
+        &format!("GroupTrack Id=\"{id}\""),
+        "GroupTrack Id=\"777\"",
+        1,
+    );
+    let doc = Document::from_xml(format!("{}{outer}{child}{}", &xml[..from], &xml[to..]))
+        .expect("nested");
+    let applied = OpenSet::new(doc)
+        .apply(
+            &[LiveEdit::DeleteTrack {
+                track_id: path("track:2"),
+            }],
+            &free(),
+        )
+        .expect("delete");
+    let Outcome::Deleted(gone) = &applied.outcomes[0] else {
+        panic!("{applied:?}")
+    };
+    assert_eq!(
+        gone.deleted,
+        [path("track:2"), path("track:3"), path("track:4")]
+    );
+}
+
+#[test]
+fn single_quoted_attributes_stay_single_quoted() {
+    let xml = in_track(&small().to_xml(), 0, |t| {
+        t.replacen("<UserName Value=\"\" />", "<UserName Value='a \"b\"' />", 1)
+    });
+    let name = "it's \"it\"";
+    let props = TrackProps {
+        name: Some(name.into()),
+        ..TrackProps::default()
+    };
+    let doc = edited(
+        &Document::from_xml(xml).expect("quotes"),
+        &[LiveEdit::SetTrackProps {
+            track_id: path("track:0"),
+            props,
+        }],
+    );
+    assert!(
+        doc.to_xml()
+            .contains("<UserName Value='it&apos;s &quot;it&quot;' />")
+    );
+    assert_eq!(
+        Document::from_xml(doc.to_xml())
+            .expect("well formed")
+            .track_rows()[0]
+            .name,
+        name
+    );
+}
