@@ -363,3 +363,73 @@ fn the_comparison_finds_what_is_missing() {
     );
     assert_eq!(out, ["/b/0/v", "/c"]);
 }
+
+/// Where `keys` of a recorded result are not in ours: `/a/*/b` means that some element of `a` has `b`.
+fn missing_keys(keys: &[Value], ours: &Value) -> Vec<String> {
+    fn has(value: &Value, path: &[&str]) -> bool {
+        match (path.split_first(), value) {
+            (None, _) => true,
+            (Some((&"*", rest)), Value::Array(items)) => items.iter().any(|v| has(v, rest)),
+            (Some((key, rest)), Value::Object(map)) => map.get(*key).is_some_and(|v| has(v, rest)),
+            (Some(_), _) => false,
+        }
+    }
+    let keys = keys.iter().filter_map(Value::as_str);
+    keys.filter(|k| !has(ours, &k.split('/').skip(1).collect::<Vec<_>>()))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The same contract without the recordings: calls, keys and codes, for a clone that has nothing else.
+#[test]
+fn the_digest_of_the_exchanges_holds() {
+    let digest: Value = serde_json::from_str(include_str!("../golden-digest.json")).expect("json");
+    let list = deviations();
+    let mut steps = 0;
+    for file in digest.as_array().expect("files") {
+        let number = file["file"].as_str().expect("number");
+        let mut set = OpenSet::new(golden());
+        for step in file["steps"].as_array().expect("steps") {
+            steps += 1;
+            let ours = match step["uri"].as_str() {
+                Some(uri) => read(&set, uri),
+                None => call(
+                    &mut set,
+                    step["tool"].as_str().expect("tool"),
+                    &step["arguments"],
+                ),
+            };
+            match (ours, step["keys"].as_array()) {
+                (Ok(ours), Some(keys)) => {
+                    let missing: Vec<_> = missing_keys(keys, &ours)
+                        .into_iter()
+                        .filter(|k| !allowed(&list, number, k))
+                        .collect();
+                    assert!(
+                        missing.is_empty(),
+                        "{step}: {missing:?} are missing from {ours}"
+                    );
+                }
+                (Err(_), Some(_)) => {
+                    assert!(allowed(&list, number, "!refused"), "{step} was refused")
+                }
+                (Ok(ours), None) => panic!("{step} must be refused, not {ours}"),
+                (Err(error), None) => {
+                    let code = step["code"].as_str();
+                    let same = code.is_none_or(|c| c == error.code().as_str());
+                    assert!(same || allowed(&list, number, "!code"), "{step}: {error}");
+                }
+            }
+        }
+    }
+    assert!(steps >= 80, "only {steps} steps");
+}
+
+#[test]
+fn the_digest_comparison_finds_a_missing_key() {
+    let keys = [json!("/a"), json!("/b/*/c"), json!("/b/*/d")];
+    assert_eq!(
+        missing_keys(&keys, &json!({"a": null, "b": [{"c": 1}]})),
+        ["/b/*/d"]
+    );
+}
