@@ -162,13 +162,21 @@ fn bad_file(reason: impl Into<String>) -> LiveError {
     }
 }
 
+/// Bytes of text that may be held twice while a document is taken apart.
+const SLACK: usize = 1 << 20;
+
 /// Inflates `.als` bytes, stopping at `limit` bytes of text.
 fn inflate(als: &[u8], limit: usize) -> Result<String, LiveError> {
     if !als.starts_with(&[0x1f, 0x8b]) {
         return Err(bad_file("it is not gzip"));
     }
-    // Small files inflate about tenfold; the hint never exceeds the limit, so a bomb costs no more than a real Set.
-    let mut bytes = Vec::with_capacity(als.len().saturating_mul(12).min(limit.saturating_add(1)));
+    // Gzip ends with the length of its text. It is only a hint: a file that lies gets no more than the limit, nor more than
+    // deflate can make of its bytes.
+    let said = als
+        .last_chunk()
+        .map_or(0, |end| u32::from_le_bytes(*end) as usize);
+    let hint = said.min(limit).min(als.len().saturating_mul(1_032));
+    let mut bytes = Vec::with_capacity(hint.saturating_add(1));
     let stop = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
     GzDecoder::new(als)
         .take(stop)
@@ -212,7 +220,7 @@ impl Document {
     ///
     /// # Errors
     /// [`LiveError::BadFile`] with the reason.
-    pub fn from_xml(text: String) -> Result<Document, LiveError> {
+    pub fn from_xml(mut text: String) -> Result<Document, LiveError> {
         let (outline, left_open) =
             Outline::read(&text, &[]).map_err(|e| bad_file(e.to_string()))?;
         if !left_open.is_empty() {
@@ -255,15 +263,24 @@ impl Document {
             "\n"
         };
         let revision = Revision::of(&[text.as_bytes()]);
-        let chunks = cuts
-            .windows(2)
-            .map(|w| {
-                Arc::new(Chunk {
-                    text: text[w[0]..w[1]].into(),
-                    outline: outline.cut(w[0]..w[1]),
-                })
-            })
-            .collect();
+        let mut outlines: Vec<Outline> = cuts.windows(2).map(|w| outline.cut(w[0]..w[1])).collect();
+        drop(outline);
+        // Chunks are taken off the end and the rest is given back, so that the text is never held twice.
+        let mut chunks = Vec::with_capacity(outlines.len());
+        while let (Some(outline), Some(at)) = (
+            outlines.pop(),
+            cuts.len().checked_sub(2).and_then(|n| cuts.get(n)),
+        ) {
+            chunks.push(Arc::new(Chunk {
+                text: text.split_off(*at).into_boxed_str(),
+                outline,
+            }));
+            cuts.pop();
+            if text.capacity() - text.len() > SLACK {
+                text.shrink_to_fit();
+            }
+        }
+        chunks.reverse();
         Ok(Document {
             chunks,
             schema: Arc::new(schema),
