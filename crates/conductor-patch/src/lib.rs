@@ -1,1 +1,28 @@
+//! Lossless documents for Max (`.maxpat`, `.maxhelp`, `.amxd`) and Pure Data (`.pd`) patches.
+#![warn(missing_docs)]
 
+mod amxd;
+mod atoms;
+mod canvas;
+mod chunk;
+mod diagnostic;
+mod document;
+mod font;
+mod geometry;
+mod grid;
+mod json;
+mod max;
+pub mod objects;
+mod pd;
+mod ports;
+mod sequence;
+mod style;
+
+pub use amxd::AmxdError;
+pub use atoms::{Atom, Value};
+pub use diagnostic::{Diagnostic, Severity};
+pub use document::{BoxId, BoxView, CanvasId, CordView, Document, Format, Limits, OpenError, Subpatcher, View};
+pub use font::{object_width, text_width};
+pub use geometry::{Point, Rect};
+pub use json::JsonError;
+pub use ports::{Basis, Ports};

@@ -1,0 +1,4 @@
+//! One test binary; real files come from the folders that the environment names.
+
+mod corpus;
+mod identity;
