@@ -383,6 +383,15 @@ impl Canvas {
         canvas
     }
 
+    /// Copies the bytes of the text pieces out of `source`. For canvases without boxes: those an edit prints.
+    pub(crate) fn own(&mut self, source: &[u8]) {
+        let items = self.items.iter().map(|item| match item {
+            Item::Text(chunk) => Item::Text(Chunk::owned(chunk.bytes(source))),
+            Item::Mark(_) | Item::Box(_) | Item::Cord(_) => item.clone(),
+        });
+        self.items = Sequence::from_vec(items.collect());
+    }
+
     pub(crate) fn write(&self, writer: &mut Writer<'_>, source: &[u8], format: crate::Format) {
         // Pd cords name boxes by number; the numbers are put right here, so that removing a box touches only its own cords.
         let numbers = format.is_pd().then(|| self.numbers());

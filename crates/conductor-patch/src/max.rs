@@ -58,6 +58,14 @@ pub(crate) fn read(source: &[u8], json: Range<usize>, limits: &Limits) -> Result
     Ok((canvas, reader.diagnostics))
 }
 
+/// Reads a patcher that an edit printed; its pieces own their bytes.
+pub(crate) fn read_patcher(text: &[u8], limits: &Limits) -> Option<Canvas> {
+    let mut reader = Reader { source: text, limits, taken: 0, diagnostics: Vec::new() };
+    let mut canvas = reader.patcher(&mut Scanner::new(text, 0), 0).ok()?;
+    canvas.own(text);
+    Some(canvas)
+}
+
 struct Reader<'a> {
     source: &'a [u8],
     limits: &'a Limits,

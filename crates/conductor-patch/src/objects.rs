@@ -82,6 +82,24 @@ pub(crate) const BOX_ATTRIBUTES: &[&str] = &[
 /// Binary operators of gen.
 const GEN_BINARY: &[&str] = &["+", "-", "*", "/", "%", "pow", "min", "max", "<", ">", "<=", ">=", "==", "!=", "&&", "||", "!-", "!/", "!%", "absdiff", "atan2", "hypot"];
 
+/// Other operators of gen, whose counts are left for Max to find.
+const GEN_OPERATORS: &str = "abs acos acosh and asin asinh atan atanh bool buffer cartopol ceil change clamp clip codebox constant cos cosh counter cycle \
+    dcblock degrees delay delta dim e elapsed eq exp exp2 expr fastcos fastexp fastpow fastsin fasttan fixdenorm fixnan floor fold fract ftom gate gen gt \
+    gte gtp history in int interp isdenorm isnan latch ln log log10 log2 lookup lt lte ltp mix mod mse mtof nearest neg neq noise norm not or out param \
+    pass peek phasor phasewrap pi plusequals poke poltocar radians rate r receive reverse rsub rdiv round s sah sample samplerate scale selector send \
+    sign sin sinh slide smoothstep split splat sqrt step subpatcher swiz switch t60 t60time tan tanh trapezoid triangle train trunc twopi vec vectorsize \
+    voice wave wrap xor voices gradient snoise cell surface poltocar setparam mstosamps sampstoms pow max min";
+
+/// Whether gen has an operator of this name.
+pub(crate) fn is_gen_operator(name: &str) -> bool {
+    GEN_BINARY.contains(&name) || GEN_OPERATORS.split_whitespace().any(|found| found == name)
+}
+
+/// The operators of gen nearest to a misspelled one.
+pub(crate) fn nearest_gen(name: &str) -> Vec<String> {
+    nearest(name, GEN_BINARY.iter().copied().chain(GEN_OPERATORS.split_whitespace()))
+}
+
 impl Table {
     fn read(text: &'static str) -> Table {
         let mut table = Table { classes: HashMap::new(), aliases: HashMap::new(), tokens: HashMap::new(), gen_classes: HashMap::new(), version: "" };

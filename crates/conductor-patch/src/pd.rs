@@ -557,6 +557,14 @@ pub(crate) fn write_cord(writer: &mut Writer<'_>, source: &[u8], cord: &Cord, nu
     writer.raw(&text);
 }
 
+/// An empty subpatch with a printed header.
+pub(crate) fn empty_canvas(header: Vec<u8>, font: Option<f64>) -> Canvas {
+    let mut level = Level { facts: CanvasFacts { font_size: font, ..CanvasFacts::default() }, ..Level::default() };
+    level.header(&header);
+    level.text(Chunk::owned(header));
+    level.finish(&mut Vec::new())
+}
+
 /// The statement of a new cord.
 pub(crate) fn new_cord(from: End, to: End, newline: &str) -> Cord {
     let text = format!("{newline}#X connect {} {} {} {};", from.name, from.port, to.name, to.port);

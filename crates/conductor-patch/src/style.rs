@@ -212,6 +212,26 @@ impl Style {
         out.push('}');
     }
 
+    /// A printed value moved `levels` further in. Raw tabs and line ends stand only between values, so text is never touched.
+    pub(crate) fn deeper(&self, text: &[u8], levels: usize) -> Vec<u8> {
+        let more = self.unit.repeat(levels);
+        let classic = self.dialect == Dialect::Classic;
+        let mut out = Vec::with_capacity(text.len() + 64);
+        let mut previous = 0;
+        for (at, byte) in text.iter().enumerate() {
+            out.push(*byte);
+            let next = text.get(at + 1).copied().unwrap_or(0);
+            let line_starts = *byte == b'\n' && !matches!(next, b'\n' | b'\r' | b',' | 0);
+            // The classic dialect indents an object behind its key as well.
+            let object_starts = classic && *byte == b' ' && previous == b':' && next == b'\t';
+            if line_starts || object_starts {
+                out.extend_from_slice(more.as_bytes());
+            }
+            previous = *byte;
+        }
+        out
+    }
+
     /// The indentation level of the items of `boxes` and `lines` in a patcher `depth` levels below the root.
     pub(crate) fn item_level(depth: usize) -> usize {
         3 + 4 * depth
