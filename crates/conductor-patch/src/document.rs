@@ -277,7 +277,7 @@ impl Document {
 
     /// What this patch looks like as an object in another one.
     pub fn ports_as_abstraction(&self) -> Ports {
-        crate::ports::from_inside(self.format, &self.root, &self.source)
+        crate::ports::from_inside(self.format, &self.root)
     }
 
     pub(crate) fn canvas_at(&self, id: &CanvasId) -> Option<&Canvas> {

@@ -7,6 +7,7 @@
 mod boxes;
 mod cords;
 mod encapsulate;
+mod gates;
 mod transaction;
 
 use crate::atoms::{Atom, Value};

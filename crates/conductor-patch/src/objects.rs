@@ -354,6 +354,12 @@ fn conversions(word: &str) -> i64 {
     count
 }
 
+/// Inlets and outlets of a box text when the table is sure of them.
+pub fn exact_counts(format: Format, text: &str) -> Option<(u32, u32)> {
+    let counted = table(format).count(text, &|_, _| None).filter(|counted| counted.exact)?;
+    Some((counted.inlets?, counted.outlets?))
+}
+
 /// Default size of a box: the table's for user interface objects, else from the text.
 pub(crate) fn default_size(format: Format, maxclass: &str, text: &str) -> (f64, f64) {
     let class = table(format).class(maxclass);

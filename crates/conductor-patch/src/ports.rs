@@ -63,7 +63,7 @@ pub(crate) fn expected(view: &View<'_>, maxclass: &str, native: Option<&str>, te
     let document = view.document;
     if let Some(inner) = inner {
         let gen_family = !document.format.is_pd() && is_gen_inside(inner, text);
-        return if gen_family { from_gen(inner, text) } else { from_inside(document.format, inner, &document.source) };
+        return if gen_family { from_gen(inner, text) } else { from_inside(document.format, inner) };
     }
     if let Some(name) = file
         && let Some(ports) = document.abstraction(name)
@@ -110,8 +110,7 @@ fn from_gen(inner: &Canvas, text: &str) -> Ports {
 }
 
 /// Ports that the inlet and outlet boxes of a canvas make, left to right.
-pub(crate) fn from_inside(format: Format, canvas: &Canvas, source: &[u8]) -> Ports {
-    let _ = source;
+pub(crate) fn from_inside(format: Format, canvas: &Canvas) -> Ports {
     let (mut inlets, mut outlets) = (0u32, Vec::new());
     let (mut numbered_in, mut numbered_out) = (0u32, 0u32);
     for (_, face) in canvas.faces() {

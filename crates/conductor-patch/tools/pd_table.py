@@ -57,6 +57,8 @@ ARGUMENTS = {
     "expr": ["", "$f1", "$f1+$f2", r"$f1\; $f3"],
     "expr~": ["", "$v1", "$v1+$v2", r"$v1\; $v3"],
     "fexpr~": ["", "$x1", "$x1+$x2", r"$x1\; $x3"],
+    "readsf~": ["", "1", "2", "4"],
+    "writesf~": ["", "1", "2", "4"],
     "get": ["tmpl a", "tmpl a b", "tmpl a b c"],
 }
 TRIED = ["", "1", "1 2", "1 2 3", "1 2 3 4"]
@@ -64,7 +66,7 @@ TRIED = ["", "1", "1 2", "1 2 3", "1 2 3 4"]
 SKIP = {"canvas", "pd", "window", "netreceive", "netsend", "pd~", "clone"}
 KNOWN = {"netreceive": (1, 2), "netsend": (1, 2)}
 # Counts that follow from words in the arguments, which are not tried here.
-BY_WORDS = {"sigmund~"}
+BY_WORDS = {"sigmund~", "text sequence"}
 APPROXIMATE = {"netreceive", "clone", "pd~"}
 
 

@@ -44,6 +44,11 @@ impl Transaction<'_> {
         if chosen.is_empty() {
             return Err(EditError::BadValue { what: "varnames".to_owned(), why: "at least one box is needed" });
         }
+        for slot in &chosen {
+            if super::gates::is_gate(self.object(id, *slot)?.class()) {
+                return Err(EditError::BadValue { what: self.object(id, *slot)?.label().to_owned(), why: "an inlet or outlet stays in its patcher" });
+            }
+        }
         let canvas = self.canvas(id)?;
         let group: Vec<Slot> = canvas.box_slots().filter(|slot| chosen.contains(slot)).collect();
         let (inlets, outlets, inside, gone) = self.sort_cords(id, &group)?;

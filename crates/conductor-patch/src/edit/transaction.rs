@@ -27,7 +27,16 @@ impl<'a> Transaction<'a> {
     pub(super) fn edit(&mut self, edit: &Edit) -> Result<Outcome, EditError> {
         let canvas = &edit.canvas;
         self.view(canvas)?;
-        match &edit.op {
+        let gates = self.gates_before(canvas, &edit.op);
+        let outcome = self.perform(canvas, &edit.op)?;
+        if let Some(gates) = gates {
+            self.follow_gates(canvas, &gates)?;
+        }
+        Ok(outcome)
+    }
+
+    fn perform(&mut self, canvas: &CanvasId, op: &Op) -> Result<Outcome, EditError> {
+        match op {
             Op::Add(new) => self.add(canvas, new),
             Op::Remove(target) => self.remove(canvas, target),
             Op::SetText { target, text, allow_unknown } => self.set_text(canvas, target, text, *allow_unknown),

@@ -38,7 +38,12 @@ fn read(folders: &[PathBuf]) -> Vec<Sample> {
     for folder in folders {
         collect(folder, &mut found);
     }
+    // A folder may be linked into another one.
+    for (path, _) in &mut found {
+        *path = path.canonicalize().unwrap();
+    }
     found.sort();
+    found.dedup();
     found.into_iter().map(|(path, format)| Sample { name: path.display().to_string(), format, bytes: std::fs::read(&path).unwrap() }).collect()
 }
 
@@ -70,10 +75,21 @@ pub fn pd() -> Vec<Sample> {
     found
 }
 
-/// The fixtures the crate carries, one per style, and all real files.
-pub fn all() -> Vec<Sample> {
-    let mut found = read(&[Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")]);
+/// The fixtures the crate carries, one per style.
+pub fn fixtures() -> Vec<Sample> {
+    let found = read(&[Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")]);
     assert!(found.len() >= 8, "the fixtures are missing");
+    found
+}
+
+/// One fixture by its file name.
+pub fn fixture(name: &str) -> Sample {
+    fixtures().into_iter().find(|sample| sample.name.ends_with(&format!("/{name}"))).unwrap_or_else(|| panic!("no fixture {name}"))
+}
+
+/// The fixtures and all real files.
+pub fn all() -> Vec<Sample> {
+    let mut found = fixtures();
     found.extend(max());
     found.extend(pd());
     found

@@ -2,3 +2,5 @@
 
 mod corpus;
 mod identity;
+mod tables;
+mod undo;
