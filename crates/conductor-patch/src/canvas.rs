@@ -50,6 +50,8 @@ pub(crate) struct Facts {
     pub(crate) inlets: Option<u32>,
     pub(crate) outlets: Option<u32>,
     pub(crate) font_size: Option<f64>,
+    /// Max: the first inlet is not drawn.
+    pub(crate) first_inlet_hidden: bool,
     /// Pd: width in characters when the statement states one (`, f N`).
     pub(crate) columns: Option<u32>,
 }

@@ -38,7 +38,7 @@ fn place(object: &BoxView<'_>, outlet: bool, index: u32, count: u32) -> Point {
     let inset = first_nub(object.view.document.format.is_pd());
     let span = (rect.w - 2.0 * inset).max(0.0);
     // Without its first inlet drawn, the others move up to its place.
-    let shifted = !outlet && count > 1 && object.key_value("drawfirstin").is_some_and(|value| value.atoms().first().and_then(crate::Atom::number) == Some(0.0));
+    let shifted = !outlet && count > 1 && object.face.facts.first_inlet_hidden;
     let (index, count) = if shifted { (index.saturating_sub(1), count - 1) } else { (index, count) };
     let share = if count > 1 { f64::from(index) / f64::from(count - 1) } else { 0.0 };
     Point::new(rect.x + inset + span * share, if outlet { rect.bottom() } else { rect.y })

@@ -23,7 +23,10 @@ mod patch;
 mod pd;
 mod ports;
 mod sequence;
+pub mod render;
 mod style;
+mod svg;
+pub mod validate;
 
 pub use amxd::AmxdError;
 pub use atoms::{Atom, Value};

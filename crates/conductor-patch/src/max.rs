@@ -401,6 +401,7 @@ fn box_fact(facts: &mut Facts, key: &[u8], value: &[u8], kind: Kind) {
         b"numinlets" => facts.inlets = count(),
         b"numoutlets" => facts.outlets = count(),
         b"fontsize" => facts.font_size = finite(value),
+        b"drawfirstin" => facts.first_inlet_hidden = !on(),
         _ => {}
     }
 }

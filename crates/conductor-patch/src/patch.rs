@@ -342,7 +342,7 @@ pub fn base36(digest: &[u8]) -> String {
         out.push(char::from_digit(rest, 36).unwrap_or('0'));
     }
     // Leading zeros of the digest would shorten it; the first characters must always exist.
-    while out.len() < digest.len() * 8 / 6 + 1 {
+    while out.len() < (digest.len() * 800).div_ceil(517) {
         out.push('0');
     }
     out.iter().rev().collect()
