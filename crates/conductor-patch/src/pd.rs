@@ -533,6 +533,21 @@ pub(crate) fn own_statement(text: &[u8]) -> (&[u8], &[u8]) {
     text.split_at_checked(end).unwrap_or((text, &[]))
 }
 
+/// Saved values of an array statement with its `#A` data; at most `most`, evenly picked.
+pub(crate) fn array_values(text: &[u8], most: usize) -> Vec<f64> {
+    let mut values: Vec<f64> = Vec::new();
+    let mut at = statement_end(text, 0).unwrap_or(text.len());
+    while let Some(end) = statement_end(text, at) {
+        let mut parts = words(text.get(at..end).unwrap_or_default());
+        if parts.next() == Some(b"#A") {
+            values.extend(parts.skip(1).map(|word| number(word).unwrap_or(0.0)));
+        }
+        at = end;
+    }
+    let step = values.len().div_ceil(most.max(1)).max(1);
+    values.into_iter().step_by(step).collect()
+}
+
 /// A coordinate as Pd writes it.
 pub(crate) fn coordinate(value: f64) -> String {
     format!("{}", value.round().clamp(-1e9, 1e9) as i64)

@@ -21,6 +21,12 @@ impl Color {
         Color(r, g, b, a)
     }
 
+    /// Black or white, whichever is read better on this colour.
+    fn ink(self) -> Color {
+        let light = u32::from(self.0) * 3 + u32::from(self.1) * 6 + u32::from(self.2);
+        if light < 1100 && self.3 > 100 { Color(236, 236, 236, 255) } else { DARK }
+    }
+
     fn faded(self) -> Color {
         Color(self.0, self.1, self.2, (u16::from(self.3) * 2 / 5) as u8)
     }
@@ -171,7 +177,7 @@ const MARK: Color = Color(224, 70, 20, 255);
 /// Draws a canvas.
 pub fn render(view: &View<'_>, options: &Options) -> Picture {
     let is_pd = view.document.format.is_pd();
-    let mut drawing = Drawing { shapes: Vec::new(), scale: 1.0, origin: Point::default(), omitted: 0, is_pd };
+    let mut drawing = Drawing { shapes: Vec::new(), scale: 1.0, origin: Point::default(), omitted: 0, is_pd, paper: view.canvas.facts.background.map(Color::of) };
     let mut bounds: Option<Rect> = None;
     let mut include = |rect: Rect| bounds = Some(bounds.map_or(rect, |bounds: Rect| bounds.union(&rect)));
     let shown: Vec<BoxView<'_>> = view.boxes().filter(|object| is_shown(object, options)).collect();
@@ -246,6 +252,8 @@ struct Drawing {
     origin: Point,
     omitted: usize,
     is_pd: bool,
+    /// Colour behind the boxes, when the patcher states one.
+    paper: Option<Color>,
 }
 
 impl Drawing {
@@ -300,8 +308,12 @@ impl Drawing {
 
     fn max_body(&mut self, object: &BoxView<'_>, frame: Rect, inside: bool) {
         let size = object.face.facts.font_size.or(object.view.font_size()).unwrap_or(12.0).clamp(1.0, 400.0);
-        let ink = object.color("textcolor").map_or(DARK, Color::of);
         let fill = object.color("bgcolor").map(Color::of);
+        let paper = match object.maxclass() {
+            "comment" | "live.comment" => fill.filter(|fill| fill.3 > 0).or(self.paper),
+            _ => fill,
+        };
+        let ink = object.color("textcolor").map_or_else(|| paper.map_or(DARK, Color::ink), Color::of);
         let outline = Some(self.line(GREY, 1.0));
         let center = Point::new(frame.x + frame.w / 2.0, frame.y + frame.h / 2.0);
         let bold = object.key_value("fontface").is_some_and(|face| face.atoms().first().and_then(crate::Atom::number).is_some_and(|n| n as i64 & 1 == 1));
@@ -560,11 +572,19 @@ impl Drawing {
         }
     }
 
-    /// The area of a graph: the names of its arrays stand in for their curves.
+    /// The arrays of a graph, each as its name above and its curve inside.
     fn graph(&mut self, inner: &View<'_>, frame: Rect) {
         for (n, array) in inner.boxes().filter(|inside| inside.native_class() == Some("array")).enumerate() {
             let name = array.text().split(' ').next().unwrap_or_default().to_owned();
             self.text(frame.x + 2.0, frame.y - 3.0 - 12.0 * n as f64, 10.0, &name, DARK, Anchor::Start, false);
+            let values = pd::array_values(array.face.before.bytes(&inner.document.source), MOST_INSIDE);
+            if values.len() > 1 {
+                let last = values.len() as f64 - 1.0;
+                // The range of the axis is the usual -1 to 1; values outside it end at the frame.
+                let place = |(n, value): (usize, &f64)| (frame.x + frame.w * n as f64 / last, frame.y + frame.h * (0.5 - value.clamp(-1.0, 1.0) / 2.0));
+                let curve: Vec<(f64, f64)> = values.iter().enumerate().map(place).collect();
+                self.polyline(&curve, false, None, Some(self.line(Color::BLACK, 1.0)));
+            }
         }
     }
 
@@ -605,7 +625,8 @@ impl Drawing {
     }
 
     fn nubs(&mut self, object: &BoxView<'_>) {
-        if object.maxclass() == "comment" || object.class() == "cnv" {
+        // These have an inlet that nobody connects; Max shows it only under the mouse.
+        if matches!(object.maxclass(), "comment" | "panel") || object.class() == "cnv" {
             return;
         }
         let types = object.ports().outlet_types.unwrap_or_default();

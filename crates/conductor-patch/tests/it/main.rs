@@ -1,6 +1,8 @@
 //! One test binary; real files come from the folders that the environment names.
 
 mod corpus;
+mod hostile;
 mod identity;
+mod style;
 mod tables;
 mod undo;
