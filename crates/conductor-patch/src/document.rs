@@ -173,8 +173,8 @@ impl Document {
         let start = if source.starts_with(BOM) { BOM.len() } else { 0 };
         let (frame, (root, diagnostics), style) = match format {
             Format::Pd => {
-                let newline = if source.windows(2).any(|pair| pair == b"\r\n") { "\r\n" } else { "\n" };
-                (None, pd::read(&source, limits)?, Style::with_newline(newline))
+                let style = Style::detect_pd(&source);
+                (None, pd::read(&source, limits)?, style)
             }
             Format::Amxd => {
                 let frame = Frame::read(&source)?;
@@ -566,6 +566,11 @@ impl<'a> BoxView<'a> {
     /// Its index: position in the canvas.
     pub fn index(&self) -> usize {
         self.view.canvas.index_of(self.slot).unwrap_or(0)
+    }
+
+    /// A view of the canvas it stands in.
+    pub fn canvas(&self) -> View<'a> {
+        self.view.clone()
     }
 
     /// A view of the patcher embedded in it.

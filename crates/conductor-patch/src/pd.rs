@@ -11,8 +11,9 @@ use crate::chunk::{Chunk, Writer};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::document::{Limits, OpenError};
 use crate::geometry::Rect;
+use crate::style::Style;
 
-/// Statements are wrapped behind the first atom that passes this column, as Pd itself does.
+/// Files that break long statements do so behind the first atom that passes this column, as older Pd did.
 const WRAP: usize = 65;
 /// Pd breaks the text of a box at this many characters unless the box states a width.
 const COLUMNS: usize = 60;
@@ -377,13 +378,14 @@ pub(crate) fn spell(text: &str) -> Vec<String> {
     atoms
 }
 
-/// Prints a statement with Pd's line breaks, starting on a line of its own.
-pub(crate) fn print(atoms: &[String], columns: Option<u32>, newline: &str) -> Vec<u8> {
+/// Prints a statement, starting on a line of its own and broken as the file breaks its own.
+pub(crate) fn print(atoms: &[String], columns: Option<u32>, style: &Style) -> Vec<u8> {
+    let newline = style.newline;
     let mut out = newline.to_owned();
     let mut column = 0;
     for (n, atom) in atoms.iter().enumerate() {
         if n > 0 {
-            if column > WRAP {
+            if style.wraps && column > WRAP {
                 out.push_str(newline);
                 column = 0;
             } else {
@@ -411,6 +413,15 @@ pub(crate) fn facts(kind: &'static str, text: &[u8], font: Option<f64>, inner: O
         facts.rect.y = parts.next().and_then(number).unwrap_or(0.0);
     }
     let mut body: Vec<&[u8]> = parts.collect();
+    let attached = own_statement(text).1;
+    let mut at = 0;
+    while let Some(end) = statement_end(attached, at) {
+        let mut parts = words(attached.get(at..end).unwrap_or_default());
+        if (parts.next(), parts.next()) == (Some(b"#X"), Some(b"f")) {
+            facts.columns = parts.next().and_then(number).map(|n| n.clamp(0.0, 1000.0) as u32);
+        }
+        at = end;
+    }
     if let Some(comma) = body.iter().position(|word| *word == b",") {
         if let Some([f, columns]) = body.get(comma + 1..)
             && *f == b"f"

@@ -24,6 +24,8 @@ pub(crate) struct Style {
     unit: &'static str,
     colon: &'static str,
     pub(crate) newline: &'static str,
+    /// Pd: long statements are broken into lines, as older Pd wrote them.
+    pub(crate) wraps: bool,
 }
 
 /// What can be printed.
@@ -63,12 +65,22 @@ pub(crate) fn float(value: f64) -> String {
 impl Style {
     /// The style of new files: Max 9.1.
     pub(crate) fn modern() -> Style {
-        Style { dialect: Dialect::Inline, unit: "    ", colon: ": ", newline: "\n" }
+        Style { dialect: Dialect::Inline, unit: "    ", colon: ": ", newline: "\n", wraps: false }
     }
 
-    /// For formats that only need the line ends.
-    pub(crate) fn with_newline(newline: &'static str) -> Style {
-        Style { newline, ..Style::modern() }
+    /// The style of a `.pd` file: its line ends, and whether it breaks long statements.
+    pub(crate) fn detect_pd(source: &[u8]) -> Style {
+        let newline = if source.windows(2).any(|pair| pair == b"\r\n") { "\r\n" } else { "\n" };
+        let mut broken = false;
+        let mut long = false;
+        for line in source.split(|byte| *byte == b'\n') {
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            // Data of arrays is broken by every version.
+            let statement = !line.starts_with(b"#A");
+            long |= statement && line.len() > 90 && line.starts_with(b"#X");
+            broken |= statement && !line.is_empty() && !line.ends_with(b";") && line.starts_with(b"#X");
+        }
+        Style { newline, wraps: broken && !long, ..Style::modern() }
     }
 
     pub(crate) fn detect(json: &[u8]) -> Style {
@@ -77,7 +89,7 @@ impl Style {
         let newline = match head.find('\n') {
             Some(at) if head.get(..at).is_some_and(|line| line.ends_with('\r')) => "\r\n",
             Some(_) => "\n",
-            None => return Style { dialect: Dialect::Minified, unit: "", colon: if head.contains("\": ") { ": " } else { ":" }, newline: "" },
+            None => return Style { dialect: Dialect::Minified, unit: "", colon: if head.contains("\": ") { ": " } else { ":" }, newline: "", wraps: false },
         };
         let unit = match head.lines().nth(1) {
             Some(line) if line.starts_with('\t') => "\t",
@@ -86,10 +98,10 @@ impl Style {
             Some(_) | None => "\t",
         };
         if head.contains("\" : ") {
-            return Style { dialect: Dialect::Classic, unit, colon: " : ", newline };
+            return Style { dialect: Dialect::Classic, unit, colon: " : ", newline, wraps: false };
         }
         let inline = head.lines().any(|line| line.contains("\": [ ") && line.contains(']'));
-        Style { dialect: if inline { Dialect::Inline } else { Dialect::Expanded }, unit, colon: ": ", newline }
+        Style { dialect: if inline { Dialect::Inline } else { Dialect::Expanded }, unit, colon: ": ", newline, wraps: false }
     }
 
     /// What `get_patch_info` calls it.

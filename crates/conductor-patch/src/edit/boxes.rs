@@ -253,7 +253,7 @@ impl Transaction<'_> {
                 self.warn(WarningCode::UnknownClass, format!("nothing knows the class {class:?}"), new.varname.as_deref());
             }
         }
-        let newline = self.style().newline;
+        let style = self.style();
         let place = [pd::coordinate(new.position.x), pd::coordinate(new.position.y)];
         let font = self.canvas(id)?.facts.font_size;
         let slot = self.canvas(id)?.next_box_slot();
@@ -269,8 +269,8 @@ impl Transaction<'_> {
             restore.extend(place);
             restore.push("pd".to_owned());
             restore.extend(shown);
-            let header = pd::print(&header, None, newline);
-            let restore = pd::print(&restore, None, newline);
+            let header = pd::print(&header, None, &style);
+            let restore = pd::print(&restore, None, &style);
             let inner = pd::empty_canvas(header, font);
             let facts = pd::facts("restore", &restore, font, Some(&inner.facts));
             (Chunk::EMPTY, Chunk::owned(restore), Some(Arc::new(inner)), facts)
@@ -290,7 +290,7 @@ impl Transaction<'_> {
                 }
                 None => atoms.extend(given),
             }
-            let printed = pd::print(&atoms, columns.filter(|_| defaults.is_none()), newline);
+            let printed = pd::print(&atoms, columns.filter(|_| defaults.is_none()), &style);
             let facts = pd::facts(kind_word(kind), &printed, font, None);
             (Chunk::owned(printed), Chunk::EMPTY, None, facts)
         };
@@ -411,7 +411,7 @@ impl Transaction<'_> {
         let object = self.object(id, slot)?;
         let native = object.native_class().unwrap_or("obj");
         let (rect, columns, old_class) = (object.rect(), object.face.facts.columns, object.class().to_owned());
-        let newline = self.style().newline;
+        let style = self.style();
         let mut atoms = vec!["#X".to_owned(), native.to_owned(), pd::coordinate(rect.x), pd::coordinate(rect.y)];
         match native {
             "msg" | "text" => {}
@@ -438,7 +438,7 @@ impl Transaction<'_> {
         let in_after = native == "restore";
         let chunk = if in_after { &object.face.after } else { &object.face.before };
         let (_, attached) = pd::own_statement(chunk.bytes(&self.document.source));
-        let mut printed = pd::print(&atoms, columns.filter(|_| native != "restore"), newline);
+        let mut printed = pd::print(&atoms, columns.filter(|_| native != "restore"), &style);
         printed.extend_from_slice(attached);
         self.finish_statement(id, slot, printed)?;
         if native == "restore" || matches!(native, "msg" | "text") {
@@ -616,14 +616,14 @@ impl Transaction<'_> {
         let native = object.native_class().unwrap_or("obj");
         let class = if native == "obj" { objects::table(Format::Pd).class_of(object.text()).map_or("obj", |(class, _)| class.name) } else { native };
         let [atom] = value else { return Err(bad(name, "one value is needed")) };
-        let newline = self.style().newline;
+        let style = self.style();
         let statement = object.face.before.bytes(&self.document.source);
         let (own, attached) = pd::own_statement(statement);
         let Some(at) = pd::gui_field(class, name) else {
             if name == "width" && object.view.canvas.inner(slot).is_none() && !matches!(native, "array" | "scalar") {
                 let columns = atom.number().filter(|n| *n >= 1.0 && *n <= 1000.0).ok_or_else(|| bad("width", "a number of characters from 1 to 1000 is needed"))?;
                 let atoms: Vec<String> = pd::words(own).take_while(|word| *word != b",").map(|word| String::from_utf8_lossy(word).into_owned()).collect();
-                let mut printed = pd::print(&atoms, Some(columns as u32), newline);
+                let mut printed = pd::print(&atoms, Some(columns as u32), &style);
                 printed.extend_from_slice(attached);
                 return self.finish_statement(id, slot, printed);
             }
@@ -647,7 +647,7 @@ impl Transaction<'_> {
         if let Some(place) = atoms.get_mut(first + at) {
             *place = word;
         }
-        let mut printed = pd::print(&atoms, None, newline);
+        let mut printed = pd::print(&atoms, None, &style);
         printed.extend_from_slice(attached);
         self.finish_statement(id, slot, printed)
     }

@@ -1,6 +1,7 @@
 //! One test binary; real files come from the folders that the environment names.
 
 mod corpus;
+mod edits;
 mod hostile;
 mod identity;
 mod style;

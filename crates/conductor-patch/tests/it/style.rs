@@ -32,7 +32,7 @@ fn a_box_in_the_classic_style() {
 +\t\t\t\t\t\"numinlets\" : 2,
 +\t\t\t\t\t\"numoutlets\" : 1,
 +\t\t\t\t\t\"outlettype\" : [ \"bang\" ],
-+\t\t\t\t\t\"patching_rect\" : [ 600.0, 420.5, 64.0, 22.0 ],
++\t\t\t\t\t\"patching_rect\" : [ 600.0, 420.5, 63.0, 22.0 ],
 +\t\t\t\t\t\"text\" : \"metro 500\",
 +\t\t\t\t\t\"varname\" : \"clock\"
 +\t\t\t\t}
@@ -46,8 +46,8 @@ fn a_box_in_the_classic_style() {
 fn a_box_in_the_other_styles() {
     let (text, added, removed) = added_lines("inline.maxpat", new_metro());
     assert!(text.contains("+            {\n+                \"box\": {\n+                    \"id\": \"obj-14\","), "{text}");
-    assert!(text.contains("+                    \"outlettype\": [ \"bang\" ],\n+                    \"patching_rect\": [ 600.0, 420.5, 64.0, 22.0 ],"), "{text}");
-    assert_eq!((added, removed), (13, 1), "only the comma before it changes: {text}");
+    assert!(text.contains("+                    \"outlettype\": [ \"bang\" ],\n+                    \"patching_rect\": [ 600.0, 420.5, 63.0, 22.0 ],"), "{text}");
+    assert_eq!((added, removed), (12, 0), "the comma before it moves: {text}");
     let (text, ..) = added_lines("four-spaces.maxpat", new_metro());
     assert!(text.contains("+                    \"outlettype\": [\n+                        \"bang\"\n+                    ],"), "{text}");
     let (text, ..) = added_lines("two-spaces.maxpat", new_metro());
@@ -55,7 +55,7 @@ fn a_box_in_the_other_styles() {
     let (text, ..) = added_lines("tab-compact.maxpat", new_metro());
     assert!(text.contains("+\t\t\t\t\t\"id\": \"obj-14\",\n"), "{text}");
     let (text, ..) = added_lines("minified.maxpat", new_metro());
-    assert!(text.contains(r#",{"box":{"id":"obj-14","maxclass":"newobj","numinlets":2,"numoutlets":1,"outlettype":["bang"],"patching_rect":[600.0,420.5,64.0,22.0],"text":"metro 500","varname":"clock"}}]"#), "{text}");
+    assert!(text.contains(r#",{"box":{"id":"obj-14","maxclass":"newobj","numinlets":2,"numoutlets":1,"outlettype":["bang"],"patching_rect":[600.0,420.5,63.0,22.0],"text":"metro 500","varname":"clock"}}]"#), "{text}");
 }
 
 #[test]
@@ -91,7 +91,8 @@ fn a_patcher_without_lists_gets_them() {
 /// Every style, every kind of small edit: few lines change, and all of them around one place.
 #[test]
 fn a_small_edit_changes_few_lines() {
-    for sample in corpus::all() {
+    // A device states its length in its frame as well, which is another test's matter.
+    for sample in corpus::all().into_iter().filter(|sample| sample.format != conductor_patch::Format::Amxd) {
         let before = sample.open();
         let lines = sample.bytes.iter().filter(|b| **b == b'\n').count();
         let Some((canvas, id)) = first_object(&before) else { continue };
@@ -145,6 +146,7 @@ fn pd_statements_are_wrapped_as_pd_does() {
             all += 1;
             after.apply(&[root(Op::SetText { target: id.into(), text, allow_unknown: true })]).unwrap();
             same += usize::from(after.to_bytes() == sample.bytes);
+
             after = before.clone();
         }
     }
