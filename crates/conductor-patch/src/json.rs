@@ -317,7 +317,7 @@ pub(crate) fn encode(text: &str) -> String {
     out
 }
 
-/// Parses a whole text as one object and hands every member to `each`; used for the small side files.
+/// Items of the array that starts at the first non-space byte. Empty when it is not an array.
 pub(crate) fn elements(array: &[u8]) -> Vec<(Range<usize>, Kind)> {
     let mut scanner = Scanner::new(array, 0);
     let mut found = Vec::new();

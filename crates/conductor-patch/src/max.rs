@@ -259,12 +259,9 @@ impl Reader<'_> {
 
     /// One entry of `lines`: `{ "patchline" : { ... } }`.
     fn line(&mut self, scanner: &mut Scanner<'_>) -> Result<Option<Cord>, JsonError> {
-        let (range, kind) = scanner.skip()?;
-        if kind != Kind::Object {
-            return Ok(None);
-        }
-        let text = self.source.get(range.clone()).unwrap_or_default();
-        Ok(cord(text, Chunk::source(range.start, range.end)))
+        let start = scanner.at;
+        let found = cord(scanner)?;
+        Ok(found.map(|cord| Cord { text: Chunk::source(start, scanner.at), ..cord }))
     }
 
     /// Gives every box its key, and every cord its ends.
@@ -367,9 +364,22 @@ fn floats(array: &[u8]) -> Vec<f64> {
 }
 
 fn rect(array: &[u8]) -> Option<Rect> {
-    match floats(array).as_slice() {
-        [x, y, w, h, ..] => Some(Rect::new(*x, *y, *w, *h)),
-        [x, y, ..] => Some(Rect::new(*x, *y, 0.0, 0.0)),
+    // Every box has one, so it is read without a list.
+    let mut numbers = [0.0; 4];
+    let mut count = 0;
+    let mut scanner = Scanner::new(array, 0);
+    scanner.expect(b'[', "").ok()?;
+    let mut more = scanner.first(b']');
+    while more && count < 4 {
+        let (range, _) = scanner.skip().ok()?;
+        *numbers.get_mut(count)? = finite(array.get(range)?)?;
+        count += 1;
+        more = scanner.more(b']').ok()?;
+    }
+    let [x, y, w, h] = numbers;
+    match count {
+        4 => Some(Rect::new(x, y, w, h)),
+        2 | 3 => Some(Rect::new(x, y, 0.0, 0.0)),
         _ => None,
     }
 }
@@ -406,41 +416,69 @@ fn box_fact(facts: &mut Facts, key: &[u8], value: &[u8], kind: Kind) {
     }
 }
 
-fn cord(text: &[u8], chunk: Chunk) -> Option<Cord> {
-    let (_, range, _) = json::members(text).into_iter().rev().find(|(key, _, kind)| key == "patchline" && *kind == Kind::Object)?;
-    let line = text.get(range)?;
+/// Reads an entry of `lines`; none when it holds no patchline. The caller knows where its text is.
+fn cord(scanner: &mut Scanner<'_>) -> Result<Option<Cord>, JsonError> {
+    if scanner.peek() != Some(b'{') {
+        scanner.skip()?;
+        return Ok(None);
+    }
+    scanner.at += 1;
+    let mut found = None;
+    let mut more = scanner.first(b'}');
+    while more {
+        let key = scanner.key()?;
+        if scanner.bytes.get(key) == Some(b"patchline") && scanner.peek() == Some(b'{') {
+            found = Some(patchline(scanner)?);
+        } else {
+            scanner.skip()?;
+        }
+        more = scanner.more(b'}')?;
+    }
+    Ok(found)
+}
+
+fn patchline(scanner: &mut Scanner<'_>) -> Result<Cord, JsonError> {
     let missing = || End { slot: None, name: "".into(), port: 0 };
-    let mut cord = Cord { text: chunk, from: missing(), to: missing(), hidden: false, midpoints: [].into() };
-    for (key, range, kind) in json::members(line) {
-        let value = line.get(range).unwrap_or_default();
-        match key.as_str() {
-            "source" => cord.from = end(value),
-            "destination" => cord.to = end(value),
-            "hidden" => cord.hidden = finite(value).is_some_and(|n| n != 0.0),
-            "midpoints" if kind == Kind::Array => {
+    let mut cord = Cord { text: Chunk::EMPTY, from: missing(), to: missing(), hidden: false, midpoints: [].into() };
+    scanner.at += 1;
+    let mut more = scanner.first(b'}');
+    while more {
+        let key = scanner.key()?;
+        let (range, kind) = scanner.skip()?;
+        let value = scanner.bytes.get(range).unwrap_or_default();
+        match scanner.bytes.get(key) {
+            Some(b"source") => cord.from = end(value),
+            Some(b"destination") => cord.to = end(value),
+            Some(b"hidden") => cord.hidden = finite(value).is_some_and(|n| n != 0.0),
+            Some(b"midpoints") if kind == Kind::Array => {
                 let points = floats(value);
                 // Scripts write `[ null ]` for a straight cord.
                 cord.midpoints = points.get(..points.len() & !1).unwrap_or_default().into();
             }
-            _ => {}
+            Some(_) | None => {}
         }
+        more = scanner.more(b'}')?;
     }
-    Some(cord)
+    Ok(cord)
 }
 
 fn end(value: &[u8]) -> End {
-    let mut name: Arc<str> = "".into();
-    let mut port = 0;
-    let parts = json::elements(value);
-    if let Some((range, kind)) = parts.first() {
-        let raw = value.get(range.clone()).unwrap_or_default();
-        name = if *kind == Kind::String { string(raw).into() } else { String::from_utf8_lossy(raw).into() };
+    let mut end = End { slot: None, name: "".into(), port: 0 };
+    let mut scanner = Scanner::new(value, 0);
+    if scanner.expect(b'[', "").is_err() || !scanner.first(b']') {
+        return end;
     }
-    if let Some((range, _)) = parts.get(1) {
-        // A negative or fractional port is no port at all; the largest number makes it dangling.
-        port = finite(value.get(range.clone()).unwrap_or_default()).map_or(0, |n| if n < 0.0 { u32::MAX } else { n as u32 });
+    if let Ok((range, kind)) = scanner.skip() {
+        let raw = value.get(range).unwrap_or_default();
+        end.name = if kind == Kind::String { string(raw).into() } else { String::from_utf8_lossy(raw).into() };
     }
-    End { slot: None, name, port }
+    if scanner.more(b']') == Ok(true)
+        && let Ok((range, _)) = scanner.skip()
+    {
+        // A negative port is no port at all; the largest number makes it dangling.
+        end.port = finite(value.get(range).unwrap_or_default()).map_or(0, |n| if n < 0.0 { u32::MAX } else { n as u32 });
+    }
+    end
 }
 
 /// The text of one box or cord, opened for changes to its members.
@@ -636,7 +674,7 @@ impl Shape {
 
 /// Reads a cord from the text an edit printed.
 pub(crate) fn reread_cord(text: Vec<u8>, old: &Cord) -> Option<Cord> {
-    let mut fresh = cord(&text, Chunk::EMPTY)?;
+    let mut fresh = cord(&mut Scanner::new(&text, 0)).ok()??;
     fresh.from.slot = old.from.slot;
     fresh.to.slot = old.to.slot;
     fresh.text = Chunk::owned(text);

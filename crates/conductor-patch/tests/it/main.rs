@@ -4,6 +4,8 @@ mod corpus;
 mod edits;
 mod hostile;
 mod identity;
+mod layout;
+mod picture;
 mod style;
 mod tables;
 mod undo;
