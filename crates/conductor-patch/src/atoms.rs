@@ -77,7 +77,11 @@ impl Atom {
             Atom::Float(n) => short_float(*n),
             Atom::Word(word) => {
                 let escaped = word.replace(',', "\\,").replace(';', "\\;");
-                if word.is_empty() || word.chars().any(char::is_whitespace) { format!("\"{}\"", word.replace('"', "\\\"")) } else { escaped }
+                if word.is_empty() || word.chars().any(char::is_whitespace) {
+                    format!("\"{}\"", word.replace('"', "\\\""))
+                } else {
+                    escaped
+                }
             }
         }
     }
@@ -92,7 +96,8 @@ impl Atom {
 
     /// Reads one token of a box text.
     pub fn read(token: &str) -> Atom {
-        let looks_numeric = token.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '-' | '+' | '.'));
+        let looks_numeric =
+            token.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '-' | '+' | '.'));
         if looks_numeric && let Ok(n) = token.parse::<i64>() {
             return Atom::Int(n);
         }
@@ -148,12 +153,15 @@ pub fn tokens(text: &str) -> Vec<&str> {
     found
 }
 
+/// An attribute in a box text: its name and the words behind it.
+pub(crate) type TextAttribute<'a> = (&'a str, Vec<&'a str>);
+
 /// Splits a box text into class, arguments, and the attributes given as `@name value ...`.
-pub(crate) fn split(text: &str) -> (&str, Vec<&str>, Vec<(&str, Vec<&str>)>) {
+pub(crate) fn split(text: &str) -> (&str, Vec<&str>, Vec<TextAttribute<'_>>) {
     let mut all = tokens(text).into_iter();
     let class = all.next().unwrap_or_default();
     let mut arguments = Vec::new();
-    let mut attributes: Vec<(&str, Vec<&str>)> = Vec::new();
+    let mut attributes: Vec<TextAttribute<'_>> = Vec::new();
     for token in all {
         match token.strip_prefix('@') {
             Some(name) if !name.is_empty() => attributes.push((name, Vec::new())),
@@ -168,7 +176,8 @@ pub(crate) fn split(text: &str) -> (&str, Vec<&str>, Vec<(&str, Vec<&str>)>) {
 
 /// Refuses control characters; tab and line ends pass where `content` says the text is shown, not read.
 pub(crate) fn printable(text: &str, content: bool) -> bool {
-    text.chars().all(|c| !c.is_control() || (content && matches!(c, '\t' | '\n' | '\r')))
+    text.chars()
+        .all(|c| !c.is_control() || (content && matches!(c, '\t' | '\n' | '\r')))
 }
 
 #[cfg(test)]
@@ -197,7 +206,10 @@ mod tests {
 
     #[test]
     fn tokens_respect_quotes_and_escapes() {
-        assert_eq!(tokens("  a \"b c\" d\\ e  f"), ["a", "\"b c\"", "d\\ e", "f"]);
+        assert_eq!(
+            tokens("  a \"b c\" d\\ e  f"),
+            ["a", "\"b c\"", "d\\ e", "f"]
+        );
         let (class, arguments, attributes) = split("jit.matrix m 4 char @size 3 2 @adapt 1");
         assert_eq!((class, arguments), ("jit.matrix", vec!["m", "4", "char"]));
         assert_eq!(attributes, [("size", vec!["3", "2"]), ("adapt", vec!["1"])]);

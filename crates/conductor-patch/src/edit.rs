@@ -530,8 +530,12 @@ impl EditError {
     /// What kind of mistake it is.
     pub fn fault(&self) -> Fault {
         match self {
-            EditError::Lookup(LookupError::NotFound { .. }) | EditError::NotConnected { .. } => Fault::NotFound,
-            EditError::Lookup(LookupError::Gone { .. } | LookupError::OldRevision { .. }) | EditError::CanvasGone | EditError::Stale => Fault::StaleReference,
+            EditError::Lookup(LookupError::NotFound { .. }) | EditError::NotConnected { .. } => {
+                Fault::NotFound
+            }
+            EditError::Lookup(LookupError::Gone { .. } | LookupError::OldRevision { .. })
+            | EditError::CanvasGone
+            | EditError::Stale => Fault::StaleReference,
             EditError::ReadOnly(_) | EditError::Unsupported { .. } => Fault::Unsupported,
             EditError::Lookup(LookupError::Ambiguous { .. })
             | EditError::UnknownClass { .. }
@@ -547,24 +551,47 @@ impl EditError {
 
     /// How to go on.
     pub fn hint(&self) -> String {
-        let near = |names: &[String], other: &str| if names.is_empty() { other.to_owned() } else { format!("did you mean {}?", names.join(", ")) };
-        match self {
-            EditError::Lookup(LookupError::NotFound { nearest, .. }) => near(nearest, "list the objects of the patch to see their names and keys"),
-            EditError::Lookup(LookupError::Ambiguous { keys, .. }) => format!("use a key: {}", keys.join(", ")),
-            EditError::Lookup(LookupError::Gone { .. } | LookupError::OldRevision { .. }) | EditError::Stale | EditError::CanvasGone => {
-                "list the objects again and use what it gives".to_owned()
+        let near = |names: &[String], other: &str| {
+            if names.is_empty() {
+                other.to_owned()
+            } else {
+                format!("did you mean {}?", names.join(", "))
             }
+        };
+        match self {
+            EditError::Lookup(LookupError::NotFound { nearest, .. }) => near(
+                nearest,
+                "list the objects of the patch to see their names and keys",
+            ),
+            EditError::Lookup(LookupError::Ambiguous { keys, .. }) => {
+                format!("use a key: {}", keys.join(", "))
+            }
+            EditError::Lookup(LookupError::Gone { .. } | LookupError::OldRevision { .. })
+            | EditError::Stale
+            | EditError::CanvasGone => "list the objects again and use what it gives".to_owned(),
             EditError::ReadOnly(_) => "save the patch inside as a .maxpat and edit that".to_owned(),
             EditError::Unsupported { .. } => "leave it out for this document".to_owned(),
-            EditError::UnknownClass { nearest, .. } => near(nearest, "check the spelling, or set allow_unknown for an external object"),
-            EditError::UnknownAttribute { nearest, .. } => near(nearest, "describe the object to see its attributes, or set allow_unknown"),
+            EditError::UnknownClass { nearest, .. } => near(
+                nearest,
+                "check the spelling, or set allow_unknown for an external object",
+            ),
+            EditError::UnknownAttribute { nearest, .. } => near(
+                nearest,
+                "describe the object to see its attributes, or set allow_unknown",
+            ),
             EditError::ReservedAttribute { instead, .. } => format!("use {instead}"),
             EditError::BadValue { why, .. } => (*why).to_owned(),
             EditError::NoSuchPort { .. } => "ports count from 0".to_owned(),
             EditError::NotConnected { .. } => "list the cords of the patch".to_owned(),
-            EditError::NameTaken { key, .. } => format!("choose another name, or rename {key} first"),
-            EditError::IndexOutOfRange { .. } => "list the objects again: indices hold for one revision".to_owned(),
-            EditError::Unreachable { .. } => "remove the box and add it again: it then gets an id of its own".to_owned(),
+            EditError::NameTaken { key, .. } => {
+                format!("choose another name, or rename {key} first")
+            }
+            EditError::IndexOutOfRange { .. } => {
+                "list the objects again: indices hold for one revision".to_owned()
+            }
+            EditError::Unreachable { .. } => {
+                "remove the box and add it again: it then gets an id of its own".to_owned()
+            }
         }
     }
 }
@@ -584,7 +611,10 @@ impl Document {
     /// Applies a list of edits in order: all of them, or none.
     pub fn apply(&mut self, edits: &[Edit]) -> Result<Applied, Refused> {
         if let Some(reason) = self.read_only() {
-            return Err(Refused { index: 0, error: EditError::ReadOnly(reason) });
+            return Err(Refused {
+                index: 0,
+                error: EditError::ReadOnly(reason),
+            });
         }
         let mut transaction = Transaction::begin(self);
         let mut outcomes = Vec::with_capacity(edits.len());
@@ -598,7 +628,13 @@ impl Document {
             }
         }
         let (changes, warnings, handles) = transaction.finish();
-        Ok(Applied { changed: !changes.is_empty(), inverse: Restore { changes }, outcomes, warnings, handles })
+        Ok(Applied {
+            changed: !changes.is_empty(),
+            inverse: Restore { changes },
+            outcomes,
+            warnings,
+            handles,
+        })
     }
 }
 
@@ -608,16 +644,27 @@ pub(crate) fn find(canvas: &Canvas, name: &str) -> Result<BoxId, LookupError> {
         [] => {}
         [slot] => return Ok(BoxId(*slot)),
         several => {
-            let keys = several.iter().filter_map(|slot| Some(canvas.face(*slot)?.key.to_string())).collect();
-            return Err(LookupError::Ambiguous { name: name.to_owned(), keys });
+            let keys = several
+                .iter()
+                .filter_map(|slot| Some(canvas.face(*slot)?.key.to_string()))
+                .collect();
+            return Err(LookupError::Ambiguous {
+                name: name.to_owned(),
+                keys,
+            });
         }
     }
     if let Some(slot) = canvas.by_key(name) {
         return Ok(BoxId(slot));
     }
     if canvas.was(name) {
-        return Err(LookupError::Gone { key: name.to_owned() });
+        return Err(LookupError::Gone {
+            key: name.to_owned(),
+        });
     }
     let nearest = objects::nearest(name, canvas.names().map(AsRef::as_ref));
-    Err(LookupError::NotFound { name: name.to_owned(), nearest })
+    Err(LookupError::NotFound {
+        name: name.to_owned(),
+        nearest,
+    })
 }

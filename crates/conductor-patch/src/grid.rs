@@ -1,6 +1,7 @@
 //! A spatial index of rectangles: which ones come near a given one, without looking at all of them.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::canvas::Slot;
 use crate::geometry::Rect;
@@ -10,16 +11,47 @@ const CELL: f64 = 128.0;
 /// A rectangle over more cells than this (a background panel) is kept in a plain list instead.
 const MANY: i64 = 64;
 
+/// Cells are looked up many times per box; the standard hasher would be most of the cost.
+#[derive(Clone, Debug, Default)]
+struct CellHasher(u64);
+
+impl Hasher for CellHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes
+            .iter()
+            .for_each(|byte| self.write_i64(i64::from(*byte)));
+    }
+
+    fn write_i64(&mut self, value: i64) {
+        // The finishing steps of splitmix64: neighbouring cells land far apart.
+        let mut mixed = (self.0.rotate_left(32) ^ value as u64).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        self.0 = mixed ^ (mixed >> 31);
+    }
+}
+
+type Cells = HashMap<(i64, i64), Vec<Slot>, BuildHasherDefault<CellHasher>>;
+
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Grid {
-    cells: HashMap<(i64, i64), Vec<Slot>>,
+    cells: Cells,
     large: Vec<Slot>,
 }
 
 fn span(rect: &Rect) -> (i64, i64, i64, i64) {
     // The cast saturates, so a coordinate from a hostile file lands in the outermost cell instead of wrapping.
     let cell = |v: f64| (v / CELL).floor().clamp(-1e9, 1e9) as i64;
-    (cell(rect.x), cell(rect.y), cell(rect.right()), cell(rect.bottom()))
+    (
+        cell(rect.x),
+        cell(rect.y),
+        cell(rect.right()),
+        cell(rect.bottom()),
+    )
 }
 
 fn is_large((x0, y0, x1, y1): (i64, i64, i64, i64)) -> bool {

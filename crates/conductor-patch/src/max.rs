@@ -15,13 +15,25 @@ use crate::json::{self, JsonError, Kind, Scanner};
 use crate::style::{Json, Style};
 
 /// Reads the JSON text at `json` of `source` as a patch file.
-pub(crate) fn read(source: &[u8], json: Range<usize>, limits: &Limits) -> Result<(Canvas, Vec<Diagnostic>), OpenError> {
+pub(crate) fn read(
+    source: &[u8],
+    json: Range<usize>,
+    limits: &Limits,
+) -> Result<(Canvas, Vec<Diagnostic>), OpenError> {
     let text = source.get(..json.end).unwrap_or(source);
     if let Err(error) = std::str::from_utf8(text.get(json.start..).unwrap_or_default()) {
         let scanner = Scanner::new(text, 0);
-        return Err(OpenError::Json(scanner.fail_at(json.start + error.valid_up_to(), "bytes that are not UTF-8")));
+        return Err(OpenError::Json(scanner.fail_at(
+            json.start + error.valid_up_to(),
+            "bytes that are not UTF-8",
+        )));
     }
-    let mut reader = Reader { source: text, limits, taken: 0, diagnostics: Vec::new() };
+    let mut reader = Reader {
+        source: text,
+        limits,
+        taken: 0,
+        diagnostics: Vec::new(),
+    };
     let mut scanner = Scanner::new(text, json.start);
     scanner.space();
     scanner.expect(b'{', "a patch file starts with {")?;
@@ -53,14 +65,22 @@ pub(crate) fn read(source: &[u8], json: Range<usize>, limits: &Limits) -> Result
     let len = canvas.items.len();
     canvas.items.splice(len, 0, vec![behind]);
     if canvas.facts.app_version.is_none() {
-        reader.diagnostics.push(Diagnostic::new(Severity::Info, "no appversion: written by an old Max or a script".to_owned()));
+        reader.diagnostics.push(Diagnostic::new(
+            Severity::Info,
+            "no appversion: written by an old Max or a script".to_owned(),
+        ));
     }
     Ok((canvas, reader.diagnostics))
 }
 
 /// Reads a patcher that an edit printed; its pieces own their bytes.
 pub(crate) fn read_patcher(text: &[u8], limits: &Limits) -> Option<Canvas> {
-    let mut reader = Reader { source: text, limits, taken: 0, diagnostics: Vec::new() };
+    let mut reader = Reader {
+        source: text,
+        limits,
+        taken: 0,
+        diagnostics: Vec::new(),
+    };
     let mut canvas = reader.patcher(&mut Scanner::new(text, 0), 0).ok()?;
     canvas.own(text);
     Some(canvas)
@@ -73,6 +93,9 @@ struct Reader<'a> {
     diagnostics: Vec<Diagnostic>,
 }
 
+/// A patcher inside a box, and where its text stands.
+type Embedded = Option<(Range<usize>, Canvas)>;
+
 /// A list of `boxes` or `lines` as it came by: where its items stand, so that a later duplicate key can demote it to text.
 #[derive(Clone)]
 struct Section {
@@ -84,12 +107,20 @@ impl Reader<'_> {
     fn take(&mut self) -> Result<(), OpenError> {
         self.taken += 1;
         if self.taken > self.limits.max_items {
-            return Err(OpenError::TooManyItems { limit: self.limits.max_items });
+            return Err(OpenError::TooManyItems {
+                limit: self.limits.max_items,
+            });
         }
         Ok(())
     }
 
-    fn note(&mut self, scanner: &Scanner<'_>, offset: Option<usize>, message: String, subject: Option<&str>) {
+    fn note(
+        &mut self,
+        scanner: &Scanner<'_>,
+        offset: Option<usize>,
+        message: String,
+        subject: Option<&str>,
+    ) {
         // A file of a million faults must not become a million messages.
         if self.diagnostics.len() < 200 {
             let mut diagnostic = Diagnostic::new(Severity::Warning, message);
@@ -101,7 +132,10 @@ impl Reader<'_> {
 
     fn patcher(&mut self, scanner: &mut Scanner<'_>, depth: usize) -> Result<Canvas, OpenError> {
         if depth > self.limits.max_depth {
-            return Err(OpenError::TooDeep { limit: self.limits.max_depth, line: scanner.fail("").line });
+            return Err(OpenError::TooDeep {
+                limit: self.limits.max_depth,
+                line: scanner.fail("").line,
+            });
         }
         let mut text_from = scanner.at;
         scanner.expect(b'{', "a patcher is an object")?;
@@ -146,7 +180,12 @@ impl Reader<'_> {
                                 boxes.push(found);
                             }
                             None => {
-                                self.note(scanner, Some(element), "an entry of boxes without a box: kept, not shown".to_owned(), None);
+                                self.note(
+                                    scanner,
+                                    Some(element),
+                                    "an entry of boxes without a box: kept, not shown".to_owned(),
+                                    None,
+                                );
                                 items.push(Item::Text(Chunk::source(element, scanner.at)));
                             }
                         }
@@ -158,7 +197,13 @@ impl Reader<'_> {
                                 cords.push(cord);
                             }
                             None => {
-                                self.note(scanner, Some(element), "an entry of lines without a patchline: kept, not shown".to_owned(), None);
+                                self.note(
+                                    scanner,
+                                    Some(element),
+                                    "an entry of lines without a patchline: kept, not shown"
+                                        .to_owned(),
+                                    None,
+                                );
                                 items.push(Item::Text(Chunk::source(element, scanner.at)));
                             }
                         }
@@ -168,7 +213,10 @@ impl Reader<'_> {
                 }
                 items.push(Item::Mark(if is_boxes { Mark::Boxes } else { Mark::Lines }));
                 items.push(Item::Text(Chunk::source(gap, scanner.at - 1)));
-                let section = Section { items: first_item..items.len(), bytes: gap_start(&items, first_item, gap)..scanner.at - 1 };
+                let section = Section {
+                    items: first_item..items.len(),
+                    bytes: gap_start(&items, first_item, gap)..scanner.at - 1,
+                };
                 if is_boxes {
                     box_section = Some(section);
                 } else {
@@ -192,15 +240,26 @@ impl Reader<'_> {
 
     fn patcher_fact(&self, facts: &mut CanvasFacts, key: &[u8], value: &[u8], kind: Kind) {
         match key {
-            b"classnamespace" if kind == Kind::String => facts.namespace = Some(string(value).into()),
-            b"openinpresentation" => facts.open_in_presentation = json::number(value).is_some_and(|n| n != 0.0),
+            b"classnamespace" if kind == Kind::String => {
+                facts.namespace = Some(string(value).into())
+            }
+            b"openinpresentation" => {
+                facts.open_in_presentation = json::number(value).is_some_and(|n| n != 0.0)
+            }
             b"default_fontsize" => facts.font_size = json::number(value).filter(|n| n.is_finite()),
             b"appversion" => {
                 let part = |name: &str| {
-                    let found = json::members(value).into_iter().rev().find(|(key, _, _)| key == name);
-                    found.and_then(|(_, range, _)| json::number(value.get(range)?)).filter(|n| n.is_finite())
+                    let found = json::members(value)
+                        .into_iter()
+                        .rev()
+                        .find(|(key, _, _)| key == name);
+                    found
+                        .and_then(|(_, range, _)| json::number(value.get(range)?))
+                        .filter(|n| n.is_finite())
                 };
-                if let (Some(major), Some(minor), Some(revision)) = (part("major"), part("minor"), part("revision")) {
+                if let (Some(major), Some(minor), Some(revision)) =
+                    (part("major"), part("minor"), part("revision"))
+                {
                     facts.app_version = Some(format!("{major}.{minor}.{revision}"));
                 }
             }
@@ -210,14 +269,18 @@ impl Reader<'_> {
     }
 
     /// One entry of `boxes`: `{ "box" : { ... } }`.
-    fn element(&mut self, scanner: &mut Scanner<'_>, depth: usize) -> Result<Option<(Face, Option<Canvas>)>, OpenError> {
+    fn element(
+        &mut self,
+        scanner: &mut Scanner<'_>,
+        depth: usize,
+    ) -> Result<Option<(Face, Option<Canvas>)>, OpenError> {
         let start = scanner.at;
         if scanner.peek() != Some(b'{') {
             scanner.skip()?;
             return Ok(None);
         }
         scanner.at += 1;
-        let mut found: Option<(Facts, Option<(Range<usize>, Canvas)>)> = None;
+        let mut found: Option<(Facts, Embedded)> = None;
         let mut more = scanner.first(b'}');
         while more {
             let key = scanner.key()?;
@@ -229,15 +292,33 @@ impl Reader<'_> {
             more = scanner.more(b'}')?;
         }
         let end = scanner.at;
-        let Some((facts, inner)) = found else { return Ok(None) };
+        let Some((facts, inner)) = found else {
+            return Ok(None);
+        };
         let (before, after, inner) = match inner {
-            Some((range, canvas)) => (Chunk::source(start, range.start), Chunk::source(range.end, end), Some(canvas)),
+            Some((range, canvas)) => (
+                Chunk::source(start, range.start),
+                Chunk::source(range.end, end),
+                Some(canvas),
+            ),
             None => (Chunk::source(start, end), Chunk::EMPTY, None),
         };
-        Ok(Some((Face { key: "".into(), before, after, facts }, inner)))
+        Ok(Some((
+            Face {
+                key: "".into(),
+                before,
+                after,
+                facts,
+            },
+            inner,
+        )))
     }
 
-    fn inside_of_box(&mut self, scanner: &mut Scanner<'_>, depth: usize) -> Result<(Facts, Option<(Range<usize>, Canvas)>), OpenError> {
+    fn inside_of_box(
+        &mut self,
+        scanner: &mut Scanner<'_>,
+        depth: usize,
+    ) -> Result<(Facts, Embedded), OpenError> {
         scanner.at += 1;
         let mut facts = Facts::default();
         let mut inner = None;
@@ -250,7 +331,12 @@ impl Reader<'_> {
                 inner = Some((start..scanner.at, canvas));
             } else {
                 let (range, kind) = scanner.skip()?;
-                box_fact(&mut facts, self.source.get(key).unwrap_or_default(), self.source.get(range).unwrap_or_default(), kind);
+                box_fact(
+                    &mut facts,
+                    self.source.get(key).unwrap_or_default(),
+                    self.source.get(range).unwrap_or_default(),
+                    kind,
+                );
             }
             more = scanner.more(b'}')?;
         }
@@ -261,11 +347,20 @@ impl Reader<'_> {
     fn line(&mut self, scanner: &mut Scanner<'_>) -> Result<Option<Cord>, JsonError> {
         let start = scanner.at;
         let found = cord(scanner)?;
-        Ok(found.map(|cord| Cord { text: Chunk::source(start, scanner.at), ..cord }))
+        Ok(found.map(|cord| Cord {
+            text: Chunk::source(start, scanner.at),
+            ..cord
+        }))
     }
 
     /// Gives every box its key, and every cord its ends.
-    fn settle(&mut self, scanner: &Scanner<'_>, boxes: &mut [(Face, Option<Canvas>)], cords: &mut [Cord], offsets: &[usize]) {
+    fn settle(
+        &mut self,
+        scanner: &Scanner<'_>,
+        boxes: &mut [(Face, Option<Canvas>)],
+        cords: &mut [Cord],
+        offsets: &[usize],
+    ) {
         let mut first: std::collections::HashMap<Arc<str>, u32> = std::collections::HashMap::new();
         let mut twice: std::collections::HashSet<Arc<str>> = std::collections::HashSet::new();
         for (slot, (face, _)) in boxes.iter().enumerate() {
@@ -273,7 +368,12 @@ impl Reader<'_> {
             if first.contains_key(id) {
                 if twice.insert(id.clone()) {
                     let offset = offsets.get(slot).copied();
-                    self.note(scanner, offset, format!("two boxes share the id {id}: cords go to the first"), Some(id));
+                    self.note(
+                        scanner,
+                        offset,
+                        format!("two boxes share the id {id}: cords go to the first"),
+                        Some(id),
+                    );
                 }
             } else {
                 first.insert(id.clone(), slot as u32);
@@ -295,17 +395,41 @@ impl Reader<'_> {
                 }
             }
             if face.facts.id.is_none() {
-                self.note(scanner, offset, "a box without an id: no cord can reach it".to_owned(), Some(&face.key.clone()));
+                self.note(
+                    scanner,
+                    offset,
+                    "a box without an id: no cord can reach it".to_owned(),
+                    Some(&face.key.clone()),
+                );
             }
             if face.facts.maxclass.is_empty() {
-                self.note(scanner, offset, "a box without a maxclass".to_owned(), Some(&face.key.clone()));
+                self.note(
+                    scanner,
+                    offset,
+                    "a box without a maxclass".to_owned(),
+                    Some(&face.key.clone()),
+                );
             }
             if face.facts.inlets.is_none() || face.facts.outlets.is_none() {
-                self.note(scanner, offset, "a box without inlet and outlet counts".to_owned(), Some(&face.key.clone()));
+                self.note(
+                    scanner,
+                    offset,
+                    "a box without inlet and outlet counts".to_owned(),
+                    Some(&face.key.clone()),
+                );
             }
             if face.facts.rect.w <= 0.0 || face.facts.rect.h <= 0.0 {
-                self.note(scanner, offset, "a patching_rect without a size".to_owned(), Some(&face.key.clone()));
-                let size = crate::objects::default_size(crate::Format::Maxpat, &face.facts.maxclass, &face.facts.text);
+                self.note(
+                    scanner,
+                    offset,
+                    "a patching_rect without a size".to_owned(),
+                    Some(&face.key.clone()),
+                );
+                let size = crate::objects::default_size(
+                    crate::Format::Maxpat,
+                    &face.facts.maxclass,
+                    &face.facts.text,
+                );
                 (face.facts.rect.w, face.facts.rect.h) = size;
             }
         }
@@ -314,7 +438,12 @@ impl Reader<'_> {
                 end.slot = first.get(&end.name).copied();
                 if end.slot.is_none() {
                     let name = end.name.clone();
-                    self.note(scanner, None, format!("a cord to the missing box {name:?}: kept, marked dangling"), Some(&name));
+                    self.note(
+                        scanner,
+                        None,
+                        format!("a cord to the missing box {name:?}: kept, marked dangling"),
+                        Some(&name),
+                    );
                 }
             }
             let count = |slot: Option<u32>, out: bool| {
@@ -323,8 +452,19 @@ impl Reader<'_> {
             };
             for (end, out) in [(&cord.from, true), (&cord.to, false)] {
                 if count(end.slot, out).is_some_and(|count| end.port >= count) {
-                    let (side, port, name) = (if out { "outlet" } else { "inlet" }, end.port, end.name.clone());
-                    self.note(scanner, None, format!("a cord at {side} {port} of {name}, which has fewer: marked dangling"), Some(&name));
+                    let (side, port, name) = (
+                        if out { "outlet" } else { "inlet" },
+                        end.port,
+                        end.name.clone(),
+                    );
+                    self.note(
+                        scanner,
+                        None,
+                        format!(
+                            "a cord at {side} {port} of {name}, which has fewer: marked dangling"
+                        ),
+                        Some(&name),
+                    );
                 }
             }
         }
@@ -334,7 +474,9 @@ impl Reader<'_> {
 fn gap_start(items: &[Item], first_item: usize, fallback: usize) -> usize {
     match items.get(first_item) {
         Some(Item::Text(Chunk::Source { start, .. })) => *start as usize,
-        Some(Item::Text(Chunk::Owned(_)) | Item::Mark(_) | Item::Box(_) | Item::Cord(_)) | None => fallback,
+        Some(Item::Text(Chunk::Owned(_)) | Item::Mark(_) | Item::Box(_) | Item::Cord(_)) | None => {
+            fallback
+        }
     }
 }
 
@@ -352,7 +494,12 @@ fn demote(items: &mut Vec<Item>, old: &Section, other: &mut Option<Section>) {
 }
 
 fn string(value: &[u8]) -> String {
-    json::decode(value.get(1..value.len().saturating_sub(1)).unwrap_or_default()).into_owned()
+    json::decode(
+        value
+            .get(1..value.len().saturating_sub(1))
+            .unwrap_or_default(),
+    )
+    .into_owned()
 }
 
 fn finite(value: &[u8]) -> Option<f64> {
@@ -360,7 +507,10 @@ fn finite(value: &[u8]) -> Option<f64> {
 }
 
 fn floats(array: &[u8]) -> Vec<f64> {
-    json::elements(array).into_iter().filter_map(|(range, _)| finite(array.get(range)?)).collect()
+    json::elements(array)
+        .into_iter()
+        .filter_map(|(range, _)| finite(array.get(range)?))
+        .collect()
 }
 
 fn rect(array: &[u8]) -> Option<Rect> {
@@ -395,12 +545,18 @@ pub(crate) fn color(array: &[u8]) -> Option<[f64; 4]> {
 
 /// Takes one member of a box into its facts; a later duplicate overwrites, as the last one counts.
 fn box_fact(facts: &mut Facts, key: &[u8], value: &[u8], kind: Kind) {
-    let count = || finite(value).filter(|n| *n >= 0.0 && *n <= 65_535.0).map(|n| n as u32);
+    let count = || {
+        finite(value)
+            .filter(|n| *n >= 0.0 && *n <= 65_535.0)
+            .map(|n| n as u32)
+    };
     let on = || finite(value).is_some_and(|n| n != 0.0) || value == b"true";
     match key {
         b"id" if kind == Kind::String => facts.id = Some(string(value).into()),
         b"id" if kind == Kind::Number => facts.id = Some(String::from_utf8_lossy(value).into()),
-        b"varname" if kind == Kind::String => facts.varname = Some(string(value).into()).filter(|name: &Arc<str>| !name.is_empty()),
+        b"varname" if kind == Kind::String => {
+            facts.varname = Some(string(value).into()).filter(|name: &Arc<str>| !name.is_empty())
+        }
         b"maxclass" if kind == Kind::String => facts.maxclass = string(value).into(),
         b"text" if kind == Kind::String => facts.text = string(value).into(),
         b"patching_rect" => facts.rect = rect(value).unwrap_or_default(),
@@ -438,8 +594,18 @@ fn cord(scanner: &mut Scanner<'_>) -> Result<Option<Cord>, JsonError> {
 }
 
 fn patchline(scanner: &mut Scanner<'_>) -> Result<Cord, JsonError> {
-    let missing = || End { slot: None, name: "".into(), port: 0 };
-    let mut cord = Cord { text: Chunk::EMPTY, from: missing(), to: missing(), hidden: false, midpoints: [].into() };
+    let missing = || End {
+        slot: None,
+        name: "".into(),
+        port: 0,
+    };
+    let mut cord = Cord {
+        text: Chunk::EMPTY,
+        from: missing(),
+        to: missing(),
+        hidden: false,
+        midpoints: [].into(),
+    };
     scanner.at += 1;
     let mut more = scanner.first(b'}');
     while more {
@@ -463,20 +629,29 @@ fn patchline(scanner: &mut Scanner<'_>) -> Result<Cord, JsonError> {
 }
 
 fn end(value: &[u8]) -> End {
-    let mut end = End { slot: None, name: "".into(), port: 0 };
+    let mut end = End {
+        slot: None,
+        name: "".into(),
+        port: 0,
+    };
     let mut scanner = Scanner::new(value, 0);
     if scanner.expect(b'[', "").is_err() || !scanner.first(b']') {
         return end;
     }
     if let Ok((range, kind)) = scanner.skip() {
         let raw = value.get(range).unwrap_or_default();
-        end.name = if kind == Kind::String { string(raw).into() } else { String::from_utf8_lossy(raw).into() };
+        end.name = if kind == Kind::String {
+            string(raw).into()
+        } else {
+            String::from_utf8_lossy(raw).into()
+        };
     }
     if scanner.more(b']') == Ok(true)
         && let Ok((range, _)) = scanner.skip()
     {
         // A negative port is no port at all; the largest number makes it dangling.
-        end.port = finite(value.get(range).unwrap_or_default()).map_or(0, |n| if n < 0.0 { u32::MAX } else { n as u32 });
+        end.port = finite(value.get(range).unwrap_or_default())
+            .map_or(0, |n| if n < 0.0 { u32::MAX } else { n as u32 });
     }
     end
 }
@@ -504,7 +679,12 @@ const PLACEHOLDER: &[u8] = b"null";
 
 impl Shape {
     /// `wrapper` is `box` or `patchline`; `depth` is that of the canvas the item stands in.
-    pub(crate) fn open(before: &[u8], after: Option<&[u8]>, wrapper: &str, depth: usize) -> Option<Shape> {
+    pub(crate) fn open(
+        before: &[u8],
+        after: Option<&[u8]>,
+        wrapper: &str,
+        depth: usize,
+    ) -> Option<Shape> {
         let mut buffer = before.to_vec();
         let hole = after.map(|after| {
             let at = buffer.len();
@@ -512,13 +692,22 @@ impl Shape {
             buffer.extend_from_slice(after);
             at
         });
-        let mut shape = Shape { buffer, hole, members: Vec::new(), open: 0, level: Style::item_level(depth) + 2 };
+        let mut shape = Shape {
+            buffer,
+            hole,
+            members: Vec::new(),
+            open: 0,
+            level: Style::item_level(depth) + 2,
+        };
         shape.scan(wrapper)?;
         Some(shape)
     }
 
     fn scan(&mut self, wrapper: &str) -> Option<()> {
-        let (_, range, _) = json::members(&self.buffer).into_iter().rev().find(|(key, _, kind)| key == wrapper && *kind == Kind::Object)?;
+        let (_, range, _) = json::members(&self.buffer)
+            .into_iter()
+            .rev()
+            .find(|(key, _, kind)| key == wrapper && *kind == Kind::Object)?;
         self.open = range.start + 1;
         self.rescan()
     }
@@ -531,7 +720,12 @@ impl Shape {
             let key_at = scanner.at;
             let key = scanner.key().ok()?;
             let (value, kind) = scanner.skip().ok()?;
-            members.push(Member { key: json::decode(self.buffer.get(key)?).into_owned(), key_at, value, kind });
+            members.push(Member {
+                key: json::decode(self.buffer.get(key)?).into_owned(),
+                key_at,
+                value,
+                kind,
+            });
             more = scanner.more(b'}').ok()?;
         }
         self.members = members;
@@ -575,15 +769,25 @@ impl Shape {
             self.splice(at..at, format!("{separator}{printed}").as_bytes());
         } else {
             let mut object = String::new();
-            style.print(&Json::Object(vec![(key.to_owned(), value.clone())]), self.level.saturating_sub(1), &mut object);
+            style.print(
+                &Json::Object(vec![(key.to_owned(), value.clone())]),
+                self.level.saturating_sub(1),
+                &mut object,
+            );
             // From the opening brace to the closing one of the empty object.
-            let close = self.buffer.get(self.open..).and_then(|rest| rest.iter().position(|b| *b == b'}')).map_or(self.open, |p| self.open + p + 1);
+            let close = self
+                .buffer
+                .get(self.open..)
+                .and_then(|rest| rest.iter().position(|b| *b == b'}'))
+                .map_or(self.open, |p| self.open + p + 1);
             self.splice(self.open - 1..close, object.as_bytes());
         }
     }
 
     fn overwrite(&mut self, style: &Style, at: usize, value: &Json) {
-        let Some(member) = self.members.get(at) else { return };
+        let Some(member) = self.members.get(at) else {
+            return;
+        };
         let range = member.value.clone();
         let old = self.buffer.get(range.clone()).unwrap_or_default();
         if let Json::Array(items) = value
@@ -591,12 +795,23 @@ impl Shape {
         {
             // Same length: only the items that differ are spelled anew, so untouched numbers keep their spelling.
             let parts = json::elements(old);
-            let scalars: Vec<&str> = items.iter().filter_map(|item| if let Json::Scalar(text) = item { Some(text.as_str()) } else { None }).collect();
+            let scalars: Vec<&str> = items
+                .iter()
+                .filter_map(|item| {
+                    if let Json::Scalar(text) = item {
+                        Some(text.as_str())
+                    } else {
+                        None
+                    }
+                })
+                .collect();
             if parts.len() == items.len() && scalars.len() == items.len() {
                 for (part, text) in parts.into_iter().zip(scalars).rev() {
                     let span = range.start + part.0.start..range.start + part.0.end;
                     let spelled = self.buffer.get(span.clone()).unwrap_or_default();
-                    let same = spelled == text.as_bytes() || (part.1 == Kind::Number && json::number(spelled) == json::number(text.as_bytes()));
+                    let same = spelled == text.as_bytes()
+                        || (part.1 == Kind::Number
+                            && json::number(spelled) == json::number(text.as_bytes()));
                     if !same {
                         self.splice(span, text.as_bytes());
                     }
@@ -614,7 +829,9 @@ impl Shape {
     /// Removes every member of this key.
     pub(crate) fn remove(&mut self, key: &str) {
         while let Some(at) = self.members.iter().rposition(|member| member.key == key) {
-            let Some(member) = self.members.get(at) else { return };
+            let Some(member) = self.members.get(at) else {
+                return;
+            };
             if let Some(next) = self.members.get(at + 1) {
                 let range = member.key_at..next.key_at;
                 self.drop_range(range);
@@ -666,7 +883,12 @@ impl Shape {
     pub(crate) fn facts(&self) -> Facts {
         let mut facts = Facts::default();
         for member in &self.members {
-            box_fact(&mut facts, member.key.as_bytes(), self.buffer.get(member.value.clone()).unwrap_or_default(), member.kind);
+            box_fact(
+                &mut facts,
+                member.key.as_bytes(),
+                self.buffer.get(member.value.clone()).unwrap_or_default(),
+                member.kind,
+            );
         }
         facts
     }

@@ -69,18 +69,54 @@ pub struct Table {
 pub fn table(format: Format) -> &'static Table {
     static MAX: OnceLock<Table> = OnceLock::new();
     static PD: OnceLock<Table> = OnceLock::new();
-    if format.is_pd() { PD.get_or_init(|| Table::read(include_str!("objects/pd.tsv"))) } else { MAX.get_or_init(|| Table::read(include_str!("objects/max.tsv"))) }
+    if format.is_pd() {
+        PD.get_or_init(|| Table::read(include_str!("objects/pd.tsv")))
+    } else {
+        MAX.get_or_init(|| Table::read(include_str!("objects/max.tsv")))
+    }
 }
 
 /// Attributes every Max box has, which live in the file as keys of the box.
 pub(crate) const BOX_ATTRIBUTES: &[&str] = &[
-    "annotation", "annotation_name", "background", "bgcolor", "bgfillcolor", "border", "bordercolor", "bubble", "color", "comment", "fontface", "fontlink", "fontname",
-    "fontsize", "hidden", "hint", "ignoreclick", "jspainterfile", "legacytextcolor", "linecount", "parameter_enable", "parameter_mappable", "patching_rect",
-    "presentation", "presentation_linecount", "presentation_rect", "prototypename", "rounded", "style", "textcolor", "textjustification", "varname",
+    "annotation",
+    "annotation_name",
+    "background",
+    "bgcolor",
+    "bgfillcolor",
+    "border",
+    "bordercolor",
+    "bubble",
+    "color",
+    "comment",
+    "fontface",
+    "fontlink",
+    "fontname",
+    "fontsize",
+    "hidden",
+    "hint",
+    "ignoreclick",
+    "jspainterfile",
+    "legacytextcolor",
+    "linecount",
+    "parameter_enable",
+    "parameter_mappable",
+    "patching_rect",
+    "presentation",
+    "presentation_linecount",
+    "presentation_rect",
+    "prototypename",
+    "rounded",
+    "style",
+    "textcolor",
+    "textjustification",
+    "varname",
 ];
 
 /// Binary operators of gen.
-const GEN_BINARY: &[&str] = &["+", "-", "*", "/", "%", "pow", "min", "max", "<", ">", "<=", ">=", "==", "!=", "&&", "||", "!-", "!/", "!%", "absdiff", "atan2", "hypot"];
+const GEN_BINARY: &[&str] = &[
+    "+", "-", "*", "/", "%", "pow", "min", "max", "<", ">", "<=", ">=", "==", "!=", "&&", "||",
+    "!-", "!/", "!%", "absdiff", "atan2", "hypot",
+];
 
 /// Other operators of gen, whose counts are left for Max to find.
 const GEN_OPERATORS: &str = "abs acos acosh and asin asinh atan atanh bool buffer cartopol ceil change clamp clip codebox constant cos cosh counter cycle \
@@ -97,12 +133,24 @@ pub(crate) fn is_gen_operator(name: &str) -> bool {
 
 /// The operators of gen nearest to a misspelled one.
 pub(crate) fn nearest_gen(name: &str) -> Vec<String> {
-    nearest(name, GEN_BINARY.iter().copied().chain(GEN_OPERATORS.split_whitespace()))
+    nearest(
+        name,
+        GEN_BINARY
+            .iter()
+            .copied()
+            .chain(GEN_OPERATORS.split_whitespace()),
+    )
 }
 
 impl Table {
     fn read(text: &'static str) -> Table {
-        let mut table = Table { classes: HashMap::new(), aliases: HashMap::new(), tokens: HashMap::new(), gen_classes: HashMap::new(), version: "" };
+        let mut table = Table {
+            classes: HashMap::new(),
+            aliases: HashMap::new(),
+            tokens: HashMap::new(),
+            gen_classes: HashMap::new(),
+            version: "",
+        };
         for line in text.lines().filter(|line| !line.starts_with('#')) {
             let columns: Vec<&'static str> = line.split('\t').collect();
             match columns.as_slice() {
@@ -111,26 +159,66 @@ impl Table {
                 }
                 ["!version", version] => table.version = version,
                 ["!types", name, tokens @ ..] => {
-                    table.tokens.insert(name, tokens.iter().filter_map(|token| token.split_once('=')).collect());
+                    table.tokens.insert(
+                        name,
+                        tokens
+                            .iter()
+                            .filter_map(|token| token.split_once('='))
+                            .collect(),
+                    );
                 }
                 ["!namespace", _, name, inlets, outlets] => {
-                    table.gen_classes.insert(name, (inlets.parse().unwrap_or(0), outlets.parse().unwrap_or(0)));
+                    table.gen_classes.insert(
+                        name,
+                        (inlets.parse().unwrap_or(0), outlets.parse().unwrap_or(0)),
+                    );
                 }
-                [name, family, inlets, outlets, types, size, ui, flags, rules, attributes, arguments @ ..] => {
+                [
+                    name,
+                    family,
+                    inlets,
+                    outlets,
+                    types,
+                    size,
+                    ui,
+                    flags,
+                    rules,
+                    attributes,
+                    arguments @ ..,
+                ] => {
                     let outlets = outlets.parse().ok();
                     let class = Class {
                         name,
                         family,
                         inlets: inlets.parse().ok(),
                         outlets,
-                        outlet_types: (*types != "-").then(|| if outlets == Some(0) { Vec::new() } else { types.split(',').collect() }),
-                        size: size.split_once('x').and_then(|(w, h)| Some((w.parse().ok()?, h.parse().ok()?))),
+                        outlet_types: (*types != "-").then(|| {
+                            if outlets == Some(0) {
+                                Vec::new()
+                            } else {
+                                types.split(',').collect()
+                            }
+                        }),
+                        size: size
+                            .split_once('x')
+                            .and_then(|(w, h)| Some((w.parse().ok()?, h.parse().ok()?))),
                         ui: Some(*ui).filter(|ui| *ui != "-"),
                         arguments: arguments.to_vec(),
-                        attributes: attributes.split(' ').filter_map(|pair| pair.split_once(':')).collect(),
-                        also: flags.split(' ').filter_map(|f| f.strip_prefix("also=")?.split_once(',')).filter_map(|(i, o)| Some((i.parse().ok()?, o.parse().ok()?))).collect(),
+                        attributes: attributes
+                            .split(' ')
+                            .filter_map(|pair| pair.split_once(':'))
+                            .collect(),
+                        also: flags
+                            .split(' ')
+                            .filter_map(|f| f.strip_prefix("also=")?.split_once(','))
+                            .filter_map(|(i, o)| Some((i.parse().ok()?, o.parse().ok()?)))
+                            .collect(),
                         guess: flags.contains("approximate") || flags.contains("decided_by"),
-                        rules: rules.split("; ").filter(|rule| !rule.is_empty()).map(Rule::read).collect(),
+                        rules: rules
+                            .split("; ")
+                            .filter(|rule| !rule.is_empty())
+                            .map(Rule::read)
+                            .collect(),
                     };
                     table.classes.insert(name, class);
                 }
@@ -167,15 +255,26 @@ impl Table {
     /// Classes whose name or alias contains `query` (any case), of one family if given, by name.
     pub fn search(&self, query: &str, family: Option<&str>) -> Vec<&Class> {
         let query = query.to_lowercase();
-        let aliased: Vec<&str> = self.aliases.iter().filter(|(short, _)| short.to_lowercase().contains(&query)).map(|(_, class)| *class).collect();
+        let aliased: Vec<&str> = self
+            .aliases
+            .iter()
+            .filter(|(short, _)| short.to_lowercase().contains(&query))
+            .map(|(_, class)| *class)
+            .collect();
         let mut found = self.classes();
-        found.retain(|class| family.is_none_or(|family| class.family == family) && (class.name.to_lowercase().contains(&query) || aliased.contains(&class.name)));
+        found.retain(|class| {
+            family.is_none_or(|family| class.family == family)
+                && (class.name.to_lowercase().contains(&query) || aliased.contains(&class.name))
+        });
         found
     }
 
     /// The nearest names to a misspelled class.
     pub fn nearest(&self, name: &str) -> Vec<String> {
-        nearest(name, self.classes.keys().chain(self.aliases.keys()).copied())
+        nearest(
+            name,
+            self.classes.keys().chain(self.aliases.keys()).copied(),
+        )
     }
 
     /// Counts of a class inside gen, where `*` with an argument has one inlet less.
@@ -187,40 +286,68 @@ impl Table {
             None if GEN_BINARY.contains(&class) => (if arguments.is_empty() { 2 } else { 1 }, 1),
             None => return None,
         };
-        Some(Counted { inlets: Some(inlets), outlets: Some(outlets), outlet_types: None, exact: true })
+        Some(Counted {
+            inlets: Some(inlets),
+            outlets: Some(outlets),
+            outlet_types: None,
+            exact: true,
+        })
     }
 
     /// Counts the rules give for a text. `embedded` answers for rules that look into an embedded patcher.
-    pub(crate) fn count(&self, text: &str, embedded: &dyn Fn(&str, &str) -> Option<u32>) -> Option<Counted> {
+    pub(crate) fn count(
+        &self,
+        text: &str,
+        embedded: &dyn Fn(&str, &str) -> Option<u32>,
+    ) -> Option<Counted> {
         let (class, words) = self.class_of(text)?;
         let (_, arguments, attributes) = atoms::split(text);
         let arguments = arguments.get(words - 1..).unwrap_or_default();
         let mut exact = !class.guess;
         let mut totals = [None, None];
-        let mut types: Option<Vec<String>> = class.outlet_types.as_ref().map(|types| types.iter().map(|t| (*t).to_owned()).collect());
+        let mut types: Option<Vec<String>> = class
+            .outlet_types
+            .as_ref()
+            .map(|types| types.iter().map(|t| (*t).to_owned()).collect());
         for rule in &class.rules {
             let looks_inside = rule.from.starts_with("embedded");
             match rule.value(text, arguments, &attributes, embedded) {
                 Some(value) => {
-                    let total = if rule.inlets { &mut totals[0] } else { &mut totals[1] };
+                    let total = if rule.inlets {
+                        &mut totals[0]
+                    } else {
+                        &mut totals[1]
+                    };
                     *total = Some(total.unwrap_or(0i64).saturating_add(value));
                     if !rule.inlets
                         && let Some(total) = *total
                     {
-                        types = rule.types(total.clamp(0, 4096) as usize, arguments, &self.tokens).or(types);
+                        types = rule
+                            .types(total.clamp(0, 4096) as usize, arguments, &self.tokens)
+                            .or(types);
                     }
                 }
                 None if looks_inside => exact = false,
                 None => {}
             }
         }
-        let settle = |total: Option<i64>, default: Option<u32>| total.map(|n| n.clamp(0, 4096) as u32).or(default);
-        let (inlets, outlets) = (settle(totals[0], class.inlets), settle(totals[1], class.outlets));
+        let settle = |total: Option<i64>, default: Option<u32>| {
+            total.map(|n| n.clamp(0, 4096) as u32).or(default)
+        };
+        let (inlets, outlets) = (
+            settle(totals[0], class.inlets),
+            settle(totals[1], class.outlets),
+        );
         if inlets.is_none() || outlets.is_none() {
             exact = false;
         }
         let outlet_types = types.filter(|types| Some(types.len() as u32) == outlets);
-        Some(Counted { inlets, outlets, outlet_types, exact })
+        Some(Counted {
+            inlets,
+            outlets,
+            outlet_types,
+            exact,
+        })
     }
 }
 
@@ -229,20 +356,39 @@ impl Rule {
         let mut parts = text.split(' ');
         let inlets = parts.next() == Some("inlets");
         let from = parts.next().unwrap_or_default();
-        Rule { inlets, from, fields: parts.map(|part| part.split_once('=').unwrap_or((part, ""))).collect() }
+        Rule {
+            inlets,
+            from,
+            fields: parts
+                .map(|part| part.split_once('=').unwrap_or((part, "")))
+                .collect(),
+        }
     }
 
     fn field(&self, name: &str) -> Option<&'static str> {
-        self.fields.iter().find(|(key, _)| *key == name).map(|(_, value)| *value)
+        self.fields
+            .iter()
+            .find(|(key, _)| *key == name)
+            .map(|(_, value)| *value)
     }
 
     fn number(&self, name: &str) -> Option<i64> {
         self.field(name)?.parse().ok()
     }
 
-    fn value(&self, text: &str, arguments: &[&str], attributes: &[(&str, Vec<&str>)], embedded: &dyn Fn(&str, &str) -> Option<u32>) -> Option<i64> {
+    fn value(
+        &self,
+        text: &str,
+        arguments: &[&str],
+        attributes: &[(&str, Vec<&str>)],
+        embedded: &dyn Fn(&str, &str) -> Option<u32>,
+    ) -> Option<i64> {
         let numeric_only = self.field("numeric_only").is_some();
-        let arguments: Vec<&str> = arguments.iter().copied().filter(|a| !numeric_only || Atom::read(a).number().is_some()).collect();
+        let arguments: Vec<&str> = arguments
+            .iter()
+            .copied()
+            .filter(|a| !numeric_only || Atom::read(a).number().is_some())
+            .collect();
         let at_least = self.number("at_least");
         let mut strict = false;
         let mut value = match self.from {
@@ -264,19 +410,38 @@ impl Rule {
                 }
                 self.number("then")?
             }
-            "has_args" => self.number(if arguments.is_empty() { "without" } else { "with" })?,
+            "has_args" => self.number(if arguments.is_empty() {
+                "without"
+            } else {
+                "with"
+            })?,
             "dollar_max" => dollar_max(text),
             "semicolon_count" => text.matches(';').count() as i64 + 1,
-            "out_max" => arguments.iter().filter_map(|a| a.strip_prefix("out")?.parse::<i64>().ok()).max().unwrap_or(0),
+            "out_max" => arguments
+                .iter()
+                .filter_map(|a| a.strip_prefix("out")?.parse::<i64>().ok())
+                .max()
+                .unwrap_or(0),
             "format_count" => arguments.iter().map(|a| conversions(a)).sum(),
-            "key_count" => arguments.iter().filter(|a| a.len() > 1 && a.ends_with(':')).count() as i64,
-            "attr_product" => self.field("attrs")?.split(',').map(|name| attribute_number(attributes, name)).fold(1, i64::saturating_mul),
-            "embedded_boxes" | "embedded_numbers" => i64::from(embedded(self.from, self.field("class")?)?),
+            "key_count" => arguments
+                .iter()
+                .filter(|a| a.len() > 1 && a.ends_with(':'))
+                .count() as i64,
+            "attr_product" => self
+                .field("attrs")?
+                .split(',')
+                .map(|name| attribute_number(attributes, name))
+                .fold(1, i64::saturating_mul),
+            "embedded_boxes" | "embedded_numbers" => {
+                i64::from(embedded(self.from, self.field("class")?)?)
+            }
             _ => return None,
         };
         if let Some(list) = self.field("nearest") {
             let choices = list.split(',').filter_map(|n| n.parse::<i64>().ok());
-            value = choices.min_by_key(|choice| (choice - value).abs()).unwrap_or(value);
+            value = choices
+                .min_by_key(|choice| (choice - value).abs())
+                .unwrap_or(value);
         }
         if let Some(least) = at_least {
             if strict && value < least {
@@ -284,14 +449,25 @@ impl Rule {
             }
             value = value.max(least);
         }
-        value = value.saturating_mul(self.number("times").unwrap_or(1)).saturating_add(self.number("add").unwrap_or(0));
+        value = value
+            .saturating_mul(self.number("times").unwrap_or(1))
+            .saturating_add(self.number("add").unwrap_or(0));
         Some(self.number("floor").map_or(value, |floor| value.max(floor)))
     }
 
-    fn types(&self, count: usize, arguments: &[&str], tokens: &HashMap<&str, Vec<(&'static str, &'static str)>>) -> Option<Vec<String>> {
+    fn types(
+        &self,
+        count: usize,
+        arguments: &[&str],
+        tokens: &HashMap<&str, Vec<(&'static str, &'static str)>>,
+    ) -> Option<Vec<String>> {
         if let Some(name) = self.field("per_arg") {
             let list = tokens.get(name)?;
-            let of = |key: &str| list.iter().find(|(token, _)| *token == key).map(|(_, kind)| *kind);
+            let of = |key: &str| {
+                list.iter()
+                    .find(|(token, _)| *token == key)
+                    .map(|(_, kind)| *kind)
+            };
             return Some(
                 arguments
                     .iter()
@@ -311,17 +487,27 @@ impl Rule {
         }
         let mut types = vec![self.field("fill")?.to_owned(); count];
         if let Some(first) = self.field("first") {
-            types.iter_mut().zip(first.split(',')).for_each(|(place, kind)| *place = kind.to_owned());
+            types
+                .iter_mut()
+                .zip(first.split(','))
+                .for_each(|(place, kind)| *place = kind.to_owned());
         }
         if let Some(last) = self.field("last") {
-            types.iter_mut().rev().zip(last.rsplit(',')).for_each(|(place, kind)| *place = kind.to_owned());
+            types
+                .iter_mut()
+                .rev()
+                .zip(last.rsplit(','))
+                .for_each(|(place, kind)| *place = kind.to_owned());
         }
         Some(types)
     }
 }
 
 fn attribute_number(attributes: &[(&str, Vec<&str>)], name: &str) -> i64 {
-    let found = attributes.iter().find(|(key, _)| *key == name).and_then(|(_, values)| Atom::read(values.first()?).number());
+    let found = attributes
+        .iter()
+        .find(|(key, _)| *key == name)
+        .and_then(|(_, values)| Atom::read(values.first()?).number());
     found.map_or(1, |n| n as i64)
 }
 
@@ -329,8 +515,14 @@ fn attribute_number(attributes: &[(&str, Vec<&str>)], name: &str) -> i64 {
 fn dollar_max(text: &str) -> i64 {
     let mut greatest = 0;
     for part in text.split('$').skip(1) {
-        let rest = part.strip_prefix(['i', 'f', 's', 'v', 'x', 'y']).unwrap_or_default();
-        let digits: String = rest.chars().take_while(char::is_ascii_digit).take(4).collect();
+        let rest = part
+            .strip_prefix(['i', 'f', 's', 'v', 'x', 'y'])
+            .unwrap_or_default();
+        let digits: String = rest
+            .chars()
+            .take_while(char::is_ascii_digit)
+            .take(4)
+            .collect();
         greatest = greatest.max(digits.parse().unwrap_or(0));
     }
     greatest
@@ -348,7 +540,9 @@ fn conversions(word: &str) -> i64 {
             rest.next();
             continue;
         }
-        let conversion = rest.by_ref().find(|c| c.is_ascii_alphabetic() && *c != 'l' && *c != 'h');
+        let conversion = rest
+            .by_ref()
+            .find(|c| c.is_ascii_alphabetic() && *c != 'l' && *c != 'h');
         count += i64::from(conversion.is_some());
     }
     count
@@ -356,7 +550,9 @@ fn conversions(word: &str) -> i64 {
 
 /// Inlets and outlets of a box text when the table is sure of them.
 pub fn exact_counts(format: Format, text: &str) -> Option<(u32, u32)> {
-    let counted = table(format).count(text, &|_, _| None).filter(|counted| counted.exact)?;
+    let counted = table(format)
+        .count(text, &|_, _| None)
+        .filter(|counted| counted.exact)?;
     Some((counted.inlets?, counted.outlets?))
 }
 
@@ -378,7 +574,11 @@ pub(crate) fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> V
         .collect();
     found.sort();
     found.dedup();
-    found.into_iter().take(3).map(|(_, name)| name.to_owned()).collect()
+    found
+        .into_iter()
+        .take(3)
+        .map(|(_, name)| name.to_owned())
+        .collect()
 }
 
 fn distance(a: &[char], b: &str) -> usize {
@@ -415,21 +615,51 @@ mod tests {
     fn rules_follow_the_arguments() {
         let max = Format::Maxpat;
         for (text, inlets, outlets) in [
-            ("cycle~ 440", 2, 1), ("t b i f", 1, 3), ("trigger", 1, 2), ("pack 0 0 0", 3, 1), ("route a b c", 4, 4), ("route", 2, 2), ("expr $i1 + $f3", 3, 1),
-            ("sprintf %s-%d", 2, 1), ("selector~ 3", 4, 1), ("receive foo", 0, 1), ("receive", 1, 1), ("gate 5", 2, 5), ("unpack 0 0", 1, 2),
+            ("cycle~ 440", 2, 1),
+            ("t b i f", 1, 3),
+            ("trigger", 1, 2),
+            ("pack 0 0 0", 3, 1),
+            ("route a b c", 4, 4),
+            ("route", 2, 2),
+            ("expr $i1 + $f3", 3, 1),
+            ("sprintf %s-%d", 2, 1),
+            ("selector~ 3", 4, 1),
+            ("receive foo", 0, 1),
+            ("receive", 1, 1),
+            ("gate 5", 2, 5),
+            ("unpack 0 0", 1, 2),
         ] {
             assert_eq!(counts(max, text), (Some(inlets), Some(outlets)), "{text}");
         }
-        let types = table(max).count("t b i foo", &|_, _| None).unwrap().outlet_types.unwrap();
+        let types = table(max)
+            .count("t b i foo", &|_, _| None)
+            .unwrap()
+            .outlet_types
+            .unwrap();
         assert_eq!(types, ["bang", "int", "foo"]);
-        for (text, inlets, outlets) in [("osc~ 440", 2, 1), ("t b f", 1, 2), ("list append 1", 2, 1), ("dac~ 1 2 3", 3, 0), ("route 1 2", 1, 3), ("expr $f1; $f2", 2, 2)] {
-            assert_eq!(counts(Format::Pd, text), (Some(inlets), Some(outlets)), "{text}");
+        for (text, inlets, outlets) in [
+            ("osc~ 440", 2, 1),
+            ("t b f", 1, 2),
+            ("list append 1", 2, 1),
+            ("dac~ 1 2 3", 3, 0),
+            ("route 1 2", 1, 3),
+            ("expr $f1; $f2", 2, 2),
+        ] {
+            assert_eq!(
+                counts(Format::Pd, text),
+                (Some(inlets), Some(outlets)),
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn misspelled_classes_get_neighbours() {
-        assert!(table(Format::Maxpat).nearest("cycl~").contains(&"cycle~".to_owned()));
+        assert!(
+            table(Format::Maxpat)
+                .nearest("cycl~")
+                .contains(&"cycle~".to_owned())
+        );
         assert!(table(Format::Maxpat).class("nosuchthing").is_none());
     }
 }

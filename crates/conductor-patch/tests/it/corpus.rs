@@ -5,17 +5,25 @@ use std::path::{Path, PathBuf};
 
 use conductor_patch::{Document, Format, Limits};
 
-#[expect(clippy::disallowed_methods, reason = "tests are told by the environment where real files are")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "tests are told by the environment where real files are"
+)]
 fn named(variable: &str) -> Option<PathBuf> {
     std::env::var_os(variable).map(PathBuf::from)
 }
 
 fn collect(folder: &Path, found: &mut Vec<(PathBuf, Format)>) {
-    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return;
+    };
     for path in entries.flatten().map(|entry| entry.path()) {
         if path.is_dir() {
             collect(&path, found);
-        } else if let Some(format) = path.file_name().and_then(|name| Format::of_name(&name.to_string_lossy())) {
+        } else if let Some(format) = path
+            .file_name()
+            .and_then(|name| Format::of_name(&name.to_string_lossy()))
+        {
             found.push((path, format));
         }
     }
@@ -29,7 +37,8 @@ pub struct Sample {
 
 impl Sample {
     pub fn open(&self) -> Document {
-        Document::open(self.bytes.clone(), self.format, &Limits::default()).unwrap_or_else(|error| panic!("{}: {error}", self.name))
+        Document::open(self.bytes.clone(), self.format, &Limits::default())
+            .unwrap_or_else(|error| panic!("{}: {error}", self.name))
     }
 }
 
@@ -44,7 +53,14 @@ fn read(folders: &[PathBuf]) -> Vec<Sample> {
     }
     found.sort();
     found.dedup();
-    found.into_iter().map(|(path, format)| Sample { name: path.display().to_string(), format, bytes: std::fs::read(&path).unwrap() }).collect()
+    found
+        .into_iter()
+        .map(|(path, format)| Sample {
+            name: path.display().to_string(),
+            format,
+            bytes: std::fs::read(&path).unwrap(),
+        })
+        .collect()
 }
 
 /// Real Max files; empty with a printed reason when no folder is named.
@@ -52,7 +68,10 @@ pub fn max() -> Vec<Sample> {
     match named("CONDUCTOR_PATCH_CORPUS") {
         Some(folder) => {
             let found = read(&[folder]);
-            assert!(!found.is_empty(), "CONDUCTOR_PATCH_CORPUS names a folder without patches");
+            assert!(
+                !found.is_empty(),
+                "CONDUCTOR_PATCH_CORPUS names a folder without patches"
+            );
             found
         }
         None => {
@@ -66,11 +85,16 @@ pub fn max() -> Vec<Sample> {
 pub fn pd() -> Vec<Sample> {
     let folders = match named("CONDUCTOR_PD_CORPUS") {
         Some(folder) => vec![folder],
-        None => vec![PathBuf::from("/usr/lib/puredata"), PathBuf::from("/usr/share/puredata")],
+        None => vec![
+            PathBuf::from("/usr/lib/puredata"),
+            PathBuf::from("/usr/share/puredata"),
+        ],
     };
     let found = read(&folders);
     if found.is_empty() {
-        println!("skipped: no Pd patches (set CONDUCTOR_PD_CORPUS, or install puredata-extra and puredata-doc)");
+        println!(
+            "skipped: no Pd patches (set CONDUCTOR_PD_CORPUS, or install puredata-extra and puredata-doc)"
+        );
     }
     found
 }
@@ -84,7 +108,10 @@ pub fn fixtures() -> Vec<Sample> {
 
 /// One fixture by its file name.
 pub fn fixture(name: &str) -> Sample {
-    fixtures().into_iter().find(|sample| sample.name.ends_with(&format!("/{name}"))).unwrap_or_else(|| panic!("no fixture {name}"))
+    fixtures()
+        .into_iter()
+        .find(|sample| sample.name.ends_with(&format!("/{name}")))
+        .unwrap_or_else(|| panic!("no fixture {name}"))
 }
 
 /// The fixtures and all real files.

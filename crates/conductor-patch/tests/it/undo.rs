@@ -1,6 +1,9 @@
 //! Random edits on real files: every state is sound, undo of all gives the opened bytes, redo of all the edited ones.
 
-use conductor_patch::{Atom, CanvasId, CordEnds, Document, Edit, Format, JournalLimits, Limits, NewBox, Op, Patch, Point, Target, Value};
+use conductor_patch::{
+    Atom, CanvasId, CordEnds, Document, Edit, Format, JournalLimits, Limits, NewBox, Op, Patch,
+    Point, Target, Value,
+};
 
 use crate::corpus::{self, Sample};
 
@@ -9,7 +12,10 @@ pub struct Dice(pub u64);
 
 impl Dice {
     pub fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         ((self.0 >> 33) as usize) % n.max(1)
     }
 }
@@ -25,48 +31,158 @@ pub fn random_edit(document: &Document, dice: &mut Dice) -> Edit {
     let canvas = any_canvas(document, dice);
     let view = document.view(&canvas).unwrap();
     let boxes: Vec<_> = view.boxes().collect();
-    let pick = |dice: &mut Dice| boxes.get(dice.below(boxes.len())).map_or(Target::from("nothing"), |object| Target::Box(object.id()));
-    let cords: Vec<_> = view.cords().filter(|cord| cord.from().is_some() && cord.to().is_some()).collect();
+    let pick = |dice: &mut Dice| {
+        boxes
+            .get(dice.below(boxes.len()))
+            .map_or(Target::from("nothing"), |object| Target::Box(object.id()))
+    };
+    let cords: Vec<_> = view
+        .cords()
+        .filter(|cord| cord.from().is_some() && cord.to().is_some())
+        .collect();
     let ends = |dice: &mut Dice| match cords.get(dice.below(cords.len())) {
-        Some(cord) => CordEnds { from: Target::Box(cord.from().unwrap().id()), outlet: cord.outlet(), to: Target::Box(cord.to().unwrap().id()), inlet: cord.inlet() },
-        None => CordEnds { from: "nothing".into(), outlet: 0, to: "nothing".into(), inlet: 0 },
+        Some(cord) => CordEnds {
+            from: Target::Box(cord.from().unwrap().id()),
+            outlet: cord.outlet(),
+            to: Target::Box(cord.to().unwrap().id()),
+            inlet: cord.inlet(),
+        },
+        None => CordEnds {
+            from: "nothing".into(),
+            outlet: 0,
+            to: "nothing".into(),
+            inlet: 0,
+        },
     };
     let pd = document.format() == Format::Pd;
-    let classes: &[&str] = if pd { &["osc~", "msg", "text", "floatatom", "tgl", "pd", "pack", "hsl", "nosuchclass"] } else { &["cycle~", "message", "comment", "toggle", "p", "trigger", "bpatcher", "live.dial", "nosuchclass"] };
-    let texts: &[&str] = if pd { &["osc~ 220", "pack 1 2 3", "t b b", "bang", "pd other"] } else { &["cycle~ 220", "pack 1 2 3", "t b b", "toggle", "p other", "metro 100", "gate 5 1"] };
+    let classes: &[&str] = if pd {
+        &[
+            "osc~",
+            "msg",
+            "text",
+            "floatatom",
+            "tgl",
+            "pd",
+            "pack",
+            "hsl",
+            "nosuchclass",
+        ]
+    } else {
+        &[
+            "cycle~",
+            "message",
+            "comment",
+            "toggle",
+            "p",
+            "trigger",
+            "bpatcher",
+            "live.dial",
+            "nosuchclass",
+        ]
+    };
+    let texts: &[&str] = if pd {
+        &["osc~ 220", "pack 1 2 3", "t b b", "bang", "pd other"]
+    } else {
+        &[
+            "cycle~ 220",
+            "pack 1 2 3",
+            "t b b",
+            "toggle",
+            "p other",
+            "metro 100",
+            "gate 5 1",
+        ]
+    };
     let position = Point::new(dice.below(2000) as f64 / 2.0, dice.below(1500) as f64);
     let op = match dice.below(13) {
         0 | 1 => {
             let class = classes[dice.below(classes.len())];
             let takes = !matches!(class, "toggle" | "bpatcher" | "live.dial");
-            let arguments = if takes && dice.below(2) == 0 { vec![Atom::Int(dice.below(9) as i64), Atom::Word("a b".into()), Atom::Float(0.5)] } else { vec![] };
+            let arguments = if takes && dice.below(2) == 0 {
+                vec![
+                    Atom::Int(dice.below(9) as i64),
+                    Atom::Word("a b".into()),
+                    Atom::Float(0.5),
+                ]
+            } else {
+                vec![]
+            };
             let varname = (dice.below(3) == 0).then(|| format!("name{}", dice.below(50)));
-            Op::Add(NewBox { class: class.into(), position, arguments, varname, allow_unknown: dice.below(2) == 0, ..NewBox::default() })
+            Op::Add(NewBox {
+                class: class.into(),
+                position,
+                arguments,
+                varname,
+                allow_unknown: dice.below(2) == 0,
+                ..NewBox::default()
+            })
         }
         2 | 3 => Op::Remove(pick(dice)),
-        4 => Op::SetText { target: pick(dice), text: texts[dice.below(texts.len())].into(), allow_unknown: false },
+        4 => Op::SetText {
+            target: pick(dice),
+            text: texts[dice.below(texts.len())].into(),
+            allow_unknown: false,
+        },
         5 => {
             let (name, value) = [
                 ("fontsize", Value::One(Atom::Float(14.0))),
-                ("bgcolor", Value::Many(vec![0.1.into(), 0.2.into(), 0.3.into(), 1.0.into()])),
+                (
+                    "bgcolor",
+                    Value::Many(vec![0.1.into(), 0.2.into(), 0.3.into(), 1.0.into()]),
+                ),
                 ("presentation", Value::One(Atom::Int(1))),
                 ("width", Value::One(Atom::Int(12))),
-                ("annotation", Value::One("some \"quoted\" text\nof two lines".into())),
+                (
+                    "annotation",
+                    Value::One("some \"quoted\" text\nof two lines".into()),
+                ),
                 ("zzz_unknown", Value::One(Atom::Int(3))),
             ][dice.below(6)]
             .clone();
-            Op::SetAttribute { target: pick(dice), name: name.into(), value, allow_unknown: dice.below(2) == 0 }
+            Op::SetAttribute {
+                target: pick(dice),
+                name: name.into(),
+                value,
+                allow_unknown: dice.below(2) == 0,
+            }
         }
-        6 => Op::SetVarname { target: pick(dice), name: (dice.below(4) != 0).then(|| format!("name{}", dice.below(50))) },
-        7 => Op::SetHidden { target: pick(dice), hidden: dice.below(2) == 0 },
-        8 => Op::SetRect { target: pick(dice), position, size: (dice.below(2) == 0).then_some((60.0, 22.0)) },
+        6 => Op::SetVarname {
+            target: pick(dice),
+            name: (dice.below(4) != 0).then(|| format!("name{}", dice.below(50))),
+        },
+        7 => Op::SetHidden {
+            target: pick(dice),
+            hidden: dice.below(2) == 0,
+        },
+        8 => Op::SetRect {
+            target: pick(dice),
+            position,
+            size: (dice.below(2) == 0).then_some((60.0, 22.0)),
+        },
         9 => {
             let (from, to) = (pick(dice), pick(dice));
-            Op::Connect { ends: CordEnds { from, outlet: dice.below(3) as u32, to, inlet: dice.below(3) as u32 }, hidden: !pd && dice.below(5) == 0 }
+            Op::Connect {
+                ends: CordEnds {
+                    from,
+                    outlet: dice.below(3) as u32,
+                    to,
+                    inlet: dice.below(3) as u32,
+                },
+                hidden: !pd && dice.below(5) == 0,
+            }
         }
         10 => Op::Disconnect(ends(dice)),
-        11 => Op::SetMidpoints { ends: ends(dice), points: (0..dice.below(3)).map(|n| Point::new(n as f64 * 10.5, 7.0)).collect() },
-        _ => Op::Encapsulate { targets: (0..1 + dice.below(4)).map(|_| pick(dice)).collect(), name: "group".into(), varname: None },
+        11 => Op::SetMidpoints {
+            ends: ends(dice),
+            points: (0..dice.below(3))
+                .map(|n| Point::new(n as f64 * 10.5, 7.0))
+                .collect(),
+        },
+        _ => Op::Encapsulate {
+            targets: (0..1 + dice.below(4)).map(|_| pick(dice)).collect(),
+            name: "group".into(),
+            varname: None,
+        },
     };
     Edit { canvas, op }
 }
@@ -82,13 +198,32 @@ fn dangling(document: &Document) -> usize {
 fn summary(document: &Document) -> Vec<String> {
     let mut lines = Vec::new();
     document.walk(&mut |view| {
-        lines.push(format!("canvas {} {} {}", view.id().depth(), view.box_count(), view.cord_count()));
+        lines.push(format!(
+            "canvas {} {} {}",
+            view.id().depth(),
+            view.box_count(),
+            view.cord_count()
+        ));
         for object in view.boxes() {
-            lines.push(format!("{} {:?} {:?} {:?}", object.maxclass(), object.text(), object.rect(), (object.hidden(), object.in_presentation())));
+            lines.push(format!(
+                "{} {:?} {:?} {:?}",
+                object.maxclass(),
+                object.text(),
+                object.rect(),
+                (object.hidden(), object.in_presentation())
+            ));
         }
         for cord in view.cords() {
-            let index = |object: Option<conductor_patch::BoxView<'_>>| object.map(|object| object.index());
-            lines.push(format!("{:?}:{} {:?}:{} {:?}", index(cord.from()), cord.outlet(), index(cord.to()), cord.inlet(), cord.midpoints()));
+            let index =
+                |object: Option<conductor_patch::BoxView<'_>>| object.map(|object| object.index());
+            lines.push(format!(
+                "{:?}:{} {:?}:{} {:?}",
+                index(cord.from()),
+                cord.outlet(),
+                index(cord.to()),
+                cord.inlet(),
+                cord.midpoints()
+            ));
         }
     });
     lines
@@ -97,7 +232,13 @@ fn summary(document: &Document) -> Vec<String> {
 fn check(sample: &Sample, seed: u64, count: usize) -> usize {
     let document = sample.open();
     let before = dangling(&document);
-    let mut patch = Patch::new(document, JournalLimits { steps: 10_000, bytes: usize::MAX });
+    let mut patch = Patch::new(
+        document,
+        JournalLimits {
+            steps: 10_000,
+            bytes: usize::MAX,
+        },
+    );
     let mut dice = Dice(seed);
     let mut made = 0;
     for _ in 0..count {
@@ -108,31 +249,64 @@ fn check(sample: &Sample, seed: u64, count: usize) -> usize {
             Ok(revised) => {
                 made += usize::from(revised.applied.changed);
                 let bytes = patch.document().to_bytes();
-                let reopened = Document::open(bytes.clone(), sample.format, &Limits::default()).unwrap_or_else(|error| panic!("{} seed {seed}: {error} after {shown}", sample.name));
-                assert!(reopened.to_bytes() == bytes, "{} seed {seed}: {shown}", sample.name);
+                let reopened = Document::open(bytes.clone(), sample.format, &Limits::default())
+                    .unwrap_or_else(|error| {
+                        panic!("{} seed {seed}: {error} after {shown}", sample.name)
+                    });
+                assert!(
+                    reopened.to_bytes() == bytes,
+                    "{} seed {seed}: {shown}",
+                    sample.name
+                );
                 for (reread, held) in summary(&reopened).iter().zip(summary(patch.document())) {
                     assert_eq!(*reread, held, "{} seed {seed}: {shown}", sample.name);
                 }
-                assert_eq!(summary(&reopened).len(), summary(patch.document()).len(), "{} seed {seed}: {shown}", sample.name);
+                assert_eq!(
+                    summary(&reopened).len(),
+                    summary(patch.document()).len(),
+                    "{} seed {seed}: {shown}",
+                    sample.name
+                );
                 if sample.format != Format::Pd && sample.format != Format::Amxd {
                     let parsed: Result<serde_json::Value, _> = serde_json::from_slice(&bytes);
                     assert!(parsed.is_ok(), "{} seed {seed}: {shown}", sample.name);
                 }
             }
-            Err(_) => assert!(patch.document().to_bytes() == bytes, "{} seed {seed}: a refused edit changed something: {shown}", sample.name),
+            Err(_) => assert!(
+                patch.document().to_bytes() == bytes,
+                "{} seed {seed}: a refused edit changed something: {shown}",
+                sample.name
+            ),
         }
     }
-    assert!(dangling(patch.document()) <= before, "{} seed {seed}: a new cord dangles", sample.name);
+    assert!(
+        dangling(patch.document()) <= before,
+        "{} seed {seed}: a new cord dangles",
+        sample.name
+    );
     let edited = patch.document().to_bytes();
     let (steps, _) = patch.depths();
     assert_eq!(steps, made);
     if made > 0 {
         patch.undo(steps).unwrap();
-        assert!(patch.document().to_bytes() == sample.bytes, "{} seed {seed}: undo did not give the opened bytes", sample.name);
+        assert!(
+            patch.document().to_bytes() == sample.bytes,
+            "{} seed {seed}: undo did not give the opened bytes",
+            sample.name
+        );
         assert!(!patch.dirty());
         patch.redo(steps).unwrap();
-        assert!(patch.document().to_bytes() == edited, "{} seed {seed}: redo did not give the edited bytes", sample.name);
-        assert_eq!(patch.at_revision(1).unwrap().to_bytes(), sample.bytes, "{} seed {seed}: revision 1", sample.name);
+        assert!(
+            patch.document().to_bytes() == edited,
+            "{} seed {seed}: redo did not give the edited bytes",
+            sample.name
+        );
+        assert_eq!(
+            patch.at_revision(1).unwrap().to_bytes(),
+            sample.bytes,
+            "{} seed {seed}: revision 1",
+            sample.name
+        );
     }
     made
 }
