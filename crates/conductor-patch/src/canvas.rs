@@ -398,7 +398,7 @@ impl Canvas {
     /// A canvas from its pieces and what they refer to, in the order of the slots.
     pub(crate) fn assemble(
         items: Vec<Item>,
-        boxes: Vec<(Face, Option<Canvas>)>,
+        boxes: Vec<(Face, Option<Arc<Canvas>>)>,
         cords: Vec<Cord>,
         facts: CanvasFacts,
     ) -> Canvas {
@@ -425,7 +425,7 @@ impl Canvas {
             }
         }
         for (slot, ((face, inner), hint)) in boxes.into_iter().zip(hints).enumerate() {
-            canvas.attach_box(slot as Slot, Arc::new(face), inner.map(Arc::new), hint);
+            canvas.attach_box(slot as Slot, Arc::new(face), inner, hint);
         }
         for (slot, (cord, hint)) in cords.into_iter().zip(cord_hints).enumerate() {
             canvas.attach_cord(slot as Slot, Arc::new(cord), hint);

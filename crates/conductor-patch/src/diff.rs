@@ -84,6 +84,11 @@ impl Diff {
     }
 }
 
+/// Compares two texts line by line, with `context` unchanged lines around each changed one; says nothing about meaning.
+pub fn diff_bytes(before: &[u8], after: &[u8], context: usize) -> Diff {
+    lines(before, after, context)
+}
+
 /// Compares two documents, with `context` unchanged lines around each changed one.
 pub fn diff(before: &Document, after: &Document, context: usize) -> Diff {
     let mut found = lines(&before.to_bytes(), &after.to_bytes(), context);

@@ -72,7 +72,7 @@ impl Default for Limits {
         Limits {
             max_bytes: 64 << 20,
             max_depth: 64,
-            max_items: 1_000_000,
+            max_items: 250_000,
         }
     }
 }

@@ -60,7 +60,7 @@ pub mod validate;
 pub use amxd::AmxdError;
 pub use atoms::{Atom, Value};
 pub use diagnostic::{Diagnostic, Severity};
-pub use diff::{Diff, DiffKind, Difference, diff};
+pub use diff::{Diff, DiffKind, Difference, diff, diff_bytes};
 pub use document::{
     BoxId, BoxView, CanvasId, CordView, Document, Format, Limits, OpenError, Subpatcher, View,
 };

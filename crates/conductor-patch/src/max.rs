@@ -94,7 +94,7 @@ struct Reader<'a> {
 }
 
 /// A patcher inside a box, and where its text stands.
-type Embedded = Option<(Range<usize>, Canvas)>;
+type Embedded = Option<(Range<usize>, Arc<Canvas>)>;
 
 /// A list of `boxes` or `lines` as it came by: where its items stand, so that a later duplicate key can demote it to text.
 #[derive(Clone)]
@@ -140,7 +140,7 @@ impl Reader<'_> {
         let mut text_from = scanner.at;
         scanner.expect(b'{', "a patcher is an object")?;
         let mut items = Vec::new();
-        let mut boxes: Vec<(Face, Option<Canvas>)> = Vec::new();
+        let mut boxes: Vec<(Face, Option<Arc<Canvas>>)> = Vec::new();
         let mut cords: Vec<Cord> = Vec::new();
         let mut offsets = Vec::new();
         let mut facts = CanvasFacts::default();
@@ -273,7 +273,7 @@ impl Reader<'_> {
         &mut self,
         scanner: &mut Scanner<'_>,
         depth: usize,
-    ) -> Result<Option<(Face, Option<Canvas>)>, OpenError> {
+    ) -> Result<Option<(Face, Option<Arc<Canvas>>)>, OpenError> {
         let start = scanner.at;
         if scanner.peek() != Some(b'{') {
             scanner.skip()?;
@@ -328,7 +328,7 @@ impl Reader<'_> {
             let start = scanner.at;
             if self.source.get(key.clone()) == Some(b"patcher") && scanner.peek() == Some(b'{') {
                 let canvas = self.patcher(scanner, depth + 1)?;
-                inner = Some((start..scanner.at, canvas));
+                inner = Some((start..scanner.at, Arc::new(canvas)));
             } else {
                 let (range, kind) = scanner.skip()?;
                 box_fact(
@@ -357,7 +357,7 @@ impl Reader<'_> {
     fn settle(
         &mut self,
         scanner: &Scanner<'_>,
-        boxes: &mut [(Face, Option<Canvas>)],
+        boxes: &mut [(Face, Option<Arc<Canvas>>)],
         cords: &mut [Cord],
         offsets: &[usize],
     ) {

@@ -548,6 +548,89 @@ fn conversions(word: &str) -> i64 {
     count
 }
 
+/// How sure the table is of a class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Confidence {
+    /// The counts are right.
+    Exact,
+    /// The counts are usual; a file, a script or the arguments may change them.
+    Guess,
+    /// Nothing is known.
+    Unknown,
+}
+
+/// What is known about a box text before the box is made.
+#[derive(Clone, Debug)]
+pub struct Description {
+    /// The class as written.
+    pub class: String,
+    /// Its entry in the table; none when nothing is known.
+    pub known: Option<&'static Class>,
+    /// Inlets with these arguments.
+    pub inlets: Option<u32>,
+    /// Outlets with these arguments.
+    pub outlets: Option<u32>,
+    /// A type per outlet.
+    pub outlet_types: Option<Vec<String>>,
+    /// Width and height of the box.
+    pub size: (f64, f64),
+    /// How sure this is.
+    pub confidence: Confidence,
+}
+
+/// Describes a box text; `in_gen` asks for the operator inside a gen patcher.
+pub fn describe(format: Format, text: &str, in_gen: bool) -> Description {
+    let table = table(format);
+    let class = atoms::tokens(text)
+        .first()
+        .copied()
+        .unwrap_or_default()
+        .to_owned();
+    let known = if in_gen {
+        None
+    } else {
+        table.class_of(text).map(|(class, _)| class)
+    };
+    let counted = if in_gen {
+        table.gen_count(text)
+    } else {
+        table.count(text, &|_, _| None)
+    };
+    let size = if format.is_pd() {
+        let facts = crate::canvas::Facts {
+            native: Some("obj"),
+            text: text.into(),
+            ..Default::default()
+        };
+        let rect = crate::pd::measure(&facts, None);
+        (rect.w, rect.h)
+    } else {
+        default_size(
+            format,
+            known.and_then(|class| class.ui).unwrap_or("newobj"),
+            text,
+        )
+    };
+    let confidence = match &counted {
+        Some(counted) if counted.exact => Confidence::Exact,
+        Some(_) => Confidence::Guess,
+        None if in_gen && is_gen_operator(&class) => Confidence::Guess,
+        None => Confidence::Unknown,
+    };
+    let (inlets, outlets, outlet_types) = counted.map_or((None, None, None), |counted| {
+        (counted.inlets, counted.outlets, counted.outlet_types)
+    });
+    Description {
+        class,
+        known,
+        inlets,
+        outlets,
+        outlet_types,
+        size,
+        confidence,
+    }
+}
+
 /// Inlets and outlets of a box text when the table is sure of them.
 pub fn exact_counts(format: Format, text: &str) -> Option<(u32, u32)> {
     let counted = table(format)
@@ -651,6 +734,71 @@ mod tests {
                 "{text}"
             );
         }
+    }
+
+    #[test]
+    fn texts_are_described() {
+        let pack = describe(Format::Maxpat, "pack 0 0 0", false);
+        assert_eq!(
+            (pack.inlets, pack.outlets, pack.confidence),
+            (Some(3), Some(1), Confidence::Exact)
+        );
+        assert_eq!(
+            describe(Format::Maxpat, "t b", false)
+                .known
+                .map(|class| class.name),
+            Some("trigger")
+        );
+        assert_eq!(describe(Format::Maxpat, "toggle", false).size, (24.0, 24.0));
+        assert_eq!(
+            describe(Format::Maxpat, "poly~ voice 4", false).confidence,
+            Confidence::Guess
+        );
+        assert_eq!(
+            describe(Format::Maxpat, "no.such.thing", false).confidence,
+            Confidence::Unknown
+        );
+        let (two, one) = (
+            describe(Format::Maxpat, "*", true),
+            describe(Format::Maxpat, "* 2", true),
+        );
+        assert_eq!(
+            (two.inlets, one.inlets),
+            (Some(2), Some(1)),
+            "inside gen an argument takes the place of an inlet"
+        );
+        assert_eq!(describe(Format::Pd, "osc~ 440", false).size, (60.0, 21.0));
+    }
+
+    #[test]
+    fn default_widths_are_those_of_max() {
+        let table = table(Format::Maxpat);
+        let objects: Vec<&Class> = table
+            .classes()
+            .into_iter()
+            .filter(|class| class.ui.is_none())
+            .collect();
+        // A class with a short alias has the width of that alias in the table.
+        let spelled = |class: &Class| {
+            table
+                .aliases
+                .iter()
+                .find(|(_, name)| **name == class.name)
+                .map_or(class.name, |(short, _)| *short)
+        };
+        let right = objects
+            .iter()
+            .filter(|class| {
+                class
+                    .size
+                    .is_some_and(|(w, _)| w == font::object_width(spelled(class), 12.0))
+            })
+            .count();
+        assert!(
+            right * 100 >= objects.len() * 95,
+            "{right} of {}",
+            objects.len()
+        );
     }
 
     #[test]

@@ -43,6 +43,7 @@ pub struct Patch {
     revision: u64,
     saved_revision: u64,
     saved: Arc<[u8]>,
+    locked: bool,
     limits: JournalLimits,
     undo: VecDeque<Step>,
     redo: Vec<Step>,
@@ -87,6 +88,7 @@ impl Patch {
             revision: 1,
             saved_revision: 1,
             saved,
+            locked: false,
             limits,
             undo: VecDeque::new(),
             redo: Vec::new(),
@@ -117,6 +119,16 @@ impl Patch {
     /// Whether the bytes differ from the last saved ones.
     pub fn dirty(&self) -> bool {
         self.revision != self.saved_revision && self.document.to_bytes() != *self.saved
+    }
+
+    /// Whether the patch is locked for hands; a file does not say, so it starts unlocked. Edits do not ask.
+    pub fn locked(&self) -> bool {
+        self.locked
+    }
+
+    /// Locks or unlocks it. Makes no revision.
+    pub fn set_locked(&mut self, locked: bool) {
+        self.locked = locked;
     }
 
     /// The bytes that were opened or saved last.

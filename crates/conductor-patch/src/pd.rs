@@ -212,7 +212,7 @@ pub(crate) fn read(source: &[u8], limits: &Limits) -> Result<(Canvas, Vec<Diagno
                             after: chunk,
                             facts,
                         },
-                        Some(inner),
+                        Some(Arc::new(inner)),
                     );
                 }
             }
@@ -300,7 +300,7 @@ fn statement_end(source: &[u8], from: usize) -> Option<usize> {
 #[derive(Default)]
 struct Level {
     items: Vec<Item>,
-    boxes: Vec<(Face, Option<Canvas>)>,
+    boxes: Vec<(Face, Option<Arc<Canvas>>)>,
     cords: Vec<Cord>,
     facts: CanvasFacts,
     /// Behind the header and the declarations: where a first box goes.
@@ -322,7 +322,7 @@ impl Level {
         self.start = self.items.len();
     }
 
-    fn add(&mut self, face: Face, inner: Option<Canvas>) {
+    fn add(&mut self, face: Face, inner: Option<Arc<Canvas>>) {
         self.items.push(Item::Box(self.boxes.len() as u32));
         self.boxes.push((face, inner));
     }

@@ -316,7 +316,7 @@ fn random_edits_on_every_file_can_be_undone() {
     let mut made = 0;
     for (n, sample) in corpus::all().iter().enumerate() {
         // The cost is that of reopening after each edit; large files get fewer.
-        let count = if sample.bytes.len() > 100_000 { 6 } else { 16 };
+        let count = if sample.bytes.len() > 100_000 { 4 } else { 8 };
         made += check(sample, n as u64 + 1, count);
     }
     println!("{made} edits applied and undone");
@@ -330,4 +330,100 @@ fn many_edits_on_the_fixtures_can_be_undone() {
             check(&sample, seed, 60);
         }
     }
+}
+
+/// Lists compose: one list of edits does what its parts do one after the other, and one inverse takes all of it back.
+#[test]
+fn lists_of_edits_compose() {
+    for sample in corpus::fixtures() {
+        let mut dice = Dice(7);
+        let mut step_by_step = sample.open();
+        let mut list = Vec::new();
+        while list.len() < 12 {
+            let edit = random_edit(&step_by_step, &mut dice);
+            if step_by_step.apply(std::slice::from_ref(&edit)).is_ok() {
+                list.push(edit);
+            }
+        }
+        let mut at_once = sample.open();
+        let applied = at_once.apply(&list).unwrap();
+        assert!(
+            at_once.to_bytes() == step_by_step.to_bytes(),
+            "{}",
+            sample.name
+        );
+        let back = Edit {
+            canvas: CanvasId::ROOT,
+            op: Op::Restore(applied.inverse),
+        };
+        let again = at_once.apply(std::slice::from_ref(&back)).unwrap();
+        assert!(at_once.to_bytes() == sample.bytes, "{}", sample.name);
+        // The inverse of the inverse is the list again.
+        at_once
+            .apply(&[Edit {
+                canvas: CanvasId::ROOT,
+                op: Op::Restore(again.inverse),
+            }])
+            .unwrap();
+        assert!(
+            at_once.to_bytes() == step_by_step.to_bytes(),
+            "{}",
+            sample.name
+        );
+    }
+}
+
+/// An inverse belongs to the state it was made in: elsewhere it is refused and nothing changes.
+#[test]
+fn an_inverse_out_of_turn_is_refused() {
+    let root = |op| Edit {
+        canvas: CanvasId::ROOT,
+        op,
+    };
+    let mut document = corpus::fixture("classic.maxpat").open();
+    let removal = document.apply(&[root(Op::Remove("obj-1".into()))]).unwrap();
+    document
+        .apply(&[
+            root(Op::Remove("obj-2".into())),
+            root(Op::Remove("obj-5".into())),
+        ])
+        .unwrap();
+    let bytes = document.to_bytes();
+    let changes = [
+        root(Op::Restore(removal.inverse.clone())),
+        root(Op::Restore(removal.inverse)),
+    ];
+    assert!(document.apply(&changes).is_err());
+    assert_eq!(document.to_bytes(), bytes);
+}
+
+#[test]
+fn the_journal_is_bounded_in_bytes() {
+    let mut patch = Patch::new(
+        corpus::fixture("inline.maxpat").open(),
+        JournalLimits {
+            steps: 100,
+            bytes: 20_000,
+        },
+    );
+    let text = "x".repeat(5_000);
+    for n in 0..20 {
+        let new = NewBox {
+            class: "comment".into(),
+            arguments: vec![Atom::Word(format!("{text}{n}"))],
+            position: Point::new(0.0, 900.0 + 40.0 * f64::from(n)),
+            ..NewBox::default()
+        };
+        patch
+            .apply(
+                &[Edit {
+                    canvas: CanvasId::ROOT,
+                    op: Op::Add(new),
+                }],
+                "add",
+                None,
+            )
+            .unwrap();
+    }
+    assert!((1..10).contains(&patch.depths().0), "{:?}", patch.depths());
 }
