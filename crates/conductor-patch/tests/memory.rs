@@ -48,7 +48,7 @@ fn opening_costs_memory_in_proportion() {
     for filling in [
         format!("\"{}\"", "x".repeat(50 * MB)),
         format!("[{}0]", "1,".repeat(25 * MB)),
-        format!("[{}[]]", "[],".repeat(16 * MB)),
+        format!("[{}[]]", "[],".repeat(4 * MB)),
     ] {
         let (peak, outcome) = cost(around(&filling), Format::Maxpat);
         assert!(outcome.is_ok());

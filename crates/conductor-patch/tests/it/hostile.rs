@@ -228,24 +228,15 @@ fn depth_is_bounded() {
 }
 
 #[test]
-fn size_is_bounded_and_large_files_open() {
+fn size_and_number_are_bounded() {
     let limit = Limits::default().max_bytes;
     assert!(matches!(
         Document::open(vec![b' '; limit + 1], Format::Maxpat, &Limits::default()),
         Err(OpenError::TooLarge { .. })
     ));
-    // 50 MB in one string, and 50 MB of raw numbers: neither becomes structure.
-    for filling in [
-        format!("\"{}\"", "x".repeat(50 << 20)),
-        format!("[{}0]", "1,".repeat(25 << 20)),
-    ] {
-        let text = format!("{{\"patcher\":{{\"boxes\":[],\"data\":{filling},\"lines\":[]}}}}");
-        let document = open(&text).unwrap();
-        assert!(document.to_bytes() == text.as_bytes());
-    }
     let many = format!(
         "{{\"patcher\":{{\"boxes\":[{}{{}}]}}}}",
-        "{},".repeat(2_000_000)
+        "{},".repeat(300_000)
     );
     assert!(matches!(open(&many), Err(OpenError::TooManyItems { .. })));
 }
