@@ -4,10 +4,13 @@
 //! standing in one list; the inverse of a list is one [`Op::Restore`], and applying that yields the redo.
 //! Not here: revisions, journals and references like `#3@7` (`patch`).
 
+mod add;
+mod attributes;
 mod boxes;
 mod cords;
 mod encapsulate;
 mod gates;
+mod text;
 mod transaction;
 
 use crate::atoms::{Atom, Value};

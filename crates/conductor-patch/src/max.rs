@@ -93,6 +93,9 @@ struct Reader<'a> {
     diagnostics: Vec<Diagnostic>,
 }
 
+/// A box with what is embedded in it.
+type Element = (Face, Option<Arc<Canvas>>);
+
 /// A patcher inside a box, and where its text stands.
 type Embedded = Option<(Range<usize>, Arc<Canvas>)>;
 
@@ -273,7 +276,7 @@ impl Reader<'_> {
         &mut self,
         scanner: &mut Scanner<'_>,
         depth: usize,
-    ) -> Result<Option<(Face, Option<Arc<Canvas>>)>, OpenError> {
+    ) -> Result<Option<Element>, OpenError> {
         let start = scanner.at;
         if scanner.peek() != Some(b'{') {
             scanner.skip()?;
