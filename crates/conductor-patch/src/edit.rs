@@ -174,6 +174,32 @@ pub struct Restore {
 }
 
 impl Restore {
+    /// Adds what a later list of edits needs to be taken back, so that one restore takes back both.
+    ///
+    /// A run of changes to the texts of the same boxes, as a turned knob makes, keeps only the first state of each: that is
+    /// where taking all of it back leads.
+    pub(crate) fn append(&mut self, later: &Restore) {
+        let face = |change: &Change| match change {
+            Change::Face { canvas, slot, .. } => Some((canvas.clone(), *slot)),
+            Change::Splice { .. } | Change::Inner { .. } | Change::Cord { .. } => None,
+        };
+        let only_faces = self
+            .changes
+            .iter()
+            .chain(&later.changes)
+            .all(|change| face(change).is_some());
+        for change in &later.changes {
+            let known = only_faces
+                && self
+                    .changes
+                    .iter()
+                    .any(|earlier| face(earlier) == face(change));
+            if !known {
+                self.changes.push(change.clone());
+            }
+        }
+    }
+
     /// Bytes it keeps alive; an estimate.
     pub fn weight(&self) -> usize {
         self.changes.iter().map(Change::weight).sum()

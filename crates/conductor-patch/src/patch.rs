@@ -187,10 +187,9 @@ impl Patch {
                 .filter(|step| extend && step.label == label)
             {
                 Some(newest) => {
-                    let mut changes = newest.restore.changes.clone();
-                    changes.extend(step.restore.changes.iter().cloned());
-                    newest.weight += step.weight;
-                    newest.restore = Arc::new(Restore { changes });
+                    let earlier = Arc::make_mut(&mut newest.restore);
+                    earlier.append(&step.restore);
+                    newest.weight = earlier.weight();
                 }
                 None => self.undo.push_back(step),
             }

@@ -871,6 +871,7 @@ fn undo_and_redo_have_labels_depths_and_limits() {
             .unwrap();
     }
     assert_eq!(patch.depths().0, (depth + 1).min(3));
+    let turned = patch.document().to_bytes();
     patch.undo(1).unwrap();
     assert_eq!(
         patch
@@ -881,6 +882,8 @@ fn undo_and_redo_have_labels_depths_and_limits() {
             .attribute("fontsize"),
         None
     );
+    patch.redo(1).unwrap();
+    assert_eq!(patch.document().to_bytes(), turned);
 }
 
 #[test]
