@@ -39,6 +39,8 @@ fn inside(test: &str, extra: &[(&str, &Path)]) -> Result<String, Output> {
     assert!(output.status.success(), "{out}\n{err}");
     if err.contains("SKIP ") {
         std::io::stderr().write_all(err.as_bytes()).unwrap();
+    } else {
+        assert_eq!(err, "", "libjack must not write to the terminal");
     }
     Err(output)
 }
@@ -171,7 +173,8 @@ fn a_sequencer_is_heard_and_a_dump_hears_us() {
     let (mut backend, changed, _) = backend();
     let (sender, mut receiver) = new_lane();
     let _input = backend.create_input("keys", sender).unwrap();
-    let mut sequencer = Command::new("jack_midiseq").args(["seq", "24000", "0", "60", "8000"]).spawn().unwrap();
+    let mut sequencer =
+        Command::new("jack_midiseq").args(["seq", "24000", "0", "60", "8000"]).stderr(Stdio::null()).spawn().unwrap();
     let theirs = jack::wait_for_port("seq:").unwrap();
     assert!(jack::connect(&theirs, "conductor:keys"));
     let heard = collect(&mut receiver, 4, PATIENCE);
