@@ -5,6 +5,9 @@
 
 #![cfg(feature = "jack")]
 
+#[path = "shared/contract.rs"]
+mod contract;
+
 use conductor::hosts::midi::jack::Jack;
 use conductor::hosts::midi::ring::{Bell, LaneReceiver, lane};
 use conductor::hosts::midi::{Announcement, Backend, Cause, Malformed, PortFault, SendFault, Way};
@@ -163,6 +166,19 @@ fn send_patiently(output: &mut dyn conductor::hosts::midi::Output, message: &[u8
 
 fn bend(value: u16) -> [u8; 3] {
     [0xE0, (value & 127) as u8, (value >> 7) as u8]
+}
+
+#[test]
+fn jack_keeps_the_contract() {
+    let server = inside!("jack_keeps_the_contract");
+    let dir = tempfile::tempdir().unwrap();
+    let _server = require!(jack::start(dir.path(), &server, 256));
+    let (mut backend, ..) = backend();
+    let (sender, lane) = new_lane();
+    let input = backend.create_input("in", sender).unwrap();
+    let output = backend.create_output("out").unwrap();
+    assert!(jack::connect("conductor:out", "conductor:in"));
+    contract::keeps_the_contract(&mut backend, contract::Cable { output, input, lane, patience: PATIENCE });
 }
 
 #[test]

@@ -3,6 +3,9 @@
 
 #![cfg(all(feature = "alsa", feature = "gamepad"))]
 
+#[path = "shared/contract.rs"]
+mod contract;
+
 use conductor::hosts::gamepad::Gamepads;
 use conductor::hosts::midi::alsa::Alsa;
 use conductor::hosts::midi::ring::{Bell, LaneReceiver, LaneSender, lane};
@@ -91,6 +94,22 @@ fn midi_file(messages: &[[u8; 3]]) -> Vec<u8> {
     file.extend((track.len() as u32).to_be_bytes());
     file.extend(track);
     file
+}
+
+#[test]
+fn alsa_keeps_the_contract() {
+    if !in_the_guest() {
+        return;
+    }
+    let (stamp, announce, _) = outside();
+    let mut alsa = Alsa::new("conductor", stamp, announce);
+    let (sender, lane) = new_lane();
+    let input = alsa.create_input("Contract In", sender).unwrap();
+    let output = alsa.create_output("Contract Out").unwrap();
+    let joined =
+        Command::new("aconnect").args([address_of("Contract Out"), address_of("Contract In")]).status().unwrap();
+    assert!(joined.success());
+    contract::keeps_the_contract(&mut alsa, contract::Cable { output, input, lane, patience: PATIENCE });
 }
 
 #[test]
