@@ -292,6 +292,17 @@ pub struct LaneSender {
     bell: Bell,
     selections: [Selection; 16],
     rate: Rate,
+    /// Dropped last, when the receiver can see that the ring is abandoned.
+    _farewell: Farewell,
+}
+
+/// Wakes the engine once more when the callback is gone.
+struct Farewell(Bell);
+
+impl Drop for Farewell {
+    fn drop(&mut self) {
+        self.0.ring();
+    }
 }
 
 /// The engine's end.
@@ -341,6 +352,7 @@ fn lane_with_room(
         reserve: events / 4,
         pushed: 0,
         shared: Arc::clone(&shared),
+        _farewell: Farewell(bell.clone()),
         bell,
         selections: [Selection::default(); 16],
         rate: Rate::default(),
