@@ -111,7 +111,10 @@ async fn open(home: PathBuf, flags: &[String]) -> Result<(), Box<dyn std::error:
     let (listener, address) = http::bind(([127, 0, 0, 1], 0).into()).await?;
     let tokens = Tokens::new(vec![http::default_token(&home, &*ids)?]);
     let router = http::router(&shared, &tokens, Authority::new(address.port(), Vec::new(), Vec::new()), axum::Router::new());
-    println!("{}", address.port());
+    // The second port is for clients that can send no header.
+    let token = std::fs::read_to_string(home.join("state/http.token"))?;
+    let open_port = conductor_testkit::forwarder::start(address, token.trim()).await?.port();
+    println!("{} {open_port}", address.port());
     let stop = shared.stop.clone();
     tokio::spawn(async move {
         let _ = tokio::signal::ctrl_c().await;
