@@ -3,6 +3,8 @@
 //! Not here: who may call them and when (`pipeline`), and how a call arrives (`doors`).
 
 pub mod catalog;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 pub mod lint;
 pub mod names;
 pub mod prompt;

@@ -94,6 +94,10 @@ async fn open(home: PathBuf, flags: &[String]) -> Result<(), Box<dyn std::error:
     if flags.iter().any(|it| it == "--client-approves") {
         policy.approval.client_tiers = Tier::ALL.to_vec();
     }
+    #[cfg_attr(not(feature = "conformance"), expect(unused_mut, reason = "fixtures are added to it"))]
+    let mut catalog = tools::catalog(&runs);
+    #[cfg(feature = "conformance")]
+    conductor::tools::conformance::register(&mut catalog)?;
     let studio = Studio::new(Parts {
         sleeper: Arc::new(RealSleeper::new(Arc::clone(&clock))),
         clock,
@@ -101,7 +105,7 @@ async fn open(home: PathBuf, flags: &[String]) -> Result<(), Box<dyn std::error:
         home: home.clone(),
         audit: Arc::new(log),
         pending: PendingStore::open(&home, Arc::new(audit_log::files::Disk))?.0,
-        catalog: tools::catalog(&runs),
+        catalog,
         policy: PolicyInForce { policy, version: Digest::of(b"policy") },
         settings,
     });
