@@ -2,6 +2,7 @@
 //!
 //! Development only; nothing here ships. Fakes stand for the outside world, never for the code under test.
 
+pub mod doorstep;
 pub mod forwarder;
 pub mod http_client;
 pub mod line_client;
