@@ -5,6 +5,8 @@
 pub mod ask;
 pub mod complete;
 pub mod era;
+#[cfg(feature = "conformance")]
+pub mod fixture;
 pub mod http;
 pub mod legacy;
 pub mod line;
@@ -21,6 +23,8 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use conductor_core::error::{Code, Subject, ToolError};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, ClientRequest, CompleteRequestParams, CompleteResult, CustomRequest,
     CustomResult, DiscoverResult, ErrorData, GetPromptRequestParams, GetPromptResponse, GetPromptResult, Implementation,
@@ -36,7 +40,10 @@ use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use self::era::Era;
+use self::legacy::Report;
 use crate::doors::session::{Session, View, Who};
+#[cfg(feature = "conformance")]
+use crate::pipeline::call::Output;
 use crate::pipeline::call::{Outcome, Principal, Via};
 use crate::pipeline::{self, Reply};
 use crate::studio::Studio;
@@ -137,28 +144,32 @@ impl McpDoor {
 
     /// Runs one call, passing what it reports on the way. Everything is awaited here, in the request's own task: the SDK tells which
     /// stream a message belongs to by the task that sends it.
-    async fn run(&self, mut call: pipeline::Call, context: &RequestContext<RoleServer>, era: Era) -> Reply {
+    async fn run(&self, mut call: pipeline::Call, context: &RequestContext<RoleServer>, back: legacy::BackChannel) -> Reply {
         let (running, crowded) = self.session.start();
         call.crowded = crowded;
-        let (back, mut reports) = legacy::back_channel(self, context, era);
-        call.progress = back;
+        let legacy::BackChannel { progress, queue, mut reports } = back;
+        call.progress = progress;
+        // Held to the end: whoever may still ask holds a weak end of it.
+        let _open = queue;
         let work = pipeline::run(self.studio(), call);
-        let reply = match &mut reports {
-            None => work.await,
-            Some(reports) => {
-                tokio::pin!(work);
-                loop {
-                    tokio::select! {
-                        biased;
-                        Some(report) = reports.next() => legacy::send(context, report).await,
-                        reply = &mut work => {
-                            // What was reported before the end is still worth telling; nothing follows the reply.
-                            while let Some(report) = reports.left() {
-                                legacy::send(context, report).await;
-                            }
-                            break reply;
-                        }
+        tokio::pin!(work);
+        let mut asked = FuturesUnordered::new();
+        let reply = loop {
+            tokio::select! {
+                biased;
+                Some(report) = reports.next() => match report {
+                    Report::Ask { method, params, wait, reply } => asked.push(async move {
+                        let _ = reply.send(legacy::ask(context, method, params, wait).await);
+                    }),
+                    report @ (Report::Progress { .. } | Report::Log { .. }) => legacy::send(context, report).await,
+                },
+                Some(()) = asked.next(), if !asked.is_empty() => {}
+                reply = &mut work => {
+                    // What was reported before the end is still worth telling; nothing follows the reply.
+                    while let Some(report) = reports.left() {
+                        legacy::send(context, report).await;
                     }
+                    break reply;
                 }
             }
         };
@@ -184,7 +195,7 @@ impl McpDoor {
         let arguments = params.unwrap_or_else(|| Value::Object(Map::new()));
         let principal = self.session.principal("direct");
         let call = self.session.call(principal, method.clone(), arguments, context.ct.clone());
-        match self.run(call, context, Era::Legacy).await.into_outcome() {
+        match self.run(call, context, legacy::back_channel(self, context, Era::Legacy)).await.into_outcome() {
             Outcome::Done(Ok(output)) => Ok(shape::direct_success(output)),
             Outcome::Done(Err(error)) if is_unknown_tool(&error) => {
                 let mut unknown = era::unknown_method(&method);
@@ -227,9 +238,8 @@ impl McpDoor {
         meta.insert("conductor/tier".to_owned(), json!(tool.tier));
         meta.insert("conductor/toolset".to_owned(), json!(tool.toolset));
         let hints = tool.annotations;
-        WireTool::new(names.of(tool).to_owned(), tool.description.to_string(), object(&tool.published_schema))
+        let wire = WireTool::new(names.of(tool).to_owned(), tool.description.to_string(), object(&tool.published_schema))
             .with_title(tool.title.to_string())
-            .with_raw_output_schema(object(&tool.output_schema))
             .with_annotations(
                 ToolAnnotations::new()
                     .read_only(hints.read_only)
@@ -237,7 +247,9 @@ impl McpDoor {
                     .idempotent(hints.idempotent)
                     .open_world(hints.open_world),
             )
-            .with_meta(meta)
+            .with_meta(meta);
+        // One widespread SDK throws on a result without a value when its tool promised one.
+        if tool.definition().output_schema.is_null() { wire } else { wire.with_raw_output_schema(object(&tool.output_schema)) }
     }
 
     /// One page of a sorted list. The cursor is the last name given, so an entry added or removed meanwhile moves nothing.
@@ -396,11 +408,20 @@ impl ServerHandler for McpDoor {
         let principal = self.principal(&context);
         let arguments = Value::Object(request.arguments.unwrap_or_default());
         let mut call = self.session.call(principal, request.name.into_owned(), arguments, context.ct.clone());
-        ask::prepare(self, &mut call, request.request_state.as_deref(), request.input_responses.as_ref(), &context, era)?;
+        ask::prepare(self, &mut call, request.request_state.as_deref(), request.input_responses.as_ref(), era)?;
+        let back = legacy::back_channel(self, &context, era);
+        call.ask = ask::channel(self, &context, era, &back.queue);
+        #[cfg(feature = "conformance")]
+        {
+            let link = fixture::Link::new(self, &context, era, &back, request.input_responses, request.request_state);
+            call.client = Some(Arc::new(link));
+        }
         let question = call.ask.as_ref().is_some_and(|ask| ask.by_result()).then(|| ask::Question::of(&call));
-        let reply = self.run(call, &context, era).await;
+        let reply = self.run(call, &context, back).await;
         let tool = reply.tool().cloned();
         let mut result = match reply.into_outcome() {
+            #[cfg(feature = "conformance")]
+            Outcome::Done(Ok(Output { special: Some(special), .. })) => return fixture::special(special, self.signed(era)),
             Outcome::Done(Ok(output)) => shape::success(output),
             Outcome::Done(Err(error)) if is_unknown_tool(&error) => return Err(shape::unknown_tool(&error)),
             Outcome::Done(Err(error)) if ask::is_bad_state(&error) => return Err(ask::bad_state()),
@@ -481,7 +502,7 @@ impl ServerHandler for McpDoor {
         call.via = Via::Resource { uri: uri.clone() };
         // The toolset that brings the resource brings its tool.
         call.toolset = Arc::new(crate::tools::names::Toolset::All);
-        let contents = match self.run(call, &context, era).await.into_outcome() {
+        let contents = match self.run(call, &context, legacy::back_channel(self, &context, era)).await.into_outcome() {
             Outcome::Done(Ok(output)) => shape::resource_contents(&uri, &entry.mime, output),
             Outcome::Done(Err(error)) => return Err(shape::resource_failure(&uri, &error)),
             Outcome::Cancelled | Outcome::Ask { .. } => return Err(ErrorData::internal_error("cancelled", None)),
@@ -530,6 +551,12 @@ impl ServerHandler for McpDoor {
             .prompt(&request.name)
             .filter(|it| self.session.view().toolset.has_set(&it.toolset))
             .ok_or_else(|| ErrorData::invalid_params(format!("Unknown prompt: {}", request.name), None))?;
+        #[cfg(feature = "conformance")]
+        if let Some(asks) =
+            fixture::prompt_asks(&request.name, request.input_responses.is_some(), self.signed(era::of(&context)))
+        {
+            return asks;
+        }
         let mut arguments = BTreeMap::new();
         for (name, value) in request.arguments.unwrap_or_default() {
             match value {

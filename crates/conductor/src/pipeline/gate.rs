@@ -28,6 +28,8 @@ pub struct Leave {
     intent: Option<u64>,
     attempt: u32,
     tainted: bool,
+    #[cfg(feature = "conformance")]
+    client: Option<Arc<dyn super::call::FixtureClient>>,
 }
 
 impl Leave {
@@ -85,6 +87,11 @@ impl Leave {
     pub fn progress(&self) -> Option<&Arc<dyn Progress>> {
         self.progress.as_ref()
     }
+
+    #[cfg(feature = "conformance")]
+    pub fn client(&self) -> Option<&Arc<dyn super::call::FixtureClient>> {
+        self.client.as_ref()
+    }
 }
 
 /// An opened gate: one call may now run its handler, as often as retries need.
@@ -110,6 +117,8 @@ impl Gate {
             intent: self.intent,
             attempt: paper.attempts,
             tainted: call.tainted,
+            #[cfg(feature = "conformance")]
+            client: call.client.clone(),
         }
     }
 
