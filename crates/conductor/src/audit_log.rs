@@ -18,6 +18,7 @@ mod open;
 pub mod outside;
 pub mod walk;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -264,8 +265,7 @@ impl AuditLog {
         }
     }
 
-    /// Syncs, signs the end and stops the keeper. Records written afterwards are neither synced nor signed until the next open. Blocks
-    /// for the time of two syncs.
+    /// Syncs, signs the end and stops the keeper; every later record is refused. Blocks for the time of two syncs.
     pub fn stop(&self) {
         self._keeper.stop();
     }
@@ -365,7 +365,16 @@ impl KeeperThread {
         let shared = Arc::clone(&keeper.shared);
         let thread = std::thread::Builder::new()
             .name("audit".to_owned())
-            .spawn(move || run(&mut keeper))?;
+            .spawn(move || {
+                let ended = catch_unwind(AssertUnwindSafe(|| run(&mut keeper)));
+                let why = if ended.is_ok() {
+                    "the audit log was stopped"
+                } else {
+                    "the audit thread failed"
+                };
+                keeper.shared.journal().close(why);
+                keeper.shared.room.notify_waiters();
+            })?;
         Ok(Self {
             shared,
             thread: Mutex::new(Some(thread)),

@@ -738,6 +738,62 @@ fn a_lost_or_foreign_key_is_not_replaced_in_silence() {
     ));
 }
 
+#[test]
+fn while_checkpoints_cannot_be_written_the_log_stops_before_it_looks_tampered_with() {
+    let desk = Desk::new();
+    let mut running = desk.started();
+    let layout = Layout::of(home());
+    desk.files.refuse(Some(layout.checkpoints()));
+    let mut written = 0;
+    while running.soon(ended(written)).is_ok() {
+        written += 1;
+        running.keeper.step();
+        assert!(written < 2000, "never went down");
+    }
+    for _ in 0..100 {
+        desk.time.pass(1000);
+        running.keeper.step();
+        assert!(running.health().down.is_some());
+    }
+    assert_eq!(
+        desk.verdict(),
+        Verdict::Intact,
+        "{:?}",
+        desk.verify().faults
+    );
+    desk.files.refuse(None);
+    desk.time.pass(2000);
+    running.keeper.step();
+    running.synced(ended(1)).expect("written");
+    assert_eq!(desk.verdict(), Verdict::Intact);
+}
+
+#[test]
+fn after_a_stop_nobody_waits_in_vain() {
+    let desk = Desk::new();
+    let files: Arc<dyn Files> = Arc::new(desk.files.clone());
+    let (log, _) = AuditLog::open(
+        home(),
+        files,
+        Settings::default(),
+        desk.time.clone(),
+        desk.ids.clone(),
+    )
+    .expect("opens");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .expect("a runtime");
+    assert!(
+        runtime.block_on(log.intent(facts(1))).is_ok(),
+        "the thread syncs"
+    );
+    log.stop();
+    assert!(runtime.block_on(log.intent(facts(2))).is_err());
+    assert!(log.check().is_err());
+    let report = desk.verify();
+    assert_eq!((report.verdict, report.unanchored), (Verdict::Intact, 0));
+}
+
 /// Runs a fixed piece of work with trouble at every single operation in turn.
 #[test]
 fn trouble_at_every_operation() {
