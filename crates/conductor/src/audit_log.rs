@@ -44,6 +44,9 @@ const MAX_UNANCHORED: u64 = 480;
 /// Records that may wait for the disk at once; a further one waits before it is written.
 const MAX_WAITERS: usize = 1024;
 
+/// Upper bounds of the histogram of sync times.
+pub const SYNC_BOUNDS_MS: [u64; 10] = [1, 2, 5, 10, 25, 50, 100, 250, 500, 1000];
+
 /// `[audit]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
@@ -112,6 +115,8 @@ pub struct Health {
     pub syncs: u64,
     /// Milliseconds spent in syncs, all together.
     pub sync_ms: u64,
+    /// Syncs that took at most [`SYNC_BOUNDS_MS`] of the same place; longer ones are in `syncs` only.
+    pub sync_buckets: [u64; SYNC_BOUNDS_MS.len()],
     pub checkpoints: u64,
     /// Outcomes in memory that wait to be written.
     pub owed: usize,
@@ -121,7 +126,18 @@ pub struct Health {
 struct Counters {
     syncs: AtomicU64,
     sync_ms: AtomicU64,
+    sync_buckets: [AtomicU64; SYNC_BOUNDS_MS.len()],
     checkpoints: AtomicU64,
+}
+
+impl Counters {
+    fn synced(&self, took_ms: u64) {
+        self.syncs.fetch_add(1, Ordering::Relaxed);
+        self.sync_ms.fetch_add(took_ms, Ordering::Relaxed);
+        for (bucket, bound) in self.sync_buckets.iter().zip(SYNC_BOUNDS_MS) {
+            bucket.fetch_add(u64::from(took_ms <= bound), Ordering::Relaxed);
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -260,6 +276,12 @@ impl AuditLog {
             records: journal.records,
             syncs: self.shared.counters.syncs.load(Ordering::Relaxed),
             sync_ms: self.shared.counters.sync_ms.load(Ordering::Relaxed),
+            sync_buckets: self
+                .shared
+                .counters
+                .sync_buckets
+                .each_ref()
+                .map(|bucket| bucket.load(Ordering::Relaxed)),
             checkpoints: self.shared.counters.checkpoints.load(Ordering::Relaxed),
             owed: journal.owed.len(),
         }

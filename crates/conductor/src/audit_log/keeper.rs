@@ -152,11 +152,7 @@ impl Keeper {
             done = self.files.sync_dir(&self.layout.audit);
         }
         let took = self.shared.clock.monotonic_ms().saturating_sub(started);
-        self.shared.counters.syncs.fetch_add(1, Ordering::Relaxed);
-        self.shared
-            .counters
-            .sync_ms
-            .fetch_add(took, Ordering::Relaxed);
+        self.shared.counters.synced(took);
 
         let mut journal = self.shared.journal();
         let happy = match done {

@@ -232,6 +232,7 @@ impl Running {
             records: journal.records,
             syncs: self.keeper.shared.counters.syncs.load(Ordering::Relaxed),
             sync_ms: 0,
+            sync_buckets: [0; SYNC_BOUNDS_MS.len()],
             checkpoints: 0,
             owed: journal.owed.len(),
         }
