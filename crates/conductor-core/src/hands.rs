@@ -7,7 +7,7 @@
 pub mod continuous;
 pub mod effect;
 pub mod explain;
-mod gate;
+pub(crate) mod gate;
 mod ledger;
 mod route;
 mod run;

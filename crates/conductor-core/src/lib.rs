@@ -12,6 +12,7 @@ pub mod error;
 pub mod event;
 pub mod gesture;
 pub mod hands;
+pub mod learn;
 pub mod mapping;
 pub mod plan;
 pub mod policy;
