@@ -10,6 +10,7 @@ pub mod config;
 pub mod digest;
 pub mod error;
 pub mod event;
+pub mod feedback;
 pub mod gesture;
 pub mod hands;
 pub mod learn;
