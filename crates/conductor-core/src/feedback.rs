@@ -492,10 +492,11 @@ impl Feedback {
         // A hit that falls into a frame is seen in that frame, so the frame is painted as of now.
         for surface in &self.surfaces {
             for (pad, value) in led::frame(&self.led, surface, color, &self.hits, now) {
-                let address = Address { port: surface.port, cc: false, channel: pad.channel, number: pad.note };
-                let control = self.controls.entry(address).or_default();
-                if control.rows.is_empty() {
-                    want(control, value, &mut self.order);
+                let at = |channel: u8| Address { port: surface.port, cc: false, channel, number: pad.note };
+                // A row may speak to the pad on either of its channels; the light is the same.
+                let is_row = |it: u8| self.controls.get(&at(it)).is_some_and(|it| !it.rows.is_empty());
+                if !is_row(pad.channel) && !is_row(pad.light_channel) {
+                    want(self.controls.entry(at(pad.light_channel)).or_default(), value, &mut self.order);
                 }
             }
         }

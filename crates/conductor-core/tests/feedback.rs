@@ -553,3 +553,35 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_template_knows_its_pads_and_the_channel_of_their_lights() {
+    let text = r#"
+[led]
+scheme = "static"
+[[devices]]
+alias = "apc"
+template = "apc-mini-mk2"
+matchers = [{ type = "NameContains", pattern = "APC mini mk2" }]
+[[modes]]
+name = "Play"
+color = "green"
+[[feedback]]
+device = "apc"
+out = { type = "Note", channel = 0, note = 7 }
+from = { type = "PerformanceLock" }
+on = 5
+"#;
+    let mut stage = Stage::new(text);
+    stage.open("apc", true);
+    stage.pass(5000);
+    let lights = shown(&stage);
+    assert_eq!((lights.len(), lights[&0], lights[&63], lights[&7]), (64, 21, 21, 0));
+    let channels: Vec<u8> = stage
+        .sent
+        .iter()
+        .filter_map(|(_, it)| if let Body::NoteOn { channel, .. } = it.message { Some(channel) } else { None })
+        .collect();
+    assert!(channels.iter().all(|it| *it == 6), "full brightness");
+    assert_eq!(shown(&stage).values().filter(|it| **it == 21).count(), 63, "the row has its pad to itself");
+}

@@ -6,6 +6,7 @@ use crate::config::{Config, Device, Led, LedScheme, Rows};
 use crate::event::{DeviceSlot, Micros};
 use crate::mapping::table::Slots;
 use crate::mapping::{Key, TriggerKind};
+use crate::templates;
 use std::collections::BTreeSet;
 use std::f64::consts::TAU;
 
@@ -27,7 +28,10 @@ const TAIL: f64 = 0.25;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pad {
+    /// The channel on which it says that it was hit.
     pub channel: u8,
+    /// The channel on which it is told what to show; some controllers put the brightness there.
+    pub light_channel: u8,
     pub note: u8,
 }
 
@@ -155,9 +159,15 @@ pub fn surfaces(config: &Config, slots: &mut Slots) -> Vec<Surface> {
     let devices = config.devices.iter().filter(|it| it.enabled && it.direction.has_output());
     devices
         .filter_map(|device| {
-            let pads = named_pads(config, device);
-            let columns = square(pads.len());
-            let surface = Surface { port: slots.slot(&device.alias), pads, columns, palette: Palette::default() };
+            let port = slots.slot(&device.alias);
+            let template = device.template.as_deref().and_then(templates::find);
+            let surface = match template.and_then(|it| Some((it.pads(), it.light.as_ref()?))) {
+                Some((pads, light)) => Surface { port, pads, columns: light.columns, palette: light.palette.clone() },
+                None => {
+                    let pads = named_pads(config, device);
+                    Surface { port, columns: square(pads.len()), pads, palette: Palette::default() }
+                }
+            };
             Some(surface).filter(|it| !it.pads.is_empty())
         })
         .collect()
@@ -175,7 +185,7 @@ fn named_pads(config: &Config, device: &Device) -> Vec<Pad> {
             continue;
         }
         let channel = rule.trigger.channel.unwrap_or(0);
-        pads.extend(notes(&rule.trigger.kind).into_iter().map(|note| Pad { channel, note }));
+        pads.extend(notes(&rule.trigger.kind).into_iter().map(|note| Pad { channel, light_channel: channel, note }));
     }
     pads.into_iter().collect()
 }
