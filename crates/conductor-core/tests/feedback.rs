@@ -526,10 +526,12 @@ proptest! {
         let mut last: BTreeMap<(DeviceSlot, String), (Micros, Body)> = BTreeMap::new();
         let mut times: BTreeMap<DeviceSlot, Vec<Micros>> = BTreeMap::new();
         for (at, light) in &stage.sent {
-            let name = match &light.message {
-                Body::NoteOn { note, .. } | Body::NoteOff { note, .. } => format!("off:{note}"),
-                Body::Cc { controller, .. } => format!("cc:{controller}"),
-                _other => return Err(TestCaseError::fail("no light")),
+            let name = if let Body::NoteOn { note, .. } | Body::NoteOff { note, .. } = &light.message {
+                format!("off:{note}")
+            } else if let Body::Cc { controller, .. } = &light.message {
+                format!("cc:{controller}")
+            } else {
+                return Err(TestCaseError::fail("no light"));
             };
             if let Some((before, message)) = last.insert((light.port, name), (*at, light.message.clone())) {
                 let told_anew = refreshes.iter().any(|it| before <= *it && *it <= *at);
@@ -544,10 +546,8 @@ proptest! {
         }
         for ((port, name), value) in want {
             let slot = stage.slots.find(port).expect("a port of the studio");
-            let shown = last.get(&(slot, name.clone())).map(|it| match &it.1 {
-                Body::NoteOn { velocity, .. } => *velocity,
-                Body::Cc { value, .. } => *value,
-                _other => 0,
+            let shown = last.get(&(slot, name.clone())).map(|it| {
+                if let Body::NoteOn { velocity: shown, .. } | Body::Cc { value: shown, .. } = &it.1 { *shown } else { 0 }
             });
             prop_assert_eq!(shown, Some(value), "{} {}", port, name);
         }

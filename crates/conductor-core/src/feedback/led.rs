@@ -281,7 +281,7 @@ impl Picture {
                 (self.rainbow.get(at).copied().unwrap_or(self.base), 1.0)
             }
             LedScheme::Sparkle => {
-                let lit = scatter(self.now.0 / SPARKLE_US, index as u64) % SPARKLE_OF == 0;
+                let lit = scatter(self.now.0 / SPARKLE_US, index as u64).is_multiple_of(SPARKLE_OF);
                 (self.base, f64::from(u8::from(lit)))
             }
             LedScheme::Reactive => reactive(self.now, pad, hits),
