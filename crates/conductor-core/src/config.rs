@@ -17,6 +17,7 @@ mod settings;
 pub(crate) mod tree;
 pub(crate) mod trigger;
 
+pub(crate) use root::load_with_tree;
 pub use root::{Loaded, load, load_with};
 pub use rows::GLOBAL;
 
@@ -412,6 +413,16 @@ pub enum Severity {
     Error,
     /// The file as a whole is refused; the old configuration stays.
     Fatal,
+}
+
+impl Severity {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+            Severity::Fatal => "fatal",
+        }
+    }
 }
 
 /// Which check found it.

@@ -1,7 +1,197 @@
 //! Changes to `config.toml` as values: what a plan would write, shown as a diff, and how to take it back.
 //!
-//! Not here: time, plan ids, approvals and the file itself. A draft is made from bytes and is bytes; the shell keeps and applies it.
+//! Every byte that a change does not concern stays: remarks, order, newline style, byte order mark. Not here: time, plan ids, approvals
+//! and the file itself. A draft is made from bytes and is bytes; the shell keeps and applies it.
 
 mod change;
+pub mod describe;
+pub mod diff;
+mod edit;
+mod layout;
+mod undo;
+mod write;
 
 pub use change::{Change, RowRef};
+pub use undo::undo;
+
+use crate::config::{Diagnostic, Severity, Surroundings, notes};
+use edit::{Editor, View};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// What would be written, and what a person is shown before it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Draft {
+    pub result: Vec<u8>,
+    pub base_state_hash: String,
+    pub result_state_hash: String,
+    /// See [`diff`].
+    pub diff_preview: String,
+    pub changes: Vec<ChangeRow>,
+    /// What the result is warned of and the base was not.
+    pub warnings: Vec<String>,
+}
+
+/// One line of a plan. An index is where the row stands in the result, or stood before it was deleted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChangeRow {
+    pub change_type: &'static str,
+    pub description: String,
+    pub mode: Option<String>,
+    pub index: Option<usize>,
+    pub mapping_id: Option<String>,
+    pub alias: Option<String>,
+}
+
+/// What a device template brings into a plan.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Template {
+    pub description: Option<String>,
+    /// As the `Matcher` schema has them; may be empty.
+    pub matchers: Vec<Value>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum PlanError {
+    /// The file as it is cannot be read, so nothing can be planned on it.
+    Unreadable { diagnostics: Vec<Diagnostic> },
+    /// A name that resolves to nothing, with those that would.
+    NotFound { subject: Subject, name: String, known: Vec<String> },
+    /// An index or id that resolves to nothing.
+    StaleRow { mode: String, row: RowRef, count: usize },
+    /// A name that is already in use.
+    Taken { subject: Subject, name: String },
+    /// The change makes no sense where it is asked for.
+    Refused { message: String },
+    /// The result would have faults the base does not have.
+    WouldBreak { diagnostics: Vec<Diagnostic> },
+    /// An item the plan touched has changed since.
+    Stale { item: String },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    Mode,
+    Mapping,
+    Continuous,
+    Device,
+    Template,
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Subject::Mode => "mode",
+            Subject::Mapping => "mapping",
+            Subject::Continuous => "continuous binding",
+            Subject::Device => "device",
+            Subject::Template => "template",
+        })
+    }
+}
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let told =
+            |diagnostics: &[Diagnostic]| diagnostics.iter().map(Diagnostic::summary).collect::<Vec<_>>().join("; ");
+        match self {
+            PlanError::Unreadable { diagnostics } => {
+                write!(f, "the configuration cannot be read: {}", told(diagnostics))
+            }
+            PlanError::NotFound { subject, name, known } if known.is_empty() => {
+                write!(f, "there is no {subject} \"{name}\"; there are none at all")
+            }
+            PlanError::NotFound { subject, name, known } => {
+                write!(f, "there is no {subject} \"{name}\"; there are: {}", known.join(", "))
+            }
+            PlanError::StaleRow { mode, row: RowRef::Index(index), count } => {
+                write!(f, "mode \"{mode}\" has no row {index}: it has {count}, counted from 0")
+            }
+            PlanError::StaleRow { mode, row: RowRef::Id(id), .. } => {
+                write!(f, "mode \"{mode}\" has no row with the id \"{id}\"")
+            }
+            PlanError::Taken { subject, name } => write!(f, "there is already a {subject} \"{name}\""),
+            PlanError::Refused { message } => f.write_str(message),
+            PlanError::WouldBreak { diagnostics } => write!(f, "the result would not be sound: {}", told(diagnostics)),
+            PlanError::Stale { item } => write!(f, "{item} has changed since the plan was applied"),
+        }
+    }
+}
+
+impl std::error::Error for PlanError {}
+
+/// `sha256:` and 64 hex digits over the raw bytes, so that even an edited remark makes a plan stale.
+pub fn state_hash(bytes: &[u8]) -> String {
+    let digest = Sha256::digest(bytes);
+    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{hex}")
+}
+
+/// Makes all changes, in order, or none. `templates` looks a device template up by name.
+pub fn draft(
+    base: &[u8],
+    changes: &[Change],
+    around: &Surroundings<'_>,
+    templates: &dyn Fn(&str) -> Option<Template>,
+) -> Result<Draft, PlanError> {
+    let base_text = text_of(base)?;
+    let mut editor = Editor::new(base_text, around)?;
+    let before = Known::of(editor.view());
+    let rows = changes.iter().map(|change| editor.apply(change, templates)).collect::<Result<Vec<_>, _>>()?;
+    let (result, after) = editor.into_result();
+    finish(base_text, &before, &result, &after, rows)
+}
+
+/// What was told of a text before it was changed.
+struct Known {
+    diagnostics: Vec<Diagnostic>,
+    waits: Vec<notes::WaitNote>,
+}
+
+impl Known {
+    fn of(view: &View) -> Self {
+        Known { diagnostics: view.diagnostics.clone(), waits: notes::waits(&view.config) }
+    }
+}
+
+fn text_of(bytes: &[u8]) -> Result<&str, PlanError> {
+    std::str::from_utf8(bytes)
+        .map_err(|_| PlanError::Refused { message: "the configuration is not UTF-8 text".to_owned() })
+}
+
+fn finish(base: &str, before: &Known, result: &str, after: &View, changes: Vec<ChangeRow>) -> Result<Draft, PlanError> {
+    let broken = news(&before.diagnostics, &after.diagnostics, |it| it.severity >= Severity::Error);
+    if !broken.is_empty() {
+        return Err(PlanError::WouldBreak { diagnostics: broken.into_iter().cloned().collect() });
+    }
+    let warned = news(&before.diagnostics, &after.diagnostics, |it| it.severity == Severity::Warning);
+    let waits = notes::waits(&after.config);
+    let waits = waits.iter().filter(|it| !before.waits.contains(it)).map(ToString::to_string);
+    Ok(Draft {
+        result: result.as_bytes().to_vec(),
+        base_state_hash: state_hash(base.as_bytes()),
+        result_state_hash: state_hash(result.as_bytes()),
+        diff_preview: diff::preview(base, result),
+        changes,
+        warnings: warned.into_iter().map(|it| it.message.clone()).chain(waits).collect(),
+    })
+}
+
+/// What is told of the result and was not told of the base. Numbers in messages are passed over: rows move, faults stay the same.
+fn news<'d>(before: &[Diagnostic], after: &'d [Diagnostic], wanted: fn(&Diagnostic) -> bool) -> Vec<&'d Diagnostic> {
+    let blur = |it: &Diagnostic| it.message.chars().filter(|it| !it.is_ascii_digit()).collect::<String>();
+    let mut known: BTreeMap<String, usize> = BTreeMap::new();
+    for fault in before.iter().filter(|it| wanted(it)) {
+        *known.entry(blur(fault)).or_default() += 1;
+    }
+    let mut out = Vec::new();
+    for fault in after.iter().filter(|it| wanted(it)) {
+        match known.get_mut(&blur(fault)) {
+            Some(count) if *count > 0 => *count -= 1,
+            Some(_) | None => out.push(fault),
+        }
+    }
+    out
+}

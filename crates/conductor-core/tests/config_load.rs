@@ -209,6 +209,21 @@ error: `listen_mode` is \"all\", which does not exist
 }
 
 #[test]
+fn a_fault_is_told_to_tools_and_in_lists() {
+    let fault = &config::load("[led]\nbrightness = 128\n").diagnostics[0];
+    assert_eq!(fault.summary(), "2:14: `brightness` must be from 0 to 127, found 128");
+    assert_eq!(
+        fault.to_json(),
+        json!({ "severity": "error", "message": "`brightness` must be from 0 to 127, found 128", "help": null,
+                "path": "led.brightness", "line": 2, "column": 14 })
+    );
+    let input = &config::input::action(&json!({ "type": "Delay", "ms": -1 }), "/action").unwrap_err()[0];
+    assert_eq!(input.to_json()["path"], "/action/ms");
+    assert_eq!(input.to_json()["line"], json!(null));
+    assert!(input.render("", "arguments").contains("--> arguments: /action/ms"));
+}
+
+#[test]
 fn syntax_faults_refuse_the_file_and_are_all_told() {
     let loaded = config::load("schema = \n[[modes]]\nname = \"A\"\nname = \"B\"\n");
     assert_eq!(loaded.config, None);

@@ -265,3 +265,25 @@ fn a_definition_stands_on_its_own() {
     assert!(!carried.iter().any(|it| *it == "Target"), "nothing unused is carried");
     assert_eq!(schema::def("Nonsense"), None);
 }
+
+#[test]
+fn an_outline_names_every_type_and_accepts_what_the_full_schema_accepts() {
+    let changes = json!({ "type": "array", "items": { "$ref": "#/$defs/Change" } });
+    let full = schema::with_defs(json!({ "type": "object", "properties": { "changes": changes } }));
+    let short = schema::with_outlined_defs(
+        json!({ "type": "object", "properties": { "changes": changes } }),
+        "conductor_create_mapping",
+    );
+    assert!(short.to_string().len() * 2 < full.to_string().len(), "an outline that saves nothing");
+    assert_eq!(short["$defs"]["Trigger"]["description"], "as in conductor_create_mapping");
+    assert_eq!(short["$defs"]["Trigger"]["properties"]["type"]["enum"], json!(TriggerKind::NAMES));
+    assert_eq!(short["$defs"]["Action"]["properties"]["type"]["enum"], json!(Action::NAMES));
+    let validator = jsonschema::validator_for(&short).unwrap();
+    let defs = document();
+    let mut maker = Maker { defs: &defs, dice: Dice(2) };
+    for _ in 0..300 {
+        let change = maker.value(&schema::def("Change").unwrap(), "Change", 2);
+        assert!(validator.is_valid(&json!({ "changes": [change] })), "{change}");
+    }
+    assert!(!validator.is_valid(&json!({ "changes": [{ "change_type": "Nonsense" }] })));
+}

@@ -83,7 +83,14 @@ pub fn sent(text: &str, script: &str) -> String {
             simulation.slots.name(*port),
             conductor_core::event::script::token(message)
         )),
-        _other => None,
+        Effect::Osc { .. }
+        | Effect::Key { .. }
+        | Effect::Text(_)
+        | Effect::Click { .. }
+        | Effect::Volume(_)
+        | Effect::ModeChanged { .. }
+        | Effect::Parameter { .. }
+        | Effect::Call(_) => None,
     });
     lines.collect::<Vec<_>>().join("\n")
 }

@@ -2,13 +2,16 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use conductor::outside::{Clock, CountingIds};
+use conductor::audit_log::files::Disk;
+use conductor::outside::{Clock, CountingIds, Ids};
+use conductor::pending_store::PendingStore;
 use conductor::pipeline::record::Journal;
 use conductor::pipeline::{self, Call, Principal, Reply};
 use conductor::studio::{Parts, PolicyInForce, Settings, Studio};
-use conductor_core::audit::record::{CallFacts, InputHash, InputHasher, OutcomeFacts};
+use conductor_core::audit::record::{CallFacts, EventName, InputHash, InputHasher, OutcomeFacts};
 use conductor_core::digest::Digest;
 use conductor_core::policy::Policy;
+use conductor_core::timestamp::Timestamp;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -23,12 +26,16 @@ pub enum Written {
     Outcome(CallFacts, OutcomeFacts),
 }
 
+/// An event beside calls.
+pub type Event = (Option<Principal>, EventName, Value);
+
 /// A journal in memory that can be told to fail.
 pub struct MemoryJournal {
     hasher: InputHasher,
     written: Mutex<Vec<Written>>,
     down: Mutex<Option<String>>,
     outcome_down: Mutex<Option<String>>,
+    events: Mutex<Vec<Event>>,
 }
 
 impl MemoryJournal {
@@ -38,11 +45,16 @@ impl MemoryJournal {
             written: Mutex::default(),
             down: Mutex::default(),
             outcome_down: Mutex::default(),
+            events: Mutex::default(),
         })
     }
 
     pub fn written(&self) -> Vec<Written> {
         self.written.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub fn events(&self) -> Vec<Event> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub fn set_down(&self, reason: Option<&str>) {
@@ -85,6 +97,11 @@ impl Journal for MemoryJournal {
         let result = down.map_or_else(|| self.push(Written::Outcome(facts, outcome)).map(|_| ()), Err);
         Box::pin(std::future::ready(result))
     }
+
+    fn event(&self, principal: Option<Principal>, event: EventName, detail: Value) -> BoxFuture<'static, Result<(), String>> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner).push((principal, event, detail));
+        Box::pin(std::future::ready(self.up()))
+    }
 }
 
 pub struct TestStudio {
@@ -111,6 +128,7 @@ impl TestStudio {
             ids: CountingIds::new(),
             home: home.path().to_owned(),
             audit: Arc::clone(&journal) as Arc<_>,
+            pending: PendingStore::open(home.path(), Arc::new(Disk)).expect("a store").0,
             catalog: tools::catalog(&runs),
             policy: PolicyInForce { policy, version: Digest::of(b"policy") },
             settings,
@@ -131,4 +149,40 @@ impl Default for TestStudio {
 
 pub fn principal(client: &str) -> Principal {
     Principal::socket(1000, client)
+}
+
+/// The audit log's view of the outside, over the studio's own clock.
+#[derive(Debug)]
+pub struct OutsideForAudit {
+    clock: Clocked,
+}
+
+struct Clocked(Arc<dyn Clock>);
+
+impl std::fmt::Debug for Clocked {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Clock")
+    }
+}
+
+impl OutsideForAudit {
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock: Clocked(clock) }
+    }
+}
+
+impl conductor::audit_log::outside::Clock for OutsideForAudit {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(self.clock.0.wall_ms())
+    }
+
+    fn monotonic_ms(&self) -> u64 {
+        self.clock.0.now().0 / 1000
+    }
+}
+
+impl conductor::audit_log::outside::Ids for OutsideForAudit {
+    fn fill(&self, bytes: &mut [u8]) {
+        conductor::outside::RandomIds.fill(bytes);
+    }
 }

@@ -3,6 +3,7 @@
 //! Exit codes: 0 it worked, 1 it failed, 2 the command was not understood. Results go to stdout, everything else to stderr.
 
 mod args;
+pub mod audit;
 mod config;
 mod devices;
 mod doctor;

@@ -17,24 +17,25 @@ pub mod ports;
 pub mod report;
 mod run;
 pub mod socket;
+pub mod words;
 
 use crate::doors::control::{self, Control};
 use crate::hosts::desktop::Headless;
 use crate::hosts::midi::loopback::Loopback;
 use crate::hosts::midi::ring::Bell;
 use crate::hosts::midi::{Announce, Stamp};
-use crate::outside::Clock;
+use crate::outside::{Clock, Ids};
 use arc_swap::ArcSwap;
 use conductor_core::config::Device;
-use conductor_core::hands::MappingCall;
 use conductor_core::mapping::table::Slots;
 use conductor_core::timestamp::Timestamp;
 use config_file::{Refusal, Serving};
-use dispatch::{Calls, Dispatch, Hosts};
+use dispatch::{Dispatch, Hosts};
 use handle::{Handle, Wake};
 use home::{Home, HomeError, Lock};
 use log::Log;
 use socket::{Socket, SocketError};
+use words::{PadCalls, Words};
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread::{Builder, JoinHandle};
@@ -46,6 +47,7 @@ use tokio_util::sync::CancellationToken;
 pub struct Options {
     pub home: Home,
     pub clock: Arc<dyn Clock>,
+    pub ids: Arc<dyn Ids>,
     pub log: Log,
     /// Written where there is no `config.toml` yet.
     pub first_config: &'static str,
@@ -59,6 +61,8 @@ pub enum StartError {
     Home(#[from] HomeError),
     #[error("{0}")]
     Socket(#[from] SocketError),
+    #[error("{0}")]
+    Words(#[from] words::WordsError),
     #[error("the system refused a thread or a runtime: {0}")]
     System(#[from] io::Error),
 }
@@ -66,6 +70,7 @@ pub enum StartError {
 /// A daemon that is ready. Ends cleanly with [`Daemon::stop`].
 pub struct Daemon {
     handle: Handle,
+    words: Arc<Words>,
     /// Whether the first configuration was written by this start.
     pub wrote_config: bool,
     stop: CancellationToken,
@@ -82,7 +87,7 @@ pub struct Daemon {
 
 impl Daemon {
     pub fn start(options: Options) -> Result<Self, StartError> {
-        let Options { home, clock, log, first_config, extra_devices } = options;
+        let Options { home, clock, ids, log, first_config, extra_devices } = options;
         home.create()?;
         let lock = home.lock()?;
         let wrote_config = write_first_config(&home, first_config, &log);
@@ -95,6 +100,7 @@ impl Daemon {
             let _inside = runtime.enter();
             Socket::bind(&home.control_socket())?
         };
+        let mcp_socket = runtime.block_on(Words::bind(&home))?;
 
         let published = Arc::new(ArcSwap::from(serving.clone()));
         let slots: ports::SharedSlots = Arc::new(Mutex::new(Slots::default()));
@@ -112,6 +118,8 @@ impl Daemon {
             })
         };
         let handle = Handle::new(wakes, bell.clone(), published.clone(), config_orders.clone());
+        let words = Arc::new(Words::open(&home, &clock, &ids, &handle, &log)?);
+        let pad_calls = Arc::new(PadCalls::default());
 
         let (watcher, watch_error) = match config_file::watch(&home.config_file(), config_orders.clone()) {
             Ok(watcher) => (Some(Box::new(watcher) as Box<dyn notify::Watcher + Send>), None),
@@ -155,7 +163,7 @@ impl Daemon {
         let hosts = Hosts {
             desktop: Box::new(Headless { reason: reason.clone() }),
             mixer: Box::new(Headless { reason: reason.clone() }),
-            calls: Arc::new(NoPipeline),
+            calls: pad_calls.clone(),
         };
         let owner = run::Owner::new(run::Parts {
             clock: clock.clone(),
@@ -180,10 +188,23 @@ impl Daemon {
         })?;
 
         let stop = CancellationToken::new();
-        let control = Arc::new(Control { handle: handle.clone(), home, stop: stop.clone(), clients: Arc::default() });
-        let doors = runtime.spawn(control::serve(control, socket));
+        pad_calls.connect(&words.studio, runtime.handle().clone());
+        let control = Arc::new(Control {
+            handle: handle.clone(),
+            home,
+            stop: stop.clone(),
+            clients: Arc::default(),
+            words: words.clone(),
+        });
+        let mcp = runtime.spawn(Words::serve(words.shared.clone(), mcp_socket));
+        let doors = runtime.spawn(async move {
+            control::serve(control, socket).await;
+            // The door of AI clients ends when the words do.
+            let _ = mcp.await;
+        });
         Ok(Daemon {
             handle,
+            words,
             wrote_config,
             stop,
             runtime,
@@ -195,6 +216,10 @@ impl Daemon {
             watcher,
             lock,
         })
+    }
+
+    pub fn words(&self) -> &Arc<Words> {
+        &self.words
     }
 
     pub fn handle(&self) -> &Handle {
@@ -231,11 +256,12 @@ impl Daemon {
 
     /// The owner releases what is held, doors and devices are closed, and the home is free again.
     pub fn stop(self) {
-        let Daemon { handle, stop, runtime, doors, owner, ports, config, watcher, lock, .. } = self;
+        let Daemon { handle, words, stop, runtime, doors, owner, ports, config, watcher, lock, .. } = self;
         // The owner goes first: whoever listens at a port still hears the last note-off.
         handle.stop();
         let _ = owner.join();
         stop.cancel();
+        words.stop(&runtime);
         // A door that panicked has nothing left to close.
         let _ = runtime.block_on(doors);
         let (orders, knock, thread) = ports;
@@ -275,14 +301,5 @@ fn read_config(home: &Home, extra: &[Device], clock: &dyn Clock, log: &Log) -> (
             log.error(format_args!("the built-in empty mode serves: {reason}"));
             (Serving::built_in(extra, now), Some(reason))
         }
-    }
-}
-
-/// Stands where the pipeline will: a call under a pad fails and says so in the trace.
-struct NoPipeline;
-
-impl Calls for NoPipeline {
-    fn start(&self, call: MappingCall, owner: &Handle) {
-        owner.call_done(call.ticket, false);
     }
 }

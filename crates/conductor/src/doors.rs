@@ -1,3 +1,8 @@
-//! The ways in. A door turns bytes into a question and an answer into bytes; what happens between is not its business.
+//! The ways in. A door turns bytes into a [`Call`](crate::pipeline::Call) with a proven principal, and a reply into bytes.
+//!
+//! Not here: any decision about a call. A door never changes which tools exist or how they behave.
 
 pub mod control;
+pub mod http;
+pub mod mcp;
+pub mod session;

@@ -7,7 +7,7 @@ pub mod hub;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arc_swap::ArcSwap;
 use conductor_core::breaker;
@@ -16,9 +16,13 @@ use conductor_core::error::AuditResult;
 use conductor_core::event::Micros;
 use conductor_core::policy::Policy;
 use conductor_core::policy::limits::{Limits, Retry};
+use conductor_core::timestamp::Timestamp;
 use futures_util::future::BoxFuture;
 
 use crate::outside::{Clock, Ids};
+use crate::pending_store::PendingStore;
+use crate::pipeline::approval::Desk;
+use crate::pipeline::call::ConnId;
 use crate::pipeline::circuit::Circuits;
 use crate::pipeline::limits::Traffic;
 use crate::pipeline::record::Journal;
@@ -105,6 +109,10 @@ pub struct Studio {
     pub ids: Arc<dyn Ids>,
     pub home: PathBuf,
     pub audit: Arc<dyn Journal>,
+    /// Where questions lie until a person answers.
+    pub desk: Desk,
+    /// One plan is applied at a time; a second apply sees what the first one made.
+    pub applying: tokio::sync::Mutex<()>,
     pub traffic: Traffic,
     pub circuits: Circuits,
     pub hub: Hub,
@@ -115,6 +123,8 @@ pub struct Studio {
     /// Plugins whose code is no longer what a person enabled, by plugin name.
     pin_faults: ArcSwap<BTreeMap<String, String>>,
     counts: Mutex<HashMap<(String, AuditResult), u64>>,
+    /// Whoever must know that a connection is over.
+    farewell: OnceLock<Box<dyn Fn(ConnId) + Send + Sync>>,
 }
 
 /// What a studio is made of.
@@ -124,6 +134,7 @@ pub struct Parts {
     pub ids: Arc<dyn Ids>,
     pub home: PathBuf,
     pub audit: Arc<dyn Journal>,
+    pub pending: PendingStore,
     pub catalog: Catalog,
     pub policy: PolicyInForce,
     pub settings: Settings,
@@ -131,7 +142,7 @@ pub struct Parts {
 
 impl Studio {
     pub fn new(parts: Parts) -> Arc<Self> {
-        let Parts { clock, sleeper, ids, home, audit, catalog, policy, settings } = parts;
+        let Parts { clock, sleeper, ids, home, audit, pending, catalog, policy, settings } = parts;
         Arc::new(Self {
             circuits: Circuits::new(Arc::clone(&clock)),
             hub: Hub::default(),
@@ -140,6 +151,8 @@ impl Studio {
             ids,
             home,
             audit,
+            desk: Desk::new(pending),
+            applying: tokio::sync::Mutex::default(),
             traffic: Traffic::default(),
             catalog: ArcSwap::from_pointee(catalog),
             catalog_editor: Mutex::default(),
@@ -147,11 +160,28 @@ impl Studio {
             settings: ArcSwap::from_pointee(settings),
             pin_faults: ArcSwap::default(),
             counts: Mutex::default(),
+            farewell: OnceLock::new(),
         })
+    }
+
+    /// Sets who is told when a connection ends; notes that its calls left on are released then.
+    pub fn on_connection_end(&self, tell: impl Fn(ConnId) + Send + Sync + 'static) {
+        let _ = self.farewell.set(Box::new(tell));
+    }
+
+    pub fn connection_ended(&self, conn: ConnId) {
+        if let Some(tell) = self.farewell.get() {
+            tell(conn);
+        }
     }
 
     pub fn now_ms(&self) -> u64 {
         self.clock.now().0 / 1000
+    }
+
+    /// Wall time, for records a person reads.
+    pub fn timestamp(&self) -> Timestamp {
+        Timestamp::from_millis(self.clock.wall_ms())
     }
 
     pub fn catalog(&self) -> Arc<Catalog> {

@@ -5,6 +5,9 @@
 
 #![cfg(feature = "jack")]
 
+#[path = "shared/contract.rs"]
+mod contract;
+
 use conductor::hosts::midi::jack::Jack;
 use conductor::hosts::midi::ring::{Bell, LaneReceiver, lane};
 use conductor::hosts::midi::{Announcement, Backend, Cause, Malformed, PortFault, SendFault, Way};
@@ -39,6 +42,8 @@ fn inside(test: &str, extra: &[(&str, &Path)]) -> Result<String, Output> {
     assert!(output.status.success(), "{out}\n{err}");
     if err.contains("SKIP ") {
         std::io::stderr().write_all(err.as_bytes()).unwrap();
+    } else {
+        assert_eq!(err, "", "libjack must not write to the terminal");
     }
     Err(output)
 }
@@ -164,6 +169,19 @@ fn bend(value: u16) -> [u8; 3] {
 }
 
 #[test]
+fn jack_keeps_the_contract() {
+    let server = inside!("jack_keeps_the_contract");
+    let dir = tempfile::tempdir().unwrap();
+    let _server = require!(jack::start(dir.path(), &server, 256));
+    let (mut backend, ..) = backend();
+    let (sender, lane) = new_lane();
+    let input = backend.create_input("in", sender).unwrap();
+    let output = backend.create_output("out").unwrap();
+    assert!(jack::connect("conductor:out", "conductor:in"));
+    contract::keeps_the_contract(&mut backend, contract::Cable { output, input, lane, patience: PATIENCE });
+}
+
+#[test]
 fn a_sequencer_is_heard_and_a_dump_hears_us() {
     let server = inside!("a_sequencer_is_heard_and_a_dump_hears_us");
     let dir = tempfile::tempdir().unwrap();
@@ -171,7 +189,8 @@ fn a_sequencer_is_heard_and_a_dump_hears_us() {
     let (mut backend, changed, _) = backend();
     let (sender, mut receiver) = new_lane();
     let _input = backend.create_input("keys", sender).unwrap();
-    let mut sequencer = Command::new("jack_midiseq").args(["seq", "24000", "0", "60", "8000"]).spawn().unwrap();
+    let mut sequencer =
+        Command::new("jack_midiseq").args(["seq", "24000", "0", "60", "8000"]).stderr(Stdio::null()).spawn().unwrap();
     let theirs = jack::wait_for_port("seq:").unwrap();
     assert!(jack::connect(&theirs, "conductor:keys"));
     let heard = collect(&mut receiver, 4, PATIENCE);

@@ -86,6 +86,11 @@ impl Checkpoint {
         )
     }
 
+    /// Whether a line, unverified, is about a record before `seq`.
+    pub(super) fn claims_less_than(line: &[u8], seq: Seq) -> bool {
+        seq > 0 && serde_json::from_slice::<Wire>(line).is_ok_and(|wire| wire.seq < seq)
+    }
+
     /// Reads a line (without its newline). Any other spelling of the same values is refused: a line has one form.
     pub fn read(line: &[u8], key: &VerifyingKey) -> Result<Self, BadCheckpoint> {
         let wire: Wire = serde_json::from_slice(line).map_err(|error| BadCheckpoint::Shape(error.to_string()))?;

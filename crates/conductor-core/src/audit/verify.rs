@@ -12,7 +12,7 @@ use ed25519_dalek::VerifyingKey;
 use memchr::{memchr, memchr_iter};
 use uuid::Uuid;
 
-use super::checkpoint::Checkpoint;
+use super::checkpoint::{BadCheckpoint, Checkpoint};
 use super::line::{self, Chain, Head, LineFault, Links, MAX_LINE, Seq};
 use super::record::EventName;
 use crate::digest::Digest;
@@ -136,31 +136,48 @@ struct Anchor {
 impl Anchors {
     /// Reads `checkpoints.jsonl`. A last line without its newline is a write that a crash cut short and says nothing.
     pub fn read(bytes: &[u8], key: &VerifyingKey) -> Self {
+        Self::read_from(bytes, key, 0)
+    }
+
+    /// Reads the checkpoints that speak of `first` or a later record, or else the last one before it; a start looks at the last segment
+    /// only, and a signature costs more than a hundred hashes.
+    pub fn read_from(bytes: &[u8], key: &VerifyingKey, first: Seq) -> Self {
         let mut anchors = Self::default();
         let mut rest = bytes;
         let mut index = 0;
+        let mut earlier = None;
         while let Some(end) = memchr(b'\n', rest) {
-            match Checkpoint::read(&rest[..end], key) {
-                Ok(checkpoint) => {
-                    let Checkpoint { log_id, seq, hash, .. } = checkpoint;
-                    anchors.good.push(Anchor { seq, hash, log_id, line: index, signed: true });
-                    anchors.checkpoints += 1;
-                    if anchors.latest.is_none_or(|latest| latest.seq <= seq) {
-                        anchors.latest = Some(checkpoint);
-                    }
-                }
-                Err(why) => {
-                    let seq = anchors.latest.map_or(0, |latest| latest.seq);
-                    let found = format!("line {} of the checkpoints, which {why}", index + 1);
-                    anchors
-                        .bad
-                        .push((index, Fault::new(Verdict::Forked, seq, "a checkpoint of this log's key", found)));
-                }
+            let line = &rest[..end];
+            if Checkpoint::claims_less_than(line, first) {
+                earlier = Some((index, line));
+            } else {
+                anchors.add(index, Checkpoint::read(line, key));
             }
             index += 1;
             rest = rest.get(end + 1..).unwrap_or_default();
         }
+        if let Some((index, line)) = earlier.filter(|_| anchors.good.is_empty()) {
+            anchors.add(index, Checkpoint::read(line, key));
+        }
         anchors
+    }
+
+    fn add(&mut self, index: usize, line: Result<Checkpoint, BadCheckpoint>) {
+        match line {
+            Ok(checkpoint) => {
+                let Checkpoint { log_id, seq, hash, .. } = checkpoint;
+                self.good.push(Anchor { seq, hash, log_id, line: index, signed: true });
+                self.checkpoints += 1;
+                if self.latest.is_none_or(|latest| latest.seq <= seq) {
+                    self.latest = Some(checkpoint);
+                }
+            }
+            Err(why) => {
+                let seq = self.latest.map_or(0, |latest| latest.seq);
+                let found = format!("line {} of the checkpoints, which {why}", index + 1);
+                self.bad.push((index, Fault::new(Verdict::Forked, seq, "a checkpoint of this log's key", found)));
+            }
+        }
     }
 
     /// The valid checkpoint that reaches furthest.
@@ -504,8 +521,11 @@ impl Verifier {
         let gap = self.restart.take().and_then(|restart| restart.fault).filter(|_| faults.is_empty());
         faults.extend(gap);
         self.lost = false;
-        if let Some((segment, _)) = self.begins_at {
-            self.removed_through = self.removed_through.max(segment.saturating_sub(1));
+        if let Some((segment, first)) = self.begins_at
+            && self.removed_through < segment.saturating_sub(1)
+        {
+            self.removed_through = segment.saturating_sub(1);
+            faults.push(Fault::new(Verdict::Missing, first, format!("segments before {segment}"), "none"));
         }
         if !faults.is_empty() {
             self.accepted.push(Accepted { seq, faults });

@@ -25,7 +25,7 @@ pub(crate) fn binding<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<Cont
 pub(crate) fn source<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Source> {
     let mut f = r.table(node)?;
     let name = f.tag(r, "type", SourceKind::NAMES)?;
-    let device = f.opt(r, "device", Reader::device_name);
+    let device = f.opt(r, "device", Reader::heard_device);
     let channel = f.opt(r, "channel", Reader::channel);
     let kind = source_kind(r, &mut f, name);
     f.finish(r);

@@ -63,7 +63,8 @@ pub(crate) fn read<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Device> {
         check_protocol(r, &mut f, protocol, loopback);
     }
     f.finish(r);
-    let alias = alias?;
+    // Even an alias of the wrong form is a name that rows refer to.
+    let alias = alias.or_else(|| Some(node.get("alias")?.text()?.to_owned()))?;
     let mut device = Device {
         alias,
         description,
@@ -288,7 +289,7 @@ pub(crate) struct RowIds {
 pub(crate) fn feedback<'t>(r: &mut Reader<'t>, node: &'t Node, ids: &RowIds) -> Option<Feedback> {
     let before = r.errors();
     let mut f = r.table(node)?;
-    let device = f.need(r, "device", |r, it| r.port_name(it, true));
+    let device = f.need(r, "device", Reader::lit_device);
     let out = f.need(r, "out", feedback_out);
     let from = f.need(r, "from", |r, it| feedback_from(r, it, ids));
     let on = f.or(r, "on", 127, Reader::u7);

@@ -33,8 +33,10 @@ pub fn waits(config: &Config) -> Vec<WaitNote> {
     for mode in &config.modes {
         let triggers: Vec<&Trigger> = live(&mode.rows).chain(live(&config.global)).collect();
         let presses = triggers.iter().filter_map(|it| Some((*it, pressed(&it.kind)?)));
+        // Few triggers make others wait, so each press is held against those alone.
+        let slow: Vec<&Trigger> = triggers.iter().copied().filter(|it| can_delay(&it.kind)).collect();
         for (press, key) in presses {
-            for other in &triggers {
+            for other in &slow {
                 let Some(wait_ms) = delays(&other.kind, key, &config.advanced) else { continue };
                 if !overlap(press, other) {
                     continue;
@@ -83,6 +85,16 @@ fn pressed(kind: &TriggerKind) -> Option<Key> {
         | TriggerKind::GamepadTrigger { .. }
         | TriggerKind::Osc { .. } => None,
     }
+}
+
+fn can_delay(kind: &TriggerKind) -> bool {
+    matches!(
+        kind,
+        TriggerKind::LongPress { .. }
+            | TriggerKind::DoubleTap { .. }
+            | TriggerKind::NoteChord { .. }
+            | TriggerKind::GamepadButtonChord { .. }
+    )
 }
 
 fn delays(kind: &TriggerKind, key: Key, advanced: &Advanced) -> Option<u32> {

@@ -39,6 +39,7 @@ pub(crate) struct Names {
 pub(crate) struct DeviceName {
     pub alias: String,
     pub sends: bool,
+    pub hears: bool,
     /// Names of ports this device creates.
     pub ports: Vec<String>,
 }
@@ -167,7 +168,7 @@ impl<'t> Reader<'t> {
 
     pub fn table(&mut self, node: &'t Node) -> Option<Fields<'t>> {
         if let Kind::Table(entries) = &node.kind {
-            return Some(Fields { entries, place: node.place.clone(), asked: Vec::new() });
+            return Some(Fields { entries, place: node.place.clone(), asked: Vec::with_capacity(8) });
         }
         self.expected(node, "a table");
         None
@@ -635,16 +636,46 @@ impl<'t> Reader<'t> {
         None
     }
 
+    /// A device that something is expected from.
+    pub fn heard_device(&mut self, node: &'t Node) -> Option<String> {
+        let name = self.device_name(node)?;
+        self.hears(node, &name);
+        Some(name)
+    }
+
+    fn hears(&mut self, node: &Node, name: &str) {
+        let device = self.names.devices.iter().flatten().find(|it| it.alias == name);
+        if device.is_some_and(|it| !it.hears) {
+            let message = format!("device \"{name}\" has direction Output: nothing comes from it");
+            self.warn(&node.place, message, Some("set its direction to Input or Bidirectional".to_owned()));
+        }
+    }
+
+    /// A device that lights can be sent to.
+    pub fn lit_device(&mut self, node: &'t Node) -> Option<String> {
+        let name = self.device_name(node)?;
+        self.sends(node, name)
+    }
+
+    fn sends(&mut self, node: &'t Node, name: String) -> Option<String> {
+        let device = self.names.devices.iter().flatten().find(|it| it.alias == name);
+        if device.is_none_or(|it| it.sends) {
+            return Some(name);
+        }
+        let message = format!("device \"{name}\" has direction Input: nothing can be sent to it");
+        self.rule_help(&node.place, message, "set its direction to Output or Bidirectional".into());
+        None
+    }
+
     /// A device alias, else the exact name of a port.
     pub fn port_name(&mut self, node: &'t Node, must_send: bool) -> Option<String> {
         let name = self.filled(node)?;
         let Some(devices) = &self.names.devices else { return Some(name) };
-        if let Some(device) = devices.iter().find(|it| it.alias == name) {
-            if must_send && !device.sends {
-                let message = format!("device \"{name}\" has direction Input: nothing can be sent to it");
-                self.rule_help(&node.place, message, "set its direction to Output or Bidirectional".into());
-                return None;
+        if devices.iter().any(|it| it.alias == name) {
+            if must_send {
+                return self.sends(node, name);
             }
+            self.hears(node, &name);
             return Some(name);
         }
         if name.starts_with("raw:") || devices.iter().any(|it| it.ports.contains(&name)) {

@@ -3,6 +3,7 @@
 //! Not here: colours and terminals.
 
 use super::{Diagnostic, Severity};
+use serde_json::{Value, json};
 use std::ops::Range;
 
 /// Turns byte offsets into lines and columns, once per text.
@@ -34,24 +35,33 @@ impl Diagnostic {
             Severity::Warning => "warning",
             Severity::Error | Severity::Fatal => "error",
         };
+        let number = if self.line > 0 { self.line.to_string() } else { String::new() };
+        let margin = " ".repeat(number.len());
         let mut out = format!("{severity}: {}\n", self.message);
-        if self.line == 0 {
-            out.push_str(&format!(" --> {file_name}: {}\n", self.path));
-        } else {
-            let number = self.line.to_string();
-            let margin = " ".repeat(number.len());
+        if self.line > 0 {
             let (line, caret) = line_and_caret(text, &self.span);
             out.push_str(&format!("{margin}--> {file_name}:{}:{}\n", self.line, self.column));
             out.push_str(&format!("{margin} |\n{number} | {line}\n{margin} | {caret}\n"));
-            if let Some(help) = &self.help {
-                out.push_str(&format!("{margin} = help: {help}\n"));
-            }
-            return out;
+        } else {
+            out.push_str(&format!("{margin}--> {file_name}: {}\n", self.path));
         }
         if let Some(help) = &self.help {
-            out.push_str(&format!("  = help: {help}\n"));
+            out.push_str(&format!("{margin} = help: {help}\n"));
         }
         out
+    }
+
+    /// As tools report it. A tool's own input has no line; its `path` is a JSON pointer.
+    pub fn to_json(&self) -> Value {
+        let placed = self.line > 0;
+        json!({
+            "severity": self.severity.name(),
+            "message": self.message,
+            "help": self.help,
+            "path": self.path,
+            "line": placed.then_some(self.line),
+            "column": placed.then_some(self.column),
+        })
     }
 
     /// One line, for lists of errors.

@@ -38,13 +38,18 @@ pub fn load(text: &str) -> Loaded {
 }
 
 pub fn load_with(text: &str, around: &Surroundings<'_>) -> Loaded {
+    load_with_tree(text, around).0
+}
+
+/// The tree is what was read, item by item, sound or not; absent when the text is not TOML.
+pub(crate) fn load_with_tree(text: &str, around: &Surroundings<'_>) -> (Loaded, Option<Node>) {
     let body = text.strip_prefix('\u{feff}').unwrap_or(text);
     let shift = text.len() - body.len();
     let document = match toml_edit::Document::parse(body) {
         Ok(document) => document,
         Err(first) => {
             let faults = syntax_faults(body, shift, &first);
-            return Loaded { config: None, diagnostics: placed(text, faults) };
+            return (Loaded { config: None, diagnostics: placed(text, faults) }, None);
         }
     };
     let tree = Node::from_toml(&document, shift);
@@ -52,7 +57,7 @@ pub fn load_with(text: &str, around: &Surroundings<'_>) -> Loaded {
     let config = read(&mut r, &tree);
     let fatal = r.faults.iter().any(|it| it.severity == Severity::Fatal);
     let diagnostics = placed(text, r.faults);
-    Loaded { config: config.filter(|_| !fatal), diagnostics }
+    (Loaded { config: config.filter(|_| !fatal), diagnostics }, Some(tree))
 }
 
 /// The editing parser stops at its first fault; the recovering one finds the others, but lets a few pass that the first one sees.
@@ -151,8 +156,9 @@ fn schema<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) {
 fn names(tree: &Node) -> Names {
     let listed = |key: &str| tree.get(key).and_then(Node::items).unwrap_or_default();
     let text = |node: &Node, key: &str| node.get(key).and_then(Node::text).map(str::to_owned);
-    let mut modes: Vec<String> = listed("modes").iter().filter_map(|it| text(it, "name")).collect();
-    if listed("modes").is_empty() {
+    let usable = |name: &String| name != rows::GLOBAL && (1..=64).contains(&name.chars().count());
+    let mut modes: Vec<String> = listed("modes").iter().filter_map(|it| text(it, "name")).filter(usable).collect();
+    if modes.is_empty() {
         modes = Config::default().modes.into_iter().map(|it| it.name).collect();
     }
     let devices = listed("devices").iter().filter_map(|it| {
@@ -162,6 +168,7 @@ fn names(tree: &Node) -> Names {
         let direction = text(it, "direction");
         Some(DeviceName {
             sends: direction.as_deref() != Some("Input"),
+            hears: direction.as_deref() != Some("Output"),
             ports: text(it, "virtual_port").into_iter().chain(hand).collect(),
             alias,
         })

@@ -7,7 +7,7 @@ use super::tree::{Node, Place};
 use super::{Class, ContinuousRow, Mapping, Rows, Rule, Severity, Written};
 use super::{action, continuous, trigger};
 use crate::action::{Action, MidiOut};
-use crate::mapping::{Fire, On, TriggerKind};
+use crate::mapping::{Fire, Key, On, TriggerKind};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
@@ -190,8 +190,8 @@ fn refuse_second_ids<'t, T>(r: &mut Reader<'t>, nodes: &'t [Node], rows: &mut [R
 
 /// Two windows on one key leave open which one a press belongs to. Rows for another device or channel are told apart by precedence.
 fn refuse_overlapping_velocities<'t>(r: &mut Reader<'t>, nodes: &'t [Node], rows: &mut [Row<Rule>]) {
-    type Key = (Option<String>, Option<u8>, u8);
-    let mut windows: BTreeMap<Key, Vec<(usize, crate::mapping::Window)>> = BTreeMap::new();
+    type Pad = (Option<String>, Option<u8>, u8);
+    let mut windows: BTreeMap<Pad, Vec<(usize, crate::mapping::Window)>> = BTreeMap::new();
     for (index, (row, node)) in rows.iter_mut().zip(nodes).enumerate() {
         let Some(rule) = row.held.as_ref().filter(|_| row.enabled) else { continue };
         let TriggerKind::VelocityRange { note, velocity, .. } = &rule.trigger.kind else { continue };
@@ -213,9 +213,16 @@ fn refuse_overlapping_velocities<'t>(r: &mut Reader<'t>, nodes: &'t [Node], rows
 }
 
 fn warn_of_second_triggers<'t>(r: &mut Reader<'t>, nodes: &'t [Node], mappings: &[Mapping]) {
+    // Most rows have a control to themselves; only the others are worth spelling out in full.
+    let live = || mappings.iter().filter(|row| row.enabled).filter_map(|row| row.rule.as_ref());
+    let mut seen = BTreeSet::new();
+    let crowded: BTreeSet<_> = live().map(|it| rough(&it.trigger)).filter(|it| !seen.insert(*it)).collect();
     let mut first: BTreeMap<String, &str> = BTreeMap::new();
     for (index, (row, node)) in mappings.iter().zip(nodes).enumerate() {
         let Some(rule) = row.rule.as_ref().filter(|_| row.enabled) else { continue };
+        if !crowded.contains(&rough(&rule.trigger)) {
+            continue;
+        }
         let canonical = trigger::canonical(&rule.trigger).to_string();
         let Some(winner) = first.get(&canonical) else {
             first.insert(canonical, &row.id);
@@ -225,6 +232,44 @@ fn warn_of_second_triggers<'t>(r: &mut Reader<'t>, nodes: &'t [Node], mappings: 
         let place = node.get("trigger").and_then(|it| it.place.clone());
         r.at_index(index, |r| r.under("trigger", |r| r.warn(&place, message, None)));
     }
+}
+
+/// Equal for equal triggers, and mostly different for different ones.
+fn rough(trigger: &crate::mapping::Trigger) -> (&'static str, Option<u8>, u32) {
+    let key = |key: &Key| match key {
+        Key::Note(note) => u32::from(*note),
+        Key::Button(button) => u32::from(button.id()),
+    };
+    let control = match &trigger.kind {
+        TriggerKind::Note { note, velocity, .. } | TriggerKind::VelocityRange { note, velocity, .. } => {
+            u32::from(*note) | u32::from(velocity.min) << 8 | u32::from(velocity.max) << 16
+        }
+        TriggerKind::PolyAftertouch { note, .. } => u32::from(*note),
+        TriggerKind::Cc { cc, .. } | TriggerKind::EncoderTurn { cc, .. } => u32::from(*cc),
+        TriggerKind::LongPress { key: it, .. } | TriggerKind::DoubleTap { key: it, .. } => key(it),
+        TriggerKind::NoteChord { notes, .. } => notes.iter().map(|it| u32::from(*it)).sum(),
+        TriggerKind::ProgramChange { program, .. } => program.map_or(128, u32::from),
+        TriggerKind::GamepadButton { button, .. } => u32::from(button.id()),
+        TriggerKind::GamepadButtonChord { buttons, .. } => buttons.iter().map(|it| u32::from(it.id())).sum(),
+        TriggerKind::GamepadAnalogStick { axis, .. } => u32::from(axis.id()),
+        TriggerKind::GamepadTrigger { side, .. } => u32::from(side.id()),
+        TriggerKind::Osc { address, .. } => u32::try_from(address.len()).unwrap_or(0),
+        TriggerKind::Aftertouch { .. } | TriggerKind::PitchBend { .. } => 0,
+    };
+    (trigger.kind.name(), trigger.channel, control)
+}
+
+/// The id that a new row gets in a mode whose ids are `taken`.
+pub(crate) fn made_mapping_id(mode: &str, written: &Value, taken: impl Iterator<Item = String>) -> String {
+    let canonical = match super::input::trigger(written, "") {
+        Ok(it) => trigger::canonical(&it).to_string(),
+        Err(_) => sorted(written).to_string(),
+    };
+    Ids { taken: taken.collect() }.make(mode, &canonical)
+}
+
+pub(crate) fn made_continuous_id(mode: &str, source: &Value, taken: impl Iterator<Item = String>) -> String {
+    Ids { taken: taken.collect() }.make(mode, &sorted(source).to_string())
 }
 
 /// Whether the gesture that fires is followed by a release that can end what was begun.

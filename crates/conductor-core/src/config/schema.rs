@@ -2,7 +2,7 @@
 //!
 //! Not here: checking a value. Values are read, and reading tells more than a schema can.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
@@ -26,31 +26,68 @@ pub fn def(name: &str) -> Option<Value> {
 
 /// Completes a schema that refers to definitions by `{"$ref": "#/$defs/NAME"}`. References are resolved from the root of a schema,
 /// so this is called on the whole input schema of a tool, not on one of its properties.
-pub fn with_defs(mut schema: Value) -> Value {
+pub fn with_defs(schema: Value) -> Value {
+    complete(schema, &[])
+}
+
+/// The same, with triggers and actions only named: one tool publishes them in full, the others point at it and read them in full
+/// all the same.
+pub fn with_outlined_defs(schema: Value, published_by: &str) -> Value {
+    let outlines = ["Trigger", "Action"].map(|name| (name, outline(name, published_by)));
+    complete(schema, &outlines)
+}
+
+/// Every `type` a tagged definition knows, in the order of the document.
+pub fn type_names(name: &str) -> Vec<&'static str> {
+    let branches = defs().get(name).and_then(|it| it.get("oneOf")).and_then(Value::as_array);
+    let tags = branches.into_iter().flatten().filter_map(|it| it.pointer("/properties/type"));
+    tags.flat_map(|tag| {
+        let one = tag.get("const").and_then(Value::as_str);
+        let many = tag.get("enum").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+        one.into_iter().chain(many)
+    })
+    .collect()
+}
+
+fn outline(name: &str, published_by: &str) -> Value {
+    json!({
+        "type": "object",
+        "required": ["type"],
+        "description": format!("as in {published_by}"),
+        "properties": { "type": { "enum": type_names(name) } }
+    })
+}
+
+fn complete(mut schema: Value, outlines: &[(&str, Value)]) -> Value {
     let mut used = BTreeSet::new();
-    collect(&schema, &mut used);
+    collect(&schema, outlines, &mut used);
     if let Some(object) = schema.as_object_mut()
         && !used.is_empty()
     {
         // In the order of the document, so that two builds publish the same bytes.
         let kept = defs().iter().filter(|(name, _)| used.contains(name.as_str()));
-        object.insert("$defs".to_owned(), kept.map(|(name, def)| (name.clone(), def.clone())).collect());
+        let shown = kept.map(|(name, def)| (name.clone(), outlined(name, outlines).unwrap_or(def).clone()));
+        object.insert("$defs".to_owned(), shown.collect());
     }
     schema
 }
 
-fn collect(schema: &Value, used: &mut BTreeSet<&'static str>) {
+fn outlined<'o>(name: &str, outlines: &'o [(&str, Value)]) -> Option<&'o Value> {
+    outlines.iter().find(|(outlined, _)| *outlined == name).map(|(_, outline)| outline)
+}
+
+fn collect(schema: &Value, outlines: &[(&str, Value)], used: &mut BTreeSet<&'static str>) {
     match schema {
         Value::Object(map) => {
             let target = map.get("$ref").and_then(Value::as_str).and_then(|it| it.strip_prefix("#/$defs/"));
             if let Some((name, def)) = target.and_then(|it| defs().get_key_value(it))
                 && used.insert(name)
             {
-                collect(def, used);
+                collect(outlined(name, outlines).unwrap_or(def), outlines, used);
             }
-            map.values().for_each(|it| collect(it, used));
+            map.values().for_each(|it| collect(it, outlines, used));
         }
-        Value::Array(items) => items.iter().for_each(|it| collect(it, used)),
+        Value::Array(items) => items.iter().for_each(|it| collect(it, outlines, used)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }

@@ -26,7 +26,7 @@ pub(crate) fn read<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Trigger> {
     let mut f = r.table(node)?;
     let before = r.errors();
     let name = f.tag(r, "type", TriggerKind::NAMES)?;
-    let device = f.opt(r, "device", Reader::device_name);
+    let device = f.opt(r, "device", Reader::heard_device);
     let channel = f.opt(r, "channel", Reader::channel);
     let kind = kind(r, &mut f, name);
     f.finish(r);

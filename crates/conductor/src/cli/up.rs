@@ -6,7 +6,7 @@ use crate::daemon::home::Home;
 use crate::daemon::log::Log;
 use crate::daemon::report::Status;
 use crate::daemon::{Daemon, Options, demo};
-use crate::outside::{Environment, RealClock};
+use crate::outside::{Environment, RandomIds, RealClock};
 use serde_json::json;
 use std::io;
 use std::sync::Arc;
@@ -17,6 +17,7 @@ pub fn run(args: &Up, home: &Home, _: &Environment, out: &mut Out) -> Result<Ver
     let mut daemon = Daemon::start(Options {
         home: home.clone(),
         clock: clock.clone(),
+        ids: Arc::new(RandomIds),
         log: Log::new(clock, Box::new(io::stderr())),
         first_config: if args.demo { demo::CONFIG } else { conductor_core::config::TUTORIAL },
         extra_devices: if args.demo && has_config { demo::controllers() } else { Vec::new() },

@@ -10,6 +10,7 @@ mod play;
 use crate::daemon::handle::Handle;
 use crate::daemon::home::Home;
 use crate::daemon::socket::{Peer, Socket};
+use crate::daemon::words::Words;
 use conductor_core::error::ToolError;
 use methods::{Answer, Method};
 use serde_json::{Value, json};
@@ -31,6 +32,7 @@ pub struct Control {
     pub stop: CancellationToken,
     /// Parents of connected `mcp start` proxies; the door of AI clients keeps it. A lock, because it is read once per decision.
     pub clients: Arc<Mutex<BTreeSet<i32>>>,
+    pub words: Arc<Words>,
 }
 
 /// Who asks, and on which connection.

@@ -309,6 +309,32 @@ pub fn is_release(message: &[u8]) -> bool {
     }
 }
 
+/// Every way to MIDI that this build has, loopback first. None of them is touched yet.
+pub fn backends(
+    client_name: &str,
+    loopback: &loopback::Loopback,
+    stamp: &Stamp,
+    announce: &Announce,
+) -> Vec<Box<dyn Backend>> {
+    // Without real backends the rest of the arguments has no taker.
+    let _ = (client_name, stamp, announce);
+    vec![
+        Box::new(loopback.clone()),
+        #[cfg(feature = "jack")]
+        Box::new(jack::Jack::new(client_name, Arc::clone(stamp), Arc::clone(announce))),
+        #[cfg(feature = "alsa")]
+        Box::new(alsa::Alsa::new(client_name, Arc::clone(stamp), Arc::clone(announce))),
+    ]
+}
+
+/// Names of the backends this build leaves out, for a status that says so instead of saying nothing.
+pub const LEFT_OUT: &[&str] = &[
+    #[cfg(not(feature = "jack"))]
+    "jack",
+    #[cfg(not(feature = "alsa"))]
+    "alsa",
+];
+
 /// The callback's half of an input: bytes in, events to the lane.
 pub(crate) struct Intake {
     decoder: Decoder,
@@ -360,6 +386,38 @@ mod tests {
         assert_eq!(check_message(&sysex(SYSEX_OUT_MAX)), Ok(()));
         assert_eq!(check_message(&sysex(8193)), Err(Malformed::SysExTooLong { len: 8193 }));
         assert_eq!(check_message(&sysex(65536)), Err(Malformed::SysExTooLong { len: 65536 }));
+    }
+
+    #[test]
+    fn every_backend_is_built_or_named_as_left_out() {
+        let stamp: Stamp = Arc::new(|| Micros(0));
+        let announce: Announce = Arc::new(|_| {});
+        let loopback = loopback::Loopback::new(Arc::clone(&stamp), Arc::clone(&announce));
+        let built: Vec<&str> =
+            backends("conductor", &loopback, &stamp, &announce).iter().map(|backend| backend.name()).collect();
+        let mut all: Vec<&str> = built.iter().chain(LEFT_OUT).copied().collect();
+        all.sort_unstable();
+        assert_eq!(all, ["alsa", "jack", "loopback"]);
+        assert_eq!(built.first(), Some(&"loopback"));
+    }
+
+    /// Start must not depend on any of them: asking each for its ports on a machine without it gives a reason, on one with it a list.
+    #[test]
+    fn a_missing_backend_is_a_reason_and_never_a_failure() {
+        let stamp: Stamp = Arc::new(|| Micros(0));
+        let announce: Announce = Arc::new(|_| {});
+        let loopback = loopback::Loopback::new(Arc::clone(&stamp), Arc::clone(&announce));
+        for mut backend in backends("conductor", &loopback, &stamp, &announce) {
+            let name = backend.name();
+            match backend.connect() {
+                Ok(()) => assert!(backend.ports().is_ok(), "{name}"),
+                Err(why) => {
+                    assert_eq!(why.backend, name);
+                    assert!(!why.detail.is_empty(), "{why}");
+                    assert_eq!(backend.ports(), Err(PortFault::Unavailable(why)));
+                }
+            }
+        }
     }
 
     #[test]

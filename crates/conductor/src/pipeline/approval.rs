@@ -1,18 +1,136 @@
-//! Step 8: whether a person has said yes.
+//! Step 8: whether a person has said yes, and the desk where questions lie and answers are given.
+//!
+//! Not here: the states of a question and what may follow what (`conductor_core::pending`), their files (`pending_store`), how a channel
+//! looks (terminal, console, client dialog).
 
+use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-use conductor_core::audit::record::ApprovalRef;
+use conductor_core::audit::record::{ApprovalRef, EventName};
 use conductor_core::digest::Digest;
-use conductor_core::error::{Code, Subject, ToolError};
-use conductor_core::policy::{Decision, Verdict};
+use conductor_core::error::{Code, Effect, OpenQuestion, RefusedBy, Subject, ToolError};
+use conductor_core::event::Micros;
+use conductor_core::pending::{Ask, Asked, Changed, Fact, Kind, Limited, NewIds, Pending, Present, Record, Refused, State, Yes};
+use conductor_core::policy::{Channel, Decision, Floor, Verdict};
+use conductor_core::timestamp::Timestamp;
+use serde_json::{Value, json};
+use tokio::sync::broadcast;
+use uuid::Uuid;
 
 use super::Stop;
-use super::call::Call;
+use super::call::{Answered, AskClient, Call, ClientAnswer, LogLevel};
 use super::limits::Slot;
 use super::record::Paper;
+use crate::pending_store::PendingStore;
 use crate::studio::Studio;
-use crate::tools::catalog::Tool;
+use crate::tools::catalog::{Source, Tool};
+use crate::tools::schema::cut;
+
+/// Arguments shown to the approver, in bytes.
+const SHOWN_ARGUMENTS: usize = 2000;
+/// While a call waits, its client hears of it this often.
+const STILL_WAITING: Duration = Duration::from_secs(5);
+
+/// What channels hear of.
+#[derive(Debug, Clone)]
+pub enum DeskNews {
+    Asked(Arc<Record>),
+    /// Allowed, denied, expired or stale.
+    Decided(Uuid),
+}
+
+/// Where questions lie until a person answers.
+pub struct Desk {
+    store: Arc<PendingStore>,
+    news: broadcast::Sender<DeskNews>,
+    attended: Arc<AtomicUsize>,
+}
+
+/// Held by a local channel while someone is there to answer.
+pub struct Attendance(Arc<AtomicUsize>);
+
+impl Drop for Attendance {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Why a decision was not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum DeskFault {
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    #[error("the decision could not be written: {0}")]
+    Disk(#[from] io::Error),
+}
+
+impl Desk {
+    pub fn new(store: PendingStore) -> Self {
+        Self { store: Arc::new(store), news: broadcast::channel(256).0, attended: Arc::default() }
+    }
+
+    pub fn store(&self) -> &Arc<PendingStore> {
+        &self.store
+    }
+
+    pub fn attend(&self) -> Attendance {
+        self.attended.fetch_add(1, Ordering::AcqRel);
+        Attendance(Arc::clone(&self.attended))
+    }
+
+    pub fn is_attended(&self) -> bool {
+        self.attended.load(Ordering::Acquire) > 0
+    }
+
+    pub fn listen(&self) -> broadcast::Receiver<DeskNews> {
+        self.news.subscribe()
+    }
+
+    /// One change of the store. The disk is waited for on a thread of its own.
+    async fn change<T: Send + 'static>(&self, change: impl FnOnce(&mut Pending) -> T + Send + 'static) -> io::Result<T> {
+        let store = Arc::clone(&self.store);
+        tokio::task::spawn_blocking(move || store.change(change)).await.map_err(io::Error::other)?
+    }
+
+    pub fn get(&self, id: Uuid) -> Option<Record> {
+        self.store.read(|pending| pending.get(id).cloned())
+    }
+
+    /// A person's yes. Who is a person was checked by the channel.
+    pub async fn allow(&self, studio: &Studio, id: Uuid, yes: Yes) -> Result<(), DeskFault> {
+        let now = studio.timestamp();
+        let (by, channel) = (yes.by.clone(), yes.channel);
+        self.change(move |pending| pending.allow(id, &yes, now)).await??;
+        self.tell(studio, EventName::ApprovalAllowed, id, &by, channel).await;
+        Ok(())
+    }
+
+    pub async fn deny(&self, studio: &Studio, id: Uuid, by: &str, channel: Channel) -> Result<(), DeskFault> {
+        let now = studio.timestamp();
+        let who = by.to_owned();
+        self.change(move |pending| pending.deny(id, &who, channel, now)).await??;
+        self.tell(studio, EventName::ApprovalDenied, id, by, channel).await;
+        Ok(())
+    }
+
+    /// Ends what nobody answered. The daemon calls it now and then; every ask does too.
+    pub async fn expire(&self, studio: &Studio) -> io::Result<()> {
+        let now = studio.timestamp();
+        for id in self.change(move |pending| pending.expire(now)).await? {
+            let _ = studio.audit.event(None, EventName::ApprovalExpired, json!({ "approval": id.to_string() })).await;
+            let _ = self.news.send(DeskNews::Decided(id));
+        }
+        Ok(())
+    }
+
+    async fn tell(&self, studio: &Studio, event: EventName, id: Uuid, by: &str, channel: Channel) {
+        let detail = json!({ "approval": id.to_string(), "channel": channel.as_str() });
+        let _ = studio.audit.event(by.parse().ok(), event, detail).await;
+        let _ = self.news.send(DeskNews::Decided(id));
+    }
+}
 
 /// Under whose yes a call runs.
 #[derive(Debug, Clone)]
@@ -24,54 +142,381 @@ pub enum Consent {
 
 #[derive(Debug, Clone)]
 pub struct Given {
-    pub reference: ApprovalRef,
-    pub policy_version: Digest,
-    pub base_state: Option<Option<Digest>>,
-    pub held: bool,
+    reference: ApprovalRef,
+    present: Present,
+    /// A person was waited for, so the world may have moved.
+    held: bool,
 }
 
 impl Consent {
+    pub fn given(&self) -> Option<&Given> {
+        match self {
+            Self::NotNeeded => None,
+            Self::Given(given) => Some(given),
+        }
+    }
+}
+
+impl Given {
+    pub fn reference(&self) -> &ApprovalRef {
+        &self.reference
+    }
+
+    pub fn present(&self) -> &Present {
+        &self.present
+    }
+
     pub fn was_held(&self) -> bool {
-        matches!(self, Self::Given(Given { held: true, .. }))
+        self.held
     }
+}
 
-    pub fn policy_version(&self) -> Digest {
-        match self {
-            Self::NotNeeded => Digest::from_bytes([0; 32]),
-            Self::Given(given) => given.policy_version,
-        }
-    }
-
-    /// The state the yes was given for; outer absence means there is nothing to compare.
-    pub fn base_state(&self) -> Option<Option<Digest>> {
-        match self {
-            Self::NotNeeded => None,
-            Self::Given(given) => given.base_state,
-        }
-    }
-
-    pub fn reference(&self) -> Option<ApprovalRef> {
-        match self {
-            Self::NotNeeded => None,
-            Self::Given(given) => Some(given.reference.clone()),
-        }
+/// What a call would change, as it is now.
+pub async fn state_of(studio: &Arc<Studio>, tool: &Tool, call: &Call) -> Option<Digest> {
+    match &tool.state_hash {
+        Some(state_hash) => state_hash(Arc::clone(studio), call.arguments.clone()).await,
+        None => None,
     }
 }
 
 pub async fn answer(
-    _studio: &Arc<Studio>,
+    studio: &Arc<Studio>,
     tool: &Arc<Tool>,
-    _call: &Call,
+    call: &Call,
     verdict: &Verdict,
-    _slot: &mut Option<Slot>,
-    _paper: &mut Paper,
+    slot: &mut Option<Slot>,
+    paper: &mut Paper,
 ) -> Result<Consent, Stop> {
     match verdict.decision {
-        Decision::Allow | Decision::Plan => Ok(Consent::NotNeeded),
-        Decision::Ask | Decision::Deny => {
-            Err(ToolError::new(Code::ApprovalRequired, format!("{} needs a person's yes", tool.name))
-                .subject(Subject::Tool(tool.name.to_string()))
-                .into())
+        Decision::Allow | Decision::Plan | Decision::Deny => return Ok(Consent::NotNeeded),
+        Decision::Ask => {}
+    }
+    let question = Question::of(studio, tool, call, verdict, paper).await;
+    if let Some(answered) = &call.answered {
+        question.take_client_answer(answered).await?;
+    }
+    let mut held = false;
+    loop {
+        match question.ask().await? {
+            Asked::Run { id, by, channel } => {
+                let reference = ApprovalRef { id, by, channel };
+                return Ok(Consent::Given(Given { reference, present: question.ask.present, held }));
+            }
+            Asked::Stale { what, .. } => return Err(question.stale(what).into()),
+            Asked::Denied { retry_after_ms, .. } => {
+                let text = format!("a person said no to this call of {} a moment ago", tool.name);
+                return Err(question.denied(text).retry_after_ms(retry_after_ms).into());
+            }
+            Asked::Limited(limited) => return Err(question.limited(limited).into()),
+            Asked::Created { id } | Asked::Joined { id } => {
+                if held {
+                    return Err(question.required(id).into());
+                }
+                question.wait(id, slot).await?;
+                held = true;
+            }
         }
     }
+}
+
+struct Question<'a> {
+    studio: &'a Arc<Studio>,
+    tool: &'a Arc<Tool>,
+    call: &'a Call,
+    ask: Ask,
+    more: serde_json::Map<String, Value>,
+}
+
+impl<'a> Question<'a> {
+    async fn of(studio: &'a Arc<Studio>, tool: &'a Arc<Tool>, call: &'a Call, verdict: &Verdict, paper: &Paper) -> Self {
+        let canonical = paper.arguments.as_deref().unwrap_or_default();
+        let present =
+            Present { pin: tool.pin, policy_version: studio.policy().version, state: state_of(studio, tool, call).await };
+        let own = tool.facts.as_ref().map(|facts| facts(studio, &call.arguments)).unwrap_or_default();
+        let summary = cut(&tool.summarize(&call.arguments), 190);
+        let fact = |label: &str, text: String| Fact { label: label.to_owned(), text };
+        let mut facts = vec![
+            fact("who", call.principal.to_string()),
+            fact("tool", tool.name.to_string()),
+            fact("tier", tool.tier.to_string()),
+            fact("summary", summary.clone()),
+            fact("arguments", shown_arguments(canonical)),
+        ];
+        facts.extend(own.facts.into_iter().map(|(label, text)| Fact { label, text: cut(&text, 16_000) }));
+        let ask = Ask {
+            principal: call.principal.clone(),
+            tool: tool.name.to_string(),
+            tier: tool.tier,
+            args_hash: Digest::of(canonical),
+            present,
+            summary,
+            facts,
+            floor: verdict.floor,
+            from_plugin: match tool.source {
+                Source::Builtin => false,
+                Source::Plugin { .. } => true,
+            },
+            tainted: call.tainted,
+        };
+        Self { studio, tool, call, ask, more: own.more }
+    }
+
+    fn desk(&self) -> &Desk {
+        &self.studio.desk
+    }
+
+    async fn ask(&self) -> Result<Asked, Stop> {
+        let mut bits = [0; 8];
+        self.studio.ids.fill(&mut bits);
+        let ids = NewIds { id: self.studio.ids.v4(), short: u64::from_le_bytes(bits) };
+        let (force, settings, now) = (self.studio.policy(), self.studio.settings(), self.studio.timestamp());
+        let ask = self.ask.clone();
+        let asked = self
+            .desk()
+            .change(move |pending| pending.ask(ask, ids, &force.policy.approval, &settings.limits, now))
+            .await
+            .map_err(|fault| ToolError::new(Code::AuditUnavailable, format!("the question could not be written: {fault}")))?;
+        if let Asked::Created { id } = &asked {
+            let detail = json!({ "approval": id.to_string(), "tool": self.tool.name });
+            let _ = self.studio.audit.event(Some(self.call.principal.clone()), EventName::ApprovalAsked, detail).await;
+            if let Some(record) = self.desk().get(*id) {
+                let _ = self.desk().news.send(DeskNews::Asked(Arc::new(record)));
+            }
+        }
+        Ok(asked)
+    }
+
+    /// The answer that came with a modern client's repeated call. What no longer counts is refused without a reason.
+    async fn take_client_answer(&self, answered: &Answered) -> Result<(), Stop> {
+        let record = Uuid::parse_str(&answered.approval).ok().and_then(|id| self.desk().get(id)).filter(|record| {
+            record.kind == Kind::Call
+                && record.state == State::Pending
+                && record.principal == self.ask.principal
+                && record.tool == self.ask.tool
+                && record.args_hash == self.ask.args_hash
+                && record.channel_floor == Floor::Client
+        });
+        let Some(record) = record else { return Err(bad_state().into()) };
+        self.decide(record.id, answered.yes).await.map_err(|_| bad_state())?;
+        if answered.yes { Ok(()) } else { Err(self.denied(format!("the person said no to {}", self.tool.name)).into()) }
+    }
+
+    /// What the client's own dialog said.
+    async fn decide(&self, id: Uuid, yes: bool) -> Result<(), DeskFault> {
+        let by = self.call.principal.to_string();
+        if yes {
+            let yes = Yes { grantable: self.tool.grantable, grant_ms: self.tool.grant_ms, ..Yes::once(by, Channel::Client) };
+            self.desk().allow(self.studio, id, yes).await
+        } else {
+            self.desk().deny(self.studio, id, &by, Channel::Client).await
+        }
+    }
+
+    /// Asks the client where policy lets it answer; else holds the call while someone local is there. Returns when the store should be
+    /// asked again, and refuses at once where nobody would be waited for.
+    async fn wait(&self, id: Uuid, slot: &mut Option<Slot>) -> Result<(), Stop> {
+        let client = self.call.ask.as_ref().filter(|_| self.ask.floor == Floor::Client);
+        if let Some(client) = client
+            && client.by_result()
+        {
+            return Err(Stop::AskClient { approval: id.to_string(), message: self.message(id) });
+        }
+        let wait_ms = self.studio.policy().policy.approval.wait_ms;
+        let attended = self.desk().is_attended() && wait_ms > 0;
+        if client.is_none() && !attended {
+            return Err(self.required(id).into());
+        }
+        let mut news = self.desk().listen();
+        let store = Arc::clone(self.desk().store());
+        // In memory only: nothing to write, so no thread is needed.
+        if !store.change(|pending| pending.begin_wait(id)).unwrap_or(false) {
+            return match self.desk().get(id).map(|record| record.state) {
+                // Decided in the meantime: ask again.
+                Some(State::Allowed | State::Denied) => Ok(()),
+                Some(State::Pending | State::Used | State::Expired | State::Stale | State::Undone) | None => {
+                    Err(self.required(id).into())
+                }
+            };
+        }
+        let _waiting = Waiting { store, id };
+        // A person may take minutes; the daemon's slot goes to someone who works.
+        let had_slot = slot.take().is_some();
+        let answered = self.hold(id, client.cloned(), attended.then_some(wait_ms), &mut news).await;
+        if had_slot {
+            *slot = Some(self.studio.traffic.slot_after_wait());
+        }
+        answered
+    }
+
+    async fn hold(
+        &self,
+        id: Uuid,
+        client: Option<Arc<dyn AskClient>>,
+        wait_ms: Option<u64>,
+        news: &mut broadcast::Receiver<DeskNews>,
+    ) -> Result<(), Stop> {
+        let started = self.studio.clock.now().0;
+        let give_up = wait_ms.map(|ms| Micros(started.saturating_add(ms.saturating_mul(1000))));
+        let dialog = async {
+            match &client {
+                Some(client) => client.ask(self.message(id)).await,
+                None => std::future::pending().await,
+            }
+        };
+        let patience = async {
+            match give_up {
+                Some(at) if client.is_none() => self.studio.sleeper.until(at).await,
+                Some(_) | None => std::future::pending().await,
+            }
+        };
+        tokio::pin!(dialog, patience);
+        let mut told = 0.0;
+        self.still_waiting(told);
+        loop {
+            let next = Micros(self.studio.clock.now().0.saturating_add(STILL_WAITING.as_micros() as u64));
+            tokio::select! {
+                biased;
+                () = self.call.cancel.cancelled() => return Err(Stop::Cancelled),
+                heard = news.recv() => match heard {
+                    Ok(DeskNews::Decided(decided)) if decided == id => return Ok(()),
+                    Ok(DeskNews::Decided(_) | DeskNews::Asked(_)) => {}
+                    // Some news was lost: look at the record itself.
+                    Err(broadcast::error::RecvError::Lagged(_)) => {
+                        if self.desk().get(id).is_none_or(|record| record.state != State::Pending) {
+                            return Ok(());
+                        }
+                    }
+                    Err(broadcast::error::RecvError::Closed) => return Err(self.required(id).into()),
+                },
+                said = &mut dialog => {
+                    return match said {
+                        ClientAnswer::Yes => self.decide(id, true).await.map_err(|_| self.required(id).into()),
+                        ClientAnswer::No => {
+                            let _ = self.decide(id, false).await;
+                            Err(self.denied(format!("the person said no to {}", self.tool.name)).into())
+                        }
+                        ClientAnswer::Nothing => Err(self.required(id).into()),
+                    };
+                }
+                () = &mut patience => return Err(self.required(id).into()),
+                () = self.studio.sleeper.until(next) => {
+                    told += STILL_WAITING.as_secs_f64();
+                    self.still_waiting(told);
+                }
+            }
+        }
+    }
+
+    fn still_waiting(&self, seconds: f64) {
+        if let Some(progress) = &self.call.progress {
+            let text = format!("{} waits for a person", self.tool.name);
+            progress.report(seconds, None, &text);
+            if seconds == 0.0 {
+                progress.log(LogLevel::Info, &text);
+            }
+        }
+    }
+
+    /// Tool, effect, reversibility, id, expiry: all of it our words but what stands in quotes.
+    fn message(&self, id: Uuid) -> String {
+        let (short, until) = match self.desk().get(id) {
+            Some(record) => (record.short.to_string(), record.expires_at.map(|at| at.to_string()).unwrap_or_default()),
+            None => (id.to_string(), String::new()),
+        };
+        let undone = if self.tool.annotations.destructive { "Not reversible." } else { "Can be undone." };
+        format!("{}: {}. {undone} Approval {short}, valid until {until}.", self.tool.name, plain(&self.ask.summary))
+    }
+
+    fn subject(&self) -> Subject {
+        Subject::Tool(self.tool.name.to_string())
+    }
+
+    fn required(&self, id: Uuid) -> ToolError {
+        let record = self.desk().get(id);
+        let short = record.as_ref().map(|it| it.short.to_string()).unwrap_or_default();
+        let expires_at = record.as_ref().and_then(|it| it.expires_at).unwrap_or(Timestamp::from_millis(0));
+        let mut error = ToolError::new(Code::ApprovalRequired, format!("{} needs a person's yes ({short})", self.tool.name))
+            .hint(format!(
+                "Ask the person to allow {short} in the Conductor console or terminal, then repeat the identical call; it runs once. \
+                 Changed arguments are a new question."
+            ))
+            .subject(self.subject())
+            .effect(Effect::None)
+            .question(OpenQuestion {
+                approval_id: id.to_string(),
+                short,
+                expires_at,
+                summary: self.ask.summary.clone(),
+            });
+        for (key, value) in &self.more {
+            error = error.more(key.clone(), value.clone());
+        }
+        error
+    }
+
+    fn denied(&self, text: String) -> ToolError {
+        ToolError::new(Code::Denied, text).subject(self.subject()).by(RefusedBy::Person)
+    }
+
+    fn stale(&self, what: Changed) -> ToolError {
+        let (code, text) = match what {
+            Changed::Pin => (Code::PinMismatch, "the tool changed since the yes"),
+            Changed::Policy => (Code::PlanStale, "the policy changed since the yes"),
+            Changed::State => (Code::PlanStale, "what the call would change is not what was approved"),
+        };
+        ToolError::new(code, format!("{}: {text}", self.tool.name)).subject(self.subject())
+    }
+
+    fn limited(&self, limited: Limited) -> ToolError {
+        match limited {
+            Limited::Principal => ToolError::new(Code::Busy, "too many of your questions and plans are open").by(RefusedBy::Limit),
+            Limited::All => ToolError::new(Code::Busy, "too many questions and plans are open").by(RefusedBy::Limit),
+            Limited::Rate { retry_after_ms } => {
+                ToolError::new(Code::RateLimited, "too many new questions in a minute").retry_after_ms(retry_after_ms).by(RefusedBy::Limit)
+            }
+        }
+    }
+}
+
+/// Ends the wait on every way out; a cancelled waiter leaves the record.
+struct Waiting {
+    store: Arc<PendingStore>,
+    id: Uuid,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let _ = self.store.change(|pending| pending.end_wait(self.id));
+    }
+}
+
+/// The door turns it into a protocol error; see `doors/mcp/ask`.
+fn bad_state() -> ToolError {
+    ToolError::new(Code::PlanExpired, "this answer does not count any more").more("request_state", Value::Bool(false))
+}
+
+/// One line, cut with the count and hash of what is missing.
+fn shown_arguments(canonical: &[u8]) -> String {
+    let text = plain(&String::from_utf8_lossy(canonical));
+    if text.len() <= SHOWN_ARGUMENTS {
+        return text;
+    }
+    let kept = cut(&text, SHOWN_ARGUMENTS);
+    let rest = text.len().saturating_sub(kept.trim_end_matches('…').len());
+    format!("{kept} and {rest} bytes more, {} in all", Digest::of(canonical))
+}
+
+/// Text of a caller as an approver may see it: what could move a cursor, hide or turn letters around is written out.
+pub fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        let hides = letter.is_control()
+            || matches!(letter, '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}' | '\u{2066}'..='\u{2069}' | '\u{FEFF}' | '\u{E0000}'..='\u{E007F}');
+        if hides {
+            out.push_str(&format!("\\u{{{:x}}}", letter as u32));
+        } else {
+            out.push(letter);
+        }
+    }
+    out
 }

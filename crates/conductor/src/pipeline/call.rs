@@ -82,6 +82,8 @@ pub struct Call {
     pub answered: Option<Answered>,
     /// For `mapping:` principals: the event came from the network, so no standing grant answers for it.
     pub tainted: bool,
+    /// The caller's connection already runs as many calls as it may.
+    pub crowded: bool,
 }
 
 impl Call {
@@ -98,6 +100,7 @@ impl Call {
             ask: None,
             answered: None,
             tainted: false,
+            crowded: false,
         }
     }
 }
@@ -187,6 +190,11 @@ impl Reply {
     pub(super) fn new(recorded: Recorded) -> Self {
         let (outcome, tool, steps) = recorded.into_parts();
         Self { outcome, tool, steps }
+    }
+
+    /// Whether the tool ran and succeeded.
+    pub fn is_ok(&self) -> bool {
+        matches!(self.outcome(), Outcome::Done(Ok(_)))
     }
 
     pub fn outcome(&self) -> &Outcome {

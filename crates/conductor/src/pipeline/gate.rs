@@ -7,7 +7,7 @@ use conductor_core::event::Micros;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::approval::Consent;
+use super::approval::{self, Consent, Given};
 use super::call::{Call, ConnId, Principal, Progress, Via};
 use super::circuit::{self, PermitGuard};
 use super::record::Paper;
@@ -142,37 +142,37 @@ pub async fn recheck(
     consent: &Consent,
     paper: &mut Paper,
 ) -> Result<Option<PermitGuard>, Stop> {
-    let name = || Subject::Tool(tool.name.to_string());
-    if consent.was_held() {
-        let now = studio.catalog().get(&tool.name).map(|tool| tool.pin);
-        if now != Some(tool.pin) || studio.pin_fault(tool).is_some() {
-            let text = format!("{} changed while the call waited", tool.name);
-            return Err(ToolError::new(Code::PinMismatch, text).subject(name()).into());
-        }
-        if studio.policy().version != consent.policy_version() {
-            return Err(ToolError::new(Code::PlanStale, "the policy changed while the call waited")
-                .subject(name())
-                .into());
-        }
+    if let Some(given) = consent.given() {
+        unchanged(studio, tool, call, given).await?;
+        paper.approval = Some(given.reference().clone());
     }
-    if let Some(base) = consent.base_state() {
-        let state = match &tool.state_hash {
-            Some(state_hash) => state_hash(Arc::clone(studio), call.arguments.clone()).await,
-            None => None,
-        };
-        if state != base {
-            let text = format!("what {} would change is not what was approved", tool.name);
-            return Err(ToolError::new(Code::PlanStale, text).subject(name()).into());
-        }
-    }
-    paper.approval = consent.reference();
     if tool.always {
         return Ok(None);
     }
     let settings = studio.settings().circuit(&tool.name);
-    let permit =
-        studio.circuits.admit(&tool.name, settings).map_err(|(open, cause)| circuit::refusal(tool, open, cause))?;
+    let permit = studio.circuits.admit(&tool.name, settings).map_err(|(open, cause)| circuit::refusal(tool, open, cause))?;
     Ok(Some(permit))
+}
+
+/// The yes was for this definition, this policy and this state; the store compared them when it gave the yes out, and a person may have
+/// been waited for since.
+async fn unchanged(studio: &Arc<Studio>, tool: &Arc<Tool>, call: &Call, given: &Given) -> Result<(), Stop> {
+    let stale = |code, text: &str| {
+        ToolError::new(code, format!("{}: {text}", tool.name)).subject(Subject::Tool(tool.name.to_string()))
+    };
+    if given.was_held() {
+        let now = studio.catalog().get(&tool.name).map(|tool| tool.pin);
+        if now != Some(given.present().pin) || studio.pin_fault(tool).is_some() {
+            return Err(stale(Code::PinMismatch, "the tool changed while the call waited").into());
+        }
+        if studio.policy().version != given.present().policy_version {
+            return Err(stale(Code::PlanStale, "the policy changed while the call waited").into());
+        }
+    }
+    if tool.state_hash.is_some() && approval::state_of(studio, tool, call).await != given.present().state {
+        return Err(stale(Code::PlanStale, "what the call would change is not what was approved").into());
+    }
+    Ok(())
 }
 
 /// Step 10: for every tier but ReadOnly the intent is on the disk before the gate opens. With the log down nothing runs.

@@ -72,6 +72,10 @@ pub fn admit(studio: &Studio, tool: &Tool, call: &Call) -> Result<Option<Slot>, 
         .retry_after_ms(wait_ms)
         .by(RefusedBy::Limit)
     })?;
+    if call.crowded {
+        let text = "this connection already runs as many calls as it may";
+        return Err(ToolError::new(Code::Busy, text).retry_after_ms(100).by(RefusedBy::Limit).into());
+    }
     match studio.traffic.try_slot(settings.limits.in_flight) {
         Some(slot) => Ok(Some(slot)),
         None => Err(ToolError::new(

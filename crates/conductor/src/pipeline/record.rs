@@ -4,15 +4,16 @@
 
 use std::sync::Arc;
 
-use conductor_core::audit::record::{ApprovalRef, CallFacts, InputHash, OutcomeFacts, Via as AuditVia};
+use conductor_core::audit::record::{ApprovalRef, CallFacts, EventName, InputHash, OutcomeFacts, Via as AuditVia};
 use conductor_core::error::{AuditResult, Code, Effect, ToolError};
 use conductor_core::event::Micros;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::call::{Call, ConnId, Outcome, Via};
+use super::call::{Call, ConnId, Outcome, Principal, Via};
 use super::{Step, Steps, handler, is_effectful};
+use crate::audit_log::{AuditLog, Durability};
 use crate::studio::Studio;
 use crate::tools::catalog::Tool;
 
@@ -25,8 +26,40 @@ pub trait Journal: Send + Sync {
     /// Durable when it returns.
     fn intent(&self, facts: CallFacts) -> BoxFuture<'static, Result<u64, String>>;
     /// With `durable` on the disk when it returns, else with the kernel.
-    fn outcome(&self, facts: CallFacts, outcome: OutcomeFacts, durable: bool)
-    -> BoxFuture<'static, Result<(), String>>;
+    fn outcome(&self, facts: CallFacts, outcome: OutcomeFacts, durable: bool) -> BoxFuture<'static, Result<(), String>>;
+    /// What happened beside calls; `detail` holds no argument, no result, no secret.
+    fn event(&self, principal: Option<Principal>, event: EventName, detail: Value) -> BoxFuture<'static, Result<(), String>>;
+}
+
+impl Journal for AuditLog {
+    fn up(&self) -> Result<(), String> {
+        self.check().map_err(|down| down.to_string())
+    }
+
+    fn hash_input(&self, arguments: &Value) -> InputHash {
+        self.input_hash(arguments)
+    }
+
+    fn intent(&self, facts: CallFacts) -> BoxFuture<'static, Result<u64, String>> {
+        let log = self.clone();
+        Box::pin(async move { AuditLog::intent(&log, facts).await.map_err(|down| down.to_string()) })
+    }
+
+    fn outcome(&self, facts: CallFacts, outcome: OutcomeFacts, durable: bool) -> BoxFuture<'static, Result<(), String>> {
+        let log = self.clone();
+        let durability = if durable { Durability::Synced } else { Durability::Soon };
+        Box::pin(async move {
+            AuditLog::outcome(&log, facts, outcome, durability).await.map(|_| ()).map_err(|down| down.to_string())
+        })
+    }
+
+    fn event(&self, principal: Option<Principal>, event: EventName, detail: Value) -> BoxFuture<'static, Result<(), String>> {
+        let log = self.clone();
+        Box::pin(async move {
+            let written = AuditLog::event(&log, principal, None, event, detail, Durability::Soon).await;
+            written.map(|_| ()).map_err(|down| down.to_string())
+        })
+    }
 }
 
 /// What is known of one call while it runs.
@@ -113,9 +146,7 @@ pub(super) async fn record(studio: &Arc<Studio>, call: &Call, mut paper: Paper, 
     let outcome = match outcome {
         Outcome::Done(Err(error)) => Outcome::Done(Err(match &paper.tool {
             // Before the handler nothing can have happened.
-            Some(tool) if is_effectful(tool) && paper.attempts == 0 && error.effect.is_none() => {
-                error.effect(Effect::None)
-            }
+            Some(tool) if is_effectful(tool) && paper.attempts == 0 && error.effect.is_none() => error.effect(Effect::None),
             Some(tool) => handler::with_effect(tool, error),
             None => error,
         })),

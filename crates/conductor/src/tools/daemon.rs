@@ -2,6 +2,15 @@
 //!
 //! None of them applies, approves, confirms or unlocks anything: a change of the configuration is a plan that a person applies.
 
+mod conductor_create_device_identity;
+mod conductor_create_mapping;
+mod conductor_delete_mapping;
+mod conductor_get_plan;
+mod conductor_list_plans;
+mod conductor_plan_changes;
+mod conductor_undo_plan;
+mod conductor_update_mapping;
+mod plan_apply;
 mod conductor_explain;
 mod conductor_get_config;
 mod conductor_get_mappings;
@@ -18,16 +27,24 @@ mod conductor_set_device_enabled;
 mod conductor_simulate;
 mod conductor_switch_mode;
 mod conductor_validate_config;
+pub mod mapping_call;
+mod mirrors;
+pub mod plans;
 pub mod sysex;
+
+pub use mirrors::{add_prompts, add_resources};
 
 use super::catalog::Definition;
 use crate::daemon::handle::Handle;
 use crate::pipeline::call::{Output, Principal};
 use crate::pipeline::gate::Leave;
+use conductor_core::action::Action;
 use conductor_core::error::{Code, RefusedBy, ToolError};
+use conductor_core::mapping::TriggerKind;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 pub const TOOLSET: &str = "daemon";
 
@@ -50,6 +67,16 @@ pub fn definitions(owner: &Handle) -> Vec<Definition> {
         conductor_simulate::definition(owner),
         conductor_switch_mode::definition(owner),
         conductor_validate_config::definition(owner),
+        conductor_create_device_identity::definition(),
+        conductor_create_mapping::definition(),
+        conductor_delete_mapping::definition(),
+        conductor_get_plan::definition(),
+        conductor_list_plans::definition(),
+        conductor_plan_changes::definition(),
+        conductor_undo_plan::definition(),
+        conductor_update_mapping::definition(),
+        plan_apply::apply(owner),
+        plan_apply::reject(),
     ]
 }
 
@@ -128,4 +155,47 @@ fn locked(what: &str) -> ToolError {
     ToolError::new(Code::Denied, format!("the performance lock is on: {what}"))
         .by(RefusedBy::Policy)
         .hint("Reads and plans still work. A person switches the lock off with `conductor performance off` when the show is over.")
+}
+
+/// What every planning tool gives.
+fn config_plan() -> Value {
+    conductor_plan_changes::plan_schema()
+}
+
+fn plan_id(arguments: &Value) -> Result<Uuid, ToolError> {
+    let text = arguments["plan_id"].as_str().unwrap_or_default();
+    text.parse().map_err(|_| ToolError::new(Code::BadInput, format!("{text:?} is no plan id")))
+}
+
+/// A change that names one row, from the arguments of a tool that does.
+fn row_of(change_type: &str, arguments: &Value) -> Value {
+    let mut change = json!({ "change_type": change_type });
+    for key in ["mode", "id", "index"] {
+        if let Some(value) = arguments.get(key) {
+            change[key] = value.clone();
+        }
+    }
+    change
+}
+
+/// The input of a tool that changes one mapping. Triggers and actions are published in full once, in `conductor_create_mapping`; here they
+/// are told by their type and read in full all the same.
+fn mapping_input(more: Value) -> Value {
+    let mut properties = json!({
+        "mode": { "type": "string", "minLength": 1, "maxLength": 64, "description": "Mode name, or * for global" },
+        "index?": { "type": "integer", "minimum": 0, "description": "Counted from 0, as in conductor_get_mappings" },
+        "id?": { "type": "string", "minLength": 1, "maxLength": 64, "description": "As in conductor_get_mappings; stays when rows move" },
+        "trigger?": {
+            "type": "object", "properties": { "type": { "enum": TriggerKind::NAMES } }, "required": ["type"],
+            "description": "As in conductor_create_mapping",
+        },
+        "action?": {
+            "type": "object", "properties": { "type": { "enum": Action::NAMES } }, "required": ["type"],
+            "description": "As in conductor_create_mapping",
+        },
+    });
+    if let (Value::Object(all), Value::Object(more)) = (&mut properties, more) {
+        all.extend(more);
+    }
+    object(properties)
 }

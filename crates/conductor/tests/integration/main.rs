@@ -3,5 +3,8 @@
 #![expect(clippy::print_stderr, reason = "a skipped test says why")]
 
 mod catalog;
+mod http_door;
+mod line_door;
 mod pipeline;
 mod pipeline_property;
+mod socket;

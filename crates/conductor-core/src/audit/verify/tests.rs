@@ -413,6 +413,20 @@ fn an_accepted_fault_is_kept_and_only_under_a_checkpoint() {
 }
 
 #[test]
+fn a_start_sees_the_last_checkpoint_even_when_it_lies_in_an_earlier_segment() {
+    let mut log = Log::new();
+    log.records(4).checkpoint().records(3).checkpoint().rotate().records(2);
+    let read = |first| {
+        let key = key(1).verifying_key();
+        Anchors::read_from(log.checkpoints.as_bytes(), &key, first)
+    };
+    assert_eq!(read(0).good.len(), 2);
+    assert_eq!(read(7).latest().map(|checkpoint| checkpoint.seq), Some(7));
+    assert_eq!(read(8).latest().map(|checkpoint| checkpoint.seq), Some(7));
+    assert_eq!((read(7).good.len(), read(8).good.len()), (1, 1));
+}
+
+#[test]
 fn resume_walks_the_last_segment_alone() {
     let mut log = Log::new();
     log.records(4).checkpoint().rotate();

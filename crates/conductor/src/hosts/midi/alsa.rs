@@ -164,11 +164,11 @@ impl Alsa {
         let (sender, receiver) = queue(QUEUE_BYTES);
         let open = Arc::new(AtomicBool::new(true));
         let ours = Arc::clone(&control.ours);
-        let opened = Arc::clone(&open);
+        let (opened, stamp) = (Arc::clone(&open), Arc::clone(&self.stamp));
         let thread = thread::Builder::new().name("alsa-out".into()).spawn(move || {
             let client = seq.client_id();
             if let Ok(encoder) = MidiEvent::new(16) {
-                Writer { seq, port, encoder, queue: receiver, paced }.run();
+                Writer { seq, port, encoder, queue: receiver, paced, stamp }.run();
             }
             opened.store(false, Ordering::Release);
             forget(&ours, client);
@@ -435,6 +435,7 @@ struct Writer {
     queue: QueueReceiver,
     /// A driver's buffer is behind this port, and not a program's.
     paced: bool,
+    stamp: Stamp,
 }
 
 impl Writer {
@@ -471,7 +472,7 @@ impl Writer {
             }
             rest = later;
             if !rest.is_empty() && self.paced {
-                thread::park_timeout(PIECE_TIME);
+                pause(&self.stamp, PIECE_TIME);
             }
         }
         self.queue.done();
@@ -483,6 +484,18 @@ impl Writer {
         event.set_subs();
         event.set_direct();
         seq.event_output_direct(&mut event).map(|_| ())
+    }
+}
+
+/// Waits the whole time: every message that is queued meanwhile wakes this thread.
+fn pause(stamp: &Stamp, time: Duration) {
+    let start = stamp();
+    loop {
+        let passed = Duration::from_micros(stamp().since(start));
+        match time.checked_sub(passed) {
+            Some(left) if !left.is_zero() => thread::park_timeout(left),
+            _ => return,
+        }
     }
 }
 

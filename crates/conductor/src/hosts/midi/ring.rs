@@ -15,6 +15,10 @@
 //! press that it ends, before the press that comes later. While a slot is full, nothing of that key or control enters the ring: presses
 //! are dropped, values and releases go to the slot. Without this rule an old slot could overtake a newer event.
 //!
+//! A parameter number (RPN, NRPN) is several controllers that mean nothing apart, so in need its messages are dropped together and never
+//! merged: once half a selection is lost, its data is dropped until a whole selection has passed. A wrong parameter would be worse than a
+//! late one.
+//!
 //! Not here: decoding (`conductor_core::event::midi`), and what an event means.
 
 use conductor_core::event::midi::Swallowed;
@@ -288,6 +292,17 @@ pub struct LaneSender {
     bell: Bell,
     selections: [Selection; 16],
     rate: Rate,
+    /// Dropped last, when the receiver can see that the ring is abandoned.
+    _farewell: Farewell,
+}
+
+/// Wakes the engine once more when the callback is gone.
+struct Farewell(Bell);
+
+impl Drop for Farewell {
+    fn drop(&mut self) {
+        self.0.ring();
+    }
 }
 
 /// The engine's end.
@@ -337,6 +352,7 @@ fn lane_with_room(
         reserve: events / 4,
         pushed: 0,
         shared: Arc::clone(&shared),
+        _farewell: Farewell(bell.clone()),
         bell,
         selections: [Selection::default(); 16],
         rate: Rate::default(),

@@ -230,13 +230,19 @@ fn the_bell_rings_once_until_it_is_answered() {
     let bell = Bell::new(move || {
         counter.fetch_add(1, Ordering::Relaxed);
     });
-    let (mut sender, _receiver) = lane_with_room(DeviceSlot(0), UNLIMITED, bell.clone(), 16, 16);
+    let (mut sender, receiver) = lane_with_room(DeviceSlot(0), UNLIMITED, bell.clone(), 16, 16);
     sender.push(Micros(0), Taint::Clean, on(1));
     sender.push(Micros(0), Taint::Clean, on(2));
     assert_eq!(rings.load(Ordering::Relaxed), 1);
     bell.answer();
     sender.push(Micros(0), Taint::Clean, on(3));
     assert_eq!(rings.load(Ordering::Relaxed), 2);
+    bell.answer();
+    drop(sender);
+    assert!(
+        rings.load(Ordering::Relaxed) == 3 && receiver.is_abandoned(),
+        "the engine learns that the callback is gone"
+    );
 }
 
 #[test]

@@ -1,0 +1,703 @@
+//! Plans and approvals: one store, one record type, one state machine.
+//!
+//! Pure: time and ids are parameters. A change is first made here and then written by the shell's `pending_store`, which takes it back
+//! ([`Pending::roll_back`]) when the disk refuses. Not here: who waits for an answer and how they are told, what a plan does when it is
+//! applied, and the bytes that lie beside it.
+
+pub mod record;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use uuid::Uuid;
+
+use crate::audit::record::AnsweredBy;
+use crate::digest::Digest;
+use crate::policy::limits::{Class, Limits, Rates};
+use crate::policy::{ApprovalSettings, AskFloor, Channel, Floor, Tier};
+use crate::principal::Principal;
+use crate::timestamp::Timestamp;
+pub use record::{Decided, Fact, Kind, Record, Short, State};
+
+/// An answer may allow at most this many uses.
+pub const MAX_USES: u32 = 100;
+/// An answer stays usable at most this long.
+pub const MAX_GRANT_MS: u64 = 86_400_000;
+/// A yes given late must still leave time to repeat the call.
+const MIN_GRANT_MS: u64 = 60_000;
+/// Ended records are kept this long.
+const KEPT_MS: u64 = 7 * 86_400_000;
+/// Applied plans that stay, however old, so that they can be undone.
+const KEPT_PLANS: usize = 100;
+
+/// What the call looks like now. A yes holds only for the state it was given on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Present {
+    pub pin: Digest,
+    pub policy_version: Digest,
+    /// Hash of what the call would change, where the tool has one.
+    pub state: Option<Digest>,
+}
+
+/// A call that policy says a person must answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ask {
+    pub principal: Principal,
+    pub tool: String,
+    pub tier: Tier,
+    pub args_hash: Digest,
+    pub present: Present,
+    pub summary: String,
+    pub facts: Vec<Fact>,
+    pub floor: Floor,
+    /// The tool comes from a plugin: its pin ends a standing grant. An upgrade of ours does not.
+    pub from_plugin: bool,
+    /// The event behind the call came from the network: no grant is used, whoever gave it.
+    pub tainted: bool,
+}
+
+/// Random values for a new record.
+#[derive(Debug, Clone, Copy)]
+pub struct NewIds {
+    /// UUIDv4.
+    pub id: Uuid,
+    /// 40 random bits.
+    pub short: u64,
+}
+
+/// What the store says to an [`Ask`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Asked {
+    /// One use was taken; the call may go on.
+    Run {
+        id: Uuid,
+        by: String,
+        channel: AnsweredBy,
+    },
+    /// There was a yes, for something that has changed since. It is spent; the next call asks afresh.
+    Stale {
+        id: Uuid,
+        what: Changed,
+    },
+    /// A person said no to the same call a moment ago; nobody is asked.
+    Denied {
+        id: Uuid,
+        retry_after_ms: u64,
+    },
+    /// The same call is being asked already.
+    Joined {
+        id: Uuid,
+    },
+    /// A new question: announce it.
+    Created {
+        id: Uuid,
+    },
+    Limited(Limited),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Changed {
+    /// Answered with `PIN_MISMATCH`; the others with `PLAN_STALE`.
+    Pin,
+    Policy,
+    State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limited {
+    /// Too many open questions and plans of this principal.
+    Principal,
+    /// Too many of all.
+    All,
+    /// Too many new questions in a minute.
+    Rate { retry_after_ms: u64 },
+}
+
+/// A person's yes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Yes {
+    pub by: String,
+    pub channel: Channel,
+    pub uses: u32,
+    pub for_ms: Option<u64>,
+    pub any_args: bool,
+    /// Of the tool.
+    pub grantable: bool,
+    /// Of the tool; absent means until the question would have expired.
+    pub grant_ms: Option<u64>,
+}
+
+impl Yes {
+    /// One use, exact arguments.
+    pub fn once(by: impl Into<String>, channel: Channel) -> Self {
+        Self { by: by.into(), channel, uses: 1, for_ms: None, any_args: false, grantable: true, grant_ms: None }
+    }
+}
+
+/// Why a decision does not count.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    #[error("there is no such plan or approval")]
+    NotFound,
+    #[error("{0} is the short form of several; use the whole id")]
+    Ambiguous(Short),
+    #[error("it is {0} already")]
+    Already(State),
+    #[error("it has expired")]
+    Expired,
+    #[error("{0:?} has changed since")]
+    Changed(Changed),
+    #[error("this needs an answer from a {} channel", match .0 { Floor::Client => "client", Floor::Local => "local", Floor::Pad => "pad" })]
+    Channel(Floor),
+    #[error("each call of this tool must be answered by itself")]
+    NotGrantable,
+    #[error("uses must lie within 1..{MAX_USES}, and the time within 24 h")]
+    TooWide,
+    #[error("a {0} cannot be decided this way")]
+    Kind(Kind),
+    #[error("this tool never has a standing grant")]
+    NeverStanding,
+    #[error(transparent)]
+    Record(#[from] record::BadRecord),
+    #[error("too many plans and questions are open")]
+    Limited(Limited),
+}
+
+/// Everything of a plan but its ids and times.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewPlan {
+    pub principal: Principal,
+    pub tool: String,
+    pub args_hash: Digest,
+    pub pin: Digest,
+    pub policy_version: Digest,
+    pub summary: String,
+    pub facts: Vec<Fact>,
+    pub changes: Vec<serde_json::Value>,
+    pub diff_preview: String,
+    pub base_state_hash: Digest,
+    pub result_state_hash: Digest,
+    pub warnings: Vec<String>,
+    pub floor: Floor,
+}
+
+#[derive(Debug, Default)]
+pub struct Pending {
+    records: BTreeMap<Uuid, Record>,
+    /// Records that have not ended. A week of ended ones must not cost a call anything.
+    open: HashSet<Uuid>,
+    /// Records that a call of this principal and tool could still meet: pending, allowed, standing, or denied a moment ago.
+    live: HashMap<(Principal, String), Vec<Uuid>>,
+    /// Records a call is held open for; not written, since a waiter does not outlive the daemon.
+    waited_for: HashSet<Uuid>,
+    asks: Rates,
+    /// What each record was before the change that is not written yet.
+    before: BTreeMap<Uuid, Option<Record>>,
+}
+
+/// What the shell must write.
+#[derive(Debug, Default, PartialEq)]
+pub struct Changes {
+    pub written: Vec<Record>,
+    pub removed: Vec<Uuid>,
+}
+
+impl Pending {
+    /// From the files of an earlier run.
+    pub fn load(records: impl IntoIterator<Item = Record>) -> Self {
+        let mut pending = Self::default();
+        for record in records {
+            pending.index(&record);
+            pending.records.insert(record.id, record);
+        }
+        pending
+    }
+
+    fn index(&mut self, record: &Record) {
+        let ids = self.live.entry((record.principal.clone(), record.tool.clone())).or_default();
+        if !ids.contains(&record.id) {
+            ids.push(record.id);
+        }
+        self.note_open(record.id, record.state);
+    }
+
+    fn note_open(&mut self, id: Uuid, state: State) {
+        if state.has_ended() {
+            self.open.remove(&id);
+        } else {
+            self.open.insert(id);
+        }
+    }
+
+    fn open_records(&self) -> impl Iterator<Item = &Record> {
+        self.open.iter().filter_map(|id| self.records.get(id))
+    }
+
+    pub fn get(&self, id: Uuid) -> Option<&Record> {
+        self.records.get(&id)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Record> {
+        self.records.values()
+    }
+
+    /// By whole id, or by the short form, with or without its dash, in any case.
+    pub fn find(&self, text: &str) -> Result<Uuid, Refused> {
+        if let Ok(id) = Uuid::parse_str(text) {
+            return self.records.contains_key(&id).then_some(id).ok_or(Refused::NotFound);
+        }
+        let short: Short = text.parse().map_err(|_| Refused::NotFound)?;
+        let mut found = self.records.values().filter(|record| record.short == short);
+        // One that is open goes before ended ones of an older day.
+        match (found.next(), found.next()) {
+            (Some(record), None) => Ok(record.id),
+            (None, _) => Err(Refused::NotFound),
+            (Some(_), Some(_)) => {
+                let mut open =
+                    self.records.values().filter(|record| record.short == short && record.state == State::Pending);
+                match (open.next(), open.next()) {
+                    (Some(record), None) => Ok(record.id),
+                    (_, _) => Err(Refused::Ambiguous(short)),
+                }
+            }
+        }
+    }
+
+    /// What is not written yet.
+    pub fn changes(&self) -> Changes {
+        let mut changes = Changes::default();
+        for id in self.before.keys() {
+            match self.records.get(id) {
+                Some(record) => changes.written.push(record.clone()),
+                None => changes.removed.push(*id),
+            }
+        }
+        changes
+    }
+
+    /// The changes are on the disk.
+    pub fn commit(&mut self) {
+        self.before.clear();
+    }
+
+    /// The changes could not be written: they never happened.
+    pub fn roll_back(&mut self) {
+        for (id, before) in std::mem::take(&mut self.before) {
+            match before {
+                Some(record) => {
+                    self.index(&record);
+                    self.records.insert(id, record);
+                }
+                None => {
+                    self.records.remove(&id);
+                    self.open.remove(&id);
+                }
+            }
+        }
+    }
+
+    /// The one place where a record changes; the caller has looked at its state.
+    fn set(&mut self, id: Uuid, change: impl FnOnce(&mut Record)) {
+        if let Some(record) = self.records.get_mut(&id) {
+            self.before.entry(id).or_insert_with(|| Some(record.clone()));
+            change(record);
+            let state = record.state;
+            self.note_open(id, state);
+        }
+    }
+
+    fn insert(&mut self, record: Record) -> Uuid {
+        let id = record.id;
+        self.before.entry(id).or_insert(None);
+        self.index(&record);
+        self.records.insert(id, record);
+        id
+    }
+
+    fn free_short(&self, mut short: u64) -> Short {
+        while self.records.values().any(|record| record.short == Short::from_bits(short)) {
+            short = short.wrapping_add(1);
+        }
+        Short::from_bits(short)
+    }
+
+    /// Ends what is over at `now`; at `expires_at` exactly a record is expired. Gives the questions and plans that ended unanswered.
+    pub fn expire(&mut self, now: Timestamp) -> Vec<Uuid> {
+        let over: Vec<(Uuid, bool)> = self
+            .open_records()
+            .filter(|record| record.is_over(now))
+            .map(|record| (record.id, record.state == State::Pending))
+            .collect();
+        for (id, _) in &over {
+            self.set(*id, |record| record.state = State::Expired);
+        }
+        over.into_iter().filter(|(_, open)| *open).map(|(id, _)| id).collect()
+    }
+
+    /// Steps 1 to 4 of an approval, in their order.
+    pub fn ask(
+        &mut self,
+        ask: Ask,
+        ids: NewIds,
+        settings: &ApprovalSettings,
+        limits: &Limits,
+        now: Timestamp,
+    ) -> Asked {
+        self.expire(now);
+        let mine = self.live_for(&ask.principal, &ask.tool, settings.cooldown_ms, now);
+        let exact = |record: &&Record| record.args_hash == ask.args_hash && !record.any_args;
+
+        if !ask.tainted {
+            let standing =
+                mine.iter().filter_map(|id| self.get(*id)).filter(exact).find(|record| record.kind == Kind::Standing);
+            if let Some((id, pin)) =
+                standing.filter(|record| record.state == State::Allowed).map(|record| (record.id, record.pin))
+            {
+                return self.use_standing(id, pin, &ask);
+            }
+            let allowed = || {
+                mine.iter()
+                    .filter_map(|id| self.get(*id))
+                    .filter(|record| record.kind == Kind::Call && record.state == State::Allowed)
+            };
+            // The answer to this very call goes before one to any call of the tool.
+            let found =
+                allowed().find(exact).or_else(|| allowed().find(|record| record.any_args)).map(|record| record.id);
+            if let Some(id) = found {
+                return self.take_use(id, &ask.present);
+            }
+        }
+
+        let same = |state| {
+            mine.iter().filter_map(|id| self.get(*id)).filter(exact).find(|r| r.kind == Kind::Call && r.state == state)
+        };
+        if let Some(record) = same(State::Denied) {
+            let since = record.decided.as_ref().map_or(record.created_at, |decided| decided.at);
+            let retry_after_ms = settings.cooldown_ms.saturating_sub(now.millis_since(since)).max(1);
+            return Asked::Denied { id: record.id, retry_after_ms };
+        }
+        if let Some(record) = same(State::Pending) {
+            return Asked::Joined { id: record.id };
+        }
+
+        if let Err(limited) = self.room_for(&ask.principal, limits) {
+            return Asked::Limited(limited);
+        }
+        if let Err(retry_after_ms) = self.asks.take(limits, &ask.principal, Class::Ask, now.as_millis()) {
+            return Asked::Limited(Limited::Rate { retry_after_ms });
+        }
+        let Ask { principal, tool, tier, args_hash, present, summary, facts, floor, from_plugin: _, tainted: _ } = ask;
+        let record = Record {
+            short: self.free_short(ids.short),
+            kind: Kind::Call,
+            state: State::Pending,
+            facts,
+            base_state_hash: present.state,
+            channel_floor: floor,
+            created_at: now,
+            expires_at: Some(now.plus_millis(settings.ttl_ms)),
+            ..Record::new(ids.id, principal, tool, tier, present.pin, args_hash, present.policy_version, &summary)
+        };
+        Asked::Created { id: self.insert(record) }
+    }
+
+    /// Ids that can still matter to a call, the others forgotten: a flood of ended questions must not slow down the next one.
+    fn live_for(&mut self, principal: &Principal, tool: &str, cooldown_ms: u64, now: Timestamp) -> Vec<Uuid> {
+        let Some(ids) = self.live.get_mut(&(principal.clone(), tool.to_owned())) else {
+            return Vec::new();
+        };
+        let records = &self.records;
+        ids.retain(|id| records.get(id).is_some_and(|record| record.can_meet_a_call(cooldown_ms, now)));
+        ids.clone()
+    }
+
+    fn use_standing(&mut self, id: Uuid, pin: Digest, ask: &Ask) -> Asked {
+        if ask.from_plugin && pin != ask.present.pin {
+            self.set(id, |record| record.state = State::Stale);
+            return Asked::Stale { id, what: Changed::Pin };
+        }
+        let by = self
+            .get(id)
+            .and_then(|record| record.decided.as_ref())
+            .map(|decided| decided.by.clone())
+            .unwrap_or_default();
+        Asked::Run { id, by, channel: AnsweredBy::Mapping }
+    }
+
+    fn take_use(&mut self, id: Uuid, present: &Present) -> Asked {
+        let Some(record) = self.get(id) else {
+            return Asked::Limited(Limited::All);
+        };
+        if let Some(what) = record.changed(present) {
+            self.set(id, |record| record.state = State::Stale);
+            return Asked::Stale { id, what };
+        }
+        let first = record.decided.as_ref();
+        let by = first.map(|decided| decided.by.clone()).unwrap_or_default();
+        let channel = match first {
+            Some(decided) if !record.any_args && record.uses_left == Some(1) => AnsweredBy::Person(decided.channel),
+            Some(_) | None => AnsweredBy::Grant,
+        };
+        self.set(id, |record| {
+            let left = record.uses_left.unwrap_or(0).saturating_sub(1);
+            record.uses_left = Some(left);
+            if left == 0 {
+                record.state = State::Used;
+            }
+        });
+        Asked::Run { id, by, channel }
+    }
+
+    fn room_for(&self, principal: &Principal, limits: &Limits) -> Result<(), Limited> {
+        let open = || self.open_records().filter(|record| record.state == State::Pending);
+        if open().count() >= limits.pending_all {
+            return Err(Limited::All);
+        }
+        if open().filter(|record| record.principal == *principal).count() >= limits.pending_per_principal {
+            return Err(Limited::Principal);
+        }
+        Ok(())
+    }
+
+    /// One call is held open per record; a further identical one is answered at once.
+    pub fn begin_wait(&mut self, id: Uuid) -> bool {
+        self.get(id).is_some_and(|record| record.state == State::Pending) && self.waited_for.insert(id)
+    }
+
+    /// The waiter is gone, answered or cancelled; the record stays.
+    pub fn end_wait(&mut self, id: Uuid) {
+        self.waited_for.remove(&id);
+    }
+
+    /// The record, if it is in `state` now; otherwise why not.
+    fn in_state(&mut self, id: Uuid, state: State, now: Timestamp) -> Result<&Record, Refused> {
+        if self.get(id).is_some_and(|record| record.is_over(now)) {
+            self.set(id, |record| record.state = State::Expired);
+        }
+        match self.get(id) {
+            None => Err(Refused::NotFound),
+            Some(record) if record.state == state => Ok(record),
+            Some(record) if record.state == State::Expired => Err(Refused::Expired),
+            Some(record) => Err(Refused::Already(record.state)),
+        }
+    }
+
+    pub fn allow(&mut self, id: Uuid, yes: &Yes, now: Timestamp) -> Result<(), Refused> {
+        let record = self.in_state(id, State::Pending, now)?;
+        if record.kind != Kind::Call {
+            return Err(Refused::Kind(record.kind));
+        }
+        if !yes.channel.satisfies(record.channel_floor) {
+            return Err(Refused::Channel(record.channel_floor));
+        }
+        if !(1..=MAX_USES).contains(&yes.uses) || yes.for_ms.is_some_and(|ms| ms > MAX_GRANT_MS) {
+            return Err(Refused::TooWide);
+        }
+        if !yes.grantable && (yes.uses > 1 || yes.any_args || yes.for_ms.is_some()) {
+            return Err(Refused::NotGrantable);
+        }
+        let asked_until = record.expires_at.unwrap_or(now);
+        let until = match (yes.for_ms, yes.grant_ms) {
+            (Some(ms), _) | (None, Some(ms)) => now.plus_millis(ms),
+            (None, None) => asked_until.max(now.plus_millis(MIN_GRANT_MS)),
+        };
+        self.set(id, |record| {
+            record.state = State::Allowed;
+            record.uses_left = Some(yes.uses);
+            record.any_args = yes.any_args;
+            if yes.any_args {
+                record.base_state_hash = None;
+            }
+            record.expires_at = Some(until);
+            record.decided = Some(Decided { by: yes.by.clone(), channel: yes.channel, at: now });
+        });
+        Ok(())
+    }
+
+    /// A no to a question or a plan, or the end of a yes that was not used up. Any channel may refuse.
+    pub fn deny(&mut self, id: Uuid, by: &str, channel: Channel, now: Timestamp) -> Result<(), Refused> {
+        if self.in_state(id, State::Allowed, now).is_err() {
+            self.in_state(id, State::Pending, now)?;
+        }
+        self.set(id, |record| {
+            record.state = State::Denied;
+            record.uses_left = record.uses_left.map(|_| 0);
+            record.decided = Some(Decided { by: by.to_owned(), channel, at: now });
+        });
+        Ok(())
+    }
+
+    pub fn create_plan(
+        &mut self,
+        plan: NewPlan,
+        ids: NewIds,
+        settings: &ApprovalSettings,
+        limits: &Limits,
+        now: Timestamp,
+    ) -> Result<Uuid, Refused> {
+        self.expire(now);
+        self.room_for(&plan.principal, limits).map_err(Refused::Limited)?;
+        let NewPlan { principal, tool, args_hash, pin, policy_version, summary, facts, changes, .. } = plan;
+        let record = Record {
+            short: self.free_short(ids.short),
+            kind: Kind::Plan,
+            state: State::Pending,
+            facts,
+            changes: Some(changes),
+            diff_preview: Some(plan.diff_preview),
+            base_state_hash: Some(plan.base_state_hash),
+            result_state_hash: Some(plan.result_state_hash),
+            warnings: Some(plan.warnings),
+            channel_floor: plan.floor,
+            created_at: now,
+            expires_at: Some(now.plus_millis(settings.ttl_ms)),
+            ..Record::new(ids.id, principal, tool, Tier::ConfigChange, pin, args_hash, policy_version, &summary)
+        };
+        Ok(self.insert(record))
+    }
+
+    /// Takes a plan for applying: whoever gets `Ok` is the only one. If the write then fails, [`Pending::fail_apply`].
+    pub fn apply(
+        &mut self,
+        id: Uuid,
+        by: &str,
+        channel: Channel,
+        present: &Present,
+        now: Timestamp,
+    ) -> Result<(), Refused> {
+        let record = self.in_state(id, State::Pending, now)?;
+        if record.kind != Kind::Plan {
+            return Err(Refused::Kind(record.kind));
+        }
+        if !channel.satisfies(record.channel_floor) {
+            return Err(Refused::Channel(record.channel_floor));
+        }
+        if let Some(what) = record.changed(present) {
+            self.set(id, |record| record.state = State::Stale);
+            return Err(Refused::Changed(what));
+        }
+        self.set(id, |record| {
+            record.state = State::Used;
+            record.uses_left = Some(0);
+            record.decided = Some(Decided { by: by.to_owned(), channel, at: now });
+        });
+        Ok(())
+    }
+
+    /// Nothing of the plan was done: it is open again, for the time it has left.
+    pub fn fail_apply(&mut self, id: Uuid, now: Timestamp) -> Result<(), Refused> {
+        self.in_state(id, State::Used, now)?;
+        self.set(id, |record| {
+            record.state = State::Pending;
+            record.uses_left = Some(1);
+            record.decided = None;
+        });
+        Ok(())
+    }
+
+    /// Records a file write that was done and can be undone.
+    pub fn record_edit(&mut self, ask: Ask, result: Option<Digest>, ids: NewIds, now: Timestamp) -> Uuid {
+        let Ask { principal, tool, tier, args_hash, present, summary, facts, floor, .. } = ask;
+        let record = Record {
+            short: self.free_short(ids.short),
+            kind: Kind::Edit,
+            state: State::Used,
+            facts,
+            base_state_hash: present.state,
+            result_state_hash: result,
+            channel_floor: floor,
+            uses_left: Some(0),
+            created_at: now,
+            expires_at: Some(now.plus_millis(KEPT_MS)),
+            ..Record::new(ids.id, principal, tool, tier, present.pin, args_hash, present.policy_version, &summary)
+        };
+        self.insert(record)
+    }
+
+    /// An applied plan or edit was taken back.
+    pub fn undo(&mut self, id: Uuid, now: Timestamp) -> Result<(), Refused> {
+        let record = self.in_state(id, State::Used, now)?;
+        match record.kind {
+            Kind::Plan | Kind::Edit => {}
+            Kind::Call | Kind::Standing => return Err(Refused::Kind(record.kind)),
+        }
+        self.set(id, |record| record.state = State::Undone);
+        Ok(())
+    }
+
+    /// The grant of a mapping that a person applied. `args_hash` is over the argument template.
+    pub fn grant_standing(
+        &mut self,
+        ask: Ask,
+        ask_floor: AskFloor,
+        by: &str,
+        channel: Channel,
+        ids: NewIds,
+        now: Timestamp,
+    ) -> Result<Uuid, Refused> {
+        if ask_floor == AskFloor::Always || !matches!(ask.principal, Principal::Mapping { .. }) {
+            return Err(Refused::NeverStanding);
+        }
+        let Ask { principal, tool, tier, args_hash, present, summary, facts, floor, .. } = ask;
+        let record = Record {
+            short: self.free_short(ids.short),
+            kind: Kind::Standing,
+            state: State::Allowed,
+            facts,
+            channel_floor: floor,
+            uses_left: None,
+            created_at: now,
+            expires_at: None,
+            decided: Some(Decided { by: by.to_owned(), channel, at: now }),
+            ..Record::new(ids.id, principal, tool, tier, present.pin, args_hash, present.policy_version, &summary)
+        };
+        Ok(self.insert(record))
+    }
+
+    /// The mapping is gone, or its template changed to something else than `kept`.
+    pub fn end_standing(&mut self, principal: &Principal, kept: Option<Digest>) -> Vec<Uuid> {
+        let ended: Vec<Uuid> = self
+            .records
+            .values()
+            .filter(|record| record.kind == Kind::Standing && record.state == State::Allowed)
+            .filter(|record| record.principal == *principal && kept != Some(record.args_hash))
+            .map(|record| record.id)
+            .collect();
+        for id in &ended {
+            self.set(*id, |record| record.state = State::Stale);
+        }
+        ended
+    }
+
+    /// Forgets what ended a week ago, except the last applied plans.
+    pub fn clean_up(&mut self, now: Timestamp) -> Vec<Uuid> {
+        self.expire(now);
+        let mut applied: Vec<(Timestamp, Uuid)> = self
+            .records
+            .values()
+            .filter(|record| record.kind == Kind::Plan && record.state == State::Used)
+            .map(|record| (record.ended_at(), record.id))
+            .collect();
+        applied.sort_unstable();
+        let kept: HashSet<Uuid> = applied.iter().rev().take(KEPT_PLANS).map(|(_, id)| *id).collect();
+        let old: Vec<Uuid> = self
+            .records
+            .values()
+            .filter(|record| record.state.has_ended() && !kept.contains(&record.id))
+            .filter(|record| now.millis_since(record.ended_at()) >= KEPT_MS)
+            .map(|record| record.id)
+            .collect();
+        for id in &old {
+            if let Some(record) = self.records.remove(id) {
+                self.before.entry(*id).or_insert(Some(record));
+            }
+        }
+        self.live.retain(|_, ids| {
+            ids.retain(|id| self.records.contains_key(id));
+            !ids.is_empty()
+        });
+        old
+    }
+}
+
+#[cfg(test)]
+mod tests;

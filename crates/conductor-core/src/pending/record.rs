@@ -1,0 +1,346 @@
+//! One plan, question, edit or standing grant, in the exact form it has on disk.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::{Changed, MAX_USES, Present};
+use crate::digest::Digest;
+use crate::policy::{Channel, Floor, Tier};
+use crate::principal::Principal;
+use crate::timestamp::Timestamp;
+
+const MAX_SUMMARY: usize = 200;
+const MAX_FACT: usize = 16_384;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A call that waits for a yes, or has one.
+    Call,
+    /// A change of the configuration.
+    Plan,
+    /// A file write that was done and can be undone.
+    Edit,
+    /// The grant of an applied mapping.
+    Standing,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Call => "call",
+            Self::Plan => "plan",
+            Self::Edit => "edit",
+            Self::Standing => "standing grant",
+        })
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    Pending,
+    Allowed,
+    Used,
+    Denied,
+    Expired,
+    Stale,
+    Undone,
+}
+
+impl State {
+    pub const fn has_ended(self) -> bool {
+        match self {
+            Self::Pending | Self::Allowed => false,
+            Self::Used | Self::Denied | Self::Expired | Self::Stale | Self::Undone => true,
+        }
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Pending => "pending",
+            Self::Allowed => "allowed",
+            Self::Used => "used",
+            Self::Denied => "denied",
+            Self::Expired => "expired",
+            Self::Stale => "stale",
+            Self::Undone => "undone",
+        })
+    }
+}
+
+/// A line of what the approver sees, rendered by us.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fact {
+    pub label: String,
+    pub text: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decided {
+    pub by: String,
+    pub channel: Channel,
+    pub at: Timestamp,
+}
+
+/// Eight digits that a person can say aloud: base 32 without I, L, O and U.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Short([u8; 9]);
+
+const DIGITS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+
+impl Short {
+    /// From the low 40 bits.
+    pub fn from_bits(bits: u64) -> Self {
+        let mut text = *b"0000-0000";
+        for (place, at) in [8, 7, 6, 5, 3, 2, 1, 0].into_iter().enumerate() {
+            text[at] = DIGITS[(bits >> (5 * place) & 31) as usize];
+        }
+        Self(text)
+    }
+}
+
+impl fmt::Display for Short {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| fmt::Write::write_char(f, char::from(*byte)))
+    }
+}
+
+impl FromStr for Short {
+    type Err = BadRecord;
+
+    /// Reads what a person types: any case, with or without the dash, and O, I and L for the digits they look like.
+    fn from_str(text: &str) -> Result<Self, BadRecord> {
+        let digits = text.bytes().filter(|byte| *byte != b'-').map(|byte| match byte.to_ascii_uppercase() {
+            b'O' => b'0',
+            b'I' | b'L' => b'1',
+            other => other,
+        });
+        let mut bits = 0_u64;
+        let mut count = 0;
+        for digit in digits {
+            let value = DIGITS.iter().position(|known| *known == digit).ok_or(BadRecord::Short)?;
+            bits = bits << 5 | value as u64;
+            count += 1;
+            if count > 8 {
+                return Err(BadRecord::Short);
+            }
+        }
+        if count == 8 { Ok(Self::from_bits(bits)) } else { Err(BadRecord::Short) }
+    }
+}
+
+impl Serialize for Short {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Short {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadRecord {
+    #[error("a short id has eight digits, such as 7F3K-Q2WD")]
+    Short,
+    #[error("is not a record: {0}")]
+    Json(String),
+    #[error("{0} is longer than {1} characters")]
+    TooLong(&'static str, usize),
+    #[error("uses_left is over {MAX_USES}")]
+    Uses,
+}
+
+fn is_false(value: &bool) -> bool {
+    !*value
+}
+
+/// Requires the member: an absent one must not read as null.
+fn nullable<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    Option::deserialize(deserializer)
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    #[serde(with = "uuid_text")]
+    pub id: Uuid,
+    pub short: Short,
+    pub kind: Kind,
+    pub state: State,
+    pub principal: Principal,
+    pub tool: String,
+    pub tier: Tier,
+    pub pin: Digest,
+    pub args_hash: Digest,
+    pub summary: String,
+    pub facts: Vec<Fact>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changes: Option<Vec<Value>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diff_preview: Option<String>,
+    #[serde(deserialize_with = "nullable")]
+    pub base_state_hash: Option<Digest>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_state_hash: Option<Digest>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warnings: Option<Vec<String>>,
+    pub policy_version: Digest,
+    pub channel_floor: Floor,
+    #[serde(deserialize_with = "nullable")]
+    pub uses_left: Option<u32>,
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub any_args: bool,
+    pub created_at: Timestamp,
+    #[serde(deserialize_with = "nullable")]
+    pub expires_at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decided: Option<Decided>,
+}
+
+mod uuid_text {
+    use super::{Deserialize, Deserializer, Serializer, Uuid};
+
+    pub fn serialize<S: Serializer>(id: &Uuid, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(id)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Uuid, D::Error> {
+        Uuid::parse_str(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+    }
+}
+
+impl Record {
+    /// What every kind has; the rest is as for an open question with one use.
+    #[expect(clippy::too_many_arguments, reason = "the members without a default, named at each call by their types")]
+    pub(super) fn new(
+        id: Uuid,
+        principal: Principal,
+        tool: String,
+        tier: Tier,
+        pin: Digest,
+        args_hash: Digest,
+        policy_version: Digest,
+        summary: &str,
+    ) -> Self {
+        Self {
+            id,
+            short: Short::from_bits(0),
+            kind: Kind::Call,
+            state: State::Pending,
+            principal,
+            tool,
+            tier,
+            pin,
+            args_hash,
+            summary: summary.chars().take(MAX_SUMMARY).collect(),
+            facts: Vec::new(),
+            changes: None,
+            diff_preview: None,
+            base_state_hash: None,
+            result_state_hash: None,
+            warnings: None,
+            policy_version,
+            channel_floor: Floor::Local,
+            uses_left: Some(1),
+            any_args: false,
+            created_at: Timestamp::default(),
+            expires_at: None,
+            decided: None,
+        }
+    }
+
+    /// The bytes of its file.
+    pub fn to_json(&self) -> Vec<u8> {
+        let mut record = self.clone();
+        for fact in &mut record.facts {
+            if fact.text.chars().count() > MAX_FACT {
+                fact.text = fact.text.chars().take(MAX_FACT).collect();
+            }
+        }
+        // A record holds nothing that could fail to serialise: no map with keys that are no strings.
+        serde_json::to_vec(&record).unwrap_or_default()
+    }
+
+    pub fn from_json(bytes: &[u8]) -> Result<Self, BadRecord> {
+        let record: Self = serde_json::from_slice(bytes).map_err(|error| BadRecord::Json(error.to_string()))?;
+        if record.summary.chars().count() > MAX_SUMMARY {
+            return Err(BadRecord::TooLong("summary", MAX_SUMMARY));
+        }
+        if record.facts.iter().any(|fact| fact.text.chars().count() > MAX_FACT) {
+            return Err(BadRecord::TooLong("a fact", MAX_FACT));
+        }
+        if record.uses_left.is_some_and(|uses| uses > MAX_USES) {
+            return Err(BadRecord::Uses);
+        }
+        Ok(record)
+    }
+
+    /// Open, and its time is up.
+    pub(super) fn is_over(&self, now: Timestamp) -> bool {
+        !self.state.has_ended() && self.expires_at.is_some_and(|at| now >= at)
+    }
+
+    pub(super) fn ended_at(&self) -> Timestamp {
+        let decided = self.decided.as_ref().map(|decided| decided.at);
+        decided.into_iter().chain(self.expires_at).max().unwrap_or(self.created_at)
+    }
+
+    pub(super) fn can_meet_a_call(&self, cooldown_ms: u64, now: Timestamp) -> bool {
+        match self.state {
+            State::Pending | State::Allowed => true,
+            State::Denied => self.decided.as_ref().is_some_and(|decided| now.millis_since(decided.at) < cooldown_ms),
+            State::Used | State::Expired | State::Stale | State::Undone => false,
+        }
+    }
+
+    /// What differs from the time of the yes or the plan; the pin first, since it has a code of its own.
+    pub(super) fn changed(&self, present: &Present) -> Option<Changed> {
+        if self.pin != present.pin {
+            Some(Changed::Pin)
+        } else if self.policy_version != present.policy_version {
+            Some(Changed::Policy)
+        } else if !self.any_args && self.base_state_hash != present.state {
+            Some(Changed::State)
+        } else {
+            None
+        }
+    }
+
+    /// The shape a plan has for a model.
+    pub fn config_plan(&self) -> Option<Value> {
+        match self.kind {
+            Kind::Plan => {}
+            Kind::Call | Kind::Edit | Kind::Standing => return None,
+        }
+        let status = match self.state {
+            State::Pending | State::Allowed => "pending",
+            State::Used => "applied",
+            State::Denied => "rejected",
+            State::Expired => "expired",
+            State::Stale => "stale",
+            State::Undone => "undone",
+        };
+        Some(json!({
+            "plan_id": self.id.to_string(),
+            "description": self.summary,
+            "changes": self.changes.as_deref().unwrap_or_default(),
+            "diff_preview": self.diff_preview.as_deref().unwrap_or_default(),
+            "base_state_hash": self.base_state_hash,
+            "result_state_hash": self.result_state_hash,
+            "created_at": self.created_at,
+            "expires_at": self.expires_at,
+            "warnings": self.warnings.as_deref().unwrap_or_default(),
+            "status": status,
+        }))
+    }
+}

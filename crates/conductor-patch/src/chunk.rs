@@ -1,0 +1,102 @@
+//! Pieces of a document's bytes.
+//!
+//! What nobody touched stays a range of the opened file and is copied verbatim on save; what an edit printed is owned.
+//! Not here: which piece is a box or a cord (`canvas`), or how new bytes are spelled (`style`).
+
+use std::sync::Arc;
+
+/// A run of bytes: a range of the opened file, or bytes an edit printed.
+#[derive(Clone, Debug)]
+pub(crate) enum Chunk {
+    Source { start: u32, end: u32 },
+    Owned(Arc<[u8]>),
+}
+
+impl Chunk {
+    pub(crate) const EMPTY: Chunk = Chunk::Source { start: 0, end: 0 };
+
+    // The size limit of an opened file keeps every offset inside 32 bits.
+    pub(crate) fn source(start: usize, end: usize) -> Chunk {
+        Chunk::Source {
+            start: start as u32,
+            end: end as u32,
+        }
+    }
+
+    pub(crate) fn owned(bytes: impl Into<Vec<u8>>) -> Chunk {
+        Chunk::Owned(bytes.into().into())
+    }
+
+    pub(crate) fn bytes<'a>(&'a self, source: &'a [u8]) -> &'a [u8] {
+        match self {
+            Chunk::Source { start, end } => source
+                .get(*start as usize..*end as usize)
+                .unwrap_or_default(),
+            Chunk::Owned(bytes) => bytes,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Chunk::Source { start, end } => (*end - *start) as usize,
+            Chunk::Owned(bytes) => bytes.len(),
+        }
+    }
+
+    /// Bytes that exist only because of this chunk.
+    pub(crate) fn weight(&self) -> usize {
+        match self {
+            Chunk::Source { .. } => 0,
+            Chunk::Owned(bytes) => bytes.len(),
+        }
+    }
+}
+
+/// Collects chunks into one buffer; neighbouring ranges of the source become a single copy.
+pub(crate) struct Writer<'a> {
+    source: &'a [u8],
+    pending: (usize, usize),
+    out: Vec<u8>,
+}
+
+impl<'a> Writer<'a> {
+    pub(crate) fn new(source: &'a [u8]) -> Self {
+        Writer {
+            source,
+            pending: (0, 0),
+            out: Vec::with_capacity(source.len() + 1024),
+        }
+    }
+
+    pub(crate) fn chunk(&mut self, chunk: &Chunk) {
+        match chunk {
+            Chunk::Source { start, end } => {
+                let (start, end) = (*start as usize, *end as usize);
+                if start == self.pending.1 {
+                    self.pending.1 = end;
+                } else if start != end {
+                    self.flush();
+                    self.pending = (start, end);
+                }
+            }
+            Chunk::Owned(bytes) => self.raw(bytes),
+        }
+    }
+
+    pub(crate) fn raw(&mut self, bytes: &[u8]) {
+        self.flush();
+        self.out.extend_from_slice(bytes);
+    }
+
+    fn flush(&mut self) {
+        let (start, end) = self.pending;
+        self.out
+            .extend_from_slice(self.source.get(start..end).unwrap_or_default());
+        self.pending = (end, end);
+    }
+
+    pub(crate) fn finish(mut self) -> Vec<u8> {
+        self.flush();
+        self.out
+    }
+}

@@ -1,0 +1,1021 @@
+//! A patch file in memory: opened from bytes, written back to bytes, read through views.
+//!
+//! Opening never runs, loads or fetches anything the patch names. Not here: changing it (`edit`), and revisions, undo and
+//! object references (`patch`).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::amxd::{AmxdError, Frame};
+use crate::atoms::{Atom, Value};
+use crate::canvas::{Canvas, Cord, Entry, Face, Slot};
+use crate::chunk::Writer;
+use crate::diagnostic::Diagnostic;
+use crate::geometry::{Point, Rect};
+use crate::json::{self, JsonError, Kind};
+use crate::max::{self, Shape};
+use crate::ports::Ports;
+use crate::style::Style;
+use crate::{atoms, objects, pd};
+
+/// The four kinds of file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Format {
+    /// A Max patch.
+    Maxpat,
+    /// A Max help patch.
+    Maxhelp,
+    /// A Max for Live device.
+    Amxd,
+    /// A Pure Data patch.
+    Pd,
+}
+
+impl Format {
+    /// The format of a file name, by its extension.
+    pub fn of_name(name: &str) -> Option<Format> {
+        let (_, extension) = name.rsplit_once('.')?;
+        [Format::Maxpat, Format::Maxhelp, Format::Amxd, Format::Pd]
+            .into_iter()
+            .find(|format| extension.eq_ignore_ascii_case(format.extension()))
+    }
+
+    /// The extension without its dot.
+    pub fn extension(self) -> &'static str {
+        match self {
+            Format::Maxpat => "maxpat",
+            Format::Maxhelp => "maxhelp",
+            Format::Amxd => "amxd",
+            Format::Pd => "pd",
+        }
+    }
+
+    /// Whether it is Pure Data's.
+    pub fn is_pd(self) -> bool {
+        self == Format::Pd
+    }
+}
+
+/// What an opened file may cost.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Bytes of the file.
+    pub max_bytes: usize,
+    /// Patchers inside patchers.
+    pub max_depth: usize,
+    /// Boxes and cords (Max) or statements (Pd) in the whole file.
+    pub max_items: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            max_bytes: 64 << 20,
+            max_depth: 64,
+            max_items: 250_000,
+        }
+    }
+}
+
+/// Why a file was not opened.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// More bytes than allowed.
+    #[error("the file has {size} bytes; at most {limit} are opened")]
+    TooLarge {
+        /// Bytes of the file.
+        size: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// Patchers nested too deep.
+    #[error("line {line}: patchers are nested deeper than {limit} levels")]
+    TooDeep {
+        /// The limit.
+        limit: usize,
+        /// Where it was passed.
+        line: usize,
+    },
+    /// Too many boxes and cords.
+    #[error("the file holds more than {limit} boxes and cords")]
+    TooManyItems {
+        /// The limit.
+        limit: usize,
+    },
+    /// Not JSON.
+    #[error("not valid JSON: {0}")]
+    Json(#[from] JsonError),
+    /// Valid, but not a patch.
+    #[error("not a patch: there is no {missing:?} at the top level")]
+    NotAPatch {
+        /// What every patch has.
+        missing: &'static str,
+    },
+    /// A Pd canvas without its end.
+    #[error(
+        "line {line}: the file ends while {canvases} subpatches are still open (`#X restore` is missing)"
+    )]
+    Unclosed {
+        /// How many.
+        canvases: usize,
+        /// The last line.
+        line: usize,
+    },
+    /// Not a Max for Live device.
+    #[error(transparent)]
+    Amxd(#[from] AmxdError),
+}
+
+/// Address of a canvas: the slots of the boxes that lead to it from the root.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct CanvasId(pub(crate) Vec<Slot>);
+
+impl CanvasId {
+    /// The root canvas.
+    pub const ROOT: CanvasId = CanvasId(Vec::new());
+
+    pub(crate) fn inside(&self, slot: Slot) -> CanvasId {
+        let mut path = self.0.clone();
+        path.push(slot);
+        CanvasId(path)
+    }
+
+    /// How many patchers are around it.
+    pub fn depth(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The canvas around it; none for the root.
+    pub fn parent(&self) -> Option<CanvasId> {
+        let (_, outer) = self.0.split_last()?;
+        Some(CanvasId(outer.to_vec()))
+    }
+}
+
+/// Address of a box inside its canvas; stays the same while the document is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BoxId(pub(crate) Slot);
+
+/// An opened patch file. Cloning is cheap: what is unchanged is shared.
+#[derive(Clone, Debug)]
+pub struct Document {
+    pub(crate) format: Format,
+    pub(crate) source: Arc<[u8]>,
+    frame: Option<Arc<Frame>>,
+    pub(crate) style: Style,
+    pub(crate) root: Arc<Canvas>,
+    diagnostics: Arc<Vec<Diagnostic>>,
+    abstractions: HashMap<String, Ports>,
+}
+
+const BOM: &[u8] = b"\xef\xbb\xbf";
+
+impl Document {
+    /// Opens the bytes of a file.
+    pub fn open(
+        bytes: impl Into<Arc<[u8]>>,
+        format: Format,
+        limits: &Limits,
+    ) -> Result<Document, OpenError> {
+        let source: Arc<[u8]> = bytes.into();
+        let most = limits.max_bytes.min(u32::MAX as usize / 2);
+        if source.len() > most {
+            return Err(OpenError::TooLarge {
+                size: source.len(),
+                limit: most,
+            });
+        }
+        let start = if source.starts_with(BOM) {
+            BOM.len()
+        } else {
+            0
+        };
+        let (frame, (root, diagnostics), style) = match format {
+            Format::Pd => {
+                let style = Style::detect_pd(&source);
+                (None, pd::read(&source, limits)?, style)
+            }
+            Format::Amxd => {
+                let frame = Frame::read(&source)?;
+                let range = frame.json.clone();
+                let style = Style::detect(source.get(range.clone()).unwrap_or_default());
+                (
+                    Some(Arc::new(frame)),
+                    max::read(&source, range, limits)?,
+                    style,
+                )
+            }
+            Format::Maxpat | Format::Maxhelp => (
+                None,
+                max::read(&source, start..source.len(), limits)?,
+                Style::detect(source.get(start..).unwrap_or_default()),
+            ),
+        };
+        Ok(Document {
+            format,
+            source,
+            frame,
+            style,
+            root: Arc::new(root),
+            diagnostics: Arc::new(diagnostics),
+            abstractions: HashMap::new(),
+        })
+    }
+
+    /// A new, empty patch.
+    pub fn create(format: Format) -> Document {
+        let text = if format.is_pd() { NEW_PD } else { NEW_MAX };
+        let format = if format.is_pd() {
+            Format::Pd
+        } else {
+            Format::Maxpat
+        };
+        match Document::open(text.as_bytes(), format, &Limits::default()) {
+            Ok(document) => document,
+            // Unreachable while the templates are valid, which a test holds; an empty document is the harmless answer.
+            Err(_) => Document {
+                format,
+                source: Arc::from(Vec::new()),
+                frame: None,
+                style: Style::modern(),
+                root: Arc::default(),
+                diagnostics: Arc::default(),
+                abstractions: HashMap::new(),
+            },
+        }
+    }
+
+    /// The bytes that a save writes; those of the opened file when nothing changed.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut writer = Writer::new(&self.source);
+        if self.frame.is_none() && !self.format.is_pd() && self.source.starts_with(BOM) {
+            writer.raw(BOM);
+        }
+        self.root.write(&mut writer, &self.source, self.format);
+        let bytes = writer.finish();
+        match &self.frame {
+            Some(frame) => frame.write(&self.source, &bytes),
+            None => bytes,
+        }
+    }
+
+    /// Its format.
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// How the file spells its JSON, in words.
+    pub fn style_name(&self) -> &'static str {
+        if self.format.is_pd() {
+            "pd"
+        } else {
+            self.style.name()
+        }
+    }
+
+    /// Version of Max that wrote the file, if it says so.
+    pub fn app_version(&self) -> Option<&str> {
+        self.root.facts.app_version.as_deref()
+    }
+
+    /// What was odd about the file when it was opened.
+    pub fn diagnostics(&self) -> &[Diagnostic] {
+        &self.diagnostics
+    }
+
+    /// Why the document cannot be edited, if so: a device whose directory does not add up.
+    pub fn read_only(&self) -> Option<&'static str> {
+        self.frame.as_ref().and_then(|frame| frame.read_only)
+    }
+
+    /// Tells the document what a patch file that it names as a class looks like from outside.
+    ///
+    /// The document reads no files; whoever opened it looks for [`Document::unknown_classes`] beside it and passes on
+    /// [`Document::ports_as_abstraction`] of what is found.
+    pub fn learn_abstraction(&mut self, name: &str, ports: Ports) {
+        self.abstractions.insert(name.to_owned(), ports);
+    }
+
+    pub(crate) fn abstraction(&self, name: &str) -> Option<&Ports> {
+        self.abstractions.get(name)
+    }
+
+    /// Names of classes and files that neither the tables nor a learned abstraction explain, each once.
+    pub fn unknown_classes(&self) -> Vec<String> {
+        let mut found = std::collections::BTreeSet::new();
+        self.walk(&mut |view| {
+            for object in view.boxes() {
+                let name = object.file().unwrap_or_else(|| object.class().to_owned());
+                let known = object.view.canvas.inner(object.slot).is_some()
+                    || (object.file().is_none()
+                        && objects::table(self.format)
+                            .class_of(&object.face.facts.text)
+                            .is_some());
+                let plain =
+                    object.face.facts.maxclass.as_ref() == "newobj" || object.file().is_some();
+                if plain && !known && !name.is_empty() && self.abstraction(&name).is_none() {
+                    found.insert(name);
+                }
+            }
+        });
+        found.into_iter().collect()
+    }
+
+    /// What this patch looks like as an object in another one.
+    pub fn ports_as_abstraction(&self) -> Ports {
+        crate::ports::from_inside(self.format, &self.root)
+    }
+
+    pub(crate) fn canvas_at(&self, id: &CanvasId) -> Option<&Canvas> {
+        let mut canvas = self.root.as_ref();
+        for slot in &id.0 {
+            canvas = canvas.inner(*slot)?;
+        }
+        Some(canvas)
+    }
+
+    /// A view of the root canvas.
+    pub fn root(&self) -> View<'_> {
+        View {
+            document: self,
+            canvas: &self.root,
+            id: CanvasId::ROOT,
+        }
+    }
+
+    /// A view of a canvas; none when a box on the way to it is gone.
+    pub fn view(&self, id: &CanvasId) -> Option<View<'_>> {
+        Some(View {
+            document: self,
+            canvas: self.canvas_at(id)?,
+            id: id.clone(),
+        })
+    }
+
+    /// Calls `each` on every canvas, outer ones first.
+    pub fn walk(&self, each: &mut dyn FnMut(&View<'_>)) {
+        fn down(view: &View<'_>, each: &mut dyn FnMut(&View<'_>)) {
+            each(view);
+            for object in view.boxes() {
+                if let Some(inner) = object.inside() {
+                    down(&inner, each);
+                }
+            }
+        }
+        down(&self.root(), each);
+    }
+}
+
+/// Template of a new Max patch.
+const NEW_MAX: &str = r#"{
+    "patcher": {
+        "fileversion": 1,
+        "appversion": {
+            "major": 9,
+            "minor": 1,
+            "revision": 0,
+            "architecture": "x64",
+            "modernui": 1
+        },
+        "classnamespace": "box",
+        "rect": [ 100.0, 100.0, 1000.0, 700.0 ],
+        "gridsize": [ 15.0, 15.0 ],
+        "boxes": [],
+        "lines": [],
+        "autosave": 0
+    }
+}
+"#;
+
+const NEW_PD: &str = "#N canvas 100 100 700 500 12;\n";
+
+/// One canvas of a document, for reading.
+#[derive(Clone)]
+pub struct View<'a> {
+    pub(crate) document: &'a Document,
+    pub(crate) canvas: &'a Canvas,
+    pub(crate) id: CanvasId,
+}
+
+/// One box, for reading.
+#[derive(Clone)]
+pub struct BoxView<'a> {
+    pub(crate) view: View<'a>,
+    pub(crate) slot: Slot,
+    pub(crate) face: &'a Arc<Face>,
+}
+
+/// One cord, for reading.
+#[derive(Clone)]
+pub struct CordView<'a> {
+    pub(crate) view: View<'a>,
+    pub(crate) cord: &'a Arc<Cord>,
+}
+
+/// A subpatcher as its box announces it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Subpatcher {
+    /// `patcher bpatcher poly~ pfft~ gen~ jit.gen rnbo~ pd abstraction`.
+    pub kind: &'static str,
+    /// The box.
+    pub id: BoxId,
+    /// Key of the box.
+    pub key: String,
+    /// Name of the box.
+    pub varname: Option<String>,
+    /// Name or file name of the subpatcher.
+    pub name: Option<String>,
+    /// Its canvas, when it is embedded.
+    pub canvas: Option<CanvasId>,
+    /// The canvas the box stands in.
+    pub within: CanvasId,
+}
+
+impl<'a> View<'a> {
+    /// Address of the canvas.
+    pub fn id(&self) -> &CanvasId {
+        &self.id
+    }
+
+    /// Boxes in file order, front to back; the position is the box's index.
+    pub fn boxes(&self) -> impl Iterator<Item = BoxView<'a>> + use<'a> {
+        let view = self.clone();
+        self.canvas.faces().map(move |(slot, face)| BoxView {
+            view: view.clone(),
+            slot,
+            face,
+        })
+    }
+
+    /// Cords in file order.
+    pub fn cords(&self) -> impl Iterator<Item = CordView<'a>> + use<'a> {
+        let view = self.clone();
+        let canvas = self.canvas;
+        canvas.cord_slots().filter_map(move |slot| {
+            Some(CordView {
+                view: view.clone(),
+                cord: canvas.cord(slot)?,
+            })
+        })
+    }
+
+    /// How many boxes.
+    pub fn box_count(&self) -> usize {
+        self.canvas.box_count
+    }
+
+    /// How many cords.
+    pub fn cord_count(&self) -> usize {
+        self.canvas.cord_count
+    }
+
+    /// A box by its address.
+    pub fn get(&self, id: BoxId) -> Option<BoxView<'a>> {
+        Some(BoxView {
+            view: self.clone(),
+            slot: id.0,
+            face: self.canvas.face(id.0)?,
+        })
+    }
+
+    /// A box by its key.
+    pub fn by_key(&self, key: &str) -> Option<BoxView<'a>> {
+        self.get(BoxId(self.canvas.by_key(key)?))
+    }
+
+    /// Cords that start or end at a box.
+    pub fn cords_of(&self, id: BoxId) -> Vec<CordView<'a>> {
+        let slots = self.canvas.cords_at(id.0);
+        slots
+            .into_iter()
+            .filter_map(|slot| {
+                Some(CordView {
+                    view: self.clone(),
+                    cord: self.canvas.cord(slot)?,
+                })
+            })
+            .collect()
+    }
+
+    /// Whether the patcher opens in presentation mode.
+    pub fn opens_in_presentation(&self) -> bool {
+        self.canvas.facts.open_in_presentation
+    }
+
+    /// Whether the canvas is inside gen, where operators have other inlets.
+    pub fn is_gen(&self) -> bool {
+        match self.canvas.facts.namespace.as_deref() {
+            Some(namespace) => namespace == "dsp.gen",
+            None => self
+                .holder()
+                .is_some_and(|holder| GEN_CLASSES.contains(&holder.class())),
+        }
+    }
+
+    /// The box whose inside this canvas is.
+    pub fn holder(&self) -> Option<BoxView<'a>> {
+        let parent = self.id.parent()?;
+        let slot = *self.id.0.last()?;
+        self.document.view(&parent)?.get(BoxId(slot))
+    }
+
+    /// Name of the subpatcher, from its box.
+    pub fn name(&self) -> Option<String> {
+        self.holder()?.subpatcher_name()
+    }
+
+    /// Subpatchers of the canvas, with everything below them when `recursive`.
+    pub fn subpatchers(&self, recursive: bool) -> Vec<Subpatcher> {
+        let mut found = Vec::new();
+        for object in self.boxes() {
+            let Some(kind) = object.subpatcher_kind() else {
+                continue;
+            };
+            let inside = object.inside();
+            found.push(Subpatcher {
+                kind,
+                id: object.id(),
+                key: object.key().to_owned(),
+                varname: object.varname().map(str::to_owned),
+                name: object.subpatcher_name(),
+                canvas: inside.as_ref().map(|inside| inside.id.clone()),
+                within: self.id.clone(),
+            });
+            if let Some(inside) = inside.filter(|_| recursive) {
+                found.extend(inside.subpatchers(true));
+            }
+        }
+        found
+    }
+
+    /// The path of keys from the root, as in `obj-12/obj-3`; empty for the root.
+    pub fn key_path(&self) -> Vec<String> {
+        let mut keys = Vec::new();
+        let mut canvas = self.document.root.as_ref();
+        for slot in &self.id.0 {
+            let Some(entry) = canvas.entry(*slot) else {
+                break;
+            };
+            keys.push(entry.face.key.to_string());
+            match &entry.inner {
+                Some(inner) => canvas = inner,
+                None => break,
+            }
+        }
+        keys
+    }
+
+    pub(crate) fn font_size(&self) -> Option<f64> {
+        self.canvas.facts.font_size
+    }
+}
+
+/// Boxes whose embedded patcher is a gen patcher when it does not say so itself.
+pub(crate) const GEN_CLASSES: &[&str] = &[
+    "gen~",
+    "mc.gen~",
+    "mcs.gen~",
+    "gen",
+    "jit.gen",
+    "jit.pix",
+    "jit.gl.pix",
+];
+
+impl<'a> BoxView<'a> {
+    /// Its address.
+    pub fn id(&self) -> BoxId {
+        BoxId(self.slot)
+    }
+
+    /// Its key: the file's id when that is unique, else `~n`.
+    pub fn key(&self) -> &'a str {
+        &self.face.key
+    }
+
+    /// Its scripting name.
+    pub fn varname(&self) -> Option<&'a str> {
+        self.face.facts.varname.as_deref()
+    }
+
+    /// What to call it: its name, else its key.
+    pub fn label(&self) -> &'a str {
+        self.varname().unwrap_or(self.key())
+    }
+
+    /// `newobj`, `message`, `comment`, or the class of a user interface object.
+    pub fn maxclass(&self) -> &'a str {
+        &self.face.facts.maxclass
+    }
+
+    /// Pd's word for it.
+    pub fn native_class(&self) -> Option<&'static str> {
+        self.face.facts.native
+    }
+
+    /// Its text; empty for most user interface objects.
+    pub fn text(&self) -> &'a str {
+        &self.face.facts.text
+    }
+
+    /// The class: first word of an object's text, else the kind of box.
+    pub fn class(&self) -> &'a str {
+        match self.face.facts.native {
+            Some("obj" | "restore") => self.text().split_whitespace().next().unwrap_or("obj"),
+            Some(native) => native,
+            None if self.maxclass() == "newobj" => {
+                self.text().split_whitespace().next().unwrap_or("newobj")
+            }
+            None => self.maxclass(),
+        }
+    }
+
+    /// Its rectangle in the patch.
+    pub fn rect(&self) -> Rect {
+        self.face.facts.rect
+    }
+
+    /// Its rectangle in presentation mode.
+    pub fn presentation_rect(&self) -> Option<Rect> {
+        self.face.facts.presentation_rect
+    }
+
+    /// Whether presentation mode shows it.
+    pub fn in_presentation(&self) -> bool {
+        self.face.facts.presentation
+    }
+
+    /// Whether it is hidden when the patch is locked.
+    pub fn hidden(&self) -> bool {
+        self.face.facts.hidden
+    }
+
+    /// Whether it lies in the background layer.
+    pub fn in_background(&self) -> bool {
+        self.face.facts.background
+    }
+
+    /// Its index: position in the canvas.
+    pub fn index(&self) -> usize {
+        self.view.canvas.index_of(self.slot).unwrap_or(0)
+    }
+
+    /// A view of the canvas it stands in.
+    pub fn canvas(&self) -> View<'a> {
+        self.view.clone()
+    }
+
+    /// A view of the patcher embedded in it.
+    pub fn inside(&self) -> Option<View<'a>> {
+        let inner = self.view.canvas.inner(self.slot)?;
+        Some(View {
+            document: self.view.document,
+            canvas: inner,
+            id: self.view.id.inside(self.slot),
+        })
+    }
+
+    /// Whether no cord touches it.
+    pub fn unconnected(&self) -> bool {
+        self.entry().is_none_or(|entry| entry.cords.is_empty())
+    }
+
+    pub(crate) fn entry(&self) -> Option<&'a Entry> {
+        self.view.canvas.entry(self.slot)
+    }
+
+    /// The file a bpatcher, `poly~` or `pfft~` box names.
+    pub fn file(&self) -> Option<String> {
+        if self.view.document.format.is_pd() {
+            return None;
+        }
+        match self.class() {
+            "bpatcher" if self.inside().is_none() => match self.key_value("name")? {
+                Value::One(Atom::Word(name)) => Some(name),
+                Value::One(_) | Value::Many(_) | Value::Json(_) => None,
+            },
+            "poly~" | "mc.poly~" | "mcs.poly~" | "pfft~" => atoms::tokens(self.text())
+                .get(1)
+                .filter(|name| !name.starts_with('@'))
+                .map(|name| (*name).to_owned()),
+            _ => None,
+        }
+    }
+
+    fn subpatcher_kind(&self) -> Option<&'static str> {
+        let embedded = self.view.canvas.inner(self.slot).is_some();
+        if self.view.document.format.is_pd() {
+            let known = objects::table(Format::Pd).class_of(self.text()).is_some();
+            return match (self.native_class(), embedded) {
+                (_, true) => Some("pd"),
+                (Some("obj"), false)
+                    if !known && self.view.document.abstraction(self.class()).is_some() =>
+                {
+                    Some("abstraction")
+                }
+                _ => None,
+            };
+        }
+        match self.class() {
+            "bpatcher" => Some("bpatcher"),
+            "poly~" | "mc.poly~" | "mcs.poly~" => Some("poly~"),
+            "pfft~" => Some("pfft~"),
+            "gen~" | "mc.gen~" | "mcs.gen~" => Some("gen~"),
+            "jit.gen" | "jit.pix" | "jit.gl.pix" | "gen" if embedded => Some("jit.gen"),
+            "rnbo~" => Some("rnbo~"),
+            _ if embedded => Some("patcher"),
+            class if self.view.document.abstraction(class).is_some() => Some("abstraction"),
+            _ => None,
+        }
+    }
+
+    fn subpatcher_name(&self) -> Option<String> {
+        if let Some(file) = self.file() {
+            return Some(file);
+        }
+        match self.subpatcher_kind()? {
+            "abstraction" => Some(self.class().to_owned()),
+            _ => atoms::tokens(self.text())
+                .get(1)
+                .filter(|name| !name.starts_with('@'))
+                .map(|name| name.trim_matches('"').to_owned()),
+        }
+    }
+
+    pub(crate) fn shape(&self) -> Option<Shape> {
+        shape_of(
+            self.view.document,
+            self.face,
+            self.view.canvas.inner(self.slot).is_some(),
+            self.view.id.depth(),
+        )
+    }
+
+    /// The value of a key of the box in the file.
+    pub(crate) fn key_value(&self, key: &str) -> Option<Value> {
+        let shape = self.shape()?;
+        let (raw, kind) = shape.get(key)?;
+        Some(read_value(raw, kind))
+    }
+
+    /// Four colour components of a key, if it has them.
+    pub fn color(&self, key: &str) -> Option<[f64; 4]> {
+        if self.view.document.format.is_pd() {
+            return None;
+        }
+        let shape = self.shape()?;
+        max::color(shape.get(key)?.0)
+    }
+
+    /// All keys of the box in the file.
+    pub fn keys(&self) -> Vec<String> {
+        self.shape()
+            .map(|shape| shape.keys().map(str::to_owned).collect())
+            .unwrap_or_default()
+    }
+
+    /// The value of an attribute: a key of the box, or `@name value` in its text; for Pd a field of a GUI box.
+    pub fn attribute(&self, name: &str) -> Option<Value> {
+        let rect = |rect: Rect| Value::Many(rect.array().into_iter().map(Atom::Float).collect());
+        match name {
+            "patching_rect" => return Some(rect(self.rect())),
+            "varname" => return self.varname().map(|name| Value::One(name.into())),
+            "text" => return Some(Value::One(self.text().into())),
+            "maxclass" => return Some(Value::One(self.maxclass().into())),
+            "hidden" | "presentation" | "background" if !self.view.document.format.is_pd() => {
+                let on = match name {
+                    "hidden" => self.hidden(),
+                    "presentation" => self.in_presentation(),
+                    _ => self.in_background(),
+                };
+                return Some(Value::One(Atom::Int(i64::from(on))));
+            }
+            _ => {}
+        }
+        if self.view.document.format.is_pd() {
+            return self.pd_field(name);
+        }
+        let (_, _, attributes) = atoms::split(self.text());
+        if self.maxclass() == "newobj"
+            && let Some((_, values)) = attributes.iter().rev().find(|(found, _)| *found == name)
+        {
+            return Some(Value::from_atoms(
+                values.iter().map(|token| Atom::read(token)).collect(),
+            ));
+        }
+        self.key_value(name).or_else(|| {
+            let shape = self.shape()?;
+            let (saved, _) = shape.get("saved_object_attributes")?;
+            let (_, range, kind) = json::members(saved)
+                .into_iter()
+                .rev()
+                .find(|(key, _, _)| key == name)?;
+            Some(read_value(saved.get(range)?, kind))
+        })
+    }
+
+    fn pd_field(&self, name: &str) -> Option<Value> {
+        let class = match self.native_class()? {
+            "obj" => objects::table(Format::Pd).class_of(self.text())?.0.name,
+            native => native,
+        };
+        if name == "width" && pd::gui_fields(class).is_none() {
+            return self
+                .face
+                .facts
+                .columns
+                .map(|n| Value::One(Atom::Int(i64::from(n))));
+        }
+        let at = pd::gui_field(class, name)?;
+        let word = match self.native_class()? {
+            "obj" => self.text().split(' ').nth(at + 1).map(str::to_owned),
+            _ => {
+                let text = self.face.before.bytes(&self.view.document.source);
+                pd::words(text)
+                    .nth(4 + at)
+                    .map(|word| String::from_utf8_lossy(word).into_owned())
+            }
+        };
+        let word = word.or_else(|| {
+            pd::gui_default(class)?
+                .split(' ')
+                .nth(at)
+                .map(str::to_owned)
+        })?;
+        Some(Value::One(Atom::read(&word)))
+    }
+
+    /// The value stored with a number box, slider or the like; none when the file holds none.
+    pub fn stored_value(&self) -> Option<Value> {
+        if self.view.document.format.is_pd() {
+            return self.pd_field("value");
+        }
+        match self.maxclass() {
+            "message" | "textedit" | "comment" | "live.comment" => {
+                Some(Value::One(self.text().into()))
+            }
+            _ => {
+                let shape = self.shape()?;
+                let (saved, _) = shape.get("saved_attribute_attributes")?;
+                let value_of = json::members(saved)
+                    .into_iter()
+                    .find(|(key, _, _)| key == "valueof")?;
+                let inside = saved.get(value_of.1)?;
+                let (_, range, _) = json::members(inside)
+                    .into_iter()
+                    .find(|(key, _, _)| key == "parameter_initial")?;
+                let raw = inside.get(range)?;
+                Some(read_value(raw, Kind::Array))
+            }
+        }
+    }
+
+    /// How many inlets and outlets it has, and how that is known.
+    pub fn ports(&self) -> Ports {
+        crate::ports::of(self)
+    }
+}
+
+pub(crate) fn shape_of(
+    document: &Document,
+    face: &Face,
+    has_inner: bool,
+    depth: usize,
+) -> Option<Shape> {
+    if document.format.is_pd() {
+        return None;
+    }
+    let after = has_inner.then(|| face.after.bytes(&document.source));
+    Shape::open(face.before.bytes(&document.source), after, "box", depth)
+}
+
+pub(crate) fn read_value(raw: &[u8], kind: Kind) -> Value {
+    let atom = |raw: &[u8], kind: Kind| match kind {
+        Kind::String => Some(Atom::Word(
+            json::decode(raw.get(1..raw.len().saturating_sub(1)).unwrap_or_default()).into_owned(),
+        )),
+        Kind::Number => {
+            let text = String::from_utf8_lossy(raw);
+            text.parse::<i64>()
+                .map(Atom::Int)
+                .ok()
+                .or_else(|| json::number(raw).map(Atom::Float))
+        }
+        Kind::Word => Some(Atom::Int(i64::from(raw == b"true"))).filter(|_| raw != b"null"),
+        Kind::Object | Kind::Array => None,
+    };
+    if kind == Kind::Array {
+        let parts = json::elements(raw);
+        let atoms: Vec<Atom> = parts
+            .iter()
+            .filter_map(|(range, kind)| atom(raw.get(range.clone())?, *kind))
+            .collect();
+        if atoms.len() == parts.len() {
+            return Value::from_atoms(atoms);
+        }
+    } else if let Some(atom) = atom(raw, kind) {
+        return Value::One(atom);
+    }
+    Value::Json(String::from_utf8_lossy(raw).into_owned())
+}
+
+impl<'a> CordView<'a> {
+    /// The box it starts at; none when the file names one that is not there.
+    pub fn from(&self) -> Option<BoxView<'a>> {
+        self.view.get(BoxId(self.cord.from.slot?))
+    }
+
+    /// The box it ends at.
+    pub fn to(&self) -> Option<BoxView<'a>> {
+        self.view.get(BoxId(self.cord.to.slot?))
+    }
+
+    /// Number of the outlet it starts at.
+    pub fn outlet(&self) -> u32 {
+        self.cord.from.port
+    }
+
+    /// Number of the inlet it ends at.
+    pub fn inlet(&self) -> u32 {
+        self.cord.to.port
+    }
+
+    /// What the file calls the box it starts at.
+    pub fn from_name(&self) -> &'a str {
+        &self.cord.from.name
+    }
+
+    /// What the file calls the box it ends at.
+    pub fn to_name(&self) -> &'a str {
+        &self.cord.to.name
+    }
+
+    /// Whether it is hidden when the patch is locked.
+    pub fn hidden(&self) -> bool {
+        self.cord.hidden
+    }
+
+    /// Interior points.
+    pub fn midpoints(&self) -> Vec<Point> {
+        self.cord
+            .midpoints
+            .chunks_exact(2)
+            .filter_map(|pair| Some(Point::new(*pair.first()?, *pair.get(1)?)))
+            .collect()
+    }
+
+    /// Whether an end has no box or no such port.
+    pub fn dangling(&self) -> bool {
+        let short = |count: Option<u32>, port: u32| count.is_some_and(|count| port >= count);
+        match (self.from(), self.to()) {
+            (Some(from), Some(to)) => {
+                short(from.ports().outlets, self.outlet()) || short(to.ports().inlets, self.inlet())
+            }
+            _ => true,
+        }
+    }
+
+    /// Whether it carries a signal, by the type of its outlet.
+    pub fn is_signal(&self) -> bool {
+        let types = self.from().and_then(|from| from.ports().outlet_types);
+        types
+            .and_then(|types| {
+                types
+                    .get(self.outlet() as usize)
+                    .map(|kind| kind.contains("signal"))
+            })
+            .unwrap_or(false)
+    }
+
+    fn member(&self, key: &str) -> Option<Value> {
+        if self.view.document.format.is_pd() {
+            return None;
+        }
+        let shape = Shape::open(
+            self.cord.text.bytes(&self.view.document.source),
+            None,
+            "patchline",
+            self.view.id.depth(),
+        )?;
+        let (raw, kind) = shape.get(key)?;
+        Some(read_value(raw, kind))
+    }
+
+    /// Its colour when it has one of its own.
+    pub fn color(&self) -> Option<[f64; 4]> {
+        let value = self.member("color")?;
+        let parts: Vec<f64> = value.atoms().iter().filter_map(Atom::number).collect();
+        match parts.as_slice() {
+            [r, g, b, a, ..] => Some([*r, *g, *b, *a]),
+            [r, g, b] => Some([*r, *g, *b, 1.0]),
+            _ => None,
+        }
+    }
+
+    /// Its place among the cords of one outlet, when the file states it.
+    pub fn order(&self) -> Option<i64> {
+        match self.member("order")? {
+            Value::One(Atom::Int(order)) => Some(order),
+            Value::One(_) | Value::Many(_) | Value::Json(_) => None,
+        }
+    }
+}

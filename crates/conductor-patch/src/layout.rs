@@ -1,0 +1,446 @@
+//! Where things are and where they could be: nubs, free places, alignment. Proposes, never changes.
+//!
+//! Not here: finding faults (`validate`).
+
+use crate::document::{BoxId, BoxView, CordView, View};
+use crate::geometry::{Point, Rect};
+use crate::grid::Grid;
+
+/// Distance of the first and the last nub from the sides of a Max box.
+const MAX_INSET: f64 = 9.5;
+/// Half the width of the nubs Pd draws from edge to edge.
+const PD_INSET: f64 = 3.5;
+
+pub(crate) fn first_nub(is_pd: bool) -> f64 {
+    if is_pd { PD_INSET } else { MAX_INSET }
+}
+
+/// Place of an inlet (on the top edge) or outlet (on the bottom edge) of a box; none when the box has no such port.
+///
+/// When the count is not known, ports are placed as if the one asked for were the last.
+pub fn nub(object: &BoxView<'_>, outlet: bool, index: u32) -> Option<Point> {
+    let facts = &object.face.facts;
+    let stated = if outlet { facts.outlets } else { facts.inlets };
+    let count = stated.or_else(|| {
+        let ports = object.ports();
+        if outlet { ports.outlets } else { ports.inlets }
+    });
+    let count = match count {
+        Some(count) if index < count => count,
+        Some(_) => return None,
+        None => index + 1,
+    };
+    Some(place(object, outlet, index, count))
+}
+
+fn place(object: &BoxView<'_>, outlet: bool, index: u32, count: u32) -> Point {
+    let rect = object.rect();
+    let inset = first_nub(object.view.document.format.is_pd());
+    let span = (rect.w - 2.0 * inset).max(0.0);
+    // Without its first inlet drawn, the others move up to its place.
+    let shifted = !outlet && count > 1 && object.face.facts.first_inlet_hidden;
+    let (index, count) = if shifted {
+        (index.saturating_sub(1), count - 1)
+    } else {
+        (index, count)
+    };
+    let share = if count > 1 {
+        f64::from(index) / f64::from(count - 1)
+    } else {
+        0.0
+    };
+    Point::new(
+        rect.x + inset + span * share,
+        if outlet { rect.bottom() } else { rect.y },
+    )
+}
+
+/// Places of all inlets or outlets of a box; empty when their number is not known.
+pub fn nubs(object: &BoxView<'_>, outlet: bool) -> Vec<Point> {
+    let ports = object.ports();
+    let count = if outlet { ports.outlets } else { ports.inlets };
+    (0..count.unwrap_or(0).min(4096))
+        .map(|index| place(object, outlet, index, count.unwrap_or(0)))
+        .collect()
+}
+
+/// The points a cord runs through, from outlet to inlet; none when it dangles.
+pub fn cord_points(cord: &CordView<'_>) -> Option<Vec<Point>> {
+    let (from, to) = (cord.from()?, cord.to()?);
+    let mut points = vec![nub(&from, true, cord.outlet())?];
+    points.extend(cord.midpoints());
+    points.push(nub(&to, false, cord.inlet())?);
+    Some(points)
+}
+
+/// Gap that a new box keeps to others.
+const GAP: f64 = 8.0;
+/// Distance of the rings that are searched.
+const RING: f64 = 15.0;
+/// How far the search goes.
+const REACH: f64 = 4000.0;
+/// Distance to the right of everything, when nothing nearer is free.
+const MARGIN: f64 = 50.0;
+
+/// A place for a new box.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FreePlace {
+    /// Its top-left corner.
+    pub position: Point,
+    /// Which rule found it.
+    pub rationale: String,
+}
+
+/// Finds a place of the given size that keeps clear of all boxes, near a point if one is given.
+pub fn free_place(
+    view: &View<'_>,
+    width: f64,
+    height: f64,
+    near_x: Option<f64>,
+    near_y: Option<f64>,
+) -> FreePlace {
+    let mut grid = Grid::default();
+    let mut rects = std::collections::HashMap::new();
+    let mut rightmost = f64::NEG_INFINITY;
+    for object in view.boxes().filter(|object| object.rect().w > 0.0) {
+        let rect = object.rect();
+        rightmost = rightmost.max(rect.right());
+        grid.insert(object.slot, &rect);
+        rects.insert(object.slot, rect);
+    }
+    let empty = rects.is_empty();
+    let (anchor, rule) = match (near_x, near_y, empty) {
+        (None, None, true) => (Point::new(50.0, 50.0), "the patch is empty"),
+        (None, None, false) => (
+            Point::new((rightmost + MARGIN).max(0.0), 50.0),
+            "to the right of existing objects with a 50 px margin",
+        ),
+        (x, y, _) => (
+            Point::new(x.unwrap_or(50.0).max(0.0), y.unwrap_or(50.0).max(0.0)),
+            "at the point asked for",
+        ),
+    };
+    // Free means: no box nearer than the gap on both axes.
+    let free = |x: f64, y: f64| {
+        if x < 0.0 || y < 0.0 {
+            return false;
+        }
+        let wanted = Rect::new(x, y, width, height).grown(GAP);
+        grid.near(&wanted)
+            .into_iter()
+            .all(|slot| rects.get(&slot).is_none_or(|rect| !wanted.overlaps(rect)))
+    };
+    if free(anchor.x, anchor.y) {
+        return FreePlace {
+            position: anchor,
+            rationale: format!("Positioned {rule}"),
+        };
+    }
+    let mut ring = 1;
+    while f64::from(ring) * RING <= REACH {
+        let mut best: Option<(f64, Point)> = None;
+        for n in -ring..=ring {
+            for (dx, dy) in [(n, -ring), (n, ring), (-ring, n), (ring, n)] {
+                let point = Point::new(
+                    anchor.x + f64::from(dx) * RING,
+                    anchor.y + f64::from(dy) * RING,
+                );
+                let distance = f64::from(dx * dx + dy * dy);
+                if best.is_none_or(|(least, _)| distance < least) && free(point.x, point.y) {
+                    best = Some((distance, point));
+                }
+            }
+        }
+        if let Some((_, position)) = best {
+            return FreePlace {
+                position,
+                rationale: format!(
+                    "The place {rule} was taken: moved to the nearest free one on the 15 px rings around it"
+                ),
+            };
+        }
+        ring += 1;
+    }
+    let position = Point::new((rightmost + MARGIN).max(0.0), 50.0);
+    FreePlace { position, rationale: "Nothing free within 4000 px: positioned to the right of existing objects with a 50 px margin".to_owned() }
+}
+
+/// One inlet or outlet.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Nub {
+    /// Its box.
+    pub object: BoxId,
+    /// Whether it is an outlet.
+    pub outlet: bool,
+    /// Its number, from 0.
+    pub index: u32,
+}
+
+/// What may be changed to bring two nubs above each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Adjust {
+    /// The width of the target.
+    Width,
+    /// The left edge of the target.
+    Left,
+}
+
+/// Why no alignment could be proposed.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum LayoutError {
+    /// A nub that does not exist.
+    #[error("{label} has no {side} {index}")]
+    NoSuchNub {
+        /// The box.
+        label: String,
+        /// `inlet` or `outlet`.
+        side: &'static str,
+        /// The number asked for.
+        index: u32,
+    },
+    /// The box is gone.
+    #[error("the object is no longer there")]
+    NoSuchBox,
+    /// The first or only nub of a side stays where it is whatever the width.
+    #[error("the first or only nub does not move with the width; adjust the left edge instead")]
+    FixedNub,
+    /// The width would have to be nothing or less.
+    #[error("the width would have to be {width} px")]
+    NoWidth {
+        /// The width that would be needed.
+        width: f64,
+    },
+    /// Too few boxes to align.
+    #[error("{needed} objects are needed, {given} were given")]
+    TooFew {
+        /// How many are needed.
+        needed: usize,
+        /// How many there were.
+        given: usize,
+    },
+}
+
+/// A proposed place for one box.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Proposal {
+    /// The box.
+    pub object: BoxId,
+    /// Its rectangle, if the proposal is taken.
+    pub rect: Rect,
+}
+
+/// An alignment of two nubs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Alignment {
+    /// x of the anchor nub, which stays.
+    pub anchor_x: f64,
+    /// x of the target nub now.
+    pub target_x: f64,
+    /// The proposal for the target.
+    pub proposal: Proposal,
+    /// Why.
+    pub rationale: String,
+}
+
+/// Proposes how to bring the target's nub to the anchor's x.
+pub fn suggest_alignment(
+    view: &View<'_>,
+    anchor: Nub,
+    target: Nub,
+    adjust: Adjust,
+) -> Result<Alignment, LayoutError> {
+    let x_of = |wanted: Nub| {
+        let object = view.get(wanted.object).ok_or(LayoutError::NoSuchBox)?;
+        let missing = LayoutError::NoSuchNub {
+            label: object.label().to_owned(),
+            side: if wanted.outlet { "outlet" } else { "inlet" },
+            index: wanted.index,
+        };
+        Ok((
+            nub(&object, wanted.outlet, wanted.index).ok_or(missing)?.x,
+            object,
+        ))
+    };
+    let (anchor_x, _) = x_of(anchor)?;
+    let (target_x, object) = x_of(target)?;
+    let rect = object.rect();
+    let (rect, rationale) = match adjust {
+        Adjust::Left => (
+            Rect {
+                x: rect.x + anchor_x - target_x,
+                ..rect
+            },
+            format!(
+                "moving the box by {} px brings the nubs above each other",
+                anchor_x - target_x
+            ),
+        ),
+        Adjust::Width => {
+            let inset = first_nub(view.document.format.is_pd());
+            let share = (target_x - rect.x - inset) / (rect.w - 2.0 * inset).max(f64::MIN_POSITIVE);
+            if target.index == 0 || share <= 0.0 {
+                return Err(LayoutError::FixedNub);
+            }
+            let width = (anchor_x - rect.x - inset) / share + 2.0 * inset;
+            if width <= 0.0 || anchor_x <= rect.x + inset {
+                return Err(LayoutError::NoWidth { width });
+            }
+            (
+                Rect { w: width, ..rect },
+                format!(
+                    "a width of {width} px puts nub {} at x {anchor_x}",
+                    target.index
+                ),
+            )
+        }
+    };
+    Ok(Alignment {
+        anchor_x,
+        target_x,
+        proposal: Proposal {
+            object: target.object,
+            rect,
+        },
+        rationale,
+    })
+}
+
+/// How to line boxes up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Align {
+    /// Left edges to the leftmost.
+    Left,
+    /// Right edges to the rightmost.
+    Right,
+    /// Top edges to the topmost.
+    Top,
+    /// Bottom edges to the lowest.
+    Bottom,
+    /// Centres to the middle of all, horizontally.
+    HCenter,
+    /// Centres to the middle of all, vertically.
+    VCenter,
+    /// Equal gaps from left to right.
+    DistributeH,
+    /// Equal gaps from top to bottom.
+    DistributeV,
+}
+
+/// Proposes places that line boxes up; boxes that would move no more than 0.01 px are left out.
+pub fn align(
+    view: &View<'_>,
+    objects: &[BoxId],
+    mode: Align,
+) -> Result<(Vec<Proposal>, String), LayoutError> {
+    let mut chosen: Vec<(BoxId, Rect)> = Vec::new();
+    for id in objects {
+        let object = view.get(*id).ok_or(LayoutError::NoSuchBox)?;
+        if !chosen.iter().any(|(found, _)| found == id) {
+            chosen.push((*id, object.rect()));
+        }
+    }
+    let needed = match mode {
+        Align::DistributeH | Align::DistributeV => 3,
+        Align::Left
+        | Align::Right
+        | Align::Top
+        | Align::Bottom
+        | Align::HCenter
+        | Align::VCenter => 2,
+    };
+    let Some((_, first)) = chosen.first().filter(|_| chosen.len() >= needed) else {
+        return Err(LayoutError::TooFew {
+            needed,
+            given: chosen.len(),
+        });
+    };
+    let bounds = chosen
+        .iter()
+        .fold(*first, |bounds, (_, rect)| bounds.union(rect));
+    let simple = |place: &dyn Fn(&Rect) -> Rect| {
+        chosen
+            .iter()
+            .map(|(id, rect)| (*id, place(rect)))
+            .collect::<Vec<_>>()
+    };
+    let (placed, rationale) = match mode {
+        Align::Left => (
+            simple(&|rect| Rect {
+                x: bounds.x,
+                ..*rect
+            }),
+            format!("left edges to x {}", bounds.x),
+        ),
+        Align::Right => (
+            simple(&|rect| Rect {
+                x: bounds.right() - rect.w,
+                ..*rect
+            }),
+            format!("right edges to x {}", bounds.right()),
+        ),
+        Align::Top => (
+            simple(&|rect| Rect {
+                y: bounds.y,
+                ..*rect
+            }),
+            format!("top edges to y {}", bounds.y),
+        ),
+        Align::Bottom => (
+            simple(&|rect| Rect {
+                y: bounds.bottom() - rect.h,
+                ..*rect
+            }),
+            format!("bottom edges to y {}", bounds.bottom()),
+        ),
+        Align::HCenter => (
+            simple(&|rect| Rect {
+                x: bounds.x + (bounds.w - rect.w) / 2.0,
+                ..*rect
+            }),
+            format!("centres to x {}", bounds.x + bounds.w / 2.0),
+        ),
+        Align::VCenter => (
+            simple(&|rect| Rect {
+                y: bounds.y + (bounds.h - rect.h) / 2.0,
+                ..*rect
+            }),
+            format!("centres to y {}", bounds.y + bounds.h / 2.0),
+        ),
+        Align::DistributeH => distribute(&chosen, &bounds, true),
+        Align::DistributeV => distribute(&chosen, &bounds, false),
+    };
+    let moves = placed
+        .into_iter()
+        .zip(&chosen)
+        .filter(|((_, new), (_, old))| (new.x - old.x).abs() > 0.01 || (new.y - old.y).abs() > 0.01)
+        .map(|((object, rect), _)| Proposal { object, rect })
+        .collect();
+    Ok((moves, rationale))
+}
+
+fn distribute(
+    chosen: &[(BoxId, Rect)],
+    bounds: &Rect,
+    across: bool,
+) -> (Vec<(BoxId, Rect)>, String) {
+    let start = |rect: &Rect| if across { rect.x } else { rect.y };
+    let size = |rect: &Rect| if across { rect.w } else { rect.h };
+    let mut order: Vec<usize> = (0..chosen.len()).collect();
+    let rect_of = |n: &usize| chosen.get(*n).map(|(_, rect)| *rect).unwrap_or_default();
+    order.sort_by(|a, b| start(&rect_of(a)).total_cmp(&start(&rect_of(b))));
+    let used: f64 = chosen.iter().map(|(_, rect)| size(rect)).sum();
+    let gap = (size(bounds) - used) / (chosen.len() as f64 - 1.0);
+    let mut at = start(bounds);
+    let mut placed = chosen.to_vec();
+    for n in order {
+        if let Some((_, rect)) = placed.get_mut(n) {
+            if across {
+                rect.x = at;
+            } else {
+                rect.y = at;
+            }
+            at += size(rect) + gap;
+        }
+    }
+    (placed, format!("equal gaps of {gap} px"))
+}

@@ -1,0 +1,502 @@
+//! An open patch: a document with its revision, its journal for undo and redo, and references that outlive nothing they should
+//! not. Not here: files, hosts and clocks; the caller reads, writes and knows the time.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::canvas::Canvas;
+use crate::document::{BoxId, CanvasId, Document};
+use crate::edit::{
+    Applied, CordEnds, Edit, EditError, LookupError, Op, Refused, Restore, Target, find,
+};
+use crate::objects;
+
+/// How much can be taken back.
+#[derive(Clone, Copy, Debug)]
+pub struct JournalLimits {
+    /// Steps.
+    pub steps: usize,
+    /// Bytes that the steps keep alive together.
+    pub bytes: usize,
+}
+
+impl Default for JournalLimits {
+    fn default() -> JournalLimits {
+        JournalLimits {
+            steps: 200,
+            bytes: 64 << 20,
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Step {
+    label: String,
+    restore: Arc<Restore>,
+    weight: usize,
+}
+
+/// A document that is being worked on.
+#[derive(Clone, Debug)]
+pub struct Patch {
+    document: Document,
+    revision: u64,
+    saved_revision: u64,
+    saved: Arc<[u8]>,
+    locked: bool,
+    limits: JournalLimits,
+    undo: VecDeque<Step>,
+    redo: Vec<Step>,
+    /// How to get from a revision to the one before it, newest last; for looking back, not for undo.
+    trail: VecDeque<(u64, Step)>,
+}
+
+/// Why a list of edits was not applied to a patch.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum PatchError {
+    /// It was planned on another revision.
+    #[error("the patch is at revision {now}, not {expected}")]
+    WrongRevision {
+        /// The revision it was planned on.
+        expected: u64,
+        /// The revision now.
+        now: u64,
+    },
+    /// An edit was refused.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// There is nothing to take back or to make again.
+    #[error("nothing to {0}")]
+    Nothing(&'static str),
+}
+
+/// A list of edits that was applied to a patch.
+#[derive(Clone, Debug)]
+pub struct Revised {
+    /// The revision now.
+    pub revision: u64,
+    /// What was done.
+    pub applied: Applied,
+}
+
+impl Patch {
+    /// Starts work on a document, at revision 1 and clean.
+    pub fn new(document: Document, limits: JournalLimits) -> Patch {
+        let saved = document.to_bytes().into();
+        Patch {
+            document,
+            revision: 1,
+            saved_revision: 1,
+            saved,
+            locked: false,
+            limits,
+            undo: VecDeque::new(),
+            redo: Vec::new(),
+            trail: VecDeque::new(),
+        }
+    }
+
+    /// The document as it is now.
+    pub fn document(&self) -> &Document {
+        &self.document
+    }
+
+    /// The document, to teach it abstractions.
+    pub fn learn_abstraction(&mut self, name: &str, ports: crate::Ports) {
+        self.document.learn_abstraction(name, ports);
+    }
+
+    /// The revision: 1 at first, one more with every change.
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// The revision that was saved last.
+    pub fn saved_revision(&self) -> u64 {
+        self.saved_revision
+    }
+
+    /// Whether the bytes differ from the last saved ones.
+    pub fn dirty(&self) -> bool {
+        self.revision != self.saved_revision && self.document.to_bytes() != *self.saved
+    }
+
+    /// Whether the patch is locked for hands; a file does not say, so it starts unlocked. Edits do not ask.
+    pub fn locked(&self) -> bool {
+        self.locked
+    }
+
+    /// Locks or unlocks it. Makes no revision.
+    pub fn set_locked(&mut self, locked: bool) {
+        self.locked = locked;
+    }
+
+    /// The bytes that were opened or saved last.
+    pub fn saved_bytes(&self) -> &[u8] {
+        &self.saved
+    }
+
+    /// Tells the patch that `bytes`, of the revision now, are on disk.
+    pub fn mark_saved(&mut self, bytes: impl Into<Arc<[u8]>>) {
+        self.saved = bytes.into();
+        self.saved_revision = self.revision;
+    }
+
+    /// Applies a list of edits as one step: all of them or none.
+    pub fn apply(
+        &mut self,
+        edits: &[Edit],
+        label: &str,
+        expected_revision: Option<u64>,
+    ) -> Result<Revised, PatchError> {
+        self.run(edits, label, expected_revision, false)
+    }
+
+    /// Applies edits as part of the newest step, as a knob does that sends many values in a row.
+    pub fn extend(&mut self, edits: &[Edit], label: &str) -> Result<Revised, PatchError> {
+        self.run(edits, label, None, true)
+    }
+
+    fn run(
+        &mut self,
+        edits: &[Edit],
+        label: &str,
+        expected_revision: Option<u64>,
+        extend: bool,
+    ) -> Result<Revised, PatchError> {
+        if let Some(expected) = expected_revision.filter(|expected| *expected != self.revision) {
+            return Err(PatchError::WrongRevision {
+                expected,
+                now: self.revision,
+            });
+        }
+        let edits = self.settle(edits)?;
+        let applied = self.document.apply(&edits)?;
+        if applied.changed {
+            let restore = Arc::new(applied.inverse.clone());
+            let step = Step {
+                label: label.to_owned(),
+                weight: restore.weight(),
+                restore,
+            };
+            self.advance(step.clone());
+            self.redo.clear();
+            match self
+                .undo
+                .back_mut()
+                .filter(|step| extend && step.label == label)
+            {
+                Some(newest) => {
+                    let earlier = Arc::make_mut(&mut newest.restore);
+                    earlier.append(&step.restore);
+                    newest.weight = earlier.weight();
+                }
+                None => self.undo.push_back(step),
+            }
+            self.forget();
+        }
+        Ok(Revised {
+            revision: self.revision,
+            applied,
+        })
+    }
+
+    /// What the edits would do, without doing it: the document as it would be, and what was done to it.
+    pub fn preview(&self, edits: &[Edit]) -> Result<(Document, Applied), PatchError> {
+        let edits = self.settle(edits)?;
+        let mut document = self.document.clone();
+        let applied = document.apply(&edits)?;
+        Ok((document, applied))
+    }
+
+    fn advance(&mut self, step: Step) {
+        self.revision += 1;
+        self.trail.push_back((self.revision, step));
+        while self.trail.len() > self.limits.steps {
+            self.trail.pop_front();
+        }
+    }
+
+    /// Drops the oldest steps beyond the limits; the newest always stays.
+    fn forget(&mut self) {
+        let mut total: usize = self.undo.iter().map(|step| step.weight).sum();
+        while self.undo.len() > 1
+            && (self.undo.len() > self.limits.steps || total > self.limits.bytes)
+        {
+            if let Some(step) = self.undo.pop_front() {
+                total -= step.weight;
+            }
+        }
+        let mut held: usize = self.trail.iter().map(|(_, step)| step.weight).sum();
+        while self.trail.len() > 1 && held > self.limits.bytes {
+            if let Some((_, step)) = self.trail.pop_front() {
+                held -= step.weight;
+            }
+        }
+    }
+
+    /// Takes back up to `steps` steps; their labels, newest first.
+    pub fn undo(&mut self, steps: usize) -> Result<Vec<String>, PatchError> {
+        let mut labels = Vec::new();
+        for _ in 0..steps {
+            let Some(step) = self.undo.pop_back() else {
+                break;
+            };
+            let back = self.swap(&step)?;
+            labels.push(step.label);
+            self.redo.push(back);
+        }
+        if labels.is_empty() {
+            Err(PatchError::Nothing("undo"))
+        } else {
+            Ok(labels)
+        }
+    }
+
+    /// Makes up to `steps` taken back steps again; their labels, in the order they were made.
+    pub fn redo(&mut self, steps: usize) -> Result<Vec<String>, PatchError> {
+        let mut labels = Vec::new();
+        for _ in 0..steps {
+            let Some(step) = self.redo.pop() else { break };
+            let back = self.swap(&step)?;
+            labels.push(step.label);
+            self.undo.push_back(back);
+        }
+        if labels.is_empty() {
+            Err(PatchError::Nothing("redo"))
+        } else {
+            Ok(labels)
+        }
+    }
+
+    fn swap(&mut self, step: &Step) -> Result<Step, PatchError> {
+        let edit = Edit {
+            canvas: CanvasId::ROOT,
+            op: Op::Restore(step.restore.as_ref().clone()),
+        };
+        let applied = self.document.apply(&[edit])?;
+        let restore = Arc::new(applied.inverse);
+        let back = Step {
+            label: step.label.clone(),
+            weight: restore.weight(),
+            restore,
+        };
+        self.advance(back.clone());
+        Ok(back)
+    }
+
+    /// How many steps can be taken back and made again.
+    pub fn depths(&self) -> (usize, usize) {
+        (self.undo.len(), self.redo.len())
+    }
+
+    /// The document as it was at an earlier revision; none when that is too long ago.
+    pub fn at_revision(&self, revision: u64) -> Option<Document> {
+        if revision == 0 || revision > self.revision {
+            return None;
+        }
+        let mut document = self.document.clone();
+        for (made, step) in self.trail.iter().rev() {
+            if *made <= revision {
+                return Some(document);
+            }
+            let edit = Edit {
+                canvas: CanvasId::ROOT,
+                op: Op::Restore(step.restore.as_ref().clone()),
+            };
+            document.apply(&[edit]).ok()?;
+        }
+        let oldest = self
+            .trail
+            .front()
+            .map_or(self.revision, |(made, _)| made - 1);
+        (oldest == revision).then_some(document)
+    }
+
+    /// Finds a canvas by the segments of its id behind the root's: keys, or names that exactly one box has.
+    pub fn canvas(&self, segments: &[&str]) -> Result<CanvasId, LookupError> {
+        let mut id = CanvasId::ROOT;
+        for segment in segments {
+            let canvas = self
+                .document
+                .canvas_at(&id)
+                .ok_or_else(|| LookupError::Gone {
+                    key: (*segment).to_owned(),
+                })?;
+            let slot = segment_slot(&self.document, &id, canvas, segment)?;
+            id = id.inside(slot);
+        }
+        Ok(id)
+    }
+
+    /// Finds a box: a varname, else a key, else `#index@revision`.
+    pub fn object(&self, canvas: &CanvasId, reference: &str) -> Result<BoxId, LookupError> {
+        let canvas = self
+            .document
+            .canvas_at(canvas)
+            .ok_or_else(|| LookupError::Gone {
+                key: reference.to_owned(),
+            })?;
+        match find(canvas, reference) {
+            Err(LookupError::NotFound { name, nearest }) => match indexed(reference) {
+                Some((_, revision)) if revision != self.revision => Err(LookupError::OldRevision {
+                    reference: name,
+                    revision,
+                    now: self.revision,
+                }),
+                Some((index, _)) => canvas
+                    .box_slots()
+                    .nth(index)
+                    .map(BoxId)
+                    .ok_or(LookupError::NotFound { name, nearest }),
+                None => Err(LookupError::NotFound { name, nearest }),
+            },
+            found => found,
+        }
+    }
+
+    /// Replaces `#index@revision` by the box it means at the start of the list.
+    fn settle(&self, edits: &[Edit]) -> Result<Vec<Edit>, Refused> {
+        let mut edits = edits.to_vec();
+        for (index, edit) in edits.iter_mut().enumerate() {
+            let canvas = edit.canvas.clone();
+            for target in targets(&mut edit.op) {
+                if let Target::Named(name) = target
+                    && indexed(name).is_some()
+                {
+                    let id = self.object(&canvas, name).map_err(|error| Refused {
+                        index,
+                        error: EditError::Lookup(error),
+                    })?;
+                    *target = Target::Box(id);
+                }
+            }
+        }
+        Ok(edits)
+    }
+}
+
+fn indexed(reference: &str) -> Option<(usize, u64)> {
+    let (index, revision) = reference.strip_prefix('#')?.split_once('@')?;
+    Some((index.parse().ok()?, revision.parse().ok()?))
+}
+
+fn targets(op: &mut Op) -> Vec<&mut Target> {
+    fn ends(ends: &mut CordEnds) -> Vec<&mut Target> {
+        vec![&mut ends.from, &mut ends.to]
+    }
+    match op {
+        Op::Remove(target)
+        | Op::SetText { target, .. }
+        | Op::SetAttribute { target, .. }
+        | Op::SetVarname { target, .. }
+        | Op::SetHidden { target, .. }
+        | Op::SetRect { target, .. } => vec![target],
+        Op::Connect { ends: list, .. }
+        | Op::Disconnect(list)
+        | Op::SetMidpoints { ends: list, .. } => ends(list),
+        Op::Encapsulate { targets, .. } => targets.iter_mut().collect(),
+        Op::Add(_) | Op::AssignVarnames(_) | Op::Restore(_) => Vec::new(),
+    }
+}
+
+fn segment_slot(
+    document: &Document,
+    id: &CanvasId,
+    canvas: &Canvas,
+    segment: &str,
+) -> Result<u32, LookupError> {
+    let embedded = |slot: u32| canvas.inner(slot).is_some();
+    if let Some(slot) = canvas.by_key(segment).filter(|slot| embedded(*slot)) {
+        return Ok(slot);
+    }
+    if canvas.was(segment) {
+        return Err(LookupError::Gone {
+            key: segment.to_owned(),
+        });
+    }
+    let subpatchers = document
+        .view(id)
+        .map(|view| view.subpatchers(false))
+        .unwrap_or_default();
+    let named: Vec<_> = subpatchers
+        .iter()
+        .filter(|sub| {
+            sub.canvas.is_some()
+                && (sub.varname.as_deref() == Some(segment) || sub.name.as_deref() == Some(segment))
+        })
+        .collect();
+    match named.as_slice() {
+        [only] => Ok(only.id.0),
+        [] => {
+            let names = subpatchers
+                .iter()
+                .flat_map(|sub| {
+                    [
+                        Some(sub.key.as_str()),
+                        sub.name.as_deref(),
+                        sub.varname.as_deref(),
+                    ]
+                })
+                .flatten();
+            Err(LookupError::NotFound {
+                name: segment.to_owned(),
+                nearest: objects::nearest(segment, names),
+            })
+        }
+        several => Err(LookupError::Ambiguous {
+            name: segment.to_owned(),
+            keys: several.iter().map(|sub| sub.key.clone()).collect(),
+        }),
+    }
+}
+
+/// The readable part of a root's id: the file name without its last extension, with `-` for what an id cannot hold.
+pub fn id_stem(file_name: &str) -> String {
+    let stem = file_name
+        .rsplit_once('.')
+        .map_or(file_name, |(stem, _)| stem);
+    stem.chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') {
+                c
+            } else {
+                '-'
+            }
+        })
+        .take(40)
+        .collect()
+}
+
+/// A digest in lowercase base 36; its first characters make a root's id unique.
+pub fn base36(digest: &[u8]) -> String {
+    let mut number = digest.to_vec();
+    let mut out = Vec::new();
+    while number.iter().any(|byte| *byte != 0) {
+        let mut rest = 0u32;
+        for byte in &mut number {
+            let value = rest * 256 + u32::from(*byte);
+            *byte = (value / 36) as u8;
+            rest = value % 36;
+        }
+        out.push(char::from_digit(rest, 36).unwrap_or('0'));
+    }
+    // Leading zeros of the digest would shorten it; the first characters must always exist.
+    while out.len() < (digest.len() * 800).div_ceil(517) {
+        out.push('0');
+    }
+    out.iter().rev().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_readable_and_safe() {
+        assert_eq!(id_stem("my synth+.v2.maxpat"), "my-synth-.v2");
+        assert_eq!(id_stem(&"x".repeat(60)).len(), 40);
+        assert_eq!(base36(&[0, 36]), "0010");
+        assert!(base36(&[255; 32]).len() >= 43);
+    }
+}

@@ -1,0 +1,15 @@
+//! One test binary; real files come from the folders that the environment names.
+#![allow(
+    clippy::print_stdout,
+    reason = "a skip says why, and a test says what it counted"
+)]
+
+mod corpus;
+mod edits;
+mod hostile;
+mod identity;
+mod layout;
+mod picture;
+mod style;
+mod tables;
+mod undo;

@@ -1,0 +1,13 @@
+//! Writes the Set that the recorded exchanges are compared on, and draws it: `golden OUT.als`.
+
+#[allow(dead_code, reason = "shared with the tests, which use all of it")]
+#[path = "../tests/all/fixtures.rs"]
+mod fixtures;
+
+use std::error::Error;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let out = std::env::args().nth(1).ok_or("usage: golden OUT.als")?;
+    std::fs::write(out, fixtures::golden().to_als())?;
+    Ok(())
+}

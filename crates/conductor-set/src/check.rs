@@ -1,0 +1,286 @@
+//! What must hold in a Set that Live is to open. Not here: what Live itself would say; this finds broken references and counts.
+
+use crate::change::Swap;
+use crate::document::{Chunk, Document, Family};
+use crate::error::LiveError;
+use crate::ids::{is_pointee, pointees};
+use crate::note::stored;
+use crate::track::{TrackKind, chain_of};
+use crate::xml::El;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::fmt;
+
+/// One fault, with the place it was found.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Fault {
+    /// Two targets share a number.
+    DuplicateId {
+        /// The number.
+        id: u32,
+    },
+    /// A target's number is not below `NextPointeeId`.
+    IdNotBelowNext {
+        /// The number.
+        id: u32,
+        /// What the Set says is next.
+        next: u32,
+    },
+    /// A slot list is not as long as the scene list.
+    SlotCount {
+        /// Name of the track.
+        track: String,
+        /// `MainSequencer` or `FreezeSequencer`.
+        list: &'static str,
+        /// Slots.
+        slots: usize,
+        /// Scenes.
+        scenes: usize,
+    },
+    /// Two notes of a clip share a number.
+    DuplicateNoteId {
+        /// Name of the track.
+        track: String,
+        /// The number.
+        id: u32,
+    },
+    /// A note's number is not below the clip's `NextId`.
+    NoteIdNotBelowNext {
+        /// Name of the track.
+        track: String,
+        /// The number.
+        id: u32,
+        /// What the clip says is next.
+        next: u32,
+    },
+    /// An envelope points at a target that is not there.
+    DanglingPointee {
+        /// The number.
+        id: u32,
+    },
+    /// A track belongs to a group that is not there.
+    DanglingGroup {
+        /// Name of the track.
+        track: String,
+        /// The number of the group.
+        group: i64,
+    },
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::DuplicateId { id } => write!(f, "two targets have id {id}"),
+            Fault::IdNotBelowNext { id, next } => {
+                write!(f, "target id {id} is not below NextPointeeId {next}")
+            }
+            Fault::SlotCount {
+                track,
+                list,
+                slots,
+                scenes,
+            } => {
+                write!(
+                    f,
+                    "track {track:?}: {list} has {slots} slots for {scenes} scenes"
+                )
+            }
+            Fault::DuplicateNoteId { track, id } => {
+                write!(f, "track {track:?}: two notes of a clip have id {id}")
+            }
+            Fault::NoteIdNotBelowNext { track, id, next } => {
+                write!(
+                    f,
+                    "track {track:?}: note id {id} is not below NextId {next}"
+                )
+            }
+            Fault::DanglingPointee { id } => {
+                write!(f, "an envelope points at id {id}, which is not there")
+            }
+            Fault::DanglingGroup { track, group } => {
+                write!(f, "track {track:?} is in group {group}, which is not there")
+            }
+        }
+    }
+}
+
+/// Everything that is wrong with a document. Sets older than Live 11 are checked only for what they have.
+pub fn check(doc: &Document) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let next = doc
+        .in_set("NextPointeeId")
+        .and_then(|(_, el)| el.attr_u32("Value"));
+    let mut seen: HashMap<u32, bool> = HashMap::new();
+    for id in doc
+        .chunks
+        .iter()
+        .flat_map(|c| pointees(c.outline.all(&c.text)))
+    {
+        match seen.get_mut(&id) {
+            Some(reported) if !*reported => {
+                *reported = true;
+                faults.push(Fault::DuplicateId { id });
+            }
+            Some(_) => {}
+            None => {
+                seen.insert(id, false);
+                if let Some(next) = next.filter(|next| id >= *next) {
+                    faults.push(Fault::IdNotBelowNext { id, next });
+                }
+            }
+        }
+    }
+    let exists: HashSet<u32> = seen.into_keys().collect();
+    for chunk in &doc.chunks {
+        dangling(chunk, |id| exists.contains(&id), &mut faults);
+    }
+    for track in doc.tracks() {
+        local(doc, track.chunk, &mut faults);
+    }
+    faults
+}
+
+/// The `PointeeId` of every envelope that nothing answers to.
+fn dangling(chunk: &Chunk, exists: impl Fn(u32) -> bool, faults: &mut Vec<Fault>) {
+    for target in chunk
+        .outline
+        .all(&chunk.text)
+        .filter(|el| el.name() == "EnvelopeTarget")
+    {
+        if let Some(id) = target
+            .child("PointeeId")
+            .and_then(|p| p.attr_u32("Value"))
+            .filter(|id| !exists(*id))
+        {
+            faults.push(Fault::DanglingPointee { id });
+        }
+    }
+}
+
+/// What can be seen in one track alone.
+fn local(doc: &Document, chunk: usize, faults: &mut Vec<Fault>) {
+    let Some(track) = doc.tracks().find(|t| t.chunk == chunk) else {
+        return;
+    };
+    let name = track.name();
+    let scenes = doc.scene_elements().len();
+    if doc.schema.family >= Family::Live11 && track.kind != TrackKind::Group {
+        for list in ["MainSequencer", "FreezeSequencer"] {
+            let slots = chain_of(track.el)
+                .and_then(|c| c.child(list))
+                .and_then(|s| s.child("ClipSlotList"));
+            let slots = slots.map(|l| l.children().count());
+            if let Some(slots) = slots.filter(|n| *n != scenes) {
+                faults.push(Fault::SlotCount {
+                    track: name.clone(),
+                    list,
+                    slots,
+                    scenes,
+                });
+            }
+        }
+    }
+    if let Some(group) = track.el.integer("TrackGroupId").filter(|g| *g >= 0)
+        && !doc
+            .tracks()
+            .any(|t| t.kind == TrackKind::Group && t.xml_id().map(i64::from) == Some(group))
+    {
+        faults.push(Fault::DanglingGroup {
+            track: name.clone(),
+            group,
+        });
+    }
+    for clip in track.session().into_iter().chain(track.arrangement()) {
+        note_ids(clip.el, &name, faults);
+    }
+}
+
+fn note_ids(clip: El<'_>, track: &str, faults: &mut Vec<Fault>) {
+    let next = clip
+        .at("Notes/NoteIdGenerator/NextId")
+        .and_then(|n| n.attr_u32("Value"));
+    let mut seen = BTreeSet::new();
+    for id in stored(clip).iter().filter_map(|n| n.id) {
+        if !seen.insert(id) {
+            faults.push(Fault::DuplicateNoteId {
+                track: track.to_owned(),
+                id,
+            });
+        }
+        if let Some(next) = next.filter(|next| id >= *next) {
+            faults.push(Fault::NoteIdNotBelowNext {
+                track: track.to_owned(),
+                id,
+                next,
+            });
+        }
+    }
+}
+
+/// Checks what a list of edits touched. A fault that the document already had is not held against the edit.
+///
+/// Cost follows the touched chunks: numbers of the shared space may only stay, go, or come from the free range.
+pub(crate) fn after_edit(
+    before: &Document,
+    after: &Document,
+    swaps: &[Swap],
+) -> Result<(), LiveError> {
+    let next = |doc: &Document| {
+        doc.in_set("NextPointeeId")
+            .and_then(|(_, el)| el.attr_u32("Value"))
+    };
+    let free = next(before).unwrap_or(u32::MAX)..next(after).unwrap_or(u32::MAX);
+    let mut known: HashSet<u32> = HashSet::new();
+    let mut fresh: HashSet<u32> = HashSet::new();
+    for swap in swaps {
+        known.extend(
+            swap.out
+                .iter()
+                .flat_map(|c| pointees(c.outline.all(&c.text))),
+        );
+    }
+    for (index, chunk) in after.chunks.iter().enumerate() {
+        if before
+            .chunks
+            .iter()
+            .any(|c| std::sync::Arc::ptr_eq(c, chunk))
+        {
+            continue;
+        }
+        let mut here: HashSet<u32> = HashSet::new();
+        for el in chunk.outline.all(&chunk.text).filter(|el| is_pointee(*el)) {
+            let Some(id) = el.attr_u32("Id") else {
+                continue;
+            };
+            let twice = !here.insert(id);
+            let is_new = free.contains(&id) && !known.contains(&id);
+            let new_twice = is_new && !fresh.insert(id);
+            if (twice || new_twice || (!is_new && !known.contains(&id)))
+                && !had(before, &Fault::DuplicateId { id })
+            {
+                return Err(LiveError::broken(format!("target id {id} is not free")));
+            }
+        }
+        let mut faults = Vec::new();
+        dangling(chunk, |id| here.contains(&id), &mut faults);
+        local(after, index, &mut faults);
+        if let Some(fault) = faults.into_iter().find(|f| !had(before, f)) {
+            return Err(LiveError::broken(fault.to_string()));
+        }
+    }
+    Ok(())
+}
+
+/// Asked only when something looks wrong, so the cost of a whole check is paid only then.
+fn had(before: &Document, fault: &Fault) -> bool {
+    let old = check(before);
+    old.contains(fault)
+        || matches!(fault, Fault::DanglingPointee { id } if targets(before).contains(id))
+}
+
+/// Every target of the document: an envelope may point into another track.
+fn targets(doc: &Document) -> HashSet<u32> {
+    doc.chunks
+        .iter()
+        .flat_map(|c| pointees(c.outline.all(&c.text)))
+        .collect()
+}

@@ -1,0 +1,482 @@
+//! Clips in session slots and in the arrangement. Not here: notes, and clips that are not on a track (groove pool, take lanes,
+//! freeze data), which are never listed.
+
+use crate::document::Document;
+use crate::error::{Listing, LiveError};
+use crate::facts;
+use crate::path::{PathId, TrackPart};
+use crate::track::{Track, TrackKind};
+use crate::wire;
+use crate::xml::El;
+use serde::Serialize;
+
+/// Entries per list in one answer.
+pub const PAGE: usize = 400;
+
+/// What a slot or clip holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ClipKind {
+    /// Notes.
+    Midi,
+    /// Audio.
+    Audio,
+    /// A slot without a clip.
+    Empty,
+}
+
+/// Where a clip lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Location {
+    /// In a slot.
+    Session,
+    /// On the time line.
+    Arrangement,
+}
+
+/// One session slot.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SlotRow {
+    /// `track:N/clipslot:M`
+    pub slot_id: PathId,
+    /// The clip in it, if any.
+    pub clip_id: Option<PathId>,
+    /// The clip's name.
+    pub name: Option<String>,
+    /// What it holds.
+    pub kind: ClipKind,
+}
+
+/// One arrangement clip.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ArrangementRow {
+    /// `track:N/clip:M`
+    pub clip_id: PathId,
+    /// Its name.
+    pub name: String,
+    /// Where it begins, in beats.
+    #[serde(serialize_with = "wire::number")]
+    pub start_beat: f64,
+    /// Where it ends, in beats.
+    #[serde(serialize_with = "wire::number")]
+    pub end_beat: f64,
+    /// What it holds.
+    pub kind: ClipKind,
+}
+
+/// The clips of a track, up to [`PAGE`] of each list.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Clips {
+    /// The track asked for.
+    pub track_id: PathId,
+    /// One entry per slot.
+    pub session: Vec<SlotRow>,
+    /// By start time.
+    pub arrangement: Vec<ArrangementRow>,
+    /// Present when entries were left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub truncated: Option<bool>,
+    /// Where the next page begins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_offset: Option<usize>,
+}
+
+/// A clip, or an empty slot, in full.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClipInfo {
+    /// The clip's path, or the slot's when it is empty.
+    pub id: PathId,
+    /// Whether it holds notes.
+    pub is_midi: bool,
+    /// What it holds.
+    pub kind: ClipKind,
+    /// Where it lies.
+    pub location: Location,
+    /// The slot, in the session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slot_id: Option<PathId>,
+    /// Its name.
+    pub name: String,
+    /// In beats; from the start of the Set in the arrangement.
+    #[serde(serialize_with = "wire::number")]
+    pub start_time: f64,
+    /// In beats.
+    #[serde(serialize_with = "wire::number")]
+    pub end_time: f64,
+    /// In beats.
+    #[serde(serialize_with = "wire::number")]
+    pub duration: f64,
+    /// Whether it loops.
+    pub looping: bool,
+    /// In beats of the clip.
+    #[serde(serialize_with = "wire::number")]
+    pub loop_start: f64,
+    /// In beats of the clip.
+    #[serde(serialize_with = "wire::number")]
+    pub loop_end: f64,
+    /// In beats of the clip.
+    #[serde(serialize_with = "wire::number")]
+    pub start_marker: f64,
+    /// In beats of the clip.
+    #[serde(serialize_with = "wire::number")]
+    pub end_marker: f64,
+    /// RGB; 0 when unknown.
+    pub color: u32,
+    /// Deactivated.
+    pub muted: bool,
+    /// The sample of an audio clip.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file_path: Option<String>,
+}
+
+/// A clip on a track of the document.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Clip<'a> {
+    pub el: El<'a>,
+    pub track: Track<'a>,
+    pub path: PathId,
+}
+
+fn kind_of(el: El<'_>) -> Option<ClipKind> {
+    match el.name() {
+        "MidiClip" => Some(ClipKind::Midi),
+        "AudioClip" => Some(ClipKind::Audio),
+        _ => None,
+    }
+}
+
+/// The clip element in a slot.
+pub(crate) fn in_slot(slot: El<'_>) -> Option<El<'_>> {
+    slot.at("ClipSlot/Value")?
+        .children()
+        .find(|c| kind_of(*c).is_some())
+}
+
+fn start_of(el: El<'_>) -> f64 {
+    el.attr_f64("Time")
+        .or_else(|| el.number("CurrentStart"))
+        .unwrap_or(0.0)
+}
+
+/// The event list that holds a track's arrangement clips.
+pub(crate) fn arrangement_events(track: Track<'_>) -> Option<El<'_>> {
+    let sequencer = track.sequencer()?;
+    match track.kind {
+        TrackKind::Midi => sequencer.at("ClipTimeable/ArrangerAutomation/Events"),
+        TrackKind::Audio => sequencer.at("Sample/ArrangerAutomation/Events"),
+        TrackKind::Group => None,
+    }
+}
+
+impl<'a> Track<'a> {
+    /// Arrangement clips by start time.
+    pub fn arrangement(&self) -> Vec<Clip<'a>> {
+        let mut found: Vec<El<'a>> = arrangement_events(*self)
+            .map(|events| {
+                events
+                    .children()
+                    .filter(|c| kind_of(*c).is_some())
+                    .collect()
+            })
+            .unwrap_or_default();
+        found.sort_by(|a, b| start_of(*a).total_cmp(&start_of(*b)));
+        (0..)
+            .zip(found)
+            .map(|(n, el)| Clip {
+                el,
+                track: *self,
+                path: self.on(TrackPart::Clip(n)),
+            })
+            .collect()
+    }
+
+    /// Session clips in slot order.
+    pub fn session(&self) -> Vec<Clip<'a>> {
+        let slots = (0..).zip(self.slots());
+        slots
+            .filter_map(|(n, slot)| {
+                Some(Clip {
+                    el: in_slot(slot)?,
+                    track: *self,
+                    path: self.on(TrackPart::SlotClip(n)),
+                })
+            })
+            .collect()
+    }
+}
+
+impl Clip<'_> {
+    pub fn kind(&self) -> ClipKind {
+        kind_of(self.el).unwrap_or(ClipKind::Empty)
+    }
+
+    pub fn name(&self) -> String {
+        self.el
+            .value("Name")
+            .map(|n| n.into_owned())
+            .unwrap_or_default()
+    }
+
+    pub fn is_session(&self) -> bool {
+        matches!(self.path, PathId::OnTrack(_, TrackPart::SlotClip(_)))
+    }
+
+    pub fn start(&self) -> f64 {
+        if self.is_session() {
+            self.el.number("CurrentStart").unwrap_or(0.0)
+        } else {
+            start_of(self.el)
+        }
+    }
+
+    pub fn end(&self) -> f64 {
+        self.el.number("CurrentEnd").unwrap_or_else(|| self.start())
+    }
+
+    pub fn info(&self) -> ClipInfo {
+        let number = |path| self.el.number(path).unwrap_or(0.0);
+        let (start, end) = (self.start(), self.end());
+        let (location, slot_id) = match self.path {
+            PathId::OnTrack(t, TrackPart::SlotClip(n)) => (
+                Location::Session,
+                Some(PathId::OnTrack(t, TrackPart::Slot(n))),
+            ),
+            PathId::OnTrack(..)
+            | PathId::Track(_)
+            | PathId::Return(_)
+            | PathId::OnReturn(..)
+            | PathId::Main
+            | PathId::OnMain(_)
+            | PathId::Scene(_)
+            | PathId::CuePoint(_) => (Location::Arrangement, None),
+        };
+        ClipInfo {
+            id: self.path,
+            is_midi: self.kind() == ClipKind::Midi,
+            kind: self.kind(),
+            location,
+            slot_id,
+            name: self.name(),
+            start_time: start,
+            end_time: end,
+            duration: end - start,
+            looping: self.el.flag("Loop/LoopOn").unwrap_or(false),
+            loop_start: number("Loop/LoopStart"),
+            loop_end: number("Loop/LoopEnd"),
+            start_marker: number("Loop/LoopStart") + number("Loop/StartRelative"),
+            end_marker: number("Loop/OutMarker"),
+            color: facts::color(self.el.integer("Color").unwrap_or(-1)),
+            muted: self.el.flag("Disabled").unwrap_or(false),
+            file_path: file_path(self.el),
+        }
+    }
+}
+
+/// The sample's path. Before Live 11 it is stored as a list of folders.
+pub(crate) fn file_path(clip: El<'_>) -> Option<String> {
+    let file = clip.at("SampleRef/FileRef")?;
+    if let Some(path) = file.value("Path").filter(|p| !p.is_empty()) {
+        return Some(path.into_owned());
+    }
+    let name = file.value("Name")?;
+    let folders = file
+        .child("RelativePath")
+        .into_iter()
+        .flat_map(|p| p.children())
+        .filter_map(|e| e.attr("Dir"));
+    let mut parts: Vec<String> = folders.map(|d| d.into_owned()).collect();
+    parts.push(name.into_owned());
+    Some(parts.join("/"))
+}
+
+fn empty_slot(track: Track<'_>, n: u32) -> ClipInfo {
+    let slot = track.on(TrackPart::Slot(n));
+    ClipInfo {
+        id: slot,
+        is_midi: false,
+        kind: ClipKind::Empty,
+        location: Location::Session,
+        slot_id: Some(slot),
+        name: String::new(),
+        start_time: 0.0,
+        end_time: 0.0,
+        duration: 0.0,
+        looping: false,
+        loop_start: 0.0,
+        loop_end: 0.0,
+        start_marker: 0.0,
+        end_marker: 0.0,
+        color: 0,
+        muted: false,
+        file_path: None,
+    }
+}
+
+fn group_holds_none(path: PathId) -> LiveError {
+    LiveError::WrongType {
+        subject: path,
+        reason: "a group track holds no clips".into(),
+        listing: Listing::Tracks,
+    }
+}
+
+impl Document {
+    fn track_for_clips(&self, n: u32, path: PathId) -> Result<Track<'_>, LiveError> {
+        let track = self.tracks().nth(n as usize).ok_or(LiveError::Gone {
+            subject: path,
+            listing: Listing::Tracks,
+        })?;
+        if track.kind == TrackKind::Group {
+            Err(group_holds_none(path))
+        } else {
+            Ok(track)
+        }
+    }
+
+    /// The track and slot element at a slot path.
+    pub(crate) fn need_slot(&self, path: PathId) -> Result<(Track<'_>, El<'_>, u32), LiveError> {
+        let PathId::OnTrack(t, TrackPart::Slot(n)) = path else {
+            return Err(LiveError::WrongKind {
+                subject: path,
+                expected: "a session slot (track:N/clipslot:M)",
+                listing: Listing::Clips,
+            });
+        };
+        let track = self.track_for_clips(t, path)?;
+        let slot = track.slots().get(n as usize).copied();
+        slot.map(|s| (track, s, n)).ok_or(LiveError::Gone {
+            subject: path,
+            listing: Listing::Clips,
+        })
+    }
+
+    pub(crate) fn need_clip(&self, path: PathId) -> Result<Clip<'_>, LiveError> {
+        let gone = LiveError::Gone {
+            subject: path,
+            listing: Listing::Clips,
+        };
+        if let PathId::OnTrack(t, TrackPart::SlotClip(n)) = path {
+            let track = self.track_for_clips(t, path)?;
+            let slot = *track.slots().get(n as usize).ok_or(gone)?;
+            let el = in_slot(slot).ok_or(LiveError::EmptySlot { subject: path })?;
+            Ok(Clip { el, track, path })
+        } else if let PathId::OnTrack(t, TrackPart::Clip(n)) = path {
+            self.track_for_clips(t, path)?
+                .arrangement()
+                .get(n as usize)
+                .copied()
+                .ok_or(gone)
+        } else {
+            Err(LiveError::WrongKind {
+                subject: path,
+                expected: "a clip (track:N/clipslot:M/clip or track:N/clip:M)",
+                listing: Listing::Clips,
+            })
+        }
+    }
+
+    pub(crate) fn need_midi_clip(&self, path: PathId) -> Result<Clip<'_>, LiveError> {
+        let clip = self.need_clip(path)?;
+        match clip.kind() {
+            ClipKind::Midi => Ok(clip),
+            ClipKind::Audio | ClipKind::Empty => Err(LiveError::WrongType {
+                subject: path,
+                reason: "an audio clip has no notes".into(),
+                listing: Listing::Clips,
+            }),
+        }
+    }
+
+    /// The clips of a track, from `offset` on in both lists.
+    ///
+    /// # Errors
+    /// Wrong kind of path; no such track.
+    pub fn clips(&self, path: PathId, offset: usize) -> Result<Clips, LiveError> {
+        let track = self.need_track(path)?;
+        let slots = track.slots();
+        let arrangement = track.arrangement();
+        let session = (0..).zip(&slots).skip(offset).take(PAGE).map(|(n, slot)| {
+            let slot_id = track.on(TrackPart::Slot(n));
+            match in_slot(*slot) {
+                Some(el) => {
+                    let clip = Clip {
+                        el,
+                        track,
+                        path: track.on(TrackPart::SlotClip(n)),
+                    };
+                    SlotRow {
+                        slot_id,
+                        clip_id: Some(clip.path),
+                        name: Some(clip.name()),
+                        kind: clip.kind(),
+                    }
+                }
+                None => SlotRow {
+                    slot_id,
+                    clip_id: None,
+                    name: None,
+                    kind: ClipKind::Empty,
+                },
+            }
+        });
+        let rows = arrangement
+            .iter()
+            .skip(offset)
+            .take(PAGE)
+            .map(|clip| ArrangementRow {
+                clip_id: clip.path,
+                name: clip.name(),
+                start_beat: clip.start(),
+                end_beat: clip.end(),
+                kind: clip.kind(),
+            });
+        let more = slots.len().max(arrangement.len()) > offset.saturating_add(PAGE);
+        Ok(Clips {
+            track_id: path,
+            session: session.collect(),
+            arrangement: rows.collect(),
+            truncated: more.then_some(true),
+            next_offset: more.then_some(offset + PAGE),
+        })
+    }
+
+    /// A clip in full.
+    ///
+    /// # Errors
+    /// Wrong kind of path; no such clip; the slot is empty.
+    pub fn clip_info(&self, path: PathId) -> Result<ClipInfo, LiveError> {
+        Ok(self.need_clip(path)?.info())
+    }
+
+    /// Every slot, empty ones included, then every arrangement clip of a track.
+    pub(crate) fn clip_infos(&self, track: Track<'_>) -> Vec<ClipInfo> {
+        let slots = (0..)
+            .zip(track.slots())
+            .map(|(n, slot)| match in_slot(slot) {
+                Some(el) => Clip {
+                    el,
+                    track,
+                    path: track.on(TrackPart::SlotClip(n)),
+                }
+                .info(),
+                None => empty_slot(track, n),
+            });
+        slots
+            .chain(track.arrangement().iter().map(|c| c.info()))
+            .collect()
+    }
+
+    /// The ids of all MIDI clips, for completion of a `clipId`.
+    pub fn midi_clip_ids(&self) -> Vec<PathId> {
+        self.tracks()
+            .filter(|t| t.kind == TrackKind::Midi)
+            .flat_map(|t| t.session().into_iter().chain(t.arrangement()))
+            .map(|c| c.path)
+            .collect()
+    }
+}

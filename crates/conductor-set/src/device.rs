@@ -1,0 +1,450 @@
+//! Devices and parameters. Not here: devices inside racks, which have no path; a rack shows its macros and its switch.
+
+use crate::clip::{ClipInfo, PAGE};
+use crate::document::Document;
+use crate::error::{Listing, LiveError};
+use crate::facts;
+use crate::path::{ChainPart, PathId};
+use crate::track::{Chain, mixer_of, stored_number, stored_text};
+use crate::wire;
+use crate::xml::{El, number};
+use serde::Serialize;
+
+/// What a parameter's numbers mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Unit {
+    /// Linear gain; 1 is 0 dB.
+    Gain,
+    /// -1 (left) to 1 (right).
+    Pan,
+    /// 0 or 1.
+    Bool,
+    /// Whatever the document stores.
+    Document,
+}
+
+/// How far the range of a parameter can be trusted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RangeSource {
+    /// The range a controller would be mapped to, ends sorted; a switch is 0 to 1.
+    Mapping,
+    /// The document does not say which values are legal.
+    Unknown,
+}
+
+/// A parameter with its value.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Param {
+    /// Its path.
+    pub id: PathId,
+    /// The element path below the device, dotted.
+    pub name: String,
+    /// Lowest value.
+    #[serde(serialize_with = "wire::number")]
+    pub min: f64,
+    /// Highest value.
+    #[serde(serialize_with = "wire::number")]
+    pub max: f64,
+    /// Whether it moves in steps.
+    pub is_quantized: bool,
+    /// Never known from a document.
+    #[serde(serialize_with = "wire::optional")]
+    pub default_value: Option<f64>,
+    /// The stored value.
+    #[serde(serialize_with = "wire::number")]
+    pub value: f64,
+    /// What the numbers mean.
+    pub unit: Unit,
+    /// The value for people.
+    pub display: String,
+    /// Where the range comes from.
+    pub range_source: RangeSource,
+    /// Whether an envelope moves it.
+    pub automated: bool,
+}
+
+/// A device with its parameters.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Device {
+    /// Its path.
+    pub id: PathId,
+    /// The name people see.
+    pub name: String,
+    /// The element name.
+    pub class_name: String,
+    /// Its switch; absent in the document means unknown.
+    pub is_on: Option<bool>,
+    /// Its parameters.
+    pub params: Vec<Param>,
+}
+
+/// The chain and mixer of a track, up to 400 parameters in all.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Devices {
+    /// The track asked for.
+    pub track_id: PathId,
+    /// In chain order.
+    pub devices: Vec<Device>,
+    /// Volume, panning and sends.
+    pub mixer: Vec<Param>,
+    /// Present when parameters were left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub truncated: Option<bool>,
+    /// Facts that a document does not hold.
+    pub unknown: Vec<&'static str>,
+}
+
+/// A device with the ids of its parameters.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DeviceRow {
+    /// Its path.
+    pub id: PathId,
+    /// The name people see.
+    pub name: String,
+    /// The element name.
+    pub class_name: String,
+    /// Its parameters.
+    pub param_ids: Vec<PathId>,
+}
+
+/// One track for the resource `ableton://track/{i}`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TrackDetail {
+    /// The track asked for.
+    pub track_id: PathId,
+    /// Slots, then arrangement clips.
+    pub clips: Vec<ClipInfo>,
+    /// Parameters of all devices.
+    pub params: Vec<Param>,
+    /// In chain order.
+    pub devices: Vec<DeviceRow>,
+    /// Volume, panning and sends.
+    pub mixer: Vec<Param>,
+    /// Present when entries were left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub truncated: Option<bool>,
+    /// How many there are in all; present when entries were left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub totals: Option<Totals>,
+}
+
+/// Entries before any cap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Totals {
+    /// Slots and arrangement clips.
+    pub clips: usize,
+    /// Device parameters.
+    pub params: usize,
+}
+
+/// The envelope of a parameter: its event elements.
+pub(crate) fn envelope<'a>(track: El<'a>, param: El<'a>) -> Option<Vec<El<'a>>> {
+    if let Some(inline) = param.at("ArrangerAutomation/Events") {
+        return Some(inline.children().collect());
+    }
+    let target = param.child("AutomationTarget")?.attr_raw("Id")?;
+    let list = track.at("AutomationEnvelopes/Envelopes")?;
+    let found = list.children().find(|e| {
+        e.at("EnvelopeTarget/PointeeId")
+            .and_then(|p| p.attr_raw("Value"))
+            == Some(target)
+    })?;
+    Some(
+        found
+            .at("Automation/Events")
+            .map(|e| e.children().collect())
+            .unwrap_or_default(),
+    )
+}
+
+pub(crate) fn is_parameter(el: El<'_>) -> bool {
+    el.child("Manual").is_some() && el.child("AutomationTarget").is_some()
+}
+
+fn is_rack(device: El<'_>) -> bool {
+    device.name().ends_with("GroupDevice")
+}
+
+/// The parameters of a device in document order, with their dotted names.
+pub(crate) fn parameters(device: El<'_>) -> Vec<(String, El<'_>)> {
+    fn walk<'a>(el: El<'a>, name: &str, out: &mut Vec<(String, El<'a>)>) {
+        for child in el.children() {
+            let name = if name.is_empty() {
+                child.name().to_owned()
+            } else {
+                format!("{name}.{}", child.name())
+            };
+            if is_parameter(child) {
+                out.push((name, child));
+            } else if child.children().next().is_some() {
+                walk(child, &name, out);
+            }
+        }
+    }
+    if is_rack(device) {
+        let shown = device.children().filter(|c| {
+            is_parameter(*c) && (c.name() == "On" || c.name().starts_with("MacroControls."))
+        });
+        return shown.map(|c| (c.name().to_owned(), c)).collect();
+    }
+    let mut out = Vec::new();
+    walk(device, "", &mut out);
+    out
+}
+
+/// The name of a device's class, whatever the person called it.
+pub(crate) fn class_name(device: El<'_>) -> String {
+    let plugin = || {
+        let desc = device.child("PluginDesc")?.children().next()?;
+        let name = desc.value("PlugName").or_else(|| desc.value("Name"))?;
+        Some(name.into_owned()).filter(|n| !n.is_empty())
+    };
+    facts::device_name(device.name())
+        .map(str::to_owned)
+        .or_else(plugin)
+        .unwrap_or_else(|| device.name().to_owned())
+}
+
+pub(crate) fn device_name(device: El<'_>) -> String {
+    let own = device.value("UserName").filter(|n| !n.is_empty());
+    own.map_or_else(|| class_name(device), |n| n.into_owned())
+}
+
+// Live shows this gain, and anything below it, as minus infinity.
+const SILENCE: f64 = 0.000_316_227_757_1;
+
+fn display(unit: Unit, value: f64) -> String {
+    match unit {
+        Unit::Gain if value <= SILENCE => "-inf dB".into(),
+        Unit::Gain => format!("{:.1} dB", 20.0 * value.log10()),
+        Unit::Pan if value == 0.0 => "C".into(),
+        Unit::Pan => format!(
+            "{:.0}{}",
+            value.abs() * 50.0,
+            if value < 0.0 { "L" } else { "R" }
+        ),
+        Unit::Bool => if value == 0.0 { "off" } else { "on" }.into(),
+        Unit::Document => number(value),
+    }
+}
+
+/// A parameter element with what is needed to show or write it.
+#[derive(Debug, Clone)]
+pub(crate) struct FoundParam<'a> {
+    pub chain: Chain<'a>,
+    pub el: El<'a>,
+    pub id: PathId,
+    pub name: String,
+    pub unit: Unit,
+}
+
+impl FoundParam<'_> {
+    pub fn is_switch(&self) -> bool {
+        matches!(stored_text(self.el).as_deref(), Some("true" | "false"))
+            || self.el.child("MidiCCOnOffThresholds").is_some()
+    }
+
+    pub fn info(&self) -> Param {
+        let value = stored_number(self.el).unwrap_or(0.0);
+        let range = self.el.child("MidiControllerRange");
+        let ends = range.and_then(|r| Some((r.number("Min")?, r.number("Max")?)));
+        let unit = if self.is_switch() {
+            Unit::Bool
+        } else {
+            self.unit
+        };
+        let (min, max, is_quantized, range_source) = match ends {
+            _ if unit == Unit::Bool => (0.0, 1.0, true, RangeSource::Mapping),
+            // Real Sets hold inverted ranges.
+            Some((a, b)) => (a.min(b), a.max(b), false, RangeSource::Mapping),
+            None => (value, value, true, RangeSource::Unknown),
+        };
+        Param {
+            id: self.id,
+            name: self.name.clone(),
+            min,
+            max,
+            is_quantized,
+            default_value: None,
+            value,
+            unit,
+            display: display(unit, value),
+            range_source,
+            automated: envelope(self.chain.el, self.el).is_some_and(|e| e.len() > 1),
+        }
+    }
+}
+
+impl<'a> Chain<'a> {
+    pub fn mixer_params(&self) -> Vec<FoundParam<'a>> {
+        let chain = *self;
+        let found = |part, name: String, el, unit| FoundParam {
+            chain,
+            el,
+            id: chain.owner.part(part),
+            name,
+            unit,
+        };
+        let mixer = mixer_of(self.el);
+        let volume = mixer
+            .and_then(|m| m.child("Volume"))
+            .map(|el| found(ChainPart::Volume, "Volume".into(), el, Unit::Gain));
+        let pan = mixer
+            .and_then(|m| m.child("Pan"))
+            .map(|el| found(ChainPart::Panning, "Panning".into(), el, Unit::Pan));
+        let sends = (0..).zip(self.sends()).map(|(n, el)| {
+            let letter = char::from_u32(u32::from(b'A') + n).filter(char::is_ascii_uppercase);
+            let name = letter.map_or_else(|| format!("Send {}", n + 1), |c| format!("Send {c}"));
+            found(ChainPart::Send(n), name, el, Unit::Gain)
+        });
+        volume.into_iter().chain(pan).chain(sends).collect()
+    }
+
+    pub fn device_params(&self, n: u32, device: El<'a>) -> Vec<FoundParam<'a>> {
+        let chain = *self;
+        (0..)
+            .zip(parameters(device))
+            .map(|(m, (name, el))| FoundParam {
+                chain,
+                el,
+                id: chain.owner.part(ChainPart::Param(n, m)),
+                name,
+                unit: Unit::Document,
+            })
+            .collect()
+    }
+}
+
+impl Document {
+    pub(crate) fn need_param(&self, path: PathId) -> Result<FoundParam<'_>, LiveError> {
+        let wrong = LiveError::WrongKind {
+            subject: path,
+            expected: "a parameter (…/device:N/param:M, …/mixer/volume, …/mixer/panning or …/mixer/send:N)",
+            listing: Listing::Devices,
+        };
+        let Some((owner, part)) = path.chain_part() else {
+            return Err(wrong);
+        };
+        if matches!(part, ChainPart::Device(_) | ChainPart::Mixer) {
+            return Err(wrong);
+        }
+        let gone = || LiveError::Gone {
+            subject: path,
+            listing: Listing::Devices,
+        };
+        let chain = self.chain(owner).ok_or_else(gone)?;
+        if let ChainPart::Param(n, m) = part {
+            let device = *chain.devices().get(n as usize).ok_or_else(gone)?;
+            return chain
+                .device_params(n, device)
+                .into_iter()
+                .nth(m as usize)
+                .ok_or_else(gone);
+        }
+        chain
+            .mixer_params()
+            .into_iter()
+            .find(|p| p.id == path)
+            .ok_or_else(gone)
+    }
+
+    /// One parameter.
+    ///
+    /// # Errors
+    /// Wrong kind of path; no such parameter.
+    pub fn param(&self, path: PathId) -> Result<Param, LiveError> {
+        Ok(self.need_param(path)?.info())
+    }
+
+    /// The devices and mixer of an ordinary, return or main track.
+    ///
+    /// # Errors
+    /// Wrong kind of path; no such track.
+    pub fn devices(&self, path: PathId) -> Result<Devices, LiveError> {
+        let chain = self.need_chain(path)?;
+        let mut left = PAGE;
+        let mut truncated = false;
+        let mut take = |found: Vec<FoundParam<'_>>| -> Vec<Param> {
+            truncated |= found.len() > left;
+            let shown: Vec<Param> = found.iter().take(left).map(FoundParam::info).collect();
+            left -= shown.len();
+            shown
+        };
+        let mixer = take(chain.mixer_params());
+        let devices = (0..)
+            .zip(chain.devices())
+            .map(|(n, el)| Device {
+                id: chain.owner.part(ChainPart::Device(n)),
+                name: device_name(el),
+                class_name: el.name().to_owned(),
+                is_on: el.child("On").and_then(stored_number).map(|v| v != 0.0),
+                params: take(chain.device_params(n, el)),
+            })
+            .collect();
+        Ok(Devices {
+            track_id: path,
+            devices,
+            mixer,
+            truncated: truncated.then_some(true),
+            unknown: vec!["defaultValue"],
+        })
+    }
+
+    /// Everything about one ordinary track, capped by entry.
+    ///
+    /// # Errors
+    /// Wrong kind of path; no such track.
+    pub fn track_detail(&self, path: PathId) -> Result<TrackDetail, LiveError> {
+        let track = self.need_track(path)?;
+        let chain = track.chain();
+        let mut clips = self.clip_infos(track);
+        let mut params = Vec::new();
+        let mut devices = Vec::new();
+        for (n, el) in (0..).zip(chain.devices()) {
+            let found = chain.device_params(n, el);
+            devices.push(DeviceRow {
+                id: chain.owner.part(ChainPart::Device(n)),
+                name: device_name(el),
+                class_name: el.name().to_owned(),
+                param_ids: found
+                    .iter()
+                    .take(PAGE.saturating_sub(params.len()))
+                    .map(|p| p.id)
+                    .collect(),
+            });
+            params.extend(found);
+        }
+        let totals = Totals {
+            clips: clips.len(),
+            params: params.len(),
+        };
+        let truncated = totals.clips > PAGE || totals.params > PAGE;
+        clips.truncate(PAGE);
+        Ok(TrackDetail {
+            track_id: path,
+            clips,
+            params: params.iter().take(PAGE).map(FoundParam::info).collect(),
+            devices,
+            mixer: chain.mixer_params().iter().map(FoundParam::info).collect(),
+            truncated: truncated.then_some(true),
+            totals: truncated.then_some(totals),
+        })
+    }
+
+    /// The device classes of this Set that a new device can be cloned from, by name, with their element.
+    pub(crate) fn donors(&self) -> Vec<(String, El<'_>)> {
+        let ordinary = self.tracks().map(|t| t.chain());
+        let chains = ordinary.chain(self.returns()).chain(self.main());
+        chains
+            .flat_map(|c| c.devices())
+            .map(|d| (class_name(d), d))
+            .collect()
+    }
+}

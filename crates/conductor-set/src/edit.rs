@@ -1,0 +1,378 @@
+//! The closed set of edits, and how a list of them becomes one change. Not here: undo ([`crate::OpenSet`]); launching and
+//! transport, which are not edits.
+
+mod clip;
+mod delete;
+mod device;
+mod notes;
+mod param;
+mod track;
+
+use crate::change::{Change, Draft};
+use crate::check;
+use crate::clip::ClipInfo;
+use crate::diff::{Diff, diff};
+use crate::document::{Document, Revision};
+use crate::error::LiveError;
+use crate::note::Note;
+use crate::path::PathId;
+use crate::song::Overview;
+use crate::track::{TrackInfo, TrackKind, TrackState};
+use serde::{Deserialize, Serialize};
+
+pub use device::{DeviceInserted, DeviceRef, ParamRef};
+pub use notes::{NoteWindow, NotesWritten};
+pub use param::ParamWritten;
+
+/// One edit of a Set. As JSON: `{"edit": "set_tempo", "bpm": 128}`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(
+    tag = "edit",
+    rename_all = "snake_case",
+    rename_all_fields = "camelCase",
+    deny_unknown_fields
+)]
+pub enum LiveEdit {
+    /// Beats per minute, 20 to 999.
+    SetTempo {
+        /// The tempo.
+        bpm: f64,
+    },
+    /// Name and switches of a track.
+    SetTrackProps {
+        /// `track:N`
+        track_id: PathId,
+        /// At least one.
+        props: TrackProps,
+    },
+    /// All notes of a clip, or those of a window.
+    ReplaceNotes {
+        /// A MIDI clip.
+        clip_id: PathId,
+        /// The new notes; may be empty.
+        notes: Vec<Note>,
+        /// Only notes that start inside are replaced.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        window: Option<NoteWindow>,
+    },
+    /// A new track after the last ordinary one.
+    CreateTrack {
+        /// MIDI or audio.
+        kind: TrackKind,
+    },
+    /// A new clip without notes.
+    CreateMidiClip {
+        /// An empty slot of a MIDI track.
+        slot_id: PathId,
+        /// At least 0.25.
+        length_beats: f64,
+    },
+    /// The value of a device or mixer parameter.
+    SetParam {
+        /// A parameter.
+        param_id: PathId,
+        /// Inside its range.
+        value: f64,
+    },
+    /// A device cloned from one of the same class in the Set.
+    InsertDevice {
+        /// `track:N`
+        track_id: PathId,
+        /// As devices are listed.
+        device_name: String,
+        /// Place in the chain; beyond the end means last.
+        index: u32,
+    },
+    /// Name, colour, loop and markers of a clip.
+    SetClipProps {
+        /// Any clip.
+        clip_id: PathId,
+        /// At least one.
+        props: ClipProps,
+    },
+    /// A clip.
+    DeleteClip {
+        /// Any clip.
+        clip_id: PathId,
+    },
+    /// A track; a group with all it holds.
+    DeleteTrack {
+        /// `track:N`
+        track_id: PathId,
+    },
+}
+
+impl LiveEdit {
+    /// Whether the edit names an object by its position.
+    pub fn is_positional(&self) -> bool {
+        match self {
+            LiveEdit::SetTempo { .. } | LiveEdit::CreateTrack { .. } => false,
+            LiveEdit::SetTrackProps { .. }
+            | LiveEdit::ReplaceNotes { .. }
+            | LiveEdit::CreateMidiClip { .. }
+            | LiveEdit::SetParam { .. }
+            | LiveEdit::InsertDevice { .. }
+            | LiveEdit::SetClipProps { .. }
+            | LiveEdit::DeleteClip { .. }
+            | LiveEdit::DeleteTrack { .. } => true,
+        }
+    }
+
+    /// What undo lists show.
+    pub fn label(&self) -> String {
+        match self {
+            LiveEdit::SetTempo { bpm } => format!("set tempo {bpm}"),
+            LiveEdit::SetTrackProps { track_id, .. } => {
+                format!("set track properties of {track_id}")
+            }
+            LiveEdit::ReplaceNotes { clip_id, notes, .. } => {
+                format!("replace notes of {clip_id} ({} given)", notes.len())
+            }
+            LiveEdit::CreateTrack { kind } => format!("create {} track", kind.as_str()),
+            LiveEdit::CreateMidiClip { slot_id, .. } => format!("create clip in {slot_id}"),
+            LiveEdit::SetParam { param_id, value } => format!("set {param_id} to {value}"),
+            LiveEdit::InsertDevice {
+                track_id,
+                device_name,
+                ..
+            } => format!("insert {device_name} on {track_id}"),
+            LiveEdit::SetClipProps { clip_id, .. } => format!("set clip properties of {clip_id}"),
+            LiveEdit::DeleteClip { clip_id } => format!("delete {clip_id}"),
+            LiveEdit::DeleteTrack { track_id } => format!("delete {track_id}"),
+        }
+    }
+}
+
+/// What can be set on a track.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TrackProps {
+    /// At least one character.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Silence it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mute: Option<bool>,
+    /// Solo it; others stay as they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub solo: Option<bool>,
+    /// Arm it for recording.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arm: Option<bool>,
+}
+
+/// What can be set on a clip. Positions are in beats of the clip.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+pub struct ClipProps {
+    /// May be empty.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Deactivate it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub muted: Option<bool>,
+    /// Colour index, 0 to 69.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub color: Option<u32>,
+    /// Below the loop end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loop_start: Option<f64>,
+    /// Above the loop start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loop_end: Option<f64>,
+    /// Where it starts to play.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_marker: Option<f64>,
+    /// Where it ends when it does not loop.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub end_marker: Option<f64>,
+    /// Cannot be toggled in a document.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub looping: Option<bool>,
+}
+
+/// What one edit did, in the shape its tool returns.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Outcome {
+    /// The Set after a tempo change.
+    Tempo(Overview),
+    /// The track after its properties were set.
+    Track(TrackState),
+    /// The clip after its notes were replaced.
+    Notes(NotesWritten),
+    /// The new track.
+    TrackCreated(TrackInfo),
+    /// The new clip.
+    ClipCreated(ClipCreated),
+    /// The parameter after it was set.
+    Param(ParamWritten),
+    /// The new device.
+    Device(DeviceInserted),
+    /// The clip after its properties were set.
+    Clip(ClipInfo),
+    /// What is gone.
+    Deleted(Deleted),
+}
+
+/// A new clip.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClipCreated {
+    /// The clip.
+    pub clip_id: PathId,
+    /// Its slot.
+    pub slot_id: PathId,
+    /// As asked for.
+    #[serde(serialize_with = "crate::wire::number")]
+    pub length_beats: f64,
+}
+
+/// What a delete removed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Deleted {
+    /// Ids as they were before.
+    pub deleted: Vec<PathId>,
+    /// Whether ids of other objects now name something else.
+    pub shifted: bool,
+}
+
+/// An outcome with what the caller should know beside it.
+pub(crate) struct Done {
+    outcome: Outcome,
+    changed: Vec<PathId>,
+    warnings: Vec<String>,
+    shifted: bool,
+}
+
+impl Done {
+    fn new(outcome: Outcome, changed: PathId) -> Done {
+        Done {
+            outcome,
+            changed: vec![changed],
+            warnings: Vec::new(),
+            shifted: false,
+        }
+    }
+}
+
+/// A list of edits worked out on a document, not yet applied anywhere. Preview and apply both come from here.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The change as a value.
+    pub change: Change,
+    /// The document after it.
+    pub after: Document,
+    /// One per edit.
+    pub outcomes: Vec<Outcome>,
+    /// Objects whose content changed.
+    pub changed: Vec<PathId>,
+    /// What the caller should know.
+    pub warnings: Vec<String>,
+    /// Whether ids of other objects now name something else.
+    pub shifted: bool,
+    before: Document,
+}
+
+impl Plan {
+    /// What the change does, in the words of edits.
+    pub fn diff(&self) -> Diff {
+        diff(&self.before, &self.after)
+    }
+
+    /// The revision after the change.
+    pub fn revision(&self) -> Revision {
+        self.after.revision()
+    }
+}
+
+fn run(draft: &mut Draft, edit: &LiveEdit) -> Result<Done, LiveError> {
+    match edit {
+        LiveEdit::SetTempo { bpm } => param::set_tempo(draft, *bpm),
+        LiveEdit::SetTrackProps { track_id, props } => track::set_props(draft, *track_id, props),
+        LiveEdit::ReplaceNotes {
+            clip_id,
+            notes,
+            window,
+        } => notes::replace(draft, *clip_id, notes, window.as_ref()),
+        LiveEdit::CreateTrack { kind } => track::create(draft, *kind),
+        LiveEdit::CreateMidiClip {
+            slot_id,
+            length_beats,
+        } => clip::create(draft, *slot_id, *length_beats),
+        LiveEdit::SetParam { param_id, value } => param::set(draft, *param_id, *value),
+        LiveEdit::InsertDevice {
+            track_id,
+            device_name,
+            index,
+        } => device::insert(draft, *track_id, device_name, *index),
+        LiveEdit::SetClipProps { clip_id, props } => clip::set_props(draft, *clip_id, props),
+        LiveEdit::DeleteClip { clip_id } => delete::clip(draft, *clip_id),
+        LiveEdit::DeleteTrack { track_id } => delete::track(draft, *track_id),
+    }
+}
+
+impl Document {
+    /// Works out a list of edits, each on the result of the one before. All or none: a refusal leaves nothing behind.
+    ///
+    /// # Errors
+    /// The refusal of the first edit that cannot be made.
+    pub fn plan(&self, edits: &[LiveEdit]) -> Result<Plan, LiveError> {
+        self.need_editable()?;
+        let mut draft = Draft::new(self);
+        let (mut outcomes, mut changed, mut warnings, mut shifted) =
+            (Vec::new(), Vec::new(), Vec::new(), false);
+        for edit in edits {
+            let done = run(&mut draft, edit)?;
+            draft.seal();
+            // The overview names the revision, which is known only now.
+            let outcome = if matches!(done.outcome, Outcome::Tempo(_)) {
+                Outcome::Tempo(draft.doc.overview())
+            } else {
+                done.outcome
+            };
+            outcomes.push(outcome);
+            changed.extend(done.changed);
+            warnings.extend(done.warnings);
+            shifted |= done.shifted;
+        }
+        check::after_edit(self, &draft.doc, draft.swaps())?;
+        changed.sort_unstable();
+        changed.dedup();
+        let (after, change) = draft.finish();
+        Ok(Plan {
+            change,
+            after,
+            outcomes,
+            changed,
+            warnings,
+            shifted,
+            before: self.clone(),
+        })
+    }
+}
+
+/// A name that XML attributes can hold.
+pub(crate) fn check_text(subject: &str, text: &str) -> Result<(), LiveError> {
+    match text
+        .chars()
+        .find(|c| (*c < ' ' && *c != '\t') || matches!(c, '\u{fffe}' | '\u{ffff}'))
+    {
+        Some(c) => Err(LiveError::value(
+            subject,
+            format!("must not hold the control character U+{:04X}", u32::from(c)),
+        )),
+        None => Ok(()),
+    }
+}
+
+pub(crate) fn check_range(subject: &str, value: f64, low: f64, high: f64) -> Result<(), LiveError> {
+    if (low..=high).contains(&value) {
+        Ok(())
+    } else {
+        Err(LiveError::value(
+            subject,
+            format!("must be {low} to {high}, not {value}"),
+        ))
+    }
+}

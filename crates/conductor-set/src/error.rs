@@ -1,0 +1,265 @@
+//! Why a document refuses. Not here: how a refusal is shown on a wire; the tool layer maps [`LiveError`] to its own shape.
+
+use crate::document::Revision;
+use crate::path::PathId;
+use std::fmt;
+
+/// The closed set of refusal codes a document can give.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Code {
+    /// The input breaks a stated constraint.
+    BadInput,
+    /// The id no longer resolves, or the document moved on.
+    StaleReference,
+    /// The id names an object of another kind.
+    WrongType,
+    /// The document refuses what is well formed, as Live would.
+    SdkRejected,
+    /// A document of this kind cannot do it.
+    Unsupported,
+    /// A fault of this crate, never of the caller.
+    Internal,
+}
+
+impl Code {
+    /// The code as it stands on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Code::BadInput => "BAD_INPUT",
+            Code::StaleReference => "STALE_REFERENCE",
+            Code::WrongType => "WRONG_TYPE",
+            Code::SdkRejected => "SDK_REJECTED",
+            Code::Unsupported => "UNSUPPORTED",
+            Code::Internal => "INTERNAL",
+        }
+    }
+}
+
+/// Which list shows the ids that would have been right. The caller knows what it calls that list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Listing {
+    /// [`crate::Document::overview`]
+    Tracks,
+    /// [`crate::Document::clips`]
+    Clips,
+    /// [`crate::Document::devices`]
+    Devices,
+}
+
+impl fmt::Display for Listing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Listing::Tracks => "the track list",
+            Listing::Clips => "the clip list",
+            Listing::Devices => "the device list",
+        })
+    }
+}
+
+/// A refusal. `Display` is the message, [`LiveError::code`] the code, [`LiveError::hint`] the cure.
+#[derive(Debug, Clone, PartialEq)]
+#[expect(
+    missing_docs,
+    reason = "the line of each variant says what its fields are"
+)]
+pub enum LiveError {
+    /// The bytes are not a Set that can be opened.
+    BadFile { reason: String },
+    /// The text is not a path id.
+    BadPath { text: String, reason: &'static str },
+    /// A value breaks its constraint; `subject` is the argument at fault.
+    BadValue { subject: String, reason: String },
+    /// The path is well formed but of another kind than the operation takes.
+    WrongKind {
+        subject: PathId,
+        expected: &'static str,
+        listing: Listing,
+    },
+    /// The object exists but is not of the type the operation needs.
+    WrongType {
+        subject: PathId,
+        reason: String,
+        listing: Listing,
+    },
+    /// Nothing is at this path.
+    Gone { subject: PathId, listing: Listing },
+    /// The slot is there and holds no clip.
+    EmptySlot { subject: PathId },
+    /// The caller planned against another state.
+    RevisionDiffers { expected: String, actual: Revision },
+    /// Somebody else shifted the indices since the caller last looked.
+    StructureShifted,
+    /// The slot already holds a clip.
+    SlotOccupied { subject: PathId },
+    /// No device of this name is known.
+    UnknownDevice { name: String },
+    /// The document refuses, as Live does.
+    Refused {
+        subject: PathId,
+        reason: String,
+        cure: &'static str,
+    },
+    /// A closed document cannot do this.
+    Unsupported {
+        subject: Option<String>,
+        reason: String,
+        instead: String,
+    },
+    /// The edited text failed its own check; nothing was changed.
+    Broken { reason: String },
+}
+
+pub(crate) const IN_LIVE: &str = "do it in a running Live";
+
+impl LiveError {
+    pub(crate) fn value(subject: impl Into<String>, reason: impl Into<String>) -> Self {
+        LiveError::BadValue {
+            subject: subject.into(),
+            reason: reason.into(),
+        }
+    }
+
+    pub(crate) fn unsupported(subject: impl fmt::Display, reason: impl Into<String>) -> Self {
+        LiveError::Unsupported {
+            subject: Some(subject.to_string()),
+            reason: reason.into(),
+            instead: IN_LIVE.into(),
+        }
+    }
+
+    pub(crate) fn broken(reason: impl Into<String>) -> Self {
+        LiveError::Broken {
+            reason: reason.into(),
+        }
+    }
+
+    /// The code of this refusal.
+    pub fn code(&self) -> Code {
+        match self {
+            LiveError::BadFile { .. } | LiveError::BadPath { .. } | LiveError::BadValue { .. } => {
+                Code::BadInput
+            }
+            LiveError::WrongKind { .. } | LiveError::WrongType { .. } => Code::WrongType,
+            LiveError::Gone { .. }
+            | LiveError::EmptySlot { .. }
+            | LiveError::RevisionDiffers { .. }
+            | LiveError::StructureShifted => Code::StaleReference,
+            LiveError::SlotOccupied { .. }
+            | LiveError::UnknownDevice { .. }
+            | LiveError::Refused { .. } => Code::SdkRejected,
+            LiveError::Unsupported { .. } => Code::Unsupported,
+            LiveError::Broken { .. } => Code::Internal,
+        }
+    }
+
+    /// What lets the caller recover in one turn.
+    pub fn hint(&self) -> String {
+        match self {
+            LiveError::BadFile { .. } => "give a .als file that Live 8 or later saved".into(),
+            LiveError::BadPath { .. } => {
+                "a path id looks like track:0, track:0/clipslot:1/clip, track:0/clip:2, track:0/device:0/param:3, \
+                 track:0/mixer/volume, returntrack:0, main, scene:0; numbers have no sign and no leading zero"
+                    .into()
+            }
+            LiveError::BadValue { reason, .. } => format!("fix the argument: {reason}"),
+            LiveError::WrongKind { expected, listing, .. } => format!("use {expected}, as {listing} shows it"),
+            LiveError::WrongType { listing, .. } => format!("pick an object of the right kind from {listing}"),
+            LiveError::Gone { listing, .. } => format!("read {listing} again and use a fresh id"),
+            LiveError::EmptySlot { .. } => {
+                "list the clips again, or create a clip in the slot first".into()
+            }
+            LiveError::RevisionDiffers { actual, .. } => {
+                format!("read again, then repeat with expectRevision {actual}")
+            }
+            LiveError::StructureShifted => "list the tracks again and use fresh ids".into(),
+            LiveError::SlotOccupied { .. } => "pick an empty slot from the clip list".into(),
+            LiveError::UnknownDevice { .. } => {
+                "use the exact name of a device that the device lists of this Set show".into()
+            }
+            LiveError::Refused { cure, .. } => (*cure).into(),
+            LiveError::Unsupported { instead, .. } => format!("do not retry another way: {instead}"),
+            LiveError::Broken { .. } => "nothing was changed; report this".into(),
+        }
+    }
+
+    /// The list to read before trying again, when one helps.
+    pub fn listing(&self) -> Option<Listing> {
+        match self {
+            LiveError::WrongKind { listing, .. }
+            | LiveError::WrongType { listing, .. }
+            | LiveError::Gone { listing, .. } => Some(*listing),
+            LiveError::EmptySlot { .. } | LiveError::SlotOccupied { .. } => Some(Listing::Clips),
+            LiveError::StructureShifted => Some(Listing::Tracks),
+            LiveError::UnknownDevice { .. } => Some(Listing::Devices),
+            LiveError::BadFile { .. }
+            | LiveError::BadPath { .. }
+            | LiveError::BadValue { .. }
+            | LiveError::RevisionDiffers { .. }
+            | LiveError::Refused { .. }
+            | LiveError::Unsupported { .. }
+            | LiveError::Broken { .. } => None,
+        }
+    }
+
+    /// The id or argument at fault.
+    pub fn subject(&self) -> Option<String> {
+        match self {
+            LiveError::BadPath { text, .. } => Some(text.clone()),
+            LiveError::BadValue { subject, .. } => Some(subject.clone()),
+            LiveError::WrongKind { subject, .. }
+            | LiveError::WrongType { subject, .. }
+            | LiveError::Gone { subject, .. }
+            | LiveError::EmptySlot { subject }
+            | LiveError::SlotOccupied { subject }
+            | LiveError::Refused { subject, .. } => Some(subject.to_string()),
+            LiveError::UnknownDevice { name } => Some(name.clone()),
+            LiveError::Unsupported { subject, .. } => subject.clone(),
+            LiveError::RevisionDiffers { .. } => Some("expectRevision".into()),
+            LiveError::BadFile { .. } | LiveError::StructureShifted | LiveError::Broken { .. } => {
+                None
+            }
+        }
+    }
+}
+
+impl fmt::Display for LiveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LiveError::BadFile { reason } => write!(f, "not a Live Set: {reason}"),
+            LiveError::BadPath { text, reason } => write!(f, "{text:?} is not a path id: {reason}"),
+            LiveError::BadValue { subject, reason } => write!(f, "{subject}: {reason}"),
+            LiveError::WrongKind {
+                subject, expected, ..
+            } => write!(f, "{subject} is not {expected}"),
+            LiveError::WrongType {
+                subject, reason, ..
+            } => write!(f, "{subject}: {reason}"),
+            LiveError::Gone { subject, .. } => write!(f, "{subject} does not exist in the Set"),
+            LiveError::EmptySlot { subject } => write!(f, "{subject}: the slot is empty"),
+            LiveError::RevisionDiffers { expected, actual } => {
+                write!(f, "the Set is at revision {actual}, not {expected}")
+            }
+            LiveError::StructureShifted => {
+                f.write_str("somebody else inserted or deleted objects, so ids have shifted")
+            }
+            LiveError::SlotOccupied { subject } => write!(f, "{subject} already holds a clip"),
+            LiveError::UnknownDevice { name } => write!(f, "no device is called {name:?}"),
+            LiveError::Refused {
+                subject, reason, ..
+            } => write!(f, "{subject}: {reason}"),
+            LiveError::Unsupported {
+                subject: Some(subject),
+                reason,
+                ..
+            } => write!(f, "{subject}: {reason}"),
+            LiveError::Unsupported {
+                subject: None,
+                reason,
+                ..
+            } => f.write_str(reason),
+            LiveError::Broken { reason } => write!(f, "the edit failed its own check: {reason}"),
+        }
+    }
+}
+
+impl std::error::Error for LiveError {}

@@ -1,0 +1,70 @@
+//! The one number space that automation, modulation and controller targets share, and clones that get fresh numbers in it.
+
+use crate::document::Document;
+use crate::error::LiveError;
+use crate::xml::{El, Outline, Splices, splice};
+use std::collections::HashMap;
+
+/// Whether an element's `Id` belongs to the shared number space.
+pub(crate) fn is_pointee(el: El<'_>) -> bool {
+    let name = el.name();
+    name == "AutomationTarget"
+        || name == "Pointee"
+        || name.ends_with("ModulationTarget")
+        || name.starts_with("ControllerTargets.")
+}
+
+/// The ids of the shared number space below and including `el`'s chunk elements.
+pub(crate) fn pointees<'a>(elements: impl Iterator<Item = El<'a>>) -> impl Iterator<Item = u32> {
+    elements
+        .filter(|el| is_pointee(*el))
+        .filter_map(|el| el.attr_u32("Id"))
+}
+
+impl Document {
+    /// The next free id: what the Set says, or one above every id when the Set says too little.
+    pub(crate) fn next_pointee(&self) -> Result<u32, LiveError> {
+        let said = self
+            .in_set("NextPointeeId")
+            .and_then(|(_, el)| el.attr_u32("Value"));
+        let said = said.ok_or_else(|| {
+            LiveError::unsupported("NextPointeeId", "the Set does not say which ids are free")
+        })?;
+        let highest = self
+            .chunks
+            .iter()
+            .flat_map(|c| pointees(c.outline.all(&c.text)))
+            .max()
+            .unwrap_or(0);
+        Ok(said.max(highest.saturating_add(1)))
+    }
+}
+
+/// Gives a clone fresh ids from `next` on, points its own envelopes at them, and drops the handles of Live's object model.
+pub(crate) fn renumber(text: &str, next: &mut u32) -> Result<String, LiveError> {
+    let (outline, _) = Outline::read(text, &[]).map_err(|e| LiveError::broken(e.to_string()))?;
+    let mut splices = Splices::default();
+    let mut fresh: HashMap<u32, u32> = HashMap::new();
+    for el in outline.all(text).filter(|el| is_pointee(*el)) {
+        if let Some(old) = el.attr_u32("Id") {
+            fresh.insert(old, *next);
+            splices.attr(el, "Id", &next.to_string());
+            *next = next.checked_add(1).ok_or_else(|| {
+                LiveError::unsupported("NextPointeeId", "the Set has no free ids left")
+            })?;
+        }
+    }
+    for el in outline.all(text) {
+        match el.name() {
+            "PointeeId" => {
+                if let Some(new) = el.attr_u32("Value").and_then(|old| fresh.get(&old)) {
+                    splices.attr(el, "Value", &new.to_string());
+                }
+            }
+            "LomId" | "LomIdView" => splices.attr(el, "Value", "0"),
+            name if name.ends_with("ListWrapper") => splices.attr(el, "LomId", "0"),
+            _ => {}
+        }
+    }
+    splice(text, &splices.sorted()).ok_or_else(|| LiveError::broken("two replacements overlap"))
+}

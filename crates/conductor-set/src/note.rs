@@ -1,0 +1,306 @@
+//! Notes of a clip: reading, the 400 rule, and the rules a list of notes must keep. Not here: writing them (`edit::notes`).
+
+use crate::clip::{Clip, PAGE};
+use crate::document::Document;
+use crate::error::LiveError;
+use crate::path::PathId;
+use crate::wire;
+use crate::xml::El;
+use serde::{Deserialize, Serialize};
+
+/// Notes shown of a clip that is too long to show whole.
+pub const FIRST_NOTES: usize = 50;
+
+/// A note. Times are in beats of the clip.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Note {
+    /// 0 to 127; 60 is middle C.
+    pub pitch: u8,
+    /// Where it begins.
+    #[serde(serialize_with = "wire::number")]
+    pub start_time: f64,
+    /// How long it sounds.
+    #[serde(serialize_with = "wire::number")]
+    pub duration: f64,
+    /// 0 to 127, fractions allowed.
+    #[serde(serialize_with = "wire::number", default = "full_velocity")]
+    pub velocity: f64,
+    /// Deactivated.
+    #[serde(skip_serializing_if = "is_default_mute", default)]
+    pub muted: bool,
+    /// 0 to 1.
+    #[serde(
+        serialize_with = "wire::number",
+        skip_serializing_if = "is_default_probability",
+        default = "certain"
+    )]
+    pub probability: f64,
+    /// -127 to 127.
+    #[serde(
+        serialize_with = "wire::number",
+        skip_serializing_if = "is_default_deviation",
+        default
+    )]
+    pub velocity_deviation: f64,
+    /// 0 to 127.
+    #[serde(
+        serialize_with = "wire::number",
+        skip_serializing_if = "is_default_release",
+        default = "middle_release"
+    )]
+    pub release_velocity: f64,
+    /// A view state that no document keeps: accepted, dropped with a warning, never shown.
+    #[serde(skip_serializing, default)]
+    pub selected: Option<bool>,
+}
+
+fn full_velocity() -> f64 {
+    100.0
+}
+fn certain() -> f64 {
+    1.0
+}
+fn middle_release() -> f64 {
+    64.0
+}
+fn is_default_mute(muted: &bool) -> bool {
+    !*muted
+}
+fn is_default_probability(p: &f64) -> bool {
+    *p == certain()
+}
+fn is_default_deviation(d: &f64) -> bool {
+    *d == 0.0
+}
+fn is_default_release(r: &f64) -> bool {
+    *r == middle_release()
+}
+
+impl Note {
+    /// A note with every other property at its default.
+    pub fn new(pitch: u8, start_time: f64, duration: f64) -> Note {
+        Note {
+            pitch,
+            start_time,
+            duration,
+            velocity: full_velocity(),
+            muted: false,
+            probability: certain(),
+            velocity_deviation: 0.0,
+            release_velocity: middle_release(),
+            selected: None,
+        }
+    }
+
+    /// Where it ends.
+    pub fn end(&self) -> f64 {
+        self.start_time + self.duration
+    }
+
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let range = |name: &str, value: f64, low: f64, high: f64| {
+            if (low..=high).contains(&value) {
+                Ok(())
+            } else {
+                Err(format!("{name} must be {low} to {high}, not {value}"))
+            }
+        };
+        if self.pitch > 127 {
+            return Err(format!("pitch must be 0 to 127, not {}", self.pitch));
+        }
+        // Beyond this beats are no longer exact to a thousandth; real Sets end long before.
+        range("startTime", self.start_time, 0.0, 1e9)?;
+        range("duration", self.duration, 0.0, 1e9)?;
+        if self.duration == 0.0 {
+            return Err("duration must be above 0".into());
+        }
+        range("velocity", self.velocity, 0.0, 127.0)?;
+        range("probability", self.probability, 0.0, 1.0)?;
+        range("velocityDeviation", self.velocity_deviation, -127.0, 127.0)?;
+        range("releaseVelocity", self.release_velocity, 0.0, 127.0)
+    }
+}
+
+/// A note as it stands in the text.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StoredNote<'a> {
+    pub note: Note,
+    pub id: Option<u32>,
+    pub el: El<'a>,
+}
+
+/// The stored notes of a MIDI clip, by start, then pitch. Events that are not notes are left out.
+pub(crate) fn stored(clip: El<'_>) -> Vec<StoredNote<'_>> {
+    let Some(keys) = clip.at("Notes/KeyTracks") else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for key in keys.children() {
+        let Some(pitch) = key
+            .integer("MidiKey")
+            .and_then(|p| u8::try_from(p).ok())
+            .filter(|p| *p <= 127)
+        else {
+            continue;
+        };
+        for el in key
+            .child("Notes")
+            .into_iter()
+            .flat_map(|n| n.children())
+            .filter(|e| e.name() == "MidiNoteEvent")
+        {
+            let number = |name, default| el.attr_f64(name).unwrap_or(default);
+            let note = Note {
+                pitch,
+                start_time: number("Time", 0.0),
+                duration: number("Duration", 0.0),
+                velocity: number("Velocity", full_velocity()),
+                muted: el.attr_raw("IsEnabled") == Some("false"),
+                probability: number("Probability", certain()),
+                velocity_deviation: number("VelocityDeviation", 0.0),
+                release_velocity: number("OffVelocity", middle_release()),
+                selected: None,
+            };
+            found.push(StoredNote {
+                note,
+                id: el.attr_u32("NoteId"),
+                el,
+            });
+        }
+    }
+    found.sort_by(|a, b| order(&a.note, &b.note));
+    found
+}
+
+pub(crate) fn order(a: &Note, b: &Note) -> std::cmp::Ordering {
+    a.start_time
+        .total_cmp(&b.start_time)
+        .then(a.pitch.cmp(&b.pitch))
+}
+
+/// Which notes to read.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct NoteQuery {
+    /// Only notes that start here or later.
+    pub from_beat: Option<f64>,
+    /// Only notes that start before this.
+    pub to_beat: Option<f64>,
+    /// Skip this many of them.
+    pub offset: Option<usize>,
+}
+
+impl NoteQuery {
+    fn is_whole(&self) -> bool {
+        self.from_beat.is_none() && self.to_beat.is_none() && self.offset.is_none()
+    }
+}
+
+/// What a long clip is like.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NoteSummary {
+    /// Lowest and highest pitch.
+    pub pitch_range: [u8; 2],
+    /// The latest end of a note, from beat 0.
+    #[serde(serialize_with = "wire::number")]
+    pub span_beats: f64,
+}
+
+/// Notes of a clip: all of them, a page, or a summary.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Notes {
+    /// Up to 400 notes.
+    #[serde(rename_all = "camelCase")]
+    Listed {
+        /// The clip asked for.
+        clip_id: PathId,
+        /// How many notes match the question.
+        count: usize,
+        /// By start, then pitch.
+        notes: Vec<Note>,
+        /// Where the next page begins.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        next_offset: Option<usize>,
+    },
+    /// More than 400 notes were asked for at once.
+    #[serde(rename_all = "camelCase")]
+    Summary {
+        /// The clip asked for.
+        clip_id: PathId,
+        /// How many notes it holds.
+        count: usize,
+        /// What they are like.
+        summary: NoteSummary,
+        /// The first 50.
+        first_notes: Vec<Note>,
+        /// Always true.
+        truncated: bool,
+    },
+}
+
+pub(crate) fn pitch_range(notes: &[Note]) -> Option<[u8; 2]> {
+    Some([
+        notes.iter().map(|n| n.pitch).min()?,
+        notes.iter().map(|n| n.pitch).max()?,
+    ])
+}
+
+impl Clip<'_> {
+    pub(crate) fn notes(&self) -> Vec<Note> {
+        stored(self.el).into_iter().map(|s| s.note).collect()
+    }
+}
+
+impl Document {
+    /// The notes of a MIDI clip: all up to 400, else a summary; with a window or offset always a page.
+    ///
+    /// # Errors
+    /// Wrong kind of path; no such clip; an audio clip; a window that is not finite.
+    pub fn notes(&self, path: PathId, query: NoteQuery) -> Result<Notes, LiveError> {
+        let clip = self.need_midi_clip(path)?;
+        for (name, value) in [("fromBeat", query.from_beat), ("toBeat", query.to_beat)] {
+            if value.is_some_and(|v| !v.is_finite()) {
+                return Err(LiveError::value(name, "must be a finite number"));
+            }
+        }
+        let inside = |n: &Note| {
+            query.from_beat.is_none_or(|from| n.start_time >= from)
+                && query.to_beat.is_none_or(|to| n.start_time < to)
+        };
+        let notes: Vec<Note> = clip.notes().into_iter().filter(inside).collect();
+        let count = notes.len();
+        if query.is_whole() && count > PAGE {
+            let summary = NoteSummary {
+                pitch_range: pitch_range(&notes).unwrap_or_default(),
+                span_beats: notes.iter().map(Note::end).fold(0.0, f64::max),
+            };
+            let first_notes = notes.into_iter().take(FIRST_NOTES).collect();
+            return Ok(Notes::Summary {
+                clip_id: path,
+                count,
+                summary,
+                first_notes,
+                truncated: true,
+            });
+        }
+        let offset = query.offset.unwrap_or(0);
+        let next_offset = (count > offset.saturating_add(PAGE)).then(|| offset + PAGE);
+        let notes = notes.into_iter().skip(offset).take(PAGE).collect();
+        Ok(Notes::Listed {
+            clip_id: path,
+            count,
+            notes,
+            next_offset,
+        })
+    }
+
+    /// Every note of a MIDI clip, without a cap: for drawing and comparing, not for a wire.
+    ///
+    /// # Errors
+    /// Wrong kind of path; no such clip; an audio clip.
+    pub fn all_notes(&self, path: PathId) -> Result<Vec<Note>, LiveError> {
+        Ok(self.need_midi_clip(path)?.notes())
+    }
+}

@@ -1,0 +1,373 @@
+//! A document with its history: undo, redo, what was saved, and who shifted the indices. Not here: files and locks.
+
+use crate::change::Change;
+use crate::diff::{Diff, diff};
+use crate::document::{Document, Revision};
+use crate::edit::{LiveEdit, Outcome, Plan};
+use crate::error::LiveError;
+use crate::path::PathId;
+use serde::Serialize;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// Undo entries kept unless told otherwise.
+pub const DEFAULT_UNDO_DEPTH: usize = 200;
+
+/// Who makes an edit; the caller chooses the numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Author(pub u64);
+
+/// What must hold for a write to be made.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Guard {
+    /// The revision the caller planned against.
+    pub expect_revision: Option<String>,
+    /// Who asks, and the [`OpenSet::structure`] they last saw. `None` for callers whose ids mean the position at this moment.
+    pub seen: Option<(Author, u64)>,
+}
+
+/// What a write did.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Applied {
+    /// One per edit.
+    pub outcomes: Vec<Outcome>,
+    /// Undo entries made: 1, or 0 when nothing changed or it was a preview.
+    pub undo_steps: u32,
+    /// The revision now; for a preview, the one it would be.
+    pub revision: Revision,
+    /// Objects whose content changed.
+    pub changed: Vec<PathId>,
+    /// What the caller should know.
+    pub warnings: Vec<String>,
+    /// Whether ids of other objects now name something else.
+    pub shifted: bool,
+    /// What changed, in the words of edits.
+    pub diff: Diff,
+}
+
+/// What undo or redo did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Stepped {
+    /// Entries taken back or made again.
+    pub count: u32,
+    /// Their labels, in the order they were stepped over.
+    pub labels: Vec<String>,
+    /// Whether there is more to undo.
+    pub can_undo: bool,
+    /// Whether there is more to redo.
+    pub can_redo: bool,
+    /// The revision now.
+    pub revision: Revision,
+    /// Whether ids of other objects now name something else.
+    pub shifted: bool,
+}
+
+/// What a tool answers about a write of one edit: the keys of its outcome, and those every write has.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WriteResult<'a> {
+    #[serde(flatten)]
+    outcome: &'a Outcome,
+    undo_steps: u32,
+    // An overview tells its revision itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revision: Option<Revision>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    warnings: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shifted: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    diff: Option<&'a Diff>,
+}
+
+impl Applied {
+    /// The answer for a single edit; `with_diff` for a dry run. `None` when there was no edit.
+    pub fn result(&self, with_diff: bool) -> Option<WriteResult<'_>> {
+        let outcome = self.outcomes.first()?;
+        let (tells_revision, tells_shift) = match outcome {
+            Outcome::Tempo(_) => (true, false),
+            Outcome::Deleted(_) => (false, true),
+            Outcome::Track(_)
+            | Outcome::Notes(_)
+            | Outcome::TrackCreated(_)
+            | Outcome::ClipCreated(_)
+            | Outcome::Param(_)
+            | Outcome::Device(_)
+            | Outcome::Clip(_) => (false, false),
+        };
+        Some(WriteResult {
+            outcome,
+            undo_steps: self.undo_steps,
+            revision: (!tells_revision).then_some(self.revision),
+            warnings: &self.warnings,
+            shifted: (self.shifted && !tells_shift).then_some(true),
+            diff: with_diff.then_some(&self.diff),
+        })
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Entry {
+    change: Change,
+    label: String,
+    shifted: bool,
+}
+
+/// An open Set.
+#[derive(Debug, Clone)]
+pub struct OpenSet {
+    document: Document,
+    /// What the file holds: its bytes, and the document they are of.
+    saved: (Arc<[u8]>, Document),
+    undo: VecDeque<Entry>,
+    redo: Vec<Entry>,
+    depth: usize,
+    structure: u64,
+    /// Per author, the structure count after their last shift.
+    shifts: BTreeMap<Author, u64>,
+}
+
+// Undo by somebody unknown still shifts indices for everyone else.
+const NOBODY: Author = Author(u64::MAX);
+
+impl OpenSet {
+    /// Opens `.als` bytes and keeps them, so that saving without edits gives them back.
+    ///
+    /// # Errors
+    /// [`LiveError::BadFile`] with the reason.
+    pub fn open(als: &[u8], limit: usize) -> Result<OpenSet, LiveError> {
+        let document = Document::open(als, limit)?;
+        Ok(OpenSet::with(als.into(), document))
+    }
+
+    /// A document that is not in a file yet.
+    pub fn new(document: Document) -> OpenSet {
+        OpenSet::with(document.to_als().into(), document)
+    }
+
+    fn with(als: Arc<[u8]>, document: Document) -> OpenSet {
+        OpenSet {
+            saved: (als, document.clone()),
+            document,
+            undo: VecDeque::new(),
+            redo: Vec::new(),
+            depth: DEFAULT_UNDO_DEPTH,
+            structure: 0,
+            shifts: BTreeMap::new(),
+        }
+    }
+
+    /// Keeps at most this many undo entries.
+    #[must_use]
+    pub fn with_undo_depth(mut self, depth: usize) -> OpenSet {
+        self.depth = depth;
+        self
+    }
+
+    /// The document as it is now.
+    pub fn document(&self) -> &Document {
+        &self.document
+    }
+
+    /// Whether it differs from what was opened or last saved.
+    pub fn is_dirty(&self) -> bool {
+        self.document.revision() != self.saved.1.revision()
+    }
+
+    /// Counts edits that shift indices.
+    pub fn structure(&self) -> u64 {
+        self.structure
+    }
+
+    /// Starts over from the file's bytes, which somebody else changed. History is gone, and every index may have shifted.
+    ///
+    /// # Errors
+    /// [`LiveError::BadFile`] with the reason; nothing is changed then.
+    pub fn reload(&mut self, als: &[u8], limit: usize) -> Result<(), LiveError> {
+        let fresh = OpenSet::open(als, limit)?;
+        self.document = fresh.document;
+        self.saved = fresh.saved;
+        self.undo.clear();
+        self.redo.clear();
+        self.shift(NOBODY);
+        Ok(())
+    }
+
+    /// The bytes a save must write: the original ones when nothing changed.
+    pub fn save(&self) -> Arc<[u8]> {
+        if self.is_dirty() {
+            self.document.to_als().into()
+        } else {
+            Arc::clone(&self.saved.0)
+        }
+    }
+
+    /// Notes that `als`, which [`OpenSet::save`] gave, is now in the file.
+    pub fn saved(&mut self, als: Arc<[u8]>) {
+        self.saved = (als, self.document.clone());
+    }
+
+    /// What changed since it was opened or last saved.
+    pub fn diff_to_saved(&self) -> Diff {
+        diff(&self.saved.1, &self.document)
+    }
+
+    fn admit(&self, guard: &Guard, positional: bool) -> Result<(), LiveError> {
+        if let Some(expected) = &guard.expect_revision {
+            let actual = self.document.revision();
+            if *expected != actual.to_string() {
+                return Err(LiveError::RevisionDiffers {
+                    expected: expected.clone(),
+                    actual,
+                });
+            }
+        }
+        if let Some((who, seen)) = guard.seen
+            && positional
+            && self
+                .shifts
+                .iter()
+                .any(|(author, at)| *author != who && *at > seen)
+        {
+            return Err(LiveError::StructureShifted);
+        }
+        Ok(())
+    }
+
+    /// Works edits out without making them: same checks, same diff, nothing changed.
+    ///
+    /// # Errors
+    /// The guard's refusal, or that of the first edit that cannot be made.
+    pub fn preview(&self, edits: &[LiveEdit], guard: &Guard) -> Result<Applied, LiveError> {
+        self.admit(guard, edits.iter().any(LiveEdit::is_positional))?;
+        Ok(applied(&self.document.plan(edits)?, 0))
+    }
+
+    /// Makes edits as one undo entry. A refusal leaves document, history and revision as they were.
+    ///
+    /// # Errors
+    /// The guard's refusal, or that of the first edit that cannot be made.
+    pub fn apply(&mut self, edits: &[LiveEdit], guard: &Guard) -> Result<Applied, LiveError> {
+        self.make(edits, guard, false)
+    }
+
+    /// As [`OpenSet::apply`], but grows the newest undo entry instead of adding one: for a knob that is still turning.
+    ///
+    /// # Errors
+    /// As [`OpenSet::apply`].
+    pub fn extend(&mut self, edits: &[LiveEdit], guard: &Guard) -> Result<Applied, LiveError> {
+        self.make(edits, guard, true)
+    }
+
+    fn make(
+        &mut self,
+        edits: &[LiveEdit],
+        guard: &Guard,
+        extend: bool,
+    ) -> Result<Applied, LiveError> {
+        self.admit(guard, edits.iter().any(LiveEdit::is_positional))?;
+        let plan = self.document.plan(edits)?;
+        if plan.change.is_empty() {
+            return Ok(applied(&plan, 0));
+        }
+        let label = edits
+            .iter()
+            .map(LiveEdit::label)
+            .collect::<Vec<_>>()
+            .join(", ");
+        let mut entry = Entry {
+            change: plan.change.clone(),
+            label,
+            shifted: plan.shifted,
+        };
+        let grown = if extend { self.undo.pop_back() } else { None };
+        let steps = u32::from(grown.is_none());
+        if let Some(last) = grown {
+            entry.change = last.change.then(entry.change)?;
+            entry.shifted |= last.shifted;
+        }
+        self.undo.push_back(entry);
+        while self.undo.len() > self.depth {
+            self.undo.pop_front();
+        }
+        self.redo.clear();
+        self.document = plan.after.clone();
+        if plan.shifted {
+            self.shift(guard.seen.map_or(NOBODY, |(who, _)| who));
+        }
+        Ok(applied(&plan, steps))
+    }
+
+    fn shift(&mut self, who: Author) {
+        self.structure += 1;
+        self.shifts.insert(who, self.structure);
+    }
+
+    /// Takes back up to `steps` entries.
+    ///
+    /// # Errors
+    /// The guard's refusal.
+    pub fn undo(&mut self, steps: u32, guard: &Guard) -> Result<Stepped, LiveError> {
+        self.admit(guard, false)?;
+        self.step(steps, guard, true)
+    }
+
+    /// Makes up to `steps` undone entries again.
+    ///
+    /// # Errors
+    /// The guard's refusal.
+    pub fn redo(&mut self, steps: u32, guard: &Guard) -> Result<Stepped, LiveError> {
+        self.admit(guard, false)?;
+        self.step(steps, guard, false)
+    }
+
+    fn step(&mut self, steps: u32, guard: &Guard, back: bool) -> Result<Stepped, LiveError> {
+        let (mut labels, mut shifted) = (Vec::new(), false);
+        for _ in 0..steps {
+            let Some(entry) = (if back {
+                self.undo.pop_back()
+            } else {
+                self.redo.pop()
+            }) else {
+                break;
+            };
+            let change = if back {
+                entry.change.invert()
+            } else {
+                entry.change.clone()
+            };
+            self.document = change.apply(&self.document)?;
+            labels.push(entry.label.clone());
+            if entry.shifted {
+                shifted = true;
+                self.shift(guard.seen.map_or(NOBODY, |(who, _)| who));
+            }
+            if back {
+                self.redo.push(entry)
+            } else {
+                self.undo.push_back(entry)
+            }
+        }
+        Ok(Stepped {
+            count: u32::try_from(labels.len()).unwrap_or(u32::MAX),
+            labels,
+            can_undo: !self.undo.is_empty(),
+            can_redo: !self.redo.is_empty(),
+            revision: self.document.revision(),
+            shifted,
+        })
+    }
+}
+
+fn applied(plan: &Plan, undo_steps: u32) -> Applied {
+    Applied {
+        outcomes: plan.outcomes.clone(),
+        undo_steps,
+        revision: plan.revision(),
+        changed: plan.changed.clone(),
+        warnings: plan.warnings.clone(),
+        shifted: plan.shifted,
+        diff: plan.diff(),
+    }
+}

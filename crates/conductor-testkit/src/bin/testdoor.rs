@@ -1,0 +1,122 @@
+//! A daemon's doors over the test catalog, and the stdio proxy, as processes: what real clients are pointed at.
+//!
+//! `testdoor serve HOME` opens `mcp.sock` and a free HTTP port and prints the port; `testdoor proxy HOME [WORDS...]` is `mcp start`.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program of its own, for tests")]
+
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use conductor::audit_log;
+use conductor::doors::http::{self, Authority, Tokens};
+use conductor::doors::mcp::{Shared, socket, stdio};
+use conductor::pending_store::PendingStore;
+use conductor::outside::{Clock, RandomIds, RealClock};
+use conductor::studio::{Parts, PolicyInForce, RealSleeper, Settings, Studio};
+use conductor_core::digest::Digest;
+use conductor_core::policy::limits::Rate;
+use conductor_core::policy::{Policy, Tier};
+use conductor_testkit::studio::OutsideForAudit;
+use conductor_testkit::tools::{self, Runs};
+
+fn main() -> ExitCode {
+    let mut words = std::env::args().skip(1);
+    let (Some(verb), Some(home)) = (words.next(), words.next()) else {
+        eprintln!("testdoor serve HOME | testdoor proxy HOME [TOOLS...]");
+        return ExitCode::from(2);
+    };
+    let home = PathBuf::from(home);
+    let rest: Vec<String> = words.collect();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(fault) => {
+            eprintln!("{fault}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let code = runtime.block_on(async {
+        match verb.as_str() {
+            "serve" => serve(home, &rest).await,
+            _ => proxy(home, rest).await,
+        }
+    });
+    // Blocking readers of a terminal cannot be woken; waiting for them would hang.
+    runtime.shutdown_background();
+    code
+}
+
+async fn proxy(home: PathBuf, tools: Vec<String>) -> ExitCode {
+    use std::os::fd::AsFd as _;
+    let hello = stdio::Hello { tools: (!tools.is_empty()).then_some(tools), tool_names: None };
+    let never = || Err(io::Error::other("this proxy starts no daemon"));
+    let signal = async {
+        let _ = tokio::signal::ctrl_c().await;
+    };
+    let (stdin, stdout) = (io::stdin(), io::stdout());
+    let input = stdio::input(stdin.as_fd());
+    let output = stdio::output(stdout.as_fd());
+    let exit = stdio::run(&home.join("mcp.sock"), &hello, never, signal, input, output, &|line| eprintln!("{line}")).await;
+    ExitCode::from(exit.code())
+}
+
+async fn serve(home: PathBuf, flags: &[String]) -> ExitCode {
+    match open(home, flags).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(fault) => {
+            eprintln!("{fault}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn open(home: PathBuf, flags: &[String]) -> Result<(), Box<dyn std::error::Error>> {
+    std::fs::create_dir_all(&home)?;
+    let clock: Arc<dyn Clock> = Arc::new(RealClock::new());
+    let ids = Arc::new(RandomIds);
+    let outside = Arc::new(OutsideForAudit::new(Arc::clone(&clock)));
+    let (log, _opened) = audit_log::AuditLog::open(
+        &home,
+        Arc::new(audit_log::files::Disk),
+        audit_log::Settings::default(),
+        Arc::clone(&outside) as Arc<_>,
+        outside,
+    )?;
+    let runs = Arc::new(Runs::default());
+    let mut policy = Policy::default();
+    let mut settings = Settings::default();
+    // Throughput is measured with the limits out of the way.
+    let plenty = Rate { per_minute: 600_000_000, burst: 10_000_000 };
+    (settings.limits.read, settings.limits.effect) = (plenty, plenty);
+    settings.limits.in_flight = 100_000;
+    if flags.iter().any(|it| it == "--client-approves") {
+        policy.approval.client_tiers = Tier::ALL.to_vec();
+    }
+    let studio = Studio::new(Parts {
+        sleeper: Arc::new(RealSleeper::new(Arc::clone(&clock))),
+        clock,
+        ids: ids.clone(),
+        home: home.clone(),
+        audit: Arc::new(log),
+        pending: PendingStore::open(&home, Arc::new(audit_log::files::Disk))?.0,
+        catalog: tools::catalog(&runs),
+        policy: PolicyInForce { policy, version: Digest::of(b"policy") },
+        settings,
+    });
+    let shared = Shared::new(&studio);
+    let listener = socket::bind(&home, "mcp.sock").await?;
+    tokio::spawn(socket::serve(listener, Arc::clone(&shared), Arc::default()));
+    let (listener, address) = http::bind(([127, 0, 0, 1], 0).into()).await?;
+    let tokens = Tokens::new(vec![http::default_token(&home, &*ids)?]);
+    let router = http::router(&shared, &tokens, Authority::new(address.port(), Vec::new(), Vec::new()), axum::Router::new());
+    println!("{}", address.port());
+    let stop = shared.stop.clone();
+    tokio::spawn(async move {
+        let _ = tokio::signal::ctrl_c().await;
+        stop.cancel();
+    });
+    http::serve(listener, router, shared.stop.clone()).await;
+    Ok(())
+}

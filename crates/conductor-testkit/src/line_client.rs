@@ -1,0 +1,127 @@
+//! A client of a line door that sends bytes as they are and gives lines back as they come.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use conductor::doors::mcp::Shared;
+use conductor::doors::mcp::socket::serve_stream;
+use conductor::doors::session::Who;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::net::UnixStream;
+
+/// Real time a test waits for an answer before it gives up; nothing asserts on it.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub struct LineClient {
+    read: BufReader<Box<dyn AsyncRead + Unpin + Send>>,
+    write: Option<Box<dyn AsyncWrite + Unpin + Send>>,
+    next: i64,
+}
+
+impl LineClient {
+    pub fn over<S: AsyncRead + AsyncWrite + Send + 'static>(stream: S) -> Self {
+        let (read, write) = tokio::io::split(stream);
+        Self { read: BufReader::new(Box::new(read)), write: Some(Box::new(write)), next: 1 }
+    }
+
+    /// A connection to a door without a socket file between.
+    pub fn connect(shared: &Arc<Shared>) -> Self {
+        let (ours, theirs) = UnixStream::pair().expect("a socket pair");
+        let shared = Arc::clone(shared);
+        tokio::spawn(async move { serve_stream(&shared, Who::Uid(1000), theirs).await });
+        let (read, write) = ours.into_split();
+        Self { read: BufReader::new(Box::new(read)), write: Some(Box::new(write)), next: 1 }
+    }
+
+    pub async fn bytes(&mut self, bytes: &[u8]) {
+        if let Some(write) = &mut self.write {
+            write.write_all(bytes).await.expect("the door takes bytes");
+            write.flush().await.expect("the door takes bytes");
+        }
+    }
+
+    pub async fn line(&mut self, line: &str) {
+        self.bytes(format!("{line}\n").as_bytes()).await;
+    }
+
+    pub async fn send(&mut self, message: Value) {
+        self.line(&message.to_string()).await;
+    }
+
+    /// The peer has nothing more to say, but still listens.
+    pub async fn end(&mut self) {
+        if let Some(mut write) = self.write.take() {
+            let _ = write.shutdown().await;
+        }
+    }
+
+    /// The next line, or nothing when the door closed.
+    pub async fn next_line(&mut self) -> Option<String> {
+        let mut line = String::new();
+        let read = tokio::time::timeout(PATIENCE, self.read.read_line(&mut line)).await.expect("an answer in time").ok()?;
+        (read > 0).then(|| line.trim_end_matches('\n').to_owned())
+    }
+
+    pub async fn next(&mut self) -> Value {
+        let line = self.next_line().await.expect("the door is open");
+        serde_json::from_str(&line).expect("a line of JSON")
+    }
+
+    /// Sends a request and gives the message with its id; what comes before is dropped.
+    pub async fn request(&mut self, method: &str, params: Value) -> Value {
+        let id = self.start(method, params).await;
+        self.reply(id).await
+    }
+
+    pub async fn start(&mut self, method: &str, params: Value) -> i64 {
+        let id = self.next;
+        self.next += 1;
+        self.send(json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })).await;
+        id
+    }
+
+    pub async fn reply(&mut self, id: i64) -> Value {
+        loop {
+            let message = self.next().await;
+            if message.get("id") == Some(&json!(id)) && message.get("method").is_none() {
+                return message;
+            }
+        }
+    }
+
+    pub async fn notify(&mut self, method: &str, params: Value) {
+        self.send(json!({ "jsonrpc": "2.0", "method": method, "params": params })).await;
+    }
+
+    pub async fn initialize(&mut self) -> Value {
+        self.initialize_as("2025-11-25", json!({})).await
+    }
+
+    pub async fn initialize_as(&mut self, version: &str, capabilities: Value) -> Value {
+        let params = json!({
+            "protocolVersion": version, "capabilities": capabilities, "clientInfo": { "name": "Demo", "version": "1" }
+        });
+        let reply = self.request("initialize", params).await;
+        self.notify("notifications/initialized", json!({})).await;
+        reply
+    }
+}
+
+/// Params of the modern era around the given ones.
+pub fn modern(params: Value) -> Value {
+    modern_with(params, json!({}))
+}
+
+pub fn modern_with(mut params: Value, capabilities: Value) -> Value {
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": capabilities,
+        "io.modelcontextprotocol/clientInfo": { "name": "Demo", "version": "1" }
+    });
+    match params.get_mut("_meta").and_then(Value::as_object_mut) {
+        Some(own) => own.extend(meta.as_object().cloned().unwrap_or_default()),
+        None => params["_meta"] = meta,
+    }
+    params
+}

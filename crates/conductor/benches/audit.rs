@@ -1,0 +1,201 @@
+//! What the audit log costs, beside the plainest log there is: append and `fdatasync` for each record.
+//!
+//! Prints the median and the spread over rounds that take turns, since the cost of a sync moves with the load of the disk.
+#![expect(clippy::print_stdout, reason = "a bench prints its figures")]
+#![expect(clippy::disallowed_methods, reason = "a bench reads the real clock")]
+
+use std::io::{Read, Write};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use conductor::audit_log::files::Disk;
+use conductor::audit_log::layout::Layout;
+use conductor::audit_log::outside::{Clock, Ids};
+use conductor::audit_log::{AuditLog, Durability, Settings, keys, walk};
+use conductor_core::audit::{CallFacts, OutcomeFacts, Verdict};
+use conductor_core::digest::Digest;
+use conductor_core::error::AuditResult;
+use conductor_core::policy::Tier;
+use conductor_core::principal::Principal;
+use conductor_core::timestamp::Timestamp;
+use sha2::{Digest as _, Sha256};
+
+#[derive(Debug)]
+struct RealTime(Instant);
+
+impl Clock for RealTime {
+    fn now(&self) -> Timestamp {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Timestamp::from_millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    fn monotonic_ms(&self) -> u64 {
+        u64::try_from(self.0.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+#[derive(Debug)]
+struct Random;
+
+impl Ids for Random {
+    fn fill(&self, bytes: &mut [u8]) {
+        for piece in bytes.chunks_mut(16) {
+            piece.copy_from_slice(&uuid::Uuid::new_v4().as_bytes()[..piece.len()]);
+        }
+    }
+}
+
+fn facts(log: &AuditLog) -> CallFacts {
+    CallFacts {
+        call: Random.v4(),
+        principal: Principal::socket(1000, "bench"),
+        conn: Some("c1".into()),
+        tool: "live_get_song_overview".into(),
+        tier: Some(Tier::ReadOnly),
+        pin: Some(Digest::of(b"pin")),
+        input_hash: log.input_hash(&serde_json::json!({"track": 3, "detail": "full"})),
+        input: None,
+        via: None,
+        approval: None,
+    }
+}
+
+const OUTCOME: OutcomeFacts =
+    OutcomeFacts { result: AuditResult::Ok, code: None, effect: None, attempts: 1, duration_ms: 3, output_bytes: 1000 };
+
+fn rate(count: u64, took: Duration) -> f64 {
+    count as f64 / took.as_secs_f64()
+}
+
+fn show(name: &str, mut rates: Vec<f64>) -> f64 {
+    rates.sort_by(f64::total_cmp);
+    let median = rates[rates.len() / 2];
+    println!(
+        "{name:<58} {median:>10.0}/s   ({:.0} .. {:.0}, {} rounds)",
+        rates[0],
+        rates[rates.len() - 1],
+        rates.len()
+    );
+    median
+}
+
+async fn reads(log: &AuditLog, count: u64) -> f64 {
+    let log = log.clone();
+    let started = Instant::now();
+    let task = tokio::spawn(async move {
+        for _ in 0..count {
+            log.outcome(facts(&log), OUTCOME, Durability::Soon).await.expect("written");
+        }
+    });
+    task.await.expect("no panic");
+    rate(count, started.elapsed())
+}
+
+async fn effects(log: &AuditLog, callers: u64, each: u64) -> f64 {
+    let started = Instant::now();
+    let tasks: Vec<_> = (0..callers)
+        .map(|_| {
+            let log = log.clone();
+            tokio::spawn(async move {
+                for _ in 0..each {
+                    let facts = facts(&log);
+                    log.intent(facts.clone()).await.expect("written");
+                    log.outcome(facts, OUTCOME, Durability::Synced).await.expect("written");
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.expect("no panic");
+    }
+    rate(callers * each * 2, started.elapsed())
+}
+
+fn plain(path: &std::path::Path, count: u64, sync: bool) -> f64 {
+    let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path).expect("opens");
+    let line = [b'x'; 560];
+    let started = Instant::now();
+    for _ in 0..count {
+        file.write_all(&line).expect("written");
+        if sync {
+            file.sync_data().expect("synced");
+        }
+    }
+    rate(count, started.elapsed())
+}
+
+/// The processor's share of a record.
+fn plain_encode(log: &AuditLog) -> Vec<f64> {
+    let mut chain = conductor_core::audit::Chain::start();
+    let mut line = Vec::new();
+    (0..5)
+        .map(|_| {
+            let started = Instant::now();
+            for _ in 0..40_000 {
+                line.clear();
+                let ts = Timestamp::from_millis(1_767_323_045_000);
+                let stamp = conductor_core::audit::Stamp { id: Random.v7(ts), ts };
+                chain.append(&stamp, &conductor_core::audit::Entry::Outcome(facts(log), OUTCOME), &mut line);
+            }
+            rate(40_000, started.elapsed())
+        })
+        .collect()
+}
+
+fn main() {
+    let home = tempfile::tempdir().expect("a folder");
+    let clock: Arc<dyn Clock> = Arc::new(RealTime(Instant::now()));
+    let settings = Settings::default();
+    let (log, _) = AuditLog::open(home.path(), Arc::new(Disk), settings, clock, Arc::new(Random)).expect("opens");
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().expect("a runtime");
+    // Two files: a first sync after unsynced appends would pay for those too.
+    let (other, synced) = (home.path().join("plain"), home.path().join("plain-synced"));
+
+    let [mut read, mut written, mut one, mut many, mut bare] = [const { Vec::new() }; 5];
+    for _ in 0..7 {
+        read.push(runtime.block_on(reads(&log, 40_000)));
+        written.push(plain(&other, 40_000, false));
+        let syncs = log.health().syncs;
+        one.push(runtime.block_on(effects(&log, 1, 50)));
+        assert!(log.health().syncs >= syncs + 100, "a lone caller has a sync of its own for each record");
+        many.push(runtime.block_on(effects(&log, 64, 40)));
+        bare.push(plain(&synced, 100, true));
+    }
+    let alone = plain_encode(&log);
+    show("encoding alone: facts, hashes and line, nothing written", alone);
+    show("reads: chained, written before the answer, 1 caller", read);
+    show("plain append without sync", written);
+    let bare = show("plain append + fdatasync for each record", bare);
+    let one = show("effects: intent and outcome synced, 1 caller", one);
+    let many = show("effects: intent and outcome synced, 64 callers", many);
+    println!("against plain append + fdatasync: 1 caller {:.2}x, 64 callers {:.1}x", one / bare, many / bare);
+    log.stop();
+
+    let layout = Layout::of(home.path());
+    let key = keys::public_key(&Disk, &layout).expect("a key").expect("a key");
+    let (mut verified, mut hashed) = (Vec::new(), Vec::new());
+    for _ in 0..5 {
+        let started = Instant::now();
+        let report = walk::verify(&Disk, &layout, &key, None, &mut |_| {}).expect("readable");
+        assert_eq!(report.verdict, Verdict::Intact, "{:?}", report.faults);
+        verified.push(rate(report.records, started.elapsed()));
+        let started = Instant::now();
+        for number in layout.segments(&Disk).expect("readable") {
+            let mut hash = Sha256::new();
+            let mut file = std::fs::File::open(layout.segment(number)).expect("opens");
+            let mut piece = vec![0; 1 << 20];
+            loop {
+                let read = file.read(&mut piece).expect("readable");
+                if read == 0 {
+                    break;
+                }
+                hash.update(&piece[..read]);
+            }
+            std::hint::black_box(hash.finalize());
+        }
+        hashed.push(rate(report.records, started.elapsed()));
+    }
+    let verified = show("audit verify", verified);
+    let hashed = show("SHA-256 of the same files", hashed);
+    println!("verify takes {:.2}x the time of the plain hash", hashed / verified);
+}

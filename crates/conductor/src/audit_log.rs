@@ -1,0 +1,383 @@
+//! The audit log of a running daemon: one owner of the files, many callers.
+//!
+//! A record is encoded, chained and written to the kernel by the caller itself, under one short lock: handing it to a thread would cost a
+//! read more than the read (two thread switches against one `write`). What waits for the disk is left to one thread, the keeper: it syncs
+//! once for all who wait, rotates, signs checkpoints, copies, and gets the log up again after a failure. A call with an effect goes on
+//! when the sync that covers its record has returned; a read goes on at once and is synced within 100 ms.
+//!
+//! Never called from a device callback or the engine lane: the lock is short, but it is a lock. Not here: what a record says and how a
+//! log is judged (`conductor_core::audit`), and the commands that read logs (`cli::audit`).
+
+mod copy;
+pub mod files;
+mod journal;
+mod keeper;
+pub mod keys;
+pub mod layout;
+mod open;
+pub mod outside;
+pub mod walk;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use conductor_core::audit::{CallFacts, Entry, EventName, Head, InputHash, InputHasher, OutcomeFacts, Seq, Stamp};
+use conductor_core::principal::Principal;
+use serde_json::Value;
+use tokio::sync::{Notify, Semaphore, oneshot};
+
+use journal::{Journal, Waiter};
+use keeper::Keeper;
+pub use open::{OpenError, Opened, accept};
+use outside::{Clock, Ids};
+
+/// Callers wait for a checkpoint at this many records without one. Below the lag at which the verifier speaks of removed checkpoints
+/// (`MAX_LAG`), with room for the log's own records.
+const MAX_UNANCHORED: u64 = 480;
+
+/// Records that may wait for the disk at once; a further one waits before it is written.
+const MAX_WAITERS: usize = 1024;
+
+/// `[audit]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// `detail = "full"`: the pipeline puts scrubbed arguments into records.
+    pub full_detail: bool,
+    /// `read_only_sync = "before_reply"`.
+    pub reads_wait: bool,
+    pub rotate_bytes: u64,
+    pub checkpoint_records: u64,
+    pub checkpoint_ms: u64,
+    /// 0 keeps all.
+    pub retention_days: u32,
+    pub copy_to: Option<PathBuf>,
+    pub copy_required: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            full_detail: false,
+            reads_wait: false,
+            rotate_bytes: 100 << 20,
+            checkpoint_records: 256,
+            checkpoint_ms: 60_000,
+            retention_days: 0,
+            copy_to: None,
+            copy_required: false,
+        }
+    }
+}
+
+/// When a record counts as written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// When a sync that covers it has returned. Effects, and what a person decided.
+    Synced,
+    /// When the kernel has it: killing the daemon loses nothing, a power cut at most the last 100 ms. Reads and refusals.
+    Soon,
+}
+
+/// The log cannot be written; no call may run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct Unavailable {
+    pub reason: Arc<str>,
+}
+
+impl Unavailable {
+    fn new(reason: &str) -> Self {
+        Self { reason: reason.into() }
+    }
+}
+
+/// For `status`, `/health` and metrics.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Health {
+    pub down: Option<Arc<str>>,
+    pub head: Option<Head>,
+    pub anchored_through: Option<Seq>,
+    pub unanchored: u64,
+    /// Why the second copy is behind, if it is.
+    pub copy_fault: Option<String>,
+    pub records: u64,
+    pub syncs: u64,
+    /// Milliseconds spent in syncs, all together.
+    pub sync_ms: u64,
+    pub checkpoints: u64,
+    /// Outcomes in memory that wait to be written.
+    pub owed: usize,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    syncs: AtomicU64,
+    sync_ms: AtomicU64,
+    checkpoints: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Shared {
+    journal: Mutex<Journal>,
+    signal: Mutex<Signal>,
+    work: Condvar,
+    /// Told whenever a checkpoint made room, or the log went down or up.
+    room: Notify,
+    permits: Semaphore,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+    hasher: InputHasher,
+    reads_wait: bool,
+    counters: Counters,
+    copy_fault: Mutex<Option<String>>,
+}
+
+#[derive(Debug, Default)]
+struct Signal {
+    work: bool,
+    stop: bool,
+}
+
+impl Shared {
+    // A panic while the lock is held can only come from outside (a clock, a file); the journal is changed after the bytes are written, so
+    // what it holds is still true.
+    fn journal(&self) -> MutexGuard<'_, Journal> {
+        self.journal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn signal(&self, set: impl FnOnce(&mut Signal)) {
+        set(&mut self.signal.lock().unwrap_or_else(PoisonError::into_inner));
+        self.work.notify_one();
+    }
+}
+
+/// A handle to the log; clones share it. The last one to go stops the keeper.
+#[derive(Debug, Clone)]
+pub struct AuditLog {
+    shared: Arc<Shared>,
+    _keeper: Arc<KeeperThread>,
+}
+
+impl AuditLog {
+    /// Opens the log of a home: recovers what a crash left, refuses what was tampered with, and starts the keeper.
+    pub fn open(
+        home: &std::path::Path,
+        files: Arc<dyn files::Files>,
+        settings: Settings,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn Ids>,
+    ) -> Result<(Self, Opened), OpenError> {
+        let (keeper, opened) = open::open(home, files, settings, clock, ids)?;
+        let shared = Arc::clone(&keeper.shared);
+        let thread = KeeperThread::start(keeper).map_err(OpenError::Thread)?;
+        Ok((Self { shared, _keeper: Arc::new(thread) }, opened))
+    }
+
+    /// Records that an effect is about to be tried. Only after this may a handler run.
+    pub async fn intent(&self, call: CallFacts) -> Result<Seq, Unavailable> {
+        self.append(Entry::Intent(call), Durability::Synced).await
+    }
+
+    /// Records how a call ended. When it cannot be written, it is kept in memory and written first once the log is up again; the caller
+    /// still answers `AUDIT_UNAVAILABLE`.
+    pub async fn outcome(
+        &self,
+        call: CallFacts,
+        outcome: OutcomeFacts,
+        durability: Durability,
+    ) -> Result<Seq, Unavailable> {
+        self.append(Entry::Outcome(call, outcome), durability).await
+    }
+
+    pub async fn event(
+        &self,
+        principal: Option<Principal>,
+        conn: Option<String>,
+        event: EventName,
+        detail: Value,
+        durability: Durability,
+    ) -> Result<Seq, Unavailable> {
+        self.append(Entry::Event { principal, conn, event, detail }, durability).await
+    }
+
+    pub fn input_hash(&self, arguments: &Value) -> InputHash {
+        self.shared.hasher.hash(arguments)
+    }
+
+    /// The end of the log, which `audit verify` holds the files against.
+    pub fn head(&self) -> Option<Head> {
+        self.shared.journal().head()
+    }
+
+    /// Whether a record could be written now; asked before a handler that writes no intent.
+    pub fn check(&self) -> Result<(), Unavailable> {
+        match &self.shared.journal().down {
+            Some(down) => Err(down.reason.clone()),
+            None => Ok(()),
+        }
+    }
+
+    pub fn health(&self) -> Health {
+        let copy_fault = self.shared.copy_fault.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let journal = self.shared.journal();
+        Health {
+            down: journal.down.as_ref().map(|down| Arc::clone(&down.reason.reason)),
+            head: journal.head(),
+            anchored_through: journal.anchored,
+            unanchored: journal.unanchored(),
+            copy_fault,
+            records: journal.records,
+            syncs: self.shared.counters.syncs.load(Ordering::Relaxed),
+            sync_ms: self.shared.counters.sync_ms.load(Ordering::Relaxed),
+            checkpoints: self.shared.counters.checkpoints.load(Ordering::Relaxed),
+            owed: journal.owed.len(),
+        }
+    }
+
+    /// Syncs, signs the end and stops the keeper. Records written afterwards are neither synced nor signed until the next open. Blocks
+    /// for the time of two syncs.
+    pub fn stop(&self) {
+        self._keeper.stop();
+    }
+
+    async fn append(&self, entry: Entry, durability: Durability) -> Result<Seq, Unavailable> {
+        self.shared.append(entry, durability).await
+    }
+}
+
+impl Shared {
+    async fn append(&self, entry: Entry, durability: Durability) -> Result<Seq, Unavailable> {
+        let ts = self.clock.now();
+        let stamp = Stamp { id: self.ids.v7(ts), ts };
+        let waits = match durability {
+            Durability::Synced => true,
+            Durability::Soon => self.reads_wait,
+        };
+        if !waits {
+            return self.write(stamp, entry, None).await;
+        }
+        // The semaphore is never closed.
+        let _permit = self.permits.acquire().await;
+        let (wake, woken) = oneshot::channel();
+        self.write(stamp, entry, Some(wake)).await?;
+        woken.await.unwrap_or_else(|_| Err(Unavailable::new("the audit log was stopped")))
+    }
+
+    async fn write(
+        &self,
+        stamp: Stamp,
+        entry: Entry,
+        mut wake: Option<oneshot::Sender<Result<Seq, Unavailable>>>,
+    ) -> Result<Seq, Unavailable> {
+        loop {
+            let room = self.room.notified();
+            {
+                let mut journal = self.journal();
+                if journal.unanchored() < MAX_UNANCHORED || journal.down.is_some() {
+                    return self.write_now(&mut journal, stamp, entry, wake.take());
+                }
+            }
+            // The notice cannot be missed: `room` was made before the lock was taken, and takes every later `notify_waiters`.
+            self.signal(|signal| signal.work = true);
+            room.await;
+        }
+    }
+
+    fn write_now(
+        &self,
+        journal: &mut Journal,
+        stamp: Stamp,
+        entry: Entry,
+        wake: Option<oneshot::Sender<Result<Seq, Unavailable>>>,
+    ) -> Result<Seq, Unavailable> {
+        let was_clean = journal.dirty_since_ms.is_none();
+        let limit = journal.settings.checkpoint_records;
+        let written = journal.append(&stamp, &entry);
+        let outcome = matches!(entry, Entry::Outcome(..));
+        match written {
+            Ok(seq) => {
+                let waits = wake.is_some();
+                if let Some(wake) = wake {
+                    let outcome = outcome.then_some((stamp, entry));
+                    journal.waiters.push_back(Waiter { seq, wake, outcome });
+                }
+                // A wake-up is a system call; one per 100 ms of reads, one per waiter and one per checkpoint is enough.
+                if waits || was_clean || journal.unanchored() == limit || journal.wants_rotation() {
+                    self.signal(|signal| signal.work = true);
+                }
+                Ok(seq)
+            }
+            Err(unavailable) => {
+                if outcome {
+                    journal.owe(stamp, entry);
+                }
+                self.signal(|signal| signal.work = true);
+                Err(unavailable)
+            }
+        }
+    }
+}
+
+/// The thread of the keeper, and the way to end it.
+#[derive(Debug)]
+struct KeeperThread {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl KeeperThread {
+    fn start(mut keeper: Keeper) -> std::io::Result<Self> {
+        let shared = Arc::clone(&keeper.shared);
+        let thread = std::thread::Builder::new().name("audit".to_owned()).spawn(move || run(&mut keeper))?;
+        Ok(Self { shared, thread: Mutex::new(Some(thread)) })
+    }
+
+    fn stop(&self) {
+        self.shared.signal(|signal| signal.stop = true);
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            // A keeper that panicked has nothing more to say; the next open recovers.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for KeeperThread {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn run(keeper: &mut Keeper) {
+    let shared = Arc::clone(&keeper.shared);
+    loop {
+        let due = keeper.step();
+        let mut signal = shared.signal.lock().unwrap_or_else(PoisonError::into_inner);
+        if !signal.work && !signal.stop {
+            signal = match due {
+                Some(0) => signal,
+                Some(ms) => {
+                    shared
+                        .work
+                        .wait_timeout(signal, Duration::from_millis(ms))
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .0
+                }
+                None => shared.work.wait(signal).unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+        signal.work = false;
+        if signal.stop {
+            drop(signal);
+            keeper.stopping = true;
+            keeper.step();
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,562 @@
+//! `conductor audit`: list, tail, verify, export and hash, over the files alone. No daemon is needed, and none is disturbed.
+//!
+//! Not here: asking a running daemon for its head and proving that a person is there; both come in through [`Around`].
+
+mod against;
+mod lines;
+mod seed;
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand, ValueEnum};
+use conductor_core::audit::verify::{Fault, Report, Verdict};
+use conductor_core::audit::{Head, InputHasher, KeyId};
+use conductor_core::error::AuditResult;
+use conductor_core::policy::Pattern;
+use conductor_core::principal::Principal;
+use conductor_core::text::escape;
+use conductor_core::timestamp::Timestamp;
+use ed25519_dalek::{SigningKey, VerifyingKey};
+use serde_json::{Value, json};
+
+use crate::audit_log::files::{Disk, Files};
+use crate::audit_log::keys;
+use crate::audit_log::layout::Layout;
+use crate::audit_log::outside::{Clock, Ids};
+use crate::audit_log::{accept, walk};
+pub use lines::Tail;
+use lines::{Lines, segment_paths};
+
+const FAILED: u8 = 1;
+const USAGE: u8 = 2;
+
+#[derive(Debug, Clone, Subcommand)]
+pub enum AuditCommand {
+    /// Show records, oldest first, the newest at the bottom.
+    List(ListArgs),
+    /// Show the last records, and with --follow those to come.
+    Tail(TailArgs),
+    /// Check that no record was changed, removed or added.
+    ///
+    /// Edits by anyone without the signing key are found. Whoever holds key and files can rewrite what no second copy has seen: keep one
+    /// ([audit] copy_to) and compare it with --against.
+    ///
+    /// Exit codes: 0 INTACT, 10 BROKEN, 11 TRUNCATED, 12 FORKED, 13 MISSING, 14 TORN, 1 could not read, 2 usage.
+    Verify(VerifyArgs),
+    /// Write records to a file or to the output.
+    Export(ExportArgs),
+    /// Print the input_hash that given arguments have in this log.
+    Hash {
+        /// The arguments of a call, as JSON.
+        json: String,
+    },
+}
+
+#[derive(Debug, Clone, Default, Args)]
+pub struct ListArgs {
+    /// A tool, or a prefix that ends in *.
+    #[arg(long)]
+    pub tool: Option<String>,
+    /// A principal, or a prefix that ends in *.
+    #[arg(long)]
+    pub principal: Option<String>,
+    /// ok, error, rejected, denied, timeout, circuit_open, rate_limited, invalid, pending or cancelled.
+    #[arg(long)]
+    pub result: Option<AuditResult>,
+    /// A day or UTC time, such as 2026-01-02 or 2026-01-02T03:04:05Z.
+    #[arg(long)]
+    pub since: Option<Timestamp>,
+    #[arg(long)]
+    pub until: Option<Timestamp>,
+    /// At most this many, the newest.
+    #[arg(short, long, default_value_t = 50)]
+    pub number: usize,
+}
+
+#[derive(Debug, Clone, Default, Args)]
+pub struct TailArgs {
+    #[arg(short, long, default_value_t = 10)]
+    pub number: usize,
+    /// Go on with new records until interrupted.
+    #[arg(short, long)]
+    pub follow: bool,
+}
+
+#[derive(Debug, Clone, Default, Args)]
+pub struct VerifyArgs {
+    /// Compare with a second copy: a folder of segments, or a jsonl export.
+    #[arg(long, value_name = "PATH")]
+    pub against: Option<PathBuf>,
+    /// After looking at the damage: go on in a new segment that records what was accepted. A person does this, at a terminal.
+    #[arg(long)]
+    pub accept: bool,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct ExportArgs {
+    #[arg(long, value_enum, default_value_t = Format::Jsonl)]
+    pub format: Format,
+    #[arg(long)]
+    pub since: Option<Timestamp>,
+    #[arg(long)]
+    pub until: Option<Timestamp>,
+    /// A new file; without it the records go to the output.
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// The lines as they are; their hashes still hold.
+    Jsonl,
+    /// One JSON array.
+    Json,
+    /// One entry per call: id, timestamp, tool, inputHash, result, durationMs, user, sessionId, prev, hash.
+    Seed,
+}
+
+/// What a command takes from outside.
+#[derive(Debug, Clone, Copy)]
+pub struct Around<'a> {
+    pub home: &'a Path,
+    /// What the running daemon says is the end of its log; asked before the files are read.
+    pub head: Option<Head>,
+    /// The person at the terminal, if there is one. The caller also makes sure that no daemon runs before `--accept`.
+    pub person: Option<&'a Principal>,
+    pub clock: &'a dyn Clock,
+    pub ids: &'a dyn Ids,
+    /// `--json`.
+    pub json: bool,
+}
+
+/// Runs a command; gives the exit code. `tail --follow` shows what is there: the caller goes on with [`Tail::poll`].
+pub fn run(
+    command: &AuditCommand,
+    around: &Around<'_>,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> u8 {
+    let done = match command {
+        AuditCommand::List(args) => list(args, around, out),
+        AuditCommand::Tail(args) => list(
+            &ListArgs {
+                number: args.number,
+                ..ListArgs::default()
+            },
+            around,
+            out,
+        ),
+        AuditCommand::Verify(args) => verify(args, around, out),
+        AuditCommand::Export(args) => export(args, around, out),
+        AuditCommand::Hash { json } => hash(json, around, out),
+    };
+    match done {
+        Ok(code) => code,
+        Err(Failure { code, message }) => {
+            // A closed output is no reason to fail differently.
+            let _ = writeln!(err, "{}", escape(&message));
+            code
+        }
+    }
+}
+
+struct Failure {
+    code: u8,
+    message: String,
+}
+
+impl Failure {
+    fn usage(message: impl Into<String>) -> Self {
+        Self {
+            code: USAGE,
+            message: message.into(),
+        }
+    }
+
+    fn read(what: &Path, error: &io::Error) -> Self {
+        Self {
+            code: FAILED,
+            message: format!("{}: {error}", what.display()),
+        }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self {
+            code: FAILED,
+            message: error.to_string(),
+        }
+    }
+}
+
+impl From<keys::KeyError> for Failure {
+    fn from(error: keys::KeyError) -> Self {
+        Self {
+            code: FAILED,
+            message: error.to_string(),
+        }
+    }
+}
+
+type Done = Result<u8, Failure>;
+
+fn own_lines(around: &Around<'_>) -> Result<Lines, Failure> {
+    let layout = Layout::of(around.home);
+    let paths = segment_paths(&Disk, &layout.audit)
+        .map_err(|error| Failure::read(&layout.audit, &error))?;
+    if paths.is_empty() {
+        return Err(Failure {
+            code: FAILED,
+            message: format!("there is no audit log in {}", layout.audit.display()),
+        });
+    }
+    Ok(Lines::over(paths))
+}
+
+impl ListArgs {
+    fn takes(&self, record: &Value) -> bool {
+        let text = |key: &str| record.get(key).and_then(Value::as_str).unwrap_or_default();
+        let fits = |wanted: &Option<String>, key| {
+            wanted
+                .as_ref()
+                .is_none_or(|wanted| Pattern::parse(wanted).matches(text(key)))
+        };
+        fits(&self.tool, "tool")
+            && fits(&self.principal, "principal")
+            && self
+                .result
+                .is_none_or(|result| text("result") == result.as_str())
+            && within(record, self.since, self.until)
+    }
+}
+
+/// `since` counts, `until` does not.
+fn within(record: &Value, since: Option<Timestamp>, until: Option<Timestamp>) -> bool {
+    if since.is_none() && until.is_none() {
+        return true;
+    }
+    let at: Option<Timestamp> = record
+        .get("ts")
+        .and_then(Value::as_str)
+        .and_then(|text| text.parse().ok());
+    at.is_some_and(|at| {
+        since.is_none_or(|since| at >= since) && until.is_none_or(|until| at < until)
+    })
+}
+
+fn list(args: &ListArgs, around: &Around<'_>, out: &mut dyn Write) -> Done {
+    let mut newest: VecDeque<Value> = VecDeque::new();
+    let mut lines = own_lines(around)?;
+    while let Some(line) = lines.next_line(&Disk)? {
+        // A damaged line is verify's to judge; listing goes on.
+        let Ok(record) = serde_json::from_slice::<Value>(&line) else {
+            continue;
+        };
+        if args.takes(&record) {
+            if newest.len() == args.number {
+                newest.pop_front();
+            }
+            if args.number > 0 {
+                newest.push_back(record);
+            }
+        }
+    }
+    for record in newest {
+        show(&record, around.json, out)?;
+    }
+    Ok(0)
+}
+
+/// One record as one line that nothing in it can break or colour.
+pub(crate) fn show(record: &Value, json: bool, out: &mut dyn Write) -> io::Result<()> {
+    if json {
+        return writeln!(out, "{record}");
+    }
+    let text = |key: &str| record.get(key).and_then(Value::as_str).map(escape);
+    let mut line = format!(
+        "{:>6} {}",
+        record
+            .get("seq")
+            .and_then(Value::as_u64)
+            .unwrap_or_default(),
+        text("ts").unwrap_or_default()
+    );
+    for key in ["phase", "principal", "tool", "result", "code", "event"] {
+        if let Some(word) = text(key) {
+            line.push(' ');
+            line.push_str(&word);
+        }
+    }
+    if let Some(ms) = record.get("duration_ms").and_then(Value::as_u64) {
+        line.push_str(&format!(" {ms} ms"));
+    }
+    if let Some(detail) = record
+        .get("detail")
+        .filter(|detail| detail.as_object().is_none_or(|members| !members.is_empty()))
+    {
+        line.push(' ');
+        line.push_str(&escape(&detail.to_string()));
+    }
+    writeln!(out, "{line}")
+}
+
+fn verify(args: &VerifyArgs, around: &Around<'_>, out: &mut dyn Write) -> Done {
+    let layout = Layout::of(around.home);
+    let (key, held, key_fault) = verifying_key(&layout)?;
+    let mut report = walk::verify(&Disk, &layout, &key, around.head, &mut |_| {})?;
+    if let Some(fault) = key_fault {
+        add(&mut report, fault);
+    }
+    let mut copy_note = None;
+    if let Some(path) = &args.against {
+        let compared = against::compare(&Disk, &layout.audit, path)
+            .map_err(|error| Failure::read(path, &error))?;
+        copy_note = Some(compared.note);
+        if let Some(fault) = compared.fault {
+            add(&mut report, fault);
+        }
+    }
+    if around.json {
+        writeln!(out, "{}", to_json(&report, &held))?;
+    } else {
+        print_report(&report, &held, copy_note.as_deref(), out)?;
+    }
+    if args.accept {
+        return accept_damage(&report, around, out);
+    }
+    Ok(report.verdict.exit_code())
+}
+
+fn add(report: &mut Report, fault: Fault) {
+    report.faults.push(fault);
+    report
+        .faults
+        .sort_by_key(|fault| (fault.verdict, fault.seq));
+    report.verdict = report
+        .faults
+        .first()
+        .map_or(Verdict::Intact, |fault| fault.verdict);
+}
+
+/// The public key, and who holds the secret one. Where the secret key can be read, the public one must be its half: whoever replaced
+/// both the checkpoints and the public key is found that way.
+fn verifying_key(layout: &Layout) -> Result<(VerifyingKey, String, Option<Fault>), Failure> {
+    let public = keys::public_key(&Disk, layout)?;
+    let secret: Option<[u8; 32]> = Disk
+        .read_at(&layout.signing_key(), 0, 33)
+        .ok()
+        .and_then(|bytes| bytes.try_into().ok());
+    let own = secret.map(|bytes| SigningKey::from_bytes(&bytes).verifying_key());
+    let mismatch = || {
+        Fault::new(
+            Verdict::Forked,
+            0,
+            "state/audit.pub of the key in secrets/audit.key",
+            "the public key of another",
+        )
+    };
+    match (own, public) {
+        (Some(own), public) => {
+            let fault = public.filter(|public| *public != own).map(|_| mismatch());
+            Ok((
+                own,
+                format!("secrets/audit.key, {}", KeyId::of(&own)),
+                fault,
+            ))
+        }
+        (None, Some(public)) => Ok((
+            public,
+            format!("someone else, {}", KeyId::of(&public)),
+            None,
+        )),
+        (None, None) => Err(Failure {
+            code: FAILED,
+            message: format!("there is no audit log in {}", layout.home.display()),
+        }),
+    }
+}
+
+fn print_report(
+    report: &Report,
+    held: &str,
+    copy_note: Option<&str>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let plural = |n: u64, word: &str| {
+        if n == 1 {
+            format!("1 {word}")
+        } else {
+            format!("{n} {word}s")
+        }
+    };
+    let size = format!(
+        "{} in {}",
+        plural(report.records, "record"),
+        plural(u64::from(report.segments), "segment")
+    );
+    writeln!(out, "{}: {size}", report.verdict)?;
+    for fault in &report.faults {
+        writeln!(out, "  {}", escape(&fault.to_string()))?;
+    }
+    for accepted in &report.accepted {
+        for fault in &accepted.faults {
+            writeln!(
+                out,
+                "  accepted at seq {}: {}",
+                accepted.seq,
+                escape(&fault.to_string())
+            )?;
+        }
+    }
+    if let Some((segment, seq)) = report.begins_at {
+        writeln!(
+            out,
+            "the log begins at segment {segment}, seq {seq}; what came before was removed by retention"
+        )?;
+    }
+    if let Some(note) = copy_note {
+        writeln!(out, "{}", escape(note))?;
+    }
+    let through = report
+        .anchored_through
+        .map_or_else(|| "nothing".to_owned(), |seq| format!("seq {seq}"));
+    let later = if report.unanchored == 1 {
+        "1 later record relies"
+    } else {
+        &format!("{} later records rely", report.unanchored)
+    };
+    writeln!(
+        out,
+        "anchored through {through} (key held by {held}); {later} on local storage only"
+    )
+}
+
+fn to_json(report: &Report, held: &str) -> Value {
+    let fault = |fault: &Fault| json!({"verdict": fault.verdict.as_str(), "seq": fault.seq, "expected": fault.expected, "found": fault.found});
+    json!({
+        "verdict": report.verdict.as_str(),
+        "faults": report.faults.iter().map(fault).collect::<Vec<_>>(),
+        "accepted": report.accepted.iter().map(|accepted| json!({
+            "seq": accepted.seq, "faults": accepted.faults.iter().map(fault).collect::<Vec<_>>(),
+        })).collect::<Vec<_>>(),
+        "records": report.records,
+        "segments": report.segments,
+        "begins_at_seq": report.begins_at.map(|(_, seq)| seq),
+        "last_seq": report.last.map(|(seq, _)| seq),
+        "checkpoints": report.checkpoints,
+        "anchored_through": report.anchored_through,
+        "unanchored": report.unanchored,
+        "key_held_by": held,
+    })
+}
+
+fn accept_damage(report: &Report, around: &Around<'_>, out: &mut dyn Write) -> Done {
+    match report.verdict {
+        Verdict::Intact => {
+            writeln!(out, "there is nothing to accept")?;
+            return Ok(0);
+        }
+        Verdict::Torn => {
+            writeln!(
+                out,
+                "there is nothing to accept: the next start of the daemon sets the torn end aside"
+            )?;
+            return Ok(report.verdict.exit_code());
+        }
+        Verdict::Missing | Verdict::Broken | Verdict::Forked | Verdict::Truncated => {}
+    }
+    let Some(person) = around.person else {
+        return Err(Failure::usage("--accept needs a person at a terminal"));
+    };
+    let head =
+        accept(around.home, &Disk, around.clock, around.ids, person, report).map_err(|error| {
+            Failure {
+                code: FAILED,
+                message: error.to_string(),
+            }
+        })?;
+    writeln!(
+        out,
+        "accepted as {person}; the log goes on at seq {}",
+        head.seq
+    )?;
+    Ok(0)
+}
+
+fn export(args: &ExportArgs, around: &Around<'_>, out: &mut dyn Write) -> Done {
+    let Some(path) = &args.output else {
+        return export_to(args, around, out);
+    };
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let file = options
+        .open(path)
+        .map_err(|error| Failure::read(path, &error))?;
+    let mut file = io::BufWriter::new(file);
+    let code = export_to(args, around, &mut file)?;
+    file.into_inner()
+        .map_err(io::IntoInnerError::into_error)?
+        .sync_all()?;
+    Ok(code)
+}
+
+fn export_to(args: &ExportArgs, around: &Around<'_>, out: &mut dyn Write) -> Done {
+    let mut lines = own_lines(around)?;
+    let mut chain = seed::Chain::default();
+    let mut first = true;
+    if args.format == Format::Json {
+        write!(out, "[")?;
+    }
+    while let Some(line) = lines.next_line(&Disk)? {
+        let record: Value = serde_json::from_slice(&line).map_err(|error| Failure {
+            code: FAILED,
+            message: format!("a line is no record ({error}); see `audit verify`"),
+        })?;
+        if !within(&record, args.since, args.until) {
+            continue;
+        }
+        match args.format {
+            Format::Jsonl => {
+                out.write_all(&line)?;
+                out.write_all(b"\n")?;
+            }
+            Format::Json => {
+                out.write_all(if first { b"\n" } else { b",\n" })?;
+                out.write_all(&line)?;
+                first = false;
+            }
+            Format::Seed => {
+                if let Some(entry) = chain.entry(&record) {
+                    writeln!(out, "{entry}")?;
+                }
+            }
+        }
+    }
+    if args.format == Format::Json {
+        writeln!(out, "\n]")?;
+    }
+    Ok(0)
+}
+
+fn hash(text: &str, around: &Around<'_>, out: &mut dyn Write) -> Done {
+    let arguments: Value = serde_json::from_str(text)
+        .map_err(|error| Failure::usage(format!("the arguments are not JSON: {error}")))?;
+    let layout = Layout::of(around.home);
+    let salt = keys::salt(&Disk, &layout)?.ok_or_else(|| Failure {
+        code: FAILED,
+        message: format!(
+            "{} does not exist; the daemon makes it at its first start",
+            layout.salt().display()
+        ),
+    })?;
+    writeln!(out, "{}", InputHasher::new(&salt).hash(&arguments))?;
+    Ok(0)
+}
+
+#[cfg(test)]
+mod tests;

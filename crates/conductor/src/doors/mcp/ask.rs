@@ -1,0 +1,226 @@
+//! Approvals through the client: the door only carries the question and the answer.
+//!
+//! A model can never answer: no tool argument counts, and what a modern client carries between question and answer is sealed. Whether a
+//! client may be asked at all is the pipeline's decision.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use conductor_core::digest;
+use conductor_core::error::{Code, ToolError};
+use futures_util::future::BoxFuture;
+use rmcp::RoleServer;
+use rmcp::model::{
+    ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema, ErrorData, InputRequest, InputRequests,
+    InputRequiredResult, SealOptions,
+};
+use rmcp::service::{Peer, RequestContext};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::McpDoor;
+use super::era::{self, Era};
+use crate::pipeline::call::{Answered, AskClient, Call, ClientAnswer};
+use crate::tools::catalog::Tool;
+
+const KEY: &str = "approve";
+/// Longest question; a longer one ends with the count of what is left out.
+const MAX_MESSAGE: usize = 2000;
+
+/// What is sealed: nothing a client could use, only which record to look at.
+#[derive(Serialize, Deserialize)]
+struct State {
+    approval: String,
+    nonce: String,
+}
+
+/// Who asked for what: the state of one call opens for no other.
+pub struct Question {
+    principal: String,
+    arguments: Vec<u8>,
+}
+
+impl Question {
+    pub fn of(call: &Call) -> Self {
+        Self {
+            principal: call.principal.to_string(),
+            arguments: digest::canonical(&call.arguments).unwrap_or_default(),
+        }
+    }
+
+    fn bound_to(&self, tool: Option<&Tool>) -> Vec<u8> {
+        let pin = tool.map(|tool| tool.pin.to_string()).unwrap_or_default();
+        let arguments = digest::Digest::of(&self.arguments).to_string();
+        [self.principal.as_str(), "\n", pin.as_str(), "\n", arguments.as_str()].concat().into_bytes()
+    }
+}
+
+/// A client of the older era: the form is shown while the call is held open.
+struct Dialog {
+    peer: Peer<RoleServer>,
+    wait: Duration,
+}
+
+impl AskClient for Dialog {
+    fn by_result(&self) -> bool {
+        false
+    }
+
+    fn ask(&self, message: String) -> BoxFuture<'static, ClientAnswer> {
+        let (peer, wait) = (self.peer.clone(), self.wait);
+        Box::pin(async move {
+            match peer.create_elicitation_with_timeout(form(message), Some(wait)).await {
+                Ok(result) => verdict(&result),
+                Err(_) => ClientAnswer::Nothing,
+            }
+        })
+    }
+}
+
+/// A client of the newer era: the question is a result, the answer comes with the call made again.
+struct ByResult;
+
+impl AskClient for ByResult {
+    fn by_result(&self) -> bool {
+        true
+    }
+
+    fn ask(&self, _message: String) -> BoxFuture<'static, ClientAnswer> {
+        Box::pin(std::future::ready(ClientAnswer::Nothing))
+    }
+}
+
+/// Only `accept` with `approve: true` is a yes.
+fn verdict(result: &ElicitResult) -> ClientAnswer {
+    let yes = matches!(result.action, ElicitationAction::Accept)
+        && result.content.as_ref().and_then(|content| content.get(KEY)) == Some(&Value::Bool(true));
+    if yes { ClientAnswer::Yes } else { ClientAnswer::No }
+}
+
+fn form(message: String) -> ElicitRequestParams {
+    let schema = json!({
+        "type": "object",
+        "properties": { "approve": { "type": "boolean", "title": "Allow this call once", "default": false } },
+        "required": ["approve"]
+    });
+    ElicitRequestParams::FormElicitationParams {
+        meta: None,
+        message: shorten(message),
+        requested_schema: serde_json::from_value(schema).unwrap_or_else(|_| ElicitationSchema::new(BTreeMap::new())),
+    }
+}
+
+fn shorten(message: String) -> String {
+    if message.chars().count() <= MAX_MESSAGE {
+        return message;
+    }
+    let lines: Vec<&str> = message.lines().collect();
+    let mut kept = String::new();
+    for (index, line) in lines.iter().enumerate() {
+        let tail = format!("… {} more lines", lines.len() - index);
+        if kept.chars().count() + line.chars().count() + tail.chars().count() + 1 > MAX_MESSAGE {
+            if kept.is_empty() {
+                let room = MAX_MESSAGE - tail.chars().count() - 1;
+                kept.extend(line.chars().take(room));
+                kept.push('\n');
+            }
+            kept.push_str(&tail);
+            return kept;
+        }
+        kept.push_str(line);
+        kept.push('\n');
+    }
+    kept
+}
+
+/// Gives the call its way to ask, and its answer when this is the retry of one that asked.
+pub fn prepare(
+    door: &McpDoor,
+    call: &mut Call,
+    state: Option<&str>,
+    responses: Option<&BTreeMap<String, Value>>,
+    context: &RequestContext<RoleServer>,
+    era: Era,
+) -> Result<(), ErrorData> {
+    if era::shows_forms(context) {
+        let wait = Duration::from_millis(door.session.studio.settings().mcp.elicitation_wait_ms);
+        call.ask = Some(match era {
+            Era::Legacy => Arc::new(Dialog { peer: context.peer.clone(), wait }),
+            Era::Modern => Arc::new(ByResult),
+        });
+    }
+    // Answers without a question change nothing: the first call asks.
+    let (Era::Modern, Some(state)) = (era, state) else { return Ok(()) };
+    let catalog = door.session.studio.catalog();
+    let bound = Question::of(call).bound_to(catalog.get(&call.tool).map(|tool| tool.as_ref()));
+    let opened: State = door.shared.seal.open_json_with(state, &bound).map_err(|_| bad_state())?;
+    // No answer yet, or not to our question: the same question again.
+    let Some(answer) = responses.and_then(|it| it.get(KEY)) else { return Ok(()) };
+    let yes = serde_json::from_value::<ElicitResult>(answer.clone()).is_ok_and(|result| verdict(&result) == ClientAnswer::Yes);
+    call.answered = Some(Answered { approval: opened.approval, yes });
+    Ok(())
+}
+
+/// Forged, foreign, replayed or expired: all the same to the caller.
+pub fn bad_state() -> ErrorData {
+    ErrorData::invalid_params("Invalid requestState", None)
+}
+
+/// The store found that a sealed answer no longer counts.
+pub fn is_bad_state(error: &ToolError) -> bool {
+    error.code == Code::PlanExpired && error.extras.more.get("request_state") == Some(&Value::Bool(false))
+}
+
+pub fn input_required(
+    door: &McpDoor,
+    question: &Question,
+    tool: Option<&Tool>,
+    approval: &str,
+    message: String,
+) -> Result<InputRequiredResult, ErrorData> {
+    let mut requests = InputRequests::new();
+    requests.insert(KEY.to_owned(), InputRequest::Elicitation(ElicitRequest::new(form(message))));
+    let state = State { approval: approval.to_owned(), nonce: door.session.studio.ids.v4().to_string() };
+    let bound = question.bound_to(tool);
+    let sealed = door
+        .shared
+        .seal
+        .seal_json_with(&state, &SealOptions::new().associated_data(&bound))
+        .map_err(|_| ErrorData::internal_error("Internal error", None))?;
+    Ok(InputRequiredResult::new(Some(requests), Some(sealed)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_accept_and_true_is_a_yes() {
+        let says = |value: Value| serde_json::from_value::<ElicitResult>(value).map(|it| verdict(&it));
+        let yes = json!({ "action": "accept", "content": { "approve": true } });
+        assert_eq!(says(yes).ok(), Some(ClientAnswer::Yes));
+        for no in [
+            json!({ "action": "accept", "content": { "approve": false } }),
+            json!({ "action": "accept", "content": { "approve": "true" } }),
+            json!({ "action": "accept", "content": { "ok": true } }),
+            json!({ "action": "accept" }),
+            json!({ "action": "decline", "content": { "approve": true } }),
+            json!({ "action": "cancel" }),
+        ] {
+            assert_eq!(says(no.clone()).ok(), Some(ClientAnswer::No), "{no}");
+        }
+    }
+
+    #[test]
+    fn a_long_question_says_how_much_is_missing() {
+        let short = shorten("a\nb".to_owned());
+        assert_eq!(short, "a\nb");
+        let long = shorten((0..1000).map(|n| format!("line {n}\n")).collect());
+        assert!(long.chars().count() <= MAX_MESSAGE);
+        let (kept, tail) = long.rsplit_once('\n').expect("lines");
+        let left: usize = tail.trim_start_matches("… ").split(' ').next().and_then(|it| it.parse().ok()).expect("a number");
+        assert_eq!(kept.lines().count() + left, 1000);
+        assert!(shorten("x".repeat(5000)).chars().count() <= MAX_MESSAGE);
+    }
+}

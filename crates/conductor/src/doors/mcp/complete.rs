@@ -1,0 +1,91 @@
+//! Completion of prompt arguments and template variables, from cached state only: it starts nothing and calls nothing.
+
+use rmcp::model::{CompletionInfo, ErrorData, Reference};
+
+use crate::doors::session::Session;
+use crate::tools::resource::Completer;
+
+/// The values for one argument, best first. The caller must be allowed the read tool they come from, else there are none.
+pub fn complete(session: &Session, reference: &Reference, argument: &str, typed: &str) -> Result<CompletionInfo, ErrorData> {
+    let catalog = session.studio.catalog();
+    let toolset = &session.view().toolset;
+    let (completer, source): (Option<Completer>, Option<String>) = match reference {
+        Reference::Prompt(prompt) => {
+            let entry = catalog
+                .prompt(&prompt.name)
+                .filter(|entry| toolset.has_set(&entry.toolset))
+                .ok_or_else(|| unknown("prompt", &prompt.name))?;
+            let known = entry.arguments.iter().find(|it| it.name == argument).ok_or_else(|| unknown("argument", argument))?;
+            (known.complete.clone(), known.source.map(str::to_owned))
+        }
+        Reference::Resource(template) => {
+            let entry = catalog
+                .resources(toolset)
+                .find(|entry| entry.uri == template.uri)
+                .ok_or_else(|| unknown("resource", &template.uri))?;
+            if !entry.variables().any(|it| it == argument) {
+                return Err(unknown("argument", argument));
+            }
+            (entry.complete.get(argument).cloned(), Some(entry.tool.to_string()))
+        }
+        _ => return Err(unknown("reference", "of this kind")),
+    };
+    let allowed = source.is_none_or(|tool| {
+        catalog.get(&tool).is_some_and(|tool| !session.studio.policy().policy.denies_everyone(&tool.name, tool.tier))
+    });
+    let values = match completer {
+        Some(completer) if allowed => rank(completer(&session.studio, typed), typed),
+        Some(_) | None => Vec::new(),
+    };
+    let total = values.len();
+    let shown: Vec<String> = values.into_iter().take(CompletionInfo::MAX_VALUES).collect();
+    let more = total > shown.len();
+    CompletionInfo::with_pagination(shown, Some(total.try_into().unwrap_or(u32::MAX)), more)
+        .map_err(|fault| ErrorData::internal_error(fault, None))
+}
+
+fn unknown(kind: &str, name: &str) -> ErrorData {
+    let name: String = name.chars().take(128).collect();
+    ErrorData::invalid_params(format!("Unknown {kind}: {name}"), None)
+}
+
+/// Prefix matches first, then those that hold the text, then those that hold its letters in order; case does not matter.
+pub fn rank(values: Vec<String>, typed: &str) -> Vec<String> {
+    let typed = typed.to_lowercase();
+    let mut ranked: Vec<(u8, String)> = values
+        .into_iter()
+        .filter_map(|value| {
+            let low = value.to_lowercase();
+            let rank = if low.starts_with(&typed) {
+                0
+            } else if low.contains(&typed) {
+                1
+            } else if holds_in_order(&low, &typed) {
+                2
+            } else {
+                return None;
+            };
+            Some((rank, value))
+        })
+        .collect();
+    ranked.sort_by_key(|it| it.0);
+    ranked.into_iter().map(|it| it.1).collect()
+}
+
+fn holds_in_order(text: &str, letters: &str) -> bool {
+    let mut text = text.chars();
+    letters.chars().all(|letter| text.any(|it| it == letter))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefix_then_inside_then_letters_in_order() {
+        let values = ["shell", "Help", "hello", "h-e-l", "other"].map(str::to_owned).to_vec();
+        assert_eq!(rank(values.clone(), "HEL"), ["Help", "hello", "shell", "h-e-l"]);
+        assert_eq!(rank(values.clone(), "").len(), 5);
+        assert_eq!(rank(values, "zz"), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,474 @@
+//! Bytes to messages and back, one JSON object per line.
+//!
+//! The SDK's own transport ignores what it cannot read; here every line that deserves an answer gets one, a peer that does not read
+//! cannot make the daemon hold more and more for it, and the end of input does not cut replies off. Not here: what a message means.
+
+use std::collections::{BTreeMap, HashSet};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rmcp::RoleServer;
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, ClientNotification, ClientRequest, CustomRequest, JsonRpcMessage, NumberOrString,
+    RequestId, RequestMetaObject, ServerNotification,
+};
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use serde_json::{Map, Value, json};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// Messages waiting for a peer that reads slowly.
+const QUEUE: usize = 256;
+/// Bytes gathered into one write.
+const GATHER: usize = 64 * 1024;
+const WRITE_PATIENCE: Duration = Duration::from_secs(30);
+const DRAIN: Duration = Duration::from_secs(10);
+/// How often a peer that sends no more is asked whether it still listens.
+const GONE_CHECK: Duration = Duration::from_millis(50);
+const READ_CHUNK: usize = 16 * 1024;
+
+/// What reader, writer and door share about one connection.
+#[derive(Default)]
+pub struct Wire {
+    in_flight: Mutex<HashSet<RequestId>>,
+    answered: Notify,
+    /// Notifications that found the queue full: the newest of each kind is kept.
+    held_back: Mutex<BTreeMap<String, Vec<u8>>>,
+    /// The peer cannot be written to.
+    pub failed: CancellationToken,
+    pause_until: Mutex<Option<Instant>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Wire {
+    /// Stops reading for a moment.
+    pub fn pause(&self, time: Duration) {
+        *lock(&self.pause_until) = Some(Instant::now() + time);
+    }
+
+    fn done(&self, id: &RequestId) {
+        lock(&self.in_flight).remove(id);
+        self.answered.notify_waiters();
+    }
+}
+
+pub struct LineTransport<R> {
+    reader: R,
+    buffer: Vec<u8>,
+    /// Bytes of `buffer` known to hold no newline.
+    scanned: usize,
+    max_line: usize,
+    ended: bool,
+    drain_until: Option<Instant>,
+    /// A refusal that waits for room in the queue. Kept here because `receive` may be dropped at any await.
+    refusal: Option<Vec<u8>>,
+    queue: Option<mpsc::Sender<Vec<u8>>>,
+    writer: Option<JoinHandle<()>>,
+    wire: Arc<Wire>,
+    /// Answers whether the peer has closed both directions. The end of input alone says only that it will send no more.
+    is_gone: Option<Box<dyn Fn() -> bool + Send>>,
+}
+
+impl<R: AsyncRead + Unpin + Send + 'static> LineTransport<R> {
+    pub fn new<W: AsyncWrite + Unpin + Send + 'static>(reader: R, writer: W, max_line: usize) -> Self {
+        let (queue, waiting) = mpsc::channel(QUEUE);
+        let wire = Arc::new(Wire::default());
+        let writer = tokio::spawn(write_lines(writer, waiting, Arc::clone(&wire)));
+        Self {
+            reader,
+            buffer: Vec::new(),
+            scanned: 0,
+            max_line,
+            ended: false,
+            drain_until: None,
+            refusal: None,
+            queue: Some(queue),
+            writer: Some(writer),
+            wire,
+            is_gone: None,
+        }
+    }
+
+    #[must_use]
+    pub fn with_gone_check(mut self, is_gone: impl Fn() -> bool + Send + 'static) -> Self {
+        self.is_gone = Some(Box::new(is_gone));
+        self
+    }
+
+    /// Bytes that were read before the transport was made.
+    #[must_use]
+    pub fn with_first_bytes(mut self, bytes: Vec<u8>) -> Self {
+        self.buffer = bytes;
+        self
+    }
+
+    pub fn wire(&self) -> Arc<Wire> {
+        Arc::clone(&self.wire)
+    }
+
+    fn refuse(&mut self, refusal: Refusal) {
+        self.refusal = Some(refusal.to_line());
+    }
+
+    /// The next whole line, without its end. At the end of input the rest counts as a line.
+    fn take_line(&mut self) -> Option<Vec<u8>> {
+        let found = self.buffer.get(self.scanned..).and_then(|rest| rest.iter().position(|byte| *byte == b'\n'));
+        let mut line = match found {
+            Some(at) => {
+                let mut line: Vec<u8> = self.buffer.drain(..=self.scanned + at).collect();
+                line.pop();
+                line
+            }
+            None if self.ended && !self.buffer.is_empty() => std::mem::take(&mut self.buffer),
+            None => {
+                self.scanned = self.buffer.len();
+                return None;
+            }
+        };
+        self.scanned = 0;
+        if line.last() == Some(&b'\r') {
+            line.pop();
+        }
+        Some(line)
+    }
+
+    async fn flush_refusal(&mut self) -> Option<()> {
+        if self.refusal.is_some() {
+            // Cancel-safe: the refusal leaves its place only once there is room for it.
+            let room = self.queue.as_ref()?.reserve().await.ok()?;
+            if let Some(line) = self.refusal.take() {
+                room.send(line);
+            }
+        }
+        Some(())
+    }
+
+    /// Waits until every request was answered, the peer is gone, or patience is out.
+    async fn drain(&mut self) {
+        let until = *self.drain_until.get_or_insert_with(|| Instant::now() + DRAIN);
+        loop {
+            let answered = self.wire.answered.notified();
+            if lock(&self.wire.in_flight).is_empty() {
+                return;
+            }
+            if self.is_gone.as_ref().is_some_and(|is_gone| is_gone()) {
+                self.wire.failed.cancel();
+                return;
+            }
+            tokio::select! {
+                () = answered => {}
+                () = tokio::time::sleep(GONE_CHECK) => {}
+                () = tokio::time::sleep_until(until) => return,
+                () = self.wire.failed.cancelled() => return,
+            }
+        }
+    }
+}
+
+impl<R: AsyncRead + Unpin + Send + 'static> Transport<RoleServer> for LineTransport<R> {
+    type Error = io::Error;
+
+    fn send(&mut self, item: TxJsonRpcMessage<RoleServer>) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        let urgency = Urgency::of(&item);
+        let answered = match &item {
+            JsonRpcMessage::Response(response) => Some(response.id.clone()),
+            JsonRpcMessage::Error(error) => error.id.clone(),
+            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
+        };
+        let wire = Arc::clone(&self.wire);
+        let queue = self.queue.clone();
+        // Queued now where there is room, so that messages leave in the order they were sent.
+        let first = serde_json::to_vec(&item).map(|mut line| {
+            line.push(b'\n');
+            match &queue {
+                Some(queue) => queue.try_send(line),
+                None => Err(mpsc::error::TrySendError::Closed(line)),
+            }
+        });
+        if matches!(first, Ok(Ok(())))
+            && let Some(id) = &answered
+        {
+            wire.done(id);
+        }
+        async move {
+            match first? {
+                Ok(()) => Ok(()),
+                Err(mpsc::error::TrySendError::Closed(_)) => Err(io::ErrorKind::BrokenPipe.into()),
+                Err(mpsc::error::TrySendError::Full(line)) => match urgency {
+                    Urgency::MayBeLost => Ok(()),
+                    Urgency::NewestCounts(kind) => {
+                        lock(&wire.held_back).insert(kind, line);
+                        Ok(())
+                    }
+                    Urgency::MustArrive => {
+                        let sent = match queue {
+                            Some(queue) => queue.send(line).await.map_err(|_| io::ErrorKind::BrokenPipe.into()),
+                            None => Err(io::ErrorKind::BrokenPipe.into()),
+                        };
+                        if let Some(id) = &answered {
+                            wire.done(id);
+                        }
+                        sent
+                    }
+                },
+            }
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
+        loop {
+            self.flush_refusal().await?;
+            let pause = *lock(&self.wire.pause_until);
+            if let Some(until) = pause {
+                tokio::time::sleep_until(until).await;
+                *lock(&self.wire.pause_until) = None;
+            }
+            if let Some(line) = self.take_line() {
+                if line.len() > self.max_line {
+                    self.too_long();
+                } else if !line.iter().all(u8::is_ascii_whitespace) {
+                    match self.read(&line) {
+                        Ok(Some(message)) => return Some(message),
+                        Ok(None) => {}
+                        Err(refusal) => self.refuse(refusal),
+                    }
+                }
+                continue;
+            }
+            if self.ended {
+                self.drain().await;
+                return None;
+            }
+            if self.buffer.len() > self.max_line {
+                self.too_long();
+                continue;
+            }
+            self.buffer.reserve(READ_CHUNK);
+            tokio::select! {
+                read = self.reader.read_buf(&mut self.buffer) => match read {
+                    Ok(0) | Err(_) => self.ended = true,
+                    Ok(_) => {}
+                },
+                () = self.wire.failed.cancelled() => return None,
+            }
+        }
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        self.queue = None;
+        if let Some(writer) = self.writer.take() {
+            let _ = writer.await;
+        }
+        Ok(())
+    }
+}
+
+impl<R: AsyncRead + Unpin + Send + 'static> LineTransport<R> {
+    /// Framing is lost: say so, finish what runs, read no more.
+    fn too_long(&mut self) {
+        self.refuse(Refusal { code: -32600, message: "Message too long", id: Value::Null });
+        self.buffer = Vec::new();
+        self.scanned = 0;
+        self.ended = true;
+    }
+
+    fn read(&mut self, line: &[u8]) -> Result<Option<RxJsonRpcMessage<RoleServer>>, Refusal> {
+        let Some(message) = read_message(line)? else { return Ok(None) };
+        match &message {
+            JsonRpcMessage::Request(request) => {
+                if !lock(&self.wire.in_flight).insert(request.id.clone()) {
+                    let id = request.id.clone().into_json_value();
+                    return Err(Refusal { code: -32600, message: "id already in use", id });
+                }
+            }
+            // The SDK sends nothing for a cancelled request, so nobody waits for its reply.
+            JsonRpcMessage::Notification(notification) => {
+                if let ClientNotification::CancelledNotification(cancelled) = &notification.notification
+                    && let Some(id) = &cancelled.params.request_id
+                {
+                    self.wire.done(id);
+                }
+            }
+            JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {}
+        }
+        Ok(Some(message))
+    }
+}
+
+/// An answer to what is no message.
+#[derive(Debug, PartialEq)]
+pub struct Refusal {
+    pub code: i32,
+    pub message: &'static str,
+    pub id: Value,
+}
+
+impl Refusal {
+    pub fn to_line(&self) -> Vec<u8> {
+        let mut line = json!({ "jsonrpc": "2.0", "id": self.id, "error": { "code": self.code, "message": self.message } })
+            .to_string()
+            .into_bytes();
+        line.push(b'\n');
+        line
+    }
+}
+
+/// Reads one line. `None` is a notification that cannot be understood: it has no id, so nobody is told.
+pub fn read_message(line: &[u8]) -> Result<Option<RxJsonRpcMessage<RoleServer>>, Refusal> {
+    let value: Value =
+        serde_json::from_slice(line).map_err(|_| Refusal { code: -32700, message: "Parse error", id: Value::Null })?;
+    let Value::Object(mut members) = value else {
+        let message = if value.is_array() { "Batches are not supported" } else { "Invalid Request" };
+        return Err(Refusal { code: -32600, message, id: Value::Null });
+    };
+    let id = members.get("id").cloned();
+    let usable = id.as_ref().and_then(|id| match id {
+        Value::String(text) => Some(NumberOrString::String(text.as_str().into())),
+        Value::Number(number) => number.as_i64().map(NumberOrString::Number),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+    });
+    let invalid = |message| Refusal { code: -32600, message, id: usable.clone().map_or(Value::Null, |id| id.into_json_value()) };
+    if members.get("jsonrpc") != Some(&Value::from("2.0")) {
+        return Err(invalid("Invalid Request: jsonrpc must be \"2.0\""));
+    }
+    let method = match members.remove("method") {
+        Some(Value::String(method)) => method,
+        Some(_) => return Err(invalid("Invalid Request: method must be a string")),
+        None => {
+            let is_reply = usable.is_some() && (members.contains_key("result") || members.contains_key("error"));
+            let message = is_reply.then(|| serde_json::from_value(Value::Object(members)).ok()).flatten();
+            return message.map(Some).ok_or_else(|| invalid("Invalid Request"));
+        }
+    };
+    if id.is_some() && usable.is_none() {
+        return Err(invalid("Invalid Request: id must be a string or an integer"));
+    }
+    if members.get("params").is_some_and(|params| !params.is_object()) {
+        return match &usable {
+            Some(id) => {
+                Err(Refusal { code: -32602, message: "Invalid params: params must be an object", id: id.clone().into_json_value() })
+            }
+            None => Ok(None),
+        };
+    }
+    match usable {
+        Some(id) => Ok(Some(JsonRpcMessage::request(read_request(method, members), id))),
+        None => {
+            members.insert("method".to_owned(), Value::String(method));
+            Ok(serde_json::from_value(Value::Object(members)).ok())
+        }
+    }
+}
+
+/// The two requests that matter for speed are built by hand; the SDK's own reader tries every kind of request in turn.
+fn read_request(method: String, mut members: Map<String, Value>) -> ClientRequest {
+    let params = members.remove("params");
+    let params = match params {
+        Some(Value::Object(params)) if method == "tools/call" && fits_call(&params) => return read_call(params),
+        params => params,
+    };
+    if !crate::tools::lint::MCP_METHODS.contains(&method.as_str()) {
+        let mut request = CustomRequest::new(method, params);
+        let meta = request.params.as_ref().and_then(|params| params.get("_meta")).and_then(Value::as_object);
+        if let Some(meta) = meta.cloned() {
+            request.extensions.insert(RequestMetaObject::from(meta));
+        }
+        return ClientRequest::CustomRequest(request);
+    }
+    let whole = match &params {
+        Some(params) => json!({ "method": method, "params": params }),
+        None => json!({ "method": method }),
+    };
+    // What is a method of the protocol but does not fit it becomes a custom request; the door answers -32602.
+    serde_json::from_value(whole).unwrap_or_else(|_| ClientRequest::CustomRequest(CustomRequest::new(method, params)))
+}
+
+/// A first call, not the retry of one that asked something.
+fn fits_call(params: &Map<String, Value>) -> bool {
+    matches!(params.get("name"), Some(Value::String(_)))
+        && matches!(params.get("arguments"), Some(Value::Object(_)) | None)
+        && matches!(params.get("_meta"), Some(Value::Object(_)) | None)
+        && !params.contains_key("inputResponses")
+        && !params.contains_key("requestState")
+}
+
+fn read_call(mut params: Map<String, Value>) -> ClientRequest {
+    let mut take = |key: &str| params.remove(key);
+    let name = match take("name") {
+        Some(Value::String(name)) => name,
+        Some(_) | None => String::new(),
+    };
+    let mut call = CallToolRequestParams::new(name);
+    if let Some(Value::Object(arguments)) = take("arguments") {
+        call.arguments = Some(arguments);
+    }
+    let mut request = CallToolRequest::new(call);
+    if let Some(Value::Object(meta)) = take("_meta") {
+        request.extensions.insert(RequestMetaObject::from(meta));
+    }
+    ClientRequest::CallToolRequest(request)
+}
+
+/// What becomes of a message when the queue is full.
+enum Urgency {
+    MustArrive,
+    /// Only the last of its kind matters.
+    NewestCounts(String),
+    MayBeLost,
+}
+
+impl Urgency {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "an enum of the SDK; what is not named must arrive")]
+    fn of(item: &TxJsonRpcMessage<RoleServer>) -> Self {
+        let JsonRpcMessage::Notification(notification) = item else { return Self::MustArrive };
+        match &notification.notification {
+            ServerNotification::ProgressNotification(_) | ServerNotification::LoggingMessageNotification(_) => Self::MayBeLost,
+            ServerNotification::ToolListChangedNotification(_) => Self::NewestCounts("tools".to_owned()),
+            ServerNotification::ResourceListChangedNotification(_) => Self::NewestCounts("resources".to_owned()),
+            ServerNotification::PromptListChangedNotification(_) => Self::NewestCounts("prompts".to_owned()),
+            ServerNotification::ResourceUpdatedNotification(updated) => {
+                Self::NewestCounts(format!("uri {}", updated.params.uri))
+            }
+            _ => Self::MustArrive,
+        }
+    }
+}
+
+/// The one writer of a connection: whole lines, gathered while there are more, flushed when there are none.
+async fn write_lines<W: AsyncWrite + Unpin>(mut writer: W, mut queue: mpsc::Receiver<Vec<u8>>, wire: Arc<Wire>) {
+    let mut out = Vec::new();
+    while let Some(line) = queue.recv().await {
+        out.clear();
+        out.extend_from_slice(&line);
+        while out.len() < GATHER
+            && let Ok(line) = queue.try_recv()
+        {
+            out.extend_from_slice(&line);
+        }
+        if queue.is_empty() {
+            for line in std::mem::take(&mut *lock(&wire.held_back)).into_values() {
+                out.extend_from_slice(&line);
+            }
+        }
+        let written = tokio::time::timeout(WRITE_PATIENCE, async {
+            writer.write_all(&out).await?;
+            writer.flush().await
+        });
+        if !matches!(written.await, Ok(Ok(()))) {
+            wire.failed.cancel();
+            return;
+        }
+        if out.capacity() > 4 * GATHER {
+            out = Vec::new();
+        }
+    }
+    let _ = writer.shutdown().await;
+}

@@ -1,0 +1,93 @@
+//! A reply as each dialect shows it. Value and text come from one place, because the protocol plans to rework the pair.
+
+use conductor_core::error::{Code, ToolError};
+use rmcp::model::{CallToolResult, ContentBlock, ErrorCode, ErrorData, ResourceContents};
+use serde_json::{Value, json};
+
+use crate::pipeline::call::{Content, Output};
+
+pub fn success(output: Output) -> CallToolResult {
+    let (value, text, blocks) = output.into_parts();
+    let mut content = Vec::with_capacity(1 + blocks.len());
+    content.push(ContentBlock::text(text));
+    content.extend(blocks.into_iter().map(block));
+    let mut result = CallToolResult::success(content);
+    result.structured_content = Some(value);
+    result
+}
+
+pub fn failure(error: &ToolError) -> CallToolResult {
+    let mut result = CallToolResult::error(vec![ContentBlock::text(error.to_text())]);
+    result.structured_content = Some(error.to_wire());
+    result
+}
+
+/// The one failure of a tool call that is a protocol error: there is no such tool.
+pub fn unknown_tool(error: &ToolError) -> ErrorData {
+    ErrorData::invalid_params(
+        error.message.clone(),
+        Some(json!({ "code": error.code, "hint": error.hint, "did_you_mean": error.extras.did_you_mean })),
+    )
+}
+
+/// The bare value of the direct dialect; blocks that are not text stand beside it.
+pub fn direct_success(output: Output) -> Value {
+    let (mut value, _, blocks) = output.into_parts();
+    if !blocks.is_empty()
+        && let Value::Object(members) = &mut value
+    {
+        let blocks: Vec<Value> = blocks.into_iter().map(block).filter_map(|it| serde_json::to_value(it).ok()).collect();
+        members.entry("content").or_insert(Value::Array(blocks));
+    }
+    value
+}
+
+pub fn direct_failure(error: &ToolError) -> ErrorData {
+    ErrorData::new(ErrorCode(error.direct_number()), error.message.clone(), Some(error.to_wire()))
+}
+
+/// A failed read of a resource: the object that tools put into their result is in `data`.
+pub fn resource_failure(uri: &str, error: &ToolError) -> ErrorData {
+    let data = Some(json!({ "uri": uri, "code": error.code, "hint": error.hint }));
+    match error.code {
+        Code::NotFound | Code::StaleReference => ErrorData::resource_not_found(error.message.clone(), data),
+        Code::BadInput | Code::WrongType => ErrorData::invalid_params(error.message.clone(), data),
+        Code::Unsupported
+        | Code::SdkRejected
+        | Code::HostOffline
+        | Code::Timeout
+        | Code::Denied
+        | Code::ApprovalRequired
+        | Code::PlanExpired
+        | Code::PlanStale
+        | Code::CircuitOpen
+        | Code::RateLimited
+        | Code::PinMismatch
+        | Code::AuditUnavailable
+        | Code::Busy
+        | Code::Internal => ErrorData::internal_error(error.message.clone(), data),
+    }
+}
+
+/// What a read gives: the value as text, or the blocks of a tool whose value they are.
+pub fn resource_contents(uri: &str, mime: &str, output: Output) -> Vec<ResourceContents> {
+    let (_, text, blocks) = output.into_parts();
+    let picture = blocks.into_iter().find_map(|block| match block {
+        Content::Image { mime, base64 } | Content::Audio { mime, base64 } | Content::Blob { mime, base64, .. } => {
+            Some(ResourceContents::blob(base64, uri).with_mime_type(mime))
+        }
+        Content::Resource { mime, text, .. } => Some(ResourceContents::text(text, uri).with_mime_type(mime)),
+        Content::Text(_) => None,
+    });
+    vec![picture.unwrap_or_else(|| ResourceContents::text(text, uri).with_mime_type(mime))]
+}
+
+pub fn block(content: Content) -> ContentBlock {
+    match content {
+        Content::Text(text) => ContentBlock::text(text),
+        Content::Image { mime, base64 } => ContentBlock::image(base64, mime),
+        Content::Audio { mime, base64 } => ContentBlock::audio(base64, mime),
+        Content::Resource { uri, mime, text } => ContentBlock::resource(ResourceContents::text(text, uri).with_mime_type(mime)),
+        Content::Blob { uri, mime, base64 } => ContentBlock::resource(ResourceContents::blob(base64, uri).with_mime_type(mime)),
+    }
+}

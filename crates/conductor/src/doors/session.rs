@@ -1,0 +1,158 @@
+//! One connected peer: who it is, what it sees, and the calls it makes.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::pipeline::call::{Call, ConnId, LogLevel, Principal};
+use crate::studio::Studio;
+use crate::tools::names::{NameForm, Toolset, UnknownToolset};
+
+/// What the door has proven about its peer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Who {
+    /// The kernel says so.
+    Uid(u32),
+    /// The name of the token it showed.
+    Token(String),
+}
+
+/// Which tools are listed, and in which spelling. Fixed for a server process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct View {
+    pub toolset: Arc<Toolset>,
+    pub names: NameForm,
+}
+
+impl View {
+    pub fn of(studio: &Studio, words: &[String], names: NameForm) -> Result<Self, UnknownToolset> {
+        let catalog = studio.catalog();
+        let toolset = Toolset::parse(words, |name| catalog.get(name).is_some())?;
+        Ok(Self { toolset: Arc::new(toolset), names })
+    }
+
+    /// As `[mcp]` says. Words that name nothing were reported when the file was loaded and show nothing here.
+    pub fn configured(studio: &Studio) -> Self {
+        let settings = studio.settings();
+        let catalog = studio.catalog();
+        let known: Vec<String> = settings
+            .mcp
+            .tools
+            .iter()
+            .filter(|word| Toolset::parse(std::slice::from_ref(word), |name| catalog.get(name).is_some()).is_ok())
+            .cloned()
+            .collect();
+        let toolset = Toolset::parse(&known, |_| true).unwrap_or(Toolset::All);
+        Self { toolset: Arc::new(toolset), names: settings.mcp.tool_names }
+    }
+}
+
+static NEXT_CONN: AtomicU64 = AtomicU64::new(1);
+
+pub struct Session {
+    pub studio: Arc<Studio>,
+    pub conn: ConnId,
+    pub who: Who,
+    view: OnceLock<View>,
+    /// Nothing has been received yet: only then may a proxy say hello.
+    fresh: AtomicBool,
+    running: AtomicUsize,
+    refused_in_a_row: AtomicU32,
+    /// 0 = no log messages were asked for.
+    log_level: AtomicU8,
+    /// Cancelled when the peer is gone.
+    pub gone: CancellationToken,
+}
+
+/// Counts one running tool call of a connection.
+pub struct Running<'a>(&'a AtomicUsize);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.gone.cancel();
+        self.studio.connection_ended(self.conn);
+    }
+}
+
+impl Session {
+    pub fn new(studio: &Arc<Studio>, who: Who) -> Arc<Self> {
+        Arc::new(Self {
+            studio: Arc::clone(studio),
+            conn: ConnId(NEXT_CONN.fetch_add(1, Ordering::Relaxed)),
+            who,
+            view: OnceLock::new(),
+            fresh: AtomicBool::new(true),
+            running: AtomicUsize::new(0),
+            refused_in_a_row: AtomicU32::new(0),
+            log_level: AtomicU8::new(0),
+            gone: CancellationToken::new(),
+        })
+    }
+
+    pub fn view(&self) -> &View {
+        self.view.get_or_init(|| View::configured(&self.studio))
+    }
+
+    /// From a proxy's hello; false when the view is already in use.
+    pub fn set_view(&self, view: View) -> bool {
+        self.view.set(view).is_ok()
+    }
+
+    /// True once, for the first message.
+    pub fn first_message(&self) -> bool {
+        self.fresh.swap(false, Ordering::AcqRel)
+    }
+
+    pub fn principal(&self, client: &str) -> Principal {
+        match &self.who {
+            Who::Uid(uid) => Principal::socket(*uid, client),
+            Who::Token(token) => Principal::Http { token: token.clone() },
+        }
+    }
+
+    /// Takes one of the connection's own slots. Over the limit the call still goes to the pipeline, which refuses and records it.
+    pub fn start(&self) -> (Running<'_>, bool) {
+        let running = self.running.fetch_add(1, Ordering::AcqRel);
+        (Running(&self.running), running >= self.studio.settings().mcp.max_in_flight)
+    }
+
+    pub fn call(&self, principal: Principal, tool: String, arguments: Value, cancel: CancellationToken) -> Call {
+        let mut call = Call::new(principal, tool, arguments);
+        call.conn = self.conn;
+        call.toolset = Arc::clone(&self.view().toolset);
+        call.cancel = cancel;
+        call
+    }
+
+    /// Counts refusals for speed; true when the door should stop listening for a moment, so that a flood cannot fill the log.
+    pub fn refused_for_speed(&self, refused: bool) -> bool {
+        if !refused {
+            self.refused_in_a_row.store(0, Ordering::Relaxed);
+            return false;
+        }
+        let count = self.refused_in_a_row.fetch_add(1, Ordering::Relaxed) + 1;
+        count % self.studio.settings().limits.refusals_before_pause.max(1) == 0
+    }
+
+    pub fn set_log_level(&self, level: LogLevel) {
+        self.log_level.store(level as u8 + 1, Ordering::Relaxed);
+    }
+
+    pub fn log_level(&self) -> Option<LogLevel> {
+        match self.log_level.load(Ordering::Relaxed) {
+            0 => None,
+            1 => Some(LogLevel::Debug),
+            2 => Some(LogLevel::Info),
+            3 => Some(LogLevel::Warning),
+            _ => Some(LogLevel::Error),
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! The files behind plans and approvals: one per record, in `state/plans`.
+//!
+//! A change is made in memory under the one lock, written, and only then seen by anyone else; when the disk refuses, it is taken back.
+//! So a use of a yes is on the disk before its call runs, and no restart brings it back. Not here: the rules, which are
+//! `conductor_core::pending`. Each change costs two syncs: call it from a thread that may block.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use conductor_core::pending::{Changes, Pending, Record};
+use conductor_core::timestamp::Timestamp;
+use uuid::Uuid;
+
+use crate::audit_log::files::{Files, WHOLE, replace};
+
+/// Bytes that lie beside a plan or an edit, for applying and undoing it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Beside {
+    Before,
+    After,
+}
+
+impl Beside {
+    fn name(self, id: Uuid) -> String {
+        match self {
+            Self::Before => format!("{id}.before"),
+            Self::After => format!("{id}.after"),
+        }
+    }
+}
+
+/// A file that was not loaded; it is left where it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skipped {
+    pub name: String,
+    pub why: String,
+}
+
+#[derive(Debug)]
+pub struct PendingStore {
+    pending: Mutex<Pending>,
+    dir: PathBuf,
+    files: Arc<dyn Files>,
+}
+
+impl PendingStore {
+    pub fn open(home: &Path, files: Arc<dyn Files>) -> io::Result<(Self, Vec<Skipped>)> {
+        let dir = home.join("state").join("plans");
+        files.make_dir(&dir)?;
+        let (mut records, mut skipped) = (Vec::new(), Vec::new());
+        for name in files.names(&dir)? {
+            let Some(stem) = name.strip_suffix(".json") else {
+                continue;
+            };
+            let bytes = files.read_at(&dir.join(&name), 0, WHOLE)?;
+            match Record::from_json(&bytes) {
+                // A record under another name would be written twice, and one of the two would be stale.
+                Ok(record) if record.id.to_string() == stem => records.push(record),
+                Ok(record) => skipped.push(Skipped { name, why: format!("holds the record {}", record.id) }),
+                Err(why) => skipped.push(Skipped { name, why: why.to_string() }),
+            }
+        }
+        Ok((Self { pending: Mutex::new(Pending::load(records)), dir, files }, skipped))
+    }
+
+    // A change that panicked was not committed; the next one takes it back first.
+    fn lock(&self) -> MutexGuard<'_, Pending> {
+        self.pending.lock().unwrap_or_else(|poisoned| {
+            let mut pending = PoisonError::into_inner(poisoned);
+            pending.roll_back();
+            pending
+        })
+    }
+
+    pub fn read<T>(&self, look: impl FnOnce(&Pending) -> T) -> T {
+        look(&self.lock())
+    }
+
+    /// Makes a change, and returns when it is on the disk. On an error nothing has changed.
+    pub fn change<T>(&self, change: impl FnOnce(&mut Pending) -> T) -> io::Result<T> {
+        let mut pending = self.lock();
+        let result = change(&mut pending);
+        let changes = pending.changes();
+        match self.write(&changes) {
+            Ok(()) => {
+                pending.commit();
+                Ok(result)
+            }
+            Err(error) => {
+                pending.roll_back();
+                // Some of the files may have been replaced already. A second failure leaves the newer one, which has fewer uses or less
+                // time than the one in memory.
+                let ids = changes.written.iter().map(|record| record.id).chain(changes.removed.iter().copied());
+                for id in ids {
+                    match pending.get(id) {
+                        Some(record) => drop(self.write_one(record)),
+                        None => drop(self.files.remove(&self.dir.join(format!("{id}.json")))),
+                    }
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn write(&self, changes: &Changes) -> io::Result<()> {
+        changes.written.iter().try_for_each(|record| self.write_one(record))?;
+        if changes.removed.is_empty() {
+            return Ok(());
+        }
+        for id in &changes.removed {
+            self.remove(&format!("{id}.json"))?;
+        }
+        self.files.sync_dir(&self.dir)
+    }
+
+    fn write_one(&self, record: &Record) -> io::Result<()> {
+        replace(&*self.files, &self.dir, &format!("{}.json", record.id), &record.to_json())
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        match self.files.remove(&self.dir.join(name)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Before the record that needs them: a plan without its bytes could not be applied.
+    pub fn put_bytes(&self, id: Uuid, beside: Beside, bytes: &[u8]) -> io::Result<()> {
+        replace(&*self.files, &self.dir, &beside.name(id), bytes)
+    }
+
+    pub fn bytes(&self, id: Uuid, beside: Beside) -> io::Result<Vec<u8>> {
+        self.files.read_at(&self.dir.join(beside.name(id)), 0, WHOLE)
+    }
+
+    /// Forgets ended records of more than a week ago, bytes without a record, and what crashes left half written.
+    pub fn clean_up(&self, now: Timestamp) -> io::Result<Vec<Uuid>> {
+        let gone = self.change(|pending| pending.clean_up(now))?;
+        let known = |name: &str| {
+            let stem = [".before", ".after"].iter().find_map(|ending| name.strip_suffix(ending));
+            stem.is_none_or(|stem| Uuid::parse_str(stem).is_ok_and(|id| self.read(|pending| pending.get(id).is_some())))
+        };
+        for name in self.files.names(&self.dir)? {
+            if (name.starts_with('.') && name.ends_with(".new")) || !known(&name) {
+                self.remove(&name)?;
+            }
+        }
+        Ok(gone)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::audit_log::tests::memory::{Memory, Trouble};
+    use conductor_core::digest::Digest;
+    use conductor_core::pending::{Ask, Asked, NewIds, Present, State, Yes};
+    use conductor_core::policy::limits::Limits;
+    use conductor_core::policy::{ApprovalSettings, Channel, Floor, Tier};
+    use conductor_core::principal::Principal;
+
+    fn at(ms: u64) -> Timestamp {
+        Timestamp::from_millis(1_767_323_045_000 + ms)
+    }
+
+    fn ask() -> Ask {
+        Ask {
+            principal: Principal::socket(1000, "demo"),
+            tool: "filesystem.write".into(),
+            tier: Tier::HardwareIo,
+            args_hash: Digest::of(b"args"),
+            present: Present { pin: Digest::of(b"pin"), policy_version: Digest::of(b"policy"), state: None },
+            summary: "writes".into(),
+            facts: Vec::new(),
+            floor: Floor::Local,
+            from_plugin: false,
+            tainted: false,
+        }
+    }
+
+    fn put(store: &PendingStore, n: u128, ms: u64) -> io::Result<Asked> {
+        let ids = NewIds { id: Uuid::from_u128(n), short: n as u64 };
+        store.change(|pending| pending.ask(ask(), ids, &ApprovalSettings::default(), &Limits::default(), at(ms)))
+    }
+
+    fn open(files: &Memory) -> PendingStore {
+        let (store, skipped) = PendingStore::open(Path::new("home"), Arc::new(files.clone())).expect("opens");
+        assert_eq!(skipped, []);
+        store
+    }
+
+    fn states(store: &PendingStore) -> Vec<State> {
+        store.read(|pending| pending.iter().map(|record| record.state).collect())
+    }
+
+    #[test]
+    fn a_use_survives_a_power_cut() {
+        let files = Memory::default();
+        let store = open(&files);
+        let id = Uuid::from_u128(1);
+        assert_eq!(put(&store, 1, 0).expect("written"), Asked::Created { id });
+        store
+            .change(|pending| pending.allow(id, &Yes::once("p", Channel::Cli), at(1)))
+            .expect("written")
+            .expect("allowed");
+        files.power_cut(|| 0);
+        let store = open(&files);
+        assert_eq!(states(&store), [State::Allowed]);
+        assert!(matches!(put(&store, 2, 2).expect("written"), Asked::Run { .. }));
+        files.power_cut(|| 0);
+        let store = open(&files);
+        assert_eq!(states(&store), [State::Used]);
+        assert!(matches!(put(&store, 3, 3).expect("written"), Asked::Created { .. }));
+    }
+
+    #[test]
+    fn trouble_at_every_operation_leaves_the_old_or_the_new() {
+        let operations = {
+            let files = Memory::default();
+            let store = open(&files);
+            put(&store, 1, 0).expect("written");
+            files.operations()
+        };
+        for trouble in [Trouble::Once, Trouble::FromNow, Trouble::Short] {
+            for n in 1..=operations {
+                let files = Memory::default();
+                let store = open(&files);
+                put(&store, 1, 0).expect("written");
+                let id = Uuid::from_u128(1);
+                files.trouble_in(n, trouble);
+                let yes = store.change(|pending| pending.allow(id, &Yes::once("p", Channel::Cli), at(1)));
+                let wanted = if yes.is_ok() { State::Allowed } else { State::Pending };
+                assert_eq!(states(&store), [wanted], "{trouble:?} at {n}");
+                files.heal();
+                let reopened = states(&open(&files));
+                assert!(
+                    reopened == [State::Allowed] || reopened == [State::Pending],
+                    "{trouble:?} at {n}: {reopened:?}"
+                );
+                if yes.is_ok() || trouble == Trouble::Once {
+                    assert_eq!(reopened, [wanted], "{trouble:?} at {n}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn clean_up_and_strange_files() {
+        let files = Memory::default();
+        let store = open(&files);
+        put(&store, 1, 0).expect("written");
+        let id = Uuid::from_u128(1);
+        store.put_bytes(id, Beside::Before, b"old").expect("written");
+        store.put_bytes(Uuid::from_u128(7), Beside::After, b"nobody's").expect("written");
+        assert_eq!(store.bytes(id, Beside::Before).expect("there"), b"old");
+        let plans = Path::new("home/state/plans");
+        let temp = files.create(&plans.join(".x.json.new")).expect("created");
+        temp.append(b"half").expect("written");
+        assert_eq!(store.clean_up(at(1)).expect("cleaned"), Vec::<Uuid>::new());
+        assert_eq!(files.names(plans).expect("readable"), [format!("{id}.before"), format!("{id}.json")]);
+        let week = 8 * 86_400_000;
+        assert_eq!(store.clean_up(at(week)).expect("cleaned"), [id]);
+        assert_eq!(files.names(plans).expect("readable"), Vec::<String>::new());
+
+        let bad = files.create(&plans.join("junk.json")).expect("created");
+        bad.append(b"{}").expect("written");
+        let (_, skipped) = PendingStore::open(Path::new("home"), Arc::new(files.clone())).expect("opens");
+        assert_eq!(skipped.len(), 1);
+        assert_eq!(files.names(plans).expect("readable"), ["junk.json"], "left for a person to look at");
+    }
+}

@@ -1,0 +1,55 @@
+//! `conductor_create_mapping`: plans a new mapping.
+
+use super::{TOOLSET, config_plan, object, plans};
+use crate::pipeline::call::Output;
+use crate::tools::catalog::Definition;
+use conductor_core::action::Action;
+use conductor_core::config::{input, schema};
+use conductor_core::mapping::TriggerKind;
+use conductor_core::plan::Change;
+use conductor_core::policy::Tier;
+use serde_json::{Value, json};
+
+/// In the order the documentation lists them.
+pub const MESSAGE_TYPES: [&str; 6] = ["NoteOn", "NoteOff", "CC", "ProgramChange", "PitchBend", "Aftertouch"];
+
+pub fn definition() -> Definition {
+    let description = format!(
+        "Plans a new mapping: a trigger and what it does. Gives a plan with a diff; nothing changes until a person applies it. Valid trigger \
+         types: {}. Valid action types: {}. Valid SendMidi message_type values: {}. Channels are 0-15 here (1-16 only in \
+         conductor_send_midi). mode \"*\" makes a global mapping.",
+        TriggerKind::NAMES.join(", "),
+        Action::NAMES.join(", "),
+        MESSAGE_TYPES.join(", "),
+    );
+    Definition::new("conductor_create_mapping", Tier::ConfigChange, TOOLSET, |studio, leave, arguments| async move {
+        let mut faults = Vec::new();
+        let (trigger, action) = (&arguments["trigger"], &arguments["action"]);
+        faults.extend(input::trigger(trigger, "/trigger").err().unwrap_or_default());
+        faults.extend(input::action(action, "/action").err().unwrap_or_default());
+        if !faults.is_empty() {
+            return Err(plans::bad_change(faults));
+        }
+        let mut mapping = json!({ "trigger": trigger, "action": action });
+        let description = arguments.get("description").and_then(Value::as_str);
+        if let Some(text) = description {
+            mapping["description"] = text.into();
+        }
+        let change = Change::CreateMapping {
+            mode: arguments["mode"].as_str().unwrap_or_default().to_owned(),
+            mapping,
+            position: arguments.get("position").and_then(Value::as_u64).and_then(|it| usize::try_from(it).ok()),
+        };
+        Ok(Output::new(plans::make(&studio, &leave, &arguments, &[change], None).await?))
+    })
+    .text("Create mapping", description)
+    .input(schema::with_defs(object(json!({
+        "mode": { "type": "string", "minLength": 1, "maxLength": 64, "description": "Mode name as in conductor_list_modes, or * for global" },
+        "trigger": { "$ref": "#/$defs/Trigger" },
+        "action": { "$ref": "#/$defs/Action" },
+        "description?": { "type": "string", "maxLength": 1024 },
+        "position?": { "type": "integer", "minimum": 0, "description": "Index among the mode's mappings; default: last" },
+    }))))
+    .output(config_plan())
+    .summary(|arguments| format!("plan a new mapping in {}", arguments["mode"]))
+}

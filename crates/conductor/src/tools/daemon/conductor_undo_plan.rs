@@ -1,0 +1,22 @@
+//! `conductor_undo_plan`: plans the inverse of an applied plan.
+
+use super::{TOOLSET, config_plan, object, plan_id, plans};
+use crate::pipeline::call::Output;
+use crate::tools::catalog::Definition;
+use conductor_core::policy::Tier;
+use serde_json::json;
+
+pub fn definition() -> Definition {
+    Definition::new("conductor_undo_plan", Tier::ConfigChange, TOOLSET, |studio, leave, arguments| async move {
+        let id = plan_id(&arguments)?;
+        Ok(Output::new(plans::make_undo(&studio, &leave, &arguments, id).await?))
+    })
+    .text(
+        "Undo plan",
+        "Plans the inverse of an applied plan: the old bytes if the file is untouched since, else each change taken back by name. Nothing \
+         changes until a person applies the new plan.",
+    )
+    .input(object(json!({ "plan_id": { "type": "string", "format": "uuid", "description": "Of an applied plan, as in conductor_list_plans" } })))
+    .output(config_plan())
+    .summary(|arguments| format!("plan to undo {}", arguments["plan_id"]))
+}

@@ -1,0 +1,193 @@
+//! The HTTP door: each guard alone and in order, both eras, sessions.
+
+use std::sync::Arc;
+
+use conductor::doors::http::default_token;
+use conductor::doors::mcp::Shared;
+use conductor::outside::CountingIds;
+use conductor::studio::{McpSettings, Settings};
+use conductor_core::policy::Policy;
+use conductor_testkit::http_client::{TOKEN, post, post_modern, request, send, serve};
+use conductor_testkit::line_client::modern;
+use conductor_testkit::studio::{TestStudio, Written};
+use serde_json::{Value, json};
+
+async fn open(mcp: McpSettings) -> (TestStudio, Arc<Shared>, std::net::SocketAddr) {
+    let studio = TestStudio::with(Policy::default(), Settings { mcp, ..Settings::default() });
+    let shared = Shared::new(&studio.studio);
+    let address = serve(&shared).await;
+    (studio, shared, address)
+}
+
+fn rpc(id: i64, method: &str, params: Value) -> Value {
+    json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
+}
+
+#[tokio::test]
+async fn guards_in_their_order() {
+    let (studio, _shared, address) = open(McpSettings { max_message_bytes: 2000, ..McpSettings::default() }).await;
+    let port = address.port();
+    let own = format!("127.0.0.1:{port}");
+    let wrong_port = format!("127.0.0.1:{}", port.wrapping_add(1));
+    let origin = format!("http://127.0.0.1:{port}");
+    let bearer = format!("Bearer {TOKEN}");
+    let ping = rpc(1, "ping", json!({})).to_string();
+    let long = "x".repeat(2001);
+    let h = |list: &[(&'static str, &str)]| list.iter().map(|(k, v)| (*k, (*v).to_owned())).collect::<Vec<_>>();
+    let table: Vec<(&str, &str, Vec<(&str, String)>, &str, u16)> = vec![
+        // Host comes first: before Origin, path, token, method and size.
+        ("PUT", "/nowhere", h(&[("Host", "evil.example"), ("Origin", "http://evil.example")]), &long, 403),
+        ("POST", "/mcp", h(&[("Host", &wrong_port), ("Authorization", &bearer)]), &ping, 403),
+        ("POST", "/mcp", h(&[("Host", "127.0.0.1"), ("Authorization", &bearer)]), &ping, 403),
+        ("POST", "/mcp", h(&[("Host", &own), ("Host", &own), ("Authorization", &bearer)]), &ping, 403),
+        ("POST", "/mcp", h(&[("Host", &own), ("Host", "evil.example"), ("Authorization", &bearer)]), &ping, 403),
+        // Origin before path.
+        ("PUT", "/nowhere", h(&[("Origin", "http://evil.example")]), &long, 403),
+        ("POST", "/mcp", h(&[("Origin", "null"), ("Authorization", &bearer)]), &ping, 403),
+        ("POST", "/mcp", h(&[("Origin", &origin), ("Origin", &origin), ("Authorization", &bearer)]), &ping, 403),
+        ("POST", "/mcp", h(&[("Origin", &origin), ("Origin", "http://evil.example"), ("Authorization", &bearer)]), &ping, 403),
+        ("GET", "/health", h(&[("Origin", "http://evil.example")]), "", 403),
+        ("GET", "/health", h(&[("Host", "evil.example")]), "", 403),
+        // Path before token.
+        ("PUT", "/nowhere", h(&[]), &long, 404),
+        ("POST", "/", h(&[("Authorization", &bearer)]), &ping, 404),
+        ("POST", "/mcp/", h(&[("Authorization", &bearer)]), &ping, 404),
+        ("POST", "/mcp/x", h(&[("Authorization", &bearer)]), &ping, 404),
+        ("POST", "/MCP", h(&[("Authorization", &bearer)]), &ping, 404),
+        // Token before method.
+        ("PUT", "/mcp", h(&[]), &long, 401),
+        ("POST", "/mcp", h(&[]), &ping, 401),
+        ("POST", "/mcp", h(&[("Authorization", "Bearer nope")]), &ping, 401),
+        ("POST", "/mcp", h(&[("Authorization", "Bearer observer")]), &ping, 401),
+        ("POST", "/mcp", h(&[("Authorization", TOKEN)]), &ping, 401),
+        ("POST", "/mcp", h(&[("Authorization", &bearer), ("Authorization", &bearer)]), &ping, 401),
+        ("POST", "/mcp?token=a-token-for-tests&access_token=a-token-for-tests", h(&[]), &ping, 401),
+        // Method before size.
+        ("PUT", "/mcp", h(&[("Authorization", &bearer)]), &long, 405),
+        ("OPTIONS", "/mcp", h(&[("Authorization", &bearer), ("Origin", &origin)]), "", 405),
+        ("POST", "/mcp", h(&[("Authorization", &bearer)]), &long, 413),
+        ("GET", "/health", h(&[]), "", 200),
+    ];
+    for (method, path, headers, body, status) in table {
+        let pairs: Vec<(&str, &str)> = headers.iter().map(|(k, v)| (*k, v.as_str())).collect();
+        let answer = send(address, &request(address, method, path, &pairs, body)).await;
+        assert_eq!(answer.status, status, "{method} {path} {pairs:?}: {}", answer.body);
+        assert!(!answer.head.to_lowercase().contains("access-control"), "no CORS header of any kind");
+        match status {
+            401 => assert_eq!(answer.header("www-authenticate"), Some("Bearer")),
+            405 => assert_eq!(answer.header("allow"), Some("POST, GET, DELETE")),
+            404 => assert!(answer.json()["error"].is_string()),
+            _ => {}
+        }
+    }
+    assert!(studio.journal.written().is_empty());
+    assert_eq!(studio.journal.events().len(), 1, "many failures in one second are one record");
+}
+
+#[tokio::test]
+async fn health_says_one_word() {
+    let (studio, _shared, address) = open(McpSettings::default()).await;
+    let get = request(address, "GET", "/health", &[], "");
+    assert_eq!(send(address, &get).await.body, r#"{"status":"ok"}"#);
+    studio.journal.set_down(Some("disk full"));
+    let down = send(address, &get).await;
+    assert_eq!((down.status, down.body.as_str()), (503, r#"{"status":"degraded"}"#));
+}
+
+#[tokio::test]
+async fn a_modern_request_stands_alone() {
+    let (studio, _shared, address) = open(McpSettings::default()).await;
+    let call = rpc(1, "tools/call", modern(json!({ "name": "test_echo", "arguments": { "text": "hi" } })));
+    let answer = post_modern(address, &call).await;
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.json()["result"]["structuredContent"], json!({ "echo": "hi" }));
+    assert_eq!(answer.header("cache-control"), Some("no-store"));
+    assert!(matches!(&studio.journal.written()[..], [Written::Outcome(facts, _)] if facts.principal.to_string() == "http:ci"));
+    // The direct dialect is off here.
+    let direct = post_modern(address, &rpc(2, "test_echo", modern(json!({ "text": "hi" })))).await;
+    assert_eq!((direct.status, &direct.json()["error"]["code"]), (404, &json!(-32601)));
+    let level = post_modern(address, &rpc(3, "logging/setLevel", modern(json!({ "level": "info" })))).await;
+    assert_eq!((level.status, &level.json()["error"]["code"]), (404, &json!(-32601)));
+    let unknown = post(
+        address,
+        &[("MCP-Protocol-Version", "2027-01-01"), ("Mcp-Method", "tools/list")],
+        &rpc(4, "tools/list", json!({ "_meta": { "io.modelcontextprotocol/protocolVersion": "2027-01-01", "io.modelcontextprotocol/clientCapabilities": {} } })),
+    )
+    .await;
+    assert_eq!((unknown.status, &unknown.json()["error"]["code"]), (400, &json!(-32022)));
+}
+
+#[tokio::test]
+async fn headers_must_repeat_the_body() {
+    let (studio, _shared, address) = open(McpSettings::default()).await;
+    let call = rpc(1, "tools/call", modern(json!({ "name": "test_echo", "arguments": { "text": "hi" } })));
+    let version = ("MCP-Protocol-Version", "2026-07-28");
+    for headers in [
+        vec![version],
+        vec![version, ("Mcp-Method", "tools/list"), ("Mcp-Name", "test_echo")],
+        vec![version, ("Mcp-Method", "tools/call"), ("Mcp-Name", "test_set")],
+        vec![version, ("Mcp-Method", "tools/call")],
+        vec![version, ("Mcp-Method", "tools/call"), ("Mcp-Name", "=?base64?dGVzdF9zZXQ=?=")],
+    ] {
+        let answer = post(address, &headers, &call).await;
+        assert_eq!((answer.status, &answer.json()["error"]["code"]), (400, &json!(-32020)), "{headers:?}");
+    }
+    let encoded = vec![version, ("Mcp-Method", "tools/call"), ("Mcp-Name", "=?base64?dGVzdF9lY2hv?=")];
+    assert_eq!(post(address, &encoded, &call).await.status, 200);
+    assert_eq!(studio.runs.all().len(), 1);
+}
+
+#[tokio::test]
+async fn a_legacy_session_from_start_to_end() {
+    let (_studio, _shared, address) = open(McpSettings::default()).await;
+    let hello = post(
+        address,
+        &[],
+        &rpc(1, "initialize", json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "x", "version": "1" } })),
+    )
+    .await;
+    assert_eq!(hello.status, 200, "{}", hello.body);
+    let session = hello.header("mcp-session-id").expect("a session").to_owned();
+    let with = [("Mcp-Session-Id", session.as_str()), ("MCP-Protocol-Version", "2025-11-25")];
+    let ready = post(address, &with, &json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await;
+    assert_eq!(ready.status, 202);
+    let call = post(address, &with, &rpc(2, "tools/call", json!({ "name": "test.echo", "arguments": { "text": "hi" } }))).await;
+    assert_eq!(call.messages().last().map(|it| it["result"]["structuredContent"].clone()), Some(json!({ "echo": "hi" })));
+    let bearer = format!("Bearer {TOKEN}");
+    let gone = request(address, "DELETE", "/mcp", &[("Authorization", &bearer), with[0], with[1]], "");
+    assert!(send(address, &gone).await.status < 300);
+    let after = post(address, &with, &rpc(3, "tools/list", json!({}))).await;
+    assert_eq!(after.status, 404);
+}
+
+#[tokio::test]
+async fn sessions_are_bounded_and_the_oldest_makes_room() {
+    let (_studio, _shared, address) = open(McpSettings::default()).await;
+    let hello = rpc(1, "initialize", json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "x", "version": "1" } }));
+    let mut sessions = Vec::new();
+    for _ in 0..65 {
+        let answer = post(address, &[], &hello).await;
+        sessions.push(answer.header("mcp-session-id").expect("a session").to_owned());
+    }
+    let alive = |session: String| async move {
+        post(address, &[("Mcp-Session-Id", &session), ("MCP-Protocol-Version", "2025-11-25")], &json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }))
+            .await
+            .status
+    };
+    assert_eq!(alive(sessions[0].clone()).await, 404);
+    assert_eq!(alive(sessions[1].clone()).await, 202);
+    assert_eq!(alive(sessions[64].clone()).await, 202);
+}
+
+#[test]
+fn a_home_has_one_token_for_its_owner_only() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let home = tempfile::tempdir().expect("a folder");
+    let ids = CountingIds::new();
+    let first = default_token(home.path(), &*ids).expect("made");
+    let again = default_token(home.path(), &*ids).expect("read");
+    assert_eq!((first.name.as_str(), first.hash), ("default", again.hash));
+    let file = home.path().join("state/http.token");
+    assert_eq!(std::fs::metadata(&file).map(|it| it.permissions().mode() & 0o777).ok(), Some(0o600));
+    assert_eq!(std::fs::read_to_string(file).map(|it| it.len()).ok(), Some(43), "32 bytes as base64url");
+}
