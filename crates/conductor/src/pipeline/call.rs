@@ -82,6 +82,8 @@ pub struct Call {
     pub answered: Option<Answered>,
     /// For `mapping:` principals: the event came from the network, so no standing grant answers for it.
     pub tainted: bool,
+    /// A person made this call with their own hands at a terminal: what it plays counts as played.
+    pub hand: bool,
     /// The caller's connection already runs as many calls as it may.
     pub crowded: bool,
     /// For fixtures only: no tool of the product talks back to its client.
@@ -124,6 +126,7 @@ impl Call {
             ask: None,
             answered: None,
             tainted: false,
+            hand: false,
             crowded: false,
             #[cfg(feature = "conformance")]
             client: None,
