@@ -497,6 +497,12 @@ impl Hands {
     pub fn tool_sent(&mut self, connection: u64, port: DeviceSlot, message: &Body, now: Micros) {
         self.now = self.now.max(now);
         self.remember(port, message, true);
+        self.hold_for(connection, port, message, now);
+    }
+
+    /// Books the notes of a connection, so that they end with it.
+    pub fn hold_for(&mut self, connection: u64, port: DeviceSlot, message: &Body, now: Micros) {
+        self.now = self.now.max(now);
         if let Body::NoteOn { channel, note, .. } = message {
             let held = Held::Note { port, channel: *channel, note: *note };
             self.ledger.enter(Owner::Tool(connection), None, None, held);
