@@ -87,13 +87,23 @@ impl Journal for MemoryJournal {
         Box::pin(std::future::ready(self.push(Written::Intent(facts))))
     }
 
-    fn outcome(&self, facts: CallFacts, outcome: OutcomeFacts, _durable: bool) -> BoxFuture<'static, Result<(), String>> {
+    fn outcome(
+        &self,
+        facts: CallFacts,
+        outcome: OutcomeFacts,
+        _durable: bool,
+    ) -> BoxFuture<'static, Result<(), String>> {
         let down = self.outcome_down.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let result = down.map_or_else(|| self.push(Written::Outcome(facts, outcome)).map(|_| ()), Err);
         Box::pin(std::future::ready(result))
     }
 
-    fn event(&self, principal: Option<Principal>, event: EventName, detail: Value) -> BoxFuture<'static, Result<(), String>> {
+    fn event(
+        &self,
+        principal: Option<Principal>,
+        event: EventName,
+        detail: Value,
+    ) -> BoxFuture<'static, Result<(), String>> {
         self.events.lock().unwrap_or_else(PoisonError::into_inner).push((principal, event, detail));
         Box::pin(std::future::ready(self.up()))
     }

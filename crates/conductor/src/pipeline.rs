@@ -154,7 +154,10 @@ fn validate(studio: &Studio, tool: &Tool, call: &Call, paper: &mut Paper) -> Res
         Ok(canonical) => {
             let limit = studio.settings().limits.argument_bytes;
             let violations = if canonical.len() > limit {
-                vec![Violation { path: String::new(), message: format!("{} bytes of arguments, at most {limit}", canonical.len()) }]
+                vec![Violation {
+                    path: String::new(),
+                    message: format!("{} bytes of arguments, at most {limit}", canonical.len()),
+                }]
             } else {
                 tool.validator.violations(&call.arguments)
             };
@@ -189,7 +192,8 @@ fn decide(studio: &Studio, tool: &Tool, call: &Call) -> Result<Verdict, Stop> {
     });
     match verdict.decision {
         Decision::Deny if !tool.always => {
-            let rule = verdict.rule.map_or_else(|| "the default of its tier".to_owned(), |rule| format!("rule {}", rule + 1));
+            let rule =
+                verdict.rule.map_or_else(|| "the default of its tier".to_owned(), |rule| format!("rule {}", rule + 1));
             Err(ToolError::new(Code::Denied, format!("{} is refused by {rule} of the policy", tool.name))
                 .subject(Subject::Tool(tool.name.to_string()))
                 .by(RefusedBy::Policy)

@@ -23,8 +23,8 @@ use crate::outside::{Clock, Ids};
 use crate::pending_store::PendingStore;
 use crate::pipeline::approval::Desk;
 use crate::pipeline::circuit::Circuits;
-use crate::pipeline::record::Journal;
 use crate::pipeline::limits::Traffic;
+use crate::pipeline::record::Journal;
 use crate::tools::catalog::{Catalog, Tool};
 use hub::{Change, Hub};
 
@@ -234,4 +234,3 @@ impl Studio {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
-

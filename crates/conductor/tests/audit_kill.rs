@@ -31,15 +31,10 @@ const KILLS_PER_HOME: u64 = 25;
 #[derive(Debug)]
 struct RealTime;
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the writer under test runs on the real clock"
-)]
+#[expect(clippy::disallowed_methods, reason = "the writer under test runs on the real clock")]
 impl Clock for RealTime {
     fn now(&self) -> Timestamp {
-        let since = std::time::SystemTime::now()
-            .duration_since(std::time::UNIX_EPOCH)
-            .unwrap_or_default();
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         Timestamp::from_millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
     }
 
@@ -70,13 +65,9 @@ impl Ids for Seeded {
 }
 
 fn open(home: &Path, seed: u64) -> (AuditLog, usize) {
-    let settings = Settings {
-        rotate_bytes: 48 * 1024,
-        ..Settings::default()
-    };
+    let settings = Settings { rotate_bytes: 48 * 1024, ..Settings::default() };
     let ids = Arc::new(Seeded(AtomicU64::new(seed)));
-    let (log, opened) = AuditLog::open(home, Arc::new(Disk), settings, Arc::new(RealTime), ids)
-        .expect("the log opens");
+    let (log, opened) = AuditLog::open(home, Arc::new(Disk), settings, Arc::new(RealTime), ids).expect("the log opens");
     assert_eq!(opened.down, None);
     (log, opened.unanswered.len())
 }
@@ -106,10 +97,7 @@ fn acknowledge(seq: u64, call: uuid::Uuid, phase: &str) {
 
 #[test]
 #[ignore = "the child of killed_at_random_moments"]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the child is told its home by the environment"
-)]
+#[expect(clippy::disallowed_methods, reason = "the child is told its home by the environment")]
 fn writer() {
     let (Some(home), Some(seed)) = (std::env::var_os(HOME), std::env::var(SEED).ok()) else {
         return;
@@ -124,20 +112,9 @@ fn writer() {
         duration_ms: 0,
         output_bytes: 0,
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .build()
-        .expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().expect("a runtime");
     runtime.block_on(async {
-        log.event(
-            None,
-            None,
-            EventName::DaemonStart,
-            json!({}),
-            Durability::Synced,
-        )
-        .await
-        .expect("written");
+        log.event(None, None, EventName::DaemonStart, json!({}), Durability::Synced).await.expect("written");
         let tasks: Vec<_> = (0..6)
             .map(|n| {
                 let (log, outcome) = (log.clone(), outcome.clone());
@@ -150,17 +127,11 @@ fn writer() {
                             let facts = facts(call, Tier::HardwareIo);
                             let seq = log.intent(facts.clone()).await.expect("written");
                             acknowledge(seq, call, "intent");
-                            let seq = log
-                                .outcome(facts, outcome.clone(), Durability::Synced)
-                                .await
-                                .expect("written");
+                            let seq = log.outcome(facts, outcome.clone(), Durability::Synced).await.expect("written");
                             acknowledge(seq, call, "outcome");
                         } else {
                             let facts = facts(call, Tier::ReadOnly);
-                            let seq = log
-                                .outcome(facts, outcome.clone(), Durability::Soon)
-                                .await
-                                .expect("written");
+                            let seq = log.outcome(facts, outcome.clone(), Durability::Soon).await.expect("written");
                             acknowledge(seq, call, "outcome");
                             tokio::task::yield_now().await;
                         }
@@ -179,13 +150,7 @@ type Promised = HashMap<u64, (String, String)>;
 /// Starts a writer, lets it make `acks` promises, kills it, and reads every promise it still made.
 fn write_and_kill(home: &Path, seed: u64, acks: u64, promised: &mut Promised) -> u64 {
     let mut child = Command::new(std::env::current_exe().expect("own path"))
-        .args([
-            "--ignored",
-            "--exact",
-            "writer",
-            "--nocapture",
-            "--test-threads=1",
-        ])
+        .args(["--ignored", "--exact", "writer", "--nocapture", "--test-threads=1"])
         .env(HOME, home)
         .env(SEED, seed.to_string())
         .stdout(Stdio::piped())
@@ -201,10 +166,7 @@ fn write_and_kill(home: &Path, seed: u64, acks: u64, promised: &mut Promised) ->
         let words: Vec<&str> = line.split(' ').collect();
         // libtest prints its own lines, and may share one with the first promise.
         if let [.., "ack", seq, call, phase] = words[..] {
-            promised.insert(
-                seq.parse().expect("a number"),
-                (call.to_owned(), phase.to_owned()),
-            );
+            promised.insert(seq.parse().expect("a number"), (call.to_owned(), phase.to_owned()));
             count += 1;
         }
         true
@@ -213,10 +175,7 @@ fn write_and_kill(home: &Path, seed: u64, acks: u64, promised: &mut Promised) ->
     while seen < acks {
         if !take(&mut lines) {
             let output = child.wait_with_output().expect("ended");
-            panic!(
-                "the writer ended by itself: {}",
-                String::from_utf8_lossy(&output.stderr)
-            );
+            panic!("the writer ended by itself: {}", String::from_utf8_lossy(&output.stderr));
         }
         seen += 1;
     }
@@ -234,10 +193,7 @@ fn check(home: &Path, promised: &Promised, context: &str) {
         for line in text.lines() {
             let record: Value = serde_json::from_str(line).expect("a record");
             let word = |key: &str| record[key].as_str().unwrap_or_default().to_owned();
-            found.insert(
-                record["seq"].as_u64().expect("a number"),
-                (word("call"), word("phase")),
-            );
+            found.insert(record["seq"].as_u64().expect("a number"), (word("call"), word("phase")));
         }
     }
     for (seq, promise) in promised {
@@ -247,9 +203,7 @@ fn check(home: &Path, promised: &Promised, context: &str) {
 
 fn verdict(home: &Path) -> (Verdict, String) {
     let layout = Layout::of(home);
-    let key = keys::public_key(&Disk, &layout)
-        .expect("readable")
-        .expect("a key");
+    let key = keys::public_key(&Disk, &layout).expect("readable").expect("a key");
     let report = walk::verify(&Disk, &layout, &key, None, &mut |_| {}).expect("readable");
     (report.verdict, format!("{:?}", report.faults))
 }
@@ -266,10 +220,7 @@ fn killed_at_random_moments() {
             promises += write_and_kill(home.path(), seed, 1 + random.next() % 120, &mut promised);
             kills += 1;
             let (before, faults) = verdict(home.path());
-            assert!(
-                matches!(before, Verdict::Intact | Verdict::Torn),
-                "kill {kills}: {faults}"
-            );
+            assert!(matches!(before, Verdict::Intact | Verdict::Torn), "kill {kills}: {faults}");
             torn += u64::from(before == Verdict::Torn);
             if kills % 5 == 0 {
                 let (log, unanswered) = open(home.path(), random.next());
@@ -282,8 +233,6 @@ fn killed_at_random_moments() {
             }
         }
     }
-    println!(
-        "{kills} kills, {promises} promises kept, {recovered} begun effects reported, {torn} torn tails"
-    );
+    println!("{kills} kills, {promises} promises kept, {recovered} begun effects reported, {torn} torn tails");
     assert!(kills >= KILLS && promises > KILLS && recovered > 0);
 }

@@ -221,7 +221,10 @@ pub enum Outcome {
     /// Nothing is sent.
     Cancelled,
     /// The question goes back to the client as a result (2026 era); the approval stays pending.
-    Ask { approval: String, message: String },
+    Ask {
+        approval: String,
+        message: String,
+    },
 }
 
 /// What a door may send. Built from a [`Recorded`] only, so nothing is answered that is not in the audit log.

@@ -63,7 +63,9 @@ impl Circuits {
         let mut entries = self.lock();
         let entry = match entries.get_mut(tool) {
             Some(entry) => entry,
-            None => entries.entry(tool.to_owned()).or_insert_with(|| Entry { breaker: Breaker::new(settings), cause: None }),
+            None => {
+                entries.entry(tool.to_owned()).or_insert_with(|| Entry { breaker: Breaker::new(settings), cause: None })
+            }
         };
         match entry.breaker.admit(self.now_ms()) {
             Ok(permit) => Ok(PermitGuard {

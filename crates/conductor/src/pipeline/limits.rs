@@ -2,10 +2,10 @@
 //!
 //! Not here: the slots of one connection, which its door counts.
 
+use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::Arc;
 
 use conductor_core::error::{Code, RefusedBy, ToolError};
 use conductor_core::policy::Tier;
@@ -41,7 +41,8 @@ impl Traffic {
     }
 
     fn try_slot(&self, most: usize) -> Option<Slot> {
-        let taken = self.running.fetch_update(Ordering::AcqRel, Ordering::Acquire, |now| (now < most).then_some(now + 1));
+        let taken =
+            self.running.fetch_update(Ordering::AcqRel, Ordering::Acquire, |now| (now < most).then_some(now + 1));
         taken.ok().map(|_| Slot(Arc::clone(&self.running)))
     }
 
@@ -64,9 +65,12 @@ pub fn admit(studio: &Studio, tool: &Tool, call: &Call) -> Result<Option<Slot>, 
     };
     studio.traffic.take(&settings.limits, &call.principal, class, studio.now_ms()).map_err(|wait_ms| {
         let rate = settings.limits.rate(class);
-        ToolError::new(Code::RateLimited, format!("{} calls a minute are allowed here. Try again in {wait_ms} ms.", rate.per_minute))
-            .retry_after_ms(wait_ms)
-            .by(RefusedBy::Limit)
+        ToolError::new(
+            Code::RateLimited,
+            format!("{} calls a minute are allowed here. Try again in {wait_ms} ms.", rate.per_minute),
+        )
+        .retry_after_ms(wait_ms)
+        .by(RefusedBy::Limit)
     })?;
     if call.crowded {
         let text = "this connection already runs as many calls as it may";
@@ -74,8 +78,11 @@ pub fn admit(studio: &Studio, tool: &Tool, call: &Call) -> Result<Option<Slot>, 
     }
     match studio.traffic.try_slot(settings.limits.in_flight) {
         Some(slot) => Ok(Some(slot)),
-        None => Err(ToolError::new(Code::Busy, format!("{} calls are running, which is the limit", settings.limits.in_flight))
-            .retry_after_ms(100)
-            .into()),
+        None => Err(ToolError::new(
+            Code::Busy,
+            format!("{} calls are running, which is the limit", settings.limits.in_flight),
+        )
+        .retry_after_ms(100)
+        .into()),
     }
 }

@@ -101,7 +101,9 @@ fn lint_name(name: &str, faults: &mut Vec<(Rule, String)>) {
 }
 
 fn lint_input(schema: &Value, faults: &mut Vec<(Rule, String)>) {
-    if schema.get("type") != Some(&Value::from("object")) || schema.get("additionalProperties") != Some(&Value::Bool(false)) {
+    if schema.get("type") != Some(&Value::from("object"))
+        || schema.get("additionalProperties") != Some(&Value::Bool(false))
+    {
         faults.push((Rule::InputIsClosedObject, "inputSchema".to_owned()));
     }
     for word in ROOT_COMBINATORS {
@@ -115,11 +117,10 @@ fn lint_output(schema: &Value, faults: &mut Vec<(Rule, String)>) {
     if schema.get("type") != Some(&Value::from("object")) {
         faults.push((Rule::OutputRootIsObject, "outputSchema".to_owned()));
     }
-    let takes = schema
-        .get("anyOf")
-        .and_then(Value::as_array)
-        .is_some_and(|branches| branches.iter().any(|it| it.get("$ref") == Some(&Value::from("#/$defs/ToolError"))))
-        && schema.pointer("/$defs/ToolError").is_some();
+    let takes =
+        schema.get("anyOf").and_then(Value::as_array).is_some_and(|branches| {
+            branches.iter().any(|it| it.get("$ref") == Some(&Value::from("#/$defs/ToolError")))
+        }) && schema.pointer("/$defs/ToolError").is_some();
     if !takes {
         faults.push((Rule::OutputTakesToolError, "outputSchema".to_owned()));
     }
@@ -196,7 +197,10 @@ impl Walk<'_> {
 
     fn keyword(&mut self, word: &str, value: &Value, depth: usize) {
         match (word, value) {
-            ("properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas", Value::Object(named)) => {
+            (
+                "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas",
+                Value::Object(named),
+            ) => {
                 self.inside(word, |walk| walk.named(named, depth));
             }
             ("anyOf" | "oneOf" | "allOf" | "prefixItems", Value::Array(items)) => {
@@ -209,8 +213,16 @@ impl Walk<'_> {
             // The closing keywords: `false` is what they are for.
             ("additionalProperties" | "unevaluatedProperties" | "unevaluatedItems" | "items", Value::Bool(_)) => {}
             (
-                "items" | "contains" | "not" | "if" | "then" | "else" | "additionalProperties" | "propertyNames"
-                | "unevaluatedProperties" | "unevaluatedItems",
+                "items"
+                | "contains"
+                | "not"
+                | "if"
+                | "then"
+                | "else"
+                | "additionalProperties"
+                | "propertyNames"
+                | "unevaluatedProperties"
+                | "unevaluatedItems",
                 schema,
             ) => self.inside(word, |walk| walk.schema(schema, depth + 1)),
             _ => {}

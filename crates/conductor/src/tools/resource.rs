@@ -116,7 +116,13 @@ mod tests {
         let path = |uri| clip.matches(uri).map(|it| it["path"].clone());
         assert_eq!(path("ableton://clip/a%2Fb/notes"), Some("a/b".to_owned()));
         assert_eq!(path("ableton://clip/a%252Fb/notes"), Some("a%2Fb".to_owned()));
-        for no in ["ableton://clip/a/b/notes", "ableton://clip//notes", "ableton://clip/a/notes/", "ableton://clip/%zz/notes", "x"] {
+        for no in [
+            "ableton://clip/a/b/notes",
+            "ableton://clip//notes",
+            "ableton://clip/a/notes/",
+            "ableton://clip/%zz/notes",
+            "x",
+        ] {
             assert_eq!(path(no), None, "{no}");
         }
         let fixed = entry("conductor://status");

@@ -194,7 +194,8 @@ mod tests {
 
     #[test]
     fn the_published_copy_has_no_root_combinator_and_the_error_branch_resolves() {
-        let schema = json!({ "type": "object", "oneOf": [{ "required": ["a"] }], "properties": { "a": { "anyOf": [] } } });
+        let schema =
+            json!({ "type": "object", "oneOf": [{ "required": ["a"] }], "properties": { "a": { "anyOf": [] } } });
         assert_eq!(published(&schema), json!({ "type": "object", "properties": { "a": { "anyOf": [] } } }));
         let output = with_error_branch(json!({
             "type": "object", "properties": { "n": { "$ref": "#/$defs/N" } }, "required": ["n"], "$defs": { "N": { "type": "integer" } }

@@ -115,7 +115,8 @@ fn each_rule_finds_its_bad_tool() {
         with_input(json!({ "type": "object", "properties": { "p": schema }, "additionalProperties": false }))
     };
     let deep = (0..12).fold(json!({ "type": "string" }), |inner, _| json!({ "type": "array", "items": inner }));
-    let wide: serde_json::Map<String, Value> = (0..300).map(|n| (format!("p{n}"), json!({ "type": "string" }))).collect();
+    let wide: serde_json::Map<String, Value> =
+        (0..300).map(|n| (format!("p{n}"), json!({ "type": "string" }))).collect();
     let mut from_plugin = property(json!({ "type": "object", "properties": wide.clone() }));
     from_plugin.source = Source::Plugin { name: "p".into(), code: Digest::of(b"1") };
     let bad: Vec<(Rule, Definition)> = vec![

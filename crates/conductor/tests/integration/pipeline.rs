@@ -21,14 +21,18 @@ use tokio_util::sync::CancellationToken;
 fn error(reply: &Reply) -> &ToolError {
     match reply.outcome() {
         Outcome::Done(Err(error)) => error,
-        other => panic!("expected an error, got {other:?}"),
+        other @ (Outcome::Done(Ok(_)) | Outcome::Cancelled | Outcome::Ask { .. }) => {
+            panic!("expected an error, got {other:?}")
+        }
     }
 }
 
 fn value(reply: &Reply) -> &Value {
     match reply.outcome() {
         Outcome::Done(Ok(output)) => &output.value,
-        other => panic!("expected a value, got {other:?}"),
+        other @ (Outcome::Done(Err(_)) | Outcome::Cancelled | Outcome::Ask { .. }) => {
+            panic!("expected a value, got {other:?}")
+        }
     }
 }
 
@@ -125,7 +129,12 @@ async fn a_tool_outside_the_toolset_is_unknown() {
 #[tokio::test]
 async fn invalid_input_never_reaches_code() {
     let studio = TestStudio::new();
-    for arguments in [json!({}), json!({ "text": 1 }), json!({ "text": "x", "y": 1 }), json!({ "text": "x", "n": 9007199254740993u64 })] {
+    for arguments in [
+        json!({}),
+        json!({ "text": 1 }),
+        json!({ "text": "x", "y": 1 }),
+        json!({ "text": "x", "n": 9007199254740993u64 }),
+    ] {
         let reply = studio.call(tools::SET, arguments).await;
         let error = error(&reply);
         assert_eq!((error.code, error.effect), (Code::BadInput, Some(Effect::None)));
@@ -204,7 +213,10 @@ async fn slots_are_counted_and_given_back() {
 async fn an_open_circuit_enters_no_handler_and_fifty_calls_make_one_probe() {
     let studio = TestStudio::new();
     for _ in 0..5 {
-        assert_eq!(error(&studio.call(tools::FAIL_EFFECT, json!({ "code": "HOST_OFFLINE" })).await).code, Code::HostOffline);
+        assert_eq!(
+            error(&studio.call(tools::FAIL_EFFECT, json!({ "code": "HOST_OFFLINE" })).await).code,
+            Code::HostOffline
+        );
     }
     let reply = studio.call(tools::FAIL_EFFECT, json!({ "good_from": 1 })).await;
     let open = error(&reply);
@@ -379,13 +391,17 @@ async fn without_a_log_nothing_runs_and_an_unwritten_outcome_says_what_was_done(
 #[tokio::test]
 async fn a_plugin_that_changed_is_not_called() {
     let studio = TestStudio::new();
-    let mut definition = Definition::new("weather.now", Tier::Stateful, "plugins", |_, _, _| async { Ok(json!({}).into()) })
-        .text("Weather", "The weather.");
+    let mut definition =
+        Definition::new("weather.now", Tier::Stateful, "plugins", |_, _, _| async { Ok(json!({}).into()) })
+            .text("Weather", "The weather.");
     definition.source = Source::Plugin { name: "weather".into(), code: Digest::of(b"code") };
     let tool = Tool::new(definition).expect("sound");
     studio.studio.edit_catalog(|catalog| catalog.add(tool)).expect("a new name");
     value(&studio.call("weather.now", json!({})).await);
-    studio.studio.set_pin_faults(BTreeMap::from([("weather".to_owned(), "weather.js is not the file that was enabled".to_owned())]));
+    studio.studio.set_pin_faults(BTreeMap::from([(
+        "weather".to_owned(),
+        "weather.js is not the file that was enabled".to_owned(),
+    )]));
     let reply = studio.call("weather_now", json!({})).await;
     assert_eq!(error(&reply).code, Code::PinMismatch);
     assert_eq!(results(&studio)[1].1, AuditResult::Denied);
@@ -404,9 +420,10 @@ async fn a_resource_read_is_marked() {
 #[tokio::test]
 async fn a_result_has_a_size() {
     let studio = TestStudio::new();
-    let mut definition =
-        Definition::new("test.big", Tier::ReadOnly, "daemon", |_, _, _| async { Ok(json!({ "x": "ü".repeat(2000) }).into()) })
-            .text("Big", "Too much.");
+    let mut definition = Definition::new("test.big", Tier::ReadOnly, "daemon", |_, _, _| async {
+        Ok(json!({ "x": "ü".repeat(2000) }).into())
+    })
+    .text("Big", "Too much.");
     definition.max_result_bytes = 1000;
     let mut of_plugin = definition.clone();
     of_plugin.name = "plug.big".into();
