@@ -10,6 +10,7 @@ pub mod fixture;
 pub mod http;
 pub mod legacy;
 pub mod line;
+pub mod setup;
 pub mod shape;
 pub mod socket;
 pub mod stdio;
