@@ -12,8 +12,8 @@ use conductor_core::error::{Code, ToolError};
 use futures_util::future::BoxFuture;
 use rmcp::RoleServer;
 use rmcp::model::{
-    ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema, ErrorData, InputRequest, InputRequests,
-    InputRequiredResult, SealOptions,
+    ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema, ErrorData, InputRequest,
+    InputRequests, InputRequiredResult, SealOptions,
 };
 use rmcp::service::RequestContext;
 use serde::{Deserialize, Serialize};
@@ -79,7 +79,9 @@ impl AskClient for Dialog {
                 return ClientAnswer::Nothing;
             }
             match answer.await {
-                Ok(Ok(result)) => serde_json::from_value(result).map_or(ClientAnswer::Nothing, |result| verdict(&result)),
+                Ok(Ok(result)) => {
+                    serde_json::from_value(result).map_or(ClientAnswer::Nothing, |result| verdict(&result))
+                }
                 Ok(Err(_)) | Err(_) => ClientAnswer::Nothing,
             }
         })
@@ -87,7 +89,12 @@ impl AskClient for Dialog {
 }
 
 /// How this client can be asked, if at all.
-pub fn channel(door: &McpDoor, context: &RequestContext<RoleServer>, era: Era, queue: &mpsc::Sender<Report>) -> Option<Arc<dyn AskClient>> {
+pub fn channel(
+    door: &McpDoor,
+    context: &RequestContext<RoleServer>,
+    era: Era,
+    queue: &mpsc::Sender<Report>,
+) -> Option<Arc<dyn AskClient>> {
     if !era::shows_forms(context) {
         return None;
     }
@@ -173,7 +180,8 @@ pub fn prepare(
     let opened: State = door.shared.seal.open_json_with(state, &bound).map_err(|_| bad_state())?;
     // No answer yet, or not to our question: the same question again.
     let Some(answer) = responses.and_then(|it| it.get(KEY)) else { return Ok(()) };
-    let yes = serde_json::from_value::<ElicitResult>(answer.clone()).is_ok_and(|result| verdict(&result) == ClientAnswer::Yes);
+    let yes = serde_json::from_value::<ElicitResult>(answer.clone())
+        .is_ok_and(|result| verdict(&result) == ClientAnswer::Yes);
     call.answered = Some(Answered { approval: opened.approval, yes });
     Ok(())
 }
@@ -235,7 +243,8 @@ mod tests {
         let long = shorten((0..1000).map(|n| format!("line {n}\n")).collect());
         assert!(long.chars().count() <= MAX_MESSAGE);
         let (kept, tail) = long.rsplit_once('\n').expect("lines");
-        let left: usize = tail.trim_start_matches("… ").split(' ').next().and_then(|it| it.parse().ok()).expect("a number");
+        let left: usize =
+            tail.trim_start_matches("… ").split(' ').next().and_then(|it| it.parse().ok()).expect("a number");
         assert_eq!(kept.lines().count() + left, 1000);
         assert!(shorten("x".repeat(5000)).chars().count() <= MAX_MESSAGE);
     }
