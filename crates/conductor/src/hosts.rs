@@ -1,5 +1,7 @@
 //! The programs and devices we drive.
 
 pub mod desktop;
+#[cfg(feature = "desktop")]
+pub mod focus;
 pub mod midi;
 pub mod osc;
