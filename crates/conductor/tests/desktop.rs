@@ -17,6 +17,9 @@ use std::path::Path;
 use std::process::Child;
 use std::sync::Arc;
 use std::sync::mpsc;
+use x11rb::connection::Connection;
+use x11rb::protocol::xproto::{AtomEnum, ConnectionExt as _, PropMode};
+use x11rb::wrapper::ConnectionExt as _;
 
 /// Accents, one CJK character, brackets, both cases.
 const TEXT: &str = "Über (Ton) [mix] {9} größer — 音 <ok> \\ | ~ @";
@@ -149,9 +152,12 @@ fn without_a_display_the_reason_is_told_and_nothing_hangs() {
 
 /// There is no window manager here, so the test says what is in front, as one would.
 fn bring_to_front(server: &x11::Running, id: u64) {
-    let id = format!("0x{id:x}");
-    let format = ["-root", "-f", "_NET_ACTIVE_WINDOW", "32x", "-set", "_NET_ACTIVE_WINDOW", &id];
-    assert!(server.command("xprop").args(format).status().is_ok_and(|it| it.success()), "xprop");
+    let (connection, screen) = x11rb::connect(Some(&server.display)).expect("the server is there");
+    let root = connection.setup().roots[screen].root;
+    let name = connection.intern_atom(false, b"_NET_ACTIVE_WINDOW").expect("sent").reply().expect("answered").atom;
+    let id = u32::try_from(id).expect("window ids have 32 bits");
+    let set = connection.change_property32(PropMode::REPLACE, root, name, AtomEnum::WINDOW, &[id]);
+    set.expect("sent").check().expect("set");
 }
 
 #[test]
