@@ -30,8 +30,9 @@ pub struct Running {
 /// Starts a server on a display number that it chooses itself, so that tests side by side do not meet.
 pub fn start() -> Result<Running, Missing> {
     probe()?;
+    // Without `-noreset` the server begins anew whenever its last client leaves, and takes a client that is just arriving with it.
     let mut child = Command::new("Xvfb")
-        .args(["-displayfd", "1", "-screen", "0", "800x600x24", "-nolisten", "tcp"])
+        .args(["-displayfd", "1", "-screen", "0", "800x600x24", "-nolisten", "tcp", "-noreset"])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -55,12 +56,19 @@ impl Running {
         command
     }
 
-    /// Puts a window into the focus of the keyboard; its id, once it is there.
+    /// Puts a window into the focus of the keyboard; its id, once the server says that it has it. A window that is not yet on the
+    /// screen cannot be focused, so this is tried until it is.
     pub fn focus(&self, class: &str) -> Option<u64> {
-        let found = self.command("xdotool").args(["search", "--sync", "--class", class]).output().ok()?;
-        let id = String::from_utf8_lossy(&found.stdout).lines().last()?.trim().to_owned();
-        let focused = self.command("xdotool").args(["windowfocus", "--sync", &id]).output().ok()?;
-        focused.status.success().then(|| id.parse().ok())?
+        let xdotool = |args: &[&str]| {
+            let output = self.command("xdotool").args(args).output().ok().filter(|it| it.status.success())?;
+            Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+        };
+        wait_for(PATIENCE, || {
+            let found = xdotool(&["search", "--onlyvisible", "--class", class])?;
+            let id = found.lines().last()?;
+            xdotool(&["windowfocus", id])?;
+            xdotool(&["getwindowfocus"]).filter(|it| it == id)?.parse().ok()
+        })
     }
 }
 

@@ -136,11 +136,10 @@ pub fn start(
     mut tell: impl FnMut(Option<Window>) -> ControlFlow<()> + Send + 'static,
 ) -> std::io::Result<JoinHandle<()>> {
     Builder::new().name("focus".into()).spawn(move || {
-        let mut last = None;
-        loop {
-            let Ok(front) = watcher.current() else { break };
-            if front != last || last.is_none() {
-                last.clone_from(&front);
+        let mut told: Option<Option<Window>> = None;
+        while let Ok(front) = watcher.current() {
+            if told.as_ref() != Some(&front) {
+                told = Some(front.clone());
                 if tell(front).is_break() {
                     return;
                 }
