@@ -4,6 +4,7 @@
 
 mod args;
 pub mod audit;
+mod call;
 mod config;
 mod devices;
 mod doctor;
@@ -65,6 +66,7 @@ fn dispatch(command: Command, home: &Home, environment: &Environment, out: &mut 
         Command::Mode(args) => mode::run(args, home, out),
         Command::Panic => panic::run(home, out),
         Command::Monitor(args) => monitor::run(args, home, out),
+        Command::Call(args) => call::run(&args, home, out),
         Command::Send(args) => send::run(args, home, out),
         Command::Simulate(args) => simulate::run(&args, home, out),
         Command::Explain(args) => explain::run(&args, home, out),

@@ -33,6 +33,8 @@ pub enum Command {
     Panic,
     /// Show what happens, as it happens
     Monitor(Monitor),
+    /// Call a tool and print its result
+    Call(Call),
     /// Play events on a port, such as the hand's end of a loopback device
     Send(Send),
     /// Show what events would do, without doing it
@@ -69,6 +71,14 @@ pub struct Monitor {
     /// Show the bytes that leave at this port instead of the trace
     #[arg(long)]
     pub port: Option<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Call {
+    pub tool: String,
+    /// Arguments of the tool, a JSON object
+    #[arg(value_name = "JSON")]
+    pub arguments: Option<String>,
 }
 
 #[derive(Debug, ClapArgs)]

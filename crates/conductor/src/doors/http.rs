@@ -149,7 +149,8 @@ impl Authority {
         };
         let Some(host) = host else { return Some("no usable Host") };
         let ours = Self::LOOPBACK.iter().any(|name| {
-            host.strip_prefix(name).and_then(|rest| rest.strip_prefix(':')).and_then(|port| port.parse().ok()) == Some(self.port)
+            host.strip_prefix(name).and_then(|rest| rest.strip_prefix(':')).and_then(|port| port.parse().ok())
+                == Some(self.port)
         });
         if !ours && !self.hosts.iter().any(|name| name.eq_ignore_ascii_case(host)) {
             return Some("this Host is not served here");

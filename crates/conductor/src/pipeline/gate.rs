@@ -150,7 +150,8 @@ pub async fn recheck(
         return Ok(None);
     }
     let settings = studio.settings().circuit(&tool.name);
-    let permit = studio.circuits.admit(&tool.name, settings).map_err(|(open, cause)| circuit::refusal(tool, open, cause))?;
+    let permit =
+        studio.circuits.admit(&tool.name, settings).map_err(|(open, cause)| circuit::refusal(tool, open, cause))?;
     Ok(Some(permit))
 }
 

@@ -26,9 +26,15 @@ pub trait Journal: Send + Sync {
     /// Durable when it returns.
     fn intent(&self, facts: CallFacts) -> BoxFuture<'static, Result<u64, String>>;
     /// With `durable` on the disk when it returns, else with the kernel.
-    fn outcome(&self, facts: CallFacts, outcome: OutcomeFacts, durable: bool) -> BoxFuture<'static, Result<(), String>>;
+    fn outcome(&self, facts: CallFacts, outcome: OutcomeFacts, durable: bool)
+    -> BoxFuture<'static, Result<(), String>>;
     /// What happened beside calls; `detail` holds no argument, no result, no secret.
-    fn event(&self, principal: Option<Principal>, event: EventName, detail: Value) -> BoxFuture<'static, Result<(), String>>;
+    fn event(
+        &self,
+        principal: Option<Principal>,
+        event: EventName,
+        detail: Value,
+    ) -> BoxFuture<'static, Result<(), String>>;
 }
 
 impl Journal for AuditLog {
@@ -45,7 +51,12 @@ impl Journal for AuditLog {
         Box::pin(async move { AuditLog::intent(&log, facts).await.map_err(|down| down.to_string()) })
     }
 
-    fn outcome(&self, facts: CallFacts, outcome: OutcomeFacts, durable: bool) -> BoxFuture<'static, Result<(), String>> {
+    fn outcome(
+        &self,
+        facts: CallFacts,
+        outcome: OutcomeFacts,
+        durable: bool,
+    ) -> BoxFuture<'static, Result<(), String>> {
         let log = self.clone();
         let durability = if durable { Durability::Synced } else { Durability::Soon };
         Box::pin(async move {
@@ -53,7 +64,12 @@ impl Journal for AuditLog {
         })
     }
 
-    fn event(&self, principal: Option<Principal>, event: EventName, detail: Value) -> BoxFuture<'static, Result<(), String>> {
+    fn event(
+        &self,
+        principal: Option<Principal>,
+        event: EventName,
+        detail: Value,
+    ) -> BoxFuture<'static, Result<(), String>> {
         let log = self.clone();
         Box::pin(async move {
             let written = AuditLog::event(&log, principal, None, event, detail, Durability::Soon).await;
@@ -146,7 +162,9 @@ pub(super) async fn record(studio: &Arc<Studio>, call: &Call, mut paper: Paper, 
     let outcome = match outcome {
         Outcome::Done(Err(error)) => Outcome::Done(Err(match &paper.tool {
             // Before the handler nothing can have happened.
-            Some(tool) if is_effectful(tool) && paper.attempts == 0 && error.effect.is_none() => error.effect(Effect::None),
+            Some(tool) if is_effectful(tool) && paper.attempts == 0 && error.effect.is_none() => {
+                error.effect(Effect::None)
+            }
             Some(tool) => handler::with_effect(tool, error),
             None => error,
         })),

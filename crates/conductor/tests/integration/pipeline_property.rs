@@ -26,16 +26,23 @@ enum Op {
 
 fn arguments(tool: &'static str) -> BoxedStrategy<Value> {
     let text = prop_oneof![4 => "[a-c]{0,3}".prop_map(|text| json!({ "text": text })), 1 => Just(json!({ "text": 5 })), 1 => Just(json!({}))];
-    let code = prop_oneof![Just("HOST_OFFLINE"), Just("INTERNAL"), Just("BAD_INPUT"), Just("NOT_FOUND"), Just("UNSUPPORTED")];
+    let code =
+        prop_oneof![Just("HOST_OFFLINE"), Just("INTERNAL"), Just("BAD_INPUT"), Just("NOT_FOUND"), Just("UNSUPPORTED")];
     match tool {
-        tools::FAIL | tools::FAIL_EFFECT => {
-            (code, prop_oneof![Just(json!({})), Just(json!({ "good_from": 1 })), Just(json!({ "good_from": 2 })), Just(json!({ "good_from": 0 }))])
-                .prop_map(|(code, mut rest)| {
-                    rest["code"] = json!(code);
-                    rest
-                })
-                .boxed()
-        }
+        tools::FAIL | tools::FAIL_EFFECT => (
+            code,
+            prop_oneof![
+                Just(json!({})),
+                Just(json!({ "good_from": 1 })),
+                Just(json!({ "good_from": 2 })),
+                Just(json!({ "good_from": 0 }))
+            ],
+        )
+            .prop_map(|(code, mut rest)| {
+                rest["code"] = json!(code);
+                rest
+            })
+            .boxed(),
         tools::PANIC => Just(json!({})).boxed(),
         _ => text.boxed(),
     }
@@ -43,7 +50,17 @@ fn arguments(tool: &'static str) -> BoxedStrategy<Value> {
 
 fn op() -> impl Strategy<Value = Op> {
     let tool = prop::sample::select(vec![
-        tools::ECHO, tools::SET, tools::PLAN, tools::DANGER, tools::ASK, tools::FAIL, tools::FAIL_EFFECT, tools::PANIC, tools::HIDDEN, "no.such", "test_echo",
+        tools::ECHO,
+        tools::SET,
+        tools::PLAN,
+        tools::DANGER,
+        tools::ASK,
+        tools::FAIL,
+        tools::FAIL_EFFECT,
+        tools::PANIC,
+        tools::HIDDEN,
+        "no.such",
+        "test_echo",
     ]);
     let call = (0u8..3, tool, any::<bool>(), any::<bool>())
         .prop_flat_map(|(who, tool, a, b)| (Just(who), Just(tool), arguments(tool), Just(a && b), Just(a && !b)))
@@ -137,7 +154,10 @@ fn check(studio: &TestStudio, sent: usize, unrecordable: usize) -> Result<(), Te
         match it {
             Written::Intent(facts) => prop_assert!(intents.insert(facts.call, at).is_none(), "one intent a call"),
             Written::Outcome(facts, outcome) => {
-                prop_assert!(outcomes.insert(facts.call, (at, facts.clone(), outcome.clone())).is_none(), "one outcome a call");
+                prop_assert!(
+                    outcomes.insert(facts.call, (at, facts.clone(), outcome.clone())).is_none(),
+                    "one outcome a call"
+                );
             }
         }
     }

@@ -4,11 +4,13 @@ use super::person::NotAPerson;
 use super::{Caller, Control, play};
 use crate::daemon::config_check::Checked;
 use crate::daemon::handle::{self, SentBy, Wanted};
+use crate::pipeline::{self, call::Outcome};
 use conductor_core::config::Config;
 use conductor_core::error::{Code, RefusedBy, Subject, ToolError};
 use conductor_core::event::Taint;
 use conductor_core::hands::explain::Asked;
 use conductor_core::hands::{self, Explanation, SimFault, TraceRecord};
+use conductor_core::principal::Principal;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -51,6 +53,7 @@ methods! {
     Monitor = "monitor",
     Send = "send",
     Play = "play",
+    Call = "call",
     Listen = "listen",
     ConfigShow = "config.show",
     ConfigCheck = "config.check",
@@ -142,6 +145,14 @@ struct Play {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+struct CallTool {
+    tool: String,
+    #[serde(default)]
+    arguments: serde_json::Map<String, Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct OfPort {
     port: String,
 }
@@ -221,6 +232,16 @@ pub async fn answer(control: &Control, caller: Caller, method: Method, params: V
             let Play { port, events } = read(params)?;
             let by = sent_by(control, caller);
             json!({ "messages_sent": play::play(handle, &port, &events, by).await? })
+        }
+        Method::Call => {
+            let CallTool { tool, arguments } = read(params)?;
+            let principal = Principal::Cli { uid: caller.peer.uid };
+            let call = pipeline::Call::new(principal, tool, Value::Object(arguments));
+            match pipeline::run(&control.words.studio, call).await.into_outcome() {
+                Outcome::Done(done) => done?.into_parts().0,
+                Outcome::Cancelled => return Err(ToolError::new(Code::Timeout, "the call was cancelled")),
+                Outcome::Ask { message, .. } => return Err(ToolError::new(Code::ApprovalRequired, message)),
+            }
         }
         Method::Listen => {
             let OfPort { port } = read(params)?;

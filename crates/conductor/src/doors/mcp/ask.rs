@@ -12,8 +12,8 @@ use conductor_core::error::{Code, ToolError};
 use futures_util::future::BoxFuture;
 use rmcp::RoleServer;
 use rmcp::model::{
-    ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema, ErrorData, InputRequest, InputRequests,
-    InputRequiredResult, SealOptions,
+    ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema, ErrorData, InputRequest,
+    InputRequests, InputRequiredResult, SealOptions,
 };
 use rmcp::service::{Peer, RequestContext};
 use serde::{Deserialize, Serialize};
@@ -157,7 +157,8 @@ pub fn prepare(
     let opened: State = door.shared.seal.open_json_with(state, &bound).map_err(|_| bad_state())?;
     // No answer yet, or not to our question: the same question again.
     let Some(answer) = responses.and_then(|it| it.get(KEY)) else { return Ok(()) };
-    let yes = serde_json::from_value::<ElicitResult>(answer.clone()).is_ok_and(|result| verdict(&result) == ClientAnswer::Yes);
+    let yes = serde_json::from_value::<ElicitResult>(answer.clone())
+        .is_ok_and(|result| verdict(&result) == ClientAnswer::Yes);
     call.answered = Some(Answered { approval: opened.approval, yes });
     Ok(())
 }
@@ -219,7 +220,8 @@ mod tests {
         let long = shorten((0..1000).map(|n| format!("line {n}\n")).collect());
         assert!(long.chars().count() <= MAX_MESSAGE);
         let (kept, tail) = long.rsplit_once('\n').expect("lines");
-        let left: usize = tail.trim_start_matches("… ").split(' ').next().and_then(|it| it.parse().ok()).expect("a number");
+        let left: usize =
+            tail.trim_start_matches("… ").split(' ').next().and_then(|it| it.parse().ok()).expect("a number");
         assert_eq!(kept.lines().count() + left, 1000);
         assert!(shorten("x".repeat(5000)).chars().count() <= MAX_MESSAGE);
     }

@@ -81,7 +81,10 @@ impl McpHttp {
         parts.headers.remove(header::AUTHORIZATION);
         let Ok(response) = self.service.call(Request::from_parts(parts, Full::new(body))).await;
         let mut response = response.map(Body::new).into_response();
-        let streams = response.headers().get(header::CONTENT_TYPE).is_some_and(|it| it.as_bytes().starts_with(b"text/event-stream"));
+        let streams = response
+            .headers()
+            .get(header::CONTENT_TYPE)
+            .is_some_and(|it| it.as_bytes().starts_with(b"text/event-stream"));
         if streams {
             response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
         }
@@ -143,7 +146,11 @@ impl SessionManager for CappedSessions {
         Ok((id, transport))
     }
 
-    async fn initialize_session(&self, id: &SessionId, message: ClientJsonRpcMessage) -> Result<ServerJsonRpcMessage, Self::Error> {
+    async fn initialize_session(
+        &self,
+        id: &SessionId,
+        message: ClientJsonRpcMessage,
+    ) -> Result<ServerJsonRpcMessage, Self::Error> {
         self.inner.initialize_session(id, message).await
     }
 

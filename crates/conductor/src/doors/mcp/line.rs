@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use rmcp::RoleServer;
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, ClientNotification, ClientRequest, CustomRequest, JsonRpcMessage, NumberOrString,
-    RequestId, RequestMetaObject, ServerNotification,
+    CallToolRequest, CallToolRequestParams, ClientNotification, ClientRequest, CustomRequest, JsonRpcMessage,
+    NumberOrString, RequestId, RequestMetaObject, ServerNotification,
 };
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
@@ -313,9 +313,10 @@ pub struct Refusal {
 
 impl Refusal {
     pub fn to_line(&self) -> Vec<u8> {
-        let mut line = json!({ "jsonrpc": "2.0", "id": self.id, "error": { "code": self.code, "message": self.message } })
-            .to_string()
-            .into_bytes();
+        let mut line =
+            json!({ "jsonrpc": "2.0", "id": self.id, "error": { "code": self.code, "message": self.message } })
+                .to_string()
+                .into_bytes();
         line.push(b'\n');
         line
     }
@@ -335,7 +336,8 @@ pub fn read_message(line: &[u8]) -> Result<Option<RxJsonRpcMessage<RoleServer>>,
         Value::Number(number) => number.as_i64().map(NumberOrString::Number),
         Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
     });
-    let invalid = |message| Refusal { code: -32600, message, id: usable.clone().map_or(Value::Null, |id| id.into_json_value()) };
+    let invalid =
+        |message| Refusal { code: -32600, message, id: usable.clone().map_or(Value::Null, |id| id.into_json_value()) };
     if members.get("jsonrpc") != Some(&Value::from("2.0")) {
         return Err(invalid("Invalid Request: jsonrpc must be \"2.0\""));
     }
@@ -353,9 +355,11 @@ pub fn read_message(line: &[u8]) -> Result<Option<RxJsonRpcMessage<RoleServer>>,
     }
     if members.get("params").is_some_and(|params| !params.is_object()) {
         return match &usable {
-            Some(id) => {
-                Err(Refusal { code: -32602, message: "Invalid params: params must be an object", id: id.clone().into_json_value() })
-            }
+            Some(id) => Err(Refusal {
+                code: -32602,
+                message: "Invalid params: params must be an object",
+                id: id.clone().into_json_value(),
+            }),
             None => Ok(None),
         };
     }
@@ -430,7 +434,9 @@ impl Urgency {
     fn of(item: &TxJsonRpcMessage<RoleServer>) -> Self {
         let JsonRpcMessage::Notification(notification) = item else { return Self::MustArrive };
         match &notification.notification {
-            ServerNotification::ProgressNotification(_) | ServerNotification::LoggingMessageNotification(_) => Self::MayBeLost,
+            ServerNotification::ProgressNotification(_) | ServerNotification::LoggingMessageNotification(_) => {
+                Self::MayBeLost
+            }
             ServerNotification::ToolListChangedNotification(_) => Self::NewestCounts("tools".to_owned()),
             ServerNotification::ResourceListChangedNotification(_) => Self::NewestCounts("resources".to_owned()),
             ServerNotification::PromptListChangedNotification(_) => Self::NewestCounts("prompts".to_owned()),

@@ -87,7 +87,11 @@ pub fn block(content: Content) -> ContentBlock {
         Content::Text(text) => ContentBlock::text(text),
         Content::Image { mime, base64 } => ContentBlock::image(base64, mime),
         Content::Audio { mime, base64 } => ContentBlock::audio(base64, mime),
-        Content::Resource { uri, mime, text } => ContentBlock::resource(ResourceContents::text(text, uri).with_mime_type(mime)),
-        Content::Blob { uri, mime, base64 } => ContentBlock::resource(ResourceContents::blob(base64, uri).with_mime_type(mime)),
+        Content::Resource { uri, mime, text } => {
+            ContentBlock::resource(ResourceContents::text(text, uri).with_mime_type(mime))
+        }
+        Content::Blob { uri, mime, base64 } => {
+            ContentBlock::resource(ResourceContents::blob(base64, uri).with_mime_type(mime))
+        }
     }
 }

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use rmcp::service::serve_directly_with_ct;
 use rmcp::RoleServer;
+use rmcp::service::serve_directly_with_ct;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use serde_json::Value;
 use tokio::io::AsyncWriteExt;
@@ -23,7 +23,9 @@ const MAX_PATH: usize = 107;
 
 #[derive(Debug, thiserror::Error)]
 pub enum BindFault {
-    #[error("{path} is {length} bytes long and a socket's path may have {MAX_PATH}; set CONDUCTOR_HOME to a shorter folder")]
+    #[error(
+        "{path} is {length} bytes long and a socket's path may have {MAX_PATH}; set CONDUCTOR_HOME to a shorter folder"
+    )]
     TooLong { path: PathBuf, length: usize },
     #[error("{0} is served by another process; a second daemon on one home is refused")]
     InUse(PathBuf),
@@ -50,7 +52,9 @@ pub async fn bind(home: &Path, name: &str) -> Result<UnixListener, BindFault> {
         Ok(_) => match UnixStream::connect(&path).await {
             Ok(_) => return Err(BindFault::InUse(path)),
             // Nobody listens: what a killed daemon left behind.
-            Err(refused) if refused.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(&path).map_err(fault)?,
+            Err(refused) if refused.kind() == io::ErrorKind::ConnectionRefused => {
+                std::fs::remove_file(&path).map_err(fault)?
+            }
             Err(other) => return Err(fault(other)),
         },
     }
