@@ -35,13 +35,13 @@ use handle::{Handle, Wake};
 use home::{Home, HomeError, Lock};
 use log::Log;
 use socket::{Socket, SocketError};
-use words::{PadCalls, Words};
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread::{Builder, JoinHandle};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
+use words::{PadCalls, Words};
 
 /// What a daemon is started with.
 pub struct Options {

@@ -54,13 +54,22 @@ pub struct Words {
 }
 
 impl Words {
-    pub fn open(home: &Home, clock: &Arc<dyn Clock>, ids: &Arc<dyn Ids>, owner: &Handle, log: &Log) -> Result<Self, WordsError> {
+    pub fn open(
+        home: &Home,
+        clock: &Arc<dyn Clock>,
+        ids: &Arc<dyn Ids>,
+        owner: &Handle,
+        log: &Log,
+    ) -> Result<Self, WordsError> {
         let outside = Arc::new(Outside { clock: Arc::clone(clock), ids: Arc::clone(ids) });
-        let opened = AuditLog::open(home.root(), Arc::new(Disk), audit_log::Settings::default(), outside.clone(), outside);
+        let opened =
+            AuditLog::open(home.root(), Arc::new(Disk), audit_log::Settings::default(), outside.clone(), outside);
         let (audit, journal): (Option<AuditLog>, Arc<dyn Journal>) = match opened {
             Ok((audit, opened)) => {
                 for (call, tool) in &opened.unanswered {
-                    log.warn(format_args!("audit: {tool} (call {call}) was begun before the last stop; whether it took effect is unknown"));
+                    log.warn(format_args!(
+                        "audit: {tool} (call {call}) was begun before the last stop; whether it took effect is unknown"
+                    ));
                 }
                 if let Some(bytes) = opened.torn_bytes {
                     log.warn(format_args!("audit: a torn tail of {bytes} bytes was set aside"));
@@ -70,7 +79,9 @@ impl Words {
             Err(fault) => {
                 let reason = match &fault {
                     OpenError::Refused(_) => format!("{fault}; no tool is served. Look with `conductor audit verify`"),
-                    OpenError::Io(..) | OpenError::Key(_) | OpenError::Thread(_) => format!("{fault}; no tool is served"),
+                    OpenError::Io(..) | OpenError::Key(_) | OpenError::Thread(_) => {
+                        format!("{fault}; no tool is served")
+                    }
                 };
                 log.error(format_args!("audit: {reason}"));
                 (None, Arc::new(NoLog { reason, hasher: InputHasher::new(&[0; 32]) }))
@@ -85,7 +96,8 @@ impl Words {
         tools::add_resources(&mut catalog, owner)?;
         tools::add_prompts(&mut catalog, owner)?;
         let policy = Policy::default();
-        let version = policy_version(&json!({}), &json!({}), &json!({})).unwrap_or(conductor_core::digest::Digest::of(&[]));
+        let version =
+            policy_version(&json!({}), &json!({}), &json!({})).unwrap_or(conductor_core::digest::Digest::of(&[]));
         let studio = Studio::new(Parts {
             clock: Arc::clone(clock),
             sleeper: Arc::new(RealSleeper::new(Arc::clone(clock))),

@@ -14,8 +14,7 @@ pub fn definition() -> Definition {
     }));
     // Which of the optional members must be there is said at the root, which the published copy leaves out.
     input["oneOf"] = json!([{ "required": ["id"] }, { "required": ["index"] }]);
-    input["anyOf"] =
-        json!([{ "required": ["trigger"] }, { "required": ["action"] }, { "required": ["description"] }, { "required": ["enabled"] }]);
+    input["anyOf"] = json!([{ "required": ["trigger"] }, { "required": ["action"] }, { "required": ["description"] }, { "required": ["enabled"] }]);
     Definition::new("conductor_update_mapping", Tier::ConfigChange, TOOLSET, |studio, leave, arguments| async move {
         let mut change = row_of("UpdateMapping", &arguments);
         for key in ["trigger", "action", "description", "enabled"] {
