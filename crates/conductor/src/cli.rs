@@ -19,6 +19,7 @@ mod out;
 mod panic;
 mod performance;
 mod plans;
+mod prompt;
 mod send;
 mod simulate;
 mod status;
@@ -78,7 +79,7 @@ fn dispatch(command: Command, home: &Home, environment: &Environment, out: &mut 
         Command::Explain(args) => explain::run(&args, home, out),
         Command::Config(args) => config::run(&args, home, out),
         Command::Doctor => doctor::run(home, environment, out),
-        Command::Mcp(args) => mcp::run(args, home, out),
+        Command::Mcp(args) => mcp::run(args, home, environment, out),
         Command::Call(args) => call::run(args, home, out),
         Command::Plans(args) => plans::run(args, home, out),
         Command::Approvals(args) => approvals::run(args, home, out),
