@@ -18,13 +18,16 @@ mod open;
 pub mod outside;
 pub mod walk;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use conductor_core::audit::{CallFacts, Entry, EventName, Head, InputHash, InputHasher, OutcomeFacts, Seq, Stamp};
+use conductor_core::audit::{
+    CallFacts, Entry, EventName, Head, InputHash, InputHasher, OutcomeFacts, Seq, Stamp,
+};
 use conductor_core::principal::Principal;
 use serde_json::Value;
 use tokio::sync::{Notify, Semaphore, oneshot};
@@ -40,6 +43,9 @@ const MAX_UNANCHORED: u64 = 480;
 
 /// Records that may wait for the disk at once; a further one waits before it is written.
 const MAX_WAITERS: usize = 1024;
+
+/// Upper bounds of the histogram of sync times.
+pub const SYNC_BOUNDS_MS: [u64; 10] = [1, 2, 5, 10, 25, 50, 100, 250, 500, 1000];
 
 /// `[audit]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,7 +96,9 @@ pub struct Unavailable {
 
 impl Unavailable {
     fn new(reason: &str) -> Self {
-        Self { reason: reason.into() }
+        Self {
+            reason: reason.into(),
+        }
     }
 }
 
@@ -107,6 +115,8 @@ pub struct Health {
     pub syncs: u64,
     /// Milliseconds spent in syncs, all together.
     pub sync_ms: u64,
+    /// Syncs that took at most [`SYNC_BOUNDS_MS`] of the same place; longer ones are in `syncs` only.
+    pub sync_buckets: [u64; SYNC_BOUNDS_MS.len()],
     pub checkpoints: u64,
     /// Outcomes in memory that wait to be written.
     pub owed: usize,
@@ -116,7 +126,18 @@ pub struct Health {
 struct Counters {
     syncs: AtomicU64,
     sync_ms: AtomicU64,
+    sync_buckets: [AtomicU64; SYNC_BOUNDS_MS.len()],
     checkpoints: AtomicU64,
+}
+
+impl Counters {
+    fn synced(&self, took_ms: u64) {
+        self.syncs.fetch_add(1, Ordering::Relaxed);
+        self.sync_ms.fetch_add(took_ms, Ordering::Relaxed);
+        for (bucket, bound) in self.sync_buckets.iter().zip(SYNC_BOUNDS_MS) {
+            bucket.fetch_add(u64::from(took_ms <= bound), Ordering::Relaxed);
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -173,7 +194,13 @@ impl AuditLog {
         let (keeper, opened) = open::open(home, files, settings, clock, ids)?;
         let shared = Arc::clone(&keeper.shared);
         let thread = KeeperThread::start(keeper).map_err(OpenError::Thread)?;
-        Ok((Self { shared, _keeper: Arc::new(thread) }, opened))
+        Ok((
+            Self {
+                shared,
+                _keeper: Arc::new(thread),
+            },
+            opened,
+        ))
     }
 
     /// Records that an effect is about to be tried. Only after this may a handler run.
@@ -200,7 +227,16 @@ impl AuditLog {
         detail: Value,
         durability: Durability,
     ) -> Result<Seq, Unavailable> {
-        self.append(Entry::Event { principal, conn, event, detail }, durability).await
+        self.append(
+            Entry::Event {
+                principal,
+                conn,
+                event,
+                detail,
+            },
+            durability,
+        )
+        .await
     }
 
     pub fn input_hash(&self, arguments: &Value) -> InputHash {
@@ -221,10 +257,18 @@ impl AuditLog {
     }
 
     pub fn health(&self) -> Health {
-        let copy_fault = self.shared.copy_fault.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let copy_fault = self
+            .shared
+            .copy_fault
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         let journal = self.shared.journal();
         Health {
-            down: journal.down.as_ref().map(|down| Arc::clone(&down.reason.reason)),
+            down: journal
+                .down
+                .as_ref()
+                .map(|down| Arc::clone(&down.reason.reason)),
             head: journal.head(),
             anchored_through: journal.anchored,
             unanchored: journal.unanchored(),
@@ -232,13 +276,18 @@ impl AuditLog {
             records: journal.records,
             syncs: self.shared.counters.syncs.load(Ordering::Relaxed),
             sync_ms: self.shared.counters.sync_ms.load(Ordering::Relaxed),
+            sync_buckets: self
+                .shared
+                .counters
+                .sync_buckets
+                .each_ref()
+                .map(|bucket| bucket.load(Ordering::Relaxed)),
             checkpoints: self.shared.counters.checkpoints.load(Ordering::Relaxed),
             owed: journal.owed.len(),
         }
     }
 
-    /// Syncs, signs the end and stops the keeper. Records written afterwards are neither synced nor signed until the next open. Blocks
-    /// for the time of two syncs.
+    /// Syncs, signs the end and stops the keeper; every later record is refused. Blocks for the time of two syncs.
     pub fn stop(&self) {
         self._keeper.stop();
     }
@@ -251,7 +300,10 @@ impl AuditLog {
 impl Shared {
     async fn append(&self, entry: Entry, durability: Durability) -> Result<Seq, Unavailable> {
         let ts = self.clock.now();
-        let stamp = Stamp { id: self.ids.v7(ts), ts };
+        let stamp = Stamp {
+            id: self.ids.v7(ts),
+            ts,
+        };
         let waits = match durability {
             Durability::Synced => true,
             Durability::Soon => self.reads_wait,
@@ -263,7 +315,9 @@ impl Shared {
         let _permit = self.permits.acquire().await;
         let (wake, woken) = oneshot::channel();
         self.write(stamp, entry, Some(wake)).await?;
-        woken.await.unwrap_or_else(|_| Err(Unavailable::new("the audit log was stopped")))
+        woken
+            .await
+            .unwrap_or_else(|_| Err(Unavailable::new("the audit log was stopped")))
     }
 
     async fn write(
@@ -331,13 +385,31 @@ struct KeeperThread {
 impl KeeperThread {
     fn start(mut keeper: Keeper) -> std::io::Result<Self> {
         let shared = Arc::clone(&keeper.shared);
-        let thread = std::thread::Builder::new().name("audit".to_owned()).spawn(move || run(&mut keeper))?;
-        Ok(Self { shared, thread: Mutex::new(Some(thread)) })
+        let thread = std::thread::Builder::new()
+            .name("audit".to_owned())
+            .spawn(move || {
+                let ended = catch_unwind(AssertUnwindSafe(|| run(&mut keeper)));
+                let why = if ended.is_ok() {
+                    "the audit log was stopped"
+                } else {
+                    "the audit thread failed"
+                };
+                keeper.shared.journal().close(why);
+                keeper.shared.room.notify_waiters();
+            })?;
+        Ok(Self {
+            shared,
+            thread: Mutex::new(Some(thread)),
+        })
     }
 
     fn stop(&self) {
         self.shared.signal(|signal| signal.stop = true);
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = self
+            .thread
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
         if let Some(thread) = thread {
             // A keeper that panicked has nothing more to say; the next open recovers.
             let _ = thread.join();
@@ -366,7 +438,10 @@ fn run(keeper: &mut Keeper) {
                         .unwrap_or_else(PoisonError::into_inner)
                         .0
                 }
-                None => shared.work.wait(signal).unwrap_or_else(PoisonError::into_inner),
+                None => shared
+                    .work
+                    .wait(signal)
+                    .unwrap_or_else(PoisonError::into_inner),
             };
         }
         signal.work = false;

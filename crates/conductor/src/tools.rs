@@ -4,6 +4,8 @@
 
 pub mod catalog;
 pub mod daemon;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 pub mod lint;
 pub mod names;
 pub mod prompt;

@@ -94,6 +94,10 @@ async fn open(home: PathBuf, flags: &[String]) -> Result<(), Box<dyn std::error:
     if flags.iter().any(|it| it == "--client-approves") {
         policy.approval.client_tiers = Tier::ALL.to_vec();
     }
+    #[cfg_attr(not(feature = "conformance"), expect(unused_mut, reason = "fixtures are added to it"))]
+    let mut catalog = tools::catalog(&runs);
+    #[cfg(feature = "conformance")]
+    conductor::tools::conformance::register(&mut catalog)?;
     let studio = Studio::new(Parts {
         sleeper: Arc::new(RealSleeper::new(Arc::clone(&clock))),
         clock,
@@ -101,7 +105,7 @@ async fn open(home: PathBuf, flags: &[String]) -> Result<(), Box<dyn std::error:
         home: home.clone(),
         audit: Arc::new(log),
         pending: PendingStore::open(&home, Arc::new(audit_log::files::Disk))?.0,
-        catalog: tools::catalog(&runs),
+        catalog,
         policy: PolicyInForce { policy, version: Digest::of(b"policy") },
         settings,
     });
@@ -111,7 +115,10 @@ async fn open(home: PathBuf, flags: &[String]) -> Result<(), Box<dyn std::error:
     let (listener, address) = http::bind(([127, 0, 0, 1], 0).into()).await?;
     let tokens = Tokens::new(vec![http::default_token(&home, &*ids)?]);
     let router = http::router(&shared, &tokens, Authority::new(address.port(), Vec::new(), Vec::new()), axum::Router::new());
-    println!("{}", address.port());
+    // The second port is for clients that can send no header.
+    let token = std::fs::read_to_string(home.join("state/http.token"))?;
+    let open_port = conductor_testkit::forwarder::start(address, token.trim()).await?.port();
+    println!("{} {open_port}", address.port());
     let stop = shared.stop.clone();
     tokio::spawn(async move {
         let _ = tokio::signal::ctrl_c().await;

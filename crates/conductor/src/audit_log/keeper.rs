@@ -42,7 +42,9 @@ pub(super) struct Keeper {
 
 impl std::fmt::Debug for Keeper {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Keeper").field("layout", &self.layout).finish_non_exhaustive()
+        f.debug_struct("Keeper")
+            .field("layout", &self.layout)
+            .finish_non_exhaustive()
     }
 }
 
@@ -68,17 +70,46 @@ impl Keeper {
             return Some(0);
         }
         let soon = journal.dirty_since_ms.map(|since| since + SOON_MS);
-        let checkpoint = (journal.unanchored() > 0)
-            .then(|| (self.checkpointed_ms + journal.settings.checkpoint_ms).max(self.checkpoint_retry_ms));
-        let full = (journal.unanchored() >= journal.settings.checkpoint_records).then_some(self.checkpoint_retry_ms);
+        let checkpoint = (journal.unanchored() > 0).then(|| {
+            (self.checkpointed_ms + journal.settings.checkpoint_ms).max(self.checkpoint_retry_ms)
+        });
+        let full = (journal.unanchored() >= journal.settings.checkpoint_records)
+            .then_some(self.checkpoint_retry_ms);
         let rotate = journal.wants_rotation().then_some(self.rotate_retry_ms);
         let copy = self.copy.as_ref().and_then(Copy::retry_at_ms);
-        [soon, checkpoint, full, rotate, copy].into_iter().flatten().min().map(|due| due.saturating_sub(now))
+        [soon, checkpoint, full, rotate, copy]
+            .into_iter()
+            .flatten()
+            .min()
+            .map(|due| due.saturating_sub(now))
     }
 
     fn get_up(&mut self, now: u64) {
+        let (due, lagging) = {
+            let journal = self.shared.journal();
+            let due = journal
+                .down
+                .as_ref()
+                .is_some_and(|down| now >= down.retry_at_ms);
+            (due, journal.unanchored() >= super::MAX_UNANCHORED)
+        };
+        if !due {
+            return;
+        }
+        // What took the log down is tried first: getting up writes a record, and one a second would make the lag worse.
+        if lagging {
+            self.checkpoint(now);
+        }
+        let copied = match self.copy.as_ref().is_some_and(Copy::is_required) {
+            true => self.copy(now),
+            false => Ok(()),
+        };
         let mut journal = self.shared.journal();
-        if journal.down.as_ref().is_some_and(|down| now >= down.retry_at_ms) && journal.repair().is_ok() {
+        if let Err(error) = copied {
+            journal.fall(&copy_fault(&error), false, true);
+        } else if journal.unanchored() >= super::MAX_UNANCHORED {
+            journal.fall("checkpoints cannot be written", false, true);
+        } else if journal.repair().is_ok() {
             drop(journal);
             self.shared.room.notify_waiters();
         }
@@ -99,9 +130,15 @@ impl Keeper {
     fn sync(&mut self, now: u64) {
         let job = {
             let journal = self.shared.journal();
-            let soon = journal.dirty_since_ms.is_some_and(|since| now >= since + SOON_MS);
+            let soon = journal
+                .dirty_since_ms
+                .is_some_and(|since| now >= since + SOON_MS);
             let full = journal.unanchored() >= journal.settings.checkpoint_records;
-            let due = !journal.waiters.is_empty() || soon || full || !journal.left.is_empty() || self.stopping;
+            let due = !journal.waiters.is_empty()
+                || soon
+                || full
+                || !journal.left.is_empty()
+                || self.stopping;
             let poisoned = journal.down.as_ref().is_some_and(|down| down.poisoned);
             if poisoned || !due || journal.dirty_since_ms.is_none() {
                 return;
@@ -115,14 +152,17 @@ impl Keeper {
             done = self.files.sync_dir(&self.layout.audit);
         }
         let took = self.shared.clock.monotonic_ms().saturating_sub(started);
-        self.shared.counters.syncs.fetch_add(1, Ordering::Relaxed);
-        self.shared.counters.sync_ms.fetch_add(took, Ordering::Relaxed);
+        self.shared.counters.synced(took);
 
         let mut journal = self.shared.journal();
         let happy = match done {
             Ok(()) => journal.synced(&job),
             Err(error) => {
-                journal.fall(&format!("the disk did not take the audit log: {error}"), true, false);
+                journal.fall(
+                    &format!("the disk did not take the audit log: {error}"),
+                    true,
+                    false,
+                );
                 // At once: the next segment may lie on good blocks, and calls are waiting.
                 let _ = journal.repair();
                 drop(journal);
@@ -153,7 +193,11 @@ impl Keeper {
         };
         let done = copy.catch_up(&*self.files, &self.layout, number, len, now);
         let fault = done.as_ref().err().map(ToString::to_string);
-        *self.shared.copy_fault.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = fault;
+        *self
+            .shared
+            .copy_fault
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner) = fault;
         done
     }
 
@@ -163,11 +207,7 @@ impl Keeper {
             Err(error) => {
                 let reason = {
                     let mut journal = self.shared.journal();
-                    journal.fall(
-                        &format!("the required copy of the audit log cannot be written: {error}"),
-                        false,
-                        false,
-                    )
+                    journal.fall(&copy_fault(&error), false, false)
                 };
                 for waiter in happy {
                     let _ = waiter.wake.send(Err(reason.clone()));
@@ -207,8 +247,16 @@ impl Keeper {
             let Some(durable) = journal.durable else {
                 return;
             };
-            due.extend(journal.borders.iter().filter(|border| border.seq <= durable.seq).copied());
-            let ahead = journal.anchored.is_none_or(|anchored| durable.seq > anchored);
+            due.extend(
+                journal
+                    .borders
+                    .iter()
+                    .filter(|border| border.seq <= durable.seq)
+                    .copied(),
+            );
+            let ahead = journal
+                .anchored
+                .is_none_or(|anchored| durable.seq > anchored);
             let many = journal.unanchored() >= journal.settings.checkpoint_records;
             let late = now >= self.checkpointed_ms + journal.settings.checkpoint_ms;
             let first = journal.anchored.is_none();
@@ -220,7 +268,11 @@ impl Keeper {
                 due.push_back(durable);
             }
         }
-        if due.is_empty() || now < self.checkpoint_retry_ms {
+        if due.is_empty() {
+            return;
+        }
+        if now < self.checkpoint_retry_ms {
+            self.stop_before_lag("checkpoints cannot be written");
             return;
         }
         match self.write_checkpoints(&due) {
@@ -229,33 +281,47 @@ impl Keeper {
                 let mut journal = self.shared.journal();
                 let last = due.back().map(|head| head.seq);
                 journal.anchored = journal.anchored.max(last);
-                journal.borders.retain(|border| last.is_none_or(|seq| border.seq > seq));
+                journal
+                    .borders
+                    .retain(|border| last.is_none_or(|seq| border.seq > seq));
                 drop(journal);
-                self.shared.counters.checkpoints.fetch_add(due.len() as u64, Ordering::Relaxed);
+                self.shared
+                    .counters
+                    .checkpoints
+                    .fetch_add(due.len() as u64, Ordering::Relaxed);
                 self.shared.room.notify_waiters();
             }
             Err(error) => {
                 self.checkpoint_retry_ms = now + RETRY_MS;
-                let mut journal = self.shared.journal();
-                // Records beyond what checkpoints may lag would look like removed checkpoints to the verifier.
-                if journal.unanchored() >= super::MAX_UNANCHORED {
-                    journal.fall(&format!("checkpoints cannot be written: {error}"), false, false);
-                    drop(journal);
-                    self.shared.room.notify_waiters();
-                }
+                self.stop_before_lag(&format!("checkpoints cannot be written: {error}"));
             }
+        }
+    }
+
+    /// Records beyond what checkpoints may lag would look like removed checkpoints to the verifier.
+    fn stop_before_lag(&self, reason: &str) {
+        let mut journal = self.shared.journal();
+        if journal.unanchored() >= super::MAX_UNANCHORED && journal.down.is_none() {
+            journal.fall(reason, false, false);
+            drop(journal);
+            self.shared.room.notify_waiters();
         }
     }
 
     fn write_checkpoints(&mut self, heads: &VecDeque<Head>) -> io::Result<()> {
         let ts = self.shared.clock.now();
-        let lines: String = heads.iter().map(|head| Checkpoint::at(*head, ts).sign(&self.signing)).collect();
+        let lines: String = heads
+            .iter()
+            .map(|head| Checkpoint::at(*head, ts).sign(&self.signing))
+            .collect();
         let path = self.layout.checkpoints();
         let file = match &self.checkpoints {
             Some(file) => Arc::clone(file),
             None => {
                 let file = match self.files.create(&path) {
-                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.files.open(&path)?,
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                        self.files.open(&path)?
+                    }
                     file => file?,
                 };
                 self.files.sync_dir(&self.layout.state)?;
@@ -284,9 +350,14 @@ impl Keeper {
             if journal.down.is_some() {
                 return;
             }
-            (journal.settings.retention_days, journal.active.as_ref().map(|active| active.number))
+            (
+                journal.settings.retention_days,
+                journal.active.as_ref().map(|active| active.number),
+            )
         };
-        let recent = self.retention_checked.is_some_and(|checked| now.millis_since(checked) < DAY_MS / 24);
+        let recent = self
+            .retention_checked
+            .is_some_and(|checked| now.millis_since(checked) < DAY_MS / 24);
         if days == 0 || recent {
             return;
         }
@@ -318,8 +389,11 @@ impl Keeper {
             if !journal.borders.is_empty() {
                 return Ok(());
             }
-            let (stamp, entry) = journal.event(EventName::AuditRotated, json!({"removed_through": through}));
-            let seq = journal.append(&stamp, &entry).map_err(|error| io::Error::other(error.to_string()))?;
+            let (stamp, entry) =
+                journal.event(EventName::AuditRotated, json!({"removed_through": through}));
+            let seq = journal
+                .append(&stamp, &entry)
+                .map_err(|error| io::Error::other(error.to_string()))?;
             // A zero time makes the sync due.
             journal.dirty_since_ms = Some(0);
             seq
@@ -329,7 +403,12 @@ impl Keeper {
         if durable.is_none_or(|head| head.seq < recorded) {
             return Ok(());
         }
-        for number in self.layout.segments(&*self.files)?.into_iter().filter(|number| *number <= through) {
+        for number in self
+            .layout
+            .segments(&*self.files)?
+            .into_iter()
+            .filter(|number| *number <= through)
+        {
             self.files.remove(&self.layout.segment(number))?;
         }
         self.files.sync_dir(&self.layout.audit)
@@ -340,10 +419,18 @@ impl Keeper {
         let size = self.files.open(&path)?.size()?;
         let from = size.saturating_sub(conductor_core::audit::line::MAX_LINE as u64);
         let bytes = self.files.read_at(&path, from, super::files::WHOLE)?;
-        let last = bytes.trim_ascii_end().rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
+        let last = bytes
+            .trim_ascii_end()
+            .rsplit(|byte| *byte == b'\n')
+            .next()
+            .unwrap_or_default();
         let record: Option<serde_json::Value> = serde_json::from_slice(last).ok();
         Ok(record.and_then(|record| record.get("ts")?.as_str()?.parse().ok()))
     }
+}
+
+fn copy_fault(error: &io::Error) -> String {
+    format!("the required copy of the audit log cannot be written: {error}")
 }
 
 fn wake(happy: Vec<Waiter>) {

@@ -13,7 +13,12 @@ use super::layout::Layout;
 const PIECE: usize = 1 << 20;
 
 /// Calls `take` with the bytes of a file from `offset` on.
-pub fn pieces(files: &dyn Files, path: &Path, mut offset: u64, take: &mut dyn FnMut(&[u8])) -> io::Result<()> {
+pub fn pieces(
+    files: &dyn Files,
+    path: &Path,
+    mut offset: u64,
+    take: &mut dyn FnMut(&[u8]),
+) -> io::Result<()> {
     loop {
         let piece = files.read_at(path, offset, PIECE)?;
         if piece.is_empty() {
@@ -32,7 +37,9 @@ pub fn feed(
     seen: &mut dyn FnMut(&Seen<'_>),
 ) -> io::Result<()> {
     verifier.begin_segment(number);
-    pieces(files, &layout.segment(number), 0, &mut |piece| verifier.feed(piece, seen))
+    pieces(files, &layout.segment(number), 0, &mut |piece| {
+        verifier.feed(piece, seen)
+    })
 }
 
 /// The checkpoint file; an absent one is empty.
@@ -55,6 +62,8 @@ pub fn verify(
     head: Option<Head>,
     seen: &mut dyn FnMut(&Seen<'_>),
 ) -> io::Result<Report> {
+    // In this order, because a daemon may be writing: what is read later can only be further on than what was read before.
+    let linked = layout.linked(files);
     let anchors = Anchors::read(&checkpoints(files, layout)?, key).with_head(head);
     let unanchored = anchors.is_empty();
     let mut verifier = Verifier::new(anchors);
@@ -64,7 +73,7 @@ pub fn verify(
     }
     let mut report = verifier.finish();
     // The link survives a deleted segment, and a key that signed nothing yet was still made together with a log.
-    let linked = layout.linked(files).filter(|linked| segments.last().is_none_or(|last| linked > last));
+    let linked = linked.filter(|linked| segments.last().is_none_or(|last| linked > last));
     if let Some(linked) = linked {
         let fault = Fault::new(
             Verdict::Missing,
@@ -76,7 +85,9 @@ pub fn verify(
         report.faults.insert(0, fault);
     } else if segments.is_empty() && unanchored {
         report.verdict = Verdict::Missing;
-        report.faults.push(Fault::new(Verdict::Missing, 0, "a log", "no segment"));
+        report
+            .faults
+            .push(Fault::new(Verdict::Missing, 0, "a log", "no segment"));
     }
     Ok(report)
 }

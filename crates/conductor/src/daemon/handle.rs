@@ -87,6 +87,10 @@ pub(super) enum Ask {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SentBy {
     Person,
+    /// A person's own call: it counts as played, and its notes are released like a tool's.
+    Hand {
+        connection: u64,
+    },
     /// Notes it leaves on are released when its connection ends; see [`Handle::tool_gone`].
     Tool {
         connection: u64,

@@ -227,9 +227,16 @@ impl Calls for PadCalls {
 }
 
 /// The log's view of time and chance.
-struct Outside {
+pub struct Outside {
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
+}
+
+impl Outside {
+    /// For commands that read the log without a daemon.
+    pub fn real() -> Self {
+        Outside { clock: Arc::new(crate::outside::RealClock::new()), ids: Arc::new(crate::outside::RandomIds) }
+    }
 }
 
 impl std::fmt::Debug for Outside {

@@ -5,6 +5,7 @@
 pub mod client;
 pub mod methods;
 pub mod person;
+mod words;
 mod play;
 
 use crate::daemon::handle::Handle;

@@ -26,8 +26,7 @@ pub const DEFAULT_TIMEOUT_MS: u64 = 30_000;
 pub const DEFAULT_RESULT_BYTES: usize = 1_048_576;
 
 /// Runs a tool. It takes the [`Leave`] by value: without one there is nothing to call it with.
-pub type Handler =
-    Arc<dyn Fn(Arc<Studio>, Leave, Value) -> BoxFuture<'static, Result<Output, ToolError>> + Send + Sync>;
+pub type Handler = Arc<dyn Fn(Arc<Studio>, Leave, Value) -> BoxFuture<'static, Result<Output, ToolError>> + Send + Sync>;
 /// One line for the approver, written by us.
 pub type Summary = Arc<dyn Fn(&Value) -> String + Send + Sync>;
 /// Hash of what the call would change, or none when there is nothing to compare.
@@ -69,8 +68,10 @@ pub struct Definition {
     pub host: Option<Cow<'static, str>>,
     pub source: Source,
     pub input_schema: Value,
-    /// Of a successful result; the error branch is added.
+    /// Of a successful result; the error branch is added. `null`: the tool gives finished blocks and no value, which only plugins do.
     pub output_schema: Value,
+    /// Publish the input schema as it is. For fixtures, whose schemas are what is tested.
+    pub verbatim: bool,
     pub destructive: Option<bool>,
     pub open_world: Option<bool>,
     /// In no list, and unknown to every principal but the ones it is for.
@@ -85,12 +86,7 @@ pub struct Definition {
 }
 
 impl Definition {
-    pub fn new<F, R>(
-        name: impl Into<Cow<'static, str>>,
-        tier: Tier,
-        toolset: impl Into<Cow<'static, str>>,
-        run: F,
-    ) -> Self
+    pub fn new<F, R>(name: impl Into<Cow<'static, str>>, tier: Tier, toolset: impl Into<Cow<'static, str>>, run: F) -> Self
     where
         F: Fn(Arc<Studio>, Leave, Value) -> R + Send + Sync + 'static,
         R: Future<Output = Result<Output, ToolError>> + Send + 'static,
@@ -113,6 +109,7 @@ impl Definition {
             source: Source::Builtin,
             input_schema: json!({ "type": "object", "properties": {}, "additionalProperties": false }),
             output_schema: json!({ "type": "object" }),
+            verbatim: false,
             destructive: None,
             open_world: None,
             hidden: false,
@@ -240,9 +237,10 @@ impl Tool {
         if !fits {
             return Err(CatalogFault::BadName(name.chars().take(128).collect()));
         }
-        let validator = Validator::compile(&definition.input_schema)
-            .map_err(|fault| CatalogFault::Input { name: name.clone(), fault })?;
-        let output_schema = with_error_branch(definition.output_schema.clone());
+        let validator =
+            Validator::compile(&definition.input_schema).map_err(|fault| CatalogFault::Input { name: name.clone(), fault })?;
+        let success = if definition.output_schema.is_null() { json!({ "type": "object" }) } else { definition.output_schema.clone() };
+        let output_schema = with_error_branch(success);
         let output_validator =
             Validator::compile(&output_schema).map_err(|fault| CatalogFault::Output { name: name.clone(), fault })?;
         let annotations = Annotations::of(&definition);
@@ -261,7 +259,7 @@ impl Tool {
         .map_err(|fault| CatalogFault::NoPin { name: name.clone(), reason: fault.to_string() })?;
         Ok(Self {
             safe_name: safe_form(&name).into_owned(),
-            published_schema: published(&definition.input_schema),
+            published_schema: if definition.verbatim { definition.input_schema.clone() } else { published(&definition.input_schema) },
             output_schema,
             annotations,
             pin,
@@ -269,6 +267,11 @@ impl Tool {
             output_validator,
             definition,
         })
+    }
+
+    /// As its author wrote it; [`Tool::output_schema`] is what clients see.
+    pub fn definition(&self) -> &Definition {
+        &self.definition
     }
 
     pub fn safe_name(&self) -> &str {

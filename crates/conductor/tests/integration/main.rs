@@ -2,6 +2,7 @@
 
 #![expect(clippy::print_stderr, reason = "a skipped test says why")]
 
+mod approval;
 mod catalog;
 mod http_door;
 mod line_door;

@@ -227,7 +227,7 @@ impl Owner {
         let Outgoing { port, messages, by, reply } = outgoing;
         let now = self.parts.clock.now();
         let taint = match by {
-            SentBy::Person => Taint::Clean,
+            SentBy::Person | SentBy::Hand { .. } => Taint::Clean,
             SentBy::Tool { .. } => Taint::Tool,
         };
         let mut decoder = Decoder::default();
@@ -248,6 +248,12 @@ impl Owner {
                         Heard::SysEx(data) => Body::SysEx(data.into()),
                     };
                     self.hands.tool_sent(connection, slot, &body, now);
+                });
+            } else if let SentBy::Hand { connection } = by {
+                decoder.decode(message, |heard| {
+                    if let Heard::Message(body) = heard {
+                        self.hands.hold_for(connection, slot, &body, now);
+                    }
                 });
             }
         }

@@ -1,20 +1,20 @@
 //! What can be asked on the human door. One closed enum; every method is one arm of one match.
 
 use super::person::NotAPerson;
+use super::words::{self, WordsMethod};
 use super::{Caller, Control, play};
 use crate::daemon::config_check::Checked;
 use crate::daemon::handle::{self, SentBy, Wanted};
-use crate::pipeline::{self, call::Outcome};
 use conductor_core::config::Config;
 use conductor_core::error::{Code, RefusedBy, Subject, ToolError};
 use conductor_core::event::Taint;
 use conductor_core::hands::explain::Asked;
 use conductor_core::hands::{self, Explanation, SimFault, TraceRecord};
-use conductor_core::principal::Principal;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use crate::pipeline::approval::{Attendance, DeskNews};
+use tokio::sync::{broadcast, mpsc};
 
 macro_rules! methods {
     ($($variant:ident = $name:literal),+ $(,)?) => {
@@ -53,10 +53,28 @@ methods! {
     Monitor = "monitor",
     Send = "send",
     Play = "play",
-    Call = "call",
     Listen = "listen",
     ConfigShow = "config.show",
     ConfigCheck = "config.check",
+    Call = "call",
+    ToolsList = "tools.list",
+    PlansList = "plans.list",
+    PlansShow = "plans.show",
+    PlansApply = "plans.apply",
+    PlansReject = "plans.reject",
+    PlansUndo = "plans.undo",
+    SeedApplyPlan = "llm_apply_plan",
+    SeedRejectPlan = "llm_reject_plan",
+    ApprovalsList = "approvals.list",
+    ApprovalsShow = "approvals.show",
+    ApprovalsAllow = "approvals.allow",
+    ApprovalsDeny = "approvals.deny",
+    ApprovalsWatch = "approvals.watch",
+    AuditHead = "audit.head",
+    CircuitList = "circuit.list",
+    CircuitReset = "circuit.reset",
+    HttpOpen = "http.open",
+    HttpClose = "http.close",
 }
 
 pub enum Answer {
@@ -68,6 +86,8 @@ pub enum Answer {
 pub enum Stream {
     Records(mpsc::Receiver<TraceRecord>),
     Bytes(mpsc::Receiver<Vec<u8>>),
+    /// Questions as they come and are answered. Somebody is there to answer for as long as it lives.
+    Questions(Attendance, broadcast::Receiver<DeskNews>),
 }
 
 impl Stream {
@@ -75,6 +95,14 @@ impl Stream {
         match self {
             Stream::Records(records) => records.recv().await.map(|it| it.to_json()),
             Stream::Bytes(heard) => heard.recv().await.map(|it| json!({ "bytes": it })),
+            Stream::Questions(_, news) => loop {
+                match news.recv().await {
+                    Ok(DeskNews::Asked(record)) => return serde_json::from_slice(&record.to_json()).ok(),
+                    Ok(DeskNews::Decided(id)) => return Some(json!({ "decided": id.to_string() })),
+                    Err(broadcast::error::RecvError::Lagged(_)) => {}
+                    Err(broadcast::error::RecvError::Closed) => return None,
+                }
+            },
         }
     }
 }
@@ -141,14 +169,6 @@ struct Play {
     port: String,
     /// An event script; `t:` lets time pass.
     events: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct CallTool {
-    tool: String,
-    #[serde(default)]
-    arguments: serde_json::Map<String, Value>,
 }
 
 #[derive(Deserialize)]
@@ -233,16 +253,6 @@ pub async fn answer(control: &Control, caller: Caller, method: Method, params: V
             let by = sent_by(control, caller);
             json!({ "messages_sent": play::play(handle, &port, &events, by).await? })
         }
-        Method::Call => {
-            let CallTool { tool, arguments } = read(params)?;
-            let principal = Principal::Cli { uid: caller.peer.uid };
-            let call = pipeline::Call::new(principal, tool, Value::Object(arguments));
-            match pipeline::run(&control.words.studio, call).await.into_outcome() {
-                Outcome::Done(done) => done?.into_parts().0,
-                Outcome::Cancelled => return Err(ToolError::new(Code::Timeout, "the call was cancelled")),
-                Outcome::Ask { message, .. } => return Err(ToolError::new(Code::ApprovalRequired, message)),
-            }
-        }
         Method::Listen => {
             let OfPort { port } = read(params)?;
             return Ok(Answer::Stream(Stream::Bytes(handle.listen(port).await?)));
@@ -257,11 +267,30 @@ pub async fn answer(control: &Control, caller: Caller, method: Method, params: V
             let Nothing {} = read(params)?;
             Checked::of(&control.home.config_file()).to_json()
         }
+        Method::Call => return words::answer(control, caller, WordsMethod::Call, params).await,
+        Method::ToolsList => return words::answer(control, caller, WordsMethod::ToolsList, params).await,
+        Method::PlansList => return words::answer(control, caller, WordsMethod::PlansList, params).await,
+        Method::PlansShow => return words::answer(control, caller, WordsMethod::PlansShow, params).await,
+        Method::PlansApply => return words::answer(control, caller, WordsMethod::PlansApply, params).await,
+        Method::PlansReject => return words::answer(control, caller, WordsMethod::PlansReject, params).await,
+        Method::PlansUndo => return words::answer(control, caller, WordsMethod::PlansUndo, params).await,
+        Method::SeedApplyPlan => return words::answer(control, caller, WordsMethod::SeedApplyPlan, params).await,
+        Method::SeedRejectPlan => return words::answer(control, caller, WordsMethod::SeedRejectPlan, params).await,
+        Method::ApprovalsList => return words::answer(control, caller, WordsMethod::ApprovalsList, params).await,
+        Method::ApprovalsShow => return words::answer(control, caller, WordsMethod::ApprovalsShow, params).await,
+        Method::ApprovalsAllow => return words::answer(control, caller, WordsMethod::ApprovalsAllow, params).await,
+        Method::ApprovalsDeny => return words::answer(control, caller, WordsMethod::ApprovalsDeny, params).await,
+        Method::ApprovalsWatch => return words::answer(control, caller, WordsMethod::ApprovalsWatch, params).await,
+        Method::AuditHead => return words::answer(control, caller, WordsMethod::AuditHead, params).await,
+        Method::CircuitList => return words::answer(control, caller, WordsMethod::CircuitList, params).await,
+        Method::CircuitReset => return words::answer(control, caller, WordsMethod::CircuitReset, params).await,
+        Method::HttpOpen => return words::answer(control, caller, WordsMethod::HttpOpen, params).await,
+        Method::HttpClose => return words::answer(control, caller, WordsMethod::HttpClose, params).await,
     };
     Ok(Answer::Value(value))
 }
 
-fn read<T: DeserializeOwned>(params: Value) -> Result<T, ToolError> {
+pub(super) fn read<T: DeserializeOwned>(params: Value) -> Result<T, ToolError> {
     serde_json::from_value(params).map_err(|error| ToolError::new(Code::BadInput, format!("params: {error}")))
 }
 
@@ -278,7 +307,7 @@ fn sent_by(control: &Control, caller: Caller) -> SentBy {
     }
 }
 
-fn refuse(why: NotAPerson) -> ToolError {
+pub(super) fn refuse(why: NotAPerson) -> ToolError {
     ToolError::new(Code::Denied, why.to_string()).by(RefusedBy::Policy)
 }
 

@@ -15,12 +15,14 @@ use rmcp::model::{
     ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema, ErrorData, InputRequest,
     InputRequests, InputRequiredResult, SealOptions,
 };
-use rmcp::service::{Peer, RequestContext};
+use rmcp::service::RequestContext;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot};
 
 use super::McpDoor;
 use super::era::{self, Era};
+use super::legacy::Report;
 use crate::pipeline::call::{Answered, AskClient, Call, ClientAnswer};
 use crate::tools::catalog::Tool;
 
@@ -58,7 +60,7 @@ impl Question {
 
 /// A client of the older era: the form is shown while the call is held open.
 struct Dialog {
-    peer: Peer<RoleServer>,
+    queue: mpsc::Sender<Report>,
     wait: Duration,
 }
 
@@ -68,14 +70,32 @@ impl AskClient for Dialog {
     }
 
     fn ask(&self, message: String) -> BoxFuture<'static, ClientAnswer> {
-        let (peer, wait) = (self.peer.clone(), self.wait);
+        let (queue, wait) = (self.queue.clone(), self.wait);
         Box::pin(async move {
-            match peer.create_elicitation_with_timeout(form(message), Some(wait)).await {
-                Ok(result) => verdict(&result),
-                Err(_) => ClientAnswer::Nothing,
+            let (reply, answer) = oneshot::channel();
+            let params = serde_json::to_value(form(message)).unwrap_or_default();
+            let ask = Report::Ask { method: "elicitation/create".to_owned(), params, wait, reply };
+            if queue.send(ask).await.is_err() {
+                return ClientAnswer::Nothing;
+            }
+            match answer.await {
+                Ok(Ok(result)) => serde_json::from_value(result).map_or(ClientAnswer::Nothing, |result| verdict(&result)),
+                Ok(Err(_)) | Err(_) => ClientAnswer::Nothing,
             }
         })
     }
+}
+
+/// How this client can be asked, if at all.
+pub fn channel(door: &McpDoor, context: &RequestContext<RoleServer>, era: Era, queue: &mpsc::Sender<Report>) -> Option<Arc<dyn AskClient>> {
+    if !era::shows_forms(context) {
+        return None;
+    }
+    let wait = Duration::from_millis(door.session.studio.settings().mcp.elicitation_wait_ms);
+    Some(match era {
+        Era::Legacy => Arc::new(Dialog { queue: queue.clone(), wait }),
+        Era::Modern => Arc::new(ByResult),
+    })
 }
 
 /// A client of the newer era: the question is a result, the answer comes with the call made again.
@@ -134,25 +154,21 @@ fn shorten(message: String) -> String {
     kept
 }
 
-/// Gives the call its way to ask, and its answer when this is the retry of one that asked.
+/// Gives the call its client's answer when it is the retry of one that asked.
 pub fn prepare(
     door: &McpDoor,
     call: &mut Call,
     state: Option<&str>,
     responses: Option<&BTreeMap<String, Value>>,
-    context: &RequestContext<RoleServer>,
     era: Era,
 ) -> Result<(), ErrorData> {
-    if era::shows_forms(context) {
-        let wait = Duration::from_millis(door.session.studio.settings().mcp.elicitation_wait_ms);
-        call.ask = Some(match era {
-            Era::Legacy => Arc::new(Dialog { peer: context.peer.clone(), wait }),
-            Era::Modern => Arc::new(ByResult),
-        });
-    }
     // Answers without a question change nothing: the first call asks.
     let (Era::Modern, Some(state)) = (era, state) else { return Ok(()) };
     let catalog = door.session.studio.catalog();
+    #[cfg(feature = "conformance")]
+    if catalog.get(&call.tool).is_some_and(|tool| tool.toolset == "conformance") {
+        return Ok(());
+    }
     let bound = Question::of(call).bound_to(catalog.get(&call.tool).map(|tool| tool.as_ref()));
     let opened: State = door.shared.seal.open_json_with(state, &bound).map_err(|_| bad_state())?;
     // No answer yet, or not to our question: the same question again.

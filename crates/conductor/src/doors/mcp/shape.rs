@@ -7,8 +7,12 @@ use serde_json::{Value, json};
 use crate::pipeline::call::{Content, Output};
 
 pub fn success(output: Output) -> CallToolResult {
+    let structured = output.is_structured();
     let (value, text, blocks) = output.into_parts();
     let mut content = Vec::with_capacity(1 + blocks.len());
+    if !structured {
+        return CallToolResult::success(blocks.into_iter().map(block).collect());
+    }
     content.push(ContentBlock::text(text));
     content.extend(blocks.into_iter().map(block));
     let mut result = CallToolResult::success(content);
