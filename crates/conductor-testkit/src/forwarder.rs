@@ -52,7 +52,8 @@ async fn forward(mut client: TcpStream, own: SocketAddr, door: SocketAddr, token
 
 fn rewrite(head: &str, own: SocketAddr, door: SocketAddr, token: &str) -> String {
     let mut out = String::with_capacity(head.len() + 128);
-    let names = |address: SocketAddr| ["127.0.0.1", "localhost", "[::1]"].map(|host| format!("{host}:{}", address.port()));
+    let names =
+        |address: SocketAddr| ["127.0.0.1", "localhost", "[::1]"].map(|host| format!("{host}:{}", address.port()));
     for (index, line) in head.trim_end_matches("\r\n").split("\r\n").enumerate() {
         let Some((name, value)) = line.split_once(':').filter(|_| index > 0) else {
             out.push_str(line);

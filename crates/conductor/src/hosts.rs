@@ -3,5 +3,7 @@
 pub mod desktop;
 #[cfg(feature = "gamepad")]
 pub mod gamepad;
+#[cfg(feature = "desktop")]
+pub mod focus;
 pub mod midi;
 pub mod osc;

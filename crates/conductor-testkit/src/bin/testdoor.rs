@@ -12,8 +12,8 @@ use std::sync::Arc;
 use conductor::audit_log;
 use conductor::doors::http::{self, Authority, Tokens};
 use conductor::doors::mcp::{Shared, socket, stdio};
-use conductor::pending_store::PendingStore;
 use conductor::outside::{Clock, RandomIds, RealClock};
+use conductor::pending_store::PendingStore;
 use conductor::studio::{Parts, PolicyInForce, RealSleeper, Settings, Studio};
 use conductor_core::digest::Digest;
 use conductor_core::policy::limits::Rate;
@@ -58,7 +58,8 @@ async fn proxy(home: PathBuf, tools: Vec<String>) -> ExitCode {
     let (stdin, stdout) = (io::stdin(), io::stdout());
     let input = stdio::input(stdin.as_fd());
     let output = stdio::output(stdout.as_fd());
-    let exit = stdio::run(&home.join("mcp.sock"), &hello, never, signal, input, output, &|line| eprintln!("{line}")).await;
+    let exit =
+        stdio::run(&home.join("mcp.sock"), &hello, never, signal, input, output, &|line| eprintln!("{line}")).await;
     ExitCode::from(exit.code())
 }
 
@@ -114,7 +115,8 @@ async fn open(home: PathBuf, flags: &[String]) -> Result<(), Box<dyn std::error:
     tokio::spawn(socket::serve(listener, Arc::clone(&shared), Arc::default()));
     let (listener, address) = http::bind(([127, 0, 0, 1], 0).into()).await?;
     let tokens = Tokens::new(vec![http::default_token(&home, &*ids)?]);
-    let router = http::router(&shared, &tokens, Authority::new(address.port(), Vec::new(), Vec::new()), axum::Router::new());
+    let router =
+        http::router(&shared, &tokens, Authority::new(address.port(), Vec::new(), Vec::new()), axum::Router::new());
     // The second port is for clients that can send no header.
     let token = std::fs::read_to_string(home.join("state/http.token"))?;
     let open_port = conductor_testkit::forwarder::start(address, token.trim()).await?.port();

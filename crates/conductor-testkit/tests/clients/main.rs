@@ -64,7 +64,8 @@ fn a_toolset_that_does_not_exist_is_a_usage_error() {
 #[test]
 fn a_daemon_that_dies_ends_the_proxy_with_one_line() {
     let mut door = Doorstep::start(DOOR, &[]);
-    let mut child = proxy(&door, &[]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
+    let mut child =
+        proxy(&door, &[]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
     let mut stdin = child.stdin.take().expect("piped");
     stdin.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n").expect("written");
     let mut line = String::new();
@@ -105,7 +106,9 @@ fn the_typescript_sdk_over_stdio_and_http_throws_on_no_error_result() {
     let door = Doorstep::start(DOOR, &[]);
     let home = door.home.path().to_string_lossy().into_owned();
     let url = door.url();
-    for arguments in [vec!["typescript_client.mjs", "stdio", DOOR, "proxy", &home], vec!["typescript_client.mjs", "http", &url]] {
+    for arguments in
+        [vec!["typescript_client.mjs", "stdio", DOOR, "proxy", &home], vec!["typescript_client.mjs", "http", &url]]
+    {
         let story = last_json(&run(&node, &arguments, &[]));
         check_story(&story);
         for (code, seen) in story["codes"].as_object().into_iter().flatten() {
@@ -119,11 +122,14 @@ fn the_typescript_sdk_over_stdio_and_http_throws_on_no_error_result() {
 
 fn inspector(node: &Path, arguments: &[&str], home: &Path) -> std::process::Output {
     let script = clients().join("node_modules/@modelcontextprotocol/inspector");
-    let package: Value = std::fs::read_to_string(script.join("package.json")).ok().and_then(|it| serde_json::from_str(&it).ok()).unwrap_or_default();
+    let package: Value = std::fs::read_to_string(script.join("package.json"))
+        .ok()
+        .and_then(|it| serde_json::from_str(&it).ok())
+        .unwrap_or_default();
     let bin = match &package["bin"] {
         Value::String(path) => path.clone(),
         Value::Object(all) => all.values().next().and_then(Value::as_str).unwrap_or_default().to_owned(),
-        _ => String::new(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => String::new(),
     };
     let entry = script.join(bin).to_string_lossy().into_owned();
     let mut all = vec![entry.as_str(), "--cli"];
@@ -144,13 +150,27 @@ fn the_inspector_lists_strictly_and_calls() {
     assert!(String::from_utf8_lossy(&list.stdout).contains("test_echo"));
     let call = ["--method", "tools/call", "--tool-name", "test_echo", "--tool-arg", "text=hi", "--format", "json"];
     let call = inspector(&node, &[&stdio[..], &call[..]].concat(), home);
-    assert!(String::from_utf8_lossy(&call.stdout).contains("{\\\"echo\\\":\\\"hi\\\"}"), "{}", String::from_utf8_lossy(&call.stdout));
+    assert!(
+        String::from_utf8_lossy(&call.stdout).contains("{\\\"echo\\\":\\\"hi\\\"}"),
+        "{}",
+        String::from_utf8_lossy(&call.stdout)
+    );
     let fails = ["--method", "tools/call", "--tool-name", "test_fail", "--tool-arg", "code=NOT_FOUND"];
     assert_eq!(inspector(&node, &[&stdio[..], &fails[..]].concat(), home).status.code(), Some(5));
     let token = std::fs::read_to_string(home.join("state/http.token")).expect("a token");
     let url = format!("http://127.0.0.1:{}/mcp", door.port);
     let bearer = format!("Authorization: Bearer {token}");
-    let read = [url.as_str(), "--transport", "http", "--header", &bearer, "--method", "resources/read", "--uri", "test://echo"];
+    let read = [
+        url.as_str(),
+        "--transport",
+        "http",
+        "--header",
+        &bearer,
+        "--method",
+        "resources/read",
+        "--uri",
+        "test://echo",
+    ];
     let read = inspector(&node, &read, home);
     assert!(String::from_utf8_lossy(&read.stdout).contains("fixed"), "{}", String::from_utf8_lossy(&read.stderr));
 }
@@ -159,7 +179,8 @@ fn suite(door: &Doorstep, arguments: &[&str]) -> (bool, String) {
     let node = node().expect("asked before");
     let url = door.url();
     let out = door.home.path().join("out").to_string_lossy().into_owned();
-    let mut all = vec!["node_modules/@modelcontextprotocol/conformance/dist/index.js", "server", "--url", &url, "-o", &out];
+    let mut all =
+        vec!["node_modules/@modelcontextprotocol/conformance/dist/index.js", "server", "--url", &url, "-o", &out];
     all.extend_from_slice(arguments);
     let ran = run(&node, &all, &[]);
     (ran.status.success(), String::from_utf8_lossy(&ran.stdout).into_owned())
@@ -191,9 +212,21 @@ fn the_product_itself_passes_what_needs_no_fixture() {
     }
     let door = Doorstep::start(DOOR, &[]);
     for scenario in [
-        "server-initialize", "server-session-lifecycle", "ping", "tools-list", "resources-list", "prompts-list", "logging-set-level",
-        "resources-subscribe", "resources-unsubscribe", "server-sse-multiple-streams", "dns-rebinding-protection", "caching",
-        "sep-2164-resource-not-found", "http-header-validation", "input-required-result-unsupported-methods",
+        "server-initialize",
+        "server-session-lifecycle",
+        "ping",
+        "tools-list",
+        "resources-list",
+        "prompts-list",
+        "logging-set-level",
+        "resources-subscribe",
+        "resources-unsubscribe",
+        "server-sse-multiple-streams",
+        "dns-rebinding-protection",
+        "caching",
+        "sep-2164-resource-not-found",
+        "http-header-validation",
+        "input-required-result-unsupported-methods",
     ] {
         let (good, text) = suite(&door, &["--scenario", scenario]);
         assert!(good, "{scenario}\n{text}");

@@ -20,8 +20,8 @@ use axum::routing::{any, get};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use conductor_core::audit::record::EventName;
-use http_body_util::{BodyExt, Limited};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http_body_util::{BodyExt, Limited};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use serde_json::json;
@@ -209,7 +209,9 @@ pub fn router(shared: &Arc<Shared>, tokens: &Arc<Tokens>, authority: Authority, 
         .route("/mcp", any(move |request: Request<Body>| mcp.clone().handle(request)))
         .route("/health", get(health).with_state(Arc::clone(shared)))
         .merge(more)
-        .fallback(|request: Request| refuse_after(request.into_body(), StatusCode::NOT_FOUND, "nothing is served at this path"))
+        .fallback(|request: Request| {
+            refuse_after(request.into_body(), StatusCode::NOT_FOUND, "nothing is served at this path")
+        })
         .method_not_allowed_fallback(|| async { refuse(StatusCode::METHOD_NOT_ALLOWED, "not with this method") })
         .layer(middleware::from_fn_with_state(Arc::new(authority), guard))
 }

@@ -10,6 +10,7 @@ pub mod fixture;
 pub mod http;
 pub mod legacy;
 pub mod line;
+pub mod setup;
 pub mod shape;
 pub mod socket;
 pub mod stdio;
@@ -144,7 +145,12 @@ impl McpDoor {
 
     /// Runs one call, passing what it reports on the way. Everything is awaited here, in the request's own task: the SDK tells which
     /// stream a message belongs to by the task that sends it.
-    async fn run(&self, mut call: pipeline::Call, context: &RequestContext<RoleServer>, back: legacy::BackChannel) -> Reply {
+    async fn run(
+        &self,
+        mut call: pipeline::Call,
+        context: &RequestContext<RoleServer>,
+        back: legacy::BackChannel,
+    ) -> Reply {
         let (running, crowded) = self.session.start();
         call.crowded = crowded;
         let legacy::BackChannel { progress, queue, mut reports } = back;
@@ -238,18 +244,23 @@ impl McpDoor {
         meta.insert("conductor/tier".to_owned(), json!(tool.tier));
         meta.insert("conductor/toolset".to_owned(), json!(tool.toolset));
         let hints = tool.annotations;
-        let wire = WireTool::new(names.of(tool).to_owned(), tool.description.to_string(), object(&tool.published_schema))
-            .with_title(tool.title.to_string())
-            .with_annotations(
-                ToolAnnotations::new()
-                    .read_only(hints.read_only)
-                    .destructive(hints.destructive)
-                    .idempotent(hints.idempotent)
-                    .open_world(hints.open_world),
-            )
-            .with_meta(meta);
+        let wire =
+            WireTool::new(names.of(tool).to_owned(), tool.description.to_string(), object(&tool.published_schema))
+                .with_title(tool.title.to_string())
+                .with_annotations(
+                    ToolAnnotations::new()
+                        .read_only(hints.read_only)
+                        .destructive(hints.destructive)
+                        .idempotent(hints.idempotent)
+                        .open_world(hints.open_world),
+                )
+                .with_meta(meta);
         // One widespread SDK throws on a result without a value when its tool promised one.
-        if tool.definition().output_schema.is_null() { wire } else { wire.with_raw_output_schema(object(&tool.output_schema)) }
+        if tool.definition().output_schema.is_null() {
+            wire
+        } else {
+            wire.with_raw_output_schema(object(&tool.output_schema))
+        }
     }
 
     /// One page of a sorted list. The cursor is the last name given, so an entry added or removed meanwhile moves nothing.
@@ -279,12 +290,12 @@ impl McpDoor {
 
     fn find_resource(&self, uri: &str) -> Option<(Arc<Resource>, BTreeMap<String, String>)> {
         let catalog = self.studio().catalog();
-        let found = catalog
+
+        catalog
             .resources(&self.session.view().toolset)
             // A fixed entry wins over a template that would match it too.
             .filter_map(|entry| entry.matches(uri).map(|variables| (Arc::clone(entry), variables)))
-            .min_by_key(|(_, variables)| variables.len());
-        found
+            .min_by_key(|(_, variables)| variables.len())
     }
 }
 
@@ -421,7 +432,9 @@ impl ServerHandler for McpDoor {
         let tool = reply.tool().cloned();
         let mut result = match reply.into_outcome() {
             #[cfg(feature = "conformance")]
-            Outcome::Done(Ok(Output { special: Some(special), .. })) => return fixture::special(special, self.signed(era)),
+            Outcome::Done(Ok(Output { special: Some(special), .. })) => {
+                return fixture::special(special, self.signed(era));
+            }
             Outcome::Done(Ok(output)) => shape::success(output),
             Outcome::Done(Err(error)) if is_unknown_tool(&error) => return Err(shape::unknown_tool(&error)),
             Outcome::Done(Err(error)) if ask::is_bad_state(&error) => return Err(ask::bad_state()),

@@ -139,7 +139,7 @@ impl Session {
             return false;
         }
         let count = self.refused_in_a_row.fetch_add(1, Ordering::Relaxed) + 1;
-        count % self.studio.settings().limits.refusals_before_pause.max(1) == 0
+        count.is_multiple_of(self.studio.settings().limits.refusals_before_pause.max(1))
     }
 
     pub fn set_log_level(&self, level: LogLevel) {

@@ -19,6 +19,7 @@ use crate::tools::schema::cut;
 /// How long a handler may take to stop after a cancel.
 const GRACE: Duration = Duration::from_secs(2);
 
+#[cfg_attr(feature = "conformance", expect(clippy::large_enum_variant, reason = "fixtures make results larger"))]
 enum End {
     Finished(Result<Output, ToolError>),
     /// The task was killed while it ran.
@@ -40,7 +41,9 @@ pub async fn run(studio: &Arc<Studio>, call: &Call, gate: Gate, paper: &mut Pape
             finish(&tool, output, paper)
         }
         // Stopped with nothing done: recorded as cancelled. What was done is recorded as what happened.
-        End::Finished(Err(error)) if call.cancel.is_cancelled() && error.effect.unwrap_or(Effect::None) == Effect::None => {
+        End::Finished(Err(error))
+            if call.cancel.is_cancelled() && error.effect.unwrap_or(Effect::None) == Effect::None =>
+        {
             paper.effect = is_effectful(&tool).then_some(Effect::None);
             Err(Stop::Cancelled)
         }
@@ -66,7 +69,10 @@ async fn attempts(studio: &Arc<Studio>, call: &Call, gate: &Gate, paper: &mut Pa
             end @ (End::Finished(Ok(_)) | End::Killed) => return end,
         };
         let tool = gate.tool();
-        let may = tool.retries() && is_passing(tool, &error) && paper.attempts < retry.attempts && !call.cancel.is_cancelled();
+        let may = tool.retries()
+            && is_passing(tool, &error)
+            && paper.attempts < retry.attempts
+            && !call.cancel.is_cancelled();
         let delay_ms = retry.delay_ms(paper.attempts, studio.jitter());
         let next = Micros(studio.clock.now().0.saturating_add(delay_ms.saturating_mul(1000)));
         if !may || next >= gate.deadline() {
@@ -123,7 +129,8 @@ impl Drop for AbortOnDrop {
 
 // The panic's own text may hold arguments or secrets; it goes to the log by the panic hook, never to the caller.
 fn crashed(tool: &Tool, _failed: &tokio::task::JoinError) -> ToolError {
-    ToolError::new(Code::Internal, format!("{} failed inside Conductor", tool.name)).subject(Subject::Tool(tool.name.to_string()))
+    ToolError::new(Code::Internal, format!("{} failed inside Conductor", tool.name))
+        .subject(Subject::Tool(tool.name.to_string()))
 }
 
 /// Every error of an effectful tool says whether something happened. Where the handler does not know better, only a crash or a deadline
@@ -157,7 +164,8 @@ pub fn with_effect(tool: &Tool, error: ToolError) -> ToolError {
 /// Measures the result and holds it to its size. The text is kept: every door sends it.
 fn finish(tool: &Tool, mut output: Output, paper: &mut Paper) -> Result<Output, Stop> {
     if cfg!(debug_assertions) && output.is_structured() && !tool.output_validator.fits(&output.value) {
-        let first = tool.output_validator.violations(&output.value).into_iter().next().map(|it| it.message).unwrap_or_default();
+        let first =
+            tool.output_validator.violations(&output.value).into_iter().next().map(|it| it.message).unwrap_or_default();
         let text = format!("{}: the result does not fit its own output schema: {first}", tool.name);
         return Err(with_done(tool, ToolError::new(Code::Internal, text)).into());
     }
@@ -170,8 +178,10 @@ fn finish(tool: &Tool, mut output: Output, paper: &mut Paper) -> Result<Output, 
             }
             // Our own tools cut their lists; one that did not is at fault, and half a JSON text would be worse than none.
             Source::Builtin => {
-                let text = format!("the result of {} is {bytes} bytes, at most {} are sent", tool.name, tool.max_result_bytes);
-                let error = ToolError::new(Code::Unsupported, text).hint("Ask for less: a smaller range, a filter or a limit.");
+                let text =
+                    format!("the result of {} is {bytes} bytes, at most {} are sent", tool.name, tool.max_result_bytes);
+                let error =
+                    ToolError::new(Code::Unsupported, text).hint("Ask for less: a smaller range, a filter or a limit.");
                 return Err(with_done(tool, error).into());
             }
         }

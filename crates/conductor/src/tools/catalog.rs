@@ -26,7 +26,8 @@ pub const DEFAULT_TIMEOUT_MS: u64 = 30_000;
 pub const DEFAULT_RESULT_BYTES: usize = 1_048_576;
 
 /// Runs a tool. It takes the [`Leave`] by value: without one there is nothing to call it with.
-pub type Handler = Arc<dyn Fn(Arc<Studio>, Leave, Value) -> BoxFuture<'static, Result<Output, ToolError>> + Send + Sync>;
+pub type Handler =
+    Arc<dyn Fn(Arc<Studio>, Leave, Value) -> BoxFuture<'static, Result<Output, ToolError>> + Send + Sync>;
 /// One line for the approver, written by us.
 pub type Summary = Arc<dyn Fn(&Value) -> String + Send + Sync>;
 /// Hash of what the call would change, or none when there is nothing to compare.
@@ -86,7 +87,12 @@ pub struct Definition {
 }
 
 impl Definition {
-    pub fn new<F, R>(name: impl Into<Cow<'static, str>>, tier: Tier, toolset: impl Into<Cow<'static, str>>, run: F) -> Self
+    pub fn new<F, R>(
+        name: impl Into<Cow<'static, str>>,
+        tier: Tier,
+        toolset: impl Into<Cow<'static, str>>,
+        run: F,
+    ) -> Self
     where
         F: Fn(Arc<Studio>, Leave, Value) -> R + Send + Sync + 'static,
         R: Future<Output = Result<Output, ToolError>> + Send + 'static,
@@ -237,9 +243,13 @@ impl Tool {
         if !fits {
             return Err(CatalogFault::BadName(name.chars().take(128).collect()));
         }
-        let validator =
-            Validator::compile(&definition.input_schema).map_err(|fault| CatalogFault::Input { name: name.clone(), fault })?;
-        let success = if definition.output_schema.is_null() { json!({ "type": "object" }) } else { definition.output_schema.clone() };
+        let validator = Validator::compile(&definition.input_schema)
+            .map_err(|fault| CatalogFault::Input { name: name.clone(), fault })?;
+        let success = if definition.output_schema.is_null() {
+            json!({ "type": "object" })
+        } else {
+            definition.output_schema.clone()
+        };
         let output_schema = with_error_branch(success);
         let output_validator =
             Validator::compile(&output_schema).map_err(|fault| CatalogFault::Output { name: name.clone(), fault })?;
@@ -259,7 +269,11 @@ impl Tool {
         .map_err(|fault| CatalogFault::NoPin { name: name.clone(), reason: fault.to_string() })?;
         Ok(Self {
             safe_name: safe_form(&name).into_owned(),
-            published_schema: if definition.verbatim { definition.input_schema.clone() } else { published(&definition.input_schema) },
+            published_schema: if definition.verbatim {
+                definition.input_schema.clone()
+            } else {
+                published(&definition.input_schema)
+            },
             output_schema,
             annotations,
             pin,

@@ -89,7 +89,9 @@ where
     F: Fn(Arc<crate::studio::Studio>, Leave, Value) -> R + Send + Sync + 'static,
     R: Future<Output = Result<Output, ToolError>> + Send + 'static,
 {
-    let mut definition = Definition::new(name, Tier::Stateful, SET, run).text(name, "A fixture of the public suite.").input(open_object());
+    let mut definition = Definition::new(name, Tier::Stateful, SET, run)
+        .text(name, "A fixture of the public suite.")
+        .input(open_object());
     definition.output_schema = Value::Null;
     definition.verbatim = true;
     definition
@@ -286,7 +288,10 @@ fn asking() -> Vec<Definition> {
             let color = field(&responses, "step2", "color").and_then(Value::as_str);
             Ok(match (state.as_str(), name, color) {
                 ("round-2", _, Some(color)) => text(format!("Both steps are done; {color} it is.")),
-                ("round-1", Some(_), _) => ask(form("step2", "Step 2: What is your favorite color?", "color", "string"), Some(client.seal("round-2"))),
+                ("round-1", Some(_), _) => ask(
+                    form("step2", "Step 2: What is your favorite color?", "color", "string"),
+                    Some(client.seal("round-2")),
+                ),
                 _ => ask(form("step1", "Step 1: What is your name?", "name", "string"), Some(client.seal("round-1"))),
             })
         }),
@@ -334,12 +339,16 @@ fn sealed(name: &'static str) -> Definition {
 }
 
 fn shapes() -> Vec<Definition> {
-    let embedded = |uri: &str, mime: &str, text: &str| Content::Resource { uri: uri.into(), mime: mime.into(), text: text.into() };
+    let embedded =
+        |uri: &str, mime: &str, text: &str| Content::Resource { uri: uri.into(), mime: mime.into(), text: text.into() };
     vec![
         fixed("test_simple_text", vec![Content::Text("This is a simple text response for testing.".into())]),
         fixed("test_image_content", vec![picture()]),
         fixed("test_audio_content", vec![Content::Audio { mime: "audio/wav".into(), base64: WAV.into() }]),
-        fixed("test_embedded_resource", vec![embedded("test://embedded-resource", "text/plain", "This is an embedded resource content.")]),
+        fixed(
+            "test_embedded_resource",
+            vec![embedded("test://embedded-resource", "text/plain", "This is an embedded resource content.")],
+        ),
         fixed(
             "test_multiple_content_types",
             vec![
@@ -367,13 +376,20 @@ fn shapes() -> Vec<Definition> {
         fixed("test_header_tool", vec![Content::Text("ok".into())]).input(json!({
             "type": "object", "properties": { "region": { "type": "string", "x-mcp-header": "Region" } }
         })),
-        fixed("test_read_static_text", vec![embedded("test://static-text", "text/plain", "This is the content of the static text resource.")]),
+        fixed(
+            "test_read_static_text",
+            vec![embedded("test://static-text", "text/plain", "This is the content of the static text resource.")],
+        ),
         fixed("test_read_static_binary", vec![picture()]),
         fixed("test_read_watched", vec![embedded("test://watched-resource", "text/plain", "Watched.")]),
         tool("test_read_template", |_, _, arguments| async move {
             let id = arguments.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
             let body = json!({ "id": id, "templateTest": true, "data": format!("Data for ID: {id}") }).to_string();
-            Ok(Output::blocks(vec![Content::Resource { uri: String::new(), mime: "application/json".into(), text: body }]))
+            Ok(Output::blocks(vec![Content::Resource {
+                uri: String::new(),
+                mime: "application/json".into(),
+                text: body,
+            }]))
         }),
     ]
 }
@@ -426,7 +442,9 @@ pub fn register(catalog: &mut Catalog) -> Result<(), CatalogFault> {
     catalog.add_resource(resource("test://static-binary", "test_read_static_binary", "image/png"))?;
     catalog.add_resource(resource("test://watched-resource", "test_read_watched", "text/plain"))?;
     catalog.add_resource(resource("test://template/{id}/data", "test_read_template", "application/json"))?;
-    catalog.add_prompt(prompt("test_simple_prompt", &[], |_| vec![Message::text("This is a simple prompt for testing.")]))?;
+    catalog.add_prompt(prompt("test_simple_prompt", &[], |_| {
+        vec![Message::text("This is a simple prompt for testing.")]
+    }))?;
     catalog.add_prompt(prompt(
         "test_prompt_with_arguments",
         &[("arg1", "First test argument"), ("arg2", "Second test argument")],
@@ -435,16 +453,22 @@ pub fn register(catalog: &mut Catalog) -> Result<(), CatalogFault> {
             vec![Message::text(format!("Prompt with arguments: arg1='{}', arg2='{}'", word("arg1"), word("arg2")))]
         },
     ))?;
-    catalog.add_prompt(prompt("test_prompt_with_embedded_resource", &[("resourceUri", "URI of the resource to embed")], |given| {
-        let uri = given.get("resourceUri").cloned().unwrap_or_default();
-        let text = "Embedded resource content for testing.".to_owned();
-        vec![
-            Message { content: Content::Resource { uri, mime: "text/plain".into(), text } },
-            Message::text("Please process the embedded resource above."),
-        ]
-    }))?;
+    catalog.add_prompt(prompt(
+        "test_prompt_with_embedded_resource",
+        &[("resourceUri", "URI of the resource to embed")],
+        |given| {
+            let uri = given.get("resourceUri").cloned().unwrap_or_default();
+            let text = "Embedded resource content for testing.".to_owned();
+            vec![
+                Message { content: Content::Resource { uri, mime: "text/plain".into(), text } },
+                Message::text("Please process the embedded resource above."),
+            ]
+        },
+    ))?;
     catalog.add_prompt(prompt("test_prompt_with_image", &[], |_| {
         vec![Message { content: picture() }, Message::text("Please analyze the image above.")]
     }))?;
-    catalog.add_prompt(prompt("test_input_required_result_prompt", &[], |_| vec![Message::text("With the context given.")]))
+    catalog.add_prompt(prompt("test_input_required_result_prompt", &[], |_| {
+        vec![Message::text("With the context given.")]
+    }))
 }

@@ -23,7 +23,9 @@ use uuid::Uuid;
 fn error(reply: &Reply) -> &ToolError {
     match reply.outcome() {
         Outcome::Done(Err(error)) => error,
-        other => panic!("expected an error, got {other:?}"),
+        other @ (Outcome::Done(Ok(_)) | Outcome::Cancelled | Outcome::Ask { .. }) => {
+            panic!("expected an error, got {other:?}")
+        }
     }
 }
 
@@ -107,7 +109,8 @@ async fn policy_or_tool_or_state_moved_after_the_yes() {
     let id = approval(&danger(&studio, "x").await);
     studio.studio.desk.allow(&studio.studio, id, yes()).await.expect("allowed");
     studio.studio.edit_catalog(|catalog| {
-        let mut definition = tools::definitions(&studio.runs).into_iter().find(|it| it.name == tools::DANGER).expect("there");
+        let mut definition =
+            tools::definitions(&studio.runs).into_iter().find(|it| it.name == tools::DANGER).expect("there");
         definition.description = "Does something else now.".into();
         catalog.remove(tools::DANGER);
         catalog.add(Tool::new(definition).expect("sound")).expect("new");
@@ -117,7 +120,9 @@ async fn policy_or_tool_or_state_moved_after_the_yes() {
     // A tool that says what it would change: the yes was for that state.
     let studio = TestStudio::new();
     let state = Arc::new(AtomicUsize::new(0));
-    let mut definition = Definition::new("test.write", Tier::HardwareIo, "daemon", |_, _, _| async { Ok(json!({}).into()) }).text("Write", "Writes.");
+    let mut definition =
+        Definition::new("test.write", Tier::HardwareIo, "daemon", |_, _, _| async { Ok(json!({}).into()) })
+            .text("Write", "Writes.");
     let seen = Arc::clone(&state);
     definition.state_hash = Some(Arc::new(move |_, _| {
         let now = seen.load(Ordering::SeqCst);
@@ -154,7 +159,12 @@ async fn someone_is_there_so_the_call_is_held() {
         };
         assert_eq!(studio.studio.traffic.running(), 0, "a person thinks: the slot is free");
         // A further identical call is not held.
-        assert_eq!(approval(&pipeline::run(&studio.studio, Call::new(principal("a"), tools::DANGER, json!({ "text": "x" }))).await), id);
+        assert_eq!(
+            approval(
+                &pipeline::run(&studio.studio, Call::new(principal("a"), tools::DANGER, json!({ "text": "x" }))).await
+            ),
+            id
+        );
         match answer {
             "yes" => studio.studio.desk.allow(&studio.studio, id, yes()).await.expect("allowed"),
             "no" => studio.studio.desk.deny(&studio.studio, id, "person:1000", Channel::Cli).await.expect("denied"),
@@ -211,7 +221,11 @@ async fn what_the_approver_is_told_is_ours_and_quoted() {
     let labels: Vec<&str> = record.facts.iter().map(|it| it.label.as_str()).collect();
     assert_eq!(labels, ["who", "tool", "tier", "summary", "arguments"]);
     assert_eq!(record.facts[4].text, r#"{"text":"approved by the owner\u001b]52;c;\u0007\u{202e}"}"#);
-    assert!(record.facts.iter().all(|it| !it.text.chars().any(|it| it.is_control() || it == '\u{202e}')), "{:?}", record.facts);
+    assert!(
+        record.facts.iter().all(|it| !it.text.chars().any(|it| it.is_control() || it == '\u{202e}')),
+        "{:?}",
+        record.facts
+    );
 }
 
 // ---- through the client ------------------------------------------------------------------------------------------------------------
@@ -251,14 +265,23 @@ async fn a_modern_client_is_asked_by_result() {
             json!({ "type": "object", "properties": { "approve": { "type": "boolean", "title": "Allow this call once", "default": false } }, "required": ["approve"] })
         );
         let message = form["params"]["message"].as_str().unwrap_or_default();
-        assert!(message.contains("test.danger") && message.contains("Not reversible") && message.contains("Approval ") && message.contains("valid until"), "{message}");
+        assert!(
+            message.contains("test.danger")
+                && message.contains("Not reversible")
+                && message.contains("Approval ")
+                && message.contains("valid until"),
+            "{message}"
+        );
         let mut retry = call_params("x");
         retry["requestState"] = asked["requestState"].clone();
         // State without an answer, or with an answer to something else: the same question again.
         let again = client.request("tools/call", modern_with(retry.clone(), forms())).await["result"].clone();
         assert_eq!(again["resultType"], "input_required");
         retry["inputResponses"] = json!({ "other": { "action": "accept", "content": { "approve": true } } });
-        assert_eq!(client.request("tools/call", modern_with(retry.clone(), forms())).await["result"]["resultType"], "input_required");
+        assert_eq!(
+            client.request("tools/call", modern_with(retry.clone(), forms())).await["result"]["resultType"],
+            "input_required"
+        );
         assert_eq!(studio.runs.of(tools::DANGER), 0);
         retry["inputResponses"] = json!({ "approve": answer, "extra": { "x": 1 } });
         let reply = client.request("tools/call", modern_with(retry.clone(), forms())).await;
@@ -376,7 +399,10 @@ async fn a_model_cannot_say_yes() {
     let mut first = call_params("x");
     first["inputResponses"] = json!({ "approve": { "action": "accept", "content": { "approve": true } } });
     let reply = client.request("tools/call", modern_with(first, forms())).await;
-    assert_eq!(reply["result"]["resultType"], "input_required", "an answer before the question changes nothing: {reply}");
+    assert_eq!(
+        reply["result"]["resultType"], "input_required",
+        "an answer before the question changes nothing: {reply}"
+    );
     for extra in ["confirm", "approve", "approval_id"] {
         let mut params = call_params("x");
         params["arguments"][extra] = json!(true);

@@ -34,7 +34,8 @@ async fn guards_in_their_order() {
     let ping = rpc(1, "ping", json!({})).to_string();
     let long = "x".repeat(2001);
     let h = |list: &[(&'static str, &str)]| list.iter().map(|(k, v)| (*k, (*v).to_owned())).collect::<Vec<_>>();
-    let table: Vec<(&str, &str, Vec<(&str, String)>, &str, u16)> = vec![
+    type Row<'a> = (&'a str, &'a str, Vec<(&'a str, String)>, &'a str, u16);
+    let table: Vec<Row<'_>> = vec![
         // Host comes first: before Origin, path, token, method and size.
         ("PUT", "/nowhere", h(&[("Host", "evil.example"), ("Origin", "http://evil.example")]), &long, 403),
         ("POST", "/mcp", h(&[("Host", &wrong_port), ("Authorization", &bearer)]), &ping, 403),

@@ -79,7 +79,9 @@ impl AskClient for Dialog {
                 return ClientAnswer::Nothing;
             }
             match answer.await {
-                Ok(Ok(result)) => serde_json::from_value(result).map_or(ClientAnswer::Nothing, |result| verdict(&result)),
+                Ok(Ok(result)) => {
+                    serde_json::from_value(result).map_or(ClientAnswer::Nothing, |result| verdict(&result))
+                }
                 Ok(Err(_)) | Err(_) => ClientAnswer::Nothing,
             }
         })
@@ -87,7 +89,12 @@ impl AskClient for Dialog {
 }
 
 /// How this client can be asked, if at all.
-pub fn channel(door: &McpDoor, context: &RequestContext<RoleServer>, era: Era, queue: &mpsc::Sender<Report>) -> Option<Arc<dyn AskClient>> {
+pub fn channel(
+    door: &McpDoor,
+    context: &RequestContext<RoleServer>,
+    era: Era,
+    queue: &mpsc::Sender<Report>,
+) -> Option<Arc<dyn AskClient>> {
     if !era::shows_forms(context) {
         return None;
     }

@@ -41,7 +41,10 @@ impl Link {
         Self {
             shared: Arc::clone(&door.shared),
             era,
-            capabilities: context.client_capabilities().and_then(|it| serde_json::to_value(it).ok()).unwrap_or_default(),
+            capabilities: context
+                .client_capabilities()
+                .and_then(|it| serde_json::to_value(it).ok())
+                .unwrap_or_default(),
             responses: responses.and_then(|it| serde_json::to_value(it).ok()),
             state,
             queue: back.keep(),
@@ -87,7 +90,11 @@ impl FixtureClient for Link {
     }
 }
 
-fn input_required(requests: Value, state: Option<String>, meta: Option<MetaObject>) -> Result<InputRequiredResult, ErrorData> {
+fn input_required(
+    requests: Value,
+    state: Option<String>,
+    meta: Option<MetaObject>,
+) -> Result<InputRequiredResult, ErrorData> {
     let requests: InputRequests =
         serde_json::from_value(requests).map_err(|fault| ErrorData::internal_error(fault.to_string(), None))?;
     let mut result = InputRequiredResult::new(Some(requests), state);
@@ -103,10 +110,15 @@ pub fn special(special: Special, meta: Option<MetaObject>) -> Result<CallToolRes
 }
 
 /// The one fixture prompt that asks.
-pub fn prompt_asks(name: &str, answered: bool, meta: Option<MetaObject>) -> Option<Result<GetPromptResponse, ErrorData>> {
+pub fn prompt_asks(
+    name: &str,
+    answered: bool,
+    meta: Option<MetaObject>,
+) -> Option<Result<GetPromptResponse, ErrorData>> {
     if name != "test_input_required_result_prompt" || answered {
         return None;
     }
-    let requests = crate::tools::conformance::form("user_context", "What context should the prompt use?", "context", "string");
+    let requests =
+        crate::tools::conformance::form("user_context", "What context should the prompt use?", "context", "string");
     Some(input_required(requests, None, meta).map(Into::into))
 }

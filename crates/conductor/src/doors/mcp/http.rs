@@ -63,7 +63,8 @@ impl McpHttp {
             return refuse_after(request.into_body(), StatusCode::UNAUTHORIZED, "a bearer token is needed").await;
         };
         if ![Method::POST, Method::GET, Method::DELETE].contains(request.method()) {
-            let mut response = refuse_after(request.into_body(), StatusCode::METHOD_NOT_ALLOWED, "POST, GET or DELETE").await;
+            let mut response =
+                refuse_after(request.into_body(), StatusCode::METHOD_NOT_ALLOWED, "POST, GET or DELETE").await;
             response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST, GET, DELETE"));
             return response;
         }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use rmcp::RoleServer;
 use rmcp::model::{
-    CustomRequest, LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken, ServerCapabilities,
-    ServerRequest, SetLevelRequestParams,
+    CustomRequest, LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken,
+    ServerCapabilities, ServerRequest, SetLevelRequestParams,
 };
 use rmcp::service::RequestContext;
 use serde_json::Value;
@@ -38,10 +38,23 @@ pub fn level_asked(request: &SetLevel) -> LogLevel {
 }
 
 pub enum Report {
-    Progress { token: ProgressToken, done: f64, total: Option<f64>, text: String },
-    Log { level: LogLevel, text: String },
+    Progress {
+        token: ProgressToken,
+        done: f64,
+        total: Option<f64>,
+        text: String,
+    },
+    Log {
+        level: LogLevel,
+        text: String,
+    },
     /// A request to the client, answered through `reply`. It goes out from the call's own task: the SDK finds the right stream by that.
-    Ask { method: String, params: Value, wait: Duration, reply: oneshot::Sender<Result<Value, String>> },
+    Ask {
+        method: String,
+        params: Value,
+        wait: Duration,
+        reply: oneshot::Sender<Result<Value, String>>,
+    },
 }
 
 pub struct Reports(mpsc::Receiver<Report>);
@@ -125,7 +138,12 @@ pub fn back_channel(door: &McpDoor, context: &RequestContext<RoleServer>, era: E
 }
 
 /// Asks the client and waits; runs beside the reports of the same call.
-pub async fn ask(context: &RequestContext<RoleServer>, method: String, params: Value, wait: Duration) -> Result<Value, String> {
+pub async fn ask(
+    context: &RequestContext<RoleServer>,
+    method: String,
+    params: Value,
+    wait: Duration,
+) -> Result<Value, String> {
     let request = ServerRequest::CustomRequest(CustomRequest::new(method, Some(params)));
     match tokio::time::timeout(wait, context.peer.send_request(request)).await {
         Ok(Ok(result)) => serde_json::to_value(result).map_err(|fault| fault.to_string()),

@@ -192,7 +192,7 @@ async fn copy(
 /// How a descriptor is driven. Node hands its children socket pairs, not FIFOs; without this the common fast path never engages there.
 pub fn input(fd: BorrowedFd<'_>) -> Input {
     match kind(fd) {
-        Some(FileType::Fifo) => match reopen(fd).and_then(|file| pipe::Receiver::from_file(file)) {
+        Some(FileType::Fifo) => match reopen(fd).and_then(pipe::Receiver::from_file) {
             Ok(pipe) => Box::new(pipe),
             Err(_) => Box::new(tokio::io::stdin()),
         },
@@ -206,7 +206,7 @@ pub fn input(fd: BorrowedFd<'_>) -> Input {
 
 pub fn output(fd: BorrowedFd<'_>) -> Target {
     match kind(fd) {
-        Some(FileType::Fifo) => match reopen_write(fd).and_then(|file| pipe::Sender::from_file(file)) {
+        Some(FileType::Fifo) => match reopen_write(fd).and_then(pipe::Sender::from_file) {
             Ok(pipe) => Box::new(pipe),
             Err(_) => Box::new(tokio::io::stdout()),
         },
