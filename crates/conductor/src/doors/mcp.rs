@@ -27,13 +27,13 @@ use conductor_core::error::{Code, Subject, ToolError};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use rmcp::model::{
-    CacheScope, CallToolRequestParams, CallToolResponse, ClientRequest, CompleteRequestParams, CompleteResult, CustomRequest,
-    CustomResult, DiscoverResult, ErrorData, GetPromptRequestParams, GetPromptResponse, GetPromptResult, Implementation,
-    InitializeRequestParams, InitializeResult, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
-    ListToolsResult, MetaObject, PaginatedRequestParams, PromptArgument, PromptMessage, ProtocolVersion,
-    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, RequestStateCodec, Role,
-    ServerCapabilities, ServerConfig, ServerResult, SubscribeRequestParams,
-    SubscriptionFilter, Tool as WireTool, ToolAnnotations, UnsubscribeRequestParams,
+    CacheScope, CallToolRequestParams, CallToolResponse, ClientRequest, CompleteRequestParams, CompleteResult,
+    CustomRequest, CustomResult, DiscoverResult, ErrorData, GetPromptRequestParams, GetPromptResponse, GetPromptResult,
+    Implementation, InitializeRequestParams, InitializeResult, ListPromptsResult, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, MetaObject, PaginatedRequestParams, PromptArgument, PromptMessage,
+    ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, RequestStateCodec, Role,
+    ServerCapabilities, ServerConfig, ServerResult, SubscribeRequestParams, SubscriptionFilter, Tool as WireTool,
+    ToolAnnotations, UnsubscribeRequestParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler, Service};
@@ -79,7 +79,11 @@ impl Shared {
     pub fn new(studio: &Arc<Studio>) -> Arc<Self> {
         let mut key = vec![0; 32];
         studio.ids.fill(&mut key);
-        Arc::new(Self { studio: Arc::clone(studio), seal: RequestStateCodec::new_unchecked(key), stop: CancellationToken::new() })
+        Arc::new(Self {
+            studio: Arc::clone(studio),
+            seal: RequestStateCodec::new_unchecked(key),
+            stop: CancellationToken::new(),
+        })
     }
 }
 
@@ -133,7 +137,9 @@ impl McpDoor {
 
     fn principal(&self, context: &RequestContext<RoleServer>) -> Principal {
         // On HTTP the guard has put the token's name beside the request.
-        if let Some(token) = context.extensions.get::<::http::request::Parts>().and_then(|parts| parts.extensions.get::<Who>()) {
+        if let Some(token) =
+            context.extensions.get::<::http::request::Parts>().and_then(|parts| parts.extensions.get::<Who>())
+        {
             return match token {
                 Who::Token(token) => Principal::Http { token: token.clone() },
                 Who::Uid(uid) => Principal::socket(*uid, "unknown"),
@@ -205,7 +211,8 @@ impl McpDoor {
             Outcome::Done(Ok(output)) => Ok(shape::direct_success(output)),
             Outcome::Done(Err(error)) if is_unknown_tool(&error) => {
                 let mut unknown = era::unknown_method(&method);
-                unknown.data = Some(json!({ "code": error.code, "hint": error.hint, "did_you_mean": error.extras.did_you_mean }));
+                unknown.data =
+                    Some(json!({ "code": error.code, "hint": error.hint, "did_you_mean": error.extras.did_you_mean }));
                 Err(unknown)
             }
             Outcome::Done(Err(error)) => Err(shape::direct_failure(&error)),
@@ -230,7 +237,8 @@ impl McpDoor {
                 .and_then(NameForm::parse)
                 .ok_or_else(|| ErrorData::invalid_params("tool_names must be safe or dotted", None))?,
         };
-        let view = View::of(self.studio(), &words, names).map_err(|fault| ErrorData::invalid_params(fault.to_string(), None))?;
+        let view = View::of(self.studio(), &words, names)
+            .map_err(|fault| ErrorData::invalid_params(fault.to_string(), None))?;
         self.session.set_view(view);
         Ok(json!({ "v": 1, "daemon": env!("CARGO_PKG_VERSION"), "took": false }))
     }
@@ -273,7 +281,10 @@ impl McpDoor {
             None => None,
             Some(cursor) => {
                 let name = URL_SAFE_NO_PAD.decode(&cursor).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-                Some(name.filter(|it| !it.is_empty()).ok_or_else(|| ErrorData::invalid_params("Unknown cursor", None))?)
+                Some(
+                    name.filter(|it| !it.is_empty())
+                        .ok_or_else(|| ErrorData::invalid_params("Unknown cursor", None))?,
+                )
             }
         };
         let size = self.studio().settings().mcp.page_size.max(1);
@@ -308,7 +319,11 @@ fn is_unknown_tool(error: &ToolError) -> bool {
 pub struct LineService(pub McpDoor);
 
 impl Service<RoleServer> for LineService {
-    async fn handle_request(&self, request: ClientRequest, context: RequestContext<RoleServer>) -> Result<ServerResult, ErrorData> {
+    async fn handle_request(
+        &self,
+        request: ClientRequest,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ServerResult, ErrorData> {
         let first = self.0.session.first_message();
         if let ClientRequest::CustomRequest(custom) = &request
             && custom.method == "conductor.hello"
@@ -352,7 +367,9 @@ impl ServerHandler for McpDoor {
             .enable_prompts_list_changed()
             .enable_completions()
             .build();
-        ServerConfig::new(legacy::with_logging(capabilities)).with_server_info(Self::identity()).with_instructions(INSTRUCTIONS)
+        ServerConfig::new(legacy::with_logging(capabilities))
+            .with_server_info(Self::identity())
+            .with_instructions(INSTRUCTIONS)
     }
 
     fn supported_protocol_versions(&self) -> std::borrow::Cow<'static, [ProtocolVersion]> {
@@ -398,7 +415,8 @@ impl ServerHandler for McpDoor {
             .filter(|tool| !policy.policy.denies_everyone(&tool.name, tool.tier))
             .map(|tool| (tool.name.to_string(), tool));
         let (page, next) = self.page(request, listed)?;
-        let mut result = ListToolsResult::with_all_items(page.into_iter().map(|it| self.wire_tool(it, view.names)).collect());
+        let mut result =
+            ListToolsResult::with_all_items(page.into_iter().map(|it| self.wire_tool(it, view.names)).collect());
         result.next_cursor = next;
         (result.ttl_ms, result.cache_scope, result.meta) = self.cache(&context);
         Ok(result)
@@ -407,7 +425,10 @@ impl ServerHandler for McpDoor {
     fn get_tool(&self, name: &str) -> Option<WireTool> {
         let view = self.session.view();
         let catalog = self.studio().catalog();
-        catalog.get(name).filter(|tool| !tool.hidden && view.toolset.has(tool)).map(|tool| self.wire_tool(tool, view.names))
+        catalog
+            .get(name)
+            .filter(|tool| !tool.hidden && view.toolset.has(tool))
+            .map(|tool| self.wire_tool(tool, view.names))
     }
 
     async fn call_tool(
@@ -511,7 +532,8 @@ impl ServerHandler for McpDoor {
             return Err(ErrorData::resource_not_found(format!("Unknown resource: {shown}"), Some(data)));
         };
         let principal = self.principal(&context);
-        let mut call = self.session.call(principal, entry.tool.to_string(), (entry.arguments)(&variables), context.ct.clone());
+        let mut call =
+            self.session.call(principal, entry.tool.to_string(), (entry.arguments)(&variables), context.ct.clone());
         call.via = Via::Resource { uri: uri.clone() };
         // The toolset that brings the resource brings its tool.
         call.toolset = Arc::new(crate::tools::names::Toolset::All);
@@ -584,8 +606,10 @@ impl ServerHandler for McpDoor {
         if let Some(missing) = prompt.arguments.iter().find(|it| it.required && !arguments.contains_key(it.name)) {
             return Err(ErrorData::invalid_params(format!("Missing prompt argument: {}", missing.name), None));
         }
-        let messages =
-            (prompt.render)(&arguments).into_iter().map(|it| PromptMessage::new(Role::User, shape::block(it.content))).collect();
+        let messages = (prompt.render)(&arguments)
+            .into_iter()
+            .map(|it| PromptMessage::new(Role::User, shape::block(it.content)))
+            .collect();
         let mut result = GetPromptResult::new(messages).with_description(prompt.description.to_string());
         result.meta = self.signed(era::of(&context));
         Ok(result.into())
@@ -618,7 +642,11 @@ impl ServerHandler for McpDoor {
         Ok(())
     }
 
-    async fn unsubscribe(&self, request: UnsubscribeRequestParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
         self.subscriptions.lock().unwrap_or_else(PoisonError::into_inner).remove(&request.uri);
         Ok(())
     }
@@ -639,7 +667,11 @@ impl ServerHandler for McpDoor {
         result
     }
 
-    async fn on_custom_request(&self, request: CustomRequest, context: RequestContext<RoleServer>) -> Result<CustomResult, ErrorData> {
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
         // Off on HTTP: a page that got hold of a token would need no protocol at all.
         if self.wire.is_none() {
             return Err(era::unknown_method(&request.method));
