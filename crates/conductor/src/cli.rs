@@ -14,6 +14,7 @@ mod monitor;
 mod out;
 mod panic;
 mod send;
+mod set;
 mod simulate;
 mod status;
 mod up;
@@ -70,6 +71,7 @@ fn dispatch(command: Command, home: &Home, environment: &Environment, out: &mut 
         Command::Explain(args) => explain::run(&args, home, out),
         Command::Config(args) => config::run(&args, home, out),
         Command::Doctor => doctor::run(home, environment, out),
+        Command::Set(args) => set::run(&args, out),
     }
 }
 

@@ -3,5 +3,6 @@
 pub mod desktop;
 #[cfg(feature = "gamepad")]
 pub mod gamepad;
+pub mod live;
 pub mod midi;
 pub mod osc;

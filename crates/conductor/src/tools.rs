@@ -5,6 +5,7 @@
 pub mod catalog;
 pub mod daemon;
 pub mod lint;
+pub mod live;
 pub mod names;
 pub mod prompt;
 pub mod resource;

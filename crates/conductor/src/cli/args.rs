@@ -43,6 +43,8 @@ pub enum Command {
     Config(Config),
     /// Look for what is missing on this machine
     Doctor,
+    /// Check, show, compare or draw Live Sets
+    Set(super::set::Args),
 }
 
 #[derive(Debug, ClapArgs)]
