@@ -453,7 +453,7 @@ async fn saving_elsewhere_goes_on_there() {
 #[tokio::test]
 async fn each_session_has_its_own_current_set() {
     let stage = Stage::new();
-    stage.put("other.als", GOLDEN);
+    stage.put("other.als", &stage.golden());
     let (mut anna, mut bert) = (stage.opened().await, stage.client().await);
     let other = bert.ok("live_open_set", json!({ "path": "other.als" })).await["setId"].clone();
     let golden = anna.ok("live_get_song_overview", json!({})).await["setId"].clone();
@@ -517,7 +517,7 @@ async fn completion_knows_the_ids_of_the_set() {
         (json!({ "type": "ref/prompt", "name": "humanize_clip" }), "clipId", "track:1", json!(["track:1/clipslot:0/clip", "track:1/clip:0"])),
         (json!({ "type": "ref/prompt", "name": "humanize_clip" }), "amount", "0.0", json!(["0.01", "0.02", "0.05"])),
         (json!({ "type": "ref/resource", "uri": "ableton://track/{i}" }), "i", "", json!(["0", "1", "2"])),
-        (json!({ "type": "ref/resource", "uri": "ableton://clip/{path}/notes" }), "path", "track%3A0", json!(["track%3A0%2Fclipslot%3A0%2Fclip"])),
+        (json!({ "type": "ref/resource", "uri": "ableton://clip/{path}/notes" }), "path", "track%3A1%2Fclips", json!(["track%3A1%2Fclipslot%3A0%2Fclip"])),
     ] {
         let params = json!({ "ref": reference, "argument": { "name": name, "value": typed } });
         let reply = client.line.request("completion/complete", params).await;
@@ -545,7 +545,7 @@ async fn every_refusal_of_an_id_has_its_code() {
         ("live_set_param", json!({ "paramId": "track:0/mixer/volume", "value": 9 }), "BAD_INPUT"),
         ("live_set_param", json!({ "paramId": "track:0/device:0", "value": 0 }), "WRONG_TYPE"),
         ("live_insert_device", json!({ "trackId": "track:0", "deviceName": "Nope 3000", "index": 0 }), "SDK_REJECTED"),
-        ("live_insert_device", json!({ "trackId": "track:0", "deviceName": "Echo", "index": 0 }), "UNSUPPORTED"),
+        ("live_insert_device", json!({ "trackId": "track:0", "deviceName": "Saturator", "index": 0 }), "UNSUPPORTED"),
         ("live_set_track_props", json!({ "trackId": "track:0", "props": {} }), "BAD_INPUT"),
         ("live_render_track", json!({ "trackId": "track:0", "startBeat": 0, "endBeat": 8 }), "WRONG_TYPE"),
         ("live_render_track", json!({ "trackId": "track:2", "startBeat": 8, "endBeat": 8 }), "BAD_INPUT"),

@@ -355,3 +355,104 @@ impl LiveHost for DocumentHost {
         Some(self)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn opened(home: &Path) -> (Roots, DocumentHost, Vec<u8>) {
+        let roots = Roots::new(home, &[]);
+        let als = Document::new_set().expect("a skeleton").to_als();
+        fs::create_dir_all(home.join("sets")).expect("a folder");
+        fs::write(home.join("sets/a.als"), &als).expect("a file");
+        fs::set_permissions(home.join("sets/a.als"), fs::Permissions::from_mode(0o640)).expect("a mode");
+        let host = DocumentHost::open(roots.find(Path::new("a.als")).expect("a place"), 1 << 24, 10).expect("a Set");
+        host.set().apply(&[LiveEdit::SetTempo { bpm: 99.0 }], &Guard::default()).expect("an edit");
+        (roots, host, als)
+    }
+
+    fn saving(roots: &Roots, second: u64) -> Saving {
+        let now = Timestamp::from_millis(1_767_323_045_000 + second * 1000);
+        Saving { roots: roots.clone(), to: None, overwrite: false, expect_revision: None, now, unique: "x".into() }
+    }
+
+    #[test]
+    fn a_save_that_ends_at_any_step_leaves_the_old_or_the_new_file_whole() {
+        for stop in Step::ALL {
+            let home = tempfile::tempdir().expect("a folder");
+            let (roots, host, old) = opened(home.path());
+            let look = |step: Step| if step == stop { Err(io::Error::other("pulled the plug")) } else { Ok(()) };
+            assert!(host.save_now(saving(&roots, 0), &look).is_err(), "{stop:?}");
+            let now = fs::read(home.path().join("sets/a.als")).expect("the file");
+            let new = host.set().document().to_als();
+            assert_eq!(now == old, stop != Step::SyncFolder, "{stop:?}: only the folder is synced after the rename");
+            assert!(now == old || now == new, "{stop:?}");
+            let left: Vec<_> = fs::read_dir(home.path().join("sets")).expect("a folder").flatten().filter(|it| it.file_name() != "Backup").collect();
+            assert_eq!(left.len(), 1, "{stop:?}: no leftovers");
+            assert!(host.set().is_dirty(), "{stop:?}: what was not told to be saved is not held to be");
+        }
+    }
+
+    #[test]
+    fn a_save_keeps_the_mode_and_twenty_backups_of_ours_only() {
+        let home = tempfile::tempdir().expect("a folder");
+        let (roots, host, old) = opened(home.path());
+        let backups = home.path().join("sets/Backup");
+        fs::create_dir(&backups).expect("a folder");
+        for kept in ["a [2020-01-01 000000].als", "b [2020-01-01 000000] conductor.als"] {
+            fs::write(backups.join(kept), "theirs").expect("a file");
+        }
+        for second in 0..25 {
+            host.set().apply(&[LiveEdit::SetTempo { bpm: 60.0 + second as f64 }], &Guard::default()).expect("an edit");
+            let saved = host.save_now(saving(&roots, second), &|_| Ok(())).expect("a save");
+            if second == 0 {
+                assert_eq!(fs::read(saved.backup.expect("a backup")).expect("the backup"), old);
+            }
+        }
+        let file = home.path().join("sets/a.als");
+        assert_eq!(fs::metadata(&file).expect("the file").permissions().mode() & 0o7777, 0o640);
+        let mut names: Vec<String> =
+            fs::read_dir(&backups).expect("a folder").flatten().map(|it| it.file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        assert_eq!(names.len(), 22);
+        assert!(names.iter().any(|it| it == "a [2020-01-01 000000].als"));
+        assert_eq!(names.iter().filter(|it| it.starts_with("a [2026")).count(), 20);
+        assert!(names.iter().any(|it| it == "a [2026-01-02 030429] conductor.als") && !names.iter().any(|it| it.contains("030405")));
+    }
+
+    #[test]
+    fn saving_without_edits_writes_the_same_bytes() {
+        let home = tempfile::tempdir().expect("a folder");
+        let (roots, host, old) = opened(home.path());
+        host.set().undo(1, &Guard::default()).expect("an undo");
+        host.save_now(saving(&roots, 0), &|_| Ok(())).expect("a save");
+        assert_eq!(fs::read(home.path().join("sets/a.als")).expect("the file"), old);
+    }
+
+    #[test]
+    fn a_link_that_appears_after_the_look_is_not_followed() {
+        let (home, outside) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+        let (roots, host, _) = opened(home.path());
+        let target = outside.path().join("victim");
+        fs::write(&target, "precious").expect("a file");
+        let swapped = Cell::new(false);
+        let look = |step: Step| {
+            if step == Step::Rename {
+                let file = home.path().join("sets/a.als");
+                fs::remove_file(&file)?;
+                std::os::unix::fs::symlink(&target, &file)?;
+                swapped.set(true);
+            }
+            Ok(())
+        };
+        // The rename replaces the link itself.
+        assert!(host.save_now(saving(&roots, 0), &look).is_ok() && swapped.get());
+        assert_eq!(fs::read_to_string(&target).expect("the file"), "precious");
+        fs::remove_file(home.path().join("sets/a.als")).expect("the file");
+        std::os::unix::fs::symlink(&target, home.path().join("sets/a.als")).expect("a link");
+        assert!(matches!(host.disk().place.read(10), Err(Refusal::NotAFile { .. })));
+    }
+}
