@@ -21,6 +21,7 @@ mod performance;
 mod plans;
 mod prompt;
 mod send;
+mod set;
 mod simulate;
 mod status;
 mod up;
@@ -86,6 +87,7 @@ fn dispatch(command: Command, home: &Home, environment: &Environment, out: &mut 
         Command::Audit(args) => log_command(&args.command, home, out),
         Command::Performance(args) => performance::run(&args, home, out),
         Command::Circuit(args) => circuit::run(&args, home, out),
+        Command::Set(args) => set::run(&args, out),
     }
 }
 

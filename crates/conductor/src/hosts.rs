@@ -5,5 +5,6 @@ pub mod desktop;
 pub mod gamepad;
 #[cfg(feature = "desktop")]
 pub mod focus;
+pub mod live;
 pub mod midi;
 pub mod osc;

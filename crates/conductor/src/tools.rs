@@ -7,6 +7,7 @@ pub mod daemon;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod lint;
+pub mod live;
 pub mod names;
 pub mod prompt;
 pub mod resource;

@@ -57,6 +57,8 @@ pub enum Command {
     Performance(Performance),
     /// Show or reset tools that are off after failures
     Circuit(Circuit),
+    /// Check, show, compare or draw Live Sets
+    Set(super::set::Args),
 }
 
 #[derive(Debug, ClapArgs)]
