@@ -95,10 +95,12 @@ fn every_documented_exchange_has_its_documented_shape() {
         let request = exchange["request"].to_string();
         let answer = wire.say(&request);
         let wanted = match exchange.get("error_code") {
-            Some(code) => json!({ "error": { "code": 0, "message": "" }, "id": exchange["request"]["id"] }).pointer("/error").map(|it| {
-                assert_eq!(&answer["error"]["code"], code, "{request}: {answer}");
-                json!({ "error": it })
-            }),
+            Some(code) => json!({ "error": { "code": 0, "message": "" }, "id": exchange["request"]["id"] })
+                .pointer("/error")
+                .map(|it| {
+                    assert_eq!(&answer["error"]["code"], code, "{request}: {answer}");
+                    json!({ "error": it })
+                }),
             None => Some(json!({ "result": exchange["result"] })),
         };
         if let Err(fault) = fits(&wanted.unwrap(), &answer, "") {

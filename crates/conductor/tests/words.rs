@@ -250,9 +250,10 @@ fn an_applied_mapping_may_call_what_it_was_applied_for_and_a_hand_written_one_as
         room.run(room.owner().send("pads hand".into(), vec![vec![0x90, note, 100], vec![0x80, note, 0]], by)).unwrap();
     };
     let questions = || {
-        room.studio().desk.store().read(|pending| {
-            pending.iter().filter(|it| it.kind == Kind::Call && it.state == State::Pending).count()
-        })
+        room.studio()
+            .desk
+            .store()
+            .read(|pending| pending.iter().filter(|it| it.kind == Kind::Call && it.state == State::Pending).count())
     };
     // Written by hand: the press parks a question.
     press(37, SentBy::Person);
@@ -310,7 +311,8 @@ fn every_tool_of_the_product_keeps_the_rules_that_clients_need() {
 fn a_tool_that_learns_says_what_would_fire() {
     let room = Room::new();
     room.call(model(), "conductor_start_midi_learn", json!({})).unwrap();
-    room.run(room.owner().send("pads hand".into(), vec![vec![0x90, 50, 90], vec![0x80, 50, 0]], SentBy::Person)).unwrap();
+    room.run(room.owner().send("pads hand".into(), vec![vec![0x90, 50, 90], vec![0x80, 50, 0]], SentBy::Person))
+        .unwrap();
     let learned = room.run(async {
         // The events travel through the callback lane; the owner has them once it says so.
         loop {

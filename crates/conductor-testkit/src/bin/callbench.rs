@@ -3,7 +3,12 @@
 //! `callbench [-n CALLS] [-r ROUNDS] NAME=unix:PATH NAME=stdio:PROGRAM,ARG,...[@TOOL,ARGUMENT]`. The first server is what the others are
 //! compared with.
 
-#![expect(clippy::print_stdout, clippy::print_stderr, clippy::disallowed_methods, reason = "a program of its own that measures real time")]
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    reason = "a program of its own that measures real time"
+)]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -199,8 +204,14 @@ fn main() -> ExitCode {
             }
         }
     }
-    let base = all.first().map(|it| (median(&mut it.p50_us.clone()), median(&mut it.per_second.clone()))).unwrap_or((1.0, 1.0));
-    println!("{:<20} {:>10} {:>10} {:>14} {:>12} {:>12} {:>10} {:>10}", "server", "p50 us", "p99 us", "64 at once/s", "first ms", "rss KiB", "p50 x", "rate x");
+    let base = all
+        .first()
+        .map(|it| (median(&mut it.p50_us.clone()), median(&mut it.per_second.clone())))
+        .unwrap_or((1.0, 1.0));
+    println!(
+        "{:<20} {:>10} {:>10} {:>14} {:>12} {:>12} {:>10} {:>10}",
+        "server", "p50 us", "p99 us", "64 at once/s", "first ms", "rss KiB", "p50 x", "rate x"
+    );
     for (target, figures) in targets.iter().zip(&mut all) {
         let (p50, rate) = (median(&mut figures.p50_us), median(&mut figures.per_second));
         println!(
@@ -214,7 +225,8 @@ fn main() -> ExitCode {
             p50 / base.0,
             rate / base.1
         );
-        let range = |values: &[f64]| format!("{:.1}..{:.1}", values.first().unwrap_or(&0.0), values.last().unwrap_or(&0.0));
+        let range =
+            |values: &[f64]| format!("{:.1}..{:.1}", values.first().unwrap_or(&0.0), values.last().unwrap_or(&0.0));
         println!("{:<20} {:>21} {:>14}", "", range(&figures.p50_us), range(&figures.per_second));
     }
     ExitCode::SUCCESS

@@ -41,7 +41,9 @@ fn set_up(args: &McpSetup, environment: &Environment, out: &mut Out) -> Result<V
         return Ok(Verdict::Good);
     }
     match setup::apply(client, &places, &program) {
-        Ok(setup::Done::Written { file }) => out.line(format_args!("wrote {}; restart {} to see Conductor", file.display(), args.client))?,
+        Ok(setup::Done::Written { file }) => {
+            out.line(format_args!("wrote {}; restart {} to see Conductor", file.display(), args.client))?
+        }
         Ok(setup::Done::Unchanged { file }) => out.line(format_args!("{} knows Conductor already", file.display()))?,
         Ok(setup::Done::NoFile) => out.line(client.snippet(&program))?,
         Err(fault) => {
@@ -74,7 +76,8 @@ fn over_stdio(args: &McpStart, home: &Home) -> Result<Verdict, Failure> {
 
 async fn signalled() {
     use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) else {
+    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
         return std::future::pending().await;
     };
     tokio::select! {
@@ -133,5 +136,7 @@ fn wait_for_daemon(home: &Home) -> Result<Client, Failure> {
             }
         }
     }));
-    found.map_err(|_| Failure::Text(format!("the daemon did not start; see {}", home.root().join("state/daemon.log").display())))
+    found.map_err(|_| {
+        Failure::Text(format!("the daemon did not start; see {}", home.root().join("state/daemon.log").display()))
+    })
 }

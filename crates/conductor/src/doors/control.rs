@@ -5,8 +5,8 @@
 pub mod client;
 pub mod methods;
 pub mod person;
-mod words;
 mod play;
+mod words;
 
 use crate::daemon::handle::Handle;
 use crate::daemon::home::Home;

@@ -51,7 +51,9 @@ impl Owner {
                 tell(reply, ());
             }
             Ask::Standing { device, reply } => tell(reply, self.standing(device)),
-            Ask::LearnStart { timeout_ms, let_through, reply } => tell(reply, self.learn_start(timeout_ms, let_through)),
+            Ask::LearnStart { timeout_ms, let_through, reply } => {
+                tell(reply, self.learn_start(timeout_ms, let_through))
+            }
             Ask::LearnStop(reply) => {
                 let learned = self.learn.stop(self.parts.clock.now());
                 self.hands.set_learning(false);
