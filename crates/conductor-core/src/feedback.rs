@@ -30,7 +30,7 @@ const PAINT_US: u64 = 25_000;
 /// How much unused time a port saves up for a burst of paint.
 const PAINT_SAVED_US: u64 = 16 * PAINT_US;
 
-/// A message for the output of a device.
+/// A message for the output of a device. No hand made it: where the port leads back to us it must not arrive as a clean event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Light {
     pub port: DeviceSlot,

@@ -25,9 +25,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use conductor_core::audit::{
-    CallFacts, Entry, EventName, Head, InputHash, InputHasher, OutcomeFacts, Seq, Stamp,
-};
+use conductor_core::audit::{CallFacts, Entry, EventName, Head, InputHash, InputHasher, OutcomeFacts, Seq, Stamp};
 use conductor_core::principal::Principal;
 use serde_json::Value;
 use tokio::sync::{Notify, Semaphore, oneshot};
@@ -96,9 +94,7 @@ pub struct Unavailable {
 
 impl Unavailable {
     fn new(reason: &str) -> Self {
-        Self {
-            reason: reason.into(),
-        }
+        Self { reason: reason.into() }
     }
 }
 
@@ -194,13 +190,7 @@ impl AuditLog {
         let (keeper, opened) = open::open(home, files, settings, clock, ids)?;
         let shared = Arc::clone(&keeper.shared);
         let thread = KeeperThread::start(keeper).map_err(OpenError::Thread)?;
-        Ok((
-            Self {
-                shared,
-                _keeper: Arc::new(thread),
-            },
-            opened,
-        ))
+        Ok((Self { shared, _keeper: Arc::new(thread) }, opened))
     }
 
     /// Records that an effect is about to be tried. Only after this may a handler run.
@@ -227,16 +217,7 @@ impl AuditLog {
         detail: Value,
         durability: Durability,
     ) -> Result<Seq, Unavailable> {
-        self.append(
-            Entry::Event {
-                principal,
-                conn,
-                event,
-                detail,
-            },
-            durability,
-        )
-        .await
+        self.append(Entry::Event { principal, conn, event, detail }, durability).await
     }
 
     pub fn input_hash(&self, arguments: &Value) -> InputHash {
@@ -257,18 +238,10 @@ impl AuditLog {
     }
 
     pub fn health(&self) -> Health {
-        let copy_fault = self
-            .shared
-            .copy_fault
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let copy_fault = self.shared.copy_fault.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let journal = self.shared.journal();
         Health {
-            down: journal
-                .down
-                .as_ref()
-                .map(|down| Arc::clone(&down.reason.reason)),
+            down: journal.down.as_ref().map(|down| Arc::clone(&down.reason.reason)),
             head: journal.head(),
             anchored_through: journal.anchored,
             unanchored: journal.unanchored(),
@@ -276,12 +249,7 @@ impl AuditLog {
             records: journal.records,
             syncs: self.shared.counters.syncs.load(Ordering::Relaxed),
             sync_ms: self.shared.counters.sync_ms.load(Ordering::Relaxed),
-            sync_buckets: self
-                .shared
-                .counters
-                .sync_buckets
-                .each_ref()
-                .map(|bucket| bucket.load(Ordering::Relaxed)),
+            sync_buckets: self.shared.counters.sync_buckets.each_ref().map(|bucket| bucket.load(Ordering::Relaxed)),
             checkpoints: self.shared.counters.checkpoints.load(Ordering::Relaxed),
             owed: journal.owed.len(),
         }
@@ -300,10 +268,7 @@ impl AuditLog {
 impl Shared {
     async fn append(&self, entry: Entry, durability: Durability) -> Result<Seq, Unavailable> {
         let ts = self.clock.now();
-        let stamp = Stamp {
-            id: self.ids.v7(ts),
-            ts,
-        };
+        let stamp = Stamp { id: self.ids.v7(ts), ts };
         let waits = match durability {
             Durability::Synced => true,
             Durability::Soon => self.reads_wait,
@@ -315,9 +280,7 @@ impl Shared {
         let _permit = self.permits.acquire().await;
         let (wake, woken) = oneshot::channel();
         self.write(stamp, entry, Some(wake)).await?;
-        woken
-            .await
-            .unwrap_or_else(|_| Err(Unavailable::new("the audit log was stopped")))
+        woken.await.unwrap_or_else(|_| Err(Unavailable::new("the audit log was stopped")))
     }
 
     async fn write(
@@ -385,31 +348,18 @@ struct KeeperThread {
 impl KeeperThread {
     fn start(mut keeper: Keeper) -> std::io::Result<Self> {
         let shared = Arc::clone(&keeper.shared);
-        let thread = std::thread::Builder::new()
-            .name("audit".to_owned())
-            .spawn(move || {
-                let ended = catch_unwind(AssertUnwindSafe(|| run(&mut keeper)));
-                let why = if ended.is_ok() {
-                    "the audit log was stopped"
-                } else {
-                    "the audit thread failed"
-                };
-                keeper.shared.journal().close(why);
-                keeper.shared.room.notify_waiters();
-            })?;
-        Ok(Self {
-            shared,
-            thread: Mutex::new(Some(thread)),
-        })
+        let thread = std::thread::Builder::new().name("audit".to_owned()).spawn(move || {
+            let ended = catch_unwind(AssertUnwindSafe(|| run(&mut keeper)));
+            let why = if ended.is_ok() { "the audit log was stopped" } else { "the audit thread failed" };
+            keeper.shared.journal().close(why);
+            keeper.shared.room.notify_waiters();
+        })?;
+        Ok(Self { shared, thread: Mutex::new(Some(thread)) })
     }
 
     fn stop(&self) {
         self.shared.signal(|signal| signal.stop = true);
-        let thread = self
-            .thread
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
             // A keeper that panicked has nothing more to say; the next open recovers.
             let _ = thread.join();
@@ -438,10 +388,7 @@ fn run(keeper: &mut Keeper) {
                         .unwrap_or_else(PoisonError::into_inner)
                         .0
                 }
-                None => shared
-                    .work
-                    .wait(signal)
-                    .unwrap_or_else(PoisonError::into_inner),
+                None => shared.work.wait(signal).unwrap_or_else(PoisonError::into_inner),
             };
         }
         signal.work = false;

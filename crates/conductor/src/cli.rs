@@ -19,7 +19,9 @@ mod out;
 mod panic;
 mod performance;
 mod plans;
+mod prompt;
 mod send;
+mod set;
 mod simulate;
 mod status;
 mod up;
@@ -78,13 +80,14 @@ fn dispatch(command: Command, home: &Home, environment: &Environment, out: &mut 
         Command::Explain(args) => explain::run(&args, home, out),
         Command::Config(args) => config::run(&args, home, out),
         Command::Doctor => doctor::run(home, environment, out),
-        Command::Mcp(args) => mcp::run(args, home, out),
+        Command::Mcp(args) => mcp::run(args, home, environment, out),
         Command::Call(args) => call::run(args, home, out),
         Command::Plans(args) => plans::run(args, home, out),
         Command::Approvals(args) => approvals::run(args, home, out),
         Command::Audit(args) => log_command(&args.command, home, out),
         Command::Performance(args) => performance::run(&args, home, out),
         Command::Circuit(args) => circuit::run(&args, home, out),
+        Command::Set(args) => set::run(&args, out),
     }
 }
 

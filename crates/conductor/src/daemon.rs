@@ -193,7 +193,7 @@ impl Daemon {
             handle: handle.clone(),
             home,
             stop: stop.clone(),
-            clients: Arc::default(),
+            clients: words.shared.clients.clone(),
             words: words.clone(),
         });
         let mcp = runtime.spawn(Words::serve(words.shared.clone(), mcp_socket));

@@ -1,9 +1,10 @@
 //! The programs and devices we drive.
 
 pub mod desktop;
-#[cfg(feature = "gamepad")]
-pub mod gamepad;
 #[cfg(feature = "desktop")]
 pub mod focus;
+#[cfg(feature = "gamepad")]
+pub mod gamepad;
+pub mod live;
 pub mod midi;
 pub mod osc;

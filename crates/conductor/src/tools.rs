@@ -3,10 +3,11 @@
 //! Not here: who may call them and when (`pipeline`), and how a call arrives (`doors`).
 
 pub mod catalog;
-pub mod daemon;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+pub mod daemon;
 pub mod lint;
+pub mod live;
 pub mod names;
 pub mod prompt;
 pub mod resource;

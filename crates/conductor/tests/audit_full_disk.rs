@@ -25,15 +25,10 @@ const HOME: &str = "CONDUCTOR_FULL_HOME";
 #[derive(Debug)]
 struct RealTime;
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the log under test runs on the real clock"
-)]
+#[expect(clippy::disallowed_methods, reason = "the log under test runs on the real clock")]
 impl Clock for RealTime {
     fn now(&self) -> Timestamp {
-        let since = std::time::SystemTime::now()
-            .duration_since(std::time::UNIX_EPOCH)
-            .unwrap_or_default();
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         Timestamp::from_millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
     }
 
@@ -70,10 +65,7 @@ fn facts(ids: &dyn Ids) -> CallFacts {
 
 #[test]
 #[ignore = "the child of refuses_when_full_and_works_again"]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the child is told its home by the environment"
-)]
+#[expect(clippy::disallowed_methods, reason = "the child is told its home by the environment")]
 fn fill() {
     let Some(home) = std::env::var_os(HOME) else {
         return;
@@ -82,14 +74,8 @@ fn fill() {
     let ballast = home.join("ballast");
     std::fs::write(&ballast, vec![1; 400_000]).expect("room for the ballast");
     let ids = Arc::new(Counted(AtomicU64::new(1)));
-    let (log, _) = AuditLog::open(
-        home,
-        Arc::new(Disk),
-        Settings::default(),
-        Arc::new(RealTime),
-        ids.clone(),
-    )
-    .expect("the log opens");
+    let (log, _) = AuditLog::open(home, Arc::new(Disk), Settings::default(), Arc::new(RealTime), ids.clone())
+        .expect("the log opens");
     let outcome = OutcomeFacts {
         result: AuditResult::Ok,
         code: None,
@@ -98,25 +84,15 @@ fn fill() {
         duration_ms: 0,
         output_bytes: 0,
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .build()
-        .expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     runtime.block_on(async {
         let mut written = 0_u64;
-        while log
-            .outcome(facts(&*ids), outcome.clone(), Durability::Soon)
-            .await
-            .is_ok()
-        {
+        while log.outcome(facts(&*ids), outcome.clone(), Durability::Soon).await.is_ok() {
             written += 1;
             assert!(written < 10_000, "1 MB never filled up");
         }
         assert!(written > 100, "{written}");
-        assert!(
-            log.intent(facts(&*ids)).await.is_err(),
-            "no effect while the log cannot be written"
-        );
+        assert!(log.intent(facts(&*ids)).await.is_err(), "no effect while the log cannot be written");
         assert!(log.check().is_err());
         std::fs::remove_file(&ballast).expect("removed");
         let up = async {
@@ -124,30 +100,19 @@ fn fill() {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(20), up)
-            .await
-            .expect("up again by itself");
+        tokio::time::timeout(Duration::from_secs(20), up).await.expect("up again by itself");
         log.intent(facts(&*ids)).await.expect("written");
-        assert_eq!(
-            log.health().owed,
-            0,
-            "the outcome that did not fit was written first"
-        );
+        assert_eq!(log.health().owed, 0, "the outcome that did not fit was written first");
     });
     log.stop();
     let layout = Layout::of(home);
-    let key = keys::public_key(&Disk, &layout)
-        .expect("readable")
-        .expect("a key");
+    let key = keys::public_key(&Disk, &layout).expect("readable").expect("a key");
     let report = walk::verify(&Disk, &layout, &key, None, &mut |_| {}).expect("readable");
     assert_eq!(report.verdict, Verdict::Intact, "{:?}", report.faults);
 }
 
 /// Where real parts are required, a missing one is a failure.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the test run is told so by the environment"
-)]
+#[expect(clippy::disallowed_methods, reason = "the test run is told so by the environment")]
 fn required() -> bool {
     std::env::var_os("CONDUCTOR_REQUIRE_REAL").is_some_and(|value| value == "1")
 }
@@ -157,39 +122,21 @@ fn refuses_when_full_and_works_again() {
     let home = tempfile::tempdir().expect("a folder");
     let inside = |script: &str| {
         let mut command = Command::new("unshare");
-        command
-            .args(["-r", "-m", "sh", "-c", script])
-            .env(HOME, home.path());
-        command
-            .arg("sh")
-            .arg(std::env::current_exe().expect("own path"));
+        command.args(["-r", "-m", "sh", "-c", script]).env(HOME, home.path());
+        command.arg("sh").arg(std::env::current_exe().expect("own path"));
         command.output()
     };
     let mount = "mount -t tmpfs -o size=1m tmpfs \"$CONDUCTOR_FULL_HOME\"";
     match inside(mount) {
         Ok(output) if output.status.success() => {}
         failed => {
-            assert!(
-                !required(),
-                "no mount namespace of our own here ({failed:?})"
-            );
+            assert!(!required(), "no mount namespace of our own here ({failed:?})");
             println!("skipped: no mount namespace of our own here ({failed:?})");
             return;
         }
     }
-    let output = inside(&format!(
-        "{mount} && exec \"$1\" --ignored --exact fill --nocapture"
-    ))
-    .expect("runs");
+    let output = inside(&format!("{mount} && exec \"$1\" --ignored --exact fill --nocapture")).expect("runs");
     let text = [output.stdout, output.stderr].concat();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&text)
-    );
-    assert!(
-        String::from_utf8_lossy(&text).contains("1 passed"),
-        "the child ran: {}",
-        String::from_utf8_lossy(&text)
-    );
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&text));
+    assert!(String::from_utf8_lossy(&text).contains("1 passed"), "the child ran: {}", String::from_utf8_lossy(&text));
 }

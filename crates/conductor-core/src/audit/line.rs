@@ -181,9 +181,7 @@ pub fn read(line: &[u8]) -> Result<(Links<'_>, Digest), LineFault> {
     let json = |error: serde_json::Error| LineFault::Json(error.to_string());
     let links = match call_links(body) {
         // The rest must still be JSON, but none of it is kept.
-        Some(links) => serde_json::from_slice::<IgnoredAny>(line)
-            .map(|_| links)
-            .map_err(json)?,
+        Some(links) => serde_json::from_slice::<IgnoredAny>(line).map(|_| links).map_err(json)?,
         None => serde_json::from_slice(line).map_err(json)?,
     };
     Ok((links, hash))
@@ -291,11 +289,7 @@ mod tests {
         use crate::audit::record::tests::{call, stamp};
         let mut chain = Chain::after(41, Digest::of(b""));
         let mut out = Vec::new();
-        chain.append(
-            &stamp(1),
-            &Entry::Intent(call("tool\u{1b}\",\"prev\":\"")),
-            &mut out,
-        );
+        chain.append(&stamp(1), &Entry::Intent(call("tool\u{1b}\",\"prev\":\"")), &mut out);
         let line = out.trim_ascii_end();
         let (body, _) = split(line).expect("a hash");
         let by_name: Links<'_> = serde_json::from_slice(line).expect("JSON");

@@ -62,16 +62,11 @@ impl Files for Disk {
 
     fn read_at(&self, path: &Path, offset: u64, max: usize) -> io::Result<Vec<u8>> {
         let mut file = fs::File::open(path)?;
-        let left = file
-            .metadata()?
-            .len()
-            .saturating_sub(offset)
-            .min(u64::try_from(max).unwrap_or(u64::MAX));
+        let left = file.metadata()?.len().saturating_sub(offset).min(u64::try_from(max).unwrap_or(u64::MAX));
         file.seek(SeekFrom::Start(offset))?;
         // One more, so that the end of the file is seen without growing.
         let mut bytes = Vec::with_capacity(usize::try_from(left).unwrap_or(0).saturating_add(1));
-        file.take(u64::try_from(max).unwrap_or(u64::MAX))
-            .read_to_end(&mut bytes)?;
+        file.take(u64::try_from(max).unwrap_or(u64::MAX)).read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 
@@ -84,9 +79,7 @@ impl Files for Disk {
     }
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn LogFile>> {
-        Ok(Arc::new(DiskFile(
-            fs::OpenOptions::new().append(true).open(path)?,
-        )))
+        Ok(Arc::new(DiskFile(fs::OpenOptions::new().append(true).open(path)?)))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -152,10 +145,7 @@ pub fn append_whole(file: &dyn LogFile, bytes: &[u8]) -> io::Result<()> {
     if taken == bytes.len() {
         Ok(())
     } else {
-        Err(io::Error::new(
-            io::ErrorKind::WriteZero,
-            format!("{taken} of {} bytes were taken", bytes.len()),
-        ))
+        Err(io::Error::new(io::ErrorKind::WriteZero, format!("{taken} of {} bytes were taken", bytes.len())))
     }
 }
 

@@ -94,26 +94,17 @@ pub(super) struct Journal {
 
 impl Journal {
     pub fn head(&self) -> Option<Head> {
-        self.chain.last().map(|(seq, hash)| Head {
-            log_id: self.log_id,
-            seq,
-            hash,
-        })
+        self.chain.last().map(|(seq, hash)| Head { log_id: self.log_id, seq, hash })
     }
 
     /// Records that no checkpoint covers.
     pub fn unanchored(&self) -> u64 {
-        self.chain
-            .next_seq()
-            .saturating_sub(self.anchored.map_or(0, |seq| seq + 1))
+        self.chain.next_seq().saturating_sub(self.anchored.map_or(0, |seq| seq + 1))
     }
 
     pub fn stamp(&self) -> Stamp {
         let ts = self.clock.now();
-        Stamp {
-            id: self.ids.v7(ts),
-            ts,
-        }
+        Stamp { id: self.ids.v7(ts), ts }
     }
 
     /// Puts one record into the kernel. On failure nothing of it stays, and the log is down.
@@ -129,11 +120,7 @@ impl Journal {
         let seq = chain.append(stamp, entry, &mut self.buffer);
         if let Err(error) = append_whole(&*active.file, &self.buffer) {
             let cut_needed = active.file.cut(active.len).is_err();
-            return Err(self.fall(
-                &format!("the audit log cannot be written: {error}"),
-                false,
-                cut_needed,
-            ));
+            return Err(self.fall(&format!("the audit log cannot be written: {error}"), false, cut_needed));
         }
         active.len += self.buffer.len() as u64;
         self.chain = chain;
@@ -154,21 +141,14 @@ impl Journal {
             // Otherwise their bytes are in the kernel, and the next sync wakes them.
             self.dismiss(&reason);
         }
-        self.down = Some(Down {
-            reason: reason.clone(),
-            since_ms,
-            retry_at_ms: now + RETRY_MS,
-            poisoned,
-            cut_needed,
-        });
+        self.down = Some(Down { reason: reason.clone(), since_ms, retry_at_ms: now + RETRY_MS, poisoned, cut_needed });
         reason
     }
 
     /// Tells everyone who waits that no sync will come.
     fn dismiss(&mut self, reason: &Unavailable) {
         for Waiter { seq, wake, outcome } in std::mem::take(&mut self.waiters) {
-            self.unsure
-                .extend(outcome.map(|(stamp, entry)| (seq, stamp, entry)));
+            self.unsure.extend(outcome.map(|(stamp, entry)| (seq, stamp, entry)));
             let _ = wake.send(Err(reason.clone()));
         }
     }
@@ -190,9 +170,7 @@ impl Journal {
     }
 
     pub fn wants_rotation(&self) -> bool {
-        self.active
-            .as_ref()
-            .is_some_and(|active| active.len >= self.settings.rotate_bytes)
+        self.active.as_ref().is_some_and(|active| active.len >= self.settings.rotate_bytes)
     }
 
     pub fn sync_job(&self) -> Option<SyncJob> {
@@ -214,17 +192,9 @@ impl Journal {
         self.left.drain(..job.left.min(self.left.len()));
         self.directory_dirty = self.directory_dirty && !job.directory;
         if let Some((seq, hash)) = job.target {
-            self.durable = Some(Head {
-                log_id: self.log_id,
-                seq,
-                hash,
-            });
+            self.durable = Some(Head { log_id: self.log_id, seq, hash });
         }
-        if let Some(active) = self
-            .active
-            .as_mut()
-            .filter(|active| active.number == job.number)
-        {
+        if let Some(active) = self.active.as_mut().filter(|active| active.number == job.number) {
             active.durable_len = active.durable_len.max(job.len);
         }
         if self.chain.last() == job.target {
@@ -232,11 +202,8 @@ impl Journal {
         } else {
             self.dirty_since_ms = Some(self.clock.monotonic_ms());
         }
-        let happy = self
-            .waiters
-            .iter()
-            .take_while(|waiter| job.target.is_some_and(|(seq, _)| waiter.seq <= seq))
-            .count();
+        let happy =
+            self.waiters.iter().take_while(|waiter| job.target.is_some_and(|(seq, _)| waiter.seq <= seq)).count();
         self.waiters.drain(..happy).collect()
     }
 
@@ -244,10 +211,7 @@ impl Journal {
     pub fn rotate(&mut self) -> io::Result<()> {
         let border = self.head();
         let from = self.active.as_ref().map(|active| active.number);
-        let event = self.event(
-            EventName::AuditRotated,
-            json!({"from": from, "records": self.chain.next_seq()}),
-        );
+        let event = self.event(EventName::AuditRotated, json!({"from": from, "records": self.chain.next_seq()}));
         let (active, chain) = self.start_segment(&[event])?;
         self.adopt(active, chain, border);
         Ok(())
@@ -256,8 +220,7 @@ impl Journal {
     fn adopt(&mut self, active: Active, chain: Chain, border: Option<Head>) {
         self.borders.extend(border);
         self.last_number = active.number;
-        self.left
-            .extend(self.active.replace(active).map(|old| old.file));
+        self.left.extend(self.active.replace(active).map(|old| old.file));
         self.records += chain.next_seq() - self.chain.next_seq();
         self.chain = chain;
         self.directory_dirty = true;
@@ -267,15 +230,7 @@ impl Journal {
     }
 
     pub fn event(&self, event: EventName, detail: serde_json::Value) -> (Stamp, Entry) {
-        (
-            self.stamp(),
-            Entry::Event {
-                principal: None,
-                conn: None,
-                event,
-                detail,
-            },
-        )
+        (self.stamp(), Entry::Event { principal: None, conn: None, event, detail })
     }
 
     /// Writes the first lines of a new segment and leaves the journal as it was: a failure changes nothing.
@@ -294,15 +249,7 @@ impl Journal {
         let mut chain = self.chain;
         let mut bytes = Vec::new();
         let prev_segment = (self.last_number > 0).then_some(self.last_number);
-        chain.append(
-            &self.stamp(),
-            &Entry::Segment {
-                log_id: self.log_id,
-                segment: number,
-                prev_segment,
-            },
-            &mut bytes,
-        );
+        chain.append(&self.stamp(), &Entry::Segment { log_id: self.log_id, segment: number, prev_segment }, &mut bytes);
         for (stamp, entry) in entries {
             chain.append(stamp, entry, &mut bytes);
         }
@@ -312,15 +259,7 @@ impl Journal {
             let _ = self.files.remove(&path);
             return Err(error);
         }
-        Ok((
-            Active {
-                number,
-                file,
-                len: bytes.len() as u64,
-                durable_len: 0,
-            },
-            chain,
-        ))
+        Ok((Active { number, file, len: bytes.len() as u64, durable_len: 0 }, chain))
     }
 
     /// Tries to write again, beginning with what is owed, and syncs it. Leaves the log down on any failure.
@@ -329,11 +268,7 @@ impl Journal {
         let result = self.try_repair(now);
         if let Err(error) = &result {
             let poisoned = self.down.as_ref().is_some_and(|down| down.poisoned);
-            self.fall(
-                &format!("the audit log cannot be written: {error}"),
-                poisoned,
-                true,
-            );
+            self.fall(&format!("the audit log cannot be written: {error}"), poisoned, true);
         }
         result
     }
@@ -350,11 +285,7 @@ impl Journal {
         }
         let mut entries = Vec::new();
         if let Some(down) = &self.down {
-            let event = if down.poisoned {
-                Recovery::Poisoned
-            } else {
-                Recovery::Resumed
-            };
+            let event = if down.poisoned { Recovery::Poisoned } else { Recovery::Resumed };
             let detail = json!({
                 "reason": &*down.reason.reason,
                 "down_ms": now_ms.saturating_sub(down.since_ms),
@@ -379,10 +310,7 @@ impl Journal {
         } else {
             let border = self.head();
             let (mut active, chain) = self.start_segment(&entries)?;
-            let kept = active
-                .file
-                .sync()
-                .and_then(|()| self.files.sync_dir(&self.layout.audit));
+            let kept = active.file.sync().and_then(|()| self.files.sync_dir(&self.layout.audit));
             if let Err(error) = kept {
                 let _ = active.file.cut(0);
                 let _ = self.files.remove(&self.layout.segment(active.number));
@@ -409,9 +337,7 @@ impl Journal {
             return Ok(());
         };
         let path = self.layout.segment(active.number);
-        let bytes = self
-            .files
-            .read_at(&path, active.durable_len, super::files::WHOLE)?;
+        let bytes = self.files.read_at(&path, active.durable_len, super::files::WHOLE)?;
         let mut chain = match self.durable {
             Some(head) if active.durable_len > 0 => Chain::after(head.seq, head.hash),
             // Nothing of this segment was synced yet; its first line follows whatever came before.
@@ -438,9 +364,7 @@ impl Journal {
             if good == 0 {
                 // Not even the first line: the file is used again under the same number.
                 self.last_number = self.last_number.saturating_sub(1);
-                self.chain = self
-                    .durable
-                    .map_or(Chain::start(), |head| Chain::after(head.seq, head.hash));
+                self.chain = self.durable.map_or(Chain::start(), |head| Chain::after(head.seq, head.hash));
                 self.active = None;
             } else {
                 self.chain = chain;

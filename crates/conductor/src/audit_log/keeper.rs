@@ -42,9 +42,7 @@ pub(super) struct Keeper {
 
 impl std::fmt::Debug for Keeper {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Keeper")
-            .field("layout", &self.layout)
-            .finish_non_exhaustive()
+        f.debug_struct("Keeper").field("layout", &self.layout).finish_non_exhaustive()
     }
 }
 
@@ -70,27 +68,18 @@ impl Keeper {
             return Some(0);
         }
         let soon = journal.dirty_since_ms.map(|since| since + SOON_MS);
-        let checkpoint = (journal.unanchored() > 0).then(|| {
-            (self.checkpointed_ms + journal.settings.checkpoint_ms).max(self.checkpoint_retry_ms)
-        });
-        let full = (journal.unanchored() >= journal.settings.checkpoint_records)
-            .then_some(self.checkpoint_retry_ms);
+        let checkpoint = (journal.unanchored() > 0)
+            .then(|| (self.checkpointed_ms + journal.settings.checkpoint_ms).max(self.checkpoint_retry_ms));
+        let full = (journal.unanchored() >= journal.settings.checkpoint_records).then_some(self.checkpoint_retry_ms);
         let rotate = journal.wants_rotation().then_some(self.rotate_retry_ms);
         let copy = self.copy.as_ref().and_then(Copy::retry_at_ms);
-        [soon, checkpoint, full, rotate, copy]
-            .into_iter()
-            .flatten()
-            .min()
-            .map(|due| due.saturating_sub(now))
+        [soon, checkpoint, full, rotate, copy].into_iter().flatten().min().map(|due| due.saturating_sub(now))
     }
 
     fn get_up(&mut self, now: u64) {
         let (due, lagging) = {
             let journal = self.shared.journal();
-            let due = journal
-                .down
-                .as_ref()
-                .is_some_and(|down| now >= down.retry_at_ms);
+            let due = journal.down.as_ref().is_some_and(|down| now >= down.retry_at_ms);
             (due, journal.unanchored() >= super::MAX_UNANCHORED)
         };
         if !due {
@@ -130,15 +119,9 @@ impl Keeper {
     fn sync(&mut self, now: u64) {
         let job = {
             let journal = self.shared.journal();
-            let soon = journal
-                .dirty_since_ms
-                .is_some_and(|since| now >= since + SOON_MS);
+            let soon = journal.dirty_since_ms.is_some_and(|since| now >= since + SOON_MS);
             let full = journal.unanchored() >= journal.settings.checkpoint_records;
-            let due = !journal.waiters.is_empty()
-                || soon
-                || full
-                || !journal.left.is_empty()
-                || self.stopping;
+            let due = !journal.waiters.is_empty() || soon || full || !journal.left.is_empty() || self.stopping;
             let poisoned = journal.down.as_ref().is_some_and(|down| down.poisoned);
             if poisoned || !due || journal.dirty_since_ms.is_none() {
                 return;
@@ -158,11 +141,7 @@ impl Keeper {
         let happy = match done {
             Ok(()) => journal.synced(&job),
             Err(error) => {
-                journal.fall(
-                    &format!("the disk did not take the audit log: {error}"),
-                    true,
-                    false,
-                );
+                journal.fall(&format!("the disk did not take the audit log: {error}"), true, false);
                 // At once: the next segment may lie on good blocks, and calls are waiting.
                 let _ = journal.repair();
                 drop(journal);
@@ -193,11 +172,7 @@ impl Keeper {
         };
         let done = copy.catch_up(&*self.files, &self.layout, number, len, now);
         let fault = done.as_ref().err().map(ToString::to_string);
-        *self
-            .shared
-            .copy_fault
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner) = fault;
+        *self.shared.copy_fault.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = fault;
         done
     }
 
@@ -247,16 +222,8 @@ impl Keeper {
             let Some(durable) = journal.durable else {
                 return;
             };
-            due.extend(
-                journal
-                    .borders
-                    .iter()
-                    .filter(|border| border.seq <= durable.seq)
-                    .copied(),
-            );
-            let ahead = journal
-                .anchored
-                .is_none_or(|anchored| durable.seq > anchored);
+            due.extend(journal.borders.iter().filter(|border| border.seq <= durable.seq).copied());
+            let ahead = journal.anchored.is_none_or(|anchored| durable.seq > anchored);
             let many = journal.unanchored() >= journal.settings.checkpoint_records;
             let late = now >= self.checkpointed_ms + journal.settings.checkpoint_ms;
             let first = journal.anchored.is_none();
@@ -281,14 +248,9 @@ impl Keeper {
                 let mut journal = self.shared.journal();
                 let last = due.back().map(|head| head.seq);
                 journal.anchored = journal.anchored.max(last);
-                journal
-                    .borders
-                    .retain(|border| last.is_none_or(|seq| border.seq > seq));
+                journal.borders.retain(|border| last.is_none_or(|seq| border.seq > seq));
                 drop(journal);
-                self.shared
-                    .counters
-                    .checkpoints
-                    .fetch_add(due.len() as u64, Ordering::Relaxed);
+                self.shared.counters.checkpoints.fetch_add(due.len() as u64, Ordering::Relaxed);
                 self.shared.room.notify_waiters();
             }
             Err(error) => {
@@ -310,18 +272,13 @@ impl Keeper {
 
     fn write_checkpoints(&mut self, heads: &VecDeque<Head>) -> io::Result<()> {
         let ts = self.shared.clock.now();
-        let lines: String = heads
-            .iter()
-            .map(|head| Checkpoint::at(*head, ts).sign(&self.signing))
-            .collect();
+        let lines: String = heads.iter().map(|head| Checkpoint::at(*head, ts).sign(&self.signing)).collect();
         let path = self.layout.checkpoints();
         let file = match &self.checkpoints {
             Some(file) => Arc::clone(file),
             None => {
                 let file = match self.files.create(&path) {
-                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                        self.files.open(&path)?
-                    }
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.files.open(&path)?,
                     file => file?,
                 };
                 self.files.sync_dir(&self.layout.state)?;
@@ -350,14 +307,9 @@ impl Keeper {
             if journal.down.is_some() {
                 return;
             }
-            (
-                journal.settings.retention_days,
-                journal.active.as_ref().map(|active| active.number),
-            )
+            (journal.settings.retention_days, journal.active.as_ref().map(|active| active.number))
         };
-        let recent = self
-            .retention_checked
-            .is_some_and(|checked| now.millis_since(checked) < DAY_MS / 24);
+        let recent = self.retention_checked.is_some_and(|checked| now.millis_since(checked) < DAY_MS / 24);
         if days == 0 || recent {
             return;
         }
@@ -389,11 +341,8 @@ impl Keeper {
             if !journal.borders.is_empty() {
                 return Ok(());
             }
-            let (stamp, entry) =
-                journal.event(EventName::AuditRotated, json!({"removed_through": through}));
-            let seq = journal
-                .append(&stamp, &entry)
-                .map_err(|error| io::Error::other(error.to_string()))?;
+            let (stamp, entry) = journal.event(EventName::AuditRotated, json!({"removed_through": through}));
+            let seq = journal.append(&stamp, &entry).map_err(|error| io::Error::other(error.to_string()))?;
             // A zero time makes the sync due.
             journal.dirty_since_ms = Some(0);
             seq
@@ -403,12 +352,7 @@ impl Keeper {
         if durable.is_none_or(|head| head.seq < recorded) {
             return Ok(());
         }
-        for number in self
-            .layout
-            .segments(&*self.files)?
-            .into_iter()
-            .filter(|number| *number <= through)
-        {
+        for number in self.layout.segments(&*self.files)?.into_iter().filter(|number| *number <= through) {
             self.files.remove(&self.layout.segment(number))?;
         }
         self.files.sync_dir(&self.layout.audit)
@@ -419,11 +363,7 @@ impl Keeper {
         let size = self.files.open(&path)?.size()?;
         let from = size.saturating_sub(conductor_core::audit::line::MAX_LINE as u64);
         let bytes = self.files.read_at(&path, from, super::files::WHOLE)?;
-        let last = bytes
-            .trim_ascii_end()
-            .rsplit(|byte| *byte == b'\n')
-            .next()
-            .unwrap_or_default();
+        let last = bytes.trim_ascii_end().rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
         let record: Option<serde_json::Value> = serde_json::from_slice(last).ok();
         Ok(record.and_then(|record| record.get("ts")?.as_str()?.parse().ok()))
     }

@@ -88,24 +88,13 @@ struct Running {
 impl Desk {
     fn new() -> Self {
         let ids = Arc::new(Counted(AtomicU64::new(7)));
-        Self {
-            files: Memory::default(),
-            time: Arc::default(),
-            ids,
-            settings: Settings::default(),
-        }
+        Self { files: Memory::default(), time: Arc::default(), ids, settings: Settings::default() }
     }
 
     fn open(&self) -> Result<Running, OpenError> {
         let files: Arc<dyn Files> = Arc::new(self.files.clone());
         let clock: Arc<dyn Clock> = self.time.clone();
-        let (keeper, opened) = open::open(
-            home(),
-            files,
-            self.settings.clone(),
-            clock,
-            self.ids.clone(),
-        )?;
+        let (keeper, opened) = open::open(home(), files, self.settings.clone(), clock, self.ids.clone())?;
         Ok(Running { keeper, opened })
     }
 
@@ -115,9 +104,7 @@ impl Desk {
 
     fn verify(&self) -> Report {
         let layout = Layout::of(home());
-        let key = keys::public_key(&self.files, &layout)
-            .expect("a key")
-            .expect("a key");
+        let key = keys::public_key(&self.files, &layout).expect("a key").expect("a key");
         walk::verify(&self.files, &layout, &key, None, &mut |_| {}).expect("readable")
     }
 
@@ -131,19 +118,14 @@ impl Desk {
         for number in layout.segments(&self.files).expect("readable") {
             let bytes = self.files.bytes(&layout.segment(number));
             records.extend(
-                bytes
-                    .split(|byte| *byte == b'\n')
-                    .filter_map(|line| serde_json::from_slice::<Value>(line).ok()),
+                bytes.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Value>(line).ok()),
             );
         }
         records
     }
 
     fn count(&self, pointer: &str, value: &str) -> usize {
-        self.records()
-            .iter()
-            .filter(|record| record.pointer(pointer).and_then(Value::as_str) == Some(value))
-            .count()
+        self.records().iter().filter(|record| record.pointer(pointer).and_then(Value::as_str) == Some(value)).count()
     }
 }
 
@@ -210,21 +192,14 @@ impl Running {
     }
 
     fn start_event(&mut self) {
-        let (_, entry) = self
-            .keeper
-            .shared
-            .journal()
-            .event(EventName::DaemonStart, json!({}));
+        let (_, entry) = self.keeper.shared.journal().event(EventName::DaemonStart, json!({}));
         self.synced(entry).expect("written");
     }
 
     fn health(&self) -> Health {
         let journal = self.keeper.shared.journal();
         Health {
-            down: journal
-                .down
-                .as_ref()
-                .map(|down| Arc::clone(&down.reason.reason)),
+            down: journal.down.as_ref().map(|down| Arc::clone(&down.reason.reason)),
             head: journal.head(),
             anchored_through: journal.anchored,
             unanchored: journal.unanchored(),
@@ -250,18 +225,9 @@ fn a_fresh_log_is_anchored_from_its_first_line() {
     let running = desk.started();
     assert!(running.opened.fresh);
     let report = desk.verify();
-    assert_eq!(
-        (report.verdict, report.records, report.anchored_through),
-        (Verdict::Intact, 1, Some(0))
-    );
-    assert_eq!(
-        desk.files
-            .read_link(&Layout::of(home()).link())
-            .expect("a link"),
-        "audit/000001.jsonl"
-    );
-    desk.files
-        .set_bytes(&Layout::of(home()).segment(1), Vec::new());
+    assert_eq!((report.verdict, report.records, report.anchored_through), (Verdict::Intact, 1, Some(0)));
+    assert_eq!(desk.files.read_link(&Layout::of(home()).link()).expect("a link"), "audit/000001.jsonl");
+    desk.files.set_bytes(&Layout::of(home()).segment(1), Vec::new());
     assert_eq!(desk.verdict(), Verdict::Truncated);
 }
 
@@ -284,11 +250,7 @@ fn an_effect_waits_for_the_disk_and_a_read_does_not() {
     assert_eq!(running.health().syncs, syncs + 1);
     desk.time.pass(1);
     running.keeper.step();
-    assert_eq!(
-        running.health().syncs,
-        syncs + 2,
-        "a read is on the disk after 100 ms"
-    );
+    assert_eq!(running.health().syncs, syncs + 2, "a read is on the disk after 100 ms");
     assert_eq!(desk.verdict(), Verdict::Intact);
 }
 
@@ -297,18 +259,13 @@ fn many_waiters_share_one_sync() {
     let desk = Desk::new();
     let mut running = desk.started();
     let shared = Arc::clone(&running.keeper.shared);
-    let mut calls: Vec<_> = (0..64)
-        .map(|n| Box::pin(shared.append(Entry::Intent(facts(n)), Durability::Synced)))
-        .collect();
+    let mut calls: Vec<_> =
+        (0..64).map(|n| Box::pin(shared.append(Entry::Intent(facts(n)), Durability::Synced))).collect();
     assert!(calls.iter_mut().all(|call| poll(call.as_mut()).is_none()));
     let syncs = running.health().syncs;
     running.keeper.step();
     assert_eq!(running.health().syncs, syncs + 1);
-    assert!(
-        calls
-            .iter_mut()
-            .all(|call| matches!(poll(call.as_mut()), Some(Ok(_))))
-    );
+    assert!(calls.iter_mut().all(|call| matches!(poll(call.as_mut()), Some(Ok(_)))));
 }
 
 #[test]
@@ -355,19 +312,10 @@ fn rotation_links_the_files_and_the_border_is_anchored() {
     let report = desk.verify();
     assert_eq!(report.verdict, Verdict::Intact, "{:?}", report.faults);
     assert!(report.segments > 5);
-    assert_eq!(
-        desk.count("/event", "audit.rotated"),
-        report.segments as usize - 1
-    );
-    let target = desk
-        .files
-        .read_link(&Layout::of(home()).link())
-        .expect("a link");
+    assert_eq!(desk.count("/event", "audit.rotated"), report.segments as usize - 1);
+    let target = desk.files.read_link(&Layout::of(home()).link()).expect("a link");
     assert_eq!(target, format!("audit/{:06}.jsonl", report.segments));
-    assert!(
-        report.checkpoints >= u64::from(report.segments),
-        "one at each border"
-    );
+    assert!(report.checkpoints >= u64::from(report.segments), "one at each border");
 }
 
 #[test]
@@ -389,11 +337,7 @@ fn retention_removes_what_is_old_and_verify_says_where_it_begins() {
     running.keeper.step();
     let report = desk.verify();
     assert_eq!(report.verdict, Verdict::Intact, "{:?}", report.faults);
-    assert_eq!(
-        report.begins_at.map(|(segment, _)| segment),
-        Some(before),
-        "all but the one being written"
-    );
+    assert_eq!(report.begins_at.map(|(segment, _)| segment), Some(before), "all but the one being written");
     // Removed by hand, one more is missed.
     let desk2 = Desk::new();
     let mut running = desk2.started();
@@ -419,17 +363,10 @@ fn a_torn_tail_is_set_aside() {
         assert_eq!(desk.verdict(), Verdict::Torn);
         let running = desk.started();
         assert_eq!(running.opened.torn_bytes, Some(tail.len() as u64));
-        assert_eq!(
-            desk.files
-                .bytes(&Layout::of(home()).audit.join("torn-2.bin")),
-            tail
-        );
+        assert_eq!(desk.files.bytes(&Layout::of(home()).audit.join("torn-2.bin")), tail);
         assert_eq!(desk.verdict(), Verdict::Intact);
         let records = desk.records();
-        let record = records
-            .iter()
-            .find(|record| record["event"] == "audit.torn")
-            .expect("a recovery record");
+        let record = records.iter().find(|record| record["event"] == "audit.torn").expect("a recovery record");
         assert_eq!(record["detail"]["bytes"], tail.len());
         assert_eq!(record["detail"]["hash"], Digest::of(tail).to_string());
     }
@@ -444,10 +381,7 @@ fn every_byte_a_crash_can_stop_at() {
     let before = desk.files.bytes(&path);
     running.soon(ended(1)).expect("written");
     let after = desk.files.bytes(&path);
-    for cut in (before.len()..after.len())
-        .step_by(7)
-        .chain([after.len() - 1])
-    {
+    for cut in (before.len()..after.len()).step_by(7).chain([after.len() - 1]) {
         for zeros in [false, true] {
             let mut bytes = after[..cut].to_vec();
             if zeros {
@@ -455,11 +389,7 @@ fn every_byte_a_crash_can_stop_at() {
             }
             desk.files.set_bytes(&path, bytes);
             let reopened = desk.started();
-            assert_eq!(
-                reopened.opened.unanswered.len(),
-                1,
-                "the effect may have happened"
-            );
+            assert_eq!(reopened.opened.unanswered.len(), 1, "the effect may have happened");
             assert_eq!(desk.verdict(), Verdict::Intact, "cut at {cut}");
             desk.files.set_bytes(&path, before.clone());
             desk.files.delete(&Layout::of(home()).checkpoints());
@@ -477,10 +407,7 @@ fn a_begun_effect_is_reported_once() {
     running.synced(ended(1)).expect("written");
     let reopened = desk.started();
     let call = Uuid::from_u128(2).to_string();
-    assert_eq!(
-        reopened.opened.unanswered,
-        [(call.clone(), "filesystem.delete".to_owned())]
-    );
+    assert_eq!(reopened.opened.unanswered, [(call.clone(), "filesystem.delete".to_owned())]);
     assert_eq!(desk.count("/detail/call", &call), 1);
     // A crash before the start event does not report it again, nor does any later start.
     let mut again = desk.started();
@@ -503,13 +430,7 @@ fn a_begun_effect_is_found_over_rotations() {
     }
     running.synced(ended(501)).expect("written");
     assert!(desk.verify().segments > 3);
-    let calls: Vec<_> = desk
-        .started()
-        .opened
-        .unanswered
-        .into_iter()
-        .map(|(call, _)| call)
-        .collect();
+    let calls: Vec<_> = desk.started().opened.unanswered.into_iter().map(|(call, _)| call).collect();
     assert_eq!(calls, [Uuid::from_u128(500).to_string()]);
 }
 
@@ -517,12 +438,8 @@ fn a_begun_effect_is_found_over_rotations() {
 fn a_cut_or_forked_log_is_not_appended_to_until_accepted() {
     type Hurt = fn(&Memory, &std::path::Path);
     let hurts: [(Verdict, Hurt); 4] = [
-        (Verdict::Truncated, |files, path| {
-            files.set_bytes(path, files.bytes(path)[..900].to_vec())
-        }),
-        (Verdict::Truncated, |files, path| {
-            files.set_bytes(path, Vec::new())
-        }),
+        (Verdict::Truncated, |files, path| files.set_bytes(path, files.bytes(path)[..900].to_vec())),
+        (Verdict::Truncated, |files, path| files.set_bytes(path, Vec::new())),
         (Verdict::Missing, |files, path| files.delete(path)),
         (Verdict::Broken, |files, path| {
             let mut bytes = files.bytes(path);
@@ -544,29 +461,12 @@ fn a_cut_or_forked_log_is_not_appended_to_until_accepted() {
             Err(OpenError::Refused(report)) => assert_eq!(report.verdict, verdict),
             other => panic!("{verdict}: {:?}", other.map(|running| running.opened)),
         }
-        assert_eq!(
-            desk.files.bytes(&layout.segment(1)),
-            bytes,
-            "nothing was appended"
-        );
+        assert_eq!(desk.files.bytes(&layout.segment(1)), bytes, "nothing was appended");
         let report = desk.verify();
         let person = Principal::Person { uid: 1000 };
-        accept(
-            home(),
-            &desk.files,
-            &*desk.time,
-            &*desk.ids,
-            &person,
-            &report,
-        )
-        .expect("accepted");
+        accept(home(), &desk.files, &*desk.time, &*desk.ids, &person, &report).expect("accepted");
         let verified = desk.verify();
-        assert_eq!(
-            verified.verdict,
-            Verdict::Intact,
-            "{verdict}: {:?}",
-            verified.faults
-        );
+        assert_eq!(verified.verdict, Verdict::Intact, "{verdict}: {:?}", verified.faults);
         assert_eq!(verified.accepted.len(), 1);
         let mut running = desk.started();
         running.synced(ended(9)).expect("written");
@@ -580,10 +480,7 @@ fn a_full_disk_refuses_and_recovers_and_the_owed_outcome_comes_first() {
     let mut running = desk.started();
     running.synced(Entry::Intent(facts(1))).expect("written");
     desk.files.trouble_in(1, Trouble::Short);
-    assert!(
-        running.synced(ended(1)).is_err(),
-        "the effect has happened, its outcome waits"
-    );
+    assert!(running.synced(ended(1)).is_err(), "the effect has happened, its outcome waits");
     assert_eq!(running.health().owed, 1);
     assert!(running.soon(ended(2)).is_err(), "reads are refused too");
     assert!(running.health().down.is_some());
@@ -594,26 +491,15 @@ fn a_full_disk_refuses_and_recovers_and_the_owed_outcome_comes_first() {
     }
     desk.files.heal();
     running.keeper.step();
-    assert!(
-        running.health().down.is_some(),
-        "not before its second is over"
-    );
+    assert!(running.health().down.is_some(), "not before its second is over");
     desk.time.pass(1000);
     running.keeper.step();
     assert!(running.health().down.is_none());
     running.synced(ended(3)).expect("written");
     assert_eq!(desk.verdict(), Verdict::Intact);
-    let phases: Vec<String> = desk
-        .records()
-        .iter()
-        .map(|r| r["phase"].as_str().unwrap_or_default().to_owned())
-        .collect();
-    assert_eq!(
-        phases,
-        [
-            "segment", "intent", "recovery", "outcome", "outcome", "outcome"
-        ]
-    );
+    let phases: Vec<String> =
+        desk.records().iter().map(|r| r["phase"].as_str().unwrap_or_default().to_owned()).collect();
+    assert_eq!(phases, ["segment", "intent", "recovery", "outcome", "outcome", "outcome"]);
     assert_eq!(desk.count("/call", &Uuid::from_u128(1).to_string()), 2);
 }
 
@@ -624,18 +510,10 @@ fn a_failed_sync_poisons_the_segment() {
     running.synced(ended(1)).expect("written");
     desk.files.trouble_in(2, Trouble::Once);
     assert!(running.synced(ended(2)).is_err());
-    assert!(
-        running.health().down.is_none(),
-        "the next segment took over at once"
-    );
+    assert!(running.health().down.is_none(), "the next segment took over at once");
     running.synced(ended(3)).expect("written");
     let report = desk.verify();
-    assert_eq!(
-        (report.verdict, report.segments),
-        (Verdict::Intact, 2),
-        "{:?}",
-        report.faults
-    );
+    assert_eq!((report.verdict, report.segments), (Verdict::Intact, 2), "{:?}", report.faults);
     assert_eq!(desk.count("/event", "audit.poisoned"), 1);
     assert_eq!(
         desk.count("/call", &Uuid::from_u128(2).to_string()),
@@ -658,12 +536,7 @@ fn while_syncs_fail_nothing_runs() {
     desk.time.pass(1000);
     running.keeper.step();
     running.synced(ended(3)).expect("written");
-    assert_eq!(
-        desk.verdict(),
-        Verdict::Intact,
-        "{:?}",
-        desk.verify().faults
-    );
+    assert_eq!(desk.verdict(), Verdict::Intact, "{:?}", desk.verify().faults);
 }
 
 #[test]
@@ -710,10 +583,7 @@ fn the_copy_has_the_same_bytes_and_its_failure_shows() {
     reopened.keeper.step();
     assert_eq!(desk.files.bytes(&copy), more);
     let mut strict = desk.started();
-    assert!(
-        strict.synced(Entry::Intent(facts(77))).is_err(),
-        "a required copy blocks"
-    );
+    assert!(strict.synced(Entry::Intent(facts(77))).is_err(), "a required copy blocks");
 }
 
 #[test]
@@ -722,21 +592,14 @@ fn a_lost_or_foreign_key_is_not_replaced_in_silence() {
     desk.started().stop();
     let layout = Layout::of(home());
     let public = desk.files.bytes(&layout.public_key());
-    desk.files
-        .set_bytes(&layout.public_key(), public.iter().rev().copied().collect());
+    desk.files.set_bytes(&layout.public_key(), public.iter().rev().copied().collect());
     assert!(matches!(desk.open(), Err(OpenError::Key(_))));
     desk.files.set_bytes(&layout.public_key(), public);
     assert!(desk.open().is_ok());
     desk.files.delete(&layout.signing_key());
-    assert!(matches!(
-        desk.open(),
-        Err(OpenError::Key(keys::KeyError::Gone))
-    ));
+    assert!(matches!(desk.open(), Err(OpenError::Key(keys::KeyError::Gone))));
     desk.files.set_bytes(&layout.salt(), vec![1; 31]);
-    assert!(matches!(
-        desk.open(),
-        Err(OpenError::Key(keys::KeyError::Damaged(..)))
-    ));
+    assert!(matches!(desk.open(), Err(OpenError::Key(keys::KeyError::Damaged(..)))));
 }
 
 #[test]
@@ -756,12 +619,7 @@ fn while_checkpoints_cannot_be_written_the_log_stops_before_it_looks_tampered_wi
         running.keeper.step();
         assert!(running.health().down.is_some());
     }
-    assert_eq!(
-        desk.verdict(),
-        Verdict::Intact,
-        "{:?}",
-        desk.verify().faults
-    );
+    assert_eq!(desk.verdict(), Verdict::Intact, "{:?}", desk.verify().faults);
     desk.files.refuse(None);
     desk.time.pass(2000);
     running.keeper.step();
@@ -773,21 +631,10 @@ fn while_checkpoints_cannot_be_written_the_log_stops_before_it_looks_tampered_wi
 fn after_a_stop_nobody_waits_in_vain() {
     let desk = Desk::new();
     let files: Arc<dyn Files> = Arc::new(desk.files.clone());
-    let (log, _) = AuditLog::open(
-        home(),
-        files,
-        Settings::default(),
-        desk.time.clone(),
-        desk.ids.clone(),
-    )
-    .expect("opens");
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .build()
-        .expect("a runtime");
-    assert!(
-        runtime.block_on(log.intent(facts(1))).is_ok(),
-        "the thread syncs"
-    );
+    let (log, _) =
+        AuditLog::open(home(), files, Settings::default(), desk.time.clone(), desk.ids.clone()).expect("opens");
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    assert!(runtime.block_on(log.intent(facts(1))).is_ok(), "the thread syncs");
     log.stop();
     assert!(runtime.block_on(log.intent(facts(2))).is_err());
     assert!(log.check().is_err());
@@ -814,12 +661,7 @@ fn trouble_at_every_operation() {
         desk.files.operations() - before
     };
     assert!(operations > 20, "{operations}");
-    for trouble in [
-        Trouble::Once,
-        Trouble::FromNow,
-        Trouble::Short,
-        Trouble::Syncs,
-    ] {
+    for trouble in [Trouble::Once, Trouble::FromNow, Trouble::Short, Trouble::Syncs] {
         // A single failure is tried at every place; what lasts, at every third.
         let step = if trouble == Trouble::Once { 1 } else { 3 };
         for at in (1..=operations).step_by(step) {
@@ -830,11 +672,7 @@ fn trouble_at_every_operation() {
             let mut done = Vec::new();
             work(&mut running, &mut done);
             let seen = |desk: &Desk| {
-                let seqs: Vec<Seq> = desk
-                    .records()
-                    .iter()
-                    .filter_map(|record| record["seq"].as_u64())
-                    .collect();
+                let seqs: Vec<Seq> = desk.records().iter().filter_map(|record| record["seq"].as_u64()).collect();
                 done.iter().all(|seq| seqs.contains(seq))
             };
             desk.files.heal();
@@ -848,16 +686,8 @@ fn trouble_at_every_operation() {
                 desk.started().synced(ended(100)).expect("up again");
             }
             let report = desk.verify();
-            assert_eq!(
-                report.verdict,
-                Verdict::Intact,
-                "{trouble:?} at {at}: {:?}",
-                report.faults
-            );
-            assert!(
-                seen(&desk),
-                "{trouble:?} at {at}: an acknowledged record is gone"
-            );
+            assert_eq!(report.verdict, Verdict::Intact, "{trouble:?} at {at}: {:?}", report.faults);
+            assert!(seen(&desk), "{trouble:?} at {at}: an acknowledged record is gone");
         }
     }
 }

@@ -13,12 +13,7 @@ use super::layout::Layout;
 const PIECE: usize = 1 << 20;
 
 /// Calls `take` with the bytes of a file from `offset` on.
-pub fn pieces(
-    files: &dyn Files,
-    path: &Path,
-    mut offset: u64,
-    take: &mut dyn FnMut(&[u8]),
-) -> io::Result<()> {
+pub fn pieces(files: &dyn Files, path: &Path, mut offset: u64, take: &mut dyn FnMut(&[u8])) -> io::Result<()> {
     loop {
         let piece = files.read_at(path, offset, PIECE)?;
         if piece.is_empty() {
@@ -37,9 +32,7 @@ pub fn feed(
     seen: &mut dyn FnMut(&Seen<'_>),
 ) -> io::Result<()> {
     verifier.begin_segment(number);
-    pieces(files, &layout.segment(number), 0, &mut |piece| {
-        verifier.feed(piece, seen)
-    })
+    pieces(files, &layout.segment(number), 0, &mut |piece| verifier.feed(piece, seen))
 }
 
 /// The checkpoint file; an absent one is empty.
@@ -85,9 +78,7 @@ pub fn verify(
         report.faults.insert(0, fault);
     } else if segments.is_empty() && unanchored {
         report.verdict = Verdict::Missing;
-        report
-            .faults
-            .push(Fault::new(Verdict::Missing, 0, "a log", "no segment"));
+        report.faults.push(Fault::new(Verdict::Missing, 0, "a log", "no segment"));
     }
     Ok(report)
 }

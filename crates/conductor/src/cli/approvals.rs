@@ -36,10 +36,18 @@ pub fn run(args: Approvals, home: &Home, out: &mut Out) -> Result<Verdict, Failu
         ApprovalsCommand::Allow { id, uses, duration, any_args } => {
             at_a_terminal()?;
             let for_ms = duration.as_deref().map(parse_duration).transpose()?;
-            let record =
-                ask(home, "approvals.allow", json!({ "id": id, "uses": uses, "for_ms": for_ms, "any_args": any_args }))?;
+            let record = ask(
+                home,
+                "approvals.allow",
+                json!({ "id": id, "uses": uses, "for_ms": for_ms, "any_args": any_args }),
+            )?;
             out.show(&record, |out, record| {
-                out.line(format_args!("allowed {} ({}), until {}", text(record, "short"), text(record, "tool"), text(record, "expires_at")))
+                out.line(format_args!(
+                    "allowed {} ({}), until {}",
+                    text(record, "short"),
+                    text(record, "tool"),
+                    text(record, "expires_at")
+                ))
             })?;
         }
         ApprovalsCommand::Deny { id } => {

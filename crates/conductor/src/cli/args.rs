@@ -57,6 +57,8 @@ pub enum Command {
     Performance(Performance),
     /// Show or reset tools that are off after failures
     Circuit(Circuit),
+    /// Check, show, compare or draw Live Sets
+    Set(super::set::Args),
 }
 
 #[derive(Debug, ClapArgs)]
@@ -69,6 +71,18 @@ pub struct Mcp {
 pub enum McpCommand {
     /// Serve MCP to the program that started this one, or over HTTP; starts the daemon if none runs
     Start(McpStart),
+    /// Write the AI client's configuration, so that it finds Conductor
+    Setup(McpSetup),
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct McpSetup {
+    /// claude-desktop, claude-code, cursor, windsurf, vscode, cline or generic
+    #[arg(long, default_value = "generic")]
+    pub client: String,
+    /// Print what would be written, and write nothing
+    #[arg(long)]
+    pub print: bool,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -1,7 +1,7 @@
 //! `conductor call TOOL [JSON]`: any tool, through the pipeline. A question it raises is answered right here, if somebody is here.
 
-use super::args::CallArgs;
 use super::approvals::{ask_yes, show_question};
+use super::args::CallArgs;
 use super::{Failure, Verdict, ask, out::Out};
 use crate::daemon::home::Home;
 use crate::doors::control::client::ClientError;
@@ -18,8 +18,9 @@ pub fn run(args: CallArgs, home: &Home, out: &mut Out) -> Result<Verdict, Failur
         }
         Some(text) => text.to_owned(),
     };
-    let arguments: Value = serde_json::from_str(&text)
-        .map_err(|fault| Failure::Text(format!("the arguments are no JSON: {fault}; write them like '{{\"mode\":\"Mix\"}}'")))?;
+    let arguments: Value = serde_json::from_str(&text).map_err(|fault| {
+        Failure::Text(format!("the arguments are no JSON: {fault}; write them like '{{\"mode\":\"Mix\"}}'"))
+    })?;
     let params = json!({ "tool": args.tool, "arguments": arguments });
     let result = match ask(home, "call", params.clone()) {
         Err(Failure::Client(ClientError::Refused(refused)))

@@ -14,7 +14,12 @@ pub fn run(args: &Circuit, home: &Home, out: &mut Out) -> Result<Verdict, Failur
                     return out.line("no tool has failed");
                 }
                 for circuit in list(answer, "circuits") {
-                    out.line(format_args!("{:<32} {:<8} {} failures", text(circuit, "tool"), text(circuit, "state"), circuit["failures"]))?;
+                    out.line(format_args!(
+                        "{:<32} {:<8} {} failures",
+                        text(circuit, "tool"),
+                        text(circuit, "state"),
+                        circuit["failures"]
+                    ))?;
                 }
                 Ok(())
             })?;

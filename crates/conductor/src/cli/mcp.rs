@@ -2,11 +2,13 @@
 //!
 //! stdout of `mcp start` belongs to the protocol; everything for people goes to stderr.
 
-use super::args::{Mcp, McpCommand, McpStart, Transport};
+use super::args::{Mcp, McpCommand, McpSetup, McpStart, Transport};
 use super::{Failure, Verdict, out::Out};
 use crate::daemon::home::Home;
 use crate::doors::control::client::{Client, ClientError};
+use crate::doors::mcp::setup;
 use crate::doors::mcp::stdio::{self, Exit, Hello};
+use crate::outside::Environment;
 use serde_json::json;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -17,12 +19,40 @@ use std::time::Duration;
 /// How long a daemon may take to answer after it was started.
 const START_PATIENCE: Duration = Duration::from_secs(5);
 
-pub fn run(args: Mcp, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
-    let McpCommand::Start(start) = args.command;
-    match start.transport {
-        Transport::Stdio => over_stdio(&start, home),
-        Transport::Http => over_http(&start, home, out),
+pub fn run(args: Mcp, home: &Home, environment: &Environment, out: &mut Out) -> Result<Verdict, Failure> {
+    match args.command {
+        McpCommand::Start(start) => match start.transport {
+            Transport::Stdio => over_stdio(&start, home),
+            Transport::Http => over_http(&start, home, out),
+        },
+        McpCommand::Setup(args) => set_up(&args, environment, out),
     }
+}
+
+fn set_up(args: &McpSetup, environment: &Environment, out: &mut Out) -> Result<Verdict, Failure> {
+    let client = setup::Client::parse(&args.client).ok_or_else(|| {
+        let known: Vec<&str> = setup::Client::ALL.iter().map(|it| it.as_str()).collect();
+        Failure::Text(format!("no client {:?} is known; there are: {}", args.client, known.join(", ")))
+    })?;
+    let program = std::env::current_exe()?;
+    let places = setup::Places::of(environment.user_home.clone(), std::env::current_dir()?);
+    if args.print {
+        out.line(client.snippet(&program))?;
+        return Ok(Verdict::Good);
+    }
+    match setup::apply(client, &places, &program) {
+        Ok(setup::Done::Written { file }) => {
+            out.line(format_args!("wrote {}; restart {} to see Conductor", file.display(), args.client))?
+        }
+        Ok(setup::Done::Unchanged { file }) => out.line(format_args!("{} knows Conductor already", file.display()))?,
+        Ok(setup::Done::NoFile) => out.line(client.snippet(&program))?,
+        Err(fault) => {
+            out.line(client.snippet(&program))?;
+            out.finish()?;
+            return Err(Failure::Text(fault.to_string()));
+        }
+    }
+    Ok(Verdict::Good)
 }
 
 fn over_stdio(args: &McpStart, home: &Home) -> Result<Verdict, Failure> {
@@ -46,7 +76,8 @@ fn over_stdio(args: &McpStart, home: &Home) -> Result<Verdict, Failure> {
 
 async fn signalled() {
     use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) else {
+    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
         return std::future::pending().await;
     };
     tokio::select! {
@@ -105,5 +136,7 @@ fn wait_for_daemon(home: &Home) -> Result<Client, Failure> {
             }
         }
     }));
-    found.map_err(|_| Failure::Text(format!("the daemon did not start; see {}", home.root().join("state/daemon.log").display())))
+    found.map_err(|_| {
+        Failure::Text(format!("the daemon did not start; see {}", home.root().join("state/daemon.log").display()))
+    })
 }

@@ -10,6 +10,8 @@ pub fn run(args: &Performance, home: &Home, out: &mut Out) -> Result<Verdict, Fa
     at_a_terminal()?;
     let on = args.state.is_on();
     let answer = ask(home, "performance.set", json!({ "on": on }))?;
-    out.show(&answer, |out, _| out.line(if on { "the performance lock is on" } else { "the performance lock is off" }))?;
+    out.show(&answer, |out, _| {
+        out.line(if on { "the performance lock is on" } else { "the performance lock is off" })
+    })?;
     Ok(Verdict::Good)
 }

@@ -19,7 +19,11 @@ pub fn run(args: Plans, home: &Home, out: &mut Out) -> Result<Verdict, Failure> 
                 for plan in list(answer, "plans") {
                     let id = text(plan, "plan_id");
                     let short = answer["shorts"][id].as_str().unwrap_or(id);
-                    out.line(format_args!("{short}  {:<8}  {}", text(plan, "status"), escape(text(plan, "description"))))?;
+                    out.line(format_args!(
+                        "{short}  {:<8}  {}",
+                        text(plan, "status"),
+                        escape(text(plan, "description"))
+                    ))?;
                 }
                 Ok(())
             })?;
@@ -73,7 +77,11 @@ fn show(out: &mut Out, record: &Value) -> io::Result<()> {
     out.line("")?;
     diff(out, text(record, "diff_preview"))?;
     if record["state"] == "pending" {
-        out.line(format_args!("\nconductor plans apply {}   or   conductor plans reject {}", text(record, "short"), text(record, "short")))?;
+        out.line(format_args!(
+            "\nconductor plans apply {}   or   conductor plans reject {}",
+            text(record, "short"),
+            text(record, "short")
+        ))?;
     }
     Ok(())
 }

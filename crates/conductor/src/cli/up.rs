@@ -8,7 +8,7 @@ use crate::daemon::report::Status;
 use crate::daemon::{Daemon, Options, demo};
 use crate::outside::{Environment, RandomIds, RealClock};
 use serde_json::json;
-use std::io;
+use std::io::{self, IsTerminal};
 use std::sync::Arc;
 
 pub fn run(args: &Up, home: &Home, _: &Environment, out: &mut Out) -> Result<Verdict, Failure> {
@@ -37,6 +37,9 @@ pub fn run(args: &Up, home: &Home, _: &Environment, out: &mut Out) -> Result<Ver
     out.finish()?;
     if args.demo && !out.is_json() {
         show_what_happens(&daemon)?;
+    }
+    if io::stdin().is_terminal() && io::stderr().is_terminal() {
+        daemon.spawn(super::prompt::run(daemon.words().clone()));
     }
     let ended = daemon.wait();
     daemon.stop();

@@ -12,6 +12,7 @@ use crate::audit_log::{self, AuditLog, OpenError};
 use crate::doors::http::{self, Authority, Tokens};
 use crate::doors::mcp::Shared;
 use crate::doors::mcp::socket::{self, Tally};
+use crate::hosts::live::{self, Live};
 use crate::outside::{Clock, Ids};
 use crate::pending_store::PendingStore;
 use crate::pipeline::record::Journal;
@@ -95,6 +96,8 @@ impl Words {
         let mut catalog = Catalog::new(tools)?;
         tools::add_resources(&mut catalog, owner)?;
         tools::add_prompts(&mut catalog, owner)?;
+        let live = Live::new(home.root(), live::Settings::of_home(home.root()));
+        crate::tools::live::add(&mut catalog, &live)?;
         let policy = Policy::default();
         let version =
             policy_version(&json!({}), &json!({}), &json!({})).unwrap_or(conductor_core::digest::Digest::of(&[]));
@@ -110,7 +113,10 @@ impl Words {
             settings: Settings::default(),
         });
         let farewell = owner.clone();
-        studio.on_connection_end(move |conn| farewell.tool_gone(conn.0));
+        studio.on_connection_end(move |conn| {
+            farewell.tool_gone(conn.0);
+            live.connection_ended(conn.0);
+        });
         let shared = Shared::new(&studio);
         let http = Http { shared: Arc::clone(&shared), open: Mutex::default() };
         Ok(Words { studio, shared, http, audit })

@@ -73,6 +73,9 @@ pub struct Shared {
     seal: RequestStateCodec,
     /// The daemon is stopping.
     pub stop: CancellationToken,
+    /// Parents of connected `mcp start` proxies, as they were at connect, with the number of their proxies. What descends from one of them
+    /// decides nothing.
+    pub clients: Arc<Mutex<BTreeMap<i32, usize>>>,
 }
 
 impl Shared {
@@ -83,6 +86,7 @@ impl Shared {
             studio: Arc::clone(studio),
             seal: RequestStateCodec::new_unchecked(key),
             stop: CancellationToken::new(),
+            clients: Arc::default(),
         })
     }
 }
@@ -240,6 +244,7 @@ impl McpDoor {
         let view = View::of(self.studio(), &words, names)
             .map_err(|fault| ErrorData::invalid_params(fault.to_string(), None))?;
         self.session.set_view(view);
+        self.session.seat_client(&self.shared.clients);
         Ok(json!({ "v": 1, "daemon": env!("CARGO_PKG_VERSION"), "took": false }))
     }
 

@@ -9,7 +9,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use conductor_core::digest::Digest;
-use conductor_core::error::ToolError;
+use conductor_core::error::{ToolError, Violation};
 use conductor_core::policy::{AskFloor, ByArgs, Tier};
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
@@ -36,6 +36,9 @@ pub type StateHash = Arc<dyn Fn(Arc<Studio>, Value) -> BoxFuture<'static, Option
 pub type Decide = Arc<dyn Fn(&Studio, &Value) -> ByArgs + Send + Sync>;
 /// What the approver should know beside the arguments: label and text, and members of the tool's own on `APPROVAL_REQUIRED`.
 pub type Facts = Arc<dyn Fn(&Studio, &Value) -> AskFacts + Send + Sync>;
+
+/// Faults of the arguments that a schema cannot tell well.
+pub type Check = Arc<dyn Fn(&Value) -> Vec<Violation> + Send + Sync>;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct AskFacts {
@@ -83,6 +86,8 @@ pub struct Definition {
     pub state_hash: Option<StateHash>,
     pub decide: Option<Decide>,
     pub facts: Option<Facts>,
+    /// Reads the arguments as the tool will, before any of its code runs: says more than a schema can.
+    pub check: Option<Check>,
     pub run: Handler,
 }
 
@@ -124,6 +129,7 @@ impl Definition {
             state_hash: None,
             decide: None,
             facts: None,
+            check: None,
             run: Arc::new(move |studio, leave, arguments| Box::pin(run(studio, leave, arguments))),
         }
     }
@@ -138,6 +144,12 @@ impl Definition {
     #[must_use]
     pub fn input(mut self, schema: Value) -> Self {
         self.input_schema = schema;
+        self
+    }
+
+    #[must_use]
+    pub fn check(mut self, check: impl Fn(&Value) -> Vec<Violation> + Send + Sync + 'static) -> Self {
+        self.check = Some(Arc::new(check));
         self
     }
 

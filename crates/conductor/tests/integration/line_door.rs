@@ -710,6 +710,27 @@ async fn a_peer_that_never_reads_slows_nobody() {
     flood.abort();
 }
 
+/// Resident memory of this process, in KiB.
+fn resident() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    status.lines().find(|it| it.starts_with("VmRSS"))?.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[tokio::test]
+async fn idle_connections_are_cheap() {
+    let (_studio, shared) = open();
+    let Some(before) = resident() else { return };
+    let mut clients = Vec::new();
+    for _ in 0..200 {
+        let mut client = LineClient::connect(&shared);
+        client.request("ping", json!({})).await;
+        clients.push(client);
+    }
+    // Both ends live in this process, the client's buffer too.
+    let each = resident().unwrap_or(before).saturating_sub(before) / 200;
+    assert!(each < 50, "{each} KiB per connection");
+}
+
 #[tokio::test]
 async fn no_method_decides_anything() {
     let (studio, shared) = open();

@@ -4,6 +4,8 @@ mod approval;
 mod catalog;
 mod http_door;
 mod line_door;
+mod live;
+mod live_golden;
 mod pipeline;
 mod pipeline_property;
 mod socket;

@@ -7,8 +7,9 @@ use std::time::Duration;
 use conductor::pipeline::call::Outcome;
 use conductor::pipeline::{self, Call, Step};
 use conductor::studio::Settings;
+use conductor_core::audit::record::{CallFacts, OutcomeFacts};
 use conductor_core::breaker::State;
-use conductor_core::error::Code;
+use conductor_core::error::{AuditResult, Code};
 use conductor_core::policy::Policy;
 use conductor_core::policy::limits::{Limits, Rate};
 use conductor_testkit::studio::{TestStudio, Written, principal};
@@ -207,4 +208,60 @@ proptest! {
         let _ = std::panic::take_hook();
         result?;
     }
+}
+
+/// The control of the checker above: each broken history is found.
+#[tokio::test]
+async fn the_checker_finds_what_must_never_be() {
+    let facts = |studio: &TestStudio, tool: &str, call: u128| {
+        let found = studio.studio.catalog().get(tool).cloned();
+        CallFacts {
+            call: uuid::Uuid::from_u128(call),
+            principal: principal("p0"),
+            conn: None,
+            tool: tool.to_owned(),
+            tier: found.as_ref().map(|it| it.tier),
+            pin: found.as_ref().map(|it| it.pin),
+            input_hash: studio.studio.audit.hash_input(&json!({})),
+            input: None,
+            via: None,
+            approval: None,
+        }
+    };
+    let ended = |attempts| OutcomeFacts {
+        result: AuditResult::Ok,
+        code: None,
+        effect: None,
+        attempts,
+        duration_ms: 0,
+        output_bytes: 0,
+    };
+    // An honest history passes.
+    let studio = TestStudio::new();
+    let journal = &studio.studio.audit;
+    studio.runs.note(tools::SET, &json!({}));
+    journal.intent(facts(&studio, tools::SET, 1)).await.expect("written");
+    journal.outcome(facts(&studio, tools::SET, 1), ended(1), true).await.expect("written");
+    check(&studio, 1, 0).expect("honest");
+    // A call without a record.
+    assert!(check(&studio, 2, 0).is_err());
+    // A run that no record speaks of.
+    studio.runs.note(tools::SET, &json!({}));
+    assert!(check(&studio, 1, 0).is_err());
+    // An effect without an intent.
+    let studio = TestStudio::new();
+    studio.runs.note(tools::SET, &json!({}));
+    studio.studio.audit.outcome(facts(&studio, tools::SET, 1), ended(1), true).await.expect("written");
+    assert!(check(&studio, 1, 0).is_err());
+    // Something unsafe that ran twice.
+    let studio = TestStudio::new();
+    studio.studio.audit.intent(facts(&studio, tools::SET, 1)).await.expect("written");
+    studio.studio.audit.outcome(facts(&studio, tools::SET, 1), ended(2), true).await.expect("written");
+    assert!(check(&studio, 1, 0).is_err());
+    // A gated tool that ran.
+    let studio = TestStudio::new();
+    studio.runs.note(tools::DANGER, &json!({}));
+    studio.studio.audit.intent(facts(&studio, tools::DANGER, 1)).await.expect("written");
+    studio.studio.audit.outcome(facts(&studio, tools::DANGER, 1), ended(1), true).await.expect("written");
+    assert!(check(&studio, 1, 0).is_err());
 }

@@ -129,10 +129,7 @@ impl LogFile for MemoryFile {
     fn append(&self, bytes: &[u8]) -> io::Result<usize> {
         let mut state = self.memory.state();
         let short = state.operation(false)?;
-        let refused = state
-            .refused
-            .as_ref()
-            .and_then(|path| state.names.get(path));
+        let refused = state.refused.as_ref().and_then(|path| state.names.get(path));
         if refused == Some(&self.inode) {
             return Err(io::Error::other("refused"));
         }

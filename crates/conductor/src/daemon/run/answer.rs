@@ -12,6 +12,8 @@ use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::event::midi::{Decoder, Heard};
 use conductor_core::event::{Body, DeviceSlot, Taint};
 use conductor_core::hands::TraceRecord;
+use conductor_core::timestamp::Timestamp;
+use serde_json::Value;
 
 /// Panic's last word on every channel: sustain off, all notes off, all sound off.
 const SILENCE: [(u8, u8); 3] = [(64, 0), (123, 0), (120, 0)];
@@ -49,6 +51,16 @@ impl Owner {
                 tell(reply, ());
             }
             Ask::Standing { device, reply } => tell(reply, self.standing(device)),
+            Ask::LearnStart { timeout_ms, let_through, reply } => {
+                tell(reply, self.learn_start(timeout_ms, let_through))
+            }
+            Ask::LearnStop(reply) => {
+                let learned = self.learn.stop(self.parts.clock.now());
+                self.hands.set_learning(false);
+                let serving = self.parts.serving.load_full();
+                let value = with_slots(&self.parts.slots, |slots| learned.to_json(slots, &serving.config.advanced));
+                tell(reply, value);
+            }
             Ask::Panic(reply) => tell(reply, self.panic()),
             Ask::SetPerformanceLock { on, reply } => {
                 self.performance_lock = on;
@@ -203,6 +215,18 @@ impl Owner {
                 self.outgoing.push((slot, outgoing));
             }
         }
+    }
+
+    fn learn_start(&mut self, timeout_ms: u32, let_through: bool) -> Result<Value, ToolError> {
+        if !self.status().connected {
+            return Err(ToolError::new(Code::HostOffline, "no input is connected; there is nothing to learn from")
+                .subject(Subject::Device("any".into()))
+                .hint("Connect a controller, or check conductor_list_device_bindings for what is muted."));
+        }
+        let wall = Timestamp::from_millis(self.parts.clock.wall_ms());
+        let started = self.learn.start(timeout_ms, let_through, self.parts.clock.now(), wall);
+        self.hands.set_learning(self.learn.holds_back());
+        Ok(started.to_json())
     }
 
     pub(super) fn send_waiting(&mut self, port: DeviceSlot) {

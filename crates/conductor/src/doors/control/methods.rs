@@ -5,6 +5,7 @@ use super::words::{self, WordsMethod};
 use super::{Caller, Control, play};
 use crate::daemon::config_check::Checked;
 use crate::daemon::handle::{self, SentBy, Wanted};
+use crate::pipeline::approval::{Attendance, DeskNews};
 use conductor_core::config::Config;
 use conductor_core::error::{Code, RefusedBy, Subject, ToolError};
 use conductor_core::event::Taint;
@@ -13,7 +14,6 @@ use conductor_core::hands::{self, Explanation, SimFault, TraceRecord};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use crate::pipeline::approval::{Attendance, DeskNews};
 use tokio::sync::{broadcast, mpsc};
 
 macro_rules! methods {

@@ -94,12 +94,18 @@ struct Open {
     address: SocketAddr,
 }
 
-pub async fn answer(control: &Control, caller: Caller, method: WordsMethod, params: Value) -> Result<Answer, ToolError> {
+pub async fn answer(
+    control: &Control,
+    caller: Caller,
+    method: WordsMethod,
+    params: Value,
+) -> Result<Answer, ToolError> {
     let studio = &control.words.studio;
     let value = match method {
         WordsMethod::Call => {
             let CallParams { tool, arguments } = read(params)?;
-            let mut call = Call::new(Principal::Cli { uid: caller.peer.uid }, tool, arguments.unwrap_or_else(|| json!({})));
+            let mut call =
+                Call::new(Principal::Cli { uid: caller.peer.uid }, tool, arguments.unwrap_or_else(|| json!({})));
             call.conn = ConnId(caller.connection);
             call.hand = control.recognise(caller.peer).is_ok();
             run(control, call).await?
@@ -141,7 +147,11 @@ pub async fn answer(control: &Control, caller: Caller, method: WordsMethod, para
             let OfId { id } = read(params)?;
             let person = control.recognise(caller.peer).map_err(refuse)?;
             let plan = plans::find(studio, &id)?;
-            let call = Call::new(Principal::Person { uid: person.uid }, "conductor_undo_plan", json!({ "plan_id": plan.id.to_string() }));
+            let call = Call::new(
+                Principal::Person { uid: person.uid },
+                "conductor_undo_plan",
+                json!({ "plan_id": plan.id.to_string() }),
+            );
             run(control, call).await?
         }
         WordsMethod::ApprovalsList => {
@@ -213,7 +223,8 @@ pub async fn answer(control: &Control, caller: Caller, method: WordsMethod, para
         WordsMethod::HttpOpen => {
             let Open { address } = read(params)?;
             let bound = control.words.http.open(address).await.map_err(|fault| {
-                ToolError::new(Code::HostOffline, format!("{address} cannot be opened: {fault}")).subject(Subject::Host("http".into()))
+                ToolError::new(Code::HostOffline, format!("{address} cannot be opened: {fault}"))
+                    .subject(Subject::Host("http".into()))
             })?;
             json!({ "address": bound.to_string(), "url": format!("http://{bound}/mcp"), "token_file": control.home.root().join("state/http.token") })
         }
@@ -236,7 +247,9 @@ async fn run(control: &Control, call: Call) -> Result<Value, ToolError> {
         }
         Outcome::Done(Err(error)) => Err(error),
         Outcome::Cancelled => Err(ToolError::new(Code::Internal, "the call was cancelled")),
-        Outcome::Ask { approval, .. } => Err(ToolError::new(Code::ApprovalRequired, format!("approval {approval} is open"))),
+        Outcome::Ask { approval, .. } => {
+            Err(ToolError::new(Code::ApprovalRequired, format!("approval {approval} is open")))
+        }
     }
 }
 
@@ -254,9 +267,11 @@ fn question(control: &Control, text: &str) -> Result<Record, ToolError> {
     });
     match found {
         Ok(Some(record)) => Ok(record),
-        Ok(None) | Err(Refused::NotFound) => Err(ToolError::new(Code::NotFound, format!("there is no approval {text:?}"))
-            .subject(Subject::Approval(text.to_owned()))
-            .hint("`conductor approvals list` has the open ones.")),
+        Ok(None) | Err(Refused::NotFound) => {
+            Err(ToolError::new(Code::NotFound, format!("there is no approval {text:?}"))
+                .subject(Subject::Approval(text.to_owned()))
+                .hint("`conductor approvals list` has the open ones."))
+        }
         Err(other) => Err(ToolError::new(Code::BadInput, other.to_string())),
     }
 }
@@ -267,7 +282,11 @@ fn shown(record: &Record) -> Value {
 
 fn shorts(control: &Control, kind: Kind) -> Value {
     control.words.studio.desk.store().read(|pending| {
-        pending.iter().filter(|it| it.kind == kind).map(|it| (it.id.to_string(), Value::from(it.short.to_string()))).collect()
+        pending
+            .iter()
+            .filter(|it| it.kind == kind)
+            .map(|it| (it.id.to_string(), Value::from(it.short.to_string())))
+            .collect()
     })
 }
 

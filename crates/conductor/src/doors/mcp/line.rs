@@ -30,7 +30,9 @@ const WRITE_PATIENCE: Duration = Duration::from_secs(30);
 const DRAIN: Duration = Duration::from_secs(10);
 /// How often a peer that sends no more is asked whether it still listens.
 const GONE_CHECK: Duration = Duration::from_millis(50);
-const READ_CHUNK: usize = 16 * 1024;
+const READ_CHUNK: usize = 8 * 1024;
+/// A buffer that once held a large message is given back when it is empty: idle connections are many.
+const KEPT_BUFFER: usize = 64 * 1024;
 
 /// What reader, writer and door share about one connection.
 #[derive(Default)]
@@ -250,6 +252,9 @@ impl<R: AsyncRead + Unpin + Send + 'static> Transport<RoleServer> for LineTransp
             if self.buffer.len() > self.max_line {
                 self.too_long();
                 continue;
+            }
+            if self.buffer.is_empty() && self.buffer.capacity() > KEPT_BUFFER {
+                self.buffer = Vec::new();
             }
             self.buffer.reserve(READ_CHUNK);
             tokio::select! {

@@ -55,7 +55,9 @@ impl Client {
     const fn root(self) -> &'static str {
         match self {
             Self::VsCode => "servers",
-            Self::ClaudeDesktop | Self::ClaudeCode | Self::Cursor | Self::Windsurf | Self::Cline | Self::Generic => "mcpServers",
+            Self::ClaudeDesktop | Self::ClaudeCode | Self::Cursor | Self::Windsurf | Self::Cline | Self::Generic => {
+                "mcpServers"
+            }
         }
     }
 
@@ -103,9 +105,13 @@ impl Places {
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum Done {
-    Written { file: PathBuf },
+    Written {
+        file: PathBuf,
+    },
     /// Everything was there already.
-    Unchanged { file: PathBuf },
+    Unchanged {
+        file: PathBuf,
+    },
     /// This client has no file; print the snippet.
     NoFile,
 }
@@ -137,9 +143,8 @@ pub fn apply(client: Client, places: &Places, program: &Path) -> Result<Done, Se
     };
     let mut whole: Value = match before.as_deref().map(str::trim) {
         None | Some("") => json!({}),
-        Some(text) => {
-            serde_json::from_str(text).map_err(|it| SetupFault::NotJson { file: file.clone(), reason: it.to_string() })?
-        }
+        Some(text) => serde_json::from_str(text)
+            .map_err(|it| SetupFault::NotJson { file: file.clone(), reason: it.to_string() })?,
     };
     let not_an_object = |place: &str| SetupFault::NotAnObject { file: file.clone(), place: place.to_owned() };
     let root = whole.as_object_mut().ok_or_else(|| not_an_object("the file"))?;

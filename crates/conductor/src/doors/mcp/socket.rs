@@ -118,6 +118,7 @@ async fn turn_away(mut stream: UnixStream, _connected: Connected) {
 
 /// Serves one connected socket to its end.
 pub async fn serve_stream(shared: &Arc<Shared>, who: Who, stream: UnixStream) {
+    let pid = stream.peer_cred().ok().and_then(|it| it.pid());
     let watched = rustix::io::dup(&stream);
     let (read, write) = stream.into_split();
     let transport = LineTransport::new(read, write, shared.studio.settings().mcp.max_message_bytes);
@@ -125,7 +126,7 @@ pub async fn serve_stream(shared: &Arc<Shared>, who: Who, stream: UnixStream) {
         Ok(fd) => transport.with_gone_check(move || hung_up(&fd)),
         Err(_) => transport,
     };
-    serve_lines(shared, who, transport).await;
+    serve_lines_of(shared, who, pid, transport).await;
 }
 
 /// The kernel reports a hang-up once neither direction is open.
@@ -141,8 +142,18 @@ pub async fn serve_lines<R>(shared: &Arc<Shared>, who: Who, transport: LineTrans
 where
     R: tokio::io::AsyncRead + Unpin + Send + 'static,
 {
+    serve_lines_of(shared, who, None, transport).await;
+}
+
+async fn serve_lines_of<R>(shared: &Arc<Shared>, who: Who, pid: Option<i32>, transport: LineTransport<R>)
+where
+    R: tokio::io::AsyncRead + Unpin + Send + 'static,
+{
     let wire = transport.wire();
     let door = McpDoor::new(shared, who).on_wire(Arc::clone(&wire));
+    if let Some(pid) = pid {
+        door.session.set_peer_pid(pid);
+    }
     let gone = door.session.gone.clone();
     let calls = shared.stop.child_token();
     let running = serve_directly_with_ct::<RoleServer, _, _, _, _>(LineService(door), transport, None, calls.clone());

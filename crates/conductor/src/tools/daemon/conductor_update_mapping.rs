@@ -31,6 +31,15 @@ pub fn definition() -> Definition {
          enabled. Trigger and action as in conductor_create_mapping. Nothing changes until a person applies the plan.",
     )
     .input(input)
+    .check(|arguments| {
+        let mut change = row_of("UpdateMapping", arguments);
+        for key in ["trigger", "action", "description", "enabled"] {
+            if let Some(value) = arguments.get(key) {
+                change[key] = value.clone();
+            }
+        }
+        plans::violations(&Change::read(&change, "").err().unwrap_or_default())
+    })
     .output(config_plan())
     .summary(|arguments| format!("plan a change of mapping {} in {}", which(arguments), arguments["mode"]))
 }

@@ -16,6 +16,7 @@ use conductor_core::pending::{Ask, Fact, Kind, Limited, NewIds, NewPlan, Present
 use conductor_core::plan::{self, Change, Draft, PlanError};
 use conductor_core::policy::{Channel, Floor};
 use conductor_core::principal::Principal;
+use conductor_core::templates;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io;
@@ -64,8 +65,17 @@ pub async fn make(
     description: Option<String>,
 ) -> Result<Value, ToolError> {
     let base = present_bytes(studio)?;
-    let draft = with_surroundings(studio, |around| plan::draft(&base, changes, around, &|_| None)).map_err(refused)?;
+    let draft = with_surroundings(studio, |around| plan::draft(&base, changes, around, &template)).map_err(refused)?;
     keep(studio, leave, arguments, &base, draft, description, Vec::new()).await
+}
+
+fn template(name: &str) -> Option<plan::Template> {
+    let template = templates::find(name)?;
+    let row = template.devices_row(name);
+    Some(plan::Template {
+        description: row["description"].as_str().map(str::to_owned),
+        matchers: row["matchers"].as_array().cloned().unwrap_or_default(),
+    })
 }
 
 /// Drafts the inverse of an applied plan.
@@ -367,9 +377,6 @@ fn not_taken(why: Refused) -> ToolError {
 
 fn refused(error: PlanError) -> ToolError {
     let message = error.to_string();
-    let violations = |diagnostics: &[Diagnostic]| -> Vec<Violation> {
-        diagnostics.iter().take(8).map(|it| Violation { path: it.path.clone(), message: it.summary() }).collect()
-    };
     match &error {
         PlanError::Unreadable { diagnostics } => ToolError::new(Code::BadInput, message)
             .subject(Subject::Config("config.toml".into()))
@@ -392,16 +399,18 @@ fn refused(error: PlanError) -> ToolError {
     }
 }
 
-/// Faults of a change as violations of the tool's arguments.
+/// Diagnostics as places in the arguments, with what to write instead.
+pub fn violations(diagnostics: &[Diagnostic]) -> Vec<Violation> {
+    let told = diagnostics.iter().take(8).map(|it| {
+        let help = it.help.as_ref().map(|help| format!(" ({help})")).unwrap_or_default();
+        Violation { path: it.path.clone(), message: format!("{}{help}", it.message) }
+    });
+    told.collect()
+}
+
+/// Faults of a change as an error of the tool.
 pub fn bad_change(diagnostics: Vec<Diagnostic>) -> ToolError {
-    let violations: Vec<Violation> = diagnostics
-        .iter()
-        .take(8)
-        .map(|it| {
-            let help = it.help.as_ref().map(|help| format!(" ({help})")).unwrap_or_default();
-            Violation { path: it.path.clone(), message: format!("{}{help}", it.message) }
-        })
-        .collect();
+    let violations = violations(&diagnostics);
     let first = violations.first().map(|it| format!("{}: {}", it.path, it.message)).unwrap_or_default();
     let subject = Subject::Argument(violations.first().map(|it| it.path.clone()).unwrap_or_default());
     ToolError::new(Code::BadInput, first).subject(subject).violations(violations)
