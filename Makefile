@@ -26,7 +26,8 @@ build: tools ## build the release binary
 
 bench: tools ## memory, start and idle time beside an empty daemon; then the benches of the engine and the lanes
 	cargo bench --locked --package conductor --features studio --bench footprint
-	cargo bench --locked --workspace --benches -- --quick
+	cargo bench --locked --package conductor-core --bench engine -- --quick
+	cargo bench --locked --package conductor --features studio --bench lane --bench audit -- --quick
 
 tools:
 	@.ci/install .ci/packages.run
