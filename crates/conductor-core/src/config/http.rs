@@ -62,8 +62,10 @@ pub(crate) fn http<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Http> {
     let hosts = f.or(r, "hosts", Vec::new(), |r, it| r.set(it, 0, 64, host));
     if !bind.ip().is_loopback() {
         let place = node.get("bind").and_then(|it| it.place.clone());
-        let help = hosts.is_empty().then(|| "nobody out there can, though, until `hosts` has this machine's name".to_owned());
-        let message = "every machine that reaches this address may try tokens on it, and nothing is encrypted".to_owned();
+        let help =
+            hosts.is_empty().then(|| "nobody out there can, though, until `hosts` has this machine's name".to_owned());
+        let message =
+            "every machine that reaches this address may try tokens on it, and nothing is encrypted".to_owned();
         r.under("bind", |r| r.warn(&place, message, help));
     }
     let origins = f.or(r, "origins", Vec::new(), |r, it| r.set(it, 0, 64, origin));
@@ -95,7 +97,8 @@ fn host<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
     let text = r.text(node, 1, 253)?;
     let fits = text.bytes().all(|it| it.is_ascii_alphanumeric() || b".-_:[]".contains(&it));
     if !fits {
-        let help = "write what a browser would send: a name, with its port unless that is 80, such as \"studio.local:3000\"";
+        let help =
+            "write what a browser would send: a name, with its port unless that is 80, such as \"studio.local:3000\"";
         r.rule_help(&node.place, format!("\"{text}\" is no value of a Host header"), help.to_owned());
         return None;
     }
@@ -134,7 +137,8 @@ fn token<'t>(r: &mut Reader<'t>, node: &'t Node, seen: &mut BTreeSet<String>) ->
         let text = r.filled(it)?;
         let hash = text.parse::<Digest>().ok();
         if hash.is_none() {
-            let help = "printf %s \"$TOKEN\" | sha256sum, written as \"sha256:…\"; the token itself is never written here";
+            let help =
+                "printf %s \"$TOKEN\" | sha256sum, written as \"sha256:…\"; the token itself is never written here";
             let message = "`hash` must be `sha256:` and 64 lower-case hex digits".to_owned();
             r.rule_help(&it.place, message, help.to_owned());
         }

@@ -23,7 +23,8 @@ const BUILT_IN: [(&str, u32, u64); 3] =
 
 impl Circuit {
     fn over(base: Settings) -> Self {
-        let own = |(tool, failures, open_ms): (&str, u32, u64)| (tool.to_owned(), Settings { failures, open_ms, ..base });
+        let own =
+            |(tool, failures, open_ms): (&str, u32, u64)| (tool.to_owned(), Settings { failures, open_ms, ..base });
         Circuit { base, tools: BUILT_IN.into_iter().map(own).collect() }
     }
 }

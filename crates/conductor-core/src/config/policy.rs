@@ -58,10 +58,11 @@ fn tell<'t>(r: &mut Reader<'t>, node: &'t Node, fault: &PolicyFault) {
         let rules = node.get("rules").and_then(Node::items).unwrap_or_default();
         rules.get(*index).and_then(|it| it.get(key)).and_then(|it| it.place.clone())
     };
-    let of_tier =
-        |tier: Tier| node.get("default").and_then(|it| it.get(tier.as_str())).and_then(|it| it.place.clone());
+    let of_tier = |tier: Tier| node.get("default").and_then(|it| it.get(tier.as_str())).and_then(|it| it.place.clone());
     let (place, path): (Place, (&'static str, Option<usize>, &'static str)) = match fault {
-        PolicyFault::ClientIsOnlyAClaim { rule, .. } => (of_rule(rule, "principal"), ("rules", Some(*rule), "principal")),
+        PolicyFault::ClientIsOnlyAClaim { rule, .. } => {
+            (of_rule(rule, "principal"), ("rules", Some(*rule), "principal"))
+        }
         PolicyFault::PlanElsewhere { rule } => (of_rule(rule, "decision"), ("rules", Some(*rule), "decision")),
         PolicyFault::NoPointer { rule, .. } => (of_rule(rule, "args"), ("rules", Some(*rule), "args")),
         PolicyFault::DefaultPlanElsewhere { tier } => (of_tier(*tier), ("default", None, tier.as_str())),
@@ -115,7 +116,11 @@ fn rule<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Rule> {
     f.finish(r);
     // A misspelt `decision` has been told already.
     if says_nothing && r.errors() == before {
-        r.rule_help(&place, "this rule decides nothing".to_owned(), "add decision = \"allow\", \"ask\" or \"deny\"".into());
+        r.rule_help(
+            &place,
+            "this rule decides nothing".to_owned(),
+            "add decision = \"allow\", \"ask\" or \"deny\"".into(),
+        );
     }
     Some(rule)
 }
