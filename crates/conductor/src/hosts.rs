@@ -5,3 +5,4 @@ pub mod desktop;
 pub mod gamepad;
 pub mod midi;
 pub mod osc;
+pub mod patch;

@@ -6,6 +6,7 @@ pub mod catalog;
 pub mod daemon;
 pub mod lint;
 pub mod names;
+pub mod patch;
 pub mod prompt;
 pub mod resource;
 pub mod schema;

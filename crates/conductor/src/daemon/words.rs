@@ -12,6 +12,7 @@ use crate::audit_log::{self, AuditLog, OpenError};
 use crate::doors::http::{self, Authority, Tokens};
 use crate::doors::mcp::Shared;
 use crate::doors::mcp::socket::{self, Tally};
+use crate::hosts::patch::{self, Patches};
 use crate::outside::{Clock, Ids};
 use crate::pending_store::PendingStore;
 use crate::pipeline::record::Journal;
@@ -84,6 +85,8 @@ impl Words {
         let mut catalog = Catalog::new(tools)?;
         tools::add_resources(&mut catalog, owner)?;
         tools::add_prompts(&mut catalog, owner)?;
+        let patches = Patches::new(home.root(), patch::Settings::of_person(), Arc::clone(clock), Arc::clone(ids));
+        crate::tools::patch::add(&mut catalog, &patches)?;
         let policy = Policy::default();
         let version = policy_version(&json!({}), &json!({}), &json!({})).unwrap_or(conductor_core::digest::Digest::of(&[]));
         let studio = Studio::new(Parts {
