@@ -13,6 +13,7 @@ mod modes;
 mod monitor;
 mod out;
 mod panic;
+mod patch;
 mod send;
 mod simulate;
 mod status;
@@ -69,6 +70,7 @@ fn dispatch(command: Command, home: &Home, environment: &Environment, out: &mut 
         Command::Simulate(args) => simulate::run(&args, home, out),
         Command::Explain(args) => explain::run(&args, home, out),
         Command::Config(args) => config::run(&args, home, out),
+        Command::Patch(args) => patch::run(&args, out),
         Command::Doctor => doctor::run(home, environment, out),
     }
 }

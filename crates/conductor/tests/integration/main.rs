@@ -5,6 +5,7 @@
 mod catalog;
 mod http_door;
 mod line_door;
+mod patch_tools;
 mod pipeline;
 mod pipeline_property;
 mod socket;
