@@ -462,7 +462,11 @@ fn a_policy_with_any_fault_is_no_policy() {
     let good = "[[policy.rules]]\ntool = \"shell.*\"\ndecision = \"deny\"\n";
     let policy = sound(good).policy.expect("a sound section");
     assert_eq!((policy.rules.len(), policy.rules[0].decision), (1, Some(Decision::Deny)));
-    for fault in ["decision = \"alow\"", "decision = \"allow\"\nprincipal = \"socket:1000/me\"", "tol = \"x\"\ndecision = \"ask\""] {
+    for fault in [
+        "decision = \"alow\"",
+        "decision = \"allow\"\nprincipal = \"socket:1000/me\"",
+        "tol = \"x\"\ndecision = \"ask\"",
+    ] {
         let loaded = config::load(&format!("{good}[[policy.rules]]\n{fault}\n"));
         assert!(!loaded.valid());
         let config = loaded.config.expect("the file as a whole is fine");
@@ -495,7 +499,9 @@ fn every_line_of_a_policy_is_in_its_version_and_remarks_are_not() {
 
 #[test]
 fn a_tools_breaker_is_the_common_one_with_its_own_words_over_it() {
-    let config = sound("[circuit]\nwindow_ms = 9\nfailures = 8\n[circuit.tools]\n\"shell.exec\" = { open_ms = 7 }\nmine = { failures = 1 }\n");
+    let config = sound(
+        "[circuit]\nwindow_ms = 9\nfailures = 8\n[circuit.tools]\n\"shell.exec\" = { open_ms = 7 }\nmine = { failures = 1 }\n",
+    );
     let tools = &config.circuit.tools;
     let shown = |tool: &str| (tools[tool].failures, tools[tool].window_ms, tools[tool].open_ms);
     assert_eq!((config.circuit.base.failures, config.circuit.base.open_ms), (8, 30_000));

@@ -17,6 +17,7 @@ mod modes;
 mod monitor;
 mod out;
 mod panic;
+mod patch;
 mod performance;
 mod plans;
 mod prompt;
@@ -79,6 +80,7 @@ fn dispatch(command: Command, home: &Home, environment: &Environment, out: &mut 
         Command::Simulate(args) => simulate::run(&args, home, out),
         Command::Explain(args) => explain::run(&args, home, out),
         Command::Config(args) => config::run(&args, home, out),
+        Command::Patch(args) => patch::run(&args, out),
         Command::Doctor => doctor::run(home, environment, out),
         Command::Mcp(args) => mcp::run(args, home, environment, out),
         Command::Call(args) => call::run(args, home, out),

@@ -120,7 +120,8 @@ impl Daemon {
             })
         };
         let handle = Handle::new(wakes, bell.clone(), published.clone(), config_orders.clone());
-        let words = Arc::new(Words::open(&home, &clock, &ids, &handle, &serving.config, runtime.handle().clone(), &log)?);
+        let words =
+            Arc::new(Words::open(&home, &clock, &ids, &handle, &serving.config, runtime.handle().clone(), &log)?);
         let pad_calls = Arc::new(PadCalls::default());
 
         let (watcher, watch_error) = match config_file::watch(&home.config_file(), config_orders.clone()) {

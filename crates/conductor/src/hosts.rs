@@ -8,3 +8,4 @@ pub mod gamepad;
 pub mod live;
 pub mod midi;
 pub mod osc;
+pub mod patch;

@@ -10,6 +10,7 @@ pub mod docs;
 pub mod lint;
 pub mod live;
 pub mod names;
+pub mod patch;
 pub mod prompt;
 pub mod resource;
 pub mod schema;

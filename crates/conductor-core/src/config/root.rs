@@ -136,10 +136,9 @@ fn read<'t>(r: &mut Reader<'t>, tree: &'t Node) -> Option<Config> {
         led: f.opt(r, "led", settings::led).unwrap_or_default(),
         per_app_modes: f.opt(r, "per_app_modes", settings::per_app_modes),
         log_level: f.opt(r, "logging", settings::logging).unwrap_or_default(),
-        policy: f.node("policy").map_or_else(
-            || policy::without_section(tree),
-            |it| r.under("policy", |r| policy::policy(r, it)),
-        ),
+        policy: f
+            .node("policy")
+            .map_or_else(|| policy::without_section(tree), |it| r.under("policy", |r| policy::policy(r, it))),
         limits: f.opt(r, "limits", limits::limits).unwrap_or_default(),
         circuit: f.opt(r, "circuit", limits::circuit).unwrap_or_default(),
         retry: f.opt(r, "retry", limits::retry).unwrap_or_default(),

@@ -41,6 +41,8 @@ pub enum Command {
     Explain(Explain),
     /// Check or show the configuration
     Config(Config),
+    /// Check, describe, compare or draw patch files of Max and Pure Data
+    Patch(Patch),
     /// Look for what is missing on this machine
     Doctor,
     /// Let an AI client in
@@ -295,4 +297,30 @@ pub enum ConfigCommand {
     Show,
     /// Print where the file is
     Path,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Patch {
+    #[command(subcommand)]
+    pub command: PatchCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum PatchCommand {
+    /// Read files and check that a save would not change a byte
+    Check {
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+    },
+    /// Tell what is in a file
+    Info { file: PathBuf },
+    /// Compare two files; exit 1 when they differ
+    Diff { a: PathBuf, b: PathBuf },
+    /// Draw a file as PNG, or as SVG by the ending of OUT
+    Render {
+        file: PathBuf,
+        /// Where to; beside the file when left out
+        #[arg(short, long, value_name = "OUT")]
+        out: Option<PathBuf>,
+    },
 }

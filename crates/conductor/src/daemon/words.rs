@@ -14,6 +14,7 @@ use crate::audit_log::{self, AuditLog, OpenError};
 use crate::doors::mcp::Shared;
 use crate::doors::mcp::socket::{self, Tally};
 use crate::hosts::live::{self, Live};
+use crate::hosts::patch::{self, Patches};
 use crate::outside::{Clock, Ids};
 use crate::pending_store::PendingStore;
 use crate::pipeline::record::Journal;
@@ -22,16 +23,16 @@ use crate::studio::hub::Change;
 use crate::studio::{Parts, RealSleeper, Studio};
 use crate::tools::catalog::{Catalog, CatalogFault, Tool};
 use crate::tools::daemon::{self as tools, mapping_call};
-use conductor_core::config::{self, Config};
 use conductor_core::audit::record::{CallFacts, EventName, InputHash, InputHasher, OutcomeFacts};
+use conductor_core::config::{self, Config};
 use conductor_core::event::Taint;
 use conductor_core::hands::MappingCall;
 use conductor_core::principal::Principal;
 use conductor_core::timestamp::Timestamp;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
-use std::io;
 use std::collections::BTreeSet;
+use std::io;
 use std::sync::{Arc, OnceLock};
 use tokio::net::UnixListener;
 use uuid::Uuid;
@@ -70,7 +71,8 @@ impl Words {
         log: &Log,
     ) -> Result<Self, WordsError> {
         let outside = Arc::new(Outside { clock: Arc::clone(clock), ids: Arc::clone(ids) });
-        let opened = AuditLog::open(home.root(), Arc::new(Disk), sections::audit(&config.audit), outside.clone(), outside);
+        let opened =
+            AuditLog::open(home.root(), Arc::new(Disk), sections::audit(&config.audit), outside.clone(), outside);
         let (audit, journal): (Option<AuditLog>, Arc<dyn Journal>) = match opened {
             Ok((audit, opened)) => {
                 for (call, tool) in &opened.unanswered {
@@ -102,6 +104,8 @@ impl Words {
         let mut catalog = Catalog::new(tools)?;
         tools::add_resources(&mut catalog, owner)?;
         tools::add_prompts(&mut catalog, owner)?;
+        let patches = Patches::new(home.root(), patch::Settings::of_person(), Arc::clone(clock), Arc::clone(ids));
+        crate::tools::patch::add(&mut catalog, &patches)?;
         let live = Live::new(home.root(), live::Settings::of_home(home.root()));
         crate::tools::live::add(&mut catalog, &live)?;
         let policy = config.policy.clone().unwrap_or_else(|| {

@@ -180,7 +180,8 @@ fn finish(studio: &Studio, tool: &Tool, mut output: Output, paper: &mut Paper) -
             // Our own tools cut their lists; one that did not is at fault, and half a JSON text would be worse than none.
             Source::Builtin => {
                 let text = format!("the result of {} is {bytes} bytes, at most {most} are sent", tool.name);
-                let error = ToolError::new(Code::Unsupported, text).hint("Ask for less: a smaller range, a filter or a limit.");
+                let error =
+                    ToolError::new(Code::Unsupported, text).hint("Ask for less: a smaller range, a filter or a limit.");
                 return Err(with_done(tool, error).into());
             }
         }

@@ -29,8 +29,11 @@ fn section(page: &mut String, tool: &Tool) {
         Some(false) => ", does not ask",
         None => "",
     };
-    let _ = write!(page, "\n### {}\n\n{} ({}{asks}). {}\n", tool.name, tool.title, tool.tier.as_str(), tool.description);
-    let Some(properties) = tool.published_schema.get("properties").and_then(Value::as_object).filter(|it| !it.is_empty()) else {
+    let _ =
+        write!(page, "\n### {}\n\n{} ({}{asks}). {}\n", tool.name, tool.title, tool.tier.as_str(), tool.description);
+    let Some(properties) =
+        tool.published_schema.get("properties").and_then(Value::as_object).filter(|it| !it.is_empty())
+    else {
         return;
     };
     let required = tool.published_schema.get("required").and_then(Value::as_array);
@@ -38,7 +41,13 @@ fn section(page: &mut String, tool: &Tool) {
     for (name, schema) in properties {
         let needed = required.is_some_and(|it| it.iter().any(|it| it == name.as_str()));
         let description = schema.get("description").and_then(Value::as_str).unwrap_or_default();
-        let _ = writeln!(page, "| `{name}` | {}{} | {} |", kind(schema), if needed { ", required" } else { "" }, cell(description));
+        let _ = writeln!(
+            page,
+            "| `{name}` | {}{} | {} |",
+            kind(schema),
+            if needed { ", required" } else { "" },
+            cell(description)
+        );
     }
 }
 
@@ -47,7 +56,8 @@ fn kind(schema: &Value) -> String {
         return name.to_owned();
     }
     if let Some(values) = schema.get("enum").and_then(Value::as_array) {
-        let values: Vec<String> = values.iter().map(|it| it.as_str().map_or_else(|| it.to_string(), str::to_owned)).collect();
+        let values: Vec<String> =
+            values.iter().map(|it| it.as_str().map_or_else(|| it.to_string(), str::to_owned)).collect();
         return cell(&values.join(", "));
     }
     schema.get("type").and_then(Value::as_str).unwrap_or("value").to_owned()
