@@ -12,10 +12,12 @@ pub mod handle;
 pub mod home;
 mod inputs;
 mod lane;
+pub mod listener;
 pub mod log;
 pub mod ports;
 pub mod report;
 mod run;
+mod sections;
 pub mod socket;
 pub mod words;
 
@@ -119,7 +121,7 @@ impl Daemon {
             })
         };
         let handle = Handle::new(wakes, bell.clone(), published.clone(), config_orders.clone());
-        let words = Arc::new(Words::open(&home, &clock, &ids, &handle, &log)?);
+        let words = Arc::new(Words::open(&home, &clock, &ids, &handle, &serving.config, runtime.handle().clone(), &log)?);
         let pad_calls = Arc::new(PadCalls::default());
 
         let (watcher, watch_error) = match config_file::watch(&home.config_file(), config_orders.clone()) {
@@ -179,6 +181,7 @@ impl Daemon {
             config_error,
             watch_error,
             desktop_reason: Some(reason),
+            words: words.clone(),
         });
         let (ended, owner_ended) = oneshot::channel();
         let owner = Builder::new().name("owner".into()).spawn(move || {

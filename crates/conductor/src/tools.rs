@@ -6,6 +6,7 @@ pub mod catalog;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod daemon;
+pub mod docs;
 pub mod lint;
 pub mod live;
 pub mod names;

@@ -371,3 +371,17 @@ fn a_bad_message_among_good_ones_sends_nothing() {
     assert!(refused.to_wire().to_string().contains("/messages/2"), "{}", refused.to_wire());
     assert!(synth.try_recv().is_err());
 }
+
+/// `CONDUCTOR_BLESS=1 cargo test -p conductor --test words` writes the page anew.
+#[test]
+fn the_page_of_tools_is_the_catalog() {
+    let room = Room::new();
+    let page = conductor::tools::docs::page(&room.studio().catalog());
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/tools.md");
+    #[expect(clippy::disallowed_methods, reason = "a person asks for the page to be written")]
+    if std::env::var_os("CONDUCTOR_BLESS").is_some() {
+        std::fs::write(&path, &page).unwrap();
+    }
+    let there = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(there == page, "docs/tools.md is not current; write it with CONDUCTOR_BLESS=1");
+}

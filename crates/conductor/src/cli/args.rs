@@ -220,6 +220,9 @@ pub struct Up {
     /// Start with two virtual controllers and a configuration to play with
     #[arg(long)]
     pub demo: bool,
+    /// Serve HTTP clients at this address, instead of [http] bind; port 0 picks a free one
+    #[arg(long, value_name = "ADDR")]
+    pub http: Option<std::net::SocketAddr>,
 }
 
 #[derive(Debug, ClapArgs)]

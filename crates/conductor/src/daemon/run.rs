@@ -13,6 +13,7 @@ use super::inputs::Inputs;
 use super::log::Log;
 use super::ports::{self, News, SharedSlots, Table, with_slots};
 use super::report::{Lifecycle, Statistics};
+use super::words::Words;
 use crate::hosts::midi::ring::Bell;
 use crate::outside::Clock;
 use arc_swap::ArcSwap;
@@ -53,6 +54,7 @@ pub(super) struct Parts {
     /// Why the file is not watched.
     pub watch_error: Option<String>,
     pub desktop_reason: Option<String>,
+    pub words: Arc<Words>,
 }
 
 pub(super) struct Owner {
@@ -313,6 +315,7 @@ impl Owner {
         ));
         self.inputs.configure(&serving.config, &self.parts.slots);
         self.order(ports::Order::Config(serving.config.clone()));
+        self.parts.words.put_in_force(&serving.config);
         self.parts.config_error = None;
         self.parts.serving.store(serving);
     }

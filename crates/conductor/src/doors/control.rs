@@ -49,6 +49,9 @@ const FIRST_CONNECTION: u64 = 1 << 63;
 impl Control {
     /// The hook every deciding method goes through.
     pub fn recognise(&self, peer: Peer) -> Result<person::Person, person::NotAPerson> {
+        if !self.words.studio.policy().policy.approval.refuse_descendants {
+            return person::recognise(peer, &BTreeSet::new(), person::look);
+        }
         let clients: BTreeSet<i32> =
             self.clients.lock().unwrap_or_else(PoisonError::into_inner).keys().copied().collect();
         person::recognise(peer, &clients, person::look)

@@ -8,7 +8,7 @@ use conductor_core::audit::record::{ApprovalRef, CallFacts, EventName, InputHash
 use conductor_core::error::{AuditResult, Code, Effect, ToolError};
 use conductor_core::event::Micros;
 use futures_util::future::BoxFuture;
-use serde_json::Value;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::call::{Call, ConnId, Outcome, Principal, Via};
@@ -83,6 +83,8 @@ pub struct Paper {
     pub id: Uuid,
     pub tool: Option<Arc<Tool>>,
     input_hash: InputHash,
+    /// Whether records hold the arguments themselves.
+    full_detail: bool,
     /// Canonical bytes of the arguments, once they were found to have some.
     pub arguments: Option<Vec<u8>>,
     pub approval: Option<ApprovalRef>,
@@ -102,6 +104,7 @@ impl Paper {
             id: studio.ids.v7(studio.clock.wall_ms()),
             tool: None,
             input_hash: studio.audit.hash_input(&call.arguments),
+            full_detail: studio.settings().full_detail,
             arguments: None,
             approval: None,
             intent: None,
@@ -132,7 +135,7 @@ impl Paper {
             tier: tool.map(|tool| tool.tier),
             pin: tool.map(|tool| tool.pin),
             input_hash: self.input_hash,
-            input: None,
+            input: self.full_detail.then(|| input_of(&call.arguments)),
             via: match call.via {
                 Via::Tool => None,
                 Via::Resource { .. } => Some(AuditVia::Resource),
@@ -140,6 +143,13 @@ impl Paper {
             approval: self.approval.clone(),
         }
     }
+}
+
+/// Arguments as a record holds them. Half a JSON text proves nothing; the hash beside it stands for the whole either way.
+fn input_of(arguments: &Value) -> Value {
+    const MOST_BYTES: usize = 4096;
+    let bytes = arguments.to_string().len();
+    if bytes <= MOST_BYTES { arguments.clone() } else { json!({ "truncated": true, "bytes": bytes }) }
 }
 
 /// A call whose outcome the audit log has taken, or could not take and said so. Only [`record`] makes one.

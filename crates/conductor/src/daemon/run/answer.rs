@@ -121,6 +121,7 @@ impl Owner {
         let mut backends = self.table.backends.clone();
         backends.extend(missing("desktop", &self.parts.desktop_reason));
         backends.extend(missing("watch", &self.parts.watch_error));
+        backends.extend(missing("http", &self.parts.words.http.fault()));
         backends
     }
 
