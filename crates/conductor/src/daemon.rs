@@ -72,6 +72,7 @@ pub enum StartError {
 /// A daemon that is ready. Ends cleanly with [`Daemon::stop`].
 pub struct Daemon {
     handle: Handle,
+    log: Log,
     words: Arc<Words>,
     /// Whether the first configuration was written by this start.
     pub wrote_config: bool,
@@ -208,6 +209,7 @@ impl Daemon {
         });
         Ok(Daemon {
             handle,
+            log,
             words,
             wrote_config,
             stop,
@@ -260,7 +262,7 @@ impl Daemon {
 
     /// The owner releases what is held, doors and devices are closed, and the home is free again.
     pub fn stop(self) {
-        let Daemon { handle, words, stop, runtime, doors, owner, ports, config, watcher, lock, .. } = self;
+        let Daemon { handle, log, words, stop, runtime, doors, owner, ports, config, watcher, lock, .. } = self;
         // The owner goes first: whoever listens at a port still hears the last note-off.
         handle.stop();
         let _ = owner.join();
@@ -277,6 +279,7 @@ impl Daemon {
         let _ = orders.send(config_file::Order::End);
         let _ = thread.join();
         drop(runtime);
+        log.flush();
         drop(lock);
     }
 }
