@@ -53,7 +53,7 @@ impl Desk {
     async fn output(&self, tool: &str, arguments: Value) -> Result<Output, ToolError> {
         match self.studio.call(tool, arguments).await.into_outcome() {
             Outcome::Done(done) => done,
-            other => panic!("{tool}: {other:?}"),
+            other @ (Outcome::Cancelled | Outcome::Ask { .. }) => panic!("{tool}: {other:?}"),
         }
     }
 
