@@ -35,4 +35,6 @@ tools:
 
 test-tools:
 	@.ci/install .ci/packages.run .ci/packages
+	@command -v npm >/dev/null || .ci/install .ci/packages.node
 	@.ci/rust
+	@crates/conductor-testkit/clients/install
