@@ -27,7 +27,7 @@ struct Target {
 impl Target {
     fn parse(word: &str) -> Option<Self> {
         let (name, rest) = word.split_once('=')?;
-        let (address, how) = rest.split_once('@').unwrap_or((rest, "test_echo,text"));
+        let (address, how) = rest.rsplit_once('@').unwrap_or((rest, "test_echo,text"));
         let (tool, argument) = how.split_once(',')?;
         Some(Self { name: name.into(), address: address.into(), tool: tool.into(), argument: argument.into() })
     }

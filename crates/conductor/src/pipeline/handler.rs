@@ -1,11 +1,13 @@
-//! Step 11: the handler in a task of its own, under one deadline, again only when that is safe.
+//! Step 11: the handler under one deadline, again only when that is safe. Its panic ends the call, not the daemon.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use conductor_core::error::{Code, Effect, Subject, ToolError};
 use conductor_core::event::Micros;
 use conductor_core::policy::Tier;
+use futures_util::FutureExt;
 use serde_json::json;
 
 use super::call::{Call, LogLevel, Output};
@@ -96,13 +98,15 @@ fn is_passing(tool: &Tool, error: &ToolError) -> bool {
 async fn once(studio: &Arc<Studio>, call: &Call, gate: &Gate, paper: &Paper) -> End {
     let tool = gate.tool();
     let leave = gate.leave(call, paper);
-    let mut task = tokio::spawn((tool.run)(Arc::clone(studio), leave, call.arguments.clone()));
-    // Killed on every way out of this function, our own cancellation included.
-    let _stop = AbortOnDrop(task.abort_handle());
+    let (run, inner, arguments) = (Arc::clone(&tool.run), Arc::clone(studio), call.arguments.clone());
+    // In the call's own task: another hop between threads would cost more than most reads do. A panic stops here, and leaving this
+    // function drops the work, which is how it is killed.
+    let task = AssertUnwindSafe(async move { run(inner, leave, arguments).await }).catch_unwind();
+    tokio::pin!(task);
     let deadline = studio.sleeper.until(gate.deadline());
     tokio::select! {
         biased;
-        ended = &mut task => End::Finished(ended.unwrap_or_else(|failed| Err(crashed(tool, &failed)))),
+        ended = &mut task => End::Finished(ended.unwrap_or_else(|_panic| Err(crashed(tool)))),
         () = deadline => {
             gate.cancel().cancel();
             let text = format!("{} did not finish within {} ms", tool.name, tool.timeout_ms);
@@ -112,23 +116,15 @@ async fn once(studio: &Arc<Studio>, call: &Call, gate: &Gate, paper: &Paper) -> 
             let grace = Micros(studio.clock.now().0.saturating_add(GRACE.as_micros() as u64));
             tokio::select! {
                 biased;
-                ended = &mut task => End::Finished(ended.unwrap_or_else(|failed| Err(crashed(tool, &failed)))),
+                ended = &mut task => End::Finished(ended.unwrap_or_else(|_panic| Err(crashed(tool)))),
                 () = studio.sleeper.until(grace) => End::Killed,
             }
         }
     }
 }
 
-struct AbortOnDrop(tokio::task::AbortHandle);
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
 // The panic's own text may hold arguments or secrets; it goes to the log by the panic hook, never to the caller.
-fn crashed(tool: &Tool, _failed: &tokio::task::JoinError) -> ToolError {
+fn crashed(tool: &Tool) -> ToolError {
     ToolError::new(Code::Internal, format!("{} failed inside Conductor", tool.name))
         .subject(Subject::Tool(tool.name.to_string()))
 }
