@@ -12,10 +12,12 @@ pub mod handle;
 pub mod home;
 mod inputs;
 mod lane;
+pub mod listener;
 pub mod log;
 pub mod ports;
 pub mod report;
 mod run;
+mod sections;
 pub mod socket;
 pub mod words;
 
@@ -35,13 +37,13 @@ use handle::{Handle, Wake};
 use home::{Home, HomeError, Lock};
 use log::Log;
 use socket::{Socket, SocketError};
-use words::{PadCalls, Words};
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread::{Builder, JoinHandle};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
+use words::{PadCalls, Words};
 
 /// What a daemon is started with.
 pub struct Options {
@@ -118,7 +120,7 @@ impl Daemon {
             })
         };
         let handle = Handle::new(wakes, bell.clone(), published.clone(), config_orders.clone());
-        let words = Arc::new(Words::open(&home, &clock, &ids, &handle, &log)?);
+        let words = Arc::new(Words::open(&home, &clock, &ids, &handle, &serving.config, runtime.handle().clone(), &log)?);
         let pad_calls = Arc::new(PadCalls::default());
 
         let (watcher, watch_error) = match config_file::watch(&home.config_file(), config_orders.clone()) {
@@ -178,6 +180,7 @@ impl Daemon {
             config_error,
             watch_error,
             desktop_reason: Some(reason),
+            words: words.clone(),
         });
         let (ended, owner_ended) = oneshot::channel();
         let owner = Builder::new().name("owner".into()).spawn(move || {
@@ -193,7 +196,7 @@ impl Daemon {
             handle: handle.clone(),
             home,
             stop: stop.clone(),
-            clients: Arc::default(),
+            clients: words.shared.clients.clone(),
             words: words.clone(),
         });
         let mcp = runtime.spawn(Words::serve(words.shared.clone(), mcp_socket));

@@ -7,6 +7,7 @@ use super::reader::{DeviceName, Fault, Fields, Names, Paths, Reader};
 use super::render::Lines;
 use super::tree::Node;
 use super::{Class, Config, Device, Diagnostic, Mode, Rows, Severity, Surroundings, rows, settings};
+use super::{audit, http, limits, mcp, policy};
 use std::collections::BTreeSet;
 
 /// What came of reading a text.
@@ -135,6 +136,16 @@ fn read<'t>(r: &mut Reader<'t>, tree: &'t Node) -> Option<Config> {
         led: f.opt(r, "led", settings::led).unwrap_or_default(),
         per_app_modes: f.opt(r, "per_app_modes", settings::per_app_modes),
         log_level: f.opt(r, "logging", settings::logging).unwrap_or_default(),
+        policy: f.node("policy").map_or_else(
+            || policy::without_section(tree),
+            |it| r.under("policy", |r| policy::policy(r, it)),
+        ),
+        limits: f.opt(r, "limits", limits::limits).unwrap_or_default(),
+        circuit: f.opt(r, "circuit", limits::circuit).unwrap_or_default(),
+        retry: f.opt(r, "retry", limits::retry).unwrap_or_default(),
+        audit: f.opt(r, "audit", audit::audit).unwrap_or_default(),
+        http: f.opt(r, "http", http::http).unwrap_or_default(),
+        mcp: f.opt(r, "mcp", mcp::mcp).unwrap_or_default(),
         modes,
         global,
         devices,

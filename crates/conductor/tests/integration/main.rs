@@ -1,11 +1,12 @@
 //! Pipeline, doors and tools, driven as a caller drives them.
 
-#![expect(clippy::print_stderr, reason = "a skipped test says why")]
-
+mod approval;
 mod catalog;
 mod http_door;
 mod line_door;
 mod patch_tools;
+mod live;
+mod live_golden;
 mod pipeline;
 mod pipeline_property;
 mod socket;

@@ -1,0 +1,496 @@
+//! Live Sets: the ones that are open, who looks at which, and the one lane that writes to each.
+//!
+//! Every kind of host stands behind [`LiveHost`]. Not here: tool names and wire shapes (`tools/live`), what an edit does
+//! (`conductor-set`).
+
+pub mod document;
+pub mod lane;
+pub mod roots;
+pub mod sessions;
+pub mod wav;
+
+use conductor_set::{
+    Applied, ClipDrawing, Clips, Devices, Guard, LiveEdit, LiveError, NoteQuery, Notes, Overview, PathId, Scenes,
+    Stepped, TrackDetail, TrackMatches,
+};
+use document::DocumentHost;
+use futures_util::future::BoxFuture;
+use lane::{Lane, Turn};
+use roots::Roots;
+use sessions::{SessionKey, Sessions};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// `[live]`.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Opened at the first call that names no Set.
+    pub default_set: Option<PathBuf>,
+    /// What a new Set is a copy of; else the built-in skeleton.
+    pub template_set: Option<PathBuf>,
+    /// Beside `<home>/sets`.
+    pub file_roots: Vec<PathBuf>,
+    pub max_open: usize,
+    pub max_xml_bytes: usize,
+    pub undo_depth: usize,
+    pub render_dir: PathBuf,
+}
+
+impl Settings {
+    /// What holds where the file says nothing.
+    pub fn of_home(home: &Path) -> Settings {
+        Settings {
+            default_set: None,
+            template_set: None,
+            file_roots: Vec::new(),
+            max_open: 8,
+            max_xml_bytes: conductor_set::DEFAULT_XML_LIMIT,
+            undo_depth: conductor_set::DEFAULT_UNDO_DEPTH,
+            render_dir: home.join("state").join("renders"),
+        }
+    }
+}
+
+/// What only some hosts can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Op {
+    Launch,
+    Transport,
+    Files,
+    RenderTrack,
+}
+
+/// What a host cannot do, with the reason.
+#[derive(Debug, Clone, Default)]
+pub struct Caps {
+    pub missing: BTreeMap<Op, &'static str>,
+}
+
+/// Why a host, or the registry before it, did not do what was asked.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Refusal {
+    Set(LiveError),
+    /// As many writes wait as may.
+    QueueFull {
+        waiting: usize,
+    },
+    /// The host cannot do it at all.
+    Missing {
+        host: &'static str,
+        reason: &'static str,
+    },
+    NoSet {
+        open: Vec<String>,
+    },
+    UnknownSet {
+        id: String,
+        open: Vec<String>,
+    },
+    NoSuchFile {
+        path: PathBuf,
+    },
+    NotAFile {
+        path: PathBuf,
+    },
+    NotALiveSetName {
+        path: PathBuf,
+    },
+    TooLarge {
+        path: PathBuf,
+        limit: usize,
+    },
+    FileExists {
+        path: PathBuf,
+    },
+    OutsideRoots {
+        path: PathBuf,
+        roots: Vec<PathBuf>,
+    },
+    /// Somebody else wrote the file since it was opened or saved.
+    ChangedOnDisk {
+        path: PathBuf,
+    },
+    AllDirty {
+        open: Vec<String>,
+    },
+    Io {
+        path: PathBuf,
+        reason: String,
+    },
+    Offline {
+        host: &'static str,
+        reason: String,
+    },
+    /// Our own fault.
+    Broken {
+        reason: String,
+    },
+}
+
+impl Refusal {
+    fn io(path: &Path, fault: io::Error) -> Refusal {
+        Refusal::Io { path: path.to_owned(), reason: fault.to_string() }
+    }
+}
+
+impl From<LiveError> for Refusal {
+    fn from(error: LiveError) -> Self {
+        Refusal::Set(error)
+    }
+}
+
+pub type Answer<'a, T> = BoxFuture<'a, Result<T, Refusal>>;
+
+/// What the registry tells of a Set beside its content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct State {
+    pub host: &'static str,
+    pub path: Option<PathBuf>,
+    pub dirty: bool,
+    pub revision: String,
+    /// Counts edits that shift indices.
+    pub structure: u64,
+}
+
+/// How a write is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Worked out and checked; nothing is written.
+    Preview,
+    Apply,
+}
+
+/// Which way through the history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    Undo,
+    Redo,
+}
+
+/// A step through the history with what it changed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct History {
+    pub stepped: Stepped,
+    pub diff: conductor_set::Diff,
+    pub tracks: u32,
+    pub warnings: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Transport {
+    Play,
+    Stop,
+    Continue,
+    StopClips,
+    RecordOn,
+    RecordOff,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Playing {
+    pub is_playing: bool,
+    pub beat: f64,
+    pub tempo: f64,
+}
+
+/// A host of one Set. Reads see the state before or after a write, never in between, and never wait for one; a write takes the turn
+/// of the Set's lane with it.
+pub trait LiveHost: Send + Sync {
+    fn caps(&self) -> &Caps;
+    fn state(&self) -> State;
+    fn overview(&self) -> Answer<'_, Overview>;
+    fn find_track(&self, query: String) -> Answer<'_, TrackMatches>;
+    fn clips(&self, track: PathId, offset: usize) -> Answer<'_, Clips>;
+    fn notes(&self, clip: PathId, query: NoteQuery) -> Answer<'_, Notes>;
+    fn devices(&self, chain: PathId) -> Answer<'_, Devices>;
+    fn scenes(&self) -> Answer<'_, Scenes>;
+    fn track_detail(&self, track: PathId) -> Answer<'_, TrackDetail>;
+    fn draw_clip(&self, clip: PathId, width: u32) -> Answer<'_, ClipDrawing>;
+    fn write(self: Arc<Self>, turn: Turn, edits: Vec<LiveEdit>, guard: Guard, mode: Mode) -> Answer<'static, Applied>;
+    fn step(self: Arc<Self>, turn: Turn, way: Way, steps: u32, guard: Guard, mode: Mode) -> Answer<'static, History>;
+    fn launch(&self, id: PathId) -> Answer<'_, &'static str>;
+    fn transport(&self, action: Transport, beat: Option<f64>) -> Answer<'_, Playing>;
+    /// From what is known already, for completion: starts nothing.
+    fn known_ids(&self) -> KnownIds;
+    /// The file behind the Set, when there is one.
+    fn document(self: Arc<Self>) -> Option<Arc<DocumentHost>>;
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KnownIds {
+    pub tracks: u32,
+    pub midi_clips: Vec<PathId>,
+}
+
+/// An open Set.
+pub struct LiveSet {
+    pub id: String,
+    pub host: Arc<dyn LiveHost>,
+    pub lane: Lane,
+    used: AtomicU64,
+}
+
+impl LiveSet {
+    /// Refuses what this host cannot do.
+    pub fn needs(&self, op: Op) -> Result<(), Refusal> {
+        match self.host.caps().missing.get(&op) {
+            Some(reason) => Err(Refusal::Missing { host: self.host.state().host, reason }),
+            None => Ok(()),
+        }
+    }
+
+    pub fn file(&self) -> Result<Arc<DocumentHost>, Refusal> {
+        self.needs(Op::Files)?;
+        Arc::clone(&self.host)
+            .document()
+            .ok_or(Refusal::Missing { host: self.host.state().host, reason: "it has no file of its own" })
+    }
+}
+
+#[derive(Default)]
+struct Registry {
+    sets: BTreeMap<String, Arc<LiveSet>>,
+    sessions: Sessions,
+}
+
+/// All open Sets of the studio, and what each session last saw of them.
+pub struct Live {
+    settings: Settings,
+    roots: Roots,
+    registry: Mutex<Registry>,
+    uses: AtomicU64,
+    /// One opening at a time: two that open the same file must get the same Set.
+    opening: tokio::sync::Mutex<()>,
+}
+
+impl Live {
+    pub fn new(home: &Path, settings: Settings) -> Arc<Live> {
+        Arc::new(Live {
+            roots: Roots::new(home, &settings.file_roots),
+            settings,
+            registry: Mutex::default(),
+            uses: AtomicU64::new(1),
+            opening: tokio::sync::Mutex::default(),
+        })
+    }
+
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    pub fn roots(&self) -> &Roots {
+        &self.roots
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Registry> {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn sets(&self) -> Vec<Arc<LiveSet>> {
+        self.lock().sets.values().cloned().collect()
+    }
+
+    /// What sessions start on: the configured Set, else the only open one. Opens nothing.
+    fn fallback(&self) -> Option<Arc<LiveSet>> {
+        let registry = self.lock();
+        let of_path =
+            |path: &PathBuf| registry.sets.values().find(|it| it.host.state().path.as_ref() == Some(path)).cloned();
+        let configured = self.settings.default_set.as_ref().and_then(of_path);
+        configured.or_else(|| registry.sets.values().next().filter(|_| registry.sets.len() == 1).cloned())
+    }
+
+    /// The Set a call is about: the named one, else the session's, else the default.
+    pub async fn set(&self, key: &SessionKey, named: Option<&str>) -> Result<Arc<LiveSet>, Refusal> {
+        let known = {
+            let registry = self.lock();
+            let open = || registry.sets.keys().cloned().collect::<Vec<_>>();
+            // A current Set that was closed meanwhile is an error, never another Set: the caller would edit what it does not mean.
+            match named.or_else(|| registry.sessions.current(key)) {
+                Some(id) => Some(
+                    registry
+                        .sets
+                        .get(id)
+                        .cloned()
+                        .ok_or_else(|| Refusal::UnknownSet { id: id.into(), open: open() })?,
+                ),
+                None => None,
+            }
+        };
+        let found = match known.or_else(|| self.fallback()) {
+            Some(set) => set,
+            None => match self.settings.default_set.clone() {
+                Some(path) => self.open_file(&path).await?,
+                None => return Err(Refusal::NoSet { open: self.lock().sets.keys().cloned().collect() }),
+            },
+        };
+        found.used.store(self.uses.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        Ok(found)
+    }
+
+    /// For completion, which knows no session.
+    pub fn recent(&self) -> Option<Arc<LiveSet>> {
+        self.lock().sets.values().max_by_key(|it| it.used.load(Ordering::Relaxed)).cloned()
+    }
+
+    /// Opens a file, or finds it open, and makes it the session's current Set.
+    pub async fn open(&self, key: &SessionKey, path: &Path) -> Result<Arc<LiveSet>, Refusal> {
+        let set = self.open_file(path).await?;
+        self.lock().sessions.set_current(key, &set.id);
+        Ok(set)
+    }
+
+    async fn open_file(&self, path: &Path) -> Result<Arc<LiveSet>, Refusal> {
+        let _one = self.opening.lock().await;
+        let (roots, asked) = (self.roots.clone(), path.to_owned());
+        let (limit, depth) = (self.settings.max_xml_bytes, self.settings.undo_depth);
+        let place = blocking(move || roots.find(&asked)).await?;
+        let whole = place.path().to_owned();
+        if let Some(open) = self.of_path(&whole) {
+            return Ok(open);
+        }
+        let host = blocking(move || DocumentHost::open(place, limit, depth)).await?;
+        self.adopt(&whole, Arc::new(host))
+    }
+
+    /// Makes a file that did not exist and opens it as the session's current Set.
+    pub async fn create(
+        &self,
+        key: &SessionKey,
+        path: &Path,
+        template: Option<&Path>,
+    ) -> Result<Arc<LiveSet>, Refusal> {
+        let _one = self.opening.lock().await;
+        let (roots, asked) = (self.roots.clone(), path.to_owned());
+        let template = template.map(Path::to_owned).or_else(|| self.settings.template_set.clone());
+        let (limit, depth) = (self.settings.max_xml_bytes, self.settings.undo_depth);
+        self.make_room()?;
+        let host = blocking(move || {
+            let place = named_als(roots.find(&asked)?)?;
+            let als = match template {
+                Some(template) => {
+                    let (als, _) = roots.find(&template)?.read(limit)?;
+                    conductor_set::Document::open(&als, limit)?;
+                    als
+                }
+                None => conductor_set::Document::new_set()?.to_als(),
+            };
+            place.create(&als)?;
+            DocumentHost::open(place, limit, depth)
+        })
+        .await?;
+        let whole = host.path();
+        let set = self.adopt(&whole, Arc::new(host))?;
+        self.lock().sessions.set_current(key, &set.id);
+        Ok(set)
+    }
+
+    /// Saves a copy elsewhere and goes on with it: the Set keeps its history and gets the id of its new path.
+    pub fn moved(&self, key: &SessionKey, set: &Arc<LiveSet>, path: &Path) -> Arc<LiveSet> {
+        let mut registry = self.lock();
+        registry.sets.remove(&set.id);
+        let id = free_id(&registry, path);
+        let moved = Arc::new(LiveSet {
+            id: id.clone(),
+            host: Arc::clone(&set.host),
+            lane: set.lane.clone(),
+            used: AtomicU64::new(self.uses.fetch_add(1, Ordering::Relaxed)),
+        });
+        registry.sets.insert(id.clone(), Arc::clone(&moved));
+        registry.sessions.renamed(&set.id, &id);
+        registry.sessions.set_current(key, &id);
+        moved
+    }
+
+    pub fn of_path(&self, path: &Path) -> Option<Arc<LiveSet>> {
+        self.lock().sets.values().find(|it| it.host.state().path.as_deref() == Some(path)).cloned()
+    }
+
+    fn adopt(&self, path: &Path, host: Arc<dyn LiveHost>) -> Result<Arc<LiveSet>, Refusal> {
+        self.make_room()?;
+        let mut registry = self.lock();
+        let id = free_id(&registry, path);
+        let used = AtomicU64::new(self.uses.fetch_add(1, Ordering::Relaxed));
+        let set = Arc::new(LiveSet { id: id.clone(), host, lane: Lane::default(), used });
+        registry.sets.insert(id, Arc::clone(&set));
+        Ok(set)
+    }
+
+    /// Closes the clean Set that was used longest ago, when as many are open as may be.
+    fn make_room(&self) -> Result<(), Refusal> {
+        let mut registry = self.lock();
+        while registry.sets.len() >= self.settings.max_open.max(1) {
+            let clean = registry.sets.values().filter(|it| !it.host.state().dirty && it.lane.is_idle());
+            let oldest = clean.min_by_key(|it| it.used.load(Ordering::Relaxed)).map(|it| it.id.clone());
+            let Some(oldest) = oldest else {
+                return Err(Refusal::AllDirty { open: registry.sets.keys().cloned().collect() });
+            };
+            registry.sets.remove(&oldest);
+            registry.sessions.closed(&oldest);
+        }
+        Ok(())
+    }
+
+    /// What must hold for a write of this session. Hands have none: their ids mean the position at the moment of the press.
+    pub fn guard(&self, key: &SessionKey, set: &LiveSet, expect_revision: Option<String>) -> Guard {
+        Guard { expect_revision, seen: self.lock().sessions.seen(key, &set.id) }
+    }
+
+    /// The session has seen the Set as it was when this count was read.
+    pub fn saw(&self, key: &SessionKey, set: &LiveSet, structure: u64) {
+        self.lock().sessions.saw(key, &set.id, structure);
+    }
+
+    pub fn sessions<T>(&self, look: impl FnOnce(&mut Sessions) -> T) -> T {
+        look(&mut self.lock().sessions)
+    }
+
+    pub fn connection_ended(&self, conn: u64) {
+        self.lock().sessions.forget(&SessionKey::Connection(conn));
+    }
+}
+
+/// Only names that Live opens are written.
+pub fn named_als(place: roots::Place) -> Result<roots::Place, Refusal> {
+    match place.path().extension() {
+        Some(end) if end.eq_ignore_ascii_case("als") => Ok(place),
+        Some(_) | None => Err(Refusal::NotALiveSetName { path: place.path().to_owned() }),
+    }
+}
+
+/// `demo_a7f2`: the stem as people write it, and digits of the path that tell two Sets of one name apart.
+fn free_id(registry: &Registry, path: &Path) -> String {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy().to_lowercase();
+    let mut slug = String::new();
+    for letter in stem.chars().take(40) {
+        let plain = letter.is_ascii_alphanumeric();
+        if plain {
+            slug.push(letter);
+        } else if !slug.ends_with('_') && !slug.is_empty() {
+            slug.push('_');
+        }
+    }
+    let slug = slug.trim_end_matches('_');
+    let slug = if slug.is_empty() { "set" } else { slug };
+    let digest = Sha256::digest(path.as_os_str().as_encoded_bytes());
+    let hex = digest.iter().fold(String::new(), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    });
+    let long = (4..=hex.len()).filter_map(|end| hex.get(..end)).map(|end| format!("{slug}_{end}"));
+    long.into_iter().find(|id| !registry.sets.contains_key(id)).unwrap_or_else(|| format!("{slug}_{hex}"))
+}
+
+/// Work that reads files or takes apart a whole Set, away from the threads that serve clients.
+pub async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
+) -> Result<T, Refusal> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(_) => Err(Refusal::Broken { reason: "work on a Set was cut off".into() }),
+    }
+}
