@@ -381,6 +381,13 @@ async fn story(desk: &Desk, format: &str) -> BTreeSet<&'static str> {
     assert_eq!(no!("save_patch", { "patch_id": id }).code, Code::StaleReference);
     assert_eq!(no!("save_patch", { "patch_id": id, "overwrite": true }).code, Code::StaleReference);
     assert_eq!(fs::read(desk.file(&file)).expect("a file"), b"mine");
+    fs::remove_file(desk.file(&file)).expect("removed");
+    assert_eq!(
+        no!("save_patch", { "patch_id": id }).code,
+        Code::StaleReference,
+        "a file that vanished was changed too"
+    );
+    fs::write(desk.file(&file), b"mine").expect("written");
     let other = ok!("save_patch", { "patch_id": id, "path": format!("copy.{format}") });
     assert!(other["file_path"].as_str().is_some_and(|it| it.ends_with(&format!("copy.{format}"))));
     assert_eq!(no!("save_patch", { "patch_id": id, "path": file }).code, Code::BadInput);
