@@ -22,6 +22,9 @@ pub fn run(args: &Up, home: &Home, _: &Environment, out: &mut Out) -> Result<Ver
         first_config: if args.demo { demo::CONFIG } else { conductor_core::config::TUTORIAL },
         extra_devices: if args.demo && has_config { demo::controllers() } else { Vec::new() },
     })?;
+    if args.demo {
+        daemon.block_on(demo::show_patch(&daemon.words().studio, home))?;
+    }
     let served = daemon.block_on(daemon.words().http.open_own(args.http));
     let url = served.map(|it| format!("http://{it}/mcp"));
     let status = daemon.block_on(async {

@@ -1,9 +1,34 @@
 //! The demo studio: a configuration to play with, and its two virtual controllers.
 
+use super::home::Home;
+use crate::pipeline::{self, Call, Principal};
+use crate::studio::Studio;
 use conductor_core::config::{self, Device};
+use serde_json::json;
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::sync::Arc;
 
 /// Loaded by a test, like every example.
 pub const CONFIG: &str = include_str!("../../../../examples/demo.toml");
+
+/// A small synthesizer to edit.
+pub const PATCH: &str = include_str!("../../../../examples/patches/demo.maxpat");
+
+/// Lays the patch into the patches folder, where one of that name stays as it is, and opens it as the person would.
+pub async fn show_patch(studio: &Arc<Studio>, home: &Home) -> io::Result<bool> {
+    let folder = home.root().join("patches");
+    DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+    match OpenOptions::new().write(true).create_new(true).open(folder.join("demo.maxpat")) {
+        Ok(mut file) => file.write_all(PATCH.as_bytes())?,
+        Err(fault) if fault.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(fault) => return Err(fault),
+    }
+    let person = Principal::Cli { uid: rustix::process::getuid().as_raw() };
+    let call = Call::new(person, "open_patch", json!({ "path": "demo.maxpat", "alias": "demo", "group": "demo" }));
+    Ok(pipeline::run(studio, call).await.is_ok())
+}
 
 /// What `--demo` adds to a studio that has a configuration of its own: the controllers, for this run only.
 pub fn controllers() -> Vec<Device> {

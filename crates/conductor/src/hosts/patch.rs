@@ -142,6 +142,8 @@ struct State {
     name: String,
     /// The side file as it was read or saved last.
     names: Option<String>,
+    /// Its file was there when it was opened or saved last.
+    on_disk: bool,
     closed: bool,
 }
 
@@ -245,6 +247,7 @@ impl Patches {
         }
         let name = place.file_name();
         let open = self.shelve(document, Some(place), name, names, host, naming)?;
+        lock(&open.state).on_disk = true;
         for note in notes {
             self.say(Level::Warning, Some(&open.id), None, note);
         }
@@ -316,7 +319,14 @@ impl Patches {
             steps: self.settings.journal_steps,
             bytes: self.settings.journal_mb.saturating_mul(1 << 20),
         };
-        let state = State { opened: document.clone(), patch: Patch::new(document, limits), name, names, closed: false };
+        let state = State {
+            opened: document.clone(),
+            patch: Patch::new(document, limits),
+            name,
+            names,
+            on_disk: false,
+            closed: false,
+        };
         let open = Arc::new(Open {
             id: id.clone(),
             group: naming.group,
@@ -563,11 +573,8 @@ impl Patches {
         }
         let bytes = state.patch.document().to_bytes();
         let was = state.patch.saved_bytes().to_vec();
-        // A new patch with a path has never been on disk.
-        let on_disk = own && self.folders.exists(&place);
-        let never = own && state.patch.saved_revision() == 1 && !on_disk;
-        let expected = match (own, overwrite) {
-            (true, _) if never => Expected::Absent,
+        // The path of a new patch is only a wish until its first save: what lies there by then is somebody else's.
+        let expected = match (own && state.on_disk, overwrite) {
             (true, _) => Expected::Bytes(&was),
             (false, true) => Expected::Any,
             (false, false) => Expected::Absent,
@@ -589,6 +596,7 @@ impl Patches {
         };
         state.patch.mark_saved(bytes);
         state.names = names;
+        state.on_disk = true;
         *lock(&open.place) = Some(place);
         self.say(Level::Info, Some(&open.id), None, format!("saved {}", saved.path.display()));
         Ok(saved)

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use base64::Engine;
+use conductor::daemon::demo;
+use conductor::daemon::home::Home;
 use conductor::hosts::patch::{Patches, Settings};
 use conductor::pipeline::call::{Content, Outcome, Output};
 use conductor::pipeline::{self, Call};
@@ -379,6 +381,13 @@ async fn story(desk: &Desk, format: &str) -> BTreeSet<&'static str> {
     assert_eq!(no!("save_patch", { "patch_id": id }).code, Code::StaleReference);
     assert_eq!(no!("save_patch", { "patch_id": id, "overwrite": true }).code, Code::StaleReference);
     assert_eq!(fs::read(desk.file(&file)).expect("a file"), b"mine");
+    fs::remove_file(desk.file(&file)).expect("removed");
+    assert_eq!(
+        no!("save_patch", { "patch_id": id }).code,
+        Code::StaleReference,
+        "a file that vanished was changed too"
+    );
+    fs::write(desk.file(&file), b"mine").expect("written");
     let other = ok!("save_patch", { "patch_id": id, "path": format!("copy.{format}") });
     assert!(other["file_path"].as_str().is_some_and(|it| it.ends_with(&format!("copy.{format}"))));
     assert_eq!(no!("save_patch", { "patch_id": id, "path": file }).code, Code::BadInput);
@@ -731,4 +740,24 @@ async fn readers_and_writers_at_once_see_whole_revisions() {
         done.expect("no task broke");
     }
     assert_eq!(desk.ok("get_patch_info", json!({ "patch_id": "p" })).await["revision"], 81);
+}
+
+#[tokio::test]
+async fn the_demo_patch_is_laid_out_once_and_is_sound() {
+    let desk = Desk::new();
+    let home = Home::at(desk.studio.home.path());
+    assert!(demo::show_patch(&desk.studio.studio, &home).await.expect("a folder"));
+    let info = desk.ok("get_patch_info", json!({ "patch_id": "demo" })).await;
+    assert_eq!(
+        (&info["object_count"], &info["patchline_count"], &info["dirty"]),
+        (&json!(5), &json!(4), &json!(false))
+    );
+    assert_eq!(desk.ok("validate_layout", json!({ "patch_id": "demo" })).await["clean"], true);
+    let found = desk.ok("open_patch", json!({ "path": "demo.maxpat" })).await;
+    assert_eq!(found["diagnostics"], json!([]));
+    // A person's own edits survive the next start.
+    desk.ok("remove_max_object", json!({ "patch_id": "demo", "varname": "freq" })).await;
+    desk.ok("save_patch", json!({ "patch_id": "demo" })).await;
+    assert!(demo::show_patch(&desk.studio.studio, &home).await.expect("a folder"));
+    assert_eq!(desk.ok("get_patch_info", json!({ "patch_id": "demo" })).await["object_count"], 4);
 }
