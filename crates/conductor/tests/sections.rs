@@ -204,7 +204,8 @@ fn limits_hold() {
     assert_eq!(studio.call(&mut client, tools::DANGER, json!({ "text": "b" })).0, "BUSY");
     studio.reload("[limits]\nasks_per_minute = 1\n");
     assert_eq!(studio.call(&mut client, tools::ECHO, long).0, "ok");
-    assert_eq!(studio.call(&mut client, tools::DANGER, json!({ "text": "c" })).0, "RATE_LIMITED");
+    let asked = ["c", "d"].map(|text| studio.call(&mut client, tools::DANGER, json!({ "text": text })).0);
+    assert_eq!(asked, ["APPROVAL_REQUIRED", "RATE_LIMITED"]);
     studio.reload("[mcp]\nmax_in_flight = 1\n");
     let crowd = studio.block_on(async {
         let slow = client.start("tools/call", modern(json!({ "name": tools::SLOW, "arguments": {} }))).await;
