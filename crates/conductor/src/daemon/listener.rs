@@ -79,11 +79,12 @@ impl Http {
 
     async fn bind_own(&self, address: SocketAddr) -> Option<SocketAddr> {
         let bound = self.bind(address, true).await;
-        let fault = bound.as_ref().err().map(|fault| match fault.kind() {
-            io::ErrorKind::AddrInUse => {
+        let fault = bound.as_ref().err().map(|fault| {
+            if fault.kind() == io::ErrorKind::AddrInUse {
                 format!("{address} is taken by another program; choose another with --http or [http] bind")
+            } else {
+                format!("{address}: {fault}")
             }
-            _ => format!("{address}: {fault}"),
         });
         if let Some(fault) = &fault {
             self.log.warn(format_args!("http: {fault}"));

@@ -83,7 +83,7 @@ pub(super) fn unknown_names(config: &Config, catalog: &Catalog) -> Vec<String> {
     for (index, rule) in config.policy.iter().flat_map(|it| &it.rules).enumerate() {
         match &rule.tool {
             // A rule compares with the dotted name alone.
-            Some(Pattern::Exact(name)) if !catalog.get(name).is_some_and(|it| it.name == *name) => {
+            Some(Pattern::Exact(name)) if catalog.get(name).is_none_or(|it| it.name != *name) => {
                 lines.push(format!("[policy] rule {index}: there is no tool \"{name}\""));
             }
             Some(Pattern::Exact(_) | Pattern::Prefix(_)) | None => {}
@@ -91,7 +91,7 @@ pub(super) fn unknown_names(config: &Config, catalog: &Catalog) -> Vec<String> {
     }
     let built_in = config::Circuit::default();
     for name in config.circuit.tools.keys().filter(|it| !built_in.tools.contains_key(*it)) {
-        if !catalog.get(name).is_some_and(|it| it.name == *name) {
+        if catalog.get(name).is_none_or(|it| it.name != *name) {
             lines.push(format!("[circuit.tools]: there is no tool \"{name}\""));
         }
     }
