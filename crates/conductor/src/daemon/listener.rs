@@ -166,9 +166,11 @@ impl Http {
                 again.push(listener.bound);
             }
         }
-        let (own, bind) = (self.state().own, self.state().settings.bind);
-        if let Some(flag) = own {
-            let wanted = flag.unwrap_or(bind);
+        let own = {
+            let state = self.state();
+            state.own.map(|flag| flag.unwrap_or(state.settings.bind))
+        };
+        if let Some(wanted) = own {
             // A port that was picked is kept: whoever was told it goes on using it.
             let kept = own_bound.filter(|it| wanted.port() == 0 && it.ip() == wanted.ip());
             self.bind_own(kept.unwrap_or(wanted)).await;

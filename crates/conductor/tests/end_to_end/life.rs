@@ -128,3 +128,21 @@ fn a_broken_file_at_start_degrades_and_the_next_good_save_heals() {
     });
     assert_eq!(studio.status()["config"]["error"], json!(null));
 }
+
+#[test]
+fn a_taken_port_is_told_in_status_and_doctor_and_a_free_one_is_printed() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let mut studio = Studio::empty();
+    assert_eq!(studio.up(&["--http", &address])["http"], serde_json::Value::Null);
+    let backends = studio.status()["backends"].clone();
+    let http = backends.as_array().unwrap().iter().find(|it| it["name"] == "http").unwrap();
+    assert!(http["reason"].as_str().unwrap().starts_with(&format!("{address} is taken")), "{http}");
+    let doctor = studio.run(&["doctor"]);
+    assert!(crate::studio::text(&doctor.stdout).contains("is taken by another program"));
+
+    let mut other = Studio::empty();
+    let url = other.up(&[])["http"].as_str().unwrap().to_owned();
+    let bound = url.trim_start_matches("http://").trim_end_matches("/mcp");
+    assert!(std::net::TcpStream::connect(bound).is_ok(), "{url}");
+}

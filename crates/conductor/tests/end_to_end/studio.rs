@@ -52,6 +52,8 @@ impl Studio {
         let mut child = Command::new(BINARY)
             .args(["--json", "up"])
             .args(flags)
+            // The port of the default is one, and many studios run at once.
+            .args(if flags.contains(&"--http") { &[][..] } else { &["--http", "127.0.0.1:0"][..] })
             .env("CONDUCTOR_HOME", self.home())
             .env_remove("DISPLAY")
             .envs(self.environment.iter().cloned())

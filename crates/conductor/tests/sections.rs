@@ -1,0 +1,342 @@
+//! The sections of `config.toml` that concern calls: each is written to a file, a daemon is started on it, and a client at its doors
+//! notices. Some tools are added to the daemon's catalog that fail and ask on request.
+
+use conductor::daemon::home::Home;
+use conductor::daemon::log::Log;
+use conductor::daemon::{Daemon, Options};
+use conductor::outside::{RandomIds, RealClock};
+use conductor::tools::catalog::Tool;
+use conductor_core::policy::{Channel, Floor};
+use conductor_testkit::http_client::{post_modern, request};
+use conductor_testkit::line_client::{LineClient, modern};
+use conductor_testkit::tools::{self, Runs};
+use serde_json::{Value, json};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixStream};
+
+struct Studio {
+    home: TempDir,
+    daemon: Option<Daemon>,
+    runs: Arc<Runs>,
+}
+
+impl Studio {
+    fn start(config: &str) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::write(home.path().join("config.toml"), config).unwrap();
+        let clock = Arc::new(RealClock::new());
+        let daemon = Daemon::start(Options {
+            home: Home::at(home.path().to_owned()),
+            clock: clock.clone(),
+            ids: Arc::new(RandomIds),
+            log: Log::new(clock, Box::new(std::io::sink())),
+            first_config: "",
+            extra_devices: Vec::new(),
+        })
+        .unwrap();
+        daemon.block_on(daemon.handle().ready()).unwrap();
+        let runs: Arc<Runs> = Arc::default();
+        daemon.words().studio.edit_catalog(|catalog| {
+            for definition in tools::definitions(&runs) {
+                catalog.add(Tool::new(definition).unwrap()).unwrap();
+            }
+        });
+        Studio { home, daemon: Some(daemon), runs }
+    }
+
+    fn daemon(&self) -> &Daemon {
+        self.daemon.as_ref().unwrap()
+    }
+
+    fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.daemon().block_on(future)
+    }
+
+    /// A client at `mcp.sock`.
+    fn client(&self) -> LineClient {
+        let path = self.home.path().join("mcp.sock");
+        self.block_on(async { LineClient::over(UnixStream::connect(path).await.unwrap()) })
+    }
+
+    /// The error's code, or `ok`.
+    fn call(&self, client: &mut LineClient, tool: &str, arguments: Value) -> (String, Value) {
+        let params = modern(json!({ "name": tool, "arguments": arguments }));
+        let reply = self.block_on(client.request("tools/call", params));
+        if let Some(code) = reply["error"]["code"].as_i64() {
+            return (code.to_string(), reply);
+        }
+        let result = &reply["result"];
+        let code =
+            if result["isError"] == json!(true) { result["structuredContent"]["code"].as_str().unwrap() } else { "ok" };
+        (code.to_owned(), result["structuredContent"].clone())
+    }
+
+    fn code(&self, client: &mut LineClient, tool: &str) -> String {
+        let arguments = if [tools::FAIL, tools::FAIL_EFFECT].contains(&tool) {
+            json!({ "code": "HOST_OFFLINE" })
+        } else {
+            json!({ "text": "x" })
+        };
+        self.call(client, tool, arguments).0
+    }
+
+    fn listed(&self, client: &mut LineClient) -> (Vec<String>, bool) {
+        let reply = self.block_on(client.request("tools/list", modern(json!({}))));
+        let tools = reply["result"]["tools"].as_array().unwrap_or_else(|| panic!("{reply}"));
+        let names = tools.iter().map(|it| it["name"].as_str().unwrap().to_owned()).collect();
+        (names, reply["result"]["nextCursor"].is_string())
+    }
+
+    /// Saves the file and has it read. A question to the owner behind it is answered when it is in force.
+    fn reload(&self, config: &str) -> Vec<String> {
+        std::fs::write(self.home.path().join("config.toml"), config).unwrap();
+        let reloaded = self.block_on(self.daemon().handle().reload()).unwrap();
+        self.block_on(self.daemon().handle().status()).unwrap();
+        reloaded.faults
+    }
+
+    fn audit_text(&self) -> String {
+        std::fs::read_to_string(self.home.path().join("audit.log")).unwrap()
+    }
+
+    fn missing(&self, backend: &str) -> Option<String> {
+        let status = self.block_on(self.daemon().handle().status()).unwrap();
+        status.backends.into_iter().find(|it| it.name == backend)?.reason
+    }
+
+    fn serve(&self) -> SocketAddr {
+        self.block_on(self.daemon().words().http.open_own(None)).expect("a free port")
+    }
+
+    /// The status of an answer; 0 when there was none, as while the listener is opened anew.
+    fn knock(&self, at: SocketAddr, token: &str, more: &[(&str, &str)]) -> u16 {
+        let bearer = format!("Bearer {token}");
+        let mut headers = vec![("Authorization", bearer.as_str()), ("Content-Type", "application/json")];
+        headers.extend_from_slice(more);
+        let request = request(at, "PUT", "/mcp", &headers, "");
+        let answer = self.block_on(async {
+            let mut stream = TcpStream::connect(at).await.ok()?;
+            stream.write_all(&request).await.ok()?;
+            let mut head = Vec::new();
+            stream.read_to_end(&mut head).await.ok()?;
+            String::from_utf8(head).ok()?.split(' ').nth(1)?.parse().ok()
+        });
+        answer.unwrap_or(0)
+    }
+
+    fn default_token(&self) -> String {
+        std::fs::read_to_string(self.home.path().join("state/http.token")).unwrap().trim().to_owned()
+    }
+}
+
+impl Drop for Studio {
+    fn drop(&mut self) {
+        if let Some(daemon) = self.daemon.take() {
+            daemon.stop();
+        }
+    }
+}
+
+const DENY: &str = "[[policy.rules]]\ntool = \"test.echo\"\ndecision = \"deny\"\n";
+
+#[test]
+fn a_rule_denies_until_a_sound_file_says_otherwise() {
+    let studio = Studio::start(DENY);
+    let mut client = studio.client();
+    assert_eq!(studio.code(&mut client, tools::ECHO), "DENIED");
+    assert!(!studio.listed(&mut client).0.contains(&"test_echo".to_owned()), "denied to everyone, so not listed");
+    assert_eq!(studio.code(&mut client, tools::SET), "ok");
+
+    let faults = studio.reload("[[policy.rules]]\ntool = \"test.echo\"\ndecision = \"allowed\"\n");
+    assert!(faults[0].contains("config.toml:3:12"), "{faults:?}");
+    assert_eq!(studio.code(&mut client, tools::ECHO), "DENIED", "a faulty policy keeps the old one");
+
+    assert_eq!(studio.reload("# nothing\n"), Vec::<String>::new());
+    assert_eq!(studio.code(&mut client, tools::ECHO), "ok");
+    assert!(studio.listed(&mut client).0.contains(&"test_echo".to_owned()));
+
+    studio.reload("[policy]\ndefault = { Stateful = \"deny\" }\n");
+    assert_eq!(studio.code(&mut client, tools::SET), "DENIED");
+}
+
+#[test]
+fn a_daemon_that_starts_on_a_faulty_policy_asks_before_every_effect() {
+    let studio = Studio::start("[[policy.rules]]\ntool = \"test.set\"\ndecision = \"dney\"\n");
+    let mut client = studio.client();
+    assert_eq!(studio.code(&mut client, tools::SET), "APPROVAL_REQUIRED");
+    assert_eq!(studio.code(&mut client, tools::ECHO), "ok");
+    studio.reload("");
+    assert_eq!(studio.code(&mut client, tools::SET), "ok");
+}
+
+#[test]
+fn approvals_live_and_a_no_counts_as_long_as_the_file_says() {
+    let studio = Studio::start("[policy.approval]\nttl_ms = 5000\n");
+    let mut client = studio.client();
+    let ask = |client: &mut LineClient, text: &str| studio.call(client, tools::DANGER, json!({ "text": text })).0;
+    let desk = || &studio.daemon().words().studio.desk;
+    let questions = || desk().store().read(|pending| pending.iter().cloned().collect::<Vec<_>>());
+    assert_eq!(ask(&mut client, "a"), "APPROVAL_REQUIRED");
+    let first = questions().remove(0);
+    assert_eq!(first.expires_at.unwrap().as_millis() - first.created_at.as_millis(), 5000);
+    assert_eq!(first.channel_floor, Floor::Local);
+
+    let no = |id| studio.block_on(desk().deny(&studio.daemon().words().studio, id, "person:1", Channel::Cli)).unwrap();
+    no(first.id);
+    assert_eq!(ask(&mut client, "a"), "DENIED", "the same call, soon after a no");
+    studio.reload("[policy.approval]\ncooldown_ms = 0\nclient_tiers = [\"HardwareIO\"]\n");
+    assert_eq!(ask(&mut client, "a"), "APPROVAL_REQUIRED", "asked again at once");
+    let second = questions().into_iter().find(|it| it.id != first.id).unwrap();
+    assert_eq!(second.channel_floor, Floor::Client);
+    assert_ne!(second.policy_version, first.policy_version);
+}
+
+#[test]
+fn limits_hold() {
+    let studio =
+        Studio::start("[limits]\nread = { per_minute = 1, burst = 1 }\neffect = { per_minute = 1, burst = 2 }\n");
+    let mut client = studio.client();
+    let reads: Vec<String> = (0..2).map(|_| studio.code(&mut client, tools::ECHO)).collect();
+    assert_eq!(reads, ["ok", "RATE_LIMITED"]);
+    let effects: Vec<String> = (0..3).map(|_| studio.code(&mut client, tools::SET)).collect();
+    assert_eq!(effects, ["ok", "ok", "RATE_LIMITED"]);
+    drop(studio);
+
+    let studio = Studio::start("[limits]\nresult_bytes = 1024\npending_per_principal = 1\n");
+    let mut client = studio.client();
+    let long = json!({ "text": "x".repeat(2000) });
+    assert_eq!(studio.call(&mut client, tools::ECHO, long.clone()).0, "UNSUPPORTED");
+    assert_eq!(studio.call(&mut client, tools::DANGER, json!({ "text": "a" })).0, "APPROVAL_REQUIRED");
+    assert_eq!(studio.call(&mut client, tools::DANGER, json!({ "text": "b" })).0, "BUSY");
+    studio.reload("[limits]\nasks_per_minute = 1\n");
+    assert_eq!(studio.call(&mut client, tools::ECHO, long).0, "ok");
+    let asked = ["c", "d"].map(|text| studio.call(&mut client, tools::DANGER, json!({ "text": text })).0);
+    assert_eq!(asked, ["APPROVAL_REQUIRED", "RATE_LIMITED"]);
+    studio.reload("[mcp]\nmax_in_flight = 1\n");
+    let crowd = studio.block_on(async {
+        let slow = client.start("tools/call", modern(json!({ "name": tools::SLOW, "arguments": {} }))).await;
+        studio.runs.until(tools::SLOW, 1).await;
+        let reply =
+            client.request("tools/call", modern(json!({ "name": tools::ECHO, "arguments": { "text": "x" } }))).await;
+        studio.runs.release.notify_waiters();
+        client.reply(slow).await;
+        reply["result"]["structuredContent"]["code"].clone()
+    });
+    assert_eq!(crowd, "BUSY");
+}
+
+#[test]
+fn circuits_trip_and_calls_are_repeated_as_often_as_the_file_says() {
+    let retry = "[retry]\nattempts = 2\nbase_ms = 1\ncap_ms = 1\n";
+    let studio = Studio::start(&format!(
+        "{retry}[circuit]\nfailures = 2\n[circuit.tools]\n\"test.fail_effect\" = {{ failures = 1 }}\n"
+    ));
+    let mut client = studio.client();
+    let fail: Vec<String> = (0..3).map(|_| studio.code(&mut client, tools::FAIL)).collect();
+    assert_eq!(fail, ["HOST_OFFLINE", "HOST_OFFLINE", "CIRCUIT_OPEN"]);
+    assert_eq!(studio.runs.of(tools::FAIL), 4, "two attempts each");
+    let effect: Vec<String> = (0..2).map(|_| studio.code(&mut client, tools::FAIL_EFFECT)).collect();
+    assert_eq!(effect, ["HOST_OFFLINE", "CIRCUIT_OPEN"]);
+
+    studio.reload("[retry]\nattempts = 1\n[circuit]\nopen_ms = 1\n");
+    let again = loop {
+        // The probe is admitted as soon as the millisecond is over.
+        let code = studio.code(&mut client, tools::FAIL);
+        if code != "CIRCUIT_OPEN" {
+            break code;
+        }
+    };
+    assert_eq!((again.as_str(), studio.runs.of(tools::FAIL)), ("HOST_OFFLINE", 5));
+}
+
+#[test]
+fn clients_see_what_the_file_says() {
+    let studio = Studio::start("[mcp]\ntools = [\"test.echo\", \"conductor_panic\"]\ntool_names = \"dotted\"\n");
+    let mut client = studio.client();
+    assert_eq!(studio.listed(&mut client), (vec!["conductor_panic".to_owned(), "test.echo".to_owned()], false));
+    studio.reload("[mcp]\npage_size = 3\n");
+    let mut second = studio.client();
+    let (names, more) = studio.listed(&mut second);
+    assert_eq!((names.len(), more), (3, true));
+    assert!(names.iter().all(|it| !it.contains('.')));
+    studio.reload("[mcp]\nmax_connections = 1\nmax_message_bytes = 4096\n");
+    let mut third = studio.client();
+    let refused = studio.block_on(third.next());
+    assert_eq!(refused["error"]["message"], "Too many connections");
+}
+
+#[test]
+fn the_log_holds_what_the_file_says() {
+    let copy = tempfile::tempdir().unwrap();
+    let folder: PathBuf = copy.path().join("second");
+    let studio = Studio::start(&format!("[audit]\ndetail = \"full\"\ncheckpoint_records = 1\ncopy_to = {folder:?}\n"));
+    let mut client = studio.client();
+    studio.call(&mut client, tools::SET, json!({ "text": "in the clear" }));
+    assert!(studio.audit_text().contains("in the clear"));
+    studio.call(&mut client, tools::SET, json!({ "text": "y".repeat(9000) }));
+    assert!(studio.audit_text().contains("\"truncated\":true") && !studio.audit_text().contains("yyyy"));
+    assert!(folder.exists(), "the second copy is written");
+
+    studio.reload("[audit]\ndetail = \"hash\"\n");
+    studio.call(&mut client, tools::SET, json!({ "text": "as a hash" }));
+    assert!(!studio.audit_text().contains("as a hash"));
+}
+
+#[test]
+fn http_is_served_where_and_to_whom_the_file_says() {
+    let hash = conductor_core::digest::Digest::of(b"open sesame");
+    let tokens = format!("[[http.tokens]]\nname = \"ci\"\nhash = \"{hash}\"\nscopes = [\"call\"]\n");
+    let head = "[http]\nbind = \"127.0.0.1:0\"\nhosts = [\"studio.example\"]\norigins = [\"https://studio.example\"]\n";
+    let studio = Studio::start(&format!("{head}{tokens}"));
+    let at = studio.serve();
+    // A method that is not served tells a good token (405) from a bad one (401), and both from a refused Host (403).
+    assert_eq!(studio.knock(at, "open sesame", &[]), 405);
+    assert_eq!(studio.knock(at, &studio.default_token(), &[]), 405);
+    assert_eq!(studio.knock(at, "open barley", &[]), 401);
+    assert_eq!(
+        studio.knock(at, "open sesame", &[("Host", "studio.example"), ("Origin", "https://studio.example")]),
+        405
+    );
+    assert_eq!(studio.knock(at, "open sesame", &[("Host", "other.example")]), 403);
+
+    studio.reload(head);
+    let gone = || {
+        let served = studio.daemon().words().http.served();
+        served.first().is_some_and(|at| studio.knock(*at, "open sesame", &[]) == 401)
+    };
+    while !gone() {
+        std::thread::yield_now();
+    }
+    assert_eq!(studio.daemon().words().http.served(), [at], "a port that was picked is kept");
+    assert_eq!(studio.knock(at, "open sesame", &[("Host", "studio.example")]), 401);
+
+    // Whoever joins the daemon's own listener does not end it.
+    assert_eq!(studio.block_on(studio.daemon().words().http.open(at)).unwrap(), at);
+    studio.daemon().words().http.close();
+    assert_eq!(studio.knock(at, &studio.default_token(), &[]), 405);
+    let remote = studio.block_on(studio.daemon().words().http.open("0.0.0.0:0".parse().unwrap()));
+    assert!(remote.is_err_and(|it| it.to_string().contains("allow_remote")));
+}
+
+#[test]
+fn a_port_in_use_is_told_and_not_fatal() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let studio = Studio::start(&format!("[http]\nbind = \"{address}\"\n"));
+    assert_eq!(studio.missing("http"), None, "nobody has asked for it yet");
+    assert_eq!(studio.block_on(studio.daemon().words().http.open_own(None)), None);
+    assert!(studio.missing("http").unwrap().contains("taken by another program"));
+    assert_eq!(studio.code(&mut studio.client(), tools::ECHO), "ok");
+
+    studio.reload("[http]\nbind = \"127.0.0.1:0\"\n");
+    while studio.missing("http").is_some() {
+        std::thread::yield_now();
+    }
+    let at = studio.daemon().words().http.served()[0];
+    let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": modern(json!({})) });
+    assert_eq!(studio.block_on(post_modern(at, &ping)).status, 401, "the token of the test is not ours");
+}
