@@ -10,7 +10,8 @@ const LAYERS: &[&[&str]] = &[
     &["pipeline", "tools", "studio"],
     &["audit_log", "pending_store"],
     &["hosts"],
-    &["outside", "whole_file"],
+    // Pictures to pixels, and files written whole: they know nothing of the rest.
+    &["outside", "whole_file", "paint"],
 ];
 
 /// Messages are how anything reaches the owner, so whoever is below may hold its handle and read its reports.

@@ -728,7 +728,9 @@ async fn idle_connections_are_cheap() {
     }
     // Both ends live in this process, the client's buffer too.
     let each = resident().unwrap_or(before).saturating_sub(before) / 200;
-    assert!(each < 50, "{each} KiB per connection");
+    // Futures of an unoptimised build are twice their size.
+    let limit = if cfg!(debug_assertions) { 100 } else { 50 };
+    assert!(each < limit, "{each} KiB per connection");
 }
 
 #[tokio::test]
