@@ -6,7 +6,7 @@ use super::device::{self, RowIds};
 use super::reader::{DeviceName, Fault, Fields, Names, Paths, Reader};
 use super::render::Lines;
 use super::tree::Node;
-use super::{Class, Config, Device, Diagnostic, Mode, Rows, Severity, Surroundings, rows, settings};
+use super::{Class, Config, Device, Diagnostic, Mode, Rows, Severity, Surroundings, live, rows, settings};
 use std::collections::BTreeSet;
 
 /// What came of reading a text.
@@ -135,6 +135,7 @@ fn read<'t>(r: &mut Reader<'t>, tree: &'t Node) -> Option<Config> {
         led: f.opt(r, "led", settings::led).unwrap_or_default(),
         per_app_modes: f.opt(r, "per_app_modes", settings::per_app_modes),
         log_level: f.opt(r, "logging", settings::logging).unwrap_or_default(),
+        live: f.opt(r, "live", live::read).unwrap_or_default(),
         modes,
         global,
         devices,

@@ -85,7 +85,7 @@ impl Words {
         let mut catalog = Catalog::new(tools)?;
         tools::add_resources(&mut catalog, owner)?;
         tools::add_prompts(&mut catalog, owner)?;
-        let live = Live::new(home.root(), live::Settings::of_home(home.root()));
+        let live = Live::new(home.root(), live::Settings::of_config(home.root(), &owner.serving().config.live));
         crate::tools::live::add(&mut catalog, &live)?;
         let policy = Policy::default();
         let version = policy_version(&json!({}), &json!({}), &json!({})).unwrap_or(conductor_core::digest::Digest::of(&[]));
