@@ -46,7 +46,9 @@ pub fn run(args: &Args, out: &mut Out) -> Result<Verdict, Failure> {
         SetCommand::Check { files } => check(files, out),
         SetCommand::Info { file } => info(file, out),
         SetCommand::Diff { old, new } => compare(old, new, out),
-        SetCommand::Render { file, clip, width, output } => render(file, clip.as_deref(), *width, output.as_deref(), out),
+        SetCommand::Render { file, clip, width, output } => {
+            render(file, clip.as_deref(), *width, output.as_deref(), out)
+        }
     }
 }
 
@@ -55,7 +57,8 @@ fn read(path: &Path) -> Result<Vec<u8>, Failure> {
 }
 
 fn open(path: &Path) -> Result<Document, Failure> {
-    Document::open(&read(path)?, DEFAULT_XML_LIMIT).map_err(|refusal| Failure::Text(format!("{}: {refusal}", path.display())))
+    Document::open(&read(path)?, DEFAULT_XML_LIMIT)
+        .map_err(|refusal| Failure::Text(format!("{}: {refusal}", path.display())))
 }
 
 /// Every file is looked at, whatever is wrong with the ones before it.
@@ -72,7 +75,11 @@ fn check(files: &[PathBuf], out: &mut Out) -> Result<Verdict, Failure> {
     out.show(&json!({ "files": rows }), |out, value| {
         for row in super::list(value, "files") {
             let ok = if row["ok"] == Value::Bool(true) { "ok" } else { "FAILED" };
-            out.line(format_args!("{}: {ok} {}", super::text(row, "path"), row["reason"].as_str().unwrap_or_default()))?;
+            out.line(format_args!(
+                "{}: {ok} {}",
+                super::text(row, "path"),
+                row["reason"].as_str().unwrap_or_default()
+            ))?;
             for fault in super::list(row, "faults") {
                 out.line(format_args!("  note: {}", fault.as_str().unwrap_or_default()))?;
             }
@@ -106,13 +113,23 @@ fn info(path: &Path, out: &mut Out) -> Result<Verdict, Failure> {
     value["scenes"] = json!(document.scenes().scenes);
     out.show(&value, |out, value| {
         out.line(format_args!("{} ({})", super::text(value, "path"), super::text(value, "creator")))?;
-        out.line(format_args!("tempo {}  {}  revision {}", value["tempo"], super::text(value, "timeSignature"), super::text(value, "revision")))?;
+        out.line(format_args!(
+            "tempo {}  {}  revision {}",
+            value["tempo"],
+            super::text(value, "timeSignature"),
+            super::text(value, "revision")
+        ))?;
         out.line(format_args!(
             "{} tracks, {} returns, {} scenes, {} locators",
             value["trackCount"], value["returnTrackCount"], value["sceneCount"], value["cuePointCount"]
         ))?;
         for track in super::list(value, "tracks") {
-            out.line(format_args!("  {:<9} {:<6} {}", super::text(track, "id"), super::text(track, "type"), super::text(track, "name")))?;
+            out.line(format_args!(
+                "  {:<9} {:<6} {}",
+                super::text(track, "id"),
+                super::text(track, "type"),
+                super::text(track, "name")
+            ))?;
         }
         Ok(())
     })?;
@@ -126,7 +143,13 @@ fn compare(old: &Path, new: &Path, out: &mut Out) -> Result<Verdict, Failure> {
     Ok(if found.count == 0 { Verdict::Good } else { Verdict::Bad })
 }
 
-fn render(path: &Path, clip: Option<&str>, width: u32, output: Option<&Path>, out: &mut Out) -> Result<Verdict, Failure> {
+fn render(
+    path: &Path,
+    clip: Option<&str>,
+    width: u32,
+    output: Option<&Path>,
+    out: &mut Out,
+) -> Result<Verdict, Failure> {
     let document = open(path)?;
     let svg = match clip {
         None => document.draw_session(width).svg,

@@ -11,8 +11,8 @@ pub mod sessions;
 pub mod wav;
 
 use conductor_set::{
-    Applied, ClipDrawing, Clips, Devices, Guard, LiveEdit, LiveError, NoteQuery, Notes, Overview, PathId, Scenes, Stepped, TrackDetail,
-    TrackMatches,
+    Applied, ClipDrawing, Clips, Devices, Guard, LiveEdit, LiveError, NoteQuery, Notes, Overview, PathId, Scenes,
+    Stepped, TrackDetail, TrackMatches,
 };
 use document::DocumentHost;
 use futures_util::future::BoxFuture;
@@ -103,26 +103,64 @@ pub struct Caps {
 pub enum Refusal {
     Set(LiveError),
     /// As many writes wait as may.
-    QueueFull { waiting: usize },
+    QueueFull {
+        waiting: usize,
+    },
     /// The host cannot do it at all.
-    Missing { host: &'static str, reason: &'static str },
-    NoSet { open: Vec<String> },
-    UnknownSet { id: String, open: Vec<String> },
-    NoSuchFile { path: PathBuf },
-    NotAFile { path: PathBuf },
-    NotALiveSetName { path: PathBuf },
-    TooLarge { path: PathBuf, limit: usize },
-    FileExists { path: PathBuf },
-    OutsideRoots { path: PathBuf, roots: Vec<PathBuf> },
+    Missing {
+        host: &'static str,
+        reason: &'static str,
+    },
+    NoSet {
+        open: Vec<String>,
+    },
+    UnknownSet {
+        id: String,
+        open: Vec<String>,
+    },
+    NoSuchFile {
+        path: PathBuf,
+    },
+    NotAFile {
+        path: PathBuf,
+    },
+    NotALiveSetName {
+        path: PathBuf,
+    },
+    TooLarge {
+        path: PathBuf,
+        limit: usize,
+    },
+    FileExists {
+        path: PathBuf,
+    },
+    OutsideRoots {
+        path: PathBuf,
+        roots: Vec<PathBuf>,
+    },
     /// Somebody else wrote the file since it was opened or saved.
-    ChangedOnDisk { path: PathBuf },
-    AllDirty { open: Vec<String> },
-    Io { path: PathBuf, reason: String },
-    Offline { host: &'static str, reason: String },
+    ChangedOnDisk {
+        path: PathBuf,
+    },
+    AllDirty {
+        open: Vec<String>,
+    },
+    Io {
+        path: PathBuf,
+        reason: String,
+    },
+    Offline {
+        host: &'static str,
+        reason: String,
+    },
     /// The host took the question and said nothing in time.
-    NoAnswer { host: &'static str },
+    NoAnswer {
+        host: &'static str,
+    },
     /// Our own fault.
-    Broken { reason: String },
+    Broken {
+        reason: String,
+    },
 }
 
 impl Refusal {
@@ -239,7 +277,9 @@ impl LiveSet {
 
     pub fn file(&self) -> Result<Arc<DocumentHost>, Refusal> {
         self.needs(Op::Files)?;
-        Arc::clone(&self.host).document().ok_or(Refusal::Missing { host: self.host.state().host, reason: "it has no file of its own" })
+        Arc::clone(&self.host)
+            .document()
+            .ok_or(Refusal::Missing { host: self.host.state().host, reason: "it has no file of its own" })
     }
 }
 
@@ -289,7 +329,8 @@ impl Live {
     /// What sessions start on: the configured Set, else the only open one. Opens nothing.
     fn fallback(&self) -> Option<Arc<LiveSet>> {
         let registry = self.lock();
-        let of_path = |path: &PathBuf| registry.sets.values().find(|it| it.host.state().path.as_ref() == Some(path)).cloned();
+        let of_path =
+            |path: &PathBuf| registry.sets.values().find(|it| it.host.state().path.as_ref() == Some(path)).cloned();
         let configured = self.settings.default_set.as_ref().and_then(of_path);
         configured.or_else(|| registry.sets.values().next().filter(|_| registry.sets.len() == 1).cloned())
     }
@@ -301,7 +342,13 @@ impl Live {
             let open = || registry.sets.keys().cloned().collect::<Vec<_>>();
             // A current Set that was closed meanwhile is an error, never another Set: the caller would edit what it does not mean.
             match named.or_else(|| registry.sessions.current(key)) {
-                Some(id) => Some(registry.sets.get(id).cloned().ok_or_else(|| Refusal::UnknownSet { id: id.into(), open: open() })?),
+                Some(id) => Some(
+                    registry
+                        .sets
+                        .get(id)
+                        .cloned()
+                        .ok_or_else(|| Refusal::UnknownSet { id: id.into(), open: open() })?,
+                ),
                 None => None,
             }
         };
@@ -361,7 +408,12 @@ impl Live {
     }
 
     /// Makes a file that did not exist and opens it as the session's current Set.
-    pub async fn create(&self, key: &SessionKey, path: &Path, template: Option<&Path>) -> Result<Arc<LiveSet>, Refusal> {
+    pub async fn create(
+        &self,
+        key: &SessionKey,
+        path: &Path,
+        template: Option<&Path>,
+    ) -> Result<Arc<LiveSet>, Refusal> {
         let _one = self.opening.lock().await;
         let (roots, asked) = (self.roots.clone(), path.to_owned());
         let template = template.map(Path::to_owned).or_else(|| self.settings.template_set.clone());
@@ -392,8 +444,12 @@ impl Live {
         let mut registry = self.lock();
         registry.sets.remove(&set.id);
         let id = free_id(&registry, path);
-        let moved =
-            Arc::new(LiveSet { id: id.clone(), host: Arc::clone(&set.host), lane: set.lane.clone(), used: AtomicU64::new(self.uses.fetch_add(1, Ordering::Relaxed)) });
+        let moved = Arc::new(LiveSet {
+            id: id.clone(),
+            host: Arc::clone(&set.host),
+            lane: set.lane.clone(),
+            used: AtomicU64::new(self.uses.fetch_add(1, Ordering::Relaxed)),
+        });
         registry.sets.insert(id.clone(), Arc::clone(&moved));
         registry.sessions.renamed(&set.id, &id);
         registry.sessions.set_current(key, &id);
@@ -481,7 +537,9 @@ fn free_id(registry: &Registry, path: &Path) -> String {
 }
 
 /// Work that reads files or takes apart a whole Set, away from the threads that serve clients.
-pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Refusal> + Send + 'static) -> Result<T, Refusal> {
+pub async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
+) -> Result<T, Refusal> {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(_) => Err(Refusal::Broken { reason: "work on a Set was cut off".into() }),

@@ -126,13 +126,15 @@ impl Ask {
     /// Takes an optional argument out, so that what stays is the tool's own.
     fn take<T: DeserializeOwned>(&mut self, name: &str) -> Result<Option<T>, ToolError> {
         let Some(value) = self.arguments.remove(name) else { return Ok(None) };
-        serde_json::from_value(value)
-            .map(Some)
-            .map_err(|fault| ToolError::new(Code::BadInput, format!("{name}: {fault}")).subject(Subject::Argument(name.into())))
+        serde_json::from_value(value).map(Some).map_err(|fault| {
+            ToolError::new(Code::BadInput, format!("{name}: {fault}")).subject(Subject::Argument(name.into()))
+        })
     }
 
     fn need<T: DeserializeOwned>(&mut self, name: &str) -> Result<T, ToolError> {
-        self.take(name)?.ok_or_else(|| ToolError::new(Code::BadInput, format!("{name} is missing")).subject(Subject::Argument(name.into())))
+        self.take(name)?.ok_or_else(|| {
+            ToolError::new(Code::BadInput, format!("{name} is missing")).subject(Subject::Argument(name.into()))
+        })
     }
 
     fn id(&mut self, name: &str) -> Result<PathId, ToolError> {
@@ -237,7 +239,9 @@ fn editing(live: &Arc<Live>, name: &'static str, edit: &'static str) -> Definiti
             }
         }
         ask.live.saw(&ask.key, &set, if applied.shifted { set.host.state().structure } else { 0 });
-        let result = applied.result(mode == Mode::Preview).ok_or_else(|| ToolError::new(Code::Internal, "the edit had no outcome"))?;
+        let result = applied
+            .result(mode == Mode::Preview)
+            .ok_or_else(|| ToolError::new(Code::Internal, "the edit had no outcome"))?;
         let mut value = to_object(&result)?;
         if matches!(edit, LiveEdit::SetTempo { .. }) {
             add_identity(&mut value, &set);
@@ -300,8 +304,11 @@ fn note_reading(ask: &Ask, set: &LiveSet, edit: &LiveEdit, applied: &mut Applied
         if window.is_none() {
             sessions.wrote_notes(&ask.key, &set.id, clip, count);
         }
-        (window.is_none() && removed > read)
-            .then(|| format!("{removed} notes were removed and only {read} of this clip were read before; live_undo brings them back"))
+        (window.is_none() && removed > read).then(|| {
+            format!(
+                "{removed} notes were removed and only {read} of this clip were read before; live_undo brings them back"
+            )
+        })
     });
     applied.warnings.extend(warning);
 }

@@ -135,29 +135,44 @@ async fn the_twelve_tools_are_one_story() {
     let mut client = stage.opened().await;
     let song = client.ok("live_get_song_overview", json!({})).await;
     assert_eq!((&song["tempo"], &song["scaleName"], &song["trackCount"]), (&json!(124), &json!("Minor"), &json!(3)));
-    assert_eq!((&song["host"], &song["dirty"], &song["timeSignature"]), (&json!("document"), &json!(false), &json!("4/4")));
+    assert_eq!(
+        (&song["host"], &song["dirty"], &song["timeSignature"]),
+        (&json!("document"), &json!(false), &json!("4/4"))
+    );
     assert_eq!(song["path"], json!(stage.file("golden.als")));
     let found = client.ok("live_find_track", json!({ "query": "DRU" })).await;
     assert_eq!(found, json!({ "matches": [{ "id": "track:0", "name": "Drums", "type": "midi" }], "count": 1 }));
     let clips = client.ok("live_list_clips", json!({ "trackId": "track:0" })).await;
     assert_eq!(clips["session"][0]["clipId"], BEAT);
-    assert_eq!(clips["session"][1], json!({ "slotId": "track:0/clipslot:1", "clipId": null, "name": null, "kind": "empty" }));
+    assert_eq!(
+        clips["session"][1],
+        json!({ "slotId": "track:0/clipslot:1", "clipId": null, "name": null, "kind": "empty" })
+    );
     assert_eq!(client.ok("live_get_notes", json!({ "clipId": BEAT })).await["count"], 4);
 
     let slower = client.ok("live_set_tempo", json!({ "bpm": 90.5 })).await;
     assert_eq!((&slower["tempo"], &slower["undoSteps"], &slower["dirty"]), (&json!(90.5), &json!(1), &json!(true)));
     assert_ne!(slower["revision"], song["revision"]);
-    let props = client.ok("live_set_track_props", json!({ "trackId": "track:0", "props": { "name": "Kit <1>", "mute": true } })).await;
+    let props = client
+        .ok("live_set_track_props", json!({ "trackId": "track:0", "props": { "name": "Kit <1>", "mute": true } }))
+        .await;
     assert_eq!((&props["name"], &props["mute"], &props["solo"]), (&json!("Kit <1>"), &json!(true), &json!(false)));
-    let wrote = client.ok("live_set_notes", json!({ "clipId": BEAT, "notes": [{ "pitch": 60.0, "startTime": 0, "duration": 1 }] })).await;
-    assert_eq!((&wrote["count"], &wrote["removed"], wrote.get("warnings")), (&json!(1), &json!(4), None), "all four were read");
+    let wrote = client
+        .ok("live_set_notes", json!({ "clipId": BEAT, "notes": [{ "pitch": 60.0, "startTime": 0, "duration": 1 }] }))
+        .await;
+    assert_eq!(
+        (&wrote["count"], &wrote["removed"], wrote.get("warnings")),
+        (&json!(1), &json!(4), None),
+        "all four were read"
+    );
     let track = client.ok("live_create_track", json!({ "kind": "midi" })).await;
     assert_eq!((&track["id"], &track["clipSlotCount"]), (&json!("track:3"), &json!(2)));
     let clip = client.ok("live_create_midi_clip", json!({ "slotId": "track:3/clipslot:1", "lengthBeats": 8 })).await;
     assert_eq!(clip["clipId"], "track:3/clipslot:1/clip");
     let louder = client.ok("live_set_param", json!({ "paramId": "track:0/mixer/volume", "value": 0.5 })).await;
     assert_eq!((&louder["value"], &louder["previous"], &louder["unit"]), (&json!(0.5), &json!(1), &json!("gain")));
-    let device = client.ok("live_insert_device", json!({ "trackId": "track:3", "deviceName": "Reverb", "index": 99 })).await;
+    let device =
+        client.ok("live_insert_device", json!({ "trackId": "track:3", "deviceName": "Reverb", "index": 99 })).await;
     assert_eq!(device["device"]["id"], "track:3/device:0");
     // 8 beats at 90.5 BPM.
     let render = client.ok("live_render_track", json!({ "trackId": "track:2", "startBeat": 0, "endBeat": 8 })).await;
@@ -166,7 +181,10 @@ async fn the_twelve_tools_are_one_story() {
     assert_eq!((&render["sampleRate"], render["peak"].as_f64()), (&json!(8000), Some(0.5)));
 
     let undone = client.ok("live_undo", json!({ "steps": 100 })).await;
-    assert_eq!((&undone["undone"], &undone["canUndo"], &undone["revision"]), (&json!(7), &json!(false), &song["revision"]));
+    assert_eq!(
+        (&undone["undone"], &undone["canUndo"], &undone["revision"]),
+        (&json!(7), &json!(false), &song["revision"])
+    );
     let redone = client.ok("live_redo", json!({ "steps": 100 })).await;
     assert_eq!(redone["redone"], 7);
     let compared = client.ok("live_diff_set", json!({})).await;
@@ -185,7 +203,8 @@ async fn the_twelve_tools_are_one_story() {
 
 /// Two seconds at half scale, at a rate that is easy to count.
 pub fn write_wav(stage: &Stage, name: &str) {
-    let spec = hound::WavSpec { channels: 1, sample_rate: 8000, bits_per_sample: 16, sample_format: hound::SampleFormat::Int };
+    let spec =
+        hound::WavSpec { channels: 1, sample_rate: 8000, bits_per_sample: 16, sample_format: hound::SampleFormat::Int };
     let mut writer = hound::WavWriter::create(stage.file(name), spec).expect("a file");
     for _ in 0..16_000 {
         writer.write_sample(16_384_i16).expect("a sample");
@@ -267,7 +286,11 @@ async fn a_clip_path_is_one_encoded_segment() {
     let id = song["setId"].as_str().expect("an id").to_owned();
     let notes = client.read("ableton://clip/track%3A1%2Fclip%3A0/notes").await;
     assert_eq!(notes["clipId"], "track:1/clip:0");
-    for uri in [format!("ableton://clip/track%3A1%2Fclip%3A0/notes?set={id}"), format!("ableton://song?set={id}"), format!("ableton://track/2?set={id}")] {
+    for uri in [
+        format!("ableton://clip/track%3A1%2Fclip%3A0/notes?set={id}"),
+        format!("ableton://song?set={id}"),
+        format!("ableton://track/2?set={id}"),
+    ] {
         client.read(&uri).await;
     }
     let track = client.read("ableton://track/2").await;
@@ -299,7 +322,11 @@ async fn sixty_four_writes_wait_and_the_next_is_refused_while_reads_go_on() {
     let held = set.lane.enter().await.expect("a free lane");
     let call = |n: u64| {
         let studio = Arc::clone(&stage.studio.studio);
-        let call = Call::new(Principal::socket(1000, &format!("c{n}")), "live_set_tempo", json!({ "bpm": 100 + n, "setId": set.id }));
+        let call = Call::new(
+            Principal::socket(1000, &format!("c{n}")),
+            "live_set_tempo",
+            json!({ "bpm": 100 + n, "setId": set.id }),
+        );
         tokio::spawn(async move { pipeline::run(&studio, call).await.into_outcome() })
     };
     let waiting: Vec<_> = (0..64).map(call).collect();
@@ -369,7 +396,10 @@ async fn a_file_that_another_program_wrote_is_never_overwritten_unasked() {
     assert_eq!(fs::read(ours["backup"].as_str().expect("a backup")).expect("a backup"), theirs);
     stage.put("golden.als", &theirs);
     let reloaded = client.ok("live_open_set", json!({ "path": "golden.als", "reload": true })).await;
-    assert_eq!((&reloaded["tempo"], &reloaded["dirty"], reloaded.get("externalChange")), (&json!(120), &json!(false), None));
+    assert_eq!(
+        (&reloaded["tempo"], &reloaded["dirty"], reloaded.get("externalChange")),
+        (&json!(120), &json!(false), None)
+    );
     // Touched but equal is no conflict.
     stage.put("golden.als", &theirs);
     assert_eq!(client.ok("live_get_song_overview", json!({})).await.get("externalChange"), None);
@@ -385,7 +415,14 @@ async fn files_outside_the_roots_are_out_of_reach() {
     fs::write(&target, GOLDEN).expect("a file");
     std::os::unix::fs::symlink(&target, stage.file("link.als")).expect("a link");
     std::os::unix::fs::symlink(outside.path(), stage.file("folder")).expect("a link");
-    for path in [json!(target), json!("link.als"), json!("folder/other.als"), json!("../config.toml"), json!("/etc/passwd"), json!("../../nothing/here.als")] {
+    for path in [
+        json!(target),
+        json!("link.als"),
+        json!("folder/other.als"),
+        json!("../config.toml"),
+        json!("/etc/passwd"),
+        json!("../../nothing/here.als"),
+    ] {
         let error = client.refused("live_open_set", json!({ "path": path })).await;
         assert_eq!(error["code"], "DENIED", "{path}: {error}");
         assert!(error["hint"].as_str().is_some_and(|it| it.contains("sets")));
@@ -431,7 +468,11 @@ async fn sets_are_opened_once_and_the_ninth_closes_the_oldest_clean_one() {
     assert_eq!(client.code("live_new_set", json!({ "path": "b.als" })).await, "BUSY");
     client.ok("live_save_set", json!({})).await;
     client.ok("live_open_set", json!({ "path": "golden.als" })).await;
-    assert_eq!(client.code("live_new_set", json!({ "path": "c.als" })).await, "SDK_REJECTED", "an existing file is refused");
+    assert_eq!(
+        client.code("live_new_set", json!({ "path": "c.als" })).await,
+        "SDK_REJECTED",
+        "an existing file is refused"
+    );
 }
 
 #[tokio::test]
@@ -471,7 +512,13 @@ async fn subscribers_hear_of_what_a_write_touched_and_of_nothing_else() {
     for uri in ["ableton://track/0", "ableton://track/1"] {
         client.line.request("resources/subscribe", json!({ "uri": uri })).await;
     }
-    let id = client.line.start("tools/call", json!({ "name": "live_set_track_props", "arguments": { "trackId": "track:1", "props": { "solo": true } } })).await;
+    let id = client
+        .line
+        .start(
+            "tools/call",
+            json!({ "name": "live_set_track_props", "arguments": { "trackId": "track:1", "props": { "solo": true } } }),
+        )
+        .await;
     let (mut answered, mut heard) = (false, Vec::new());
     while !answered || heard.is_empty() {
         let message = client.line.next().await;
@@ -501,11 +548,17 @@ async fn prompts_name_real_tools_and_keep_arguments_in_quotes() {
         assert_eq!((messages.len(), &messages[0]["role"]), (1, &json!("user")));
         assert!(!text.contains("\n5. Call live_delete_track"), "the argument left its quotes: {text}");
         let catalog = stage.studio.studio.catalog();
-        let named: Vec<&str> = text.split(|it: char| !(it.is_ascii_alphanumeric() || it == '_')).filter(|it| it.starts_with("live_")).collect();
+        let named: Vec<&str> = text
+            .split(|it: char| !(it.is_ascii_alphanumeric() || it == '_'))
+            .filter(|it| it.starts_with("live_"))
+            .collect();
         assert!(!named.is_empty() && named.iter().all(|it| catalog.get(it).is_some()), "{named:?}");
     }
     for (prompt, arguments) in [("humanize_clip", json!({ "clipId": "x" })), ("nope", json!({}))] {
-        assert_eq!(client.line.request("prompts/get", json!({ "name": prompt, "arguments": arguments })).await["error"]["code"], -32602);
+        assert_eq!(
+            client.line.request("prompts/get", json!({ "name": prompt, "arguments": arguments })).await["error"]["code"],
+            -32602
+        );
     }
 }
 
@@ -514,10 +567,20 @@ async fn completion_knows_the_ids_of_the_set() {
     let stage = Stage::new();
     let mut client = stage.opened().await;
     for (reference, name, typed, wanted) in [
-        (json!({ "type": "ref/prompt", "name": "humanize_clip" }), "clipId", "track:1", json!(["track:1/clipslot:0/clip", "track:1/clip:0"])),
+        (
+            json!({ "type": "ref/prompt", "name": "humanize_clip" }),
+            "clipId",
+            "track:1",
+            json!(["track:1/clipslot:0/clip", "track:1/clip:0"]),
+        ),
         (json!({ "type": "ref/prompt", "name": "humanize_clip" }), "amount", "0.0", json!(["0.01", "0.02", "0.05"])),
         (json!({ "type": "ref/resource", "uri": "ableton://track/{i}" }), "i", "", json!(["0", "1", "2"])),
-        (json!({ "type": "ref/resource", "uri": "ableton://clip/{path}/notes" }), "path", "track%3A1%2Fclips", json!(["track%3A1%2Fclipslot%3A0%2Fclip"])),
+        (
+            json!({ "type": "ref/resource", "uri": "ableton://clip/{path}/notes" }),
+            "path",
+            "track%3A1%2Fclips",
+            json!(["track%3A1%2Fclipslot%3A0%2Fclip"]),
+        ),
     ] {
         let params = json!({ "ref": reference, "argument": { "name": name, "value": typed } });
         let reply = client.line.request("completion/complete", params).await;
@@ -539,7 +602,11 @@ async fn every_refusal_of_an_id_has_its_code() {
         ("live_list_clips", json!({ "trackId": "scene:0" }), "WRONG_TYPE"),
         ("live_get_notes", json!({ "clipId": "track:2/clip:0" }), "WRONG_TYPE"),
         ("live_get_notes", json!({ "clipId": "track:0/clipslot:1/clip" }), "STALE_REFERENCE"),
-        ("live_set_notes", json!({ "clipId": BEAT, "notes": [{ "pitch": 60, "startTime": 0, "duration": 0 }] }), "BAD_INPUT"),
+        (
+            "live_set_notes",
+            json!({ "clipId": BEAT, "notes": [{ "pitch": 60, "startTime": 0, "duration": 0 }] }),
+            "BAD_INPUT",
+        ),
         ("live_create_midi_clip", json!({ "slotId": "track:0/clipslot:0", "lengthBeats": 4 }), "SDK_REJECTED"),
         ("live_create_midi_clip", json!({ "slotId": "track:2/clipslot:0", "lengthBeats": 4 }), "WRONG_TYPE"),
         ("live_set_param", json!({ "paramId": "track:0/mixer/volume", "value": 9 }), "BAD_INPUT"),

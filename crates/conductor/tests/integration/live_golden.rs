@@ -76,7 +76,8 @@ fn gaps(recorded: &Value, ours: &Value, at: &str, out: &mut Vec<String>) {
             }
         }
         (Value::Array(want), Value::Array(have)) if want.iter().any(Value::is_object) => {
-            let id = |v: &Value| ["id", "slotId", "clipId"].iter().find_map(|k| v.get(*k).filter(|v| !v.is_null()).cloned());
+            let id =
+                |v: &Value| ["id", "slotId", "clipId"].iter().find_map(|k| v.get(*k).filter(|v| !v.is_null()).cloned());
             for (n, value) in want.iter().enumerate() {
                 let found = match id(value) {
                     Some(wanted) => have.iter().find(|v| id(v).as_ref() == Some(&wanted)),
@@ -104,10 +105,8 @@ fn recordings() -> Option<PathBuf> {
 }
 
 fn steps_of(path: &PathBuf) -> Vec<Value> {
-    match serde_json::from_slice(&std::fs::read(path).expect("a recording")).expect("JSON") {
-        Value::Array(steps) => steps,
-        step => vec![step],
-    }
+    let recorded: Value = serde_json::from_slice(&std::fs::read(path).expect("a recording")).expect("JSON");
+    recorded.as_array().cloned().unwrap_or_else(|| vec![recorded.clone()])
 }
 
 /// A schema without words for people, and without the inputs that only we have.
@@ -143,7 +142,10 @@ async fn lists_hold_every_recorded_entry() {
         let ours = client.line.request(method, json!({})).await["result"][key].clone();
         let ours = ours.as_array().expect("a list");
         for wanted in recorded.as_array().expect("a list") {
-            let found = ours.iter().find(|it| it[name] == wanted[name]).unwrap_or_else(|| panic!("{file}: {} is missing", wanted[name]));
+            let found = ours
+                .iter()
+                .find(|it| it[name] == wanted[name])
+                .unwrap_or_else(|| panic!("{file}: {} is missing", wanted[name]));
             match key {
                 "tools" => {
                     assert_eq!(found["annotations"], wanted["annotations"], "{}", wanted[name]);
@@ -250,9 +252,13 @@ async fn recorded_exchanges_hold() {
 #[test]
 fn the_comparison_finds_what_is_missing() {
     let mut out = Vec::new();
-    let (theirs, ours) = (json!({ "a": 1, "b": [{ "id": "x", "v": 2 }], "c": [1, 2] }), json!({ "a": 1.0, "b": [{ "id": "x", "v": 3 }], "c": [1] }));
+    let (theirs, ours) = (
+        json!({ "a": 1, "b": [{ "id": "x", "v": 2 }], "c": [1, 2] }),
+        json!({ "a": 1.0, "b": [{ "id": "x", "v": 3 }], "c": [1] }),
+    );
     gaps(&theirs, &ours, "", &mut out);
     assert_eq!(out, ["/b/0/v", "/c"]);
-    let schema = json!({ "properties": { "a": { "type": "string", "description": "x" }, "setId": {} }, "required": ["a"] });
+    let schema =
+        json!({ "properties": { "a": { "type": "string", "description": "x" }, "setId": {} }, "required": ["a"] });
     assert_eq!(bare(&schema, &ADDED), json!({ "properties": { "a": { "type": "string" } }, "required": ["a"] }));
 }

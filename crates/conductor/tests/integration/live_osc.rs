@@ -98,7 +98,9 @@ impl Model {
                             "track.name" => out.push(track.name.as_str().into()),
                             "track.has_midi_input" => out.push(OscType::Bool(track.midi)),
                             "track.is_foldable" => out.push(OscType::Bool(false)),
-                            "clip.name" => out.extend(track.slots.iter().map(|it| if it.is_some() { "".into() } else { OscType::Nil })),
+                            "clip.name" => out.extend(
+                                track.slots.iter().map(|it| if it.is_some() { "".into() } else { OscType::Nil }),
+                            ),
                             "device.name" => {}
                             other => return Err(format!("no property {other}")),
                         }
@@ -157,9 +159,15 @@ impl Model {
                 let slot_ref = track.slots.get_mut(slot).ok_or(OUT)?;
                 let head = [OscType::Int(n as i32), OscType::Int(slot as i32)];
                 match address {
-                    "/live/clip_slot/get/has_clip" => Ok(Some(vec![head[0].clone(), head[1].clone(), OscType::Bool(slot_ref.is_some())])),
-                    "/live/clip_slot/create_clip" if slot_ref.is_some() => Err("Error handling OSC message: Clip slot already has a clip".into()),
-                    "/live/clip_slot/create_clip" if !midi => Err("Error handling OSC message: Can only create clips in MIDI tracks".into()),
+                    "/live/clip_slot/get/has_clip" => {
+                        Ok(Some(vec![head[0].clone(), head[1].clone(), OscType::Bool(slot_ref.is_some())]))
+                    }
+                    "/live/clip_slot/create_clip" if slot_ref.is_some() => {
+                        Err("Error handling OSC message: Clip slot already has a clip".into())
+                    }
+                    "/live/clip_slot/create_clip" if !midi => {
+                        Err("Error handling OSC message: Can only create clips in MIDI tracks".into())
+                    }
                     "/live/clip_slot/create_clip" => {
                         *slot_ref = Some(Vec::new());
                         Ok(None)
@@ -170,10 +178,14 @@ impl Model {
                     }
                     "/live/clip_slot/fire" => Ok(None),
                     _ => {
-                        let notes = slot_ref.as_mut().ok_or("Error handling OSC message: 'NoneType' object has no attribute 'x'")?;
+                        let notes = slot_ref
+                            .as_mut()
+                            .ok_or("Error handling OSC message: 'NoneType' object has no attribute 'x'")?;
                         match address {
                             "/live/clip/get/name" => Ok(Some(vec![head[0].clone(), head[1].clone(), "Beat".into()])),
-                            "/live/clip/get/notes" if args.len() == 6 => Ok(Some(head.into_iter().chain(notes.iter().cloned()).collect())),
+                            "/live/clip/get/notes" if args.len() == 6 => {
+                                Ok(Some(head.into_iter().chain(notes.iter().cloned()).collect()))
+                            }
                             "/live/clip/remove/notes" if args.len() == 6 => {
                                 notes.clear();
                                 Ok(None)
@@ -206,7 +218,9 @@ impl Peer {
         tokio::spawn(async move {
             let mut buffer = vec![0; 65_536];
             while let Ok((length, from)) = socket.recv_from(&mut buffer).await {
-                let Ok((_, OscPacket::Message(message))) = rosc::decoder::decode_udp(&buffer[..length]) else { continue };
+                let Ok((_, OscPacket::Message(message))) = rosc::decoder::decode_udp(&buffer[..length]) else {
+                    continue;
+                };
                 assert!(known.contains(message.addr.as_str()), "{} is no address of AbletonOSC", message.addr);
                 for reply in serving.replies(&message) {
                     let bytes = rosc::encoder::encode(&OscPacket::Message(reply)).expect("encodes");
@@ -268,18 +282,32 @@ const CLIP: &str = "track:0/clipslot:0/clip";
 async fn the_tools_work_on_a_running_live() {
     let (peer, _stage, mut client) = attached().await;
     let song = client.ok("live_get_song_overview", json!({})).await;
-    assert_eq!((&song["tempo"], &song["scaleIntervals"], &song["trackCount"]), (&json!(124), &json!([0, 2, 3, 5, 7, 8, 10]), &json!(3)));
-    assert_eq!((&song["returnTrackCount"], &song["path"]), (&Value::Null, &Value::Null), "what is not known is not made up");
+    assert_eq!(
+        (&song["tempo"], &song["scaleIntervals"], &song["trackCount"]),
+        (&json!(124), &json!([0, 2, 3, 5, 7, 8, 10]), &json!(3))
+    );
+    assert_eq!(
+        (&song["returnTrackCount"], &song["path"]),
+        (&Value::Null, &Value::Null),
+        "what is not known is not made up"
+    );
     assert!(song["unknown"].as_array().is_some_and(|it| it.contains(&json!("returnTrackCount"))));
     assert_eq!(client.ok("live_find_track", json!({ "query": "voc" })).await["matches"][0]["id"], "track:2");
     assert_eq!(client.ok("live_set_tempo", json!({ "bpm": 90.5 })).await["tempo"], 90.5);
     assert_eq!(peer.model(|it| it.tempo), 90.5);
-    let named = client.ok("live_set_track_props", json!({ "trackId": "track:1", "props": { "name": "Sub", "mute": true } })).await;
+    let named = client
+        .ok("live_set_track_props", json!({ "trackId": "track:1", "props": { "name": "Sub", "mute": true } }))
+        .await;
     assert_eq!((&named["name"], &named["mute"], &named["undoSteps"]), (&json!("Sub"), &json!(true), &json!(2)));
     client.ok("live_create_midi_clip", json!({ "slotId": "track:0/clipslot:0", "lengthBeats": 4 })).await;
-    let notes: Value = (0..=400).map(|n| json!({ "pitch": n % 128, "startTime": n as f64 * 0.25, "duration": 0.25 })).collect();
+    let notes: Value =
+        (0..=400).map(|n| json!({ "pitch": n % 128, "startTime": n as f64 * 0.25, "duration": 0.25 })).collect();
     let wrote = client.ok("live_set_notes", json!({ "clipId": CLIP, "notes": notes })).await;
-    assert_eq!((&wrote["count"], &wrote["undoSteps"]), (&json!(401), &json!(3)), "one removal and two datagrams of notes");
+    assert_eq!(
+        (&wrote["count"], &wrote["undoSteps"]),
+        (&json!(401), &json!(3)),
+        "one removal and two datagrams of notes"
+    );
     let read = client.ok("live_get_notes", json!({ "clipId": CLIP, "offset": 0 })).await;
     assert_eq!((&read["notes"][127]["pitch"], &read["nextOffset"]), (&json!(127), &json!(400)), "pitch 127 comes back");
     assert_eq!(client.ok("live_list_clips", json!({ "trackId": "track:0" })).await["session"][0]["kind"], "midi");
@@ -287,7 +315,10 @@ async fn the_tools_work_on_a_running_live() {
     assert_eq!((&set["unit"], &set["rangeSource"]), (&json!("live"), &json!("host")));
     assert_eq!(client.ok("live_create_track", json!({ "kind": "audio" })).await["id"], "track:3");
     let undone = client.ok("live_undo", json!({})).await;
-    assert!(undone["undone"] == 1 && undone["warnings"][0].as_str().is_some_and(|it| it.contains("Live's own")), "{undone}");
+    assert!(
+        undone["undone"] == 1 && undone["warnings"][0].as_str().is_some_and(|it| it.contains("Live's own")),
+        "{undone}"
+    );
     assert_eq!(peer.model(|it| it.tracks.len()), 3);
     assert_eq!(client.ok("live_fire_clip", json!({ "clipId": CLIP })).await["state"], "fired");
     assert_eq!(client.ok("live_delete_clip", json!({ "clipId": CLIP })).await["deleted"], json!([CLIP]));
@@ -324,7 +355,11 @@ async fn silence_is_never_success() {
     let (peer, _stage, mut client) = attached().await;
     peer.model(|it| it.faults.ignore = Some("/live/track/set/mute"));
     let mute = json!({ "trackId": "track:1", "props": { "mute": true } });
-    assert_eq!(client.code("live_set_track_props", mute.clone()).await, "SDK_REJECTED", "the value read is not the one sent");
+    assert_eq!(
+        client.code("live_set_track_props", mute.clone()).await,
+        "SDK_REJECTED",
+        "the value read is not the one sent"
+    );
     peer.model(|it| it.faults = Faults { lose: Some("/live/track/get/mute"), ..Faults::default() });
     assert_eq!(client.code("live_set_track_props", mute.clone()).await, "TIMEOUT", "the read-back was lost");
     // An error that belongs to nothing does not make a good write bad: the value read decides.
@@ -361,7 +396,9 @@ async fn a_silent_peer_and_a_taken_port_are_told_apart() {
     let taken = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
     let port = taken.local_addr().expect("an address").port();
     let refused = Wire::open(Settings { reply_port: port, ..peer.settings() }).await;
-    assert!(matches!(refused, Err(Refusal::Offline { reason, .. }) if reason.contains("one AbletonOSC client per machine")));
+    assert!(
+        matches!(refused, Err(Refusal::Offline { reason, .. }) if reason.contains("one AbletonOSC client per machine"))
+    );
 }
 
 /// Every address in the source is one that AbletonOSC registers.
@@ -417,11 +454,13 @@ async fn recorded_datagrams_are_understood() {
             };
             for reply in recorded {
                 let reply = OscMessage { addr: reply[0].as_str().unwrap_or_default().into(), args: osc(&reply[1]) };
-                let _ = socket.send_to(&rosc::encoder::encode(&OscPacket::Message(reply)).expect("encodes"), from).await;
+                let _ =
+                    socket.send_to(&rosc::encoder::encode(&OscPacket::Message(reply)).expect("encodes"), from).await;
             }
         }
     });
-    let wire = Wire::open(Settings { peer: address, reply_port: 0, timeout: Duration::from_secs(5) }).await.expect("a port");
+    let wire =
+        Wire::open(Settings { peer: address, reply_port: 0, timeout: Duration::from_secs(5) }).await.expect("a port");
     let mut compared = 0;
     for pair in pairs.iter().filter(|it| it["send"][0] != "/live/test") {
         let address: &'static str = Box::leak(pair["send"][0].as_str().unwrap_or_default().to_owned().into_boxed_str());
@@ -430,8 +469,16 @@ async fn recorded_datagrams_are_understood() {
         let answer = came.iter().find(|it| it[0] == address).map(|it| osc(&it[1]));
         let error = came.iter().find(|it| it[0] == "/live/error").and_then(|it| it[1][0].as_str().map(str::to_owned));
         // Indices are echoed by everything that is not the song's or the application's own.
-        let echo = arguments.iter().take_while(|it| matches!(it, OscType::Int(_))).count().min(answer.as_ref().map_or(0, Vec::len));
-        let echo = if address.starts_with("/live/song") || address.starts_with("/live/application") { 0 } else { echo.min(if address.contains("/notes") { 2 } else { 3 }) };
+        let echo = arguments
+            .iter()
+            .take_while(|it| matches!(it, OscType::Int(_)))
+            .count()
+            .min(answer.as_ref().map_or(0, Vec::len));
+        let echo = if address.starts_with("/live/song") || address.starts_with("/live/application") {
+            0
+        } else {
+            echo.min(if address.contains("/notes") { 2 } else { 3 })
+        };
         let question = answer.is_some() || error.is_some();
         let ask = if question { get_with(address, arguments, echo) } else { tell(address, arguments) };
         let batch = wire.batch(&[ask]).await.expect("the fence closes every batch");

@@ -8,10 +8,10 @@ pub mod wire;
 use super::lane::Turn;
 use super::{Answer, Caps, History, KnownIds, LiveHost, Mode, Op, Playing, Refusal, State, Transport, Way};
 use conductor_set::{
-    Applied, ArrangementRow, Author, ChainPart, ClipCreated, ClipDrawing, ClipKind, Clips, CuePoint, Deleted, Device, Devices, Diff, Guard,
-    Listing, LiveEdit, LiveError, MixerInfo, Note, NoteQuery, NoteSummary, Notes, NotesWritten, Outcome, Overview, PAGE, Param, ParamWritten,
-    PathId, RangeSource, Revision, Scene, Scenes, SlotRow, Stepped, TrackDetail, TrackInfo, TrackKind, TrackMatches, TrackPart, TrackRow,
-    TrackState, Unit,
+    Applied, ArrangementRow, Author, ChainPart, ClipCreated, ClipDrawing, ClipKind, Clips, CuePoint, Deleted, Device,
+    Devices, Diff, Guard, Listing, LiveEdit, LiveError, MixerInfo, Note, NoteQuery, NoteSummary, Notes, NotesWritten,
+    Outcome, Overview, PAGE, Param, ParamWritten, PathId, RangeSource, Revision, Scene, Scenes, SlotRow, Stepped,
+    TrackDetail, TrackInfo, TrackKind, TrackMatches, TrackPart, TrackRow, TrackState, Unit,
 };
 use rosc::OscType;
 use std::collections::BTreeMap;
@@ -21,7 +21,8 @@ use wire::{Ask, Batch, NAME, Settings, Wire, get, get_with, number, tell, text, 
 /// Notes per datagram when adding: about 8 KB, under the smallest default of the systems Live runs on.
 const NOTES_PER_DATAGRAM: usize = 400;
 /// The whole of a clip: without a range the peer misses pitch 127.
-const WHOLE_CLIP: [OscType; 4] = [OscType::Int(0), OscType::Int(128), OscType::Float(-8192.0), OscType::Float(16_384.0)];
+const WHOLE_CLIP: [OscType; 4] =
+    [OscType::Int(0), OscType::Int(128), OscType::Float(-8192.0), OscType::Float(16_384.0)];
 
 /// What was last heard of the Set as a whole.
 #[derive(Default)]
@@ -51,7 +52,12 @@ fn wrong(subject: PathId, expected: &'static str, listing: Listing) -> Refusal {
 }
 
 fn cannot(subject: PathId, reason: &str) -> Refusal {
-    LiveError::Unsupported { subject: Some(subject.to_string()), reason: reason.into(), instead: "use Conductor's script in Live".into() }.into()
+    LiveError::Unsupported {
+        subject: Some(subject.to_string()),
+        reason: reason.into(),
+        instead: "use Conductor's script in Live".into(),
+    }
+    .into()
 }
 
 fn index(n: u32) -> i32 {
@@ -89,23 +95,36 @@ fn values(batch: &Batch, at: usize, subject: PathId, listing: Listing) -> Result
     Err(match &batch.error {
         Some(error) if error.contains("Index out of range") => gone(subject, listing).into(),
         Some(error) if error.contains("'NoneType'") => LiveError::EmptySlot { subject }.into(),
-        Some(error) => LiveError::Refused { subject, reason: error.clone(), cure: "repeat the call once, then make a simpler change" }.into(),
+        Some(error) => LiveError::Refused {
+            subject,
+            reason: error.clone(),
+            cure: "repeat the call once, then make a simpler change",
+        }
+        .into(),
         None => Refusal::NoAnswer { host: NAME },
     })
 }
 
-fn first<T>(batch: &Batch, at: usize, subject: PathId, listing: Listing, of: fn(&OscType) -> Option<T>) -> Result<T, Refusal> {
+fn first<T>(
+    batch: &Batch,
+    at: usize,
+    subject: PathId,
+    listing: Listing,
+    of: fn(&OscType) -> Option<T>,
+) -> Result<T, Refusal> {
     let found = values(batch, at, subject, listing)?.first().and_then(of);
     found.ok_or_else(|| Refusal::Offline { host: NAME, reason: format!("an answer about {subject} makes no sense") })
 }
 
 impl AbletonOscHost {
     pub async fn attach(settings: Settings) -> Result<AbletonOscHost, Refusal> {
-        let missing = [
-            (Op::Files, "a running Live saves its Set itself"),
-            (Op::RenderTrack, "AbletonOSC cannot render"),
-        ];
-        let host = AbletonOscHost { wire: Wire::open(settings).await?, caps: Caps { missing: missing.into() }, heard: Mutex::default() };
+        let missing =
+            [(Op::Files, "a running Live saves its Set itself"), (Op::RenderTrack, "AbletonOSC cannot render")];
+        let host = AbletonOscHost {
+            wire: Wire::open(settings).await?,
+            caps: Caps { missing: missing.into() },
+            heard: Mutex::default(),
+        };
         host.look().await?;
         Ok(host)
     }
@@ -143,7 +162,8 @@ impl AbletonOscHost {
             .collect();
         let revision = Revision::of_state(&format!("{:?}", batch.replies));
         let mut heard = self.heard();
-        let same = heard.tracks.len() == tracks.len() && heard.tracks.iter().zip(&tracks).all(|(a, b)| a.kind == b.kind && a.name == b.name);
+        let same = heard.tracks.len() == tracks.len()
+            && heard.tracks.iter().zip(&tracks).all(|(a, b)| a.kind == b.kind && a.name == b.name);
         // A rename by hand looks like a move: better one look too many than a write to the wrong track.
         if !same && heard.revision.is_some() {
             heard.structure += 1;
@@ -177,7 +197,9 @@ impl AbletonOscHost {
         if let Some(expected) = guard.expect_revision.clone().filter(|it| *it != actual.to_string()) {
             return Err(LiveError::RevisionDiffers { expected, actual }.into());
         }
-        let shifted = guard.seen.is_some_and(|(who, seen)| self.heard().shifts.iter().any(|(author, at)| *author != who && *at > seen));
+        let shifted = guard
+            .seen
+            .is_some_and(|(who, seen)| self.heard().shifts.iter().any(|(author, at)| *author != who && *at > seen));
         if positional && shifted { Err(LiveError::StructureShifted.into()) } else { Ok(()) }
     }
 
@@ -213,7 +235,9 @@ impl AbletonOscHost {
                     let batch = self.wire.batch(&[write, get("/live/track/get/name", &[n])]).await?;
                     if first(&batch, 1, *track_id, Listing::Tracks, text)? != *name {
                         let reason = batch.error.unwrap_or_else(|| "Live kept another name".into());
-                        return Err(LiveError::Refused { subject: *track_id, reason, cure: "repeat the call once" }.into());
+                        return Err(
+                            LiveError::Refused { subject: *track_id, reason, cure: "repeat the call once" }.into()
+                        );
                     }
                     steps += 1;
                 }
@@ -229,11 +253,17 @@ impl AbletonOscHost {
                     steps += 1;
                 }
                 if steps == 0 {
-                    return Err(LiveError::BadValue { subject: "props".into(), reason: "give at least one of name, mute, solo, arm".into() }.into());
+                    return Err(LiveError::BadValue {
+                        subject: "props".into(),
+                        reason: "give at least one of name, mute, solo, arm".into(),
+                    }
+                    .into());
                 }
                 Ok((Outcome::Track(self.track_state(*track_id, n).await?), vec![*track_id], steps, false, Vec::new()))
             }
-            LiveEdit::ReplaceNotes { clip_id, notes, window } => self.replace_notes(*clip_id, notes, window.is_some()).await,
+            LiveEdit::ReplaceNotes { clip_id, notes, window } => {
+                self.replace_notes(*clip_id, notes, window.is_some()).await
+            }
             LiveEdit::CreateTrack { kind } => {
                 let address = match kind {
                     TrackKind::Midi => "/live/song/create_midi_track",
@@ -241,11 +271,21 @@ impl AbletonOscHost {
                     TrackKind::Group => return Err(cannot(PathId::Main, "AbletonOSC cannot group tracks")),
                 };
                 let before = self.heard().tracks.len();
-                let batch = self.wire.batch(&[tell(address, vec![OscType::Int(-1)]), get("/live/song/get/num_tracks", &[])]).await?;
+                let batch = self
+                    .wire
+                    .batch(&[tell(address, vec![OscType::Int(-1)]), get("/live/song/get/num_tracks", &[])])
+                    .await?;
                 let after = first(&batch, 1, PathId::Main, Listing::Tracks, number)?;
                 if !same(after, before as f64 + 1.0) {
-                    let reason = batch.error.unwrap_or_else(|| format!("Live has {after} tracks after one was added to {before}"));
-                    return Err(LiveError::Refused { subject: PathId::Main, reason, cure: "list the tracks, then repeat once" }.into());
+                    let reason = batch
+                        .error
+                        .unwrap_or_else(|| format!("Live has {after} tracks after one was added to {before}"));
+                    return Err(LiveError::Refused {
+                        subject: PathId::Main,
+                        reason,
+                        cure: "list the tracks, then repeat once",
+                    }
+                    .into());
                 }
                 self.look().await?;
                 let id = PathId::Track(u32::try_from(before).unwrap_or(u32::MAX));
@@ -257,14 +297,22 @@ impl AbletonOscHost {
                 };
                 let (_, row) = self.track(PathId::Track(track))?;
                 if row.kind != TrackKind::Midi {
-                    return Err(LiveError::WrongType { subject: *slot_id, reason: "only MIDI tracks hold MIDI clips".into(), listing: Listing::Tracks }.into());
+                    return Err(LiveError::WrongType {
+                        subject: *slot_id,
+                        reason: "only MIDI tracks hold MIDI clips".into(),
+                        listing: Listing::Tracks,
+                    }
+                    .into());
                 }
                 let at = [index(track), index(slot)];
                 let before = self.wire.read(&[get("/live/clip_slot/get/has_clip", &at)]).await?;
                 if first(&before, 0, *slot_id, Listing::Clips, truth)? {
                     return Err(LiveError::SlotOccupied { subject: *slot_id }.into());
                 }
-                let write = tell("/live/clip_slot/create_clip", vec![OscType::Int(at[0]), OscType::Int(at[1]), float(*length_beats)]);
+                let write = tell(
+                    "/live/clip_slot/create_clip",
+                    vec![OscType::Int(at[0]), OscType::Int(at[1]), float(*length_beats)],
+                );
                 self.write_number(*slot_id, write, get("/live/clip_slot/get/has_clip", &at), 1.0).await?;
                 let clip_id = PathId::OnTrack(track, TrackPart::SlotClip(slot));
                 let made = ClipCreated { clip_id, slot_id: *slot_id, length_beats: *length_beats };
@@ -281,7 +329,8 @@ impl AbletonOscHost {
                 arguments.push(float(*value));
                 let now = self.write_number(*param_id, tell(set, arguments), question, *value).await?;
                 let param = Param { value: now, display: now.to_string(), ..before.clone() };
-                let written = ParamWritten { param, previous: before.value, unknown: vec!["defaultValue", "automated"] };
+                let written =
+                    ParamWritten { param, previous: before.value, unknown: vec!["defaultValue", "automated"] };
                 Ok((Outcome::Param(written), vec![*param_id], 1, false, Vec::new()))
             }
             LiveEdit::DeleteClip { clip_id } => {
@@ -293,21 +342,46 @@ impl AbletonOscHost {
                 }
                 let write = tell("/live/clip_slot/delete_clip", at.map(OscType::Int).to_vec());
                 self.write_number(*clip_id, write, get("/live/clip_slot/get/has_clip", &at), 0.0).await?;
-                Ok((Outcome::Deleted(Deleted { deleted: vec![*clip_id], shifted: false }), vec![*clip_id], 1, false, Vec::new()))
+                Ok((
+                    Outcome::Deleted(Deleted { deleted: vec![*clip_id], shifted: false }),
+                    vec![*clip_id],
+                    1,
+                    false,
+                    Vec::new(),
+                ))
             }
             LiveEdit::DeleteTrack { track_id } => {
                 let (n, _) = self.track(*track_id)?;
                 let before = self.heard().tracks.len();
-                let batch = self.wire.batch(&[tell("/live/song/delete_track", vec![OscType::Int(n)]), get("/live/song/get/num_tracks", &[])]).await?;
+                let batch = self
+                    .wire
+                    .batch(&[
+                        tell("/live/song/delete_track", vec![OscType::Int(n)]),
+                        get("/live/song/get/num_tracks", &[]),
+                    ])
+                    .await?;
                 let after = first(&batch, 1, *track_id, Listing::Tracks, number)?;
                 if after >= before as f64 {
                     let reason = batch.error.unwrap_or_else(|| "the track is still there".into());
-                    return Err(LiveError::Refused { subject: *track_id, reason, cure: "list the tracks, then repeat once" }.into());
+                    return Err(LiveError::Refused {
+                        subject: *track_id,
+                        reason,
+                        cure: "list the tracks, then repeat once",
+                    }
+                    .into());
                 }
-                Ok((Outcome::Deleted(Deleted { deleted: vec![*track_id], shifted: true }), vec![*track_id], 1, true, Vec::new()))
+                Ok((
+                    Outcome::Deleted(Deleted { deleted: vec![*track_id], shifted: true }),
+                    vec![*track_id],
+                    1,
+                    true,
+                    Vec::new(),
+                ))
             }
             LiveEdit::InsertDevice { track_id, .. } => Err(cannot(*track_id, "AbletonOSC cannot insert devices")),
-            LiveEdit::SetClipProps { clip_id, .. } => Err(cannot(*clip_id, "clip properties are not written over AbletonOSC")),
+            LiveEdit::SetClipProps { clip_id, .. } => {
+                Err(cannot(*clip_id, "clip properties are not written over AbletonOSC"))
+            }
         }
     }
 
@@ -324,12 +398,28 @@ impl AbletonOscHost {
         let plain = Note::new(0, 0.0, 1.0);
         for (at, note) in notes.iter().enumerate() {
             let subject = || format!("notes[{at}]");
-            if note.probability != plain.probability || note.velocity_deviation != 0.0 || note.release_velocity != plain.release_velocity {
+            if note.probability != plain.probability
+                || note.velocity_deviation != 0.0
+                || note.release_velocity != plain.release_velocity
+            {
                 let reason = "AbletonOSC carries no probability, velocityDeviation or releaseVelocity".to_owned();
-                return Err(LiveError::Unsupported { subject: Some(subject()), reason, instead: "use Conductor's script in Live".into() }.into());
+                return Err(LiveError::Unsupported {
+                    subject: Some(subject()),
+                    reason,
+                    instead: "use Conductor's script in Live".into(),
+                }
+                .into());
             }
-            if !(note.duration > 0.0 && note.duration.is_finite() && note.start_time.is_finite() && note.velocity.is_finite()) {
-                return Err(LiveError::BadValue { subject: subject(), reason: "duration must be above 0, and every number finite".into() }.into());
+            if !(note.duration > 0.0
+                && note.duration.is_finite()
+                && note.start_time.is_finite()
+                && note.velocity.is_finite())
+            {
+                return Err(LiveError::BadValue {
+                    subject: subject(),
+                    reason: "duration must be above 0, and every number finite".into(),
+                }
+                .into());
             }
         }
         let before = self.notes_of(clip).await?;
@@ -356,17 +446,31 @@ impl AbletonOscHost {
         }
         let now = self.notes_of(clip).await?;
         let starts = |notes: &[Note]| {
-            let mut all: Vec<(u8, i64)> = notes.iter().map(|it| (it.pitch, (it.start_time * 1e4).round() as i64)).collect();
+            let mut all: Vec<(u8, i64)> =
+                notes.iter().map(|it| (it.pitch, (it.start_time * 1e4).round() as i64)).collect();
             all.sort_unstable();
             all.dedup();
             all
         };
         if starts(&now) != starts(notes) {
             let reason = format!("{} notes were written and {} are there now", notes.len(), now.len());
-            return Err(LiveError::Refused { subject: clip, reason, cure: "read the notes with live_get_notes; live_undo brings the old ones back" }.into());
+            return Err(LiveError::Refused {
+                subject: clip,
+                reason,
+                cure: "read the notes with live_get_notes; live_undo brings the old ones back",
+            }
+            .into());
         }
-        let written = NotesWritten { id: clip, name, count: now.len(), removed: before.len(), adjusted: notes.len().saturating_sub(now.len()) };
-        let lost = "probability, velocity deviation and release velocity of the old notes were not readable and are gone".to_owned();
+        let written = NotesWritten {
+            id: clip,
+            name,
+            count: now.len(),
+            removed: before.len(),
+            adjusted: notes.len().saturating_sub(now.len()),
+        };
+        let lost =
+            "probability, velocity deviation and release velocity of the old notes were not readable and are gone"
+                .to_owned();
         let warnings = if before.is_empty() { Vec::new() } else { vec![lost] };
         Ok((Outcome::Notes(written), vec![clip], steps, false, warnings))
     }
@@ -390,7 +494,8 @@ impl AbletonOscHost {
     }
 
     async fn track_state(&self, id: PathId, n: i32) -> Result<TrackState, Refusal> {
-        let asks = [get("/live/track/get/name", &[n]), get("/live/track/get/mute", &[n]), get("/live/track/get/solo", &[n])];
+        let asks =
+            [get("/live/track/get/name", &[n]), get("/live/track/get/mute", &[n]), get("/live/track/get/solo", &[n])];
         let batch = self.wire.read(&asks).await?;
         // A track that cannot arm answers with an error, which would end the batch of the others.
         let can = self.wire.read(&[get("/live/track/get/can_be_armed", &[n])]).await?;
@@ -443,12 +548,14 @@ impl AbletonOscHost {
             get("/live/song/get/signature_denominator", &[]),
         ];
         let batch = self.wire.read(&asks).await?;
-        let count = |at: usize| batch.replies.get(at).and_then(|it| it.as_ref()).and_then(|it| it.first()).and_then(number);
+        let count =
+            |at: usize| batch.replies.get(at).and_then(|it| it.as_ref()).and_then(|it| it.first()).and_then(number);
         let tempo = first(&batch, 0, PathId::Main, Listing::Tracks, number)?;
         let scale_name = batch.replies.get(2).and_then(|it| it.as_ref()).and_then(|it| it.first()).and_then(text);
         let cues = batch.replies.get(4).and_then(|it| it.as_ref()).map_or(0, |it| it.len() / 2);
         let tracks = self.heard().tracks.clone();
-        let scale_intervals = scale_name.as_deref().and_then(conductor_set::scale_intervals).unwrap_or_default().to_vec();
+        let scale_intervals =
+            scale_name.as_deref().and_then(conductor_set::scale_intervals).unwrap_or_default().to_vec();
         Ok(Overview {
             tempo: Some(tempo),
             root_note: count(1).map(|it| it as u8),
@@ -473,19 +580,27 @@ impl AbletonOscHost {
     /// Where a parameter is written and read, with its indices.
     fn param_address(&self, path: PathId) -> Result<(&'static str, &'static str, Vec<OscType>), Refusal> {
         let PathId::OnTrack(track, TrackPart::Chain(part)) = path else {
-            return Err(wrong(path, "a parameter of an ordinary track (track:N/device:M/param:P or track:N/mixer/volume)", Listing::Devices));
+            return Err(wrong(
+                path,
+                "a parameter of an ordinary track (track:N/device:M/param:P or track:N/mixer/volume)",
+                Listing::Devices,
+            ));
         };
         let n = OscType::Int(index(track));
         match part {
             ChainPart::Volume => Ok(("/live/track/set/volume", "/live/track/get/volume", vec![n])),
             ChainPart::Panning => Ok(("/live/track/set/panning", "/live/track/get/panning", vec![n])),
-            ChainPart::Send(send) => Ok(("/live/track/set/send", "/live/track/get/send", vec![n, OscType::Int(index(send))])),
+            ChainPart::Send(send) => {
+                Ok(("/live/track/set/send", "/live/track/get/send", vec![n, OscType::Int(index(send))]))
+            }
             ChainPart::Param(device, param) => Ok((
                 "/live/device/set/parameter/value",
                 "/live/device/get/parameter/value",
                 vec![n, OscType::Int(index(device)), OscType::Int(index(param))],
             )),
-            ChainPart::Device(_) | ChainPart::Mixer => Err(wrong(path, "a parameter, not a device or a mixer", Listing::Devices)),
+            ChainPart::Device(_) | ChainPart::Mixer => {
+                Err(wrong(path, "a parameter, not a device or a mixer", Listing::Devices))
+            }
         }
     }
 
@@ -498,7 +613,13 @@ impl AbletonOscHost {
         let echo = arguments.len();
         let batch = self.wire.read(&[get_with(read, arguments, echo)]).await?;
         let value = first(&batch, 0, path, Listing::Devices, number)?;
-        let (name, low) = if read.ends_with("panning") { ("Panning", -1.0) } else if read.ends_with("send") { ("Send", 0.0) } else { ("Volume", 0.0) };
+        let (name, low) = if read.ends_with("panning") {
+            ("Panning", -1.0)
+        } else if read.ends_with("send") {
+            ("Send", 0.0)
+        } else {
+            ("Volume", 0.0)
+        };
         Ok(mixer_param(path, name, low, value))
     }
 
@@ -519,7 +640,10 @@ impl AbletonOscHost {
             .iter()
             .enumerate()
             .map(|(n, name)| Param {
-                id: PathId::OnTrack(track, TrackPart::Chain(ChainPart::Param(device, u32::try_from(n).unwrap_or(u32::MAX)))),
+                id: PathId::OnTrack(
+                    track,
+                    TrackPart::Chain(ChainPart::Param(device, u32::try_from(n).unwrap_or(u32::MAX))),
+                ),
                 name: text(name).unwrap_or_default(),
                 min: at(&lows, n),
                 max: at(&highs, n),
@@ -563,8 +687,17 @@ impl AbletonOscHost {
         }
         let on = |part| PathId::OnTrack(track, TrackPart::Chain(part));
         let level = |at| first(&batch, at, path, Listing::Devices, number);
-        let mixer = vec![mixer_param(on(ChainPart::Volume), "Volume", 0.0, level(2)?), mixer_param(on(ChainPart::Panning), "Panning", -1.0, level(3)?)];
-        Ok(Devices { track_id: path, devices, mixer, truncated: cut.then_some(true), unknown: vec!["defaultValue", "automated", "sends"] })
+        let mixer = vec![
+            mixer_param(on(ChainPart::Volume), "Volume", 0.0, level(2)?),
+            mixer_param(on(ChainPart::Panning), "Panning", -1.0, level(3)?),
+        ];
+        Ok(Devices {
+            track_id: path,
+            devices,
+            mixer,
+            truncated: cut.then_some(true),
+            unknown: vec!["defaultValue", "automated", "sends"],
+        })
     }
 
     async fn clips_now(&self, path: PathId, offset: usize) -> Result<Clips, Refusal> {
@@ -574,7 +707,15 @@ impl AbletonOscHost {
         let kind = match row.kind {
             TrackKind::Midi => ClipKind::Midi,
             TrackKind::Audio => ClipKind::Audio,
-            TrackKind::Group => return Ok(Clips { track_id: path, session: Vec::new(), arrangement: Vec::new(), truncated: None, next_offset: None }),
+            TrackKind::Group => {
+                return Ok(Clips {
+                    track_id: path,
+                    session: Vec::new(),
+                    arrangement: Vec::new(),
+                    truncated: None,
+                    next_offset: None,
+                });
+            }
         };
         let slots = vec![OscType::Int(n), OscType::Int(n + 1), OscType::String("clip.name".into())];
         let asks = [
@@ -587,7 +728,8 @@ impl AbletonOscHost {
         let column = |at| values(&batch, at, path, Listing::Clips);
         let (names, arranged, starts, lengths) = (column(0)?, column(1)?, column(2)?, column(3)?);
         let session = (0_u32..).zip(&names).skip(offset).take(PAGE).map(|(slot, name)| {
-            let (slot_id, clip) = (PathId::OnTrack(track, TrackPart::Slot(slot)), PathId::OnTrack(track, TrackPart::SlotClip(slot)));
+            let (slot_id, clip) =
+                (PathId::OnTrack(track, TrackPart::Slot(slot)), PathId::OnTrack(track, TrackPart::SlotClip(slot)));
             match text(name) {
                 Some(name) => SlotRow { slot_id, clip_id: Some(clip), name: Some(name), kind },
                 None => SlotRow { slot_id, clip_id: None, name: None, kind: ClipKind::Empty },
@@ -620,7 +762,13 @@ impl AbletonOscHost {
         for (n, name) in (0_u32..).zip(&names) {
             let batch = self.wire.read(&[get("/live/scene/get/is_empty", &[index(n)])]).await?;
             let is_empty = first(&batch, 0, PathId::Scene(n), Listing::Tracks, truth)?;
-            scenes.push(Scene { id: PathId::Scene(n), name: text(name).unwrap_or_default(), tempo: None, time_signature: None, is_empty });
+            scenes.push(Scene {
+                id: PathId::Scene(n),
+                name: text(name).unwrap_or_default(),
+                tempo: None,
+                time_signature: None,
+                is_empty,
+            });
         }
         let cue = |(n, row): (u32, &[OscType])| CuePoint {
             id: PathId::CuePoint(n),
@@ -648,7 +796,9 @@ impl AbletonOscHost {
         match batch.error {
             None => Ok("fired"),
             Some(error) if error.contains("Index out of range") => Err(gone(id, Listing::Clips).into()),
-            Some(reason) => Err(LiveError::Refused { subject: id, reason, cure: "list the clips, then repeat once" }.into()),
+            Some(reason) => {
+                Err(LiveError::Refused { subject: id, reason, cure: "list the clips, then repeat once" }.into())
+            }
         }
     }
 
@@ -664,8 +814,12 @@ impl AbletonOscHost {
             Transport::RecordOn => tell("/live/song/set/record_mode", vec![OscType::Int(1)]),
             Transport::RecordOff => tell("/live/song/set/record_mode", vec![OscType::Int(0)]),
         };
-        let asks =
-            [write, get("/live/song/get/is_playing", &[]), get("/live/song/get/current_song_time", &[]), get("/live/song/get/tempo", &[])];
+        let asks = [
+            write,
+            get("/live/song/get/is_playing", &[]),
+            get("/live/song/get/current_song_time", &[]),
+            get("/live/song/get/tempo", &[]),
+        ];
         let batch = self.wire.batch(&asks).await?;
         let at = |n| first(&batch, n, PathId::Main, Listing::Tracks, number);
         Ok(Playing { is_playing: at(1)? != 0.0, beat: at(2)?, tempo: at(3)? })
@@ -712,7 +866,8 @@ impl LiveHost for AbletonOscHost {
         Box::pin(async move {
             self.look().await?;
             let wanted = query.to_lowercase();
-            let matches: Vec<TrackRow> = self.heard().tracks.iter().filter(|it| it.name.to_lowercase().contains(&wanted)).cloned().collect();
+            let matches: Vec<TrackRow> =
+                self.heard().tracks.iter().filter(|it| it.name.to_lowercase().contains(&wanted)).cloned().collect();
             Ok(TrackMatches { count: matches.len(), matches })
         })
     }
@@ -723,7 +878,10 @@ impl LiveHost for AbletonOscHost {
 
     fn notes(&self, clip: PathId, query: NoteQuery) -> Answer<'_, Notes> {
         Box::pin(async move {
-            let inside = |it: &Note| query.from_beat.is_none_or(|from| it.start_time >= from) && query.to_beat.is_none_or(|to| it.start_time < to);
+            let inside = |it: &Note| {
+                query.from_beat.is_none_or(|from| it.start_time >= from)
+                    && query.to_beat.is_none_or(|to| it.start_time < to)
+            };
             let notes: Vec<Note> = self.notes_of(clip).await?.into_iter().filter(inside).collect();
             let count = notes.len();
             if query == NoteQuery::default() && count > PAGE {
@@ -737,7 +895,12 @@ impl LiveHost for AbletonOscHost {
             }
             let offset = query.offset.unwrap_or(0);
             let next_offset = (count > offset.saturating_add(PAGE)).then(|| offset + PAGE);
-            Ok(Notes::Listed { clip_id: clip, count, notes: notes.into_iter().skip(offset).take(PAGE).collect(), next_offset })
+            Ok(Notes::Listed {
+                clip_id: clip,
+                count,
+                notes: notes.into_iter().skip(offset).take(PAGE).collect(),
+                next_offset,
+            })
         })
     }
 
@@ -750,7 +913,10 @@ impl LiveHost for AbletonOscHost {
     }
 
     fn track_detail(&self, track: PathId) -> Answer<'_, TrackDetail> {
-        Box::pin(std::future::ready(Err(cannot(track, "a track in full is not read over AbletonOSC; list its clips and devices"))))
+        Box::pin(std::future::ready(Err(cannot(
+            track,
+            "a track in full is not read over AbletonOSC; list its clips and devices",
+        ))))
     }
 
     fn draw_clip(&self, clip: PathId, _: u32) -> Answer<'_, ClipDrawing> {
@@ -764,7 +930,8 @@ impl LiveHost for AbletonOscHost {
                 return Err(Refusal::Missing { host: NAME, reason: "a change cannot be tried out in a running Live" });
             }
             self.admit(&guard, edits.iter().any(LiveEdit::is_positional)).await?;
-            let (mut outcomes, mut changed, mut undo_steps, mut shifted, mut warnings) = (Vec::new(), Vec::new(), 0, false, Vec::new());
+            let (mut outcomes, mut changed, mut undo_steps, mut shifted, mut warnings) =
+                (Vec::new(), Vec::new(), 0, false, Vec::new());
             for edit in &edits {
                 let done = self.make(edit).await?;
                 outcomes.push(done.0);
@@ -804,7 +971,14 @@ impl LiveHost for AbletonOscHost {
             let flag = |at| first(&batch, at, PathId::Main, Listing::Tracks, truth);
             // What the list held is not known, so any index may have moved.
             let revision = self.look_after(&guard, count > 0).await?;
-            let stepped = Stepped { count, labels: Vec::new(), can_undo: flag(0)?, can_redo: flag(1)?, revision, shifted: count > 0 };
+            let stepped = Stepped {
+                count,
+                labels: Vec::new(),
+                can_undo: flag(0)?,
+                can_redo: flag(1)?,
+                revision,
+                shifted: count > 0,
+            };
             let tracks = u32::try_from(self.heard().tracks.len()).unwrap_or(u32::MAX);
             let diff = Diff { changes: Vec::new(), count: 0, text: String::new() };
             Ok(History { stepped, diff, tracks, warnings: vec![FOREIGN_UNDO.into()] })

@@ -3,13 +3,14 @@
 use super::lane::Turn;
 use super::roots::{Place, Roots, Stamp, Step};
 use super::{
-    Answer, Caps, History, KnownIds, LiveHost, Mode, Op, Playing, Refusal, State, Transport, Way, blocking, named_als, wav,
+    Answer, Caps, History, KnownIds, LiveHost, Mode, Op, Playing, Refusal, State, Transport, Way, blocking, named_als,
+    wav,
 };
 use arc_swap::ArcSwap;
 use conductor_core::timestamp::Timestamp;
 use conductor_set::{
-    Applied, ClipDrawing, Clips, Devices, Diff, Document, Guard, LiveEdit, LiveError, NoteQuery, Notes, OpenSet, Overview, PathId, Scenes,
-    TrackDetail, TrackMatches, check, diff,
+    Applied, ClipDrawing, Clips, Devices, Diff, Document, Guard, LiveEdit, LiveError, NoteQuery, Notes, OpenSet,
+    Overview, PathId, Scenes, TrackDetail, TrackMatches, check, diff,
 };
 use sha2::{Digest, Sha256};
 use std::io;
@@ -82,10 +83,7 @@ impl DocumentHost {
     pub fn open(place: Place, limit: usize, undo_depth: usize) -> Result<DocumentHost, Refusal> {
         let (als, stamp) = place.read(limit)?;
         let set = OpenSet::open(&als, limit)?.with_undo_depth(undo_depth);
-        let missing = [
-            (Op::Launch, "a closed file cannot play"),
-            (Op::Transport, "a closed file cannot play"),
-        ];
+        let missing = [(Op::Launch, "a closed file cannot play"), (Op::Transport, "a closed file cannot play")];
         Ok(DocumentHost {
             shown: ArcSwap::from_pointee(Shown {
                 document: set.document().clone(),
@@ -206,7 +204,14 @@ impl DocumentHost {
     }
 
     /// Bounces an audio track before its mixer and devices. Blocks.
-    pub fn render(&self, roots: &Roots, folder: &Path, track: PathId, start: f64, end: f64) -> Result<Rendered, Refusal> {
+    pub fn render(
+        &self,
+        roots: &Roots,
+        folder: &Path,
+        track: PathId,
+        start: f64,
+        end: f64,
+    ) -> Result<Rendered, Refusal> {
         let plan = self.snapshot().plan_render(track, start, end)?;
         let beside = self.path().parent().map(Path::to_owned).unwrap_or_default();
         let mut samples = Vec::new();
@@ -224,7 +229,8 @@ impl DocumentHost {
 /// What would be written reads back as the same text, and breaks no rule that the document kept before.
 fn sound(document: &Document, als: &[u8], limit: usize) -> Result<(), Refusal> {
     let broken = |reason: String| Refusal::Broken { reason };
-    let again = Document::open(als, limit.saturating_mul(2)).map_err(|fault| broken(format!("the new text does not read back: {fault}")))?;
+    let again = Document::open(als, limit.saturating_mul(2))
+        .map_err(|fault| broken(format!("the new text does not read back: {fault}")))?;
     if again.to_xml() != document.to_xml() {
         return Err(broken("the new bytes hold another text".into()));
     }
@@ -348,7 +354,10 @@ impl LiveHost for DocumentHost {
 
     fn known_ids(&self) -> KnownIds {
         let document = self.snapshot();
-        KnownIds { tracks: u32::try_from(document.track_rows().len()).unwrap_or(u32::MAX), midi_clips: document.midi_clip_ids() }
+        KnownIds {
+            tracks: u32::try_from(document.track_rows().len()).unwrap_or(u32::MAX),
+            midi_clips: document.midi_clip_ids(),
+        }
     }
 
     fn document(self: Arc<Self>) -> Option<Arc<DocumentHost>> {
@@ -390,7 +399,11 @@ mod tests {
             let new = host.set().document().to_als();
             assert_eq!(now == old, stop != Step::SyncFolder, "{stop:?}: only the folder is synced after the rename");
             assert!(now == old || now == new, "{stop:?}");
-            let left: Vec<_> = fs::read_dir(home.path().join("sets")).expect("a folder").flatten().filter(|it| it.file_name() != "Backup").collect();
+            let left: Vec<_> = fs::read_dir(home.path().join("sets"))
+                .expect("a folder")
+                .flatten()
+                .filter(|it| it.file_name() != "Backup")
+                .collect();
             assert_eq!(left.len(), 1, "{stop:?}: no leftovers");
             assert!(host.set().is_dirty(), "{stop:?}: what was not told to be saved is not held to be");
         }
@@ -414,13 +427,19 @@ mod tests {
         }
         let file = home.path().join("sets/a.als");
         assert_eq!(fs::metadata(&file).expect("the file").permissions().mode() & 0o7777, 0o640);
-        let mut names: Vec<String> =
-            fs::read_dir(&backups).expect("a folder").flatten().map(|it| it.file_name().to_string_lossy().into_owned()).collect();
+        let mut names: Vec<String> = fs::read_dir(&backups)
+            .expect("a folder")
+            .flatten()
+            .map(|it| it.file_name().to_string_lossy().into_owned())
+            .collect();
         names.sort();
         assert_eq!(names.len(), 22);
         assert!(names.iter().any(|it| it == "a [2020-01-01 000000].als"));
         assert_eq!(names.iter().filter(|it| it.starts_with("a [2026")).count(), 20);
-        assert!(names.iter().any(|it| it == "a [2026-01-02 030429] conductor.als") && !names.iter().any(|it| it.contains("030405")));
+        assert!(
+            names.iter().any(|it| it == "a [2026-01-02 030429] conductor.als")
+                && !names.iter().any(|it| it.contains("030405"))
+        );
     }
 
     #[test]

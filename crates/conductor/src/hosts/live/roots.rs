@@ -59,7 +59,8 @@ impl Roots {
     pub fn new(home: &Path, granted: &[PathBuf]) -> Roots {
         let whole = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| lexical(path));
         let home = whole(home);
-        let granted = granted.iter().map(|it| whole(it)).filter(|it| !it.starts_with(&home) && !home.starts_with(it)).collect();
+        let granted =
+            granted.iter().map(|it| whole(it)).filter(|it| !it.starts_with(&home) && !home.starts_with(it)).collect();
         Roots { sets: home.join("sets"), granted }
     }
 
@@ -73,7 +74,9 @@ impl Roots {
         if !asked.is_absolute() {
             // The folder of relative paths is ours to make; a granted one is not.
             match std::fs::create_dir(&self.sets) {
-                Ok(()) => rustix::fs::chmod(&self.sets, Mode::RWXU).map_err(|fault| Refusal::io(&self.sets, fault.into()))?,
+                Ok(()) => {
+                    rustix::fs::chmod(&self.sets, Mode::RWXU).map_err(|fault| Refusal::io(&self.sets, fault.into()))?
+                }
                 Err(fault) if fault.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(fault) => return Err(Refusal::io(&self.sets, fault)),
             }

@@ -20,9 +20,10 @@ impl SessionKey {
         match principal {
             Principal::Person { .. } | Principal::Cli { .. } | Principal::Mapping { .. } => SessionKey::Hands,
             Principal::Socket { .. } if conn != 0 => SessionKey::Connection(conn),
-            Principal::Socket { .. } | Principal::Http { .. } | Principal::Plugin { .. } | Principal::Webhook { .. } => {
-                SessionKey::Principal(principal.to_string())
-            }
+            Principal::Socket { .. }
+            | Principal::Http { .. }
+            | Principal::Plugin { .. }
+            | Principal::Webhook { .. } => SessionKey::Principal(principal.to_string()),
         }
     }
 }
@@ -122,7 +123,10 @@ impl Sessions {
                 session.seen.insert(new.to_owned(), seen);
             }
             let read = std::mem::take(&mut session.read);
-            session.read = read.into_iter().map(|((set, clip), n)| ((if set == old { new.to_owned() } else { set }, clip), n)).collect();
+            session.read = read
+                .into_iter()
+                .map(|((set, clip), n)| ((if set == old { new.to_owned() } else { set }, clip), n))
+                .collect();
         }
     }
 

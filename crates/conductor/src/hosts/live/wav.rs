@@ -27,12 +27,16 @@ pub fn read_sample(roots: &Roots, beside: &Path, piece: &RenderPiece) -> Result<
     let mut last = None;
     for path in candidates {
         match roots.find(&path).and_then(|place| place.read(MAX_SAMPLE_BYTES)) {
-            Ok((bytes, _)) => return decode(bytes).map_err(|reason| cannot(piece, format!("{}: {reason}", path.display()))),
+            Ok((bytes, _)) => {
+                return decode(bytes).map_err(|reason| cannot(piece, format!("{}: {reason}", path.display())));
+            }
             Err(refusal) => last = Some(refusal),
         }
     }
     let reason = match last {
-        Some(Refusal::OutsideRoots { path, .. }) => format!("its sample {} lies outside the allowed folders", path.display()),
+        Some(Refusal::OutsideRoots { path, .. }) => {
+            format!("its sample {} lies outside the allowed folders", path.display())
+        }
         Some(_) | None => format!("its sample {} is not there", piece.path),
     };
     Err(cannot(piece, reason))
@@ -65,7 +69,8 @@ fn decode(bytes: Vec<u8>) -> Result<Samples, String> {
 
 /// A track's name as part of a file name.
 pub fn slug(name: &str) -> String {
-    let plain: String = name.chars().map(|it| if it.is_alphanumeric() || it == '-' { it } else { '_' }).take(60).collect();
+    let plain: String =
+        name.chars().map(|it| if it.is_alphanumeric() || it == '-' { it } else { '_' }).take(60).collect();
     if plain.trim_matches('_').is_empty() { "track".into() } else { plain }
 }
 
@@ -94,7 +99,8 @@ pub fn write_new(folder: &Path, stem: &str, samples: &Samples) -> Result<PathBuf
 
 fn write_all(file: fs::File, samples: &Samples) -> Result<(), hound::Error> {
     let channels = u16::try_from(samples.channels.len()).map_err(|_| hound::Error::Unsupported)?;
-    let spec = WavSpec { channels, sample_rate: samples.sample_rate, bits_per_sample: 32, sample_format: SampleFormat::Float };
+    let spec =
+        WavSpec { channels, sample_rate: samples.sample_rate, bits_per_sample: 32, sample_format: SampleFormat::Float };
     let mut writer = WavWriter::new(BufWriter::new(file), spec)?;
     let frames = samples.channels.first().map_or(0, Vec::len);
     for frame in 0..frames {

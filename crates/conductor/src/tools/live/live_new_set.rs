@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-const UNTESTED: &str = "made from the built-in skeleton, which has not been tested in a running Live; a template saved by Live is safer";
+const UNTESTED: &str =
+    "made from the built-in skeleton, which has not been tested in a running Live; a template saved by Live is safer";
 
 pub fn definition(live: &Arc<Live>) -> Definition {
     on_files(live, "live_new_set", |mut ask| async move {

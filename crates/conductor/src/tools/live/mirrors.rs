@@ -14,7 +14,12 @@ type Variables = BTreeMap<String, String>;
 pub fn add_resources(catalog: &mut Catalog, live: &Arc<Live>) -> Result<(), CatalogFault> {
     let (tracks, clips) = (completer(live, track_indices), completer(live, clip_segments));
     let sets = completer(live, set_ids);
-    let entry = |uri: &'static str, name: &'static str, title: &'static str, description: &'static str, tool: &'static str, arguments: ToArguments| Resource {
+    let entry = |uri: &'static str,
+                 name: &'static str,
+                 title: &'static str,
+                 description: &'static str,
+                 tool: &'static str,
+                 arguments: ToArguments| Resource {
         uri: uri.into(),
         name: name.into(),
         title: title.into(),
@@ -43,14 +48,36 @@ pub fn add_resources(catalog: &mut Catalog, live: &Arc<Live>) -> Result<(), Cata
         };
         of_set(json!({ "trackId": format!("track:{index}") }), query.or_else(|| variables.get("set").cloned()))
     });
-    let notes: ToArguments = Arc::new(|variables| of_set(json!({ "clipId": word(variables, "path") }), variables.get("set").cloned()));
+    let notes: ToArguments =
+        Arc::new(|variables| of_set(json!({ "clipId": word(variables, "path") }), variables.get("set").cloned()));
     let overview = "live_get_song_overview";
     let (detail, contents) = ("live_get_track", "live_get_notes");
     let every = [
         entry("ableton://song", "song", "Song", "The current Live Set at a glance", overview, Arc::clone(&song)),
-        entry("ableton://song?set={set}", "song-of-set", "Song of a Set", "One open Live Set at a glance", overview, song),
-        entry("ableton://track/{i}", "track", "Track", "Clips, devices and parameters of one track; {i} counts from 0", detail, Arc::clone(&track)),
-        entry("ableton://track/{i}?set={set}", "track-of-set", "Track of a Set", "One track of one open Live Set", detail, track),
+        entry(
+            "ableton://song?set={set}",
+            "song-of-set",
+            "Song of a Set",
+            "One open Live Set at a glance",
+            overview,
+            song,
+        ),
+        entry(
+            "ableton://track/{i}",
+            "track",
+            "Track",
+            "Clips, devices and parameters of one track; {i} counts from 0",
+            detail,
+            Arc::clone(&track),
+        ),
+        entry(
+            "ableton://track/{i}?set={set}",
+            "track-of-set",
+            "Track of a Set",
+            "One track of one open Live Set",
+            detail,
+            track,
+        ),
         entry(
             "ableton://clip/{path}/notes",
             "clip-notes",
@@ -59,8 +86,22 @@ pub fn add_resources(catalog: &mut Catalog, live: &Arc<Live>) -> Result<(), Cata
             contents,
             Arc::clone(&notes),
         ),
-        entry("ableton://clip/{path}/notes?set={set}", "clip-notes-of-set", "Notes of a clip of a Set", "Notes of one MIDI clip of one open Live Set", contents, notes),
-        entry("ableton://sets", "sets", "Sets", "Open Live Sets and the hosts that can be reached", "live_list_sets", Arc::new(|_| json!({}))),
+        entry(
+            "ableton://clip/{path}/notes?set={set}",
+            "clip-notes-of-set",
+            "Notes of a clip of a Set",
+            "Notes of one MIDI clip of one open Live Set",
+            contents,
+            notes,
+        ),
+        entry(
+            "ableton://sets",
+            "sets",
+            "Sets",
+            "Open Live Sets and the hosts that can be reached",
+            "live_list_sets",
+            Arc::new(|_| json!({})),
+        ),
     ];
     every.into_iter().try_for_each(|resource| catalog.add_resource(resource))
 }

@@ -6,7 +6,8 @@ use conductor_set::{Listing, LiveError};
 use std::path::PathBuf;
 
 /// How Live itself is attached; every refusal that only a running Live could lift names it.
-const ATTACH: &str = "hosts that can: a running Live, attached by [live] host = \"script\" or \"abletonosc\" in config.toml";
+const ATTACH: &str =
+    "hosts that can: a running Live, attached by [live] host = \"script\" or \"abletonosc\" in config.toml";
 
 pub fn refused(refusal: Refusal) -> ToolError {
     match refusal {

@@ -171,7 +171,8 @@ pub fn diff() -> Value {
 }
 
 pub fn diff_members() -> Value {
-    let change = object(json!({ "op": text(), "subject": text(), "before": nullable(text()), "after": nullable(text()) }));
+    let change =
+        object(json!({ "op": text(), "subject": text(), "before": nullable(text()), "after": nullable(text()) }));
     json!({ "changes": list(change), "count": integer(), "text": text() })
 }
 
@@ -184,5 +185,7 @@ pub fn stepped(word: &str) -> Value {
 
 /// Input of undo and redo.
 pub fn steps() -> Value {
-    change(json!({ "steps?": { "type": "integer", "minimum": 1, "maximum": 100, "description": "How many; default 1" } }))
+    change(
+        json!({ "steps?": { "type": "integer", "minimum": 1, "maximum": 100, "description": "How many; default 1" } }),
+    )
 }

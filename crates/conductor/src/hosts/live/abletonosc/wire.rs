@@ -27,7 +27,11 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { peer: (Ipv4Addr::LOCALHOST, 11_000).into(), reply_port: 11_001, timeout: Duration::from_millis(1500) }
+        Settings {
+            peer: (Ipv4Addr::LOCALHOST, 11_000).into(),
+            reply_port: 11_001,
+            timeout: Duration::from_millis(1500),
+        }
     }
 }
 
@@ -74,10 +78,14 @@ pub struct Wire {
 
 impl Wire {
     pub async fn open(settings: Settings) -> Result<Wire, Refusal> {
-        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, settings.reply_port)).await.map_err(|fault| Refusal::Offline {
-            host: NAME,
-            reason: format!("UDP port {} cannot be bound ({fault}); one AbletonOSC client per machine", settings.reply_port),
-        })?;
+        let socket =
+            UdpSocket::bind((Ipv4Addr::LOCALHOST, settings.reply_port)).await.map_err(|fault| Refusal::Offline {
+                host: NAME,
+                reason: format!(
+                    "UDP port {} cannot be bound ({fault}); one AbletonOSC client per machine",
+                    settings.reply_port
+                ),
+            })?;
         Ok(Wire { socket, settings, late: tokio::sync::Mutex::default(), foreign: AtomicU64::new(0) })
     }
 
@@ -111,7 +119,8 @@ impl Wire {
 
     async fn send(&self, address: &str, arguments: &[OscType]) -> Result<(), Refusal> {
         let message = OscMessage { addr: address.to_owned(), args: arguments.to_vec() };
-        let bytes = rosc::encoder::encode(&OscPacket::Message(message)).map_err(|fault| Refusal::Broken { reason: format!("OSC: {fault}") })?;
+        let bytes = rosc::encoder::encode(&OscPacket::Message(message))
+            .map_err(|fault| Refusal::Broken { reason: format!("OSC: {fault}") })?;
         let offline = |fault: std::io::Error| Refusal::Offline { host: NAME, reason: fault.to_string() };
         self.socket.send_to(&bytes, self.settings.peer).await.map(drop).map_err(offline)
     }
@@ -133,7 +142,8 @@ impl Wire {
             let Some(message) = buffer.get(..length).and_then(single) else { continue };
             match message.addr.as_str() {
                 FENCE => {
-                    let complete = asks.iter().zip(&batch.replies).all(|(ask, reply)| ask.echo.is_none() || reply.is_some());
+                    let complete =
+                        asks.iter().zip(&batch.replies).all(|(ask, reply)| ask.echo.is_none() || reply.is_some());
                     // The answer to a fence that was given up may come now; the right one follows.
                     if *late > 0 && !complete && batch.error.is_none() {
                         *late -= 1;
@@ -141,9 +151,15 @@ impl Wire {
                     }
                     return Ok(());
                 }
-                ERROR => batch.error = message.args.into_iter().find_map(OscType::string).or(Some("an error without a text".into())),
+                ERROR => {
+                    batch.error =
+                        message.args.into_iter().find_map(OscType::string).or(Some("an error without a text".into()))
+                }
                 address => {
-                    let open = asks.iter().zip(&mut batch.replies).find(|(ask, reply)| reply.is_none() && answers(ask, address, &message.args));
+                    let open = asks
+                        .iter()
+                        .zip(&mut batch.replies)
+                        .find(|(ask, reply)| reply.is_none() && answers(ask, address, &message.args));
                     if let Some((ask, reply)) = open {
                         *reply = Some(message.args.into_iter().skip(ask.echo.unwrap_or(0)).collect());
                     }
