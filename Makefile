@@ -10,22 +10,24 @@ help: ## show this list
 	@sed -n 's/^\([a-z]*\): .*## /\1 /p' Makefile | while read -r name what; do printf '  make %-8s %s\n' "$$name" "$$what"; done
 
 run: tools ## install what is missing, build, and start the demo studio
-	cargo run --release --locked --package conductor -- up --demo
+	cargo run --release --locked --package conductor --features studio -- up --demo
 
 test: test-tools ## install what is missing, and run every test
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo clippy --workspace --all-targets --features conductor/studio --locked -- -D warnings
 	.ci/test
 
 check: tools ## formatting and lints only
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo clippy --workspace --all-targets --features conductor/studio --locked -- -D warnings
 
 build: tools ## build the release binary
-	cargo build --release --locked --package conductor
+	cargo build --release --locked --package conductor --features studio
 
-bench: build ## start to ready, memory and idle processor time, beside an empty daemon
-	.ci/bench
+bench: tools ## memory, start and idle time beside an empty daemon; then the benches of the engine and the lanes
+	cargo bench --locked --package conductor --features studio --bench footprint
+	cargo bench --locked --package conductor-core --bench engine -- --quick
+	cargo bench --locked --package conductor --features studio --bench lane --bench audit -- --quick
 
 tools:
 	@.ci/install .ci/packages.run
@@ -33,4 +35,6 @@ tools:
 
 test-tools:
 	@.ci/install .ci/packages.run .ci/packages
+	@command -v npm >/dev/null || .ci/install .ci/packages.node
 	@.ci/rust
+	@crates/conductor-testkit/clients/install

@@ -4,11 +4,16 @@
 //! Not here: reading the file, watching it, or writing it back (the shell does; edits are made by `plan`).
 
 pub(crate) mod action;
+mod audit;
 mod continuous;
 pub(crate) mod device;
+mod http;
 pub mod input;
 mod live;
+mod limits;
+mod mcp;
 pub mod notes;
+mod policy;
 pub(crate) mod reader;
 mod render;
 mod root;
@@ -18,12 +23,18 @@ mod settings;
 pub(crate) mod tree;
 pub(crate) mod trigger;
 
+pub use audit::{Audit, AuditDetail, ReadOnlySync};
+pub use http::{Http, HttpToken, Scope};
+pub use limits::Circuit;
+pub use mcp::{Mcp, ToolNames};
 pub(crate) use root::load_with_tree;
 pub use root::{Loaded, load, load_with};
 pub use rows::GLOBAL;
 
 use crate::action::{Action, Transform};
 use crate::mapping::{Continuous, Trigger};
+use crate::policy::Policy;
+use crate::policy::limits::{Limits, Retry};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,6 +57,14 @@ pub struct Config {
     pub led: Led,
     pub per_app_modes: Option<PerAppModes>,
     pub log_level: LogLevel,
+    /// Absent when the section has a fault: the policy that was in force before stays.
+    pub policy: Option<Policy>,
+    pub limits: Limits,
+    pub circuit: Circuit,
+    pub retry: Retry,
+    pub audit: Audit,
+    pub http: Http,
+    pub mcp: Mcp,
     pub live: Live,
 }
 
@@ -413,6 +432,13 @@ impl Default for Config {
             per_app_modes: None,
             log_level: LogLevel::default(),
             live: Live::default(),
+            policy: Some(Policy::default()),
+            limits: Limits::default(),
+            circuit: Circuit::default(),
+            retry: Retry::default(),
+            audit: Audit::default(),
+            http: Http::default(),
+            mcp: Mcp::default(),
         }
     }
 }

@@ -7,11 +7,12 @@
 pub mod continuous;
 pub mod effect;
 pub mod explain;
-mod gate;
+pub(crate) mod gate;
 mod ledger;
 mod route;
 mod run;
 pub mod shape;
+mod shown;
 pub mod sim;
 pub mod trace;
 mod values;
@@ -163,6 +164,7 @@ pub struct Hands {
     facts: Facts,
     trace: Trace,
     learning: bool,
+    shown: shown::Shown,
     counters: Counters,
 }
 
@@ -185,6 +187,7 @@ impl Hands {
             facts: Facts::default(),
             trace: Trace::new(tables.advanced.trace_buffer_size as usize),
             learning: false,
+            shown: shown::Shown::default(),
             counters: Counters::default(),
             tables,
         };
@@ -327,6 +330,7 @@ impl Hands {
             Found::Up { tap } => {
                 self.ledger.end_press(tap.id, out);
                 self.runs.released(tap.id);
+                self.shown.released(tap.id);
             }
         }
     }
@@ -409,6 +413,7 @@ impl Hands {
         let name = Arc::clone(old.mode_name(self.mode));
         self.trace.resize(new.advanced.trace_buffer_size as usize);
         self.tables = new;
+        self.shown.clear();
         self.fresh_states();
         let mode = self.tables.mode_named(&name).unwrap_or(self.tables.default_mode);
         if self.tables.mode_name(mode) != &name {
@@ -492,6 +497,12 @@ impl Hands {
     pub fn tool_sent(&mut self, connection: u64, port: DeviceSlot, message: &Body, now: Micros) {
         self.now = self.now.max(now);
         self.remember(port, message, true);
+        self.hold_for(connection, port, message, now);
+    }
+
+    /// Books the notes of a connection, so that they end with it.
+    pub fn hold_for(&mut self, connection: u64, port: DeviceSlot, message: &Body, now: Micros) {
+        self.now = self.now.max(now);
         if let Body::NoteOn { channel, note, .. } = message {
             let held = Held::Note { port, channel: *channel, note: *note };
             self.ledger.enter(Owner::Tool(connection), None, None, held);

@@ -1,5 +1,6 @@
 //! The pure heart of Conductor: what a controller said ([`event`]), what the hand meant ([`gesture`]), what the musician wants then
-//! ([`mapping`], [`action`]), and the file that says so ([`config`]).
+//! ([`mapping`], [`action`]), and the file that says so ([`config`]). Around them: what a hand played while learning ([`learn`]), what a
+//! controller shows ([`feedback`]), which window asks for which mode ([`focus`]), and controllers people own ([`templates`]).
 //!
 //! Not here: I/O, clocks, threads, randomness. Time and ids are parameters, so a simulation, a test and the daemon run the same code.
 
@@ -10,13 +11,17 @@ pub mod config;
 pub mod digest;
 pub mod error;
 pub mod event;
+pub mod feedback;
+pub mod focus;
 pub mod gesture;
 pub mod hands;
+pub mod learn;
 pub mod mapping;
 pub mod pending;
 pub mod plan;
 pub mod policy;
 pub mod principal;
+pub mod templates;
 pub mod text;
 pub mod timer;
 pub mod timestamp;

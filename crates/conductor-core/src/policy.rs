@@ -4,6 +4,7 @@
 //! (`breaker`).
 
 pub mod limits;
+mod version;
 
 use std::fmt;
 use std::str::FromStr;

@@ -204,6 +204,13 @@ fn without(config: &Config, item: &str) -> String {
         rest.performance = Default::default();
         rest.led = Default::default();
         rest.per_app_modes = None;
+        rest.policy = None;
+        rest.limits = Default::default();
+        rest.circuit = Default::default();
+        rest.retry = Default::default();
+        rest.audit = Default::default();
+        rest.http = Default::default();
+        rest.mcp = Default::default();
         rest.default_mode = String::new();
         rest.modes.iter_mut().for_each(|it| it.color = None);
     }
@@ -248,8 +255,8 @@ fn a_wrong_value_anywhere_is_told_at_its_place_and_disables_its_item_alone() {
 fn a_misspelt_key_anywhere_is_told_at_its_place_with_what_was_meant() {
     let base = config::load(STUDIO).config.unwrap();
     let mut count = 0;
-    // The tables of these hold names as keys, and `arguments` what its tool wants.
-    let free = ["mode_colors.", "rules.", "arguments."];
+    // The tables of these hold names as keys, `arguments` what its tool wants, and `args` pointers.
+    let free = ["mode_colors.", "rules.", "arguments.", "args.", "circuit.tools."];
     for leaf in leaves(STUDIO).iter().filter(|it| !is_a_name(&it.path) && !free.iter().any(|key| it.path.contains(key)))
     {
         let Some(key) = leaf.key.clone() else { continue };

@@ -455,3 +455,57 @@ fn tool_input_is_read_by_the_same_code() {
     );
     assert_eq!(faults[1].help.as_deref(), Some("did you mean `timeout_ms`?"));
 }
+
+#[test]
+fn a_policy_with_any_fault_is_no_policy() {
+    use conductor_core::policy::{Decision, Policy};
+    let good = "[[policy.rules]]\ntool = \"shell.*\"\ndecision = \"deny\"\n";
+    let policy = sound(good).policy.expect("a sound section");
+    assert_eq!((policy.rules.len(), policy.rules[0].decision), (1, Some(Decision::Deny)));
+    for fault in [
+        "decision = \"alow\"",
+        "decision = \"allow\"\nprincipal = \"socket:1000/me\"",
+        "tol = \"x\"\ndecision = \"ask\"",
+    ] {
+        let loaded = config::load(&format!("{good}[[policy.rules]]\n{fault}\n"));
+        assert!(!loaded.valid());
+        let config = loaded.config.expect("the file as a whole is fine");
+        assert_eq!(config.policy, None, "{fault}");
+    }
+    assert_eq!(config::load("policy = 3\n").config.unwrap().policy, None);
+    assert_eq!(config::load("[polcy]\n").config.unwrap().policy, None, "a misspelt section is a faulty one");
+    assert_eq!(config::load("[policies_of_another_program]\n").config.unwrap().policy, Some(Policy::default()));
+    assert_eq!(sound("").policy, Some(Policy::default()));
+}
+
+#[test]
+fn every_line_of_a_policy_is_in_its_version_and_remarks_are_not() {
+    let text = include_str!("config_fixtures/every-field.toml");
+    let version = |text: &str| config::load(text).config.unwrap().policy.unwrap().version(&json!({}), &json!({}));
+    let base = version(text);
+    assert_eq!(version(&text.replace("#|", "# or")), base);
+    let start = text.find("[policy]").unwrap();
+    let end = text.find("[limits]").unwrap();
+    let mut varied = 0;
+    for line in text[start..end].lines().filter(|it| it.contains(" #| ")) {
+        let (key, other) = (line.split_once(" = ").unwrap().0, line.split_once(" #| ").unwrap().1);
+        let changed = format!("{}{}", &text[..start], text[start..].replacen(line, &format!("{key} = {other}"), 1));
+        assert_ne!(version(&changed), base, "{line}");
+        varied += 1;
+    }
+    assert!(varied >= 19, "only {varied} lines");
+    assert_eq!(version(&text.replace("in_flight = 257", "in_flight = 9")), base, "another section changes no policy");
+}
+
+#[test]
+fn a_tools_breaker_is_the_common_one_with_its_own_words_over_it() {
+    let config = sound(
+        "[circuit]\nwindow_ms = 9\nfailures = 8\n[circuit.tools]\n\"shell.exec\" = { open_ms = 7 }\nmine = { failures = 1 }\n",
+    );
+    let tools = &config.circuit.tools;
+    let shown = |tool: &str| (tools[tool].failures, tools[tool].window_ms, tools[tool].open_ms);
+    assert_eq!((config.circuit.base.failures, config.circuit.base.open_ms), (8, 30_000));
+    assert_eq!(shown("shell.exec"), (3, 9, 7), "what is built in for a tool stays");
+    assert_eq!(shown("database.query"), (10, 9, 15_000));
+    assert_eq!(shown("mine"), (1, 9, 30_000));
+}

@@ -6,9 +6,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use conductor_patch::validate::{Options, validate};
-use conductor_patch::{
-    CanvasId, Document, Edit, Format, JournalLimits, Limits, NewBox, Op, Patch, Point,
-};
+use conductor_patch::{CanvasId, Document, Edit, Format, JournalLimits, Limits, NewBox, Op, Patch, Point};
 
 #[expect(clippy::disallowed_methods, reason = "a measurement reads the clock")]
 fn best(rounds: usize, mut run: impl FnMut()) -> Duration {
@@ -34,10 +32,7 @@ fn grown(n: usize) -> Document {
                 varname: Some(format!("box{i}")),
                 ..NewBox::default()
             };
-            Edit {
-                canvas: CanvasId::ROOT,
-                op: Op::Add(new),
-            }
+            Edit { canvas: CanvasId::ROOT, op: Op::Add(new) }
         })
         .collect();
     let _ = document.apply(&edits);
@@ -46,32 +41,11 @@ fn grown(n: usize) -> Document {
 }
 
 fn one_edit(patch: &mut Patch, n: usize) {
-    let new = NewBox {
-        class: "metro 100".into(),
-        position: Point::new(-500.0, -500.0),
-        ..NewBox::default()
-    };
-    let _ = black_box(patch.apply(
-        &[Edit {
-            canvas: CanvasId::ROOT,
-            op: Op::Add(new),
-        }],
-        "add",
-        None,
-    ));
-    let moved = Op::SetRect {
-        target: format!("box{}", n / 2).as_str().into(),
-        position: Point::new(-900.0, 7.0),
-        size: None,
-    };
-    let _ = black_box(patch.apply(
-        &[Edit {
-            canvas: CanvasId::ROOT,
-            op: moved,
-        }],
-        "move",
-        None,
-    ));
+    let new = NewBox { class: "metro 100".into(), position: Point::new(-500.0, -500.0), ..NewBox::default() };
+    let _ = black_box(patch.apply(&[Edit { canvas: CanvasId::ROOT, op: Op::Add(new) }], "add", None));
+    let moved =
+        Op::SetRect { target: format!("box{}", n / 2).as_str().into(), position: Point::new(-900.0, 7.0), size: None };
+    let _ = black_box(patch.apply(&[Edit { canvas: CanvasId::ROOT, op: moved }], "move", None));
     let _ = black_box(patch.undo(2));
 }
 
@@ -80,30 +54,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if let Some(path) = std::env::args().nth(1) {
         let bytes = std::fs::read(&path)?;
         let format = Format::of_name(&path).ok_or("not a patch file")?;
-        let ours = best(30, || {
-            drop(black_box(Document::open(
-                bytes.clone(),
-                format,
-                &Limits::default(),
-            )))
-        });
-        let theirs = best(30, || {
-            drop(black_box(serde_json::from_slice::<serde_json::Value>(
-                &bytes,
-            )))
-        });
-        println!(
-            "open {path}: {:.2} x serde_json ({ours:?} to {theirs:?})",
-            ours.as_secs_f64() / theirs.as_secs_f64()
-        );
+        let ours = best(30, || drop(black_box(Document::open(bytes.clone(), format, &Limits::default()))));
+        let theirs = best(30, || drop(black_box(serde_json::from_slice::<serde_json::Value>(&bytes))));
+        println!("open {path}: {:.2} x serde_json ({ours:?} to {theirs:?})", ours.as_secs_f64() / theirs.as_secs_f64());
     }
     for n in [1_000, 10_000] {
         let mut document = grown(n);
         let bytes = document.to_bytes();
-        let _ = document.apply(&[Edit {
-            canvas: CanvasId::ROOT,
-            op: Op::Remove(format!("box{}", n / 2).as_str().into()),
-        }]);
+        let _ =
+            document.apply(&[Edit { canvas: CanvasId::ROOT, op: Op::Remove(format!("box{}", n / 2).as_str().into()) }]);
         let save = best(30, || drop(black_box(document.to_bytes())));
         let copy = best(30, || drop(black_box(bytes.clone())));
         println!(
@@ -130,20 +89,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             }
         })
     };
-    println!(
-        "lookup by varname: {:.2} x",
-        lookup(10_000).as_secs_f64() / lookup(100).as_secs_f64()
-    );
+    println!("lookup by varname: {:.2} x", lookup(10_000).as_secs_f64() / lookup(100).as_secs_f64());
     let check = |n: usize| {
         let document = grown(n);
-        best(10, || {
-            drop(black_box(validate(&document.root(), &Options::default())))
-        })
+        best(10, || drop(black_box(validate(&document.root(), &Options::default()))))
     };
-    let times: Vec<Duration> = [100, 500, 1_000, 2_000, 10_000]
-        .into_iter()
-        .map(check)
-        .collect();
+    let times: Vec<Duration> = [100, 500, 1_000, 2_000, 10_000].into_iter().map(check).collect();
     println!("validate at 100, 500, 1,000, 2,000, 10,000 boxes: {times:?}");
     Ok(())
 }

@@ -8,13 +8,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let format = Format::of_name(&path).ok_or("not a patch file")?;
     let document = Document::open(std::fs::read(&path)?, format, &Limits::default())?;
     let presentation = std::env::args().nth(2).as_deref() == Some("presentation");
-    let picture = render::render(
-        &document.root(),
-        &render::Options {
-            presentation,
-            ..render::Options::default()
-        },
-    );
+    let picture = render::render(&document.root(), &render::Options { presentation, ..render::Options::default() });
     print!("{}", picture.to_svg());
     Ok(())
 }

@@ -47,22 +47,15 @@ fn big(bytes: &[u8], at: usize) -> Option<u32> {
 
 impl Frame {
     pub(crate) fn read(bytes: &[u8]) -> Result<Frame, AmxdError> {
-        let starts = bytes.starts_with(b"ampf")
-            && word(bytes, 12) == Some(*b"ptch")
-            && word(bytes, 20) == Some(*b"mx@c");
-        let (true, Some(total), Some(16), Some(stated)) = (
-            starts,
-            word(bytes, 16).map(u32::from_le_bytes),
-            big(bytes, 24),
-            big(bytes, 32),
-        ) else {
+        let starts =
+            bytes.starts_with(b"ampf") && word(bytes, 12) == Some(*b"ptch") && word(bytes, 20) == Some(*b"mx@c");
+        let (true, Some(total), Some(16), Some(stated)) =
+            (starts, word(bytes, 16).map(u32::from_le_bytes), big(bytes, 24), big(bytes, 32))
+        else {
             return Err(AmxdError::Header);
         };
         let held = bytes.len() - HEADER;
-        let stated = (stated as usize).checked_sub(16).ok_or(AmxdError::Length {
-            stated: stated as usize,
-            held,
-        })?;
+        let stated = (stated as usize).checked_sub(16).ok_or(AmxdError::Length { stated: stated as usize, held })?;
         if stated > held {
             return Err(AmxdError::Length { stated, held });
         }
@@ -71,12 +64,7 @@ impl Frame {
         if end > HEADER && bytes.get(end - 1) == Some(&0) {
             end -= 1;
         }
-        let mut frame = Frame {
-            json: HEADER..end,
-            sizes: Vec::new(),
-            offsets: Vec::new(),
-            read_only: None,
-        };
+        let mut frame = Frame { json: HEADER..end, sizes: Vec::new(), offsets: Vec::new(), read_only: None };
         if total as usize != bytes.len() - BASE {
             frame.read_only = Some("the length in the header is not the file's");
         } else if let Err(reason) = frame.directory(bytes, HEADER + stated) {
@@ -93,11 +81,7 @@ impl Frame {
             .and_then(|rest| rest.windows(4).rposition(|name| name == b"dlst"))
             .map(|at| json_end + at)
         else {
-            return if json_end == bytes.len() {
-                Ok(())
-            } else {
-                Err("there is no dlst directory")
-            };
+            return if json_end == bytes.len() { Ok(()) } else { Err("there is no dlst directory") };
         };
         let size = big(bytes, from + 4).ok_or("the directory is cut")? as usize;
         if from + size != bytes.len() {
@@ -150,11 +134,7 @@ impl Frame {
             }
             at += size;
         }
-        if patch_entries == 1 {
-            Ok(())
-        } else {
-            Err("not exactly one entry of the directory is the patch")
-        }
+        if patch_entries == 1 { Ok(()) } else { Err("not exactly one entry of the directory is the patch") }
     }
 
     /// The device with `json` in place of the opened one.
@@ -175,19 +155,10 @@ impl Frame {
         };
         let total = word(source, 16).map_or(0, u32::from_le_bytes);
         put(16, total.wrapping_add(growth).to_le_bytes());
-        put(
-            32,
-            big(source, 32)
-                .unwrap_or(0)
-                .wrapping_add(growth)
-                .to_be_bytes(),
-        );
+        put(32, big(source, 32).unwrap_or(0).wrapping_add(growth).to_be_bytes());
         for (at, value) in self.sizes.iter().chain(&self.offsets) {
             // The directory moved with the growth as well.
-            put(
-                at.wrapping_add_signed(growth as i32 as isize),
-                value.wrapping_add(growth).to_be_bytes(),
-            );
+            put(at.wrapping_add_signed(growth as i32 as isize), value.wrapping_add(growth).to_be_bytes());
         }
         out
     }

@@ -96,8 +96,7 @@ impl Atom {
 
     /// Reads one token of a box text.
     pub fn read(token: &str) -> Atom {
-        let looks_numeric =
-            token.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '-' | '+' | '.'));
+        let looks_numeric = token.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '-' | '+' | '.'));
         if looks_numeric && let Ok(n) = token.parse::<i64>() {
             return Atom::Int(n);
         }
@@ -176,8 +175,7 @@ pub(crate) fn split(text: &str) -> (&str, Vec<&str>, Vec<TextAttribute<'_>>) {
 
 /// Refuses control characters; tab and line ends pass where `content` says the text is shown, not read.
 pub(crate) fn printable(text: &str, content: bool) -> bool {
-    text.chars()
-        .all(|c| !c.is_control() || (content && matches!(c, '\t' | '\n' | '\r')))
+    text.chars().all(|c| !c.is_control() || (content && matches!(c, '\t' | '\n' | '\r')))
 }
 
 #[cfg(test)]
@@ -206,10 +204,7 @@ mod tests {
 
     #[test]
     fn tokens_respect_quotes_and_escapes() {
-        assert_eq!(
-            tokens("  a \"b c\" d\\ e  f"),
-            ["a", "\"b c\"", "d\\ e", "f"]
-        );
+        assert_eq!(tokens("  a \"b c\" d\\ e  f"), ["a", "\"b c\"", "d\\ e", "f"]);
         let (class, arguments, attributes) = split("jit.matrix m 4 char @size 3 2 @adapt 1");
         assert_eq!((class, arguments), ("jit.matrix", vec!["m", "4", "char"]));
         assert_eq!(attributes, [("size", vec!["3", "2"]), ("adapt", vec!["1"])]);

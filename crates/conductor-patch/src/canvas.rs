@@ -152,10 +152,7 @@ impl Canvas {
     }
 
     pub(crate) fn cord(&self, slot: Slot) -> Option<&Arc<Cord>> {
-        self.cords
-            .get(slot as usize)?
-            .as_ref()
-            .map(|(cord, _)| cord)
+        self.cords.get(slot as usize)?.as_ref().map(|(cord, _)| cord)
     }
 
     pub(crate) fn by_key(&self, key: &str) -> Option<Slot> {
@@ -192,8 +189,7 @@ impl Canvas {
 
     /// Faces in file order.
     pub(crate) fn faces(&self) -> impl Iterator<Item = (Slot, &Arc<Face>)> {
-        self.box_slots()
-            .filter_map(|slot| Some((slot, self.face(slot)?)))
+        self.box_slots().filter_map(|slot| Some((slot, self.face(slot)?)))
     }
 
     pub(crate) fn index_of(&self, slot: Slot) -> Option<usize> {
@@ -210,26 +206,17 @@ impl Canvas {
 
     pub(crate) fn position_of_box(&self, slot: Slot) -> Option<usize> {
         let hint = self.entry(slot)?.hint as usize;
-        self.items.position(
-            hint,
-            |item| matches!(item, Item::Box(found) if *found == slot),
-        )
+        self.items.position(hint, |item| matches!(item, Item::Box(found) if *found == slot))
     }
 
     pub(crate) fn position_of_cord(&self, slot: Slot) -> Option<usize> {
         let hint = self.cords.get(slot as usize)?.as_ref()?.1 as usize;
-        self.items.position(
-            hint,
-            |item| matches!(item, Item::Cord(found) if *found == slot),
-        )
+        self.items.position(hint, |item| matches!(item, Item::Cord(found) if *found == slot))
     }
 
     pub(crate) fn position_of_mark(&self, mark: Mark) -> Option<usize> {
         let hint = self.marks.get(mark as usize).copied().unwrap_or(0) as usize;
-        self.items.position(
-            hint,
-            |item| matches!(item, Item::Mark(found) if *found == mark),
-        )
+        self.items.position(hint, |item| matches!(item, Item::Mark(found) if *found == mark))
     }
 
     pub(crate) fn remember_mark(&mut self, mark: Mark, at: usize) {
@@ -238,40 +225,22 @@ impl Canvas {
         }
     }
 
-    pub(crate) fn attach_box(
-        &mut self,
-        slot: Slot,
-        face: Arc<Face>,
-        inner: Option<Arc<Canvas>>,
-        hint: usize,
-    ) {
+    pub(crate) fn attach_box(&mut self, slot: Slot, face: Arc<Face>, inner: Option<Arc<Canvas>>, hint: usize) {
         self.gone.remove(&face.key);
         self.keys.insert(face.key.clone(), slot);
         if let Some(name) = &face.facts.varname {
             self.varnames.entry(name.clone()).or_default().push(slot);
         }
-        for name in [Some(&face.key), face.facts.id.as_ref()]
-            .into_iter()
-            .flatten()
-        {
-            let number = name
-                .strip_prefix("obj-")
-                .or_else(|| name.strip_prefix('~'))
-                .and_then(|n| n.parse::<u64>().ok());
+        for name in [Some(&face.key), face.facts.id.as_ref()].into_iter().flatten() {
+            let number =
+                name.strip_prefix("obj-").or_else(|| name.strip_prefix('~')).and_then(|n| n.parse::<u64>().ok());
             // An absurd number in a file must not push the next one past what an integer holds.
-            self.highest = self
-                .highest
-                .max(number.filter(|n| *n < 1 << 53).unwrap_or(0));
+            self.highest = self.highest.max(number.filter(|n| *n < 1 << 53).unwrap_or(0));
         }
         if let Some(grid) = &mut self.grid {
             grid.insert(slot, &face.facts.rect);
         }
-        let entry = Entry {
-            face,
-            inner,
-            cords: Vec::new(),
-            hint: hint as u32,
-        };
+        let entry = Entry { face, inner, cords: Vec::new(), hint: hint as u32 };
         let at = slot as usize;
         if self.boxes.len() <= at {
             self.boxes.resize_with(at + 1, || None);
@@ -319,11 +288,7 @@ impl Canvas {
         Some(old)
     }
 
-    pub(crate) fn swap_inner(
-        &mut self,
-        slot: Slot,
-        inner: Option<Arc<Canvas>>,
-    ) -> Option<Option<Arc<Canvas>>> {
+    pub(crate) fn swap_inner(&mut self, slot: Slot, inner: Option<Arc<Canvas>>) -> Option<Option<Arc<Canvas>>> {
         let entry = self.boxes.get_mut(slot as usize)?.as_mut()?;
         Some(std::mem::replace(&mut entry.inner, inner))
     }
@@ -367,9 +332,7 @@ impl Canvas {
 
     /// Cords that start or end at a box, in file order of their making.
     pub(crate) fn cords_at(&self, slot: Slot) -> Vec<Slot> {
-        self.entry(slot)
-            .map(|entry| entry.cords.clone())
-            .unwrap_or_default()
+        self.entry(slot).map(|entry| entry.cords.clone()).unwrap_or_default()
     }
 
     pub(crate) fn find_cord(&self, from: Slot, outlet: u32, to: Slot, inlet: u32) -> Option<Slot> {
@@ -402,10 +365,7 @@ impl Canvas {
         cords: Vec<Cord>,
         facts: CanvasFacts,
     ) -> Canvas {
-        let mut canvas = Canvas {
-            facts,
-            ..Canvas::default()
-        };
+        let mut canvas = Canvas { facts, ..Canvas::default() };
         let mut hints = vec![0; boxes.len()];
         let mut cord_hints = vec![0; cords.len()];
         for (at, item) in items.iter().enumerate() {
@@ -486,17 +446,9 @@ impl Canvas {
     pub(crate) fn weight(&self) -> usize {
         let mut total = self.items.len() * size_of::<Item>();
         for entry in self.boxes.iter().flatten() {
-            total += size_of::<Entry>()
-                + entry.face.weight()
-                + entry.inner.as_ref().map_or(0, |inner| inner.weight());
+            total += size_of::<Entry>() + entry.face.weight() + entry.inner.as_ref().map_or(0, |inner| inner.weight());
         }
-        total
-            + self
-                .cords
-                .iter()
-                .flatten()
-                .map(|(cord, _)| size_of::<Cord>() + cord.text.weight())
-                .sum::<usize>()
+        total + self.cords.iter().flatten().map(|(cord, _)| size_of::<Cord>() + cord.text.weight()).sum::<usize>()
     }
 }
 

@@ -12,44 +12,20 @@ use crate::document::CanvasId;
 pub(crate) enum Piece {
     Text(Chunk),
     Mark(Mark),
-    Box {
-        slot: Slot,
-        face: Arc<Face>,
-        inner: Option<Arc<Canvas>>,
-    },
-    Cord {
-        slot: Slot,
-        cord: Arc<Cord>,
-    },
+    Box { slot: Slot, face: Arc<Face>, inner: Option<Arc<Canvas>> },
+    Cord { slot: Slot, cord: Arc<Cord> },
 }
 
 #[derive(Clone, Debug)]
 pub(crate) enum Change {
     /// Replaces the pieces at a place.
-    Splice {
-        canvas: CanvasId,
-        at: usize,
-        old: Vec<Piece>,
-        new: Vec<Piece>,
-    },
+    Splice { canvas: CanvasId, at: usize, old: Vec<Piece>, new: Vec<Piece> },
     /// Replaces text and facts of a box.
-    Face {
-        canvas: CanvasId,
-        slot: Slot,
-        new: Arc<Face>,
-    },
+    Face { canvas: CanvasId, slot: Slot, new: Arc<Face> },
     /// Replaces the embedded patcher of a box.
-    Inner {
-        canvas: CanvasId,
-        slot: Slot,
-        new: Option<Arc<Canvas>>,
-    },
+    Inner { canvas: CanvasId, slot: Slot, new: Option<Arc<Canvas>> },
     /// Replaces a cord.
-    Cord {
-        canvas: CanvasId,
-        slot: Slot,
-        new: Arc<Cord>,
-    },
+    Cord { canvas: CanvasId, slot: Slot, new: Arc<Cord> },
 }
 
 /// The document is not in the state the change was made for.
@@ -67,12 +43,7 @@ pub(crate) fn canvas_mut<'a>(root: &'a mut Arc<Canvas>, id: &CanvasId) -> Option
 /// Makes the change and gives back the one that takes it back.
 pub(crate) fn make(root: &mut Arc<Canvas>, change: Change) -> Result<Change, Stale> {
     match change {
-        Change::Splice {
-            canvas: id,
-            at,
-            old,
-            new,
-        } => {
+        Change::Splice { canvas: id, at, old, new } => {
             let canvas = canvas_mut(root, &id).ok_or(Stale)?;
             for (n, expected) in old.iter().enumerate() {
                 let matches = match (canvas.items.get(at + n), expected) {
@@ -97,70 +68,30 @@ pub(crate) fn make(root: &mut Arc<Canvas>, change: Change) -> Result<Change, Sta
                         let (face, inner) = canvas.detach_box(slot).ok_or(Stale)?;
                         Piece::Box { slot, face, inner }
                     }
-                    Item::Cord(slot) => Piece::Cord {
-                        slot,
-                        cord: canvas.detach_cord(slot).ok_or(Stale)?,
-                    },
+                    Item::Cord(slot) => Piece::Cord { slot, cord: canvas.detach_cord(slot).ok_or(Stale)? },
                 });
             }
             for (n, piece) in new.iter().enumerate() {
                 match piece {
                     Piece::Text(_) => {}
                     Piece::Mark(mark) => canvas.remember_mark(*mark, at + n),
-                    Piece::Box { slot, face, inner } => {
-                        canvas.attach_box(*slot, face.clone(), inner.clone(), at + n)
-                    }
+                    Piece::Box { slot, face, inner } => canvas.attach_box(*slot, face.clone(), inner.clone(), at + n),
                     Piece::Cord { slot, cord } => canvas.attach_cord(*slot, cord.clone(), at + n),
                 }
             }
-            Ok(Change::Splice {
-                canvas: id,
-                at,
-                old: new,
-                new: taken,
-            })
+            Ok(Change::Splice { canvas: id, at, old: new, new: taken })
         }
-        Change::Face {
-            canvas: id,
-            slot,
-            new,
-        } => {
-            let old = canvas_mut(root, &id)
-                .and_then(|canvas| canvas.swap_face(slot, new))
-                .ok_or(Stale)?;
-            Ok(Change::Face {
-                canvas: id,
-                slot,
-                new: old,
-            })
+        Change::Face { canvas: id, slot, new } => {
+            let old = canvas_mut(root, &id).and_then(|canvas| canvas.swap_face(slot, new)).ok_or(Stale)?;
+            Ok(Change::Face { canvas: id, slot, new: old })
         }
-        Change::Inner {
-            canvas: id,
-            slot,
-            new,
-        } => {
-            let old = canvas_mut(root, &id)
-                .and_then(|canvas| canvas.swap_inner(slot, new))
-                .ok_or(Stale)?;
-            Ok(Change::Inner {
-                canvas: id,
-                slot,
-                new: old,
-            })
+        Change::Inner { canvas: id, slot, new } => {
+            let old = canvas_mut(root, &id).and_then(|canvas| canvas.swap_inner(slot, new)).ok_or(Stale)?;
+            Ok(Change::Inner { canvas: id, slot, new: old })
         }
-        Change::Cord {
-            canvas: id,
-            slot,
-            new,
-        } => {
-            let old = canvas_mut(root, &id)
-                .and_then(|canvas| canvas.swap_cord(slot, new))
-                .ok_or(Stale)?;
-            Ok(Change::Cord {
-                canvas: id,
-                slot,
-                new: old,
-            })
+        Change::Cord { canvas: id, slot, new } => {
+            let old = canvas_mut(root, &id).and_then(|canvas| canvas.swap_cord(slot, new)).ok_or(Stale)?;
+            Ok(Change::Cord { canvas: id, slot, new: old })
         }
     }
 }
@@ -179,9 +110,7 @@ impl Piece {
         let held = match self {
             Piece::Text(chunk) => chunk.weight(),
             Piece::Mark(_) => 0,
-            Piece::Box { face, inner, .. } => {
-                face.weight() + inner.as_ref().map_or(0, |inner| inner.weight())
-            }
+            Piece::Box { face, inner, .. } => face.weight() + inner.as_ref().map_or(0, |inner| inner.weight()),
             Piece::Cord { cord, .. } => size_of::<Cord>() + cord.text.weight(),
         };
         size_of::<Piece>() + held

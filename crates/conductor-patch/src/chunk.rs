@@ -17,10 +17,7 @@ impl Chunk {
 
     // The size limit of an opened file keeps every offset inside 32 bits.
     pub(crate) fn source(start: usize, end: usize) -> Chunk {
-        Chunk::Source {
-            start: start as u32,
-            end: end as u32,
-        }
+        Chunk::Source { start: start as u32, end: end as u32 }
     }
 
     pub(crate) fn owned(bytes: impl Into<Vec<u8>>) -> Chunk {
@@ -29,9 +26,7 @@ impl Chunk {
 
     pub(crate) fn bytes<'a>(&'a self, source: &'a [u8]) -> &'a [u8] {
         match self {
-            Chunk::Source { start, end } => source
-                .get(*start as usize..*end as usize)
-                .unwrap_or_default(),
+            Chunk::Source { start, end } => source.get(*start as usize..*end as usize).unwrap_or_default(),
             Chunk::Owned(bytes) => bytes,
         }
     }
@@ -61,11 +56,7 @@ pub(crate) struct Writer<'a> {
 
 impl<'a> Writer<'a> {
     pub(crate) fn new(source: &'a [u8]) -> Self {
-        Writer {
-            source,
-            pending: (0, 0),
-            out: Vec::with_capacity(source.len() + 1024),
-        }
+        Writer { source, pending: (0, 0), out: Vec::with_capacity(source.len() + 1024) }
     }
 
     pub(crate) fn chunk(&mut self, chunk: &Chunk) {
@@ -90,8 +81,7 @@ impl<'a> Writer<'a> {
 
     fn flush(&mut self) {
         let (start, end) = self.pending;
-        self.out
-            .extend_from_slice(self.source.get(start..end).unwrap_or_default());
+        self.out.extend_from_slice(self.source.get(start..end).unwrap_or_default());
         self.pending = (end, end);
     }
 

@@ -24,11 +24,6 @@ pub struct Diagnostic {
 
 impl Diagnostic {
     pub(crate) fn new(severity: Severity, message: String) -> Diagnostic {
-        Diagnostic {
-            severity,
-            message,
-            line: None,
-            subject: None,
-        }
+        Diagnostic { severity, message, line: None, subject: None }
     }
 }

@@ -77,10 +77,7 @@ pub struct Diff {
 impl Diff {
     /// How many differences of the given kinds there are.
     pub fn count(&self, kinds: &[DiffKind]) -> usize {
-        self.changes
-            .iter()
-            .filter(|change| kinds.contains(&change.kind))
-            .count()
+        self.changes.iter().filter(|change| kinds.contains(&change.kind)).count()
     }
 }
 
@@ -103,28 +100,15 @@ const MOST_LINES: usize = 20_000;
 
 fn lines(before: &[u8], after: &[u8], context: usize) -> Diff {
     if before == after {
-        return Diff {
-            identical: true,
-            ..Diff::default()
-        };
+        return Diff { identical: true, ..Diff::default() };
     }
-    let (before, after) = (
-        String::from_utf8_lossy(before),
-        String::from_utf8_lossy(after),
-    );
-    let (old, new): (Vec<&str>, Vec<&str>) = (
-        before.split_inclusive('\n').collect(),
-        after.split_inclusive('\n').collect(),
-    );
+    let (before, after) = (String::from_utf8_lossy(before), String::from_utf8_lossy(after));
+    let (old, new): (Vec<&str>, Vec<&str>) =
+        (before.split_inclusive('\n').collect(), after.split_inclusive('\n').collect());
     // Most edits touch one place; what is equal at both ends needs no diff.
     let head = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
-    let tail = old
-        .iter()
-        .rev()
-        .zip(new.iter().rev())
-        .take_while(|(a, b)| a == b)
-        .count()
-        .min(old.len().min(new.len()) - head);
+    let tail =
+        old.iter().rev().zip(new.iter().rev()).take_while(|(a, b)| a == b).count().min(old.len().min(new.len()) - head);
     let old_middle = old.get(head..old.len() - tail).unwrap_or_default();
     let new_middle = new.get(head..new.len() - tail).unwrap_or_default();
     let mut rows: Vec<(char, &str)> = Vec::new();
@@ -135,68 +119,28 @@ fn lines(before: &[u8], after: &[u8], context: usize) -> Diff {
         for op in similar::capture_diff_slices(Algorithm::Myers, old_middle, new_middle) {
             let (_, old_range, new_range) = op.as_tag_tuple();
             if op.tag() == DiffTag::Equal {
-                rows.extend(
-                    old_middle
-                        .get(old_range)
-                        .unwrap_or_default()
-                        .iter()
-                        .map(|line| (' ', *line)),
-                );
+                rows.extend(old_middle.get(old_range).unwrap_or_default().iter().map(|line| (' ', *line)));
             } else {
-                rows.extend(
-                    old_middle
-                        .get(old_range)
-                        .unwrap_or_default()
-                        .iter()
-                        .map(|line| ('-', *line)),
-                );
-                rows.extend(
-                    new_middle
-                        .get(new_range)
-                        .unwrap_or_default()
-                        .iter()
-                        .map(|line| ('+', *line)),
-                );
+                rows.extend(old_middle.get(old_range).unwrap_or_default().iter().map(|line| ('-', *line)));
+                rows.extend(new_middle.get(new_range).unwrap_or_default().iter().map(|line| ('+', *line)));
             }
         }
     }
     let lines_added = rows.iter().filter(|(mark, _)| *mark == '+').count();
     let lines_removed = rows.iter().filter(|(mark, _)| *mark == '-').count();
     let first = head.saturating_sub(context);
-    let lead = old
-        .get(first..head)
-        .unwrap_or_default()
-        .iter()
-        .map(|line| (' ', *line));
-    let trail = old
-        .get(old.len() - tail..)
-        .unwrap_or_default()
-        .iter()
-        .take(context)
-        .map(|line| (' ', *line));
+    let lead = old.get(first..head).unwrap_or_default().iter().map(|line| (' ', *line));
+    let trail = old.get(old.len() - tail..).unwrap_or_default().iter().take(context).map(|line| (' ', *line));
     let rows: Vec<(char, &str)> = lead.chain(rows).chain(trail).collect();
-    Diff {
-        changes: Vec::new(),
-        text: hunks(&rows, first, context),
-        lines_added,
-        lines_removed,
-        identical: false,
-    }
+    Diff { changes: Vec::new(), text: hunks(&rows, first, context), lines_added, lines_removed, identical: false }
 }
 
 /// Prints rows as hunks; unchanged rows farther than `context` from a change are left out.
 fn hunks(rows: &[(char, &str)], first: usize, context: usize) -> String {
     let mut keep = vec![false; rows.len()];
-    for (at, _) in rows
-        .iter()
-        .enumerate()
-        .filter(|(_, (mark, _))| *mark != ' ')
-    {
+    for (at, _) in rows.iter().enumerate().filter(|(_, (mark, _))| *mark != ' ') {
         let from = at.saturating_sub(context);
-        keep.iter_mut()
-            .skip(from)
-            .take(at - from + context + 1)
-            .for_each(|place| *place = true);
+        keep.iter_mut().skip(from).take(at - from + context + 1).for_each(|place| *place = true);
     }
     let mut out = String::new();
     let (mut old_line, mut new_line) = (first + 1, first + 1);
@@ -224,10 +168,7 @@ fn hunks(rows: &[(char, &str)], first: usize, context: usize) -> String {
 }
 
 /// Pairs the boxes of two canvases: by key where that is the file's own, then by text and place, then by text alone.
-fn pairs<'a>(
-    before: &View<'a>,
-    after: &View<'a>,
-) -> Vec<(Option<BoxView<'a>>, Option<BoxView<'a>>)> {
+fn pairs<'a>(before: &View<'a>, after: &View<'a>) -> Vec<(Option<BoxView<'a>>, Option<BoxView<'a>>)> {
     let mut old: Vec<Option<BoxView<'a>>> = before.boxes().map(Some).collect();
     let mut fresh: Vec<Option<BoxView<'a>>> = after.boxes().map(Some).collect();
     let mut found = Vec::new();
@@ -237,23 +178,10 @@ fn pairs<'a>(
     if same_opening {
         ways.push(Box::new(|object| Some(object.key().to_owned())));
     } else {
-        ways.push(Box::new(|object| {
-            (!object.key().starts_with('~')).then(|| object.key().to_owned())
-        }));
-        ways.push(Box::new(|object| {
-            Some(format!(
-                "{}\n{}\n{:?}",
-                object.maxclass(),
-                object.text(),
-                object.rect()
-            ))
-        }));
-        ways.push(Box::new(|object| {
-            Some(format!("{}\n{}", object.maxclass(), object.text()))
-        }));
-        ways.push(Box::new(|object| {
-            Some(format!("{}\n{:?}", object.maxclass(), object.rect()))
-        }));
+        ways.push(Box::new(|object| (!object.key().starts_with('~')).then(|| object.key().to_owned())));
+        ways.push(Box::new(|object| Some(format!("{}\n{}\n{:?}", object.maxclass(), object.text(), object.rect()))));
+        ways.push(Box::new(|object| Some(format!("{}\n{}", object.maxclass(), object.text()))));
+        ways.push(Box::new(|object| Some(format!("{}\n{:?}", object.maxclass(), object.rect()))));
     }
     for way in &ways {
         let mut places: HashMap<String, Vec<usize>> = HashMap::new();
@@ -274,23 +202,13 @@ fn pairs<'a>(
         }
     }
     found.extend(old.into_iter().flatten().map(|object| (Some(object), None)));
-    found.extend(
-        fresh
-            .into_iter()
-            .flatten()
-            .map(|object| (None, Some(object))),
-    );
+    found.extend(fresh.into_iter().flatten().map(|object| (None, Some(object))));
     found
 }
 
 fn canvases(before: &View<'_>, after: &View<'_>, path: &str, changes: &mut Vec<Difference>) {
     let mut push = |kind, subject: String, old: Option<String>, new: Option<String>| {
-        changes.push(Difference {
-            kind,
-            subject,
-            before: old,
-            after: new,
-        })
+        changes.push(Difference { kind, subject, before: old, after: new })
     };
     let mut renamed: HashMap<u32, u32> = HashMap::new();
     let mut deeper = Vec::new();
@@ -300,19 +218,10 @@ fn canvases(before: &View<'_>, after: &View<'_>, path: &str, changes: &mut Vec<D
                 renamed.insert(old.slot, new.slot);
                 let subject = format!("{path}{}", new.key());
                 let described = |object: &BoxView<'_>| {
-                    if object.text().is_empty() {
-                        object.maxclass().to_owned()
-                    } else {
-                        object.text().to_owned()
-                    }
+                    if object.text().is_empty() { object.maxclass().to_owned() } else { object.text().to_owned() }
                 };
                 if (old.text(), old.maxclass()) != (new.text(), new.maxclass()) {
-                    push(
-                        DiffKind::TextChanged,
-                        subject.clone(),
-                        Some(described(&old)),
-                        Some(described(&new)),
-                    );
+                    push(DiffKind::TextChanged, subject.clone(), Some(described(&old)), Some(described(&new)));
                 }
                 if (old.rect().x, old.rect().y) != (new.rect().x, new.rect().y)
                     || (old.rect() != new.rect() && old.text() == new.text())
@@ -334,12 +243,7 @@ fn canvases(before: &View<'_>, after: &View<'_>, path: &str, changes: &mut Vec<D
                 }
                 let (a, b) = (other_keys(&old, &new), other_keys(&new, &old));
                 if a != b {
-                    push(
-                        DiffKind::AttributesChanged,
-                        subject.clone(),
-                        Some(a.join(", ")),
-                        Some(b.join(", ")),
-                    );
+                    push(DiffKind::AttributesChanged, subject.clone(), Some(a.join(", ")), Some(b.join(", ")));
                 }
                 if let (Some(a), Some(b)) = (old.inside(), new.inside()) {
                     deeper.push((a, b, format!("{subject}/")));
@@ -348,18 +252,14 @@ fn canvases(before: &View<'_>, after: &View<'_>, path: &str, changes: &mut Vec<D
             (Some(old), None) => push(
                 DiffKind::BoxRemoved,
                 format!("{path}{}", old.key()),
-                Some(old.text().to_owned())
-                    .filter(|t| !t.is_empty())
-                    .or(Some(old.maxclass().to_owned())),
+                Some(old.text().to_owned()).filter(|t| !t.is_empty()).or(Some(old.maxclass().to_owned())),
                 None,
             ),
             (None, Some(new)) => push(
                 DiffKind::BoxAdded,
                 format!("{path}{}", new.key()),
                 None,
-                Some(new.text().to_owned())
-                    .filter(|t| !t.is_empty())
-                    .or(Some(new.maxclass().to_owned())),
+                Some(new.text().to_owned()).filter(|t| !t.is_empty()).or(Some(new.maxclass().to_owned())),
             ),
             (None, None) => {}
         }
@@ -372,21 +272,10 @@ fn canvases(before: &View<'_>, after: &View<'_>, path: &str, changes: &mut Vec<D
 
 /// Attributes that differ, beyond those that have a kind of their own.
 fn other_keys(object: &BoxView<'_>, other: &BoxView<'_>) -> Vec<String> {
-    const OWN: &[&str] = &[
-        "text",
-        "maxclass",
-        "patching_rect",
-        "varname",
-        "patcher",
-        "numinlets",
-        "numoutlets",
-        "outlettype",
-        "id",
-    ];
-    if object.face.before.bytes(&object.view.document.source)
-        == other.face.before.bytes(&other.view.document.source)
-        && object.face.after.bytes(&object.view.document.source)
-            == other.face.after.bytes(&other.view.document.source)
+    const OWN: &[&str] =
+        &["text", "maxclass", "patching_rect", "varname", "patcher", "numinlets", "numoutlets", "outlettype", "id"];
+    if object.face.before.bytes(&object.view.document.source) == other.face.before.bytes(&other.view.document.source)
+        && object.face.after.bytes(&object.view.document.source) == other.face.after.bytes(&other.view.document.source)
     {
         return Vec::new();
     }
@@ -401,42 +290,21 @@ fn other_keys(object: &BoxView<'_>, other: &BoxView<'_>) -> Vec<String> {
         .map(|key| {
             format!(
                 "{key}: {}",
-                shape
-                    .get(key)
-                    .map(|(raw, _)| String::from_utf8_lossy(raw).into_owned())
-                    .unwrap_or_default()
+                shape.get(key).map(|(raw, _)| String::from_utf8_lossy(raw).into_owned()).unwrap_or_default()
             )
         })
         .collect()
 }
 
-fn cords(
-    before: &View<'_>,
-    after: &View<'_>,
-    path: &str,
-    renamed: &HashMap<u32, u32>,
-    changes: &mut Vec<Difference>,
-) {
+fn cords(before: &View<'_>, after: &View<'_>, path: &str, renamed: &HashMap<u32, u32>, changes: &mut Vec<Difference>) {
     type Ends = (Option<u32>, String, u32, Option<u32>, String, u32);
     let ends = |cord: &crate::canvas::Cord, map: Option<&HashMap<u32, u32>>| -> Ends {
-        let slot = |slot: Option<u32>| {
-            slot.map(|slot| map.map_or(slot, |map| map.get(&slot).copied().unwrap_or(u32::MAX)))
-        };
+        let slot =
+            |slot: Option<u32>| slot.map(|slot| map.map_or(slot, |map| map.get(&slot).copied().unwrap_or(u32::MAX)));
         let name = |end: &crate::canvas::End| {
-            if end.slot.is_some() {
-                String::new()
-            } else {
-                end.name.to_string()
-            }
+            if end.slot.is_some() { String::new() } else { end.name.to_string() }
         };
-        (
-            slot(cord.from.slot),
-            name(&cord.from),
-            cord.from.port,
-            slot(cord.to.slot),
-            name(&cord.to),
-            cord.to.port,
-        )
+        (slot(cord.from.slot), name(&cord.from), cord.from.port, slot(cord.to.slot), name(&cord.to), cord.to.port)
     };
     let label = |cord: &crate::document::CordView<'_>| {
         let key = |object: Option<BoxView<'_>>, name: &str| {
@@ -451,17 +319,10 @@ fn cords(
         )
     };
     let look = |cord: &crate::document::CordView<'_>| {
-        format!(
-            "midpoints {:?}, hidden {}, color {:?}",
-            cord.cord.midpoints,
-            cord.hidden(),
-            cord.color()
-        )
+        format!("midpoints {:?}, hidden {}, color {:?}", cord.cord.midpoints, cord.hidden(), cord.color())
     };
-    let mut old: HashMap<Ends, crate::document::CordView<'_>> = before
-        .cords()
-        .map(|cord| (ends(cord.cord, Some(renamed)), cord))
-        .collect();
+    let mut old: HashMap<Ends, crate::document::CordView<'_>> =
+        before.cords().map(|cord| (ends(cord.cord, Some(renamed)), cord)).collect();
     let mut seen = HashSet::new();
     for cord in after.cords() {
         let key = ends(cord.cord, None);

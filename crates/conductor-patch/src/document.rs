@@ -69,11 +69,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits {
-            max_bytes: 64 << 20,
-            max_depth: 64,
-            max_items: 250_000,
-        }
+        Limits { max_bytes: 64 << 20, max_depth: 64, max_items: 250_000 }
     }
 }
 
@@ -112,9 +108,7 @@ pub enum OpenError {
         missing: &'static str,
     },
     /// A Pd canvas without its end.
-    #[error(
-        "line {line}: the file ends while {canvases} subpatches are still open (`#X restore` is missing)"
-    )]
+    #[error("line {line}: the file ends while {canvases} subpatches are still open (`#X restore` is missing)")]
     Unclosed {
         /// How many.
         canvases: usize,
@@ -172,24 +166,13 @@ const BOM: &[u8] = b"\xef\xbb\xbf";
 
 impl Document {
     /// Opens the bytes of a file.
-    pub fn open(
-        bytes: impl Into<Arc<[u8]>>,
-        format: Format,
-        limits: &Limits,
-    ) -> Result<Document, OpenError> {
+    pub fn open(bytes: impl Into<Arc<[u8]>>, format: Format, limits: &Limits) -> Result<Document, OpenError> {
         let source: Arc<[u8]> = bytes.into();
         let most = limits.max_bytes.min(u32::MAX as usize / 2);
         if source.len() > most {
-            return Err(OpenError::TooLarge {
-                size: source.len(),
-                limit: most,
-            });
+            return Err(OpenError::TooLarge { size: source.len(), limit: most });
         }
-        let start = if source.starts_with(BOM) {
-            BOM.len()
-        } else {
-            0
-        };
+        let start = if source.starts_with(BOM) { BOM.len() } else { 0 };
         let (frame, (root, diagnostics), style) = match format {
             Format::Pd => {
                 let style = Style::detect_pd(&source);
@@ -199,11 +182,7 @@ impl Document {
                 let frame = Frame::read(&source)?;
                 let range = frame.json.clone();
                 let style = Style::detect(source.get(range.clone()).unwrap_or_default());
-                (
-                    Some(Arc::new(frame)),
-                    max::read(&source, range, limits)?,
-                    style,
-                )
+                (Some(Arc::new(frame)), max::read(&source, range, limits)?, style)
             }
             Format::Maxpat | Format::Maxhelp => (
                 None,
@@ -225,11 +204,7 @@ impl Document {
     /// A new, empty patch.
     pub fn create(format: Format) -> Document {
         let text = if format.is_pd() { NEW_PD } else { NEW_MAX };
-        let format = if format.is_pd() {
-            Format::Pd
-        } else {
-            Format::Maxpat
-        };
+        let format = if format.is_pd() { Format::Pd } else { Format::Maxpat };
         match Document::open(text.as_bytes(), format, &Limits::default()) {
             Ok(document) => document,
             // Unreachable while the templates are valid, which a test holds; an empty document is the harmless answer.
@@ -266,11 +241,7 @@ impl Document {
 
     /// How the file spells its JSON, in words.
     pub fn style_name(&self) -> &'static str {
-        if self.format.is_pd() {
-            "pd"
-        } else {
-            self.style.name()
-        }
+        if self.format.is_pd() { "pd" } else { self.style.name() }
     }
 
     /// Version of Max that wrote the file, if it says so.
@@ -308,11 +279,8 @@ impl Document {
                 let name = object.file().unwrap_or_else(|| object.class().to_owned());
                 let known = object.view.canvas.inner(object.slot).is_some()
                     || (object.file().is_none()
-                        && objects::table(self.format)
-                            .class_of(&object.face.facts.text)
-                            .is_some());
-                let plain =
-                    object.face.facts.maxclass.as_ref() == "newobj" || object.file().is_some();
+                        && objects::table(self.format).class_of(&object.face.facts.text).is_some());
+                let plain = object.face.facts.maxclass.as_ref() == "newobj" || object.file().is_some();
                 if plain && !known && !name.is_empty() && self.abstraction(&name).is_none() {
                     found.insert(name);
                 }
@@ -336,20 +304,12 @@ impl Document {
 
     /// A view of the root canvas.
     pub fn root(&self) -> View<'_> {
-        View {
-            document: self,
-            canvas: &self.root,
-            id: CanvasId::ROOT,
-        }
+        View { document: self, canvas: &self.root, id: CanvasId::ROOT }
     }
 
     /// A view of a canvas; none when a box on the way to it is gone.
     pub fn view(&self, id: &CanvasId) -> Option<View<'_>> {
-        Some(View {
-            document: self,
-            canvas: self.canvas_at(id)?,
-            id: id.clone(),
-        })
+        Some(View { document: self, canvas: self.canvas_at(id)?, id: id.clone() })
     }
 
     /// Calls `each` on every canvas, outer ones first.
@@ -440,23 +400,14 @@ impl<'a> View<'a> {
     /// Boxes in file order, front to back; the position is the box's index.
     pub fn boxes(&self) -> impl Iterator<Item = BoxView<'a>> + use<'a> {
         let view = self.clone();
-        self.canvas.faces().map(move |(slot, face)| BoxView {
-            view: view.clone(),
-            slot,
-            face,
-        })
+        self.canvas.faces().map(move |(slot, face)| BoxView { view: view.clone(), slot, face })
     }
 
     /// Cords in file order.
     pub fn cords(&self) -> impl Iterator<Item = CordView<'a>> + use<'a> {
         let view = self.clone();
         let canvas = self.canvas;
-        canvas.cord_slots().filter_map(move |slot| {
-            Some(CordView {
-                view: view.clone(),
-                cord: canvas.cord(slot)?,
-            })
-        })
+        canvas.cord_slots().filter_map(move |slot| Some(CordView { view: view.clone(), cord: canvas.cord(slot)? }))
     }
 
     /// How many boxes.
@@ -471,11 +422,7 @@ impl<'a> View<'a> {
 
     /// A box by its address.
     pub fn get(&self, id: BoxId) -> Option<BoxView<'a>> {
-        Some(BoxView {
-            view: self.clone(),
-            slot: id.0,
-            face: self.canvas.face(id.0)?,
-        })
+        Some(BoxView { view: self.clone(), slot: id.0, face: self.canvas.face(id.0)? })
     }
 
     /// A box by its key.
@@ -488,12 +435,7 @@ impl<'a> View<'a> {
         let slots = self.canvas.cords_at(id.0);
         slots
             .into_iter()
-            .filter_map(|slot| {
-                Some(CordView {
-                    view: self.clone(),
-                    cord: self.canvas.cord(slot)?,
-                })
-            })
+            .filter_map(|slot| Some(CordView { view: self.clone(), cord: self.canvas.cord(slot)? }))
             .collect()
     }
 
@@ -506,9 +448,7 @@ impl<'a> View<'a> {
     pub fn is_gen(&self) -> bool {
         match self.canvas.facts.namespace.as_deref() {
             Some(namespace) => namespace == "dsp.gen",
-            None => self
-                .holder()
-                .is_some_and(|holder| GEN_CLASSES.contains(&holder.class())),
+            None => self.holder().is_some_and(|holder| GEN_CLASSES.contains(&holder.class())),
         }
     }
 
@@ -571,15 +511,7 @@ impl<'a> View<'a> {
 }
 
 /// Boxes whose embedded patcher is a gen patcher when it does not say so itself.
-pub(crate) const GEN_CLASSES: &[&str] = &[
-    "gen~",
-    "mc.gen~",
-    "mcs.gen~",
-    "gen",
-    "jit.gen",
-    "jit.pix",
-    "jit.gl.pix",
-];
+pub(crate) const GEN_CLASSES: &[&str] = &["gen~", "mc.gen~", "mcs.gen~", "gen", "jit.gen", "jit.pix", "jit.gl.pix"];
 
 impl<'a> BoxView<'a> {
     /// Its address.
@@ -622,9 +554,7 @@ impl<'a> BoxView<'a> {
         match self.face.facts.native {
             Some("obj" | "restore") => self.text().split_whitespace().next().unwrap_or("obj"),
             Some(native) => native,
-            None if self.maxclass() == "newobj" => {
-                self.text().split_whitespace().next().unwrap_or("newobj")
-            }
+            None if self.maxclass() == "newobj" => self.text().split_whitespace().next().unwrap_or("newobj"),
             None => self.maxclass(),
         }
     }
@@ -667,11 +597,7 @@ impl<'a> BoxView<'a> {
     /// A view of the patcher embedded in it.
     pub fn inside(&self) -> Option<View<'a>> {
         let inner = self.view.canvas.inner(self.slot)?;
-        Some(View {
-            document: self.view.document,
-            canvas: inner,
-            id: self.view.id.inside(self.slot),
-        })
+        Some(View { document: self.view.document, canvas: inner, id: self.view.id.inside(self.slot) })
     }
 
     /// Whether no cord touches it.
@@ -693,10 +619,9 @@ impl<'a> BoxView<'a> {
                 Value::One(Atom::Word(name)) => Some(name),
                 Value::One(_) | Value::Many(_) | Value::Json(_) => None,
             },
-            "poly~" | "mc.poly~" | "mcs.poly~" | "pfft~" => atoms::tokens(self.text())
-                .get(1)
-                .filter(|name| !name.starts_with('@'))
-                .map(|name| (*name).to_owned()),
+            "poly~" | "mc.poly~" | "mcs.poly~" | "pfft~" => {
+                atoms::tokens(self.text()).get(1).filter(|name| !name.starts_with('@')).map(|name| (*name).to_owned())
+            }
             _ => None,
         }
     }
@@ -707,9 +632,7 @@ impl<'a> BoxView<'a> {
             let known = objects::table(Format::Pd).class_of(self.text()).is_some();
             return match (self.native_class(), embedded) {
                 (_, true) => Some("pd"),
-                (Some("obj"), false)
-                    if !known && self.view.document.abstraction(self.class()).is_some() =>
-                {
+                (Some("obj"), false) if !known && self.view.document.abstraction(self.class()).is_some() => {
                     Some("abstraction")
                 }
                 _ => None,
@@ -742,12 +665,7 @@ impl<'a> BoxView<'a> {
     }
 
     pub(crate) fn shape(&self) -> Option<Shape> {
-        shape_of(
-            self.view.document,
-            self.face,
-            self.view.canvas.inner(self.slot).is_some(),
-            self.view.id.depth(),
-        )
+        shape_of(self.view.document, self.face, self.view.canvas.inner(self.slot).is_some(), self.view.id.depth())
     }
 
     /// The value of a key of the box in the file.
@@ -768,9 +686,7 @@ impl<'a> BoxView<'a> {
 
     /// All keys of the box in the file.
     pub fn keys(&self) -> Vec<String> {
-        self.shape()
-            .map(|shape| shape.keys().map(str::to_owned).collect())
-            .unwrap_or_default()
+        self.shape().map(|shape| shape.keys().map(str::to_owned).collect()).unwrap_or_default()
     }
 
     /// The value of an attribute: a key of the box, or `@name value` in its text; for Pd a field of a GUI box.
@@ -798,17 +714,12 @@ impl<'a> BoxView<'a> {
         if self.maxclass() == "newobj"
             && let Some((_, values)) = attributes.iter().rev().find(|(found, _)| *found == name)
         {
-            return Some(Value::from_atoms(
-                values.iter().map(|token| Atom::read(token)).collect(),
-            ));
+            return Some(Value::from_atoms(values.iter().map(|token| Atom::read(token)).collect()));
         }
         self.key_value(name).or_else(|| {
             let shape = self.shape()?;
             let (saved, _) = shape.get("saved_object_attributes")?;
-            let (_, range, kind) = json::members(saved)
-                .into_iter()
-                .rev()
-                .find(|(key, _, _)| key == name)?;
+            let (_, range, kind) = json::members(saved).into_iter().rev().find(|(key, _, _)| key == name)?;
             Some(read_value(saved.get(range)?, kind))
         })
     }
@@ -819,28 +730,17 @@ impl<'a> BoxView<'a> {
             native => native,
         };
         if name == "width" && pd::gui_fields(class).is_none() {
-            return self
-                .face
-                .facts
-                .columns
-                .map(|n| Value::One(Atom::Int(i64::from(n))));
+            return self.face.facts.columns.map(|n| Value::One(Atom::Int(i64::from(n))));
         }
         let at = pd::gui_field(class, name)?;
         let word = match self.native_class()? {
             "obj" => self.text().split(' ').nth(at + 1).map(str::to_owned),
             _ => {
                 let text = self.face.before.bytes(&self.view.document.source);
-                pd::words(text)
-                    .nth(4 + at)
-                    .map(|word| String::from_utf8_lossy(word).into_owned())
+                pd::words(text).nth(4 + at).map(|word| String::from_utf8_lossy(word).into_owned())
             }
         };
-        let word = word.or_else(|| {
-            pd::gui_default(class)?
-                .split(' ')
-                .nth(at)
-                .map(str::to_owned)
-        })?;
+        let word = word.or_else(|| pd::gui_default(class)?.split(' ').nth(at).map(str::to_owned))?;
         Some(Value::One(Atom::read(&word)))
     }
 
@@ -850,19 +750,13 @@ impl<'a> BoxView<'a> {
             return self.pd_field("value");
         }
         match self.maxclass() {
-            "message" | "textedit" | "comment" | "live.comment" => {
-                Some(Value::One(self.text().into()))
-            }
+            "message" | "textedit" | "comment" | "live.comment" => Some(Value::One(self.text().into())),
             _ => {
                 let shape = self.shape()?;
                 let (saved, _) = shape.get("saved_attribute_attributes")?;
-                let value_of = json::members(saved)
-                    .into_iter()
-                    .find(|(key, _, _)| key == "valueof")?;
+                let value_of = json::members(saved).into_iter().find(|(key, _, _)| key == "valueof")?;
                 let inside = saved.get(value_of.1)?;
-                let (_, range, _) = json::members(inside)
-                    .into_iter()
-                    .find(|(key, _, _)| key == "parameter_initial")?;
+                let (_, range, _) = json::members(inside).into_iter().find(|(key, _, _)| key == "parameter_initial")?;
                 let raw = inside.get(range)?;
                 Some(read_value(raw, Kind::Array))
             }
@@ -875,12 +769,7 @@ impl<'a> BoxView<'a> {
     }
 }
 
-pub(crate) fn shape_of(
-    document: &Document,
-    face: &Face,
-    has_inner: bool,
-    depth: usize,
-) -> Option<Shape> {
+pub(crate) fn shape_of(document: &Document, face: &Face, has_inner: bool, depth: usize) -> Option<Shape> {
     if document.format.is_pd() {
         return None;
     }
@@ -890,25 +779,19 @@ pub(crate) fn shape_of(
 
 pub(crate) fn read_value(raw: &[u8], kind: Kind) -> Value {
     let atom = |raw: &[u8], kind: Kind| match kind {
-        Kind::String => Some(Atom::Word(
-            json::decode(raw.get(1..raw.len().saturating_sub(1)).unwrap_or_default()).into_owned(),
-        )),
+        Kind::String => {
+            Some(Atom::Word(json::decode(raw.get(1..raw.len().saturating_sub(1)).unwrap_or_default()).into_owned()))
+        }
         Kind::Number => {
             let text = String::from_utf8_lossy(raw);
-            text.parse::<i64>()
-                .map(Atom::Int)
-                .ok()
-                .or_else(|| json::number(raw).map(Atom::Float))
+            text.parse::<i64>().map(Atom::Int).ok().or_else(|| json::number(raw).map(Atom::Float))
         }
         Kind::Word => Some(Atom::Int(i64::from(raw == b"true"))).filter(|_| raw != b"null"),
         Kind::Object | Kind::Array => None,
     };
     if kind == Kind::Array {
         let parts = json::elements(raw);
-        let atoms: Vec<Atom> = parts
-            .iter()
-            .filter_map(|(range, kind)| atom(raw.get(range.clone())?, *kind))
-            .collect();
+        let atoms: Vec<Atom> = parts.iter().filter_map(|(range, kind)| atom(raw.get(range.clone())?, *kind)).collect();
         if atoms.len() == parts.len() {
             return Value::from_atoms(atoms);
         }
@@ -956,11 +839,7 @@ impl<'a> CordView<'a> {
 
     /// Interior points.
     pub fn midpoints(&self) -> Vec<Point> {
-        self.cord
-            .midpoints
-            .chunks_exact(2)
-            .filter_map(|pair| Some(Point::new(*pair.first()?, *pair.get(1)?)))
-            .collect()
+        self.cord.midpoints.chunks_exact(2).filter_map(|pair| Some(Point::new(*pair.first()?, *pair.get(1)?))).collect()
     }
 
     /// Whether an end has no box or no such port.
@@ -977,25 +856,15 @@ impl<'a> CordView<'a> {
     /// Whether it carries a signal, by the type of its outlet.
     pub fn is_signal(&self) -> bool {
         let types = self.from().and_then(|from| from.ports().outlet_types);
-        types
-            .and_then(|types| {
-                types
-                    .get(self.outlet() as usize)
-                    .map(|kind| kind.contains("signal"))
-            })
-            .unwrap_or(false)
+        types.and_then(|types| types.get(self.outlet() as usize).map(|kind| kind.contains("signal"))).unwrap_or(false)
     }
 
     fn member(&self, key: &str) -> Option<Value> {
         if self.view.document.format.is_pd() {
             return None;
         }
-        let shape = Shape::open(
-            self.cord.text.bytes(&self.view.document.source),
-            None,
-            "patchline",
-            self.view.id.depth(),
-        )?;
+        let shape =
+            Shape::open(self.cord.text.bytes(&self.view.document.source), None, "patchline", self.view.id.depth())?;
         let (raw, kind) = shape.get(key)?;
         Some(read_value(raw, kind))
     }

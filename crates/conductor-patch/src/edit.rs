@@ -183,17 +183,9 @@ impl Restore {
             Change::Face { canvas, slot, .. } => Some((canvas.clone(), *slot)),
             Change::Splice { .. } | Change::Inner { .. } | Change::Cord { .. } => None,
         };
-        let only_faces = self
-            .changes
-            .iter()
-            .chain(&later.changes)
-            .all(|change| face(change).is_some());
+        let only_faces = self.changes.iter().chain(&later.changes).all(|change| face(change).is_some());
         for change in &later.changes {
-            let known = only_faces
-                && self
-                    .changes
-                    .iter()
-                    .any(|earlier| face(earlier) == face(change));
+            let known = only_faces && self.changes.iter().any(|earlier| face(earlier) == face(change));
             if !known {
                 self.changes.push(change.clone());
             }
@@ -559,9 +551,7 @@ impl EditError {
     /// What kind of mistake it is.
     pub fn fault(&self) -> Fault {
         match self {
-            EditError::Lookup(LookupError::NotFound { .. }) | EditError::NotConnected { .. } => {
-                Fault::NotFound
-            }
+            EditError::Lookup(LookupError::NotFound { .. }) | EditError::NotConnected { .. } => Fault::NotFound,
             EditError::Lookup(LookupError::Gone { .. } | LookupError::OldRevision { .. })
             | EditError::CanvasGone
             | EditError::Stale => Fault::StaleReference,
@@ -581,17 +571,12 @@ impl EditError {
     /// How to go on.
     pub fn hint(&self) -> String {
         let near = |names: &[String], other: &str| {
-            if names.is_empty() {
-                other.to_owned()
-            } else {
-                format!("did you mean {}?", names.join(", "))
-            }
+            if names.is_empty() { other.to_owned() } else { format!("did you mean {}?", names.join(", ")) }
         };
         match self {
-            EditError::Lookup(LookupError::NotFound { nearest, .. }) => near(
-                nearest,
-                "list the objects of the patch to see their names and keys",
-            ),
+            EditError::Lookup(LookupError::NotFound { nearest, .. }) => {
+                near(nearest, "list the objects of the patch to see their names and keys")
+            }
             EditError::Lookup(LookupError::Ambiguous { keys, .. }) => {
                 format!("use a key: {}", keys.join(", "))
             }
@@ -600,14 +585,12 @@ impl EditError {
             | EditError::CanvasGone => "list the objects again and use what it gives".to_owned(),
             EditError::ReadOnly(_) => "save the patch inside as a .maxpat and edit that".to_owned(),
             EditError::Unsupported { .. } => "leave it out for this document".to_owned(),
-            EditError::UnknownClass { nearest, .. } => near(
-                nearest,
-                "check the spelling, or set allow_unknown for an external object",
-            ),
-            EditError::UnknownAttribute { nearest, .. } => near(
-                nearest,
-                "describe the object to see its attributes, or set allow_unknown",
-            ),
+            EditError::UnknownClass { nearest, .. } => {
+                near(nearest, "check the spelling, or set allow_unknown for an external object")
+            }
+            EditError::UnknownAttribute { nearest, .. } => {
+                near(nearest, "describe the object to see its attributes, or set allow_unknown")
+            }
             EditError::ReservedAttribute { instead, .. } => format!("use {instead}"),
             EditError::BadValue { why, .. } => (*why).to_owned(),
             EditError::NoSuchPort { .. } => "ports count from 0".to_owned(),
@@ -615,9 +598,7 @@ impl EditError {
             EditError::NameTaken { key, .. } => {
                 format!("choose another name, or rename {key} first")
             }
-            EditError::IndexOutOfRange { .. } => {
-                "list the objects again: indices hold for one revision".to_owned()
-            }
+            EditError::IndexOutOfRange { .. } => "list the objects again: indices hold for one revision".to_owned(),
             EditError::Unreachable { .. } => {
                 "remove the box and add it again: it then gets an id of its own".to_owned()
             }
@@ -640,10 +621,7 @@ impl Document {
     /// Applies a list of edits in order: all of them, or none.
     pub fn apply(&mut self, edits: &[Edit]) -> Result<Applied, Refused> {
         if let Some(reason) = self.read_only() {
-            return Err(Refused {
-                index: 0,
-                error: EditError::ReadOnly(reason),
-            });
+            return Err(Refused { index: 0, error: EditError::ReadOnly(reason) });
         }
         let mut transaction = Transaction::begin(self);
         let mut outcomes = Vec::with_capacity(edits.len());
@@ -657,13 +635,7 @@ impl Document {
             }
         }
         let (changes, warnings, handles) = transaction.finish();
-        Ok(Applied {
-            changed: !changes.is_empty(),
-            inverse: Restore { changes },
-            outcomes,
-            warnings,
-            handles,
-        })
+        Ok(Applied { changed: !changes.is_empty(), inverse: Restore { changes }, outcomes, warnings, handles })
     }
 }
 
@@ -673,27 +645,16 @@ pub(crate) fn find(canvas: &Canvas, name: &str) -> Result<BoxId, LookupError> {
         [] => {}
         [slot] => return Ok(BoxId(*slot)),
         several => {
-            let keys = several
-                .iter()
-                .filter_map(|slot| Some(canvas.face(*slot)?.key.to_string()))
-                .collect();
-            return Err(LookupError::Ambiguous {
-                name: name.to_owned(),
-                keys,
-            });
+            let keys = several.iter().filter_map(|slot| Some(canvas.face(*slot)?.key.to_string())).collect();
+            return Err(LookupError::Ambiguous { name: name.to_owned(), keys });
         }
     }
     if let Some(slot) = canvas.by_key(name) {
         return Ok(BoxId(slot));
     }
     if canvas.was(name) {
-        return Err(LookupError::Gone {
-            key: name.to_owned(),
-        });
+        return Err(LookupError::Gone { key: name.to_owned() });
     }
     let nearest = objects::nearest(name, canvas.names().map(AsRef::as_ref));
-    Err(LookupError::NotFound {
-        name: name.to_owned(),
-        nearest,
-    })
+    Err(LookupError::NotFound { name: name.to_owned(), nearest })
 }

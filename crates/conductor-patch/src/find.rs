@@ -22,24 +22,13 @@ pub struct Query {
 }
 
 /// Boxes that match, outer canvases first, at most `limit`; and whether there were more.
-pub fn find<'a>(
-    view: &View<'a>,
-    query: &Query,
-    recursive: bool,
-    limit: usize,
-) -> (Vec<BoxView<'a>>, bool) {
+pub fn find<'a>(view: &View<'a>, query: &Query, recursive: bool, limit: usize) -> (Vec<BoxView<'a>>, bool) {
     let mut found = Vec::new();
     let complete = search(view, query, recursive, limit, &mut found);
     (found, !complete)
 }
 
-fn search<'a>(
-    view: &View<'a>,
-    query: &Query,
-    recursive: bool,
-    limit: usize,
-    found: &mut Vec<BoxView<'a>>,
-) -> bool {
+fn search<'a>(view: &View<'a>, query: &Query, recursive: bool, limit: usize, found: &mut Vec<BoxView<'a>>) -> bool {
     for object in view.boxes() {
         if matches(&object, query) {
             if found.len() == limit {
@@ -63,36 +52,21 @@ fn search<'a>(
 fn matches(object: &BoxView<'_>, query: &Query) -> bool {
     let contains = |whole: &str, part: &str| whole.to_lowercase().contains(&part.to_lowercase());
     let table = objects::table(object.view.document.format);
-    let canonical = |name: &str| {
-        table
-            .class(name)
-            .map_or_else(|| name.to_owned(), |class| class.name.to_owned())
-    };
-    query
-        .text
-        .as_ref()
-        .is_none_or(|part| contains(object.text(), part))
-        && query.class.as_ref().is_none_or(|class| {
-            canonical(class) == canonical(object.class()) || object.maxclass() == class
-        })
+    let canonical = |name: &str| table.class(name).map_or_else(|| name.to_owned(), |class| class.name.to_owned());
+    query.text.as_ref().is_none_or(|part| contains(object.text(), part))
         && query
-            .varname
+            .class
             .as_ref()
-            .is_none_or(|part| object.varname().is_some_and(|name| contains(name, part)))
-        && query
-            .unconnected
-            .is_none_or(|wanted| object.unconnected() == wanted)
+            .is_none_or(|class| canonical(class) == canonical(object.class()) || object.maxclass() == class)
+        && query.varname.as_ref().is_none_or(|part| object.varname().is_some_and(|name| contains(name, part)))
+        && query.unconnected.is_none_or(|wanted| object.unconnected() == wanted)
         && match (&query.attribute, &query.value) {
             (None, None) => true,
             (Some(name), None) => object.attribute(name).is_some(),
-            (Some(name), Some(value)) => object
-                .attribute(name)
-                .is_some_and(|found| same(&found, value)),
-            (None, Some(value)) => object.keys().iter().any(|key| {
-                object
-                    .attribute(key)
-                    .is_some_and(|found| same(&found, value))
-            }),
+            (Some(name), Some(value)) => object.attribute(name).is_some_and(|found| same(&found, value)),
+            (None, Some(value)) => {
+                object.keys().iter().any(|key| object.attribute(key).is_some_and(|found| same(&found, value)))
+            }
         }
 }
 

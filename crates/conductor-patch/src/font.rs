@@ -27,9 +27,7 @@ pub fn text_width(text: &str, size: f64) -> f64 {
     let em: f64 = text
         .chars()
         .map(|character| {
-            let known = (character as usize)
-                .checked_sub(0x20)
-                .and_then(|at| ADVANCES.get(at));
+            let known = (character as usize).checked_sub(0x20).and_then(|at| ADVANCES.get(at));
             known.map_or(OTHER, |advance| f64::from(*advance) / 2048.0)
         })
         .sum();

@@ -52,10 +52,7 @@ impl Rect {
 
     /// How far two rectangles reach into each other on each axis; negative is the gap between them.
     pub fn penetration(&self, other: &Rect) -> (f64, f64) {
-        (
-            self.right().min(other.right()) - self.x.max(other.x),
-            self.bottom().min(other.bottom()) - self.y.max(other.y),
-        )
+        (self.right().min(other.right()) - self.x.max(other.x), self.bottom().min(other.bottom()) - self.y.max(other.y))
     }
 
     /// Whether the insides meet.
@@ -66,22 +63,12 @@ impl Rect {
 
     /// The rectangle grown by `margin` on every side.
     pub fn grown(&self, margin: f64) -> Rect {
-        Rect::new(
-            self.x - margin,
-            self.y - margin,
-            self.w + 2.0 * margin,
-            self.h + 2.0 * margin,
-        )
+        Rect::new(self.x - margin, self.y - margin, self.w + 2.0 * margin, self.h + 2.0 * margin)
     }
 
     /// The smallest rectangle around both.
     pub fn union(&self, other: &Rect) -> Rect {
         let (x, y) = (self.x.min(other.x), self.y.min(other.y));
-        Rect::new(
-            x,
-            y,
-            self.right().max(other.right()) - x,
-            self.bottom().max(other.bottom()) - y,
-        )
+        Rect::new(x, y, self.right().max(other.right()) - x, self.bottom().max(other.bottom()) - y)
     }
 }

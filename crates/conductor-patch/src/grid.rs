@@ -21,9 +21,7 @@ impl Hasher for CellHasher {
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        bytes
-            .iter()
-            .for_each(|byte| self.write_i64(i64::from(*byte)));
+        bytes.iter().for_each(|byte| self.write_i64(i64::from(*byte)));
     }
 
     fn write_i64(&mut self, value: i64) {
@@ -46,12 +44,7 @@ pub(crate) struct Grid {
 fn span(rect: &Rect) -> (i64, i64, i64, i64) {
     // The cast saturates, so a coordinate from a hostile file lands in the outermost cell instead of wrapping.
     let cell = |v: f64| (v / CELL).floor().clamp(-1e9, 1e9) as i64;
-    (
-        cell(rect.x),
-        cell(rect.y),
-        cell(rect.right()),
-        cell(rect.bottom()),
-    )
+    (cell(rect.x), cell(rect.y), cell(rect.right()), cell(rect.bottom()))
 }
 
 fn is_large((x0, y0, x1, y1): (i64, i64, i64, i64)) -> bool {

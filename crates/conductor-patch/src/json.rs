@@ -50,18 +50,8 @@ impl<'a> Scanner<'a> {
     pub(crate) fn fail_at(&self, offset: usize, what: &'static str) -> JsonError {
         let before = self.bytes.get(..offset).unwrap_or(self.bytes);
         let line = before.iter().filter(|b| **b == b'\n').count() + 1;
-        let column = offset
-            - before
-                .iter()
-                .rposition(|b| *b == b'\n')
-                .map_or(0, |p| p + 1)
-            + 1;
-        JsonError {
-            offset,
-            line,
-            column,
-            what,
-        }
+        let column = offset - before.iter().rposition(|b| *b == b'\n').map_or(0, |p| p + 1) + 1;
+        JsonError { offset, line, column, what }
     }
 
     pub(crate) fn peek(&self) -> Option<u8> {
@@ -79,11 +69,7 @@ impl<'a> Scanner<'a> {
             self.at += 1;
             Ok(())
         } else {
-            Err(self.fail(if self.at >= self.bytes.len() {
-                "the text ends too early"
-            } else {
-                what
-            }))
+            Err(self.fail(if self.at >= self.bytes.len() { "the text ends too early" } else { what }))
         }
     }
 
@@ -96,10 +82,9 @@ impl<'a> Scanner<'a> {
         let mut at = 0;
         loop {
             // Most bytes are plain, so they are passed over in one tight search.
-            let Some(step) = rest.get(at..).and_then(|tail| {
-                tail.iter()
-                    .position(|b| *b == b'"' || *b == b'\\' || *b < 0x20)
-            }) else {
+            let Some(step) =
+                rest.get(at..).and_then(|tail| tail.iter().position(|b| *b == b'"' || *b == b'\\' || *b < 0x20))
+            else {
                 return Err(self.fail_at(open, "a string without an end"));
             };
             at += step;
@@ -110,11 +95,7 @@ impl<'a> Scanner<'a> {
                 }
                 Some(b'\\') => match rest.get(at + 1) {
                     Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => at += 2,
-                    Some(b'u')
-                        if rest
-                            .get(at + 2..at + 6)
-                            .is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit)) =>
-                    {
+                    Some(b'u') if rest.get(at + 2..at + 6).is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit)) => {
                         at += 6
                     }
                     Some(_) | None => {
@@ -254,10 +235,7 @@ fn is_number(token: &[u8]) -> bool {
         rest = tail.get(digits(tail)..).unwrap_or_default();
     }
     if let [b'e' | b'E', tail @ ..] = rest {
-        let tail = tail
-            .strip_prefix(b"+")
-            .or_else(|| tail.strip_prefix(b"-"))
-            .unwrap_or(tail);
+        let tail = tail.strip_prefix(b"+").or_else(|| tail.strip_prefix(b"-")).unwrap_or(tail);
         let count = digits(tail);
         return count > 0 && count == tail.len();
     }
@@ -317,17 +295,11 @@ fn unicode(raw: &[u8], at: usize) -> (char, usize) {
         Some(high @ 0xd800..=0xdbff) => match unit(at + 6) {
             Some(low @ 0xdc00..=0xdfff) => {
                 let code = 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00);
-                (
-                    char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER),
-                    12,
-                )
+                (char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER), 12)
             }
             Some(_) | None => (char::REPLACEMENT_CHARACTER, 6),
         },
-        Some(code) => (
-            char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER),
-            6,
-        ),
+        Some(code) => (char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER), 6),
         None => (char::REPLACEMENT_CHARACTER, 2),
     }
 }
@@ -343,9 +315,7 @@ pub(crate) fn encode(text: &str) -> String {
             '\n' => out.push_str("\\n"),
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
-            control if (control as u32) < 0x20 => {
-                out.push_str(&format!("\\u{:04x}", control as u32))
-            }
+            control if (control as u32) < 0x20 => out.push_str(&format!("\\u{:04x}", control as u32)),
             other => out.push(other),
         }
     }
@@ -386,11 +356,7 @@ pub(crate) fn members(object: &[u8]) -> Vec<(String, Range<usize>, Kind)> {
         let Ok((range, kind)) = scanner.skip() else {
             return found;
         };
-        found.push((
-            decode(object.get(key).unwrap_or_default()).into_owned(),
-            range,
-            kind,
-        ));
+        found.push((decode(object.get(key).unwrap_or_default()).into_owned(), range, kind));
         match scanner.more(b'}') {
             Ok(true) => {}
             Ok(false) | Err(_) => return found,
@@ -408,41 +374,19 @@ mod tests {
         scanner.space();
         let (_, kind) = scanner.skip()?;
         scanner.space();
-        if scanner.at == text.len() {
-            Ok(kind)
-        } else {
-            Err(scanner.fail("more text behind the value"))
-        }
+        if scanner.at == text.len() { Ok(kind) } else { Err(scanner.fail("more text behind the value")) }
     }
 
     #[test]
     fn accepts_what_max_writes_and_refuses_the_rest() {
-        for good in [
-            "{}",
-            "[ ]",
-            "[  1, 2.50, -3e+7 ]",
-            "{\"a\" : [ nan, -inf ]}",
-            "\"\\ud800\"",
-            "15.",
-            "[{\"a\":[[]]}]",
-        ] {
+        for good in
+            ["{}", "[ ]", "[  1, 2.50, -3e+7 ]", "{\"a\" : [ nan, -inf ]}", "\"\\ud800\"", "15.", "[{\"a\":[[]]}]"]
+        {
             assert!(whole(good).is_ok(), "{good}");
         }
-        for bad in [
-            "{",
-            "[1,]",
-            "{\"a\":}",
-            "{\"a\" 1}",
-            "01",
-            "+1",
-            "\"\\x\"",
-            "\"a",
-            "tru",
-            "[1 2]",
-            "\"\n\"",
-            "{1:2}",
-            "",
-        ] {
+        for bad in
+            ["{", "[1,]", "{\"a\":}", "{\"a\" 1}", "01", "+1", "\"\\x\"", "\"a", "tru", "[1 2]", "\"\n\"", "{1:2}", ""]
+        {
             assert!(whole(bad).is_err(), "{bad}");
         }
     }
@@ -456,10 +400,7 @@ mod tests {
     #[test]
     fn nesting_is_bounded() {
         let deep = "[".repeat(100_000);
-        assert_eq!(
-            whole(&deep).unwrap_err().what,
-            "nested deeper than 512 levels"
-        );
+        assert_eq!(whole(&deep).unwrap_err().what, "nested deeper than 512 levels");
     }
 
     proptest! {

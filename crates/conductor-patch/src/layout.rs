@@ -39,29 +39,16 @@ fn place(object: &BoxView<'_>, outlet: bool, index: u32, count: u32) -> Point {
     let span = (rect.w - 2.0 * inset).max(0.0);
     // Without its first inlet drawn, the others move up to its place.
     let shifted = !outlet && count > 1 && object.face.facts.first_inlet_hidden;
-    let (index, count) = if shifted {
-        (index.saturating_sub(1), count - 1)
-    } else {
-        (index, count)
-    };
-    let share = if count > 1 {
-        f64::from(index) / f64::from(count - 1)
-    } else {
-        0.0
-    };
-    Point::new(
-        rect.x + inset + span * share,
-        if outlet { rect.bottom() } else { rect.y },
-    )
+    let (index, count) = if shifted { (index.saturating_sub(1), count - 1) } else { (index, count) };
+    let share = if count > 1 { f64::from(index) / f64::from(count - 1) } else { 0.0 };
+    Point::new(rect.x + inset + span * share, if outlet { rect.bottom() } else { rect.y })
 }
 
 /// Places of all inlets or outlets of a box; empty when their number is not known.
 pub fn nubs(object: &BoxView<'_>, outlet: bool) -> Vec<Point> {
     let ports = object.ports();
     let count = if outlet { ports.outlets } else { ports.inlets };
-    (0..count.unwrap_or(0).min(4096))
-        .map(|index| place(object, outlet, index, count.unwrap_or(0)))
-        .collect()
+    (0..count.unwrap_or(0).min(4096)).map(|index| place(object, outlet, index, count.unwrap_or(0))).collect()
 }
 
 /// The points a cord runs through, from outlet to inlet; none when it dangles.
@@ -92,13 +79,7 @@ pub struct FreePlace {
 }
 
 /// Finds a place of the given size that keeps clear of all boxes, near a point if one is given.
-pub fn free_place(
-    view: &View<'_>,
-    width: f64,
-    height: f64,
-    near_x: Option<f64>,
-    near_y: Option<f64>,
-) -> FreePlace {
+pub fn free_place(view: &View<'_>, width: f64, height: f64, near_x: Option<f64>, near_y: Option<f64>) -> FreePlace {
     let mut grid = Grid::default();
     let mut rects = std::collections::HashMap::new();
     let mut rightmost = f64::NEG_INFINITY;
@@ -111,14 +92,10 @@ pub fn free_place(
     let empty = rects.is_empty();
     let (anchor, rule) = match (near_x, near_y, empty) {
         (None, None, true) => (Point::new(50.0, 50.0), "the patch is empty"),
-        (None, None, false) => (
-            Point::new((rightmost + MARGIN).max(0.0), 50.0),
-            "to the right of existing objects with a 50 px margin",
-        ),
-        (x, y, _) => (
-            Point::new(x.unwrap_or(50.0).max(0.0), y.unwrap_or(50.0).max(0.0)),
-            "at the point asked for",
-        ),
+        (None, None, false) => {
+            (Point::new((rightmost + MARGIN).max(0.0), 50.0), "to the right of existing objects with a 50 px margin")
+        }
+        (x, y, _) => (Point::new(x.unwrap_or(50.0).max(0.0), y.unwrap_or(50.0).max(0.0)), "at the point asked for"),
     };
     // Free means: no box nearer than the gap on both axes.
     let free = |x: f64, y: f64| {
@@ -126,25 +103,17 @@ pub fn free_place(
             return false;
         }
         let wanted = Rect::new(x, y, width, height).grown(GAP);
-        grid.near(&wanted)
-            .into_iter()
-            .all(|slot| rects.get(&slot).is_none_or(|rect| !wanted.overlaps(rect)))
+        grid.near(&wanted).into_iter().all(|slot| rects.get(&slot).is_none_or(|rect| !wanted.overlaps(rect)))
     };
     if free(anchor.x, anchor.y) {
-        return FreePlace {
-            position: anchor,
-            rationale: format!("Positioned {rule}"),
-        };
+        return FreePlace { position: anchor, rationale: format!("Positioned {rule}") };
     }
     let mut ring = 1;
     while f64::from(ring) * RING <= REACH {
         let mut best: Option<(f64, Point)> = None;
         for n in -ring..=ring {
             for (dx, dy) in [(n, -ring), (n, ring), (-ring, n), (ring, n)] {
-                let point = Point::new(
-                    anchor.x + f64::from(dx) * RING,
-                    anchor.y + f64::from(dy) * RING,
-                );
+                let point = Point::new(anchor.x + f64::from(dx) * RING, anchor.y + f64::from(dy) * RING);
                 let distance = f64::from(dx * dx + dy * dy);
                 if best.is_none_or(|(least, _)| distance < least) && free(point.x, point.y) {
                     best = Some((distance, point));
@@ -162,7 +131,11 @@ pub fn free_place(
         ring += 1;
     }
     let position = Point::new((rightmost + MARGIN).max(0.0), 50.0);
-    FreePlace { position, rationale: "Nothing free within 4000 px: positioned to the right of existing objects with a 50 px margin".to_owned() }
+    FreePlace {
+        position,
+        rationale: "Nothing free within 4000 px: positioned to the right of existing objects with a 50 px margin"
+            .to_owned(),
+    }
 }
 
 /// One inlet or outlet.
@@ -243,12 +216,7 @@ pub struct Alignment {
 }
 
 /// Proposes how to bring the target's nub to the anchor's x.
-pub fn suggest_alignment(
-    view: &View<'_>,
-    anchor: Nub,
-    target: Nub,
-    adjust: Adjust,
-) -> Result<Alignment, LayoutError> {
+pub fn suggest_alignment(view: &View<'_>, anchor: Nub, target: Nub, adjust: Adjust) -> Result<Alignment, LayoutError> {
     let x_of = |wanted: Nub| {
         let object = view.get(wanted.object).ok_or(LayoutError::NoSuchBox)?;
         let missing = LayoutError::NoSuchNub {
@@ -256,24 +224,15 @@ pub fn suggest_alignment(
             side: if wanted.outlet { "outlet" } else { "inlet" },
             index: wanted.index,
         };
-        Ok((
-            nub(&object, wanted.outlet, wanted.index).ok_or(missing)?.x,
-            object,
-        ))
+        Ok((nub(&object, wanted.outlet, wanted.index).ok_or(missing)?.x, object))
     };
     let (anchor_x, _) = x_of(anchor)?;
     let (target_x, object) = x_of(target)?;
     let rect = object.rect();
     let (rect, rationale) = match adjust {
         Adjust::Left => (
-            Rect {
-                x: rect.x + anchor_x - target_x,
-                ..rect
-            },
-            format!(
-                "moving the box by {} px brings the nubs above each other",
-                anchor_x - target_x
-            ),
+            Rect { x: rect.x + anchor_x - target_x, ..rect },
+            format!("moving the box by {} px brings the nubs above each other", anchor_x - target_x),
         ),
         Adjust::Width => {
             let inset = first_nub(view.document.format.is_pd());
@@ -285,24 +244,10 @@ pub fn suggest_alignment(
             if width <= 0.0 || anchor_x <= rect.x + inset {
                 return Err(LayoutError::NoWidth { width });
             }
-            (
-                Rect { w: width, ..rect },
-                format!(
-                    "a width of {width} px puts nub {} at x {anchor_x}",
-                    target.index
-                ),
-            )
+            (Rect { w: width, ..rect }, format!("a width of {width} px puts nub {} at x {anchor_x}", target.index))
         }
     };
-    Ok(Alignment {
-        anchor_x,
-        target_x,
-        proposal: Proposal {
-            object: target.object,
-            rect,
-        },
-        rationale,
-    })
+    Ok(Alignment { anchor_x, target_x, proposal: Proposal { object: target.object, rect }, rationale })
 }
 
 /// How to line boxes up.
@@ -327,11 +272,7 @@ pub enum Align {
 }
 
 /// Proposes places that line boxes up; boxes that would move no more than 0.01 px are left out.
-pub fn align(
-    view: &View<'_>,
-    objects: &[BoxId],
-    mode: Align,
-) -> Result<(Vec<Proposal>, String), LayoutError> {
+pub fn align(view: &View<'_>, objects: &[BoxId], mode: Align) -> Result<(Vec<Proposal>, String), LayoutError> {
     let mut chosen: Vec<(BoxId, Rect)> = Vec::new();
     for id in objects {
         let object = view.get(*id).ok_or(LayoutError::NoSuchBox)?;
@@ -341,69 +282,30 @@ pub fn align(
     }
     let needed = match mode {
         Align::DistributeH | Align::DistributeV => 3,
-        Align::Left
-        | Align::Right
-        | Align::Top
-        | Align::Bottom
-        | Align::HCenter
-        | Align::VCenter => 2,
+        Align::Left | Align::Right | Align::Top | Align::Bottom | Align::HCenter | Align::VCenter => 2,
     };
     let Some((_, first)) = chosen.first().filter(|_| chosen.len() >= needed) else {
-        return Err(LayoutError::TooFew {
-            needed,
-            given: chosen.len(),
-        });
+        return Err(LayoutError::TooFew { needed, given: chosen.len() });
     };
-    let bounds = chosen
-        .iter()
-        .fold(*first, |bounds, (_, rect)| bounds.union(rect));
-    let simple = |place: &dyn Fn(&Rect) -> Rect| {
-        chosen
-            .iter()
-            .map(|(id, rect)| (*id, place(rect)))
-            .collect::<Vec<_>>()
-    };
+    let bounds = chosen.iter().fold(*first, |bounds, (_, rect)| bounds.union(rect));
+    let simple = |place: &dyn Fn(&Rect) -> Rect| chosen.iter().map(|(id, rect)| (*id, place(rect))).collect::<Vec<_>>();
     let (placed, rationale) = match mode {
-        Align::Left => (
-            simple(&|rect| Rect {
-                x: bounds.x,
-                ..*rect
-            }),
-            format!("left edges to x {}", bounds.x),
-        ),
+        Align::Left => (simple(&|rect| Rect { x: bounds.x, ..*rect }), format!("left edges to x {}", bounds.x)),
         Align::Right => (
-            simple(&|rect| Rect {
-                x: bounds.right() - rect.w,
-                ..*rect
-            }),
+            simple(&|rect| Rect { x: bounds.right() - rect.w, ..*rect }),
             format!("right edges to x {}", bounds.right()),
         ),
-        Align::Top => (
-            simple(&|rect| Rect {
-                y: bounds.y,
-                ..*rect
-            }),
-            format!("top edges to y {}", bounds.y),
-        ),
+        Align::Top => (simple(&|rect| Rect { y: bounds.y, ..*rect }), format!("top edges to y {}", bounds.y)),
         Align::Bottom => (
-            simple(&|rect| Rect {
-                y: bounds.bottom() - rect.h,
-                ..*rect
-            }),
+            simple(&|rect| Rect { y: bounds.bottom() - rect.h, ..*rect }),
             format!("bottom edges to y {}", bounds.bottom()),
         ),
         Align::HCenter => (
-            simple(&|rect| Rect {
-                x: bounds.x + (bounds.w - rect.w) / 2.0,
-                ..*rect
-            }),
+            simple(&|rect| Rect { x: bounds.x + (bounds.w - rect.w) / 2.0, ..*rect }),
             format!("centres to x {}", bounds.x + bounds.w / 2.0),
         ),
         Align::VCenter => (
-            simple(&|rect| Rect {
-                y: bounds.y + (bounds.h - rect.h) / 2.0,
-                ..*rect
-            }),
+            simple(&|rect| Rect { y: bounds.y + (bounds.h - rect.h) / 2.0, ..*rect }),
             format!("centres to y {}", bounds.y + bounds.h / 2.0),
         ),
         Align::DistributeH => distribute(&chosen, &bounds, true),
@@ -418,11 +320,7 @@ pub fn align(
     Ok((moves, rationale))
 }
 
-fn distribute(
-    chosen: &[(BoxId, Rect)],
-    bounds: &Rect,
-    across: bool,
-) -> (Vec<(BoxId, Rect)>, String) {
+fn distribute(chosen: &[(BoxId, Rect)], bounds: &Rect, across: bool) -> (Vec<(BoxId, Rect)>, String) {
     let start = |rect: &Rect| if across { rect.x } else { rect.y };
     let size = |rect: &Rect| if across { rect.w } else { rect.h };
     let mut order: Vec<usize> = (0..chosen.len()).collect();

@@ -61,12 +61,10 @@ pub use amxd::AmxdError;
 pub use atoms::{Atom, Value};
 pub use diagnostic::{Diagnostic, Severity};
 pub use diff::{Diff, DiffKind, Difference, diff, diff_bytes};
-pub use document::{
-    BoxId, BoxView, CanvasId, CordView, Document, Format, Limits, OpenError, Subpatcher, View,
-};
+pub use document::{BoxId, BoxView, CanvasId, CordView, Document, Format, Limits, OpenError, Subpatcher, View};
 pub use edit::{
-    Applied, CordEnds, DroppedCord, Edit, EditError, Fault, LookupError, Naming, NewBox, Op,
-    Outcome, Refused, Restore, StoredIn, Target, Warning, WarningCode,
+    Applied, CordEnds, DroppedCord, Edit, EditError, Fault, LookupError, Naming, NewBox, Op, Outcome, Refused, Restore,
+    StoredIn, Target, Warning, WarningCode,
 };
 pub use find::{Query, find};
 pub use font::{object_width, text_width};

@@ -15,25 +15,13 @@ use crate::json::{self, JsonError, Kind, Scanner};
 use crate::style::{Json, Style};
 
 /// Reads the JSON text at `json` of `source` as a patch file.
-pub(crate) fn read(
-    source: &[u8],
-    json: Range<usize>,
-    limits: &Limits,
-) -> Result<(Canvas, Vec<Diagnostic>), OpenError> {
+pub(crate) fn read(source: &[u8], json: Range<usize>, limits: &Limits) -> Result<(Canvas, Vec<Diagnostic>), OpenError> {
     let text = source.get(..json.end).unwrap_or(source);
     if let Err(error) = std::str::from_utf8(text.get(json.start..).unwrap_or_default()) {
         let scanner = Scanner::new(text, 0);
-        return Err(OpenError::Json(scanner.fail_at(
-            json.start + error.valid_up_to(),
-            "bytes that are not UTF-8",
-        )));
+        return Err(OpenError::Json(scanner.fail_at(json.start + error.valid_up_to(), "bytes that are not UTF-8")));
     }
-    let mut reader = Reader {
-        source: text,
-        limits,
-        taken: 0,
-        diagnostics: Vec::new(),
-    };
+    let mut reader = Reader { source: text, limits, taken: 0, diagnostics: Vec::new() };
     let mut scanner = Scanner::new(text, json.start);
     scanner.space();
     scanner.expect(b'{', "a patch file starts with {")?;
@@ -65,22 +53,16 @@ pub(crate) fn read(
     let len = canvas.items.len();
     canvas.items.splice(len, 0, vec![behind]);
     if canvas.facts.app_version.is_none() {
-        reader.diagnostics.push(Diagnostic::new(
-            Severity::Info,
-            "no appversion: written by an old Max or a script".to_owned(),
-        ));
+        reader
+            .diagnostics
+            .push(Diagnostic::new(Severity::Info, "no appversion: written by an old Max or a script".to_owned()));
     }
     Ok((canvas, reader.diagnostics))
 }
 
 /// Reads a patcher that an edit printed; its pieces own their bytes.
 pub(crate) fn read_patcher(text: &[u8], limits: &Limits) -> Option<Canvas> {
-    let mut reader = Reader {
-        source: text,
-        limits,
-        taken: 0,
-        diagnostics: Vec::new(),
-    };
+    let mut reader = Reader { source: text, limits, taken: 0, diagnostics: Vec::new() };
     let mut canvas = reader.patcher(&mut Scanner::new(text, 0), 0).ok()?;
     canvas.own(text);
     Some(canvas)
@@ -110,20 +92,12 @@ impl Reader<'_> {
     fn take(&mut self) -> Result<(), OpenError> {
         self.taken += 1;
         if self.taken > self.limits.max_items {
-            return Err(OpenError::TooManyItems {
-                limit: self.limits.max_items,
-            });
+            return Err(OpenError::TooManyItems { limit: self.limits.max_items });
         }
         Ok(())
     }
 
-    fn note(
-        &mut self,
-        scanner: &Scanner<'_>,
-        offset: Option<usize>,
-        message: String,
-        subject: Option<&str>,
-    ) {
+    fn note(&mut self, scanner: &Scanner<'_>, offset: Option<usize>, message: String, subject: Option<&str>) {
         // A file of a million faults must not become a million messages.
         if self.diagnostics.len() < 200 {
             let mut diagnostic = Diagnostic::new(Severity::Warning, message);
@@ -135,10 +109,7 @@ impl Reader<'_> {
 
     fn patcher(&mut self, scanner: &mut Scanner<'_>, depth: usize) -> Result<Canvas, OpenError> {
         if depth > self.limits.max_depth {
-            return Err(OpenError::TooDeep {
-                limit: self.limits.max_depth,
-                line: scanner.fail("").line,
-            });
+            return Err(OpenError::TooDeep { limit: self.limits.max_depth, line: scanner.fail("").line });
         }
         let mut text_from = scanner.at;
         scanner.expect(b'{', "a patcher is an object")?;
@@ -203,8 +174,7 @@ impl Reader<'_> {
                                 self.note(
                                     scanner,
                                     Some(element),
-                                    "an entry of lines without a patchline: kept, not shown"
-                                        .to_owned(),
+                                    "an entry of lines without a patchline: kept, not shown".to_owned(),
                                     None,
                                 );
                                 items.push(Item::Text(Chunk::source(element, scanner.at)));
@@ -243,26 +213,15 @@ impl Reader<'_> {
 
     fn patcher_fact(&self, facts: &mut CanvasFacts, key: &[u8], value: &[u8], kind: Kind) {
         match key {
-            b"classnamespace" if kind == Kind::String => {
-                facts.namespace = Some(string(value).into())
-            }
-            b"openinpresentation" => {
-                facts.open_in_presentation = json::number(value).is_some_and(|n| n != 0.0)
-            }
+            b"classnamespace" if kind == Kind::String => facts.namespace = Some(string(value).into()),
+            b"openinpresentation" => facts.open_in_presentation = json::number(value).is_some_and(|n| n != 0.0),
             b"default_fontsize" => facts.font_size = json::number(value).filter(|n| n.is_finite()),
             b"appversion" => {
                 let part = |name: &str| {
-                    let found = json::members(value)
-                        .into_iter()
-                        .rev()
-                        .find(|(key, _, _)| key == name);
-                    found
-                        .and_then(|(_, range, _)| json::number(value.get(range)?))
-                        .filter(|n| n.is_finite())
+                    let found = json::members(value).into_iter().rev().find(|(key, _, _)| key == name);
+                    found.and_then(|(_, range, _)| json::number(value.get(range)?)).filter(|n| n.is_finite())
                 };
-                if let (Some(major), Some(minor), Some(revision)) =
-                    (part("major"), part("minor"), part("revision"))
-                {
+                if let (Some(major), Some(minor), Some(revision)) = (part("major"), part("minor"), part("revision")) {
                     facts.app_version = Some(format!("{major}.{minor}.{revision}"));
                 }
             }
@@ -272,11 +231,7 @@ impl Reader<'_> {
     }
 
     /// One entry of `boxes`: `{ "box" : { ... } }`.
-    fn element(
-        &mut self,
-        scanner: &mut Scanner<'_>,
-        depth: usize,
-    ) -> Result<Option<Element>, OpenError> {
+    fn element(&mut self, scanner: &mut Scanner<'_>, depth: usize) -> Result<Option<Element>, OpenError> {
         let start = scanner.at;
         if scanner.peek() != Some(b'{') {
             scanner.skip()?;
@@ -299,29 +254,13 @@ impl Reader<'_> {
             return Ok(None);
         };
         let (before, after, inner) = match inner {
-            Some((range, canvas)) => (
-                Chunk::source(start, range.start),
-                Chunk::source(range.end, end),
-                Some(canvas),
-            ),
+            Some((range, canvas)) => (Chunk::source(start, range.start), Chunk::source(range.end, end), Some(canvas)),
             None => (Chunk::source(start, end), Chunk::EMPTY, None),
         };
-        Ok(Some((
-            Face {
-                key: "".into(),
-                before,
-                after,
-                facts,
-            },
-            inner,
-        )))
+        Ok(Some((Face { key: "".into(), before, after, facts }, inner)))
     }
 
-    fn inside_of_box(
-        &mut self,
-        scanner: &mut Scanner<'_>,
-        depth: usize,
-    ) -> Result<(Facts, Embedded), OpenError> {
+    fn inside_of_box(&mut self, scanner: &mut Scanner<'_>, depth: usize) -> Result<(Facts, Embedded), OpenError> {
         scanner.at += 1;
         let mut facts = Facts::default();
         let mut inner = None;
@@ -350,10 +289,7 @@ impl Reader<'_> {
     fn line(&mut self, scanner: &mut Scanner<'_>) -> Result<Option<Cord>, JsonError> {
         let start = scanner.at;
         let found = cord(scanner)?;
-        Ok(found.map(|cord| Cord {
-            text: Chunk::source(start, scanner.at),
-            ..cord
-        }))
+        Ok(found.map(|cord| Cord { text: Chunk::source(start, scanner.at), ..cord }))
     }
 
     /// Gives every box its key, and every cord its ends.
@@ -371,12 +307,7 @@ impl Reader<'_> {
             if first.contains_key(id) {
                 if twice.insert(id.clone()) {
                     let offset = offsets.get(slot).copied();
-                    self.note(
-                        scanner,
-                        offset,
-                        format!("two boxes share the id {id}: cords go to the first"),
-                        Some(id),
-                    );
+                    self.note(scanner, offset, format!("two boxes share the id {id}: cords go to the first"), Some(id));
                 }
             } else {
                 first.insert(id.clone(), slot as u32);
@@ -406,33 +337,14 @@ impl Reader<'_> {
                 );
             }
             if face.facts.maxclass.is_empty() {
-                self.note(
-                    scanner,
-                    offset,
-                    "a box without a maxclass".to_owned(),
-                    Some(&face.key.clone()),
-                );
+                self.note(scanner, offset, "a box without a maxclass".to_owned(), Some(&face.key.clone()));
             }
             if face.facts.inlets.is_none() || face.facts.outlets.is_none() {
-                self.note(
-                    scanner,
-                    offset,
-                    "a box without inlet and outlet counts".to_owned(),
-                    Some(&face.key.clone()),
-                );
+                self.note(scanner, offset, "a box without inlet and outlet counts".to_owned(), Some(&face.key.clone()));
             }
             if face.facts.rect.w <= 0.0 || face.facts.rect.h <= 0.0 {
-                self.note(
-                    scanner,
-                    offset,
-                    "a patching_rect without a size".to_owned(),
-                    Some(&face.key.clone()),
-                );
-                let size = crate::objects::default_size(
-                    crate::Format::Maxpat,
-                    &face.facts.maxclass,
-                    &face.facts.text,
-                );
+                self.note(scanner, offset, "a patching_rect without a size".to_owned(), Some(&face.key.clone()));
+                let size = crate::objects::default_size(crate::Format::Maxpat, &face.facts.maxclass, &face.facts.text);
                 (face.facts.rect.w, face.facts.rect.h) = size;
             }
         }
@@ -455,17 +367,11 @@ impl Reader<'_> {
             };
             for (end, out) in [(&cord.from, true), (&cord.to, false)] {
                 if count(end.slot, out).is_some_and(|count| end.port >= count) {
-                    let (side, port, name) = (
-                        if out { "outlet" } else { "inlet" },
-                        end.port,
-                        end.name.clone(),
-                    );
+                    let (side, port, name) = (if out { "outlet" } else { "inlet" }, end.port, end.name.clone());
                     self.note(
                         scanner,
                         None,
-                        format!(
-                            "a cord at {side} {port} of {name}, which has fewer: marked dangling"
-                        ),
+                        format!("a cord at {side} {port} of {name}, which has fewer: marked dangling"),
                         Some(&name),
                     );
                 }
@@ -477,9 +383,7 @@ impl Reader<'_> {
 fn gap_start(items: &[Item], first_item: usize, fallback: usize) -> usize {
     match items.get(first_item) {
         Some(Item::Text(Chunk::Source { start, .. })) => *start as usize,
-        Some(Item::Text(Chunk::Owned(_)) | Item::Mark(_) | Item::Box(_) | Item::Cord(_)) | None => {
-            fallback
-        }
+        Some(Item::Text(Chunk::Owned(_)) | Item::Mark(_) | Item::Box(_) | Item::Cord(_)) | None => fallback,
     }
 }
 
@@ -497,12 +401,7 @@ fn demote(items: &mut Vec<Item>, old: &Section, other: &mut Option<Section>) {
 }
 
 fn string(value: &[u8]) -> String {
-    json::decode(
-        value
-            .get(1..value.len().saturating_sub(1))
-            .unwrap_or_default(),
-    )
-    .into_owned()
+    json::decode(value.get(1..value.len().saturating_sub(1)).unwrap_or_default()).into_owned()
 }
 
 fn finite(value: &[u8]) -> Option<f64> {
@@ -510,10 +409,7 @@ fn finite(value: &[u8]) -> Option<f64> {
 }
 
 fn floats(array: &[u8]) -> Vec<f64> {
-    json::elements(array)
-        .into_iter()
-        .filter_map(|(range, _)| finite(array.get(range)?))
-        .collect()
+    json::elements(array).into_iter().filter_map(|(range, _)| finite(array.get(range)?)).collect()
 }
 
 fn rect(array: &[u8]) -> Option<Rect> {
@@ -548,11 +444,7 @@ pub(crate) fn color(array: &[u8]) -> Option<[f64; 4]> {
 
 /// Takes one member of a box into its facts; a later duplicate overwrites, as the last one counts.
 fn box_fact(facts: &mut Facts, key: &[u8], value: &[u8], kind: Kind) {
-    let count = || {
-        finite(value)
-            .filter(|n| *n >= 0.0 && *n <= 65_535.0)
-            .map(|n| n as u32)
-    };
+    let count = || finite(value).filter(|n| *n >= 0.0 && *n <= 65_535.0).map(|n| n as u32);
     let on = || finite(value).is_some_and(|n| n != 0.0) || value == b"true";
     match key {
         b"id" if kind == Kind::String => facts.id = Some(string(value).into()),
@@ -597,18 +489,8 @@ fn cord(scanner: &mut Scanner<'_>) -> Result<Option<Cord>, JsonError> {
 }
 
 fn patchline(scanner: &mut Scanner<'_>) -> Result<Cord, JsonError> {
-    let missing = || End {
-        slot: None,
-        name: "".into(),
-        port: 0,
-    };
-    let mut cord = Cord {
-        text: Chunk::EMPTY,
-        from: missing(),
-        to: missing(),
-        hidden: false,
-        midpoints: [].into(),
-    };
+    let missing = || End { slot: None, name: "".into(), port: 0 };
+    let mut cord = Cord { text: Chunk::EMPTY, from: missing(), to: missing(), hidden: false, midpoints: [].into() };
     scanner.at += 1;
     let mut more = scanner.first(b'}');
     while more {
@@ -632,29 +514,21 @@ fn patchline(scanner: &mut Scanner<'_>) -> Result<Cord, JsonError> {
 }
 
 fn end(value: &[u8]) -> End {
-    let mut end = End {
-        slot: None,
-        name: "".into(),
-        port: 0,
-    };
+    let mut end = End { slot: None, name: "".into(), port: 0 };
     let mut scanner = Scanner::new(value, 0);
     if scanner.expect(b'[', "").is_err() || !scanner.first(b']') {
         return end;
     }
     if let Ok((range, kind)) = scanner.skip() {
         let raw = value.get(range).unwrap_or_default();
-        end.name = if kind == Kind::String {
-            string(raw).into()
-        } else {
-            String::from_utf8_lossy(raw).into()
-        };
+        end.name = if kind == Kind::String { string(raw).into() } else { String::from_utf8_lossy(raw).into() };
     }
     if scanner.more(b']') == Ok(true)
         && let Ok((range, _)) = scanner.skip()
     {
         // A negative port is no port at all; the largest number makes it dangling.
-        end.port = finite(value.get(range).unwrap_or_default())
-            .map_or(0, |n| if n < 0.0 { u32::MAX } else { n as u32 });
+        end.port =
+            finite(value.get(range).unwrap_or_default()).map_or(0, |n| if n < 0.0 { u32::MAX } else { n as u32 });
     }
     end
 }
@@ -682,12 +556,7 @@ const PLACEHOLDER: &[u8] = b"null";
 
 impl Shape {
     /// `wrapper` is `box` or `patchline`; `depth` is that of the canvas the item stands in.
-    pub(crate) fn open(
-        before: &[u8],
-        after: Option<&[u8]>,
-        wrapper: &str,
-        depth: usize,
-    ) -> Option<Shape> {
+    pub(crate) fn open(before: &[u8], after: Option<&[u8]>, wrapper: &str, depth: usize) -> Option<Shape> {
         let mut buffer = before.to_vec();
         let hole = after.map(|after| {
             let at = buffer.len();
@@ -695,13 +564,7 @@ impl Shape {
             buffer.extend_from_slice(after);
             at
         });
-        let mut shape = Shape {
-            buffer,
-            hole,
-            members: Vec::new(),
-            open: 0,
-            level: Style::item_level(depth) + 2,
-        };
+        let mut shape = Shape { buffer, hole, members: Vec::new(), open: 0, level: Style::item_level(depth) + 2 };
         shape.scan(wrapper)?;
         Some(shape)
     }
@@ -723,12 +586,7 @@ impl Shape {
             let key_at = scanner.at;
             let key = scanner.key().ok()?;
             let (value, kind) = scanner.skip().ok()?;
-            members.push(Member {
-                key: json::decode(self.buffer.get(key)?).into_owned(),
-                key_at,
-                value,
-                kind,
-            });
+            members.push(Member { key: json::decode(self.buffer.get(key)?).into_owned(), key_at, value, kind });
             more = scanner.more(b'}').ok()?;
         }
         self.members = members;
@@ -800,21 +658,14 @@ impl Shape {
             let parts = json::elements(old);
             let scalars: Vec<&str> = items
                 .iter()
-                .filter_map(|item| {
-                    if let Json::Scalar(text) = item {
-                        Some(text.as_str())
-                    } else {
-                        None
-                    }
-                })
+                .filter_map(|item| if let Json::Scalar(text) = item { Some(text.as_str()) } else { None })
                 .collect();
             if parts.len() == items.len() && scalars.len() == items.len() {
                 for (part, text) in parts.into_iter().zip(scalars).rev() {
                     let span = range.start + part.0.start..range.start + part.0.end;
                     let spelled = self.buffer.get(span.clone()).unwrap_or_default();
                     let same = spelled == text.as_bytes()
-                        || (part.1 == Kind::Number
-                            && json::number(spelled) == json::number(text.as_bytes()));
+                        || (part.1 == Kind::Number && json::number(spelled) == json::number(text.as_bytes()));
                     if !same {
                         self.splice(span, text.as_bytes());
                     }

@@ -56,10 +56,7 @@ impl Document {
         }
         let mut out = String::new();
         Style::modern().print(
-            &Json::Object(vec![
-                ("version".to_owned(), Json::int(1)),
-                ("names".to_owned(), Json::Array(names)),
-            ]),
+            &Json::Object(vec![("version".to_owned(), Json::int(1)), ("names".to_owned(), Json::Array(names))]),
             0,
             &mut out,
         );
@@ -72,9 +69,7 @@ impl Document {
         let file = text.as_bytes();
         let members = json::members(file);
         let member = |name: &str| members.iter().rev().find(|(key, _, _)| key == name);
-        let (Some((_, version, _)), Some((_, list, Kind::Array))) =
-            (member("version"), member("names"))
-        else {
+        let (Some((_, version, _)), Some((_, list, Kind::Array))) = (member("version"), member("names")) else {
             return Err(NamesError::Shape);
         };
         if file.get(version.clone()) != Some(b"1") {
@@ -96,14 +91,9 @@ impl Document {
                 Some(Value::One(Atom::Word(word))) => word,
                 Some(_) | None => String::new(),
             };
-            let number = |name: &str| {
-                field(name).and_then(|value| value.atoms().first().and_then(Atom::number))
-            };
+            let number = |name: &str| field(name).and_then(|value| value.atoms().first().and_then(Atom::number));
             let (name, shown) = (word("name"), word("text"));
-            let place = (
-                number("x").unwrap_or(f64::NAN),
-                number("y").unwrap_or(f64::NAN),
-            );
+            let place = (number("x").unwrap_or(f64::NAN), number("y").unwrap_or(f64::NAN));
             let found = canvas_by_indices(self, &word("canvas")).and_then(|id| {
                 let canvas = self.canvas_at(&id)?;
                 let slot = pick(canvas, &shown, place, number("index").map(|n| n as usize))?;
@@ -111,23 +101,10 @@ impl Document {
             });
             match found {
                 Some((id, slot, face)) if !name.is_empty() => {
-                    let facts = crate::canvas::Facts {
-                        varname: Some(name.as_str().into()),
-                        ..face.facts.clone()
-                    };
-                    let face = Face {
-                        facts,
-                        ..face.as_ref().clone()
-                    };
+                    let facts = crate::canvas::Facts { varname: Some(name.as_str().into()), ..face.facts.clone() };
+                    let face = Face { facts, ..face.as_ref().clone() };
                     // The box was just found, so the change fits.
-                    let _ = change::make(
-                        &mut self.root,
-                        Change::Face {
-                            canvas: id,
-                            slot,
-                            new: Arc::new(face),
-                        },
-                    );
+                    let _ = change::make(&mut self.root, Change::Face { canvas: id, slot, new: Arc::new(face) });
                 }
                 Some(_) | None => unmatched.push(Unmatched { name, text: shown }),
             }
@@ -138,9 +115,7 @@ impl Document {
 
 fn pick(canvas: &Canvas, text: &str, place: (f64, f64), index: Option<usize>) -> Option<u32> {
     let unnamed = |face: &Face| face.facts.varname.is_none() && face.facts.text.as_ref() == text;
-    let by_place = canvas
-        .faces()
-        .find(|(_, face)| unnamed(face) && (face.facts.rect.x, face.facts.rect.y) == place);
+    let by_place = canvas.faces().find(|(_, face)| unnamed(face) && (face.facts.rect.x, face.facts.rect.y) == place);
     let by_index = || canvas.faces().nth(index?).filter(|(_, face)| unnamed(face));
     by_place.or_else(by_index).map(|(slot, _)| slot)
 }
@@ -161,10 +136,7 @@ fn index_path(document: &Document, id: &CanvasId) -> String {
 fn canvas_by_indices(document: &Document, path: &str) -> Option<CanvasId> {
     let mut id = CanvasId::ROOT;
     for part in path.split('/').filter(|part| !part.is_empty()) {
-        let slot = document
-            .canvas_at(&id)?
-            .box_slots()
-            .nth(part.parse().ok()?)?;
+        let slot = document.canvas_at(&id)?.box_slots().nth(part.parse().ok()?)?;
         id = id.inside(slot);
     }
     document.canvas_at(&id).map(|_| id)

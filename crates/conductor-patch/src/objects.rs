@@ -114,8 +114,8 @@ pub(crate) const BOX_ATTRIBUTES: &[&str] = &[
 
 /// Binary operators of gen.
 const GEN_BINARY: &[&str] = &[
-    "+", "-", "*", "/", "%", "pow", "min", "max", "<", ">", "<=", ">=", "==", "!=", "&&", "||",
-    "!-", "!/", "!%", "absdiff", "atan2", "hypot",
+    "+", "-", "*", "/", "%", "pow", "min", "max", "<", ">", "<=", ">=", "==", "!=", "&&", "||", "!-", "!/", "!%",
+    "absdiff", "atan2", "hypot",
 ];
 
 /// Other operators of gen, whose counts are left for Max to find.
@@ -133,13 +133,7 @@ pub(crate) fn is_gen_operator(name: &str) -> bool {
 
 /// The operators of gen nearest to a misspelled one.
 pub(crate) fn nearest_gen(name: &str) -> Vec<String> {
-    nearest(
-        name,
-        GEN_BINARY
-            .iter()
-            .copied()
-            .chain(GEN_OPERATORS.split_whitespace()),
-    )
+    nearest(name, GEN_BINARY.iter().copied().chain(GEN_OPERATORS.split_whitespace()))
 }
 
 impl Table {
@@ -159,66 +153,31 @@ impl Table {
                 }
                 ["!version", version] => table.version = version,
                 ["!types", name, tokens @ ..] => {
-                    table.tokens.insert(
-                        name,
-                        tokens
-                            .iter()
-                            .filter_map(|token| token.split_once('='))
-                            .collect(),
-                    );
+                    table.tokens.insert(name, tokens.iter().filter_map(|token| token.split_once('=')).collect());
                 }
                 ["!namespace", _, name, inlets, outlets] => {
-                    table.gen_classes.insert(
-                        name,
-                        (inlets.parse().unwrap_or(0), outlets.parse().unwrap_or(0)),
-                    );
+                    table.gen_classes.insert(name, (inlets.parse().unwrap_or(0), outlets.parse().unwrap_or(0)));
                 }
-                [
-                    name,
-                    family,
-                    inlets,
-                    outlets,
-                    types,
-                    size,
-                    ui,
-                    flags,
-                    rules,
-                    attributes,
-                    arguments @ ..,
-                ] => {
+                [name, family, inlets, outlets, types, size, ui, flags, rules, attributes, arguments @ ..] => {
                     let outlets = outlets.parse().ok();
                     let class = Class {
                         name,
                         family,
                         inlets: inlets.parse().ok(),
                         outlets,
-                        outlet_types: (*types != "-").then(|| {
-                            if outlets == Some(0) {
-                                Vec::new()
-                            } else {
-                                types.split(',').collect()
-                            }
-                        }),
-                        size: size
-                            .split_once('x')
-                            .and_then(|(w, h)| Some((w.parse().ok()?, h.parse().ok()?))),
+                        outlet_types: (*types != "-")
+                            .then(|| if outlets == Some(0) { Vec::new() } else { types.split(',').collect() }),
+                        size: size.split_once('x').and_then(|(w, h)| Some((w.parse().ok()?, h.parse().ok()?))),
                         ui: Some(*ui).filter(|ui| *ui != "-"),
                         arguments: arguments.to_vec(),
-                        attributes: attributes
-                            .split(' ')
-                            .filter_map(|pair| pair.split_once(':'))
-                            .collect(),
+                        attributes: attributes.split(' ').filter_map(|pair| pair.split_once(':')).collect(),
                         also: flags
                             .split(' ')
                             .filter_map(|f| f.strip_prefix("also=")?.split_once(','))
                             .filter_map(|(i, o)| Some((i.parse().ok()?, o.parse().ok()?)))
                             .collect(),
                         guess: flags.contains("approximate") || flags.contains("decided_by"),
-                        rules: rules
-                            .split("; ")
-                            .filter(|rule| !rule.is_empty())
-                            .map(Rule::read)
-                            .collect(),
+                        rules: rules.split("; ").filter(|rule| !rule.is_empty()).map(Rule::read).collect(),
                     };
                     table.classes.insert(name, class);
                 }
@@ -271,10 +230,7 @@ impl Table {
 
     /// The nearest names to a misspelled class.
     pub fn nearest(&self, name: &str) -> Vec<String> {
-        nearest(
-            name,
-            self.classes.keys().chain(self.aliases.keys()).copied(),
-        )
+        nearest(name, self.classes.keys().chain(self.aliases.keys()).copied())
     }
 
     /// Counts of a class inside gen, where `*` with an argument has one inlet less.
@@ -286,68 +242,41 @@ impl Table {
             None if GEN_BINARY.contains(&class) => (if arguments.is_empty() { 2 } else { 1 }, 1),
             None => return None,
         };
-        Some(Counted {
-            inlets: Some(inlets),
-            outlets: Some(outlets),
-            outlet_types: None,
-            exact: true,
-        })
+        Some(Counted { inlets: Some(inlets), outlets: Some(outlets), outlet_types: None, exact: true })
     }
 
     /// Counts the rules give for a text. `embedded` answers for rules that look into an embedded patcher.
-    pub(crate) fn count(
-        &self,
-        text: &str,
-        embedded: &dyn Fn(&str, &str) -> Option<u32>,
-    ) -> Option<Counted> {
+    pub(crate) fn count(&self, text: &str, embedded: &dyn Fn(&str, &str) -> Option<u32>) -> Option<Counted> {
         let (class, words) = self.class_of(text)?;
         let (_, arguments, attributes) = atoms::split(text);
         let arguments = arguments.get(words - 1..).unwrap_or_default();
         let mut exact = !class.guess;
         let mut totals = [None, None];
-        let mut types: Option<Vec<String>> = class
-            .outlet_types
-            .as_ref()
-            .map(|types| types.iter().map(|t| (*t).to_owned()).collect());
+        let mut types: Option<Vec<String>> =
+            class.outlet_types.as_ref().map(|types| types.iter().map(|t| (*t).to_owned()).collect());
         for rule in &class.rules {
             let looks_inside = rule.from.starts_with("embedded");
             match rule.value(text, arguments, &attributes, embedded) {
                 Some(value) => {
-                    let total = if rule.inlets {
-                        &mut totals[0]
-                    } else {
-                        &mut totals[1]
-                    };
+                    let total = if rule.inlets { &mut totals[0] } else { &mut totals[1] };
                     *total = Some(total.unwrap_or(0i64).saturating_add(value));
                     if !rule.inlets
                         && let Some(total) = *total
                     {
-                        types = rule
-                            .types(total.clamp(0, 4096) as usize, arguments, &self.tokens)
-                            .or(types);
+                        types = rule.types(total.clamp(0, 4096) as usize, arguments, &self.tokens).or(types);
                     }
                 }
                 None if looks_inside => exact = false,
                 None => {}
             }
         }
-        let settle = |total: Option<i64>, default: Option<u32>| {
-            total.map(|n| n.clamp(0, 4096) as u32).or(default)
-        };
-        let (inlets, outlets) = (
-            settle(totals[0], class.inlets),
-            settle(totals[1], class.outlets),
-        );
+        let settle = |total: Option<i64>, default: Option<u32>| total.map(|n| n.clamp(0, 4096) as u32).or(default);
+        let (inlets, outlets) = (settle(totals[0], class.inlets), settle(totals[1], class.outlets));
         if inlets.is_none() || outlets.is_none() {
             exact = false;
         }
         let outlet_types = types.filter(|types| Some(types.len() as u32) == outlets);
-        Some(Counted {
-            inlets,
-            outlets,
-            outlet_types,
-            exact,
-        })
+        Some(Counted { inlets, outlets, outlet_types, exact })
     }
 }
 
@@ -356,20 +285,11 @@ impl Rule {
         let mut parts = text.split(' ');
         let inlets = parts.next() == Some("inlets");
         let from = parts.next().unwrap_or_default();
-        Rule {
-            inlets,
-            from,
-            fields: parts
-                .map(|part| part.split_once('=').unwrap_or((part, "")))
-                .collect(),
-        }
+        Rule { inlets, from, fields: parts.map(|part| part.split_once('=').unwrap_or((part, ""))).collect() }
     }
 
     fn field(&self, name: &str) -> Option<&'static str> {
-        self.fields
-            .iter()
-            .find(|(key, _)| *key == name)
-            .map(|(_, value)| *value)
+        self.fields.iter().find(|(key, _)| *key == name).map(|(_, value)| *value)
     }
 
     fn number(&self, name: &str) -> Option<i64> {
@@ -384,11 +304,8 @@ impl Rule {
         embedded: &dyn Fn(&str, &str) -> Option<u32>,
     ) -> Option<i64> {
         let numeric_only = self.field("numeric_only").is_some();
-        let arguments: Vec<&str> = arguments
-            .iter()
-            .copied()
-            .filter(|a| !numeric_only || Atom::read(a).number().is_some())
-            .collect();
+        let arguments: Vec<&str> =
+            arguments.iter().copied().filter(|a| !numeric_only || Atom::read(a).number().is_some()).collect();
         let at_least = self.number("at_least");
         let mut strict = false;
         let mut value = match self.from {
@@ -410,38 +327,23 @@ impl Rule {
                 }
                 self.number("then")?
             }
-            "has_args" => self.number(if arguments.is_empty() {
-                "without"
-            } else {
-                "with"
-            })?,
+            "has_args" => self.number(if arguments.is_empty() { "without" } else { "with" })?,
             "dollar_max" => dollar_max(text),
             "semicolon_count" => text.matches(';').count() as i64 + 1,
-            "out_max" => arguments
-                .iter()
-                .filter_map(|a| a.strip_prefix("out")?.parse::<i64>().ok())
-                .max()
-                .unwrap_or(0),
+            "out_max" => arguments.iter().filter_map(|a| a.strip_prefix("out")?.parse::<i64>().ok()).max().unwrap_or(0),
             "format_count" => arguments.iter().map(|a| conversions(a)).sum(),
-            "key_count" => arguments
-                .iter()
-                .filter(|a| a.len() > 1 && a.ends_with(':'))
-                .count() as i64,
+            "key_count" => arguments.iter().filter(|a| a.len() > 1 && a.ends_with(':')).count() as i64,
             "attr_product" => self
                 .field("attrs")?
                 .split(',')
                 .map(|name| attribute_number(attributes, name))
                 .fold(1, i64::saturating_mul),
-            "embedded_boxes" | "embedded_numbers" => {
-                i64::from(embedded(self.from, self.field("class")?)?)
-            }
+            "embedded_boxes" | "embedded_numbers" => i64::from(embedded(self.from, self.field("class")?)?),
             _ => return None,
         };
         if let Some(list) = self.field("nearest") {
             let choices = list.split(',').filter_map(|n| n.parse::<i64>().ok());
-            value = choices
-                .min_by_key(|choice| (choice - value).abs())
-                .unwrap_or(value);
+            value = choices.min_by_key(|choice| (choice - value).abs()).unwrap_or(value);
         }
         if let Some(least) = at_least {
             if strict && value < least {
@@ -449,9 +351,7 @@ impl Rule {
             }
             value = value.max(least);
         }
-        value = value
-            .saturating_mul(self.number("times").unwrap_or(1))
-            .saturating_add(self.number("add").unwrap_or(0));
+        value = value.saturating_mul(self.number("times").unwrap_or(1)).saturating_add(self.number("add").unwrap_or(0));
         Some(self.number("floor").map_or(value, |floor| value.max(floor)))
     }
 
@@ -463,11 +363,7 @@ impl Rule {
     ) -> Option<Vec<String>> {
         if let Some(name) = self.field("per_arg") {
             let list = tokens.get(name)?;
-            let of = |key: &str| {
-                list.iter()
-                    .find(|(token, _)| *token == key)
-                    .map(|(_, kind)| *kind)
-            };
+            let of = |key: &str| list.iter().find(|(token, _)| *token == key).map(|(_, kind)| *kind);
             return Some(
                 arguments
                     .iter()
@@ -487,27 +383,18 @@ impl Rule {
         }
         let mut types = vec![self.field("fill")?.to_owned(); count];
         if let Some(first) = self.field("first") {
-            types
-                .iter_mut()
-                .zip(first.split(','))
-                .for_each(|(place, kind)| *place = kind.to_owned());
+            types.iter_mut().zip(first.split(',')).for_each(|(place, kind)| *place = kind.to_owned());
         }
         if let Some(last) = self.field("last") {
-            types
-                .iter_mut()
-                .rev()
-                .zip(last.rsplit(','))
-                .for_each(|(place, kind)| *place = kind.to_owned());
+            types.iter_mut().rev().zip(last.rsplit(',')).for_each(|(place, kind)| *place = kind.to_owned());
         }
         Some(types)
     }
 }
 
 fn attribute_number(attributes: &[(&str, Vec<&str>)], name: &str) -> i64 {
-    let found = attributes
-        .iter()
-        .find(|(key, _)| *key == name)
-        .and_then(|(_, values)| Atom::read(values.first()?).number());
+    let found =
+        attributes.iter().find(|(key, _)| *key == name).and_then(|(_, values)| Atom::read(values.first()?).number());
     found.map_or(1, |n| n as i64)
 }
 
@@ -515,14 +402,8 @@ fn attribute_number(attributes: &[(&str, Vec<&str>)], name: &str) -> i64 {
 fn dollar_max(text: &str) -> i64 {
     let mut greatest = 0;
     for part in text.split('$').skip(1) {
-        let rest = part
-            .strip_prefix(['i', 'f', 's', 'v', 'x', 'y'])
-            .unwrap_or_default();
-        let digits: String = rest
-            .chars()
-            .take_while(char::is_ascii_digit)
-            .take(4)
-            .collect();
+        let rest = part.strip_prefix(['i', 'f', 's', 'v', 'x', 'y']).unwrap_or_default();
+        let digits: String = rest.chars().take_while(char::is_ascii_digit).take(4).collect();
         greatest = greatest.max(digits.parse().unwrap_or(0));
     }
     greatest
@@ -540,9 +421,7 @@ fn conversions(word: &str) -> i64 {
             rest.next();
             continue;
         }
-        let conversion = rest
-            .by_ref()
-            .find(|c| c.is_ascii_alphabetic() && *c != 'l' && *c != 'h');
+        let conversion = rest.by_ref().find(|c| c.is_ascii_alphabetic() && *c != 'l' && *c != 'h');
         count += i64::from(conversion.is_some());
     }
     count
@@ -581,35 +460,15 @@ pub struct Description {
 /// Describes a box text; `in_gen` asks for the operator inside a gen patcher.
 pub fn describe(format: Format, text: &str, in_gen: bool) -> Description {
     let table = table(format);
-    let class = atoms::tokens(text)
-        .first()
-        .copied()
-        .unwrap_or_default()
-        .to_owned();
-    let known = if in_gen {
-        None
-    } else {
-        table.class_of(text).map(|(class, _)| class)
-    };
-    let counted = if in_gen {
-        table.gen_count(text)
-    } else {
-        table.count(text, &|_, _| None)
-    };
+    let class = atoms::tokens(text).first().copied().unwrap_or_default().to_owned();
+    let known = if in_gen { None } else { table.class_of(text).map(|(class, _)| class) };
+    let counted = if in_gen { table.gen_count(text) } else { table.count(text, &|_, _| None) };
     let size = if format.is_pd() {
-        let facts = crate::canvas::Facts {
-            native: Some("obj"),
-            text: text.into(),
-            ..Default::default()
-        };
+        let facts = crate::canvas::Facts { native: Some("obj"), text: text.into(), ..Default::default() };
         let rect = crate::pd::measure(&facts, None);
         (rect.w, rect.h)
     } else {
-        default_size(
-            format,
-            known.and_then(|class| class.ui).unwrap_or("newobj"),
-            text,
-        )
+        default_size(format, known.and_then(|class| class.ui).unwrap_or("newobj"), text)
     };
     let confidence = match &counted {
         Some(counted) if counted.exact => Confidence::Exact,
@@ -617,25 +476,14 @@ pub fn describe(format: Format, text: &str, in_gen: bool) -> Description {
         None if in_gen && is_gen_operator(&class) => Confidence::Guess,
         None => Confidence::Unknown,
     };
-    let (inlets, outlets, outlet_types) = counted.map_or((None, None, None), |counted| {
-        (counted.inlets, counted.outlets, counted.outlet_types)
-    });
-    Description {
-        class,
-        known,
-        inlets,
-        outlets,
-        outlet_types,
-        size,
-        confidence,
-    }
+    let (inlets, outlets, outlet_types) =
+        counted.map_or((None, None, None), |counted| (counted.inlets, counted.outlets, counted.outlet_types));
+    Description { class, known, inlets, outlets, outlet_types, size, confidence }
 }
 
 /// Inlets and outlets of a box text when the table is sure of them.
 pub fn exact_counts(format: Format, text: &str) -> Option<(u32, u32)> {
-    let counted = table(format)
-        .count(text, &|_, _| None)
-        .filter(|counted| counted.exact)?;
+    let counted = table(format).count(text, &|_, _| None).filter(|counted| counted.exact)?;
     Some((counted.inlets?, counted.outlets?))
 }
 
@@ -657,11 +505,7 @@ pub(crate) fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> V
         .collect();
     found.sort();
     found.dedup();
-    found
-        .into_iter()
-        .take(3)
-        .map(|(_, name)| name.to_owned())
-        .collect()
+    found.into_iter().take(3).map(|(_, name)| name.to_owned()).collect()
 }
 
 fn distance(a: &[char], b: &str) -> usize {
@@ -714,11 +558,7 @@ mod tests {
         ] {
             assert_eq!(counts(max, text), (Some(inlets), Some(outlets)), "{text}");
         }
-        let types = table(max)
-            .count("t b i foo", &|_, _| None)
-            .unwrap()
-            .outlet_types
-            .unwrap();
+        let types = table(max).count("t b i foo", &|_, _| None).unwrap().outlet_types.unwrap();
         assert_eq!(types, ["bang", "int", "foo"]);
         for (text, inlets, outlets) in [
             ("osc~ 440", 2, 1),
@@ -728,86 +568,41 @@ mod tests {
             ("route 1 2", 1, 3),
             ("expr $f1; $f2", 2, 2),
         ] {
-            assert_eq!(
-                counts(Format::Pd, text),
-                (Some(inlets), Some(outlets)),
-                "{text}"
-            );
+            assert_eq!(counts(Format::Pd, text), (Some(inlets), Some(outlets)), "{text}");
         }
     }
 
     #[test]
     fn texts_are_described() {
         let pack = describe(Format::Maxpat, "pack 0 0 0", false);
-        assert_eq!(
-            (pack.inlets, pack.outlets, pack.confidence),
-            (Some(3), Some(1), Confidence::Exact)
-        );
-        assert_eq!(
-            describe(Format::Maxpat, "t b", false)
-                .known
-                .map(|class| class.name),
-            Some("trigger")
-        );
+        assert_eq!((pack.inlets, pack.outlets, pack.confidence), (Some(3), Some(1), Confidence::Exact));
+        assert_eq!(describe(Format::Maxpat, "t b", false).known.map(|class| class.name), Some("trigger"));
         assert_eq!(describe(Format::Maxpat, "toggle", false).size, (24.0, 24.0));
-        assert_eq!(
-            describe(Format::Maxpat, "poly~ voice 4", false).confidence,
-            Confidence::Guess
-        );
-        assert_eq!(
-            describe(Format::Maxpat, "no.such.thing", false).confidence,
-            Confidence::Unknown
-        );
-        let (two, one) = (
-            describe(Format::Maxpat, "*", true),
-            describe(Format::Maxpat, "* 2", true),
-        );
-        assert_eq!(
-            (two.inlets, one.inlets),
-            (Some(2), Some(1)),
-            "inside gen an argument takes the place of an inlet"
-        );
+        assert_eq!(describe(Format::Maxpat, "poly~ voice 4", false).confidence, Confidence::Guess);
+        assert_eq!(describe(Format::Maxpat, "no.such.thing", false).confidence, Confidence::Unknown);
+        let (two, one) = (describe(Format::Maxpat, "*", true), describe(Format::Maxpat, "* 2", true));
+        assert_eq!((two.inlets, one.inlets), (Some(2), Some(1)), "inside gen an argument takes the place of an inlet");
         assert_eq!(describe(Format::Pd, "osc~ 440", false).size, (60.0, 21.0));
     }
 
     #[test]
     fn default_widths_are_those_of_max() {
         let table = table(Format::Maxpat);
-        let objects: Vec<&Class> = table
-            .classes()
-            .into_iter()
-            .filter(|class| class.ui.is_none())
-            .collect();
+        let objects: Vec<&Class> = table.classes().into_iter().filter(|class| class.ui.is_none()).collect();
         // A class with a short alias has the width of that alias in the table.
         let spelled = |class: &Class| {
-            table
-                .aliases
-                .iter()
-                .find(|(_, name)| **name == class.name)
-                .map_or(class.name, |(short, _)| *short)
+            table.aliases.iter().find(|(_, name)| **name == class.name).map_or(class.name, |(short, _)| *short)
         };
         let right = objects
             .iter()
-            .filter(|class| {
-                class
-                    .size
-                    .is_some_and(|(w, _)| w == font::object_width(spelled(class), 12.0))
-            })
+            .filter(|class| class.size.is_some_and(|(w, _)| w == font::object_width(spelled(class), 12.0)))
             .count();
-        assert!(
-            right * 100 >= objects.len() * 95,
-            "{right} of {}",
-            objects.len()
-        );
+        assert!(right * 100 >= objects.len() * 95, "{right} of {}", objects.len());
     }
 
     #[test]
     fn misspelled_classes_get_neighbours() {
-        assert!(
-            table(Format::Maxpat)
-                .nearest("cycl~")
-                .contains(&"cycle~".to_owned())
-        );
+        assert!(table(Format::Maxpat).nearest("cycl~").contains(&"cycle~".to_owned()));
         assert!(table(Format::Maxpat).class("nosuchthing").is_none());
     }
 }

@@ -6,9 +6,7 @@ use std::sync::Arc;
 
 use crate::canvas::Canvas;
 use crate::document::{BoxId, CanvasId, Document};
-use crate::edit::{
-    Applied, CordEnds, Edit, EditError, LookupError, Op, Refused, Restore, Target, find,
-};
+use crate::edit::{Applied, CordEnds, Edit, EditError, LookupError, Op, Refused, Restore, Target, find};
 use crate::objects;
 
 /// How much can be taken back.
@@ -22,10 +20,7 @@ pub struct JournalLimits {
 
 impl Default for JournalLimits {
     fn default() -> JournalLimits {
-        JournalLimits {
-            steps: 200,
-            bytes: 64 << 20,
-        }
+        JournalLimits { steps: 200, bytes: 64 << 20 }
     }
 }
 
@@ -165,27 +160,16 @@ impl Patch {
         extend: bool,
     ) -> Result<Revised, PatchError> {
         if let Some(expected) = expected_revision.filter(|expected| *expected != self.revision) {
-            return Err(PatchError::WrongRevision {
-                expected,
-                now: self.revision,
-            });
+            return Err(PatchError::WrongRevision { expected, now: self.revision });
         }
         let edits = self.settle(edits)?;
         let applied = self.document.apply(&edits)?;
         if applied.changed {
             let restore = Arc::new(applied.inverse.clone());
-            let step = Step {
-                label: label.to_owned(),
-                weight: restore.weight(),
-                restore,
-            };
+            let step = Step { label: label.to_owned(), weight: restore.weight(), restore };
             self.advance(step.clone());
             self.redo.clear();
-            match self
-                .undo
-                .back_mut()
-                .filter(|step| extend && step.label == label)
-            {
+            match self.undo.back_mut().filter(|step| extend && step.label == label) {
                 Some(newest) => {
                     let earlier = Arc::make_mut(&mut newest.restore);
                     earlier.append(&step.restore);
@@ -195,10 +179,7 @@ impl Patch {
             }
             self.forget();
         }
-        Ok(Revised {
-            revision: self.revision,
-            applied,
-        })
+        Ok(Revised { revision: self.revision, applied })
     }
 
     /// What the edits would do, without doing it: the document as it would be, and what was done to it.
@@ -220,9 +201,7 @@ impl Patch {
     /// Drops the oldest steps beyond the limits; the newest always stays.
     fn forget(&mut self) {
         let mut total: usize = self.undo.iter().map(|step| step.weight).sum();
-        while self.undo.len() > 1
-            && (self.undo.len() > self.limits.steps || total > self.limits.bytes)
-        {
+        while self.undo.len() > 1 && (self.undo.len() > self.limits.steps || total > self.limits.bytes) {
             if let Some(step) = self.undo.pop_front() {
                 total -= step.weight;
             }
@@ -246,11 +225,7 @@ impl Patch {
             labels.push(step.label);
             self.redo.push(back);
         }
-        if labels.is_empty() {
-            Err(PatchError::Nothing("undo"))
-        } else {
-            Ok(labels)
-        }
+        if labels.is_empty() { Err(PatchError::Nothing("undo")) } else { Ok(labels) }
     }
 
     /// Makes up to `steps` taken back steps again; their labels, in the order they were made.
@@ -262,25 +237,14 @@ impl Patch {
             labels.push(step.label);
             self.undo.push_back(back);
         }
-        if labels.is_empty() {
-            Err(PatchError::Nothing("redo"))
-        } else {
-            Ok(labels)
-        }
+        if labels.is_empty() { Err(PatchError::Nothing("redo")) } else { Ok(labels) }
     }
 
     fn swap(&mut self, step: &Step) -> Result<Step, PatchError> {
-        let edit = Edit {
-            canvas: CanvasId::ROOT,
-            op: Op::Restore(step.restore.as_ref().clone()),
-        };
+        let edit = Edit { canvas: CanvasId::ROOT, op: Op::Restore(step.restore.as_ref().clone()) };
         let applied = self.document.apply(&[edit])?;
         let restore = Arc::new(applied.inverse);
-        let back = Step {
-            label: step.label.clone(),
-            weight: restore.weight(),
-            restore,
-        };
+        let back = Step { label: step.label.clone(), weight: restore.weight(), restore };
         self.advance(back.clone());
         Ok(back)
     }
@@ -300,16 +264,10 @@ impl Patch {
             if *made <= revision {
                 return Some(document);
             }
-            let edit = Edit {
-                canvas: CanvasId::ROOT,
-                op: Op::Restore(step.restore.as_ref().clone()),
-            };
+            let edit = Edit { canvas: CanvasId::ROOT, op: Op::Restore(step.restore.as_ref().clone()) };
             document.apply(&[edit]).ok()?;
         }
-        let oldest = self
-            .trail
-            .front()
-            .map_or(self.revision, |(made, _)| made - 1);
+        let oldest = self.trail.front().map_or(self.revision, |(made, _)| made - 1);
         (oldest == revision).then_some(document)
     }
 
@@ -317,12 +275,8 @@ impl Patch {
     pub fn canvas(&self, segments: &[&str]) -> Result<CanvasId, LookupError> {
         let mut id = CanvasId::ROOT;
         for segment in segments {
-            let canvas = self
-                .document
-                .canvas_at(&id)
-                .ok_or_else(|| LookupError::Gone {
-                    key: (*segment).to_owned(),
-                })?;
+            let canvas =
+                self.document.canvas_at(&id).ok_or_else(|| LookupError::Gone { key: (*segment).to_owned() })?;
             let slot = segment_slot(&self.document, &id, canvas, segment)?;
             id = id.inside(slot);
         }
@@ -331,24 +285,15 @@ impl Patch {
 
     /// Finds a box: a varname, else a key, else `#index@revision`.
     pub fn object(&self, canvas: &CanvasId, reference: &str) -> Result<BoxId, LookupError> {
-        let canvas = self
-            .document
-            .canvas_at(canvas)
-            .ok_or_else(|| LookupError::Gone {
-                key: reference.to_owned(),
-            })?;
+        let canvas = self.document.canvas_at(canvas).ok_or_else(|| LookupError::Gone { key: reference.to_owned() })?;
         match find(canvas, reference) {
             Err(LookupError::NotFound { name, nearest }) => match indexed(reference) {
-                Some((_, revision)) if revision != self.revision => Err(LookupError::OldRevision {
-                    reference: name,
-                    revision,
-                    now: self.revision,
-                }),
-                Some((index, _)) => canvas
-                    .box_slots()
-                    .nth(index)
-                    .map(BoxId)
-                    .ok_or(LookupError::NotFound { name, nearest }),
+                Some((_, revision)) if revision != self.revision => {
+                    Err(LookupError::OldRevision { reference: name, revision, now: self.revision })
+                }
+                Some((index, _)) => {
+                    canvas.box_slots().nth(index).map(BoxId).ok_or(LookupError::NotFound { name, nearest })
+                }
                 None => Err(LookupError::NotFound { name, nearest }),
             },
             found => found,
@@ -364,10 +309,9 @@ impl Patch {
                 if let Target::Named(name) = target
                     && indexed(name).is_some()
                 {
-                    let id = self.object(&canvas, name).map_err(|error| Refused {
-                        index,
-                        error: EditError::Lookup(error),
-                    })?;
+                    let id = self
+                        .object(&canvas, name)
+                        .map_err(|error| Refused { index, error: EditError::Lookup(error) })?;
                     *target = Target::Box(id);
                 }
             }
@@ -392,38 +336,25 @@ fn targets(op: &mut Op) -> Vec<&mut Target> {
         | Op::SetVarname { target, .. }
         | Op::SetHidden { target, .. }
         | Op::SetRect { target, .. } => vec![target],
-        Op::Connect { ends: list, .. }
-        | Op::Disconnect(list)
-        | Op::SetMidpoints { ends: list, .. } => ends(list),
+        Op::Connect { ends: list, .. } | Op::Disconnect(list) | Op::SetMidpoints { ends: list, .. } => ends(list),
         Op::Encapsulate { targets, .. } => targets.iter_mut().collect(),
         Op::Add(_) | Op::AssignVarnames(_) | Op::Restore(_) => Vec::new(),
     }
 }
 
-fn segment_slot(
-    document: &Document,
-    id: &CanvasId,
-    canvas: &Canvas,
-    segment: &str,
-) -> Result<u32, LookupError> {
+fn segment_slot(document: &Document, id: &CanvasId, canvas: &Canvas, segment: &str) -> Result<u32, LookupError> {
     let embedded = |slot: u32| canvas.inner(slot).is_some();
     if let Some(slot) = canvas.by_key(segment).filter(|slot| embedded(*slot)) {
         return Ok(slot);
     }
     if canvas.was(segment) {
-        return Err(LookupError::Gone {
-            key: segment.to_owned(),
-        });
+        return Err(LookupError::Gone { key: segment.to_owned() });
     }
-    let subpatchers = document
-        .view(id)
-        .map(|view| view.subpatchers(false))
-        .unwrap_or_default();
+    let subpatchers = document.view(id).map(|view| view.subpatchers(false)).unwrap_or_default();
     let named: Vec<_> = subpatchers
         .iter()
         .filter(|sub| {
-            sub.canvas.is_some()
-                && (sub.varname.as_deref() == Some(segment) || sub.name.as_deref() == Some(segment))
+            sub.canvas.is_some() && (sub.varname.as_deref() == Some(segment) || sub.name.as_deref() == Some(segment))
         })
         .collect();
     match named.as_slice() {
@@ -431,18 +362,9 @@ fn segment_slot(
         [] => {
             let names = subpatchers
                 .iter()
-                .flat_map(|sub| {
-                    [
-                        Some(sub.key.as_str()),
-                        sub.name.as_deref(),
-                        sub.varname.as_deref(),
-                    ]
-                })
+                .flat_map(|sub| [Some(sub.key.as_str()), sub.name.as_deref(), sub.varname.as_deref()])
                 .flatten();
-            Err(LookupError::NotFound {
-                name: segment.to_owned(),
-                nearest: objects::nearest(segment, names),
-            })
+            Err(LookupError::NotFound { name: segment.to_owned(), nearest: objects::nearest(segment, names) })
         }
         several => Err(LookupError::Ambiguous {
             name: segment.to_owned(),
@@ -453,17 +375,9 @@ fn segment_slot(
 
 /// The readable part of a root's id: the file name without its last extension, with `-` for what an id cannot hold.
 pub fn id_stem(file_name: &str) -> String {
-    let stem = file_name
-        .rsplit_once('.')
-        .map_or(file_name, |(stem, _)| stem);
+    let stem = file_name.rsplit_once('.').map_or(file_name, |(stem, _)| stem);
     stem.chars()
-        .map(|c| {
-            if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') {
-                c
-            } else {
-                '-'
-            }
-        })
+        .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '-' })
         .take(40)
         .collect()
 }

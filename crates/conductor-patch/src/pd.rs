@@ -19,25 +19,13 @@ const WRAP: usize = 65;
 const COLUMNS: usize = 60;
 
 /// Width and height of one character per font size, as every Pd front end states them.
-const FONTS: [(u32, f64, f64); 6] = [
-    (8, 5.0, 11.0),
-    (10, 6.0, 13.0),
-    (12, 7.0, 16.0),
-    (16, 10.0, 19.0),
-    (24, 14.0, 29.0),
-    (36, 22.0, 44.0),
-];
+const FONTS: [(u32, f64, f64); 6] =
+    [(8, 5.0, 11.0), (10, 6.0, 13.0), (12, 7.0, 16.0), (16, 10.0, 19.0), (24, 14.0, 29.0), (36, 22.0, 44.0)];
 
 /// Names of the creation arguments of the GUI boxes, in file order: these are their attributes.
 const GUI_FIELDS: &[(&str, &str)] = &[
-    (
-        "bng",
-        "size hold interrupt init send receive label label_x label_y font fontsize bgcolor fgcolor labelcolor",
-    ),
-    (
-        "tgl",
-        "size init send receive label label_x label_y font fontsize bgcolor fgcolor labelcolor value nonzero",
-    ),
+    ("bng", "size hold interrupt init send receive label label_x label_y font fontsize bgcolor fgcolor labelcolor"),
+    ("tgl", "size init send receive label label_x label_y font fontsize bgcolor fgcolor labelcolor value nonzero"),
     (
         "nbx",
         "width height minimum maximum log init send receive label label_x label_y font fontsize bgcolor fgcolor labelcolor value log_height",
@@ -58,63 +46,24 @@ const GUI_FIELDS: &[(&str, &str)] = &[
         "vradio",
         "size change init number send receive label label_x label_y font fontsize bgcolor fgcolor labelcolor value",
     ),
-    (
-        "vu",
-        "width height receive label label_x label_y font fontsize bgcolor labelcolor scale",
-    ),
-    (
-        "cnv",
-        "size width height send receive label label_x label_y font fontsize bgcolor labelcolor",
-    ),
-    (
-        "floatatom",
-        "width minimum maximum label_position label receive send fontsize",
-    ),
-    (
-        "symbolatom",
-        "width minimum maximum label_position label receive send fontsize",
-    ),
-    (
-        "listbox",
-        "width minimum maximum label_position label receive send fontsize",
-    ),
+    ("vu", "width height receive label label_x label_y font fontsize bgcolor labelcolor scale"),
+    ("cnv", "size width height send receive label label_x label_y font fontsize bgcolor labelcolor"),
+    ("floatatom", "width minimum maximum label_position label receive send fontsize"),
+    ("symbolatom", "width minimum maximum label_position label receive send fontsize"),
+    ("listbox", "width minimum maximum label_position label receive send fontsize"),
 ];
 
 /// Arguments of a GUI box that has none in its text, in the order of its fields.
 pub(crate) const GUI_DEFAULTS: &[(&str, &str)] = &[
-    (
-        "bng",
-        "15 250 50 0 empty empty empty 17 7 0 10 #fcfcfc #000000 #000000",
-    ),
-    (
-        "tgl",
-        "15 0 empty empty empty 17 7 0 10 #fcfcfc #000000 #000000 0 1",
-    ),
-    (
-        "nbx",
-        "5 14 -1e+37 1e+37 0 0 empty empty empty 0 -8 0 10 #fcfcfc #000000 #000000 0 256",
-    ),
-    (
-        "hsl",
-        "128 15 0 127 0 0 empty empty empty -2 -8 0 10 #fcfcfc #000000 #000000 0 1",
-    ),
-    (
-        "vsl",
-        "15 128 0 127 0 0 empty empty empty 0 -9 0 10 #fcfcfc #000000 #000000 0 1",
-    ),
-    (
-        "hradio",
-        "15 1 0 8 empty empty empty 0 -8 0 10 #fcfcfc #000000 #000000 0",
-    ),
-    (
-        "vradio",
-        "15 1 0 8 empty empty empty 0 -8 0 10 #fcfcfc #000000 #000000 0",
-    ),
+    ("bng", "15 250 50 0 empty empty empty 17 7 0 10 #fcfcfc #000000 #000000"),
+    ("tgl", "15 0 empty empty empty 17 7 0 10 #fcfcfc #000000 #000000 0 1"),
+    ("nbx", "5 14 -1e+37 1e+37 0 0 empty empty empty 0 -8 0 10 #fcfcfc #000000 #000000 0 256"),
+    ("hsl", "128 15 0 127 0 0 empty empty empty -2 -8 0 10 #fcfcfc #000000 #000000 0 1"),
+    ("vsl", "15 128 0 127 0 0 empty empty empty 0 -9 0 10 #fcfcfc #000000 #000000 0 1"),
+    ("hradio", "15 1 0 8 empty empty empty 0 -8 0 10 #fcfcfc #000000 #000000 0"),
+    ("vradio", "15 1 0 8 empty empty empty 0 -8 0 10 #fcfcfc #000000 #000000 0"),
     ("vu", "15 120 empty empty -1 -8 0 10 #404040 #000000 1 0"),
-    (
-        "cnv",
-        "15 100 60 empty empty empty 20 12 0 14 #e0e0e0 #404040 0",
-    ),
+    ("cnv", "15 100 60 empty empty empty 20 12 0 14 #e0e0e0 #404040 0"),
     ("floatatom", "5 0 0 0 - - - 0"),
     ("symbolatom", "10 0 0 0 - - - 0"),
     ("listbox", "20 0 0 0 - - - 0"),
@@ -127,17 +76,11 @@ pub(crate) fn gui_field(class: &str, name: &str) -> Option<usize> {
 
 /// Field names of a GUI class, in file order.
 pub(crate) fn gui_fields(class: &str) -> Option<impl Iterator<Item = &'static str>> {
-    GUI_FIELDS
-        .iter()
-        .find(|(found, _)| *found == class)
-        .map(|(_, fields)| fields.split(' '))
+    GUI_FIELDS.iter().find(|(found, _)| *found == class).map(|(_, fields)| fields.split(' '))
 }
 
 pub(crate) fn gui_default(class: &str) -> Option<&'static str> {
-    GUI_DEFAULTS
-        .iter()
-        .find(|(found, _)| *found == class)
-        .map(|(_, arguments)| *arguments)
+    GUI_DEFAULTS.iter().find(|(found, _)| *found == class).map(|(_, arguments)| *arguments)
 }
 
 /// Reads a whole file.
@@ -152,19 +95,14 @@ pub(crate) fn read(source: &[u8], limits: &Limits) -> Result<(Canvas, Vec<Diagno
         at = end;
         let text = source.get(range.clone()).unwrap_or_default();
         let mut words = words(text);
-        let (first, second) = (
-            words.next().unwrap_or_default(),
-            words.next().unwrap_or_default(),
-        );
+        let (first, second) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
         let chunk = Chunk::source(range.start, range.end);
         let depth = open.len();
         let root_font = open.first().and_then(|root| root.facts.font_size);
         let Some(level) = open.last_mut() else { break };
         taken += 1;
         if taken > limits.max_items {
-            return Err(OpenError::TooManyItems {
-                limit: limits.max_items,
-            });
+            return Err(OpenError::TooManyItems { limit: limits.max_items });
         }
         match (first, second) {
             (b"#N", b"canvas") if !rooted => {
@@ -174,18 +112,10 @@ pub(crate) fn read(source: &[u8], limits: &Limits) -> Result<(Canvas, Vec<Diagno
             }
             (b"#N", b"canvas") => {
                 if depth > limits.max_depth {
-                    return Err(OpenError::TooDeep {
-                        limit: limits.max_depth,
-                        line: line_of(source, range.start),
-                    });
+                    return Err(OpenError::TooDeep { limit: limits.max_depth, line: line_of(source, range.start) });
                 }
-                let mut inner = Level {
-                    facts: CanvasFacts {
-                        font_size: root_font,
-                        ..CanvasFacts::default()
-                    },
-                    ..Level::default()
-                };
+                let mut inner =
+                    Level { facts: CanvasFacts { font_size: root_font, ..CanvasFacts::default() }, ..Level::default() };
                 inner.header(text);
                 inner.text(chunk);
                 open.push(inner);
@@ -205,15 +135,8 @@ pub(crate) fn read(source: &[u8], limits: &Limits) -> Result<(Canvas, Vec<Diagno
                 if let Some(outer) = open.last_mut() {
                     let font = outer.facts.font_size;
                     let facts = facts("restore", text, font, Some(&inner.facts));
-                    outer.add(
-                        Face {
-                            key: "".into(),
-                            before: Chunk::EMPTY,
-                            after: chunk,
-                            facts,
-                        },
-                        Some(Arc::new(inner)),
-                    );
+                    outer
+                        .add(Face { key: "".into(), before: Chunk::EMPTY, after: chunk, facts }, Some(Arc::new(inner)));
                 }
             }
             (b"#X", b"declare") => level.text(chunk),
@@ -226,15 +149,7 @@ pub(crate) fn read(source: &[u8], limits: &Limits) -> Result<(Canvas, Vec<Diagno
             (b"#X", word) => match kind_of(word) {
                 Some(kind) => {
                     let facts = facts(kind, text, level.facts.font_size, None);
-                    level.add(
-                        Face {
-                            key: "".into(),
-                            before: chunk,
-                            after: Chunk::EMPTY,
-                            facts,
-                        },
-                        None,
-                    );
+                    level.add(Face { key: "".into(), before: chunk, after: Chunk::EMPTY, facts }, None);
                 }
                 None => level.items.push(Item::Text(chunk)),
             },
@@ -242,23 +157,16 @@ pub(crate) fn read(source: &[u8], limits: &Limits) -> Result<(Canvas, Vec<Diagno
         }
     }
     if !rooted {
-        return Err(OpenError::NotAPatch {
-            missing: "#N canvas",
-        });
+        return Err(OpenError::NotAPatch { missing: "#N canvas" });
     }
     if open.len() > 1 {
-        return Err(OpenError::Unclosed {
-            canvases: open.len() - 1,
-            line: line_of(source, source.len()),
-        });
+        return Err(OpenError::Unclosed { canvases: open.len() - 1, line: line_of(source, source.len()) });
     }
     let mut root = open.pop().unwrap_or_default();
     let rest = source.get(at..).unwrap_or_default();
     if rest.iter().any(|b| !b.is_ascii_whitespace()) {
-        let mut diagnostic = Diagnostic::new(
-            Severity::Warning,
-            "text behind the last semicolon: kept, ignored".to_owned(),
-        );
+        let mut diagnostic =
+            Diagnostic::new(Severity::Warning, "text behind the last semicolon: kept, ignored".to_owned());
         diagnostic.line = Some(line_of(source, at));
         diagnostics.push(diagnostic);
     }
@@ -273,22 +181,13 @@ fn push(diagnostics: &mut Vec<Diagnostic>, diagnostic: Diagnostic) {
 }
 
 fn line_of(source: &[u8], offset: usize) -> usize {
-    source
-        .get(..offset)
-        .unwrap_or(source)
-        .iter()
-        .filter(|b| **b == b'\n')
-        .count()
-        + 1
+    source.get(..offset).unwrap_or(source).iter().filter(|b| **b == b'\n').count() + 1
 }
 
 fn statement_end(source: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
     loop {
-        at += source
-            .get(at..)?
-            .iter()
-            .position(|b| *b == b';' || *b == b'\\')?;
+        at += source.get(at..)?.iter().position(|b| *b == b';' || *b == b'\\')?;
         if source.get(at) == Some(&b';') {
             return Some(at + 1);
         }
@@ -329,25 +228,17 @@ impl Level {
 
     /// Takes a statement into the box before it; false when no box stands right before it.
     fn extend(&mut self, end: usize, text: &[u8]) -> bool {
-        let (Some(Item::Box(_)), Some((face, inner))) = (self.items.last(), self.boxes.last_mut())
-        else {
+        let (Some(Item::Box(_)), Some((face, inner))) = (self.items.last(), self.boxes.last_mut()) else {
             return false;
         };
-        let chunk = if inner.is_some() {
-            &mut face.after
-        } else {
-            &mut face.before
-        };
+        let chunk = if inner.is_some() { &mut face.after } else { &mut face.before };
         let Chunk::Source { end: last, .. } = chunk else {
             return false;
         };
         *last = end as u32;
         let mut parts = words(text);
         if parts.next() == Some(b"#X") {
-            face.facts.columns = parts
-                .nth(1)
-                .and_then(number)
-                .map(|n| n.clamp(0.0, 1000.0) as u32);
+            face.facts.columns = parts.nth(1).and_then(number).map(|n| n.clamp(0.0, 1000.0) as u32);
             let font = self.facts.font_size;
             face.facts.rect = measure(&face.facts, font);
         }
@@ -376,20 +267,12 @@ impl Level {
     }
 
     fn coords(&mut self, text: &[u8]) {
-        let values: Vec<f64> = words(text)
-            .skip(2)
-            .map(|word| number(word).unwrap_or(0.0))
-            .take(9)
-            .collect();
+        let values: Vec<f64> = words(text).skip(2).map(|word| number(word).unwrap_or(0.0)).take(9).collect();
         if let [_, _, _, _, w, h, flags, rest @ ..] = values.as_slice()
             && (*flags as i64) & 1 == 1
         {
-            self.facts.graph = Some(Rect::new(
-                rest.first().copied().unwrap_or(0.0),
-                rest.get(1).copied().unwrap_or(0.0),
-                *w,
-                *h,
-            ));
+            self.facts.graph =
+                Some(Rect::new(rest.first().copied().unwrap_or(0.0), rest.get(1).copied().unwrap_or(0.0), *w, *h));
         }
     }
 
@@ -404,10 +287,7 @@ impl Level {
                 if end.slot.is_none() {
                     let mut diagnostic = Diagnostic::new(
                         Severity::Warning,
-                        format!(
-                            "a cord to the missing box {}: kept, marked dangling",
-                            end.name
-                        ),
+                        format!("a cord to the missing box {}: kept, marked dangling", end.name),
                     );
                     diagnostic.subject = Some(end.name.to_string());
                     push(diagnostics, diagnostic);
@@ -415,17 +295,10 @@ impl Level {
             }
         }
         // A cord is read when its statement comes, so new cords stand behind every box as well as behind the other cords.
-        let behind_boxes = self
-            .items
-            .iter()
-            .rposition(|item| matches!(item, Item::Box(_)))
-            .map_or(self.start, |at| at + 1);
-        let behind_cords = self
-            .items
-            .iter()
-            .rposition(|item| matches!(item, Item::Cord(_)))
-            .map_or(0, |at| at + 1)
-            .max(behind_boxes);
+        let behind_boxes =
+            self.items.iter().rposition(|item| matches!(item, Item::Box(_))).map_or(self.start, |at| at + 1);
+        let behind_cords =
+            self.items.iter().rposition(|item| matches!(item, Item::Cord(_))).map_or(0, |at| at + 1).max(behind_boxes);
         self.items.insert(behind_cords, Item::Mark(Mark::Lines));
         self.items.insert(behind_boxes, Item::Mark(Mark::Boxes));
         Canvas::assemble(self.items, self.boxes, self.cords, self.facts)
@@ -433,18 +306,9 @@ impl Level {
 }
 
 fn kind_of(word: &[u8]) -> Option<&'static str> {
-    [
-        "obj",
-        "msg",
-        "text",
-        "floatatom",
-        "symbolatom",
-        "listbox",
-        "array",
-        "scalar",
-    ]
-    .into_iter()
-    .find(|kind| kind.as_bytes() == word)
+    ["obj", "msg", "text", "floatatom", "symbolatom", "listbox", "array", "scalar"]
+        .into_iter()
+        .find(|kind| kind.as_bytes() == word)
 }
 
 /// Atoms of a statement without its semicolon; an unescaped comma is an atom of its own.
@@ -482,11 +346,7 @@ pub(crate) fn spans(text: &[u8]) -> impl Iterator<Item = Range<usize>> {
 }
 
 fn number(word: &[u8]) -> Option<f64> {
-    std::str::from_utf8(word)
-        .ok()?
-        .parse::<f64>()
-        .ok()
-        .filter(|n| n.is_finite())
+    std::str::from_utf8(word).ok()?.parse::<f64>().ok().filter(|n| n.is_finite())
 }
 
 /// An atom as Pd shows it in a box.
@@ -588,17 +448,9 @@ pub(crate) fn print(atoms: &[String], columns: Option<u32>, style: &Style) -> Ve
 }
 
 /// The facts of a box statement.
-pub(crate) fn facts(
-    kind: &'static str,
-    text: &[u8],
-    font: Option<f64>,
-    inner: Option<&CanvasFacts>,
-) -> Facts {
+pub(crate) fn facts(kind: &'static str, text: &[u8], font: Option<f64>, inner: Option<&CanvasFacts>) -> Facts {
     let mut parts = words(text).skip(2);
-    let mut facts = Facts {
-        native: Some(kind),
-        ..Facts::default()
-    };
+    let mut facts = Facts { native: Some(kind), ..Facts::default() };
     let placed = !matches!(kind, "array" | "scalar");
     if placed {
         facts.rect.x = parts.next().and_then(number).unwrap_or(0.0);
@@ -610,10 +462,7 @@ pub(crate) fn facts(
     while let Some(end) = statement_end(attached, at) {
         let mut parts = words(attached.get(at..end).unwrap_or_default());
         if (parts.next(), parts.next()) == (Some(b"#X"), Some(b"f")) {
-            facts.columns = parts
-                .next()
-                .and_then(number)
-                .map(|n| n.clamp(0.0, 1000.0) as u32);
+            facts.columns = parts.next().and_then(number).map(|n| n.clamp(0.0, 1000.0) as u32);
         }
         at = end;
     }
@@ -637,10 +486,7 @@ pub(crate) fn facts(
     }
     .into();
     if matches!(kind, "floatatom" | "symbolatom" | "listbox") {
-        facts.columns = body
-            .first()
-            .and_then(|word| number(word))
-            .map(|n| n.clamp(0.0, 1000.0) as u32);
+        facts.columns = body.first().and_then(|word| number(word)).map(|n| n.clamp(0.0, 1000.0) as u32);
     } else {
         facts.text = shown.into();
     }
@@ -656,11 +502,7 @@ pub(crate) fn facts(
 /// Width and height of a character at a font size; sizes Pd does not have take the one below.
 pub(crate) fn cell(font: Option<f64>) -> (f64, f64) {
     let size = font.unwrap_or(12.0);
-    FONTS
-        .iter()
-        .rev()
-        .find(|(found, _, _)| f64::from(*found) <= size)
-        .map_or((5.0, 11.0), |(_, w, h)| (*w, *h))
+    FONTS.iter().rev().find(|(found, _, _)| f64::from(*found) <= size).map_or((5.0, 11.0), |(_, w, h)| (*w, *h))
 }
 
 /// Lines of a text as Pd breaks it in a box: at the last space that fits, else hard.
@@ -687,10 +529,7 @@ pub(crate) fn measure(facts: &Facts, font: Option<f64>) -> Rect {
     let (w, h) = match facts.native {
         Some("floatatom" | "symbolatom" | "listbox") => {
             let size = cell(font);
-            (
-                f64::from(facts.columns.unwrap_or(5).max(1)) * size.0 + 2.0,
-                size.1 + 4.0,
-            )
+            (f64::from(facts.columns.unwrap_or(5).max(1)) * size.0 + 2.0, size.1 + 4.0)
         }
         Some("obj") => match gui_size(&facts.text) {
             Some(size) => size,
@@ -704,20 +543,12 @@ pub(crate) fn measure(facts: &Facts, font: Option<f64>) -> Rect {
 fn text_size(facts: &Facts, font: Option<f64>) -> (f64, f64) {
     let size = cell(font);
     let lines = wrapped(&facts.text, facts.columns);
-    let longest = lines
-        .iter()
-        .map(|line| line.chars().count())
-        .max()
-        .unwrap_or(0)
-        .max(3);
+    let longest = lines.iter().map(|line| line.chars().count()).max().unwrap_or(0).max(3);
     let columns = match facts.columns {
         Some(columns) if columns > 0 => columns as usize,
         Some(_) | None => longest,
     };
-    (
-        columns as f64 * size.0 + 4.0,
-        lines.len() as f64 * size.1 + 5.0,
-    )
+    (columns as f64 * size.0 + 4.0, lines.len() as f64 * size.1 + 5.0)
 }
 
 fn gui_size(text: &str) -> Option<(f64, f64)> {
@@ -727,22 +558,14 @@ fn gui_size(text: &str) -> Option<(f64, f64)> {
     let defaults: Vec<&str> = gui_default(class)?.split(' ').collect();
     let value = |name: &str| {
         let at = gui_field(class, name)?;
-        given
-            .get(at)
-            .or_else(|| defaults.get(at))?
-            .parse::<f64>()
-            .ok()
-            .filter(|n| n.is_finite() && *n >= 0.0)
+        given.get(at).or_else(|| defaults.get(at))?.parse::<f64>().ok().filter(|n| n.is_finite() && *n >= 0.0)
     };
     match class {
         "bng" | "tgl" => value("size").map(|size| (size, size)),
         "nbx" => {
             let (columns, height, font) = (value("width")?, value("height")?, value("fontsize")?);
             // The number box draws its digits at six tenths of its own font size, beside a triangle of half its height.
-            Some((
-                (columns * (font * 31.0 / 36.0)).floor().max(1.0) + (height / 2.0).floor() + 4.0,
-                height,
-            ))
+            Some(((columns * (font * 31.0 / 36.0)).floor().max(1.0) + (height / 2.0).floor() + 4.0, height))
         }
         "hradio" => Some((value("size")? * value("number")?, value("size")?)),
         "vradio" => Some((value("size")?, value("size")? * value("number")?)),
@@ -786,11 +609,8 @@ pub(crate) fn coordinate(value: f64) -> String {
 }
 
 pub(crate) fn write_cord(writer: &mut Writer<'_>, source: &[u8], cord: &Cord, numbers: &[u32]) {
-    let now = |end: &End| {
-        end.slot
-            .and_then(|slot| numbers.get(slot as usize).copied())
-            .filter(|number| *number != u32::MAX)
-    };
+    let now =
+        |end: &End| end.slot.and_then(|slot| numbers.get(slot as usize).copied()).filter(|number| *number != u32::MAX);
     let stale = |end: &End| now(end).filter(|number| end.name.parse::<u32>() != Ok(*number));
     let (from, to) = (stale(&cord.from), stale(&cord.to));
     if from.is_none() && to.is_none() {
@@ -810,13 +630,7 @@ pub(crate) fn write_cord(writer: &mut Writer<'_>, source: &[u8], cord: &Cord, nu
 
 /// An empty subpatch with a printed header.
 pub(crate) fn empty_canvas(header: Vec<u8>, font: Option<f64>) -> Canvas {
-    let mut level = Level {
-        facts: CanvasFacts {
-            font_size: font,
-            ..CanvasFacts::default()
-        },
-        ..Level::default()
-    };
+    let mut level = Level { facts: CanvasFacts { font_size: font, ..CanvasFacts::default() }, ..Level::default() };
     level.header(&header);
     level.text(Chunk::owned(header));
     level.finish(&mut Vec::new())
@@ -824,17 +638,8 @@ pub(crate) fn empty_canvas(header: Vec<u8>, font: Option<f64>) -> Canvas {
 
 /// The statement of a new cord.
 pub(crate) fn new_cord(from: End, to: End, newline: &str) -> Cord {
-    let text = format!(
-        "{newline}#X connect {} {} {} {};",
-        from.name, from.port, to.name, to.port
-    );
-    Cord {
-        text: Chunk::owned(text),
-        from,
-        to,
-        hidden: false,
-        midpoints: [].into(),
-    }
+    let text = format!("{newline}#X connect {} {} {} {};", from.name, from.port, to.name, to.port);
+    Cord { text: Chunk::owned(text), from, to, hidden: false, midpoints: [].into() }
 }
 
 pub(crate) fn name_of(index: u32) -> Arc<str> {

@@ -41,13 +41,8 @@ pub struct Ports {
 }
 
 impl Ports {
-    pub(crate) const UNKNOWN: Ports = Ports {
-        inlets: None,
-        outlets: None,
-        outlet_types: None,
-        basis: Basis::Unknown,
-        exact: false,
-    };
+    pub(crate) const UNKNOWN: Ports =
+        Ports { inlets: None, outlets: None, outlet_types: None, basis: Basis::Unknown, exact: false };
 }
 
 pub(crate) fn of(object: &BoxView<'_>) -> Ports {
@@ -74,13 +69,7 @@ pub(crate) fn of(object: &BoxView<'_>) -> Ports {
 fn types_in_file(object: &BoxView<'_>) -> Option<Vec<String>> {
     let shape = object.shape()?;
     let (raw, kind) = shape.get("outlettype")?;
-    Some(
-        read_value(raw, kind)
-            .atoms()
-            .iter()
-            .map(atoms::Atom::in_content)
-            .collect(),
-    )
+    Some(read_value(raw, kind).atoms().iter().map(atoms::Atom::in_content).collect())
 }
 
 /// The ports a box of this kind and text would have, the file's own statement left aside.
@@ -95,11 +84,7 @@ pub(crate) fn expected(
     let document = view.document;
     if let Some(inner) = inner {
         let gen_family = !document.format.is_pd() && is_gen_inside(inner, text);
-        return if gen_family {
-            from_gen(inner, text)
-        } else {
-            from_inside(document.format, inner)
-        };
+        return if gen_family { from_gen(inner, text) } else { from_inside(document.format, inner) };
     }
     if let Some(name) = file
         && let Some(ports) = document.abstraction(name)
@@ -113,11 +98,7 @@ pub(crate) fn expected(
         None if maxclass == "newobj" => text,
         None => maxclass,
     };
-    let counted = if view.is_gen() {
-        table.gen_count(asked)
-    } else {
-        table.count(asked, &|_, _| None)
-    };
+    let counted = if view.is_gen() { table.gen_count(asked) } else { table.count(asked, &|_, _| None) };
     if let Some(counted) = counted {
         return Ports {
             inlets: counted.inlets,
@@ -128,17 +109,13 @@ pub(crate) fn expected(
         };
     }
     let class = atoms::tokens(asked).first().copied().unwrap_or_default();
-    document
-        .abstraction(class)
-        .cloned()
-        .unwrap_or(Ports::UNKNOWN)
+    document.abstraction(class).cloned().unwrap_or(Ports::UNKNOWN)
 }
 
 fn is_gen_inside(inner: &Canvas, text: &str) -> bool {
     match inner.facts.namespace.as_deref() {
         Some(namespace) => namespace == "dsp.gen",
-        None => crate::document::GEN_CLASSES
-            .contains(&text.split_whitespace().next().unwrap_or_default()),
+        None => crate::document::GEN_CLASSES.contains(&text.split_whitespace().next().unwrap_or_default()),
     }
 }
 
@@ -146,12 +123,7 @@ fn from_gen(inner: &Canvas, text: &str) -> Ports {
     let greatest = |class: &str| {
         let numbers = inner.faces().filter_map(|(_, face)| {
             let words = atoms::tokens(&face.facts.text);
-            (words.first() == Some(&class)).then(|| {
-                words
-                    .get(1)
-                    .and_then(|n| n.parse::<u32>().ok())
-                    .unwrap_or(1)
-            })
+            (words.first() == Some(&class)).then(|| words.get(1).and_then(|n| n.parse::<u32>().ok()).unwrap_or(1))
         });
         numbers.max().unwrap_or(0).min(4096)
     };
@@ -182,25 +154,15 @@ pub(crate) fn from_inside(format: Format, canvas: &Canvas) -> Ports {
         let facts = &face.facts;
         let words: Vec<&str> = facts.text.split_whitespace().take(2).collect();
         let first = words.first().copied().unwrap_or_default();
-        let class = if format.is_pd() || facts.maxclass.as_ref() == "newobj" {
-            first
-        } else {
-            &facts.maxclass
-        };
-        let number = words
-            .get(1)
-            .and_then(|n| n.parse::<u32>().ok())
-            .unwrap_or(1)
-            .min(4096);
+        let class = if format.is_pd() || facts.maxclass.as_ref() == "newobj" { first } else { &facts.maxclass };
+        let number = words.get(1).and_then(|n| n.parse::<u32>().ok()).unwrap_or(1).min(4096);
         match class {
             "inlet" | "inlet~" => inlets += 1,
             "outlet" => outlets.push((facts.rect.x, "")),
             "outlet~" => outlets.push((facts.rect.x, "signal")),
             // Patches for poly~ and pfft~ number theirs.
             "in" | "in~" | "fftin~" if !format.is_pd() => numbered_in = numbered_in.max(number),
-            "out" | "out~" | "fftout~" if !format.is_pd() => {
-                numbered_out = numbered_out.max(number)
-            }
+            "out" | "out~" | "fftout~" if !format.is_pd() => numbered_out = numbered_out.max(number),
             _ => {}
         }
     }
@@ -217,12 +179,7 @@ pub(crate) fn from_inside(format: Format, canvas: &Canvas) -> Ports {
     Ports {
         inlets: Some(inlets),
         outlets: Some(outlets.len() as u32),
-        outlet_types: Some(
-            outlets
-                .into_iter()
-                .map(|(_, kind)| kind.to_owned())
-                .collect(),
-        ),
+        outlet_types: Some(outlets.into_iter().map(|(_, kind)| kind.to_owned()).collect()),
         basis: Basis::Structure,
         exact: true,
     }

@@ -24,11 +24,7 @@ impl Color {
     /// Black or white, whichever is read better on this colour.
     fn ink(self) -> Color {
         let light = u32::from(self.0) * 3 + u32::from(self.1) * 6 + u32::from(self.2);
-        if light < 1100 && self.3 > 100 {
-            Color(236, 236, 236, 255)
-        } else {
-            DARK
-        }
+        if light < 1100 && self.3 > 100 { Color(236, 236, 236, 255) } else { DARK }
     }
 
     fn faded(self) -> Color {
@@ -130,13 +126,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options {
-            presentation: false,
-            locked: false,
-            labels: Labels::None,
-            highlight: Vec::new(),
-            max_size: 1568,
-        }
+        Options { presentation: false, locked: false, labels: Labels::None, highlight: Vec::new(), max_size: 1568 }
     }
 }
 
@@ -196,12 +186,8 @@ pub fn render(view: &View<'_>, options: &Options) -> Picture {
         paper: view.canvas.facts.background.map(Color::of),
     };
     let mut bounds: Option<Rect> = None;
-    let mut include =
-        |rect: Rect| bounds = Some(bounds.map_or(rect, |bounds: Rect| bounds.union(&rect)));
-    let shown: Vec<BoxView<'_>> = view
-        .boxes()
-        .filter(|object| is_shown(object, options))
-        .collect();
+    let mut include = |rect: Rect| bounds = Some(bounds.map_or(rect, |bounds: Rect| bounds.union(&rect)));
+    let shown: Vec<BoxView<'_>> = view.boxes().filter(|object| is_shown(object, options)).collect();
     for object in &shown {
         include(frame_of(object, options.presentation));
     }
@@ -212,15 +198,11 @@ pub fn render(view: &View<'_>, options: &Options) -> Picture {
             }
         }
     }
-    let bounds = bounds
-        .unwrap_or(Rect::new(0.0, 0.0, 200.0, 100.0))
-        .grown(MARGIN);
+    let bounds = bounds.unwrap_or(Rect::new(0.0, 0.0, 200.0, 100.0)).grown(MARGIN);
     let most = f64::from(options.max_size.clamp(64, 4096));
     drawing.scale = (most / bounds.w.max(bounds.h)).min(1.0);
     drawing.origin = Point::new(bounds.x, bounds.y);
-    let side = |length: f64| {
-        ((length * drawing.scale).ceil() as u32).clamp(1, options.max_size.clamp(64, 4096))
-    };
+    let side = |length: f64| ((length * drawing.scale).ceil() as u32).clamp(1, options.max_size.clamp(64, 4096));
     let (width, height) = (side(bounds.w), side(bounds.h));
     let background = match view.canvas.facts.background {
         Some(color) => Color::of(color),
@@ -255,20 +237,12 @@ pub fn render(view: &View<'_>, options: &Options) -> Picture {
             drawing.tag(frame, &label);
         }
     }
-    Picture {
-        width,
-        height,
-        scale: drawing.scale,
-        background,
-        shapes: drawing.shapes,
-        omitted: drawing.omitted,
-    }
+    Picture { width, height, scale: drawing.scale, background, shapes: drawing.shapes, omitted: drawing.omitted }
 }
 
 fn is_shown(object: &BoxView<'_>, options: &Options) -> bool {
     let placed = object.rect().w > 0.0;
-    let in_view =
-        !options.presentation || (object.in_presentation() && object.presentation_rect().is_some());
+    let in_view = !options.presentation || (object.in_presentation() && object.presentation_rect().is_some());
     placed && in_view && !(options.locked && object.hidden())
 }
 
@@ -291,10 +265,7 @@ struct Drawing {
 
 impl Drawing {
     fn point(&self, x: f64, y: f64) -> Point {
-        Point::new(
-            (x - self.origin.x) * self.scale,
-            (y - self.origin.y) * self.scale,
-        )
+        Point::new((x - self.origin.x) * self.scale, (y - self.origin.y) * self.scale)
     }
 
     fn area(&self, rect: Rect) -> Rect {
@@ -303,62 +274,29 @@ impl Drawing {
     }
 
     fn line(&self, color: Color, width: f64) -> Stroke {
-        Stroke {
-            color,
-            width: (width * self.scale).max(0.4),
-            dash: 0.0,
-        }
+        Stroke { color, width: (width * self.scale).max(0.4), dash: 0.0 }
     }
 
     fn rectangle(&mut self, rect: Rect, radius: f64, fill: Option<Color>, stroke: Option<Stroke>) {
-        let shape = Shape::Rectangle {
-            rect: self.area(rect),
-            radius: radius * self.scale,
-            fill,
-            stroke,
-        };
+        let shape = Shape::Rectangle { rect: self.area(rect), radius: radius * self.scale, fill, stroke };
         self.shapes.push(shape);
     }
 
     fn ellipse(&mut self, rect: Rect, fill: Option<Color>, stroke: Option<Stroke>) {
-        let shape = Shape::Ellipse {
-            rect: self.area(rect),
-            fill,
-            stroke,
-        };
+        let shape = Shape::Ellipse { rect: self.area(rect), fill, stroke };
         self.shapes.push(shape);
     }
 
-    fn polyline(
-        &mut self,
-        points: &[(f64, f64)],
-        closed: bool,
-        fill: Option<Color>,
-        stroke: Option<Stroke>,
-    ) {
+    fn polyline(&mut self, points: &[(f64, f64)], closed: bool, fill: Option<Color>, stroke: Option<Stroke>) {
         let points = points.iter().map(|(x, y)| self.point(*x, *y)).collect();
-        self.shapes.push(Shape::Polyline {
-            points,
-            closed,
-            fill,
-            stroke,
-        });
+        self.shapes.push(Shape::Polyline { points, closed, fill, stroke });
     }
 
     #[expect(
         clippy::too_many_arguments,
         reason = "one line per text; a struct would have to be spelled at each of them"
     )]
-    fn text(
-        &mut self,
-        x: f64,
-        y: f64,
-        size: f64,
-        text: &str,
-        color: Color,
-        anchor: Anchor,
-        bold: bool,
-    ) {
+    fn text(&mut self, x: f64, y: f64, size: f64, text: &str, color: Color, anchor: Anchor, bold: bool) {
         if text.trim().is_empty() {
             return;
         }
@@ -392,50 +330,28 @@ impl Drawing {
     }
 
     fn max_body(&mut self, object: &BoxView<'_>, frame: Rect, inside: bool) {
-        let size = object
-            .face
-            .facts
-            .font_size
-            .or(object.view.font_size())
-            .unwrap_or(12.0)
-            .clamp(1.0, 400.0);
+        let size = object.face.facts.font_size.or(object.view.font_size()).unwrap_or(12.0).clamp(1.0, 400.0);
         let fill = object.color("bgcolor").map(Color::of);
         let paper = match object.maxclass() {
             "comment" | "live.comment" => fill.filter(|fill| fill.3 > 0).or(self.paper),
             _ => fill,
         };
-        let ink = object
-            .color("textcolor")
-            .map_or_else(|| paper.map_or(DARK, Color::ink), Color::of);
+        let ink = object.color("textcolor").map_or_else(|| paper.map_or(DARK, Color::ink), Color::of);
         let outline = Some(self.line(GREY, 1.0));
         let center = Point::new(frame.x + frame.w / 2.0, frame.y + frame.h / 2.0);
-        let bold = object.key_value("fontface").is_some_and(|face| {
-            face.atoms()
-                .first()
-                .and_then(crate::Atom::number)
-                .is_some_and(|n| n as i64 & 1 == 1)
-        });
+        let bold = object
+            .key_value("fontface")
+            .is_some_and(|face| face.atoms().first().and_then(crate::Atom::number).is_some_and(|n| n as i64 & 1 == 1));
         match object.maxclass() {
             "newobj" => {
                 self.rectangle(frame, 3.0, Some(fill.unwrap_or(OBJECT_FILL)), outline);
-                let bar = object.color("color").map_or(
-                    if object.class().ends_with('~') {
-                        SIGNAL
-                    } else {
-                        GREY
-                    },
-                    Color::of,
-                );
+                let bar =
+                    object.color("color").map_or(if object.class().ends_with('~') { SIGNAL } else { GREY }, Color::of);
                 self.rectangle(Rect { h: 2.0, ..frame }, 0.0, Some(bar), None);
                 self.lines(object.text(), frame, size, ink, 4.0, bold);
             }
             "message" => {
-                self.rectangle(
-                    frame,
-                    6.0,
-                    Some(fill.unwrap_or(Color(228, 230, 236, 255))),
-                    outline,
-                );
+                self.rectangle(frame, 6.0, Some(fill.unwrap_or(Color(228, 230, 236, 255))), outline);
                 self.lines(object.text(), frame, size, ink, 5.0, bold);
             }
             "comment" | "live.comment" => {
@@ -445,23 +361,11 @@ impl Drawing {
                 self.lines(object.text(), frame, size, ink, 4.0, bold);
             }
             "panel" => {
-                let first = [
-                    "bgcolor",
-                    "bgfillcolor_color1",
-                    "bgfillcolor_color",
-                    "grad1",
-                ]
-                .iter()
-                .find_map(|key| object.color(key));
-                let border = object
-                    .color("bordercolor")
-                    .map(|color| self.line(Color::of(color), 1.0));
-                self.rectangle(
-                    frame,
-                    4.0,
-                    Some(first.map_or(Color(200, 204, 212, 255), Color::of)),
-                    border,
-                );
+                let first = ["bgcolor", "bgfillcolor_color1", "bgfillcolor_color", "grad1"]
+                    .iter()
+                    .find_map(|key| object.color(key));
+                let border = object.color("bordercolor").map(|color| self.line(Color::of(color), 1.0));
+                self.rectangle(frame, 4.0, Some(first.map_or(Color(200, 204, 212, 255), Color::of)), border);
             }
             "button" | "live.button" | "led" => {
                 self.rectangle(frame, 2.0, Some(UI_FILL), outline);
@@ -476,49 +380,17 @@ impl Drawing {
             "number" | "flonum" | "number~" | "live.numbox" => {
                 self.rectangle(frame, 3.0, Some(fill.unwrap_or(UI_FILL)), outline);
                 let (x, y) = (frame.x + 4.0, center.y);
-                self.polyline(
-                    &[(x, y - 5.0), (x + 6.0, y), (x, y + 5.0)],
-                    true,
-                    Some(ACCENT),
-                    None,
-                );
-                let shown = if object.maxclass() == "number" {
-                    "0"
-                } else {
-                    "0."
-                };
-                self.text(
-                    frame.x + 14.0,
-                    center.y + size * 0.36,
-                    size,
-                    shown,
-                    ink,
-                    Anchor::Start,
-                    false,
-                );
+                self.polyline(&[(x, y - 5.0), (x + 6.0, y), (x, y + 5.0)], true, Some(ACCENT), None);
+                let shown = if object.maxclass() == "number" { "0" } else { "0." };
+                self.text(frame.x + 14.0, center.y + size * 0.36, size, shown, ink, Anchor::Start, false);
             }
-            "slider" | "live.slider" | "gain~" | "mc.gain~" | "live.gain~" | "mc.live.gain~"
-            | "uslider" | "hslider" | "multislider" => {
-                self.rectangle(
-                    frame,
-                    3.0,
-                    Some(fill.unwrap_or(Color(206, 209, 214, 255))),
-                    outline,
-                );
+            "slider" | "live.slider" | "gain~" | "mc.gain~" | "live.gain~" | "mc.live.gain~" | "uslider"
+            | "hslider" | "multislider" => {
+                self.rectangle(frame, 3.0, Some(fill.unwrap_or(Color(206, 209, 214, 255))), outline);
                 let knob = if frame.h >= frame.w {
-                    Rect::new(
-                        frame.x + 2.0,
-                        frame.y + frame.h * 0.62,
-                        (frame.w - 4.0).max(1.0),
-                        5.0,
-                    )
+                    Rect::new(frame.x + 2.0, frame.y + frame.h * 0.62, (frame.w - 4.0).max(1.0), 5.0)
                 } else {
-                    Rect::new(
-                        frame.x + frame.w * 0.38,
-                        frame.y + 2.0,
-                        5.0,
-                        (frame.h - 4.0).max(1.0),
-                    )
+                    Rect::new(frame.x + frame.w * 0.38, frame.y + 2.0, 5.0, (frame.h - 4.0).max(1.0))
                 };
                 self.rectangle(knob, 1.0, Some(ACCENT), None);
             }
@@ -535,15 +407,7 @@ impl Drawing {
                     Some(self.line(ACCENT, 2.5)),
                 );
                 if let Some(name) = object.varname().filter(|_| frame.h > frame.w) {
-                    self.text(
-                        center.x,
-                        frame.bottom() - 2.0,
-                        9.0,
-                        name,
-                        ink,
-                        Anchor::Middle,
-                        false,
-                    );
+                    self.text(center.x, frame.bottom() - 2.0, 9.0, name, ink, Anchor::Middle, false);
                 }
             }
             "inlet" | "outlet" => {
@@ -555,9 +419,7 @@ impl Drawing {
                     (triangle.x + triangle.w / 2.0, triangle.bottom()),
                 ];
                 self.polyline(&down, true, Some(ACCENT), None);
-                if let Some(crate::Value::One(crate::Atom::Word(note))) =
-                    object.key_value("comment")
-                {
+                if let Some(crate::Value::One(crate::Atom::Word(note))) = object.key_value("comment") {
                     self.text(
                         frame.right() + 4.0,
                         center.y + 3.0,
@@ -587,20 +449,12 @@ impl Drawing {
                 self.rectangle(frame, 3.0, Some(fill.unwrap_or(UI_FILL)), outline);
                 let x = frame.right() - 12.0;
                 self.polyline(
-                    &[
-                        (x, center.y - 3.0),
-                        (x + 8.0, center.y - 3.0),
-                        (x + 4.0, center.y + 3.0),
-                    ],
+                    &[(x, center.y - 3.0), (x + 8.0, center.y - 3.0), (x + 4.0, center.y + 3.0)],
                     true,
                     Some(GREY),
                     None,
                 );
-                let shown = match object.key_value(if object.maxclass() == "attrui" {
-                    "attr"
-                } else {
-                    "items"
-                }) {
+                let shown = match object.key_value(if object.maxclass() == "attrui" { "attr" } else { "items" }) {
                     Some(value) => value
                         .atoms()
                         .iter()
@@ -621,17 +475,9 @@ impl Drawing {
                 );
             }
             "textbutton" | "live.text" | "textedit" => {
-                let round = if object.maxclass() == "textedit" {
-                    2.0
-                } else {
-                    6.0
-                };
+                let round = if object.maxclass() == "textedit" { 2.0 } else { 6.0 };
                 self.rectangle(frame, round, Some(fill.unwrap_or(UI_FILL)), outline);
-                let shown = if object.text().is_empty() {
-                    object.maxclass()
-                } else {
-                    object.text()
-                };
+                let shown = if object.text().is_empty() { object.maxclass() } else { object.text() };
                 self.text(
                     center.x,
                     center.y + size * 0.36,
@@ -642,29 +488,15 @@ impl Drawing {
                     bold,
                 );
             }
-            "meter~" | "live.meter~" | "scope~" | "spectroscope~" | "waveform~" | "live.scope~"
-            | "plot~" => {
-                self.rectangle(
-                    frame,
-                    2.0,
-                    Some(fill.unwrap_or(Color(56, 60, 66, 255))),
-                    outline,
-                );
+            "meter~" | "live.meter~" | "scope~" | "spectroscope~" | "waveform~" | "live.scope~" | "plot~" => {
+                self.rectangle(frame, 2.0, Some(fill.unwrap_or(Color(56, 60, 66, 255))), outline);
                 let (x, w, h) = (frame.x, frame.w, frame.h);
                 let wave: Vec<(f64, f64)> = (0..=24)
                     .map(|n| {
-                        (
-                            x + 3.0 + (w - 6.0) * f64::from(n) / 24.0,
-                            center.y + (f64::from(n) * 0.8).sin() * h * 0.22,
-                        )
+                        (x + 3.0 + (w - 6.0) * f64::from(n) / 24.0, center.y + (f64::from(n) * 0.8).sin() * h * 0.22)
                     })
                     .collect();
-                self.polyline(
-                    &wave,
-                    false,
-                    None,
-                    Some(self.line(Color(126, 200, 140, 255), 1.2)),
-                );
+                self.polyline(&wave, false, None, Some(self.line(Color(126, 200, 140, 255), 1.2)));
             }
             "live.line" => {
                 let across = frame.w >= frame.h;
@@ -681,19 +513,9 @@ impl Drawing {
                 let keys = (frame.w / 12.0).floor().clamp(1.0, 80.0);
                 for n in 1..keys as usize {
                     let x = frame.x + frame.w * n as f64 / keys;
-                    self.polyline(
-                        &[(x, frame.y), (x, frame.bottom())],
-                        false,
-                        None,
-                        Some(self.line(GREY, 0.8)),
-                    );
+                    self.polyline(&[(x, frame.y), (x, frame.bottom())], false, None, Some(self.line(GREY, 0.8)));
                     if !matches!(n % 7, 3 | 0) {
-                        self.rectangle(
-                            Rect::new(x - 3.0, frame.y, 6.0, frame.h * 0.6),
-                            0.0,
-                            Some(DARK),
-                            None,
-                        );
+                        self.rectangle(Rect::new(x - 3.0, frame.y, 6.0, frame.h * 0.6), 0.0, Some(DARK), None);
                     }
                 }
             }
@@ -703,12 +525,7 @@ impl Drawing {
                 let shown = match object.key_value("filename") {
                     Some(value) => format!(
                         "{other} {}",
-                        value
-                            .atoms()
-                            .iter()
-                            .map(crate::Atom::in_content)
-                            .collect::<Vec<_>>()
-                            .join(" ")
+                        value.atoms().iter().map(crate::Atom::in_content).collect::<Vec<_>>().join(" ")
                     ),
                     None => other.to_owned(),
                 };
@@ -728,10 +545,7 @@ impl Drawing {
 
     fn tabs(&mut self, object: &BoxView<'_>, frame: Rect, size: f64, ink: Color) {
         self.rectangle(frame, 3.0, Some(UI_FILL), Some(self.line(GREY, 1.0)));
-        let names = ["parameter_enum", "tabs"]
-            .iter()
-            .find_map(|key| nested(object, key))
-            .unwrap_or_default();
+        let names = ["parameter_enum", "tabs"].iter().find_map(|key| nested(object, key)).unwrap_or_default();
         let down = frame.h > frame.w;
         let count = names.len().max(1) as f64;
         for (n, name) in names.iter().enumerate() {
@@ -741,12 +555,7 @@ impl Drawing {
             } else {
                 Rect::new(frame.x + frame.w * share, frame.y, frame.w / count, frame.h)
             };
-            self.rectangle(
-                cell,
-                2.0,
-                Some(if n == 0 { ACCENT } else { UI_FILL }),
-                Some(self.line(GREY, 0.8)),
-            );
+            self.rectangle(cell, 2.0, Some(if n == 0 { ACCENT } else { UI_FILL }), Some(self.line(GREY, 0.8)));
             let small = size.min(cell.h - 2.0).clamp(1.0, 12.0);
             self.text(
                 cell.x + cell.w / 2.0,
@@ -761,24 +570,11 @@ impl Drawing {
     }
 
     fn bpatcher(&mut self, object: &BoxView<'_>, frame: Rect, inside: bool) {
-        self.rectangle(
-            frame,
-            0.0,
-            Some(Color(240, 240, 242, 255)),
-            Some(self.line(GREY, 1.0)),
-        );
+        self.rectangle(frame, 0.0, Some(Color(240, 240, 242, 255)), Some(self.line(GREY, 1.0)));
         let Some(view) = object.inside().filter(|_| inside) else {
             let name = object.file().unwrap_or_else(|| "bpatcher".to_owned());
             let at = (frame.x + frame.w / 2.0, frame.y + frame.h / 2.0 + 4.0);
-            self.text(
-                at.0,
-                at.1,
-                11.0,
-                &clipped(&name, frame.w - 4.0, 11.0),
-                GREY,
-                Anchor::Middle,
-                false,
-            );
+            self.text(at.0, at.1, 11.0, &clipped(&name, frame.w - 4.0, 11.0), GREY, Anchor::Middle, false);
             return;
         };
         let clip = self.area(frame);
@@ -786,28 +582,12 @@ impl Drawing {
         let presentation = view.opens_in_presentation();
         let offset = object
             .key_value("offset")
-            .map(|value| {
-                value
-                    .atoms()
-                    .iter()
-                    .filter_map(crate::Atom::number)
-                    .collect::<Vec<_>>()
-            })
+            .map(|value| value.atoms().iter().filter_map(crate::Atom::number).collect::<Vec<_>>())
             .unwrap_or_default();
-        let (dx, dy) = (
-            offset.first().copied().unwrap_or(0.0),
-            offset.get(1).copied().unwrap_or(0.0),
-        );
-        let options = Options {
-            presentation,
-            locked: true,
-            ..Options::default()
-        };
-        let mut shown: Vec<BoxView<'_>> = view
-            .boxes()
-            .filter(|inner| is_shown(inner, &options))
-            .take(MOST_INSIDE)
-            .collect();
+        let (dx, dy) = (offset.first().copied().unwrap_or(0.0), offset.get(1).copied().unwrap_or(0.0));
+        let options = Options { presentation, locked: true, ..Options::default() };
+        let mut shown: Vec<BoxView<'_>> =
+            view.boxes().filter(|inner| is_shown(inner, &options)).take(MOST_INSIDE).collect();
         shown.reverse();
         shown.sort_by_key(|inner| !inner.in_background());
         for inner in &shown {
@@ -828,20 +608,14 @@ impl Drawing {
         let size = cell_w / 0.602;
         let (x, y, right, bottom) = (frame.x, frame.y, frame.right(), frame.bottom());
         let word = |name: &str| {
-            object.attribute(name).map(|value| {
-                value
-                    .atoms()
-                    .iter()
-                    .map(crate::Atom::in_content)
-                    .collect::<String>()
-            })
+            object.attribute(name).map(|value| value.atoms().iter().map(crate::Atom::in_content).collect::<String>())
         };
         let color = |name: &str| word(name).and_then(|text| hex(&text));
         let paper = color("bgcolor").unwrap_or(Color(252, 252, 252, 255));
         let class = match object.native_class() {
-            Some("obj") => crate::objects::table(crate::Format::Pd)
-                .class_of(object.text())
-                .map_or("obj", |(class, _)| class.name),
+            Some("obj") => {
+                crate::objects::table(crate::Format::Pd).class_of(object.text()).map_or("obj", |(class, _)| class.name)
+            }
             Some(native) => native,
             None => "obj",
         };
@@ -859,24 +633,10 @@ impl Drawing {
             }
             "text" => {}
             "floatatom" | "symbolatom" | "listbox" => {
-                let cut = [
-                    (x, y),
-                    (right - 5.0, y),
-                    (right, y + 5.0),
-                    (right, bottom),
-                    (x, bottom),
-                ];
+                let cut = [(x, y), (right - 5.0, y), (right, y + 5.0), (right, bottom), (x, bottom)];
                 self.polyline(&cut, true, Some(Color(246, 246, 246, 255)), outline);
                 let shown = if class == "floatatom" { "0" } else { class };
-                self.text(
-                    x + 2.0,
-                    y + cell_h * 0.85,
-                    size,
-                    shown,
-                    DARK,
-                    Anchor::Start,
-                    false,
-                );
+                self.text(x + 2.0, y + cell_h * 0.85, size, shown, DARK, Anchor::Start, false);
                 return;
             }
             "bng" => {
@@ -892,23 +652,12 @@ impl Drawing {
             }
             "nbx" => {
                 self.polyline(
-                    &[
-                        (x, y),
-                        (right - 4.0, y),
-                        (right, y + 4.0),
-                        (right, bottom),
-                        (x, bottom),
-                    ],
+                    &[(x, y), (right - 4.0, y), (right, y + 4.0), (right, bottom), (x, bottom)],
                     true,
                     Some(paper),
                     outline,
                 );
-                self.polyline(
-                    &[(x, y), (x + frame.h / 2.0, y + frame.h / 2.0), (x, bottom)],
-                    false,
-                    None,
-                    outline,
-                );
+                self.polyline(&[(x, y), (x + frame.h / 2.0, y + frame.h / 2.0), (x, bottom)], false, None, outline);
                 self.text(
                     x + frame.h / 2.0 + 2.0,
                     bottom - frame.h * 0.25,
@@ -923,10 +672,7 @@ impl Drawing {
                 self.rectangle(frame, 0.0, Some(paper), outline);
                 let full = if class == "hsl" { frame.w } else { frame.h };
                 // Sliders store their place in hundredths of a pixel.
-                let place = (word("value")
-                    .and_then(|value| value.parse::<f64>().ok())
-                    .unwrap_or(0.0)
-                    / 100.0)
+                let place = (word("value").and_then(|value| value.parse::<f64>().ok()).unwrap_or(0.0) / 100.0)
                     .clamp(0.0, full.max(0.0));
                 let knob = if class == "hsl" {
                     [(x + place, y), (x + place, bottom)]
@@ -937,10 +683,7 @@ impl Drawing {
             }
             "hradio" | "vradio" => {
                 self.rectangle(frame, 0.0, Some(paper), outline);
-                let count = word("number")
-                    .and_then(|n| n.parse::<f64>().ok())
-                    .unwrap_or(8.0)
-                    .clamp(1.0, 128.0);
+                let count = word("number").and_then(|n| n.parse::<f64>().ok()).unwrap_or(8.0).clamp(1.0, 128.0);
                 for n in 1..count as usize {
                     let share = n as f64 / count;
                     let line = if class == "hradio" {
@@ -952,32 +695,17 @@ impl Drawing {
                 }
             }
             "vu" => {
-                self.rectangle(
-                    frame,
-                    0.0,
-                    Some(color("bgcolor").unwrap_or(Color(64, 64, 64, 255))),
-                    outline,
-                );
+                self.rectangle(frame, 0.0, Some(color("bgcolor").unwrap_or(Color(64, 64, 64, 255))), outline);
             }
             "cnv" => {
-                self.rectangle(
-                    frame,
-                    0.0,
-                    Some(color("bgcolor").unwrap_or(Color(224, 224, 224, 255))),
-                    None,
-                );
+                self.rectangle(frame, 0.0, Some(color("bgcolor").unwrap_or(Color(224, 224, 224, 255))), None);
             }
             _ => {
                 let known = object.ports().inlets.is_some();
-                let stroke = Stroke {
-                    dash: if known { 0.0 } else { 4.0 * self.scale },
-                    ..self.line(Color::BLACK, 1.0)
-                };
+                let stroke =
+                    Stroke { dash: if known { 0.0 } else { 4.0 * self.scale }, ..self.line(Color::BLACK, 1.0) };
                 self.rectangle(frame, 0.0, Some(Color(246, 246, 246, 255)), Some(stroke));
-                if let Some(inner) = object
-                    .inside()
-                    .filter(|inner| inner.canvas.facts.graph.is_some())
-                {
+                if let Some(inner) = object.inside().filter(|inner| inner.canvas.facts.graph.is_some()) {
                     self.graph(&inner, frame);
                     return;
                 }
@@ -986,15 +714,9 @@ impl Drawing {
         if crate::pd::gui_default(class).is_some() {
             if let Some(label) = word("label").filter(|label| label != "empty") {
                 let offset = |name: &str| {
-                    word(name)
-                        .and_then(|text| text.parse::<f64>().ok())
-                        .unwrap_or(0.0)
-                        .clamp(-2000.0, 2000.0)
+                    word(name).and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0).clamp(-2000.0, 2000.0)
                 };
-                let size = word("fontsize")
-                    .and_then(|text| text.parse::<f64>().ok())
-                    .unwrap_or(10.0)
-                    .clamp(4.0, 80.0);
+                let size = word("fontsize").and_then(|text| text.parse::<f64>().ok()).unwrap_or(10.0).clamp(4.0, 80.0);
                 let ink = color("labelcolor").unwrap_or(Color::BLACK);
                 self.text(
                     x + offset("label_x"),
@@ -1008,54 +730,22 @@ impl Drawing {
             }
             return;
         }
-        for (n, line) in pd::wrapped(object.text(), object.face.facts.columns)
-            .iter()
-            .enumerate()
-        {
-            self.text(
-                x + 2.0,
-                y + 2.0 + cell_h * (n as f64 + 0.8),
-                size,
-                line,
-                DARK,
-                Anchor::Start,
-                false,
-            );
+        for (n, line) in pd::wrapped(object.text(), object.face.facts.columns).iter().enumerate() {
+            self.text(x + 2.0, y + 2.0 + cell_h * (n as f64 + 0.8), size, line, DARK, Anchor::Start, false);
         }
     }
 
     /// The arrays of a graph, each as its name above and its curve inside.
     fn graph(&mut self, inner: &View<'_>, frame: Rect) {
-        for (n, array) in inner
-            .boxes()
-            .filter(|inside| inside.native_class() == Some("array"))
-            .enumerate()
-        {
-            let name = array
-                .text()
-                .split(' ')
-                .next()
-                .unwrap_or_default()
-                .to_owned();
-            self.text(
-                frame.x + 2.0,
-                frame.y - 3.0 - 12.0 * n as f64,
-                10.0,
-                &name,
-                DARK,
-                Anchor::Start,
-                false,
-            );
-            let values =
-                pd::array_values(array.face.before.bytes(&inner.document.source), MOST_INSIDE);
+        for (n, array) in inner.boxes().filter(|inside| inside.native_class() == Some("array")).enumerate() {
+            let name = array.text().split(' ').next().unwrap_or_default().to_owned();
+            self.text(frame.x + 2.0, frame.y - 3.0 - 12.0 * n as f64, 10.0, &name, DARK, Anchor::Start, false);
+            let values = pd::array_values(array.face.before.bytes(&inner.document.source), MOST_INSIDE);
             if values.len() > 1 {
                 let last = values.len() as f64 - 1.0;
                 // The range of the axis is the usual -1 to 1; values outside it end at the frame.
                 let place = |(n, value): (usize, &f64)| {
-                    (
-                        frame.x + frame.w * n as f64 / last,
-                        frame.y + frame.h * (0.5 - value.clamp(-1.0, 1.0) / 2.0),
-                    )
+                    (frame.x + frame.w * n as f64 / last, frame.y + frame.h * (0.5 - value.clamp(-1.0, 1.0) / 2.0))
                 };
                 let curve: Vec<(f64, f64)> = values.iter().enumerate().map(place).collect();
                 self.polyline(&curve, false, None, Some(self.line(Color::BLACK, 1.0)));
@@ -1068,11 +758,7 @@ impl Drawing {
         let step = size * 1.17;
         let lines = wrap(text, room, size);
         // One line sits in the middle; several start at the top, as many as fit.
-        let top = if lines.len() == 1 {
-            frame.y + (frame.h - step) / 2.0
-        } else {
-            frame.y + 2.0
-        };
+        let top = if lines.len() == 1 { frame.y + (frame.h - step) / 2.0 } else { frame.y + 2.0 };
         for (n, line) in lines.iter().enumerate() {
             let base = top + step * n as f64 + size * 0.95;
             if n > 0 && base > frame.bottom() + 2.0 {
@@ -1084,9 +770,7 @@ impl Drawing {
 
     fn cords(&mut self, view: &View<'_>, options: &Options) {
         for cord in view.cords() {
-            let Some(points) =
-                layout::cord_points(&cord).filter(|_| !(options.locked && cord.hidden()))
-            else {
+            let Some(points) = layout::cord_points(&cord).filter(|_| !(options.locked && cord.hidden())) else {
                 continue;
             };
             let points: Vec<(f64, f64)> = points.iter().map(|point| (point.x, point.y)).collect();
@@ -1094,15 +778,10 @@ impl Drawing {
             if cord.is_signal() && !self.is_pd {
                 self.polyline(&points, false, None, Some(self.line(DARK, 2.6)));
                 let color = cord.color().map_or(Color(244, 214, 70, 255), Color::of);
-                let stripes = Stroke {
-                    dash: 4.0 * self.scale,
-                    ..self.line(color, 2.0)
-                };
+                let stripes = Stroke { dash: 4.0 * self.scale, ..self.line(color, 2.0) };
                 self.polyline(&points, false, None, Some(stripes));
             } else {
-                let color = cord
-                    .color()
-                    .map_or(if self.is_pd { Color::BLACK } else { CORD }, Color::of);
+                let color = cord.color().map_or(if self.is_pd { Color::BLACK } else { CORD }, Color::of);
                 let width = if cord.is_signal() {
                     2.2
                 } else if self.is_pd {
@@ -1129,12 +808,7 @@ impl Drawing {
                 let signal = outlet && types.get(n).is_some_and(|kind| kind.contains("signal"));
                 if self.is_pd {
                     let y = if outlet { place.y - 2.0 } else { place.y };
-                    self.rectangle(
-                        Rect::new(place.x - 3.5, y, 7.0, 2.0),
-                        0.0,
-                        Some(Color::BLACK),
-                        None,
-                    );
+                    self.rectangle(Rect::new(place.x - 3.5, y, 7.0, 2.0), 0.0, Some(Color::BLACK), None);
                 } else {
                     let y = if outlet { place.y - 1.5 } else { place.y - 1.0 };
                     self.rectangle(
@@ -1152,21 +826,8 @@ impl Drawing {
         let size = 9.0;
         let width = text_width(label, size) + 4.0;
         let rect = Rect::new(frame.x - 2.0, frame.y - 8.0, width, 10.0);
-        self.rectangle(
-            rect,
-            2.0,
-            Some(Color(255, 244, 196, 235)),
-            Some(self.line(MARK, 0.6)),
-        );
-        self.text(
-            rect.x + 2.0,
-            rect.y + 8.0,
-            size,
-            label,
-            MARK,
-            Anchor::Start,
-            true,
-        );
+        self.rectangle(rect, 2.0, Some(Color(255, 244, 196, 235)), Some(self.line(MARK, 0.6)));
+        self.text(rect.x + 2.0, rect.y + 8.0, size, label, MARK, Anchor::Start, true);
     }
 }
 
@@ -1190,12 +851,7 @@ fn fade(shape: &mut Shape) {
 
 fn inset(rect: Rect, share: f64) -> Rect {
     let margin = rect.w.min(rect.h) * share;
-    Rect::new(
-        rect.x + margin,
-        rect.y + margin,
-        (rect.w - 2.0 * margin).max(0.0),
-        (rect.h - 2.0 * margin).max(0.0),
-    )
+    Rect::new(rect.x + margin, rect.y + margin, (rect.w - 2.0 * margin).max(0.0), (rect.h - 2.0 * margin).max(0.0))
 }
 
 /// `#rrggbb`, the way Pd writes colours.
@@ -1206,25 +862,15 @@ fn hex(text: &str) -> Option<Color> {
 }
 
 fn nested(object: &BoxView<'_>, key: &str) -> Option<Vec<String>> {
-    let words = |value: crate::Value| {
-        value
-            .atoms()
-            .iter()
-            .map(crate::Atom::in_content)
-            .collect::<Vec<_>>()
-    };
+    let words = |value: crate::Value| value.atoms().iter().map(crate::Atom::in_content).collect::<Vec<_>>();
     if let Some(value) = object.key_value(key) {
         return Some(words(value));
     }
     let shape = object.shape()?;
     let (saved, _) = shape.get("saved_attribute_attributes")?;
-    let (_, range, _) = crate::json::members(saved)
-        .into_iter()
-        .find(|(name, _, _)| name == "valueof")?;
+    let (_, range, _) = crate::json::members(saved).into_iter().find(|(name, _, _)| name == "valueof")?;
     let inside = saved.get(range)?;
-    let (_, range, kind) = crate::json::members(inside)
-        .into_iter()
-        .find(|(name, _, _)| name == key)?;
+    let (_, range, kind) = crate::json::members(inside).into_iter().find(|(name, _, _)| name == key)?;
     Some(words(crate::document::read_value(inside.get(range)?, kind)))
 }
 
@@ -1237,11 +883,7 @@ fn clipped(text: &str, room: f64, size: f64) -> String {
         if width > room && !out.is_empty() {
             break;
         }
-        out.push(if character.is_control() {
-            ' '
-        } else {
-            character
-        });
+        out.push(if character.is_control() { ' ' } else { character });
     }
     out
 }

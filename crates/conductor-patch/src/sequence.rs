@@ -83,10 +83,7 @@ impl<T> Sequence<T> {
     /// Position of the item that `is` accepts, looked for around `hint` first: items move only as far as edits before them shift.
     pub(crate) fn position(&self, hint: usize, is: impl Fn(&T) -> bool) -> Option<usize> {
         for distance in 0..48 {
-            for at in [hint.checked_add(distance), hint.checked_sub(distance)]
-                .into_iter()
-                .flatten()
-            {
+            for at in [hint.checked_add(distance), hint.checked_sub(distance)].into_iter().flatten() {
                 if self.get(at).is_some_and(&is) {
                     return Some(at);
                 }

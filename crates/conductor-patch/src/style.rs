@@ -59,32 +59,18 @@ impl Json {
 pub(crate) fn float(value: f64) -> String {
     let text = format!("{value:?}");
     // Debug switches to an exponent for extreme values; JSON reads it, and the point rule holds without it.
-    if value.is_finite() {
-        text
-    } else {
-        "0.0".to_owned()
-    }
+    if value.is_finite() { text } else { "0.0".to_owned() }
 }
 
 impl Style {
     /// The style of new files: Max 9.1.
     pub(crate) fn modern() -> Style {
-        Style {
-            dialect: Dialect::Inline,
-            unit: "    ",
-            colon: ": ",
-            newline: "\n",
-            wraps: false,
-        }
+        Style { dialect: Dialect::Inline, unit: "    ", colon: ": ", newline: "\n", wraps: false }
     }
 
     /// The style of a `.pd` file: its line ends, and whether it breaks long statements.
     pub(crate) fn detect_pd(source: &[u8]) -> Style {
-        let newline = if source.windows(2).any(|pair| pair == b"\r\n") {
-            "\r\n"
-        } else {
-            "\n"
-        };
+        let newline = if source.windows(2).any(|pair| pair == b"\r\n") { "\r\n" } else { "\n" };
         let mut broken = false;
         let mut long = false;
         for line in source.split(|byte| *byte == b'\n') {
@@ -92,14 +78,9 @@ impl Style {
             // Data of arrays is broken by every version.
             let statement = !line.starts_with(b"#A");
             long |= statement && line.len() > 90 && line.starts_with(b"#X");
-            broken |=
-                statement && !line.is_empty() && !line.ends_with(b";") && line.starts_with(b"#X");
+            broken |= statement && !line.is_empty() && !line.ends_with(b";") && line.starts_with(b"#X");
         }
-        Style {
-            newline,
-            wraps: broken && !long,
-            ..Style::modern()
-        }
+        Style { newline, wraps: broken && !long, ..Style::modern() }
     }
 
     pub(crate) fn detect(json: &[u8]) -> Style {
@@ -125,23 +106,11 @@ impl Style {
             Some(_) | None => "\t",
         };
         if head.contains("\" : ") {
-            return Style {
-                dialect: Dialect::Classic,
-                unit,
-                colon: " : ",
-                newline,
-                wraps: false,
-            };
+            return Style { dialect: Dialect::Classic, unit, colon: " : ", newline, wraps: false };
         }
-        let inline = head
-            .lines()
-            .any(|line| line.contains("\": [ ") && line.contains(']'));
+        let inline = head.lines().any(|line| line.contains("\": [ ") && line.contains(']'));
         Style {
-            dialect: if inline {
-                Dialect::Inline
-            } else {
-                Dialect::Expanded
-            },
+            dialect: if inline { Dialect::Inline } else { Dialect::Expanded },
             unit,
             colon: ": ",
             newline,
@@ -171,11 +140,7 @@ impl Style {
     }
 
     pub(crate) fn comma(&self) -> &'static str {
-        if self.dialect == Dialect::Minified && self.colon == ": " {
-            ", "
-        } else {
-            ","
-        }
+        if self.dialect == Dialect::Minified && self.colon == ": " { ", " } else { "," }
     }
 
     /// Text between `[` and the first item of a list of objects, whose items stand at `level`.
@@ -200,9 +165,7 @@ impl Style {
     pub(crate) fn close(&self, level: usize) -> String {
         match self.dialect {
             Dialect::Classic => format!("{} ", self.newline),
-            Dialect::Inline | Dialect::Expanded | Dialect::Minified => {
-                self.line(level.saturating_sub(1))
-            }
+            Dialect::Inline | Dialect::Expanded | Dialect::Minified => self.line(level.saturating_sub(1)),
         }
     }
 
@@ -216,11 +179,7 @@ impl Style {
 
     /// Text that separates a member from the one before it, given whether that one's value is an object.
     pub(crate) fn next_member(&self, level: usize, after_object: bool) -> String {
-        let break_before = if after_object && self.dialect == Dialect::Classic {
-            self.newline
-        } else {
-            ""
-        };
+        let break_before = if after_object && self.dialect == Dialect::Classic { self.newline } else { "" };
         format!("{break_before}{}{}", self.comma(), self.line(level))
     }
 
@@ -250,16 +209,9 @@ impl Style {
         out.push('[');
         if items.is_empty() {
             out.push_str(self.nothing());
-        } else if of_objects
-            || self.dialect == Dialect::Expanded
-            || self.dialect == Dialect::Minified
-        {
+        } else if of_objects || self.dialect == Dialect::Expanded || self.dialect == Dialect::Minified {
             for (n, item) in items.iter().enumerate() {
-                out.push_str(&if n == 0 {
-                    self.lead(level + 1)
-                } else {
-                    self.between(level + 1)
-                });
+                out.push_str(&if n == 0 { self.lead(level + 1) } else { self.between(level + 1) });
                 self.print(item, level + 1, out);
             }
             out.push_str(&self.close(level + 1));
@@ -277,11 +229,7 @@ impl Style {
         out.push('{');
         let mut after_object = false;
         for (n, (key, value)) in members.iter().enumerate() {
-            out.push_str(&if n == 0 {
-                self.line(level + 1)
-            } else {
-                self.next_member(level + 1, after_object)
-            });
+            out.push_str(&if n == 0 { self.line(level + 1) } else { self.next_member(level + 1, after_object) });
             out.push_str(&self.member(key, value, level + 1));
             after_object = matches!(value, Json::Object(_));
         }

@@ -11,15 +11,9 @@ impl Picture {
         let mut out = String::with_capacity(self.shapes.len() * 120 + 400);
         let (w, h) = (self.width, self.height);
         // Writing to a string cannot fail.
-        let _ = writeln!(
-            out,
-            r#"<svg xmlns="http://www.w3.org/2000/svg" width="{w}" height="{h}" viewBox="0 0 {w} {h}">"#
-        );
-        let _ = writeln!(
-            out,
-            r#"<rect width="{w}" height="{h}"{}/>"#,
-            paint("fill", self.background)
-        );
+        let _ =
+            writeln!(out, r#"<svg xmlns="http://www.w3.org/2000/svg" width="{w}" height="{h}" viewBox="0 0 {w} {h}">"#);
+        let _ = writeln!(out, r#"<rect width="{w}" height="{h}"{}/>"#, paint("fill", self.background));
         let mut clips = 0;
         for shape in &self.shapes {
             print(shape, &mut clips, &mut out);
@@ -31,23 +25,9 @@ impl Picture {
 
 fn print(shape: &Shape, clips: &mut usize, out: &mut String) {
     let _ = match shape {
-        Shape::Rectangle {
-            rect,
-            radius,
-            fill,
-            stroke,
-        } => {
-            let rounded = if *radius > 0.0 {
-                format!(r#" rx="{}""#, number(*radius))
-            } else {
-                String::new()
-            };
-            writeln!(
-                out,
-                r#"<rect{}{rounded}{}/>"#,
-                area(rect),
-                look(fill, stroke)
-            )
+        Shape::Rectangle { rect, radius, fill, stroke } => {
+            let rounded = if *radius > 0.0 { format!(r#" rx="{}""#, number(*radius)) } else { String::new() };
+            writeln!(out, r#"<rect{}{rounded}{}/>"#, area(rect), look(fill, stroke))
         }
         Shape::Ellipse { rect, fill, stroke } => {
             let (rx, ry) = (rect.w / 2.0, rect.h / 2.0);
@@ -61,38 +41,14 @@ fn print(shape: &Shape, clips: &mut usize, out: &mut String) {
                 look(fill, stroke)
             )
         }
-        Shape::Polyline {
-            points,
-            closed,
-            fill,
-            stroke,
-        } => {
-            let places: Vec<String> = points
-                .iter()
-                .map(|point| format!("{},{}", number(point.x), number(point.y)))
-                .collect();
+        Shape::Polyline { points, closed, fill, stroke } => {
+            let places: Vec<String> =
+                points.iter().map(|point| format!("{},{}", number(point.x), number(point.y))).collect();
             let tag = if *closed { "polygon" } else { "polyline" };
-            writeln!(
-                out,
-                r#"<{tag} points="{}"{}/>"#,
-                places.join(" "),
-                look(fill, stroke)
-            )
+            writeln!(out, r#"<{tag} points="{}"{}/>"#, places.join(" "), look(fill, stroke))
         }
-        Shape::Text {
-            at,
-            size,
-            text,
-            color,
-            anchor,
-            bold,
-            monospace,
-        } => {
-            let family = if *monospace {
-                "DejaVu Sans Mono, monospace"
-            } else {
-                "Arial, Liberation Sans, sans-serif"
-            };
+        Shape::Text { at, size, text, color, anchor, bold, monospace } => {
+            let family = if *monospace { "DejaVu Sans Mono, monospace" } else { "Arial, Liberation Sans, sans-serif" };
             let anchor = match anchor {
                 Anchor::Start => "",
                 Anchor::Middle => r#" text-anchor="middle""#,
@@ -129,10 +85,7 @@ fn area(rect: &Rect) -> String {
 }
 
 fn look(fill: &Option<Color>, stroke: &Option<Stroke>) -> String {
-    let mut out = fill.map_or_else(
-        || r#" fill="none""#.to_owned(),
-        |color| paint("fill", color),
-    );
+    let mut out = fill.map_or_else(|| r#" fill="none""#.to_owned(), |color| paint("fill", color));
     if let Some(stroke) = stroke {
         out.push_str(&paint("stroke", stroke.color));
         let _ = write!(out, r#" stroke-width="{}""#, number(stroke.width));
@@ -145,11 +98,8 @@ fn look(fill: &Option<Color>, stroke: &Option<Stroke>) -> String {
 
 fn paint(what: &str, color: Color) -> String {
     let Color(r, g, b, a) = color;
-    let opacity = if a < 255 {
-        format!(r#" {what}-opacity="{}""#, number(f64::from(a) / 255.0))
-    } else {
-        String::new()
-    };
+    let opacity =
+        if a < 255 { format!(r#" {what}-opacity="{}""#, number(f64::from(a) / 255.0)) } else { String::new() };
     format!(r##" {what}="#{r:02x}{g:02x}{b:02x}"{opacity}"##)
 }
 
@@ -160,11 +110,7 @@ fn number(value: f64) -> String {
     }
     let text = format!("{value:.2}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
-    if text == "-0" {
-        "0".to_owned()
-    } else {
-        text.to_owned()
-    }
+    if text == "-0" { "0".to_owned() } else { text.to_owned() }
 }
 
 fn escape(text: &str) -> String {
@@ -175,9 +121,7 @@ fn escape(text: &str) -> String {
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
-            control if control.is_control() || matches!(control, '\u{fffe}' | '\u{ffff}') => {
-                out.push(' ')
-            }
+            control if control.is_control() || matches!(control, '\u{fffe}' | '\u{ffff}') => out.push(' '),
             other => out.push(other),
         }
     }

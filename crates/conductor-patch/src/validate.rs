@@ -27,13 +27,8 @@ pub enum Check {
 
 impl Check {
     /// All of them, in the order of their reports.
-    pub const ALL: [Check; 5] = [
-        Check::Upward,
-        Check::Overlap,
-        Check::CordObject,
-        Check::CordCord,
-        Check::PresentationOverlap,
-    ];
+    pub const ALL: [Check; 5] =
+        [Check::Upward, Check::Overlap, Check::CordObject, Check::CordCord, Check::PresentationOverlap];
 
     /// Its name on the wire.
     pub fn name(self) -> &'static str {
@@ -66,14 +61,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options {
-            scope: None,
-            presentation: false,
-            checks: None,
-            epsilon: 2.0,
-            include_background: false,
-            limit: 200,
-        }
+        Options { scope: None, presentation: false, checks: None, epsilon: 2.0, include_background: false, limit: 200 }
     }
 }
 
@@ -162,9 +150,7 @@ struct Search<'a> {
 
 impl Search<'_> {
     fn in_scope(&self, ids: &[BoxId]) -> bool {
-        self.scope
-            .as_ref()
-            .is_none_or(|scope| ids.iter().any(|id| scope.contains(id)))
+        self.scope.as_ref().is_none_or(|scope| ids.iter().any(|id| scope.contains(id)))
     }
 
     fn full(&self) -> bool {
@@ -189,35 +175,19 @@ pub fn validate(view: &View<'_>, options: &Options) -> Report {
         Some(checks) => checks.contains(&check),
         None => (check == Check::PresentationOverlap) == options.presentation,
     };
-    let scope = options
-        .scope
-        .as_ref()
-        .map(|ids| ids.iter().copied().collect());
-    let mut search = Search {
-        options,
-        scope,
-        report: Report::default(),
-    };
+    let scope = options.scope.as_ref().map(|ids| ids.iter().copied().collect());
+    let mut search = Search { options, scope, report: Report::default() };
     let everything: Vec<BoxView<'_>> = view.boxes().collect();
-    let background = if options.include_background {
-        HashSet::new()
-    } else {
-        background(&everything)
-    };
+    let background = if options.include_background { HashSet::new() } else { background(&everything) };
     let solid = |presentation: bool| -> Vec<(Slot, Rect)> {
-        let placed = everything
-            .iter()
-            .filter(|object| !background.contains(&object.slot))
-            .filter_map(|object| {
-                let rect = if presentation {
-                    object
-                        .presentation_rect()
-                        .filter(|_| object.in_presentation())?
-                } else {
-                    object.rect()
-                };
-                (rect.w > 0.0 && rect.h > 0.0).then_some((object.slot, rect))
-            });
+        let placed = everything.iter().filter(|object| !background.contains(&object.slot)).filter_map(|object| {
+            let rect = if presentation {
+                object.presentation_rect().filter(|_| object.in_presentation())?
+            } else {
+                object.rect()
+            };
+            (rect.w > 0.0 && rect.h > 0.0).then_some((object.slot, rect))
+        });
         placed.collect()
     };
     if options.presentation {
@@ -230,22 +200,13 @@ pub fn validate(view: &View<'_>, options: &Options) -> Report {
     let courses: Vec<Course> = view
         .cords()
         .filter_map(|cord| {
-            let name = CordRef {
-                from: cord.from()?.id(),
-                outlet: cord.outlet(),
-                to: cord.to()?.id(),
-                inlet: cord.inlet(),
-            };
-            Some(Course {
-                name,
-                points: layout::cord_points(&cord)?,
-            })
+            let name =
+                CordRef { from: cord.from()?.id(), outlet: cord.outlet(), to: cord.to()?.id(), inlet: cord.inlet() };
+            Some(Course { name, points: layout::cord_points(&cord)? })
         })
         .collect();
     if wants(Check::Upward) {
-        courses
-            .iter()
-            .for_each(|course| upward(&mut search, course));
+        courses.iter().for_each(|course| upward(&mut search, course));
     }
     if wants(Check::Overlap) {
         overlaps(&mut search, &boxes, Check::Overlap);
@@ -265,8 +226,7 @@ pub fn validate(view: &View<'_>, options: &Options) -> Report {
 /// Boxes that are meant to lie under others: backgrounds, panels, and comments on a panel.
 fn background(everything: &[BoxView<'_>]) -> HashSet<Slot> {
     let is_panel = |object: &BoxView<'_>| {
-        object.maxclass() == "panel"
-            || (object.view.document.format.is_pd() && object.class() == "cnv")
+        object.maxclass() == "panel" || (object.view.document.format.is_pd() && object.class() == "cnv")
     };
     let mut panels = Grid::default();
     let mut rects = HashMap::new();
@@ -275,22 +235,14 @@ fn background(everything: &[BoxView<'_>]) -> HashSet<Slot> {
         rects.insert(object.slot, object.rect());
     }
     let on_panel = |object: &BoxView<'_>| {
-        panels.near(&object.rect()).iter().any(|slot| {
-            rects
-                .get(slot)
-                .is_some_and(|rect| rect.overlaps(&object.rect()))
-        })
+        panels.near(&object.rect()).iter().any(|slot| rects.get(slot).is_some_and(|rect| rect.overlaps(&object.rect())))
     };
     let behind = |object: &&BoxView<'_>| {
         object.in_background()
             || is_panel(object)
             || (object.maxclass() == "comment" && !rects.is_empty() && on_panel(object))
     };
-    everything
-        .iter()
-        .filter(behind)
-        .map(|object| object.slot)
-        .collect()
+    everything.iter().filter(behind).map(|object| object.slot).collect()
 }
 
 fn upward(search: &mut Search<'_>, course: &Course) {
@@ -307,11 +259,7 @@ fn upward(search: &mut Search<'_>, course: &Course) {
     if let Some((rise, at)) = rises.max_by(|a, b| a.0.total_cmp(&b.0))
         && rise > search.options.epsilon
     {
-        let gravity = if course.points.len() == 2 {
-            Gravity::Error
-        } else {
-            Gravity::Warning
-        };
+        let gravity = if course.points.len() == 2 { Gravity::Error } else { Gravity::Warning };
         search.push(Finding {
             check: Check::Upward,
             gravity,
@@ -358,14 +306,7 @@ fn overlaps(search: &mut Search<'_>, boxes: &[(Slot, Rect)], check: Check) {
 }
 
 fn by_slot(boxes: &[(Slot, Rect)]) -> Vec<Option<Rect>> {
-    let mut placed = vec![
-        None;
-        boxes
-            .iter()
-            .map(|(slot, _)| *slot as usize + 1)
-            .max()
-            .unwrap_or(0)
-    ];
+    let mut placed = vec![None; boxes.iter().map(|(slot, _)| *slot as usize + 1).max().unwrap_or(0)];
     for (slot, rect) in boxes {
         if let Some(place) = placed.get_mut(*slot as usize) {
             *place = Some(*rect);
@@ -393,20 +334,10 @@ fn through_boxes(search: &mut Search<'_>, courses: &[Course], boxes: &[(Slot, Re
             let mut seen = Vec::new();
             let length = (to.x - from.x).hypot(to.y - from.y);
             let pieces = (length / PIECE).ceil().clamp(1.0, MOST_PIECES);
-            let along = |share: f64| {
-                Point::new(
-                    from.x + (to.x - from.x) * share,
-                    from.y + (to.y - from.y) * share,
-                )
-            };
+            let along = |share: f64| Point::new(from.x + (to.x - from.x) * share, from.y + (to.y - from.y) * share);
             for n in 0..pieces as usize {
                 let (a, b) = (along(n as f64 / pieces), along((n as f64 + 1.0) / pieces));
-                let area = Rect::new(
-                    a.x.min(b.x),
-                    a.y.min(b.y),
-                    (a.x - b.x).abs(),
-                    (a.y - b.y).abs(),
-                );
+                let area = Rect::new(a.x.min(b.x), a.y.min(b.y), (a.x - b.x).abs(), (a.y - b.y).abs());
                 seen.extend(grid.near(&area));
             }
             seen.sort_unstable();
@@ -416,18 +347,15 @@ fn through_boxes(search: &mut Search<'_>, courses: &[Course], boxes: &[(Slot, Re
                     continue;
                 }
                 search.report.compared += 1;
-                let Some((entry, inside)) = rect_of(slot).and_then(|rect| clip(*from, *to, &rect))
-                else {
+                let Some((entry, inside)) = rect_of(slot).and_then(|rect| clip(*from, *to, &rect)) else {
                     continue;
                 };
                 let place = entered.entry(slot).or_insert((0.0, entry));
                 place.0 += inside;
             }
         }
-        let mut entered: Vec<_> = entered
-            .into_iter()
-            .filter(|(_, (inside, _))| *inside > search.options.epsilon)
-            .collect();
+        let mut entered: Vec<_> =
+            entered.into_iter().filter(|(_, (inside, _))| *inside > search.options.epsilon).collect();
         entered.sort_by_key(|(slot, _)| *slot);
         for (slot, (inside, entry)) in entered {
             if !search.in_scope(&[BoxId(slot), course.name.from, course.name.to]) {
@@ -454,12 +382,9 @@ fn through_boxes(search: &mut Search<'_>, courses: &[Course], boxes: &[(Slot, Re
 fn clip(from: Point, to: Point, rect: &Rect) -> Option<(Point, f64)> {
     let (dx, dy) = (to.x - from.x, to.y - from.y);
     let (mut enter, mut leave) = (0.0f64, 1.0f64);
-    for (p, q) in [
-        (-dx, from.x - rect.x),
-        (dx, rect.right() - from.x),
-        (-dy, from.y - rect.y),
-        (dy, rect.bottom() - from.y),
-    ] {
+    for (p, q) in
+        [(-dx, from.x - rect.x), (dx, rect.right() - from.x), (-dy, from.y - rect.y), (dy, rect.bottom() - from.y)]
+    {
         if p == 0.0 {
             if q <= 0.0 {
                 return None;
@@ -470,12 +395,7 @@ fn clip(from: Point, to: Point, rect: &Rect) -> Option<(Point, f64)> {
             leave = leave.min(q / p);
         }
     }
-    (enter < leave).then(|| {
-        (
-            Point::new(from.x + dx * enter, from.y + dy * enter),
-            (leave - enter) * dx.hypot(dy),
-        )
-    })
+    (enter < leave).then(|| (Point::new(from.x + dx * enter, from.y + dy * enter), (leave - enter) * dx.hypot(dy)))
 }
 
 /// Half a pixel: closer parallels look like one line.
@@ -491,15 +411,10 @@ fn on_each_other(search: &mut Search<'_>, courses: &[Course]) {
             if upright == level {
                 continue;
             }
-            let (line, start, end) = if upright {
-                (a.x, a.y.min(b.y), a.y.max(b.y))
-            } else {
-                (a.y, a.x.min(b.x), a.x.max(b.x))
-            };
+            let (line, start, end) =
+                if upright { (a.x, a.y.min(b.y), a.y.max(b.y)) } else { (a.y, a.x.min(b.x), a.x.max(b.x)) };
             let (from, to) = (Point::new(start, line), Point::new(end, line));
-            rows.entry((upright, (line * SAME_LINE).round() as i64))
-                .or_default()
-                .push(Segment { cord, from, to });
+            rows.entry((upright, (line * SAME_LINE).round() as i64)).or_default().push(Segment { cord, from, to });
         }
     }
     let mut rows: Vec<_> = rows.into_iter().collect();
@@ -513,22 +428,13 @@ fn on_each_other(search: &mut Search<'_>, courses: &[Course]) {
             for other in &open {
                 search.report.compared += 1;
                 let shared = segment.to.x.min(other.to.x) - segment.from.x;
-                let (Some(a), Some(b)) = (courses.get(other.cord), courses.get(segment.cord))
-                else {
+                let (Some(a), Some(b)) = (courses.get(other.cord), courses.get(segment.cord)) else {
                     continue;
                 };
                 let ends = [a.name.from, a.name.to, b.name.from, b.name.to];
-                let counts = segment.cord != other.cord
-                    && shared > search.options.epsilon
-                    && search.in_scope(&ends);
-                if counts
-                    && told.insert((segment.cord.min(other.cord), segment.cord.max(other.cord)))
-                {
-                    let at = if upright {
-                        Point::new(segment.from.y, segment.from.x)
-                    } else {
-                        segment.from
-                    };
+                let counts = segment.cord != other.cord && shared > search.options.epsilon && search.in_scope(&ends);
+                if counts && told.insert((segment.cord.min(other.cord), segment.cord.max(other.cord))) {
+                    let at = if upright { Point::new(segment.from.y, segment.from.x) } else { segment.from };
                     let finding = Finding {
                         check: Check::CordCord,
                         gravity: Gravity::Warning,

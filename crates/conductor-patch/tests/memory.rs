@@ -34,16 +34,14 @@ fn cost(text: String, format: Format) -> (usize, Result<(), OpenError>) {
     let bytes: std::sync::Arc<[u8]> = text.into_bytes().into();
     let before = NOW.load(Ordering::Relaxed);
     PEAK.store(before, Ordering::Relaxed);
-    let outcome =
-        Document::open(bytes, format, &Limits::default()).map(|document| drop(document.to_bytes()));
+    let outcome = Document::open(bytes, format, &Limits::default()).map(|document| drop(document.to_bytes()));
     (PEAK.load(Ordering::Relaxed) - before, outcome)
 }
 
 #[test]
 fn opening_costs_memory_in_proportion() {
     const MB: usize = 1 << 20;
-    let around =
-        |filling: &str| format!("{{\"patcher\":{{\"boxes\":[],\"data\":{filling},\"lines\":[]}}}}");
+    let around = |filling: &str| format!("{{\"patcher\":{{\"boxes\":[],\"data\":{filling},\"lines\":[]}}}}");
     // What is not structure costs the copy that saving makes, no more.
     for filling in [
         format!("\"{}\"", "x".repeat(50 * MB)),
@@ -56,43 +54,17 @@ fn opening_costs_memory_in_proportion() {
     }
     // Endless structure is refused before it costs much.
     let endless = [
-        (
-            format!(
-                "{{\"patcher\":{{\"boxes\":[{}",
-                "{\"box\":{}},".repeat(4 * MB)
-            ),
-            Format::Maxpat,
-        ),
-        (
-            format!(
-                "{{\"patcher\":{{\"lines\":[{}",
-                "{\"patchline\":{}},".repeat(3 * MB)
-            ),
-            Format::Maxpat,
-        ),
-        (
-            format!("#N canvas 0 0 1 1 12;{}", "#X obj 1 1 f;".repeat(4 * MB)),
-            Format::Pd,
-        ),
-        (
-            format!("#N canvas 0 0 1 1 12;{}", "#N canvas;".repeat(5 * MB)),
-            Format::Pd,
-        ),
+        (format!("{{\"patcher\":{{\"boxes\":[{}", "{\"box\":{}},".repeat(4 * MB)), Format::Maxpat),
+        (format!("{{\"patcher\":{{\"lines\":[{}", "{\"patchline\":{}},".repeat(3 * MB)), Format::Maxpat),
+        (format!("#N canvas 0 0 1 1 12;{}", "#X obj 1 1 f;".repeat(4 * MB)), Format::Pd),
+        (format!("#N canvas 0 0 1 1 12;{}", "#N canvas;".repeat(5 * MB)), Format::Pd),
         ("[".repeat(50 * MB), Format::Maxpat),
-        (
-            "{\"patcher\":{\"boxes\":[{\"box\":{\"patcher\":{\"boxes\":[{\"box\":".repeat(MB),
-            Format::Maxpat,
-        ),
+        ("{\"patcher\":{\"boxes\":[{\"box\":{\"patcher\":{\"boxes\":[{\"box\":".repeat(MB), Format::Maxpat),
     ];
     for (text, format) in endless {
         let (peak, outcome) = cost(text, format);
         assert!(
-            matches!(
-                outcome,
-                Err(OpenError::TooManyItems { .. }
-                    | OpenError::TooDeep { .. }
-                    | OpenError::Json(_))
-            ),
+            matches!(outcome, Err(OpenError::TooManyItems { .. } | OpenError::TooDeep { .. } | OpenError::Json(_))),
             "{outcome:?}"
         );
         assert!(peak < 300 * MB, "{} MB, {outcome:?}", peak / MB);
@@ -104,10 +76,7 @@ fn opening_costs_memory_in_proportion() {
         )
     };
     let boxes: Vec<String> = (0..50_000).map(one).collect();
-    let text = format!(
-        "{{\"patcher\":{{\"boxes\":[{}],\"lines\":[]}}}}",
-        boxes.join(",")
-    );
+    let text = format!("{{\"patcher\":{{\"boxes\":[{}],\"lines\":[]}}}}", boxes.join(","));
     let size = text.len();
     let (peak, outcome) = cost(text, Format::Maxpat);
     assert!(outcome.is_ok());

@@ -15,12 +15,7 @@ fn note_edit() -> LiveEdit {
     LiveEdit::ReplaceNotes {
         clip_id: "track:0/clipslot:0/clip".parse().expect("path"),
         notes: vec![Note::new(61, 0.0, 0.25)],
-        window: Some(NoteWindow {
-            from_beat: 0.0,
-            to_beat: 0.25,
-            from_pitch: None,
-            to_pitch: None,
-        }),
+        window: Some(NoteWindow { from_beat: 0.0, to_beat: 0.25, from_pitch: None, to_pitch: None }),
     }
 }
 
@@ -33,15 +28,11 @@ fn measure(c: &mut Criterion) {
     group.bench_function("inflate alone", |b| {
         b.iter(|| {
             let mut text = String::with_capacity(xml.len());
-            flate2::read::GzDecoder::new(&als[..])
-                .read_to_string(&mut text)
-                .expect("inflates");
+            flate2::read::GzDecoder::new(&als[..]).read_to_string(&mut text).expect("inflates");
             black_box(text.len())
         });
     });
-    group.bench_function("open", |b| {
-        b.iter(|| Document::open(black_box(&als), DEFAULT_XML_LIMIT).expect("opens"))
-    });
+    group.bench_function("open", |b| b.iter(|| Document::open(black_box(&als), DEFAULT_XML_LIMIT).expect("opens")));
     group.bench_function("deflate alone", |b| {
         b.iter(|| {
             let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::new(6));

@@ -14,10 +14,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         "tracks": set.track_rows().iter().map(|t| set.track_detail(t.id)).collect::<Result<Vec<_>, _>>()?,
         "faults": faults,
     });
-    writeln!(
-        std::io::stdout(),
-        "{}",
-        serde_json::to_string_pretty(&told)?
-    )?;
+    writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&told)?)?;
     Ok(())
 }

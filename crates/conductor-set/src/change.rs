@@ -45,13 +45,7 @@ impl Change {
         Change {
             before: self.after,
             after: self.before,
-            swaps: swaps
-                .map(|s| Swap {
-                    at: s.at,
-                    out: s.into.clone(),
-                    into: s.out.clone(),
-                })
-                .collect(),
+            swaps: swaps.map(|s| Swap { at: s.at, out: s.into.clone(), into: s.out.clone() }).collect(),
         }
     }
 
@@ -61,10 +55,7 @@ impl Change {
     /// `next` starts from another revision than this one leads to.
     pub fn then(mut self, next: Change) -> Result<Change, LiveError> {
         if next.before != self.after {
-            return Err(LiveError::RevisionDiffers {
-                expected: next.before.to_string(),
-                actual: self.after,
-            });
+            return Err(LiveError::RevisionDiffers { expected: next.before.to_string(), actual: self.after });
         }
         self.swaps.extend(next.swaps);
         self.after = next.after;
@@ -77,18 +68,13 @@ impl Change {
     /// The document is not at the revision this change starts from.
     pub fn apply(&self, document: &Document) -> Result<Document, LiveError> {
         if document.revision != self.before {
-            return Err(LiveError::RevisionDiffers {
-                expected: self.before.to_string(),
-                actual: document.revision,
-            });
+            return Err(LiveError::RevisionDiffers { expected: self.before.to_string(), actual: document.revision });
         }
         let mut next = document.clone();
         for swap in &self.swaps {
             let range = swap.at..swap.at + swap.out.len();
             if next.chunks.get(range.clone()).is_none() {
-                return Err(LiveError::broken(
-                    "a change names a chunk that is not there",
-                ));
+                return Err(LiveError::broken("a change names a chunk that is not there"));
             }
             next.chunks.splice(range, swap.into.iter().cloned());
         }
@@ -108,12 +94,7 @@ pub(crate) struct Draft {
 
 impl Draft {
     pub fn new(doc: &Document) -> Self {
-        Draft {
-            doc: doc.clone(),
-            before: doc.revision,
-            swaps: Vec::new(),
-            log: Vec::new(),
-        }
+        Draft { doc: doc.clone(), before: doc.revision, swaps: Vec::new(), log: Vec::new() }
     }
 
     fn note(&mut self, at: usize, start: usize, end: usize, text: &str) {
@@ -124,16 +105,8 @@ impl Draft {
     }
 
     fn swap(&mut self, at: usize, out: usize, into: Vec<Arc<Chunk>>) {
-        let removed = self
-            .doc
-            .chunks
-            .splice(at..at + out, into.iter().cloned())
-            .collect();
-        self.swaps.push(Swap {
-            at,
-            out: removed,
-            into,
-        });
+        let removed = self.doc.chunks.splice(at..at + out, into.iter().cloned()).collect();
+        self.swaps.push(Swap { at, out: removed, into });
     }
 
     /// Applies replacements to one chunk.
@@ -142,14 +115,8 @@ impl Draft {
             return Ok(());
         }
         let list = splices.sorted();
-        let old = self
-            .doc
-            .chunks
-            .get(at)
-            .cloned()
-            .ok_or_else(|| LiveError::broken("no such chunk"))?;
-        let text = splice(&old.text, &list)
-            .ok_or_else(|| LiveError::broken("two replacements overlap"))?;
+        let old = self.doc.chunks.get(at).cloned().ok_or_else(|| LiveError::broken("no such chunk"))?;
+        let text = splice(&old.text, &list).ok_or_else(|| LiveError::broken("two replacements overlap"))?;
         for s in &list {
             self.note(at, s.span.start, s.span.end, &s.with);
         }
@@ -184,11 +151,7 @@ impl Draft {
     }
 
     pub fn finish(self) -> (Document, Change) {
-        let change = Change {
-            before: self.before,
-            after: self.doc.revision,
-            swaps: self.swaps,
-        };
+        let change = Change { before: self.before, after: self.doc.revision, swaps: self.swaps };
         (self.doc, change)
     }
 }

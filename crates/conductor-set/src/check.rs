@@ -73,25 +73,14 @@ impl fmt::Display for Fault {
             Fault::IdNotBelowNext { id, next } => {
                 write!(f, "target id {id} is not below NextPointeeId {next}")
             }
-            Fault::SlotCount {
-                track,
-                list,
-                slots,
-                scenes,
-            } => {
-                write!(
-                    f,
-                    "track {track:?}: {list} has {slots} slots for {scenes} scenes"
-                )
+            Fault::SlotCount { track, list, slots, scenes } => {
+                write!(f, "track {track:?}: {list} has {slots} slots for {scenes} scenes")
             }
             Fault::DuplicateNoteId { track, id } => {
                 write!(f, "track {track:?}: two notes of a clip have id {id}")
             }
             Fault::NoteIdNotBelowNext { track, id, next } => {
-                write!(
-                    f,
-                    "track {track:?}: note id {id} is not below NextId {next}"
-                )
+                write!(f, "track {track:?}: note id {id} is not below NextId {next}")
             }
             Fault::DanglingPointee { id } => {
                 write!(f, "an envelope points at id {id}, which is not there")
@@ -106,15 +95,9 @@ impl fmt::Display for Fault {
 /// Everything that is wrong with a document. Sets older than Live 11 are checked only for what they have.
 pub fn check(doc: &Document) -> Vec<Fault> {
     let mut faults = Vec::new();
-    let next = doc
-        .in_set("NextPointeeId")
-        .and_then(|(_, el)| el.attr_u32("Value"));
+    let next = doc.in_set("NextPointeeId").and_then(|(_, el)| el.attr_u32("Value"));
     let mut seen: HashMap<u32, bool> = HashMap::new();
-    for id in doc
-        .chunks
-        .iter()
-        .flat_map(|c| pointees(c.outline.all(&c.text)))
-    {
+    for id in doc.chunks.iter().flat_map(|c| pointees(c.outline.all(&c.text))) {
         match seen.get_mut(&id) {
             Some(reported) if !*reported => {
                 *reported = true;
@@ -141,16 +124,8 @@ pub fn check(doc: &Document) -> Vec<Fault> {
 
 /// The `PointeeId` of every envelope that nothing answers to.
 fn dangling(chunk: &Chunk, exists: impl Fn(u32) -> bool, faults: &mut Vec<Fault>) {
-    for target in chunk
-        .outline
-        .all(&chunk.text)
-        .filter(|el| el.name() == "EnvelopeTarget")
-    {
-        if let Some(id) = target
-            .child("PointeeId")
-            .and_then(|p| p.attr_u32("Value"))
-            .filter(|id| !exists(*id))
-        {
+    for target in chunk.outline.all(&chunk.text).filter(|el| el.name() == "EnvelopeTarget") {
+        if let Some(id) = target.child("PointeeId").and_then(|p| p.attr_u32("Value")).filter(|id| !exists(*id)) {
             faults.push(Fault::DanglingPointee { id });
         }
     }
@@ -165,29 +140,17 @@ fn local(doc: &Document, chunk: usize, faults: &mut Vec<Fault>) {
     let scenes = doc.scene_elements().len();
     if doc.schema.family >= Family::Live11 && track.kind != TrackKind::Group {
         for list in ["MainSequencer", "FreezeSequencer"] {
-            let slots = chain_of(track.el)
-                .and_then(|c| c.child(list))
-                .and_then(|s| s.child("ClipSlotList"));
+            let slots = chain_of(track.el).and_then(|c| c.child(list)).and_then(|s| s.child("ClipSlotList"));
             let slots = slots.map(|l| l.children().count());
             if let Some(slots) = slots.filter(|n| *n != scenes) {
-                faults.push(Fault::SlotCount {
-                    track: name.clone(),
-                    list,
-                    slots,
-                    scenes,
-                });
+                faults.push(Fault::SlotCount { track: name.clone(), list, slots, scenes });
             }
         }
     }
     if let Some(group) = track.el.integer("TrackGroupId").filter(|g| *g >= 0)
-        && !doc
-            .tracks()
-            .any(|t| t.kind == TrackKind::Group && t.xml_id().map(i64::from) == Some(group))
+        && !doc.tracks().any(|t| t.kind == TrackKind::Group && t.xml_id().map(i64::from) == Some(group))
     {
-        faults.push(Fault::DanglingGroup {
-            track: name.clone(),
-            group,
-        });
+        faults.push(Fault::DanglingGroup { track: name.clone(), group });
     }
     for clip in track.session().into_iter().chain(track.arrangement()) {
         note_ids(clip.el, &name, faults);
@@ -195,23 +158,14 @@ fn local(doc: &Document, chunk: usize, faults: &mut Vec<Fault>) {
 }
 
 fn note_ids(clip: El<'_>, track: &str, faults: &mut Vec<Fault>) {
-    let next = clip
-        .at("Notes/NoteIdGenerator/NextId")
-        .and_then(|n| n.attr_u32("Value"));
+    let next = clip.at("Notes/NoteIdGenerator/NextId").and_then(|n| n.attr_u32("Value"));
     let mut seen = BTreeSet::new();
     for id in stored(clip).iter().filter_map(|n| n.id) {
         if !seen.insert(id) {
-            faults.push(Fault::DuplicateNoteId {
-                track: track.to_owned(),
-                id,
-            });
+            faults.push(Fault::DuplicateNoteId { track: track.to_owned(), id });
         }
         if let Some(next) = next.filter(|next| id >= *next) {
-            faults.push(Fault::NoteIdNotBelowNext {
-                track: track.to_owned(),
-                id,
-                next,
-            });
+            faults.push(Fault::NoteIdNotBelowNext { track: track.to_owned(), id, next });
         }
     }
 }
@@ -219,31 +173,16 @@ fn note_ids(clip: El<'_>, track: &str, faults: &mut Vec<Fault>) {
 /// Checks what a list of edits touched. A fault that the document already had is not held against the edit.
 ///
 /// Cost follows the touched chunks: numbers of the shared space may only stay, go, or come from the free range.
-pub(crate) fn after_edit(
-    before: &Document,
-    after: &Document,
-    swaps: &[Swap],
-) -> Result<(), LiveError> {
-    let next = |doc: &Document| {
-        doc.in_set("NextPointeeId")
-            .and_then(|(_, el)| el.attr_u32("Value"))
-    };
+pub(crate) fn after_edit(before: &Document, after: &Document, swaps: &[Swap]) -> Result<(), LiveError> {
+    let next = |doc: &Document| doc.in_set("NextPointeeId").and_then(|(_, el)| el.attr_u32("Value"));
     let free = next(before).unwrap_or(u32::MAX)..next(after).unwrap_or(u32::MAX);
     let mut known: HashSet<u32> = HashSet::new();
     let mut fresh: HashSet<u32> = HashSet::new();
     for swap in swaps {
-        known.extend(
-            swap.out
-                .iter()
-                .flat_map(|c| pointees(c.outline.all(&c.text))),
-        );
+        known.extend(swap.out.iter().flat_map(|c| pointees(c.outline.all(&c.text))));
     }
     for (index, chunk) in after.chunks.iter().enumerate() {
-        if before
-            .chunks
-            .iter()
-            .any(|c| std::sync::Arc::ptr_eq(c, chunk))
-        {
+        if before.chunks.iter().any(|c| std::sync::Arc::ptr_eq(c, chunk)) {
             continue;
         }
         let mut here: HashSet<u32> = HashSet::new();
@@ -254,9 +193,7 @@ pub(crate) fn after_edit(
             let twice = !here.insert(id);
             let is_new = free.contains(&id) && !known.contains(&id);
             let new_twice = is_new && !fresh.insert(id);
-            if (twice || new_twice || (!is_new && !known.contains(&id)))
-                && !had(before, &Fault::DuplicateId { id })
-            {
+            if (twice || new_twice || (!is_new && !known.contains(&id))) && !had(before, &Fault::DuplicateId { id }) {
                 return Err(LiveError::broken(format!("target id {id} is not free")));
             }
         }
@@ -273,14 +210,10 @@ pub(crate) fn after_edit(
 /// Asked only when something looks wrong, so the cost of a whole check is paid only then.
 fn had(before: &Document, fault: &Fault) -> bool {
     let old = check(before);
-    old.contains(fault)
-        || matches!(fault, Fault::DanglingPointee { id } if targets(before).contains(id))
+    old.contains(fault) || matches!(fault, Fault::DanglingPointee { id } if targets(before).contains(id))
 }
 
 /// Every target of the document: an envelope may point into another track.
 fn targets(doc: &Document) -> HashSet<u32> {
-    doc.chunks
-        .iter()
-        .flat_map(|c| pointees(c.outline.all(&c.text)))
-        .collect()
+    doc.chunks.iter().flat_map(|c| pointees(c.outline.all(&c.text))).collect()
 }

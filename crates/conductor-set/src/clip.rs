@@ -152,15 +152,11 @@ fn kind_of(el: El<'_>) -> Option<ClipKind> {
 
 /// The clip element in a slot.
 pub(crate) fn in_slot(slot: El<'_>) -> Option<El<'_>> {
-    slot.at("ClipSlot/Value")?
-        .children()
-        .find(|c| kind_of(*c).is_some())
+    slot.at("ClipSlot/Value")?.children().find(|c| kind_of(*c).is_some())
 }
 
 fn start_of(el: El<'_>) -> f64 {
-    el.attr_f64("Time")
-        .or_else(|| el.number("CurrentStart"))
-        .unwrap_or(0.0)
+    el.attr_f64("Time").or_else(|| el.number("CurrentStart")).unwrap_or(0.0)
 }
 
 /// The event list that holds a track's arrangement clips.
@@ -177,22 +173,10 @@ impl<'a> Track<'a> {
     /// Arrangement clips by start time.
     pub fn arrangement(&self) -> Vec<Clip<'a>> {
         let mut found: Vec<El<'a>> = arrangement_events(*self)
-            .map(|events| {
-                events
-                    .children()
-                    .filter(|c| kind_of(*c).is_some())
-                    .collect()
-            })
+            .map(|events| events.children().filter(|c| kind_of(*c).is_some()).collect())
             .unwrap_or_default();
         found.sort_by(|a, b| start_of(*a).total_cmp(&start_of(*b)));
-        (0..)
-            .zip(found)
-            .map(|(n, el)| Clip {
-                el,
-                track: *self,
-                path: self.on(TrackPart::Clip(n)),
-            })
-            .collect()
+        (0..).zip(found).map(|(n, el)| Clip { el, track: *self, path: self.on(TrackPart::Clip(n)) }).collect()
     }
 
     /// Session clips in slot order.
@@ -200,11 +184,7 @@ impl<'a> Track<'a> {
         let slots = (0..).zip(self.slots());
         slots
             .filter_map(|(n, slot)| {
-                Some(Clip {
-                    el: in_slot(slot)?,
-                    track: *self,
-                    path: self.on(TrackPart::SlotClip(n)),
-                })
+                Some(Clip { el: in_slot(slot)?, track: *self, path: self.on(TrackPart::SlotClip(n)) })
             })
             .collect()
     }
@@ -216,10 +196,7 @@ impl Clip<'_> {
     }
 
     pub fn name(&self) -> String {
-        self.el
-            .value("Name")
-            .map(|n| n.into_owned())
-            .unwrap_or_default()
+        self.el.value("Name").map(|n| n.into_owned()).unwrap_or_default()
     }
 
     pub fn is_session(&self) -> bool {
@@ -227,11 +204,7 @@ impl Clip<'_> {
     }
 
     pub fn start(&self) -> f64 {
-        if self.is_session() {
-            self.el.number("CurrentStart").unwrap_or(0.0)
-        } else {
-            start_of(self.el)
-        }
+        if self.is_session() { self.el.number("CurrentStart").unwrap_or(0.0) } else { start_of(self.el) }
     }
 
     pub fn end(&self) -> f64 {
@@ -242,10 +215,9 @@ impl Clip<'_> {
         let number = |path| self.el.number(path).unwrap_or(0.0);
         let (start, end) = (self.start(), self.end());
         let (location, slot_id) = match self.path {
-            PathId::OnTrack(t, TrackPart::SlotClip(n)) => (
-                Location::Session,
-                Some(PathId::OnTrack(t, TrackPart::Slot(n))),
-            ),
+            PathId::OnTrack(t, TrackPart::SlotClip(n)) => {
+                (Location::Session, Some(PathId::OnTrack(t, TrackPart::Slot(n))))
+            }
             PathId::OnTrack(..)
             | PathId::Track(_)
             | PathId::Return(_)
@@ -284,11 +256,7 @@ pub(crate) fn file_path(clip: El<'_>) -> Option<String> {
         return Some(path.into_owned());
     }
     let name = file.value("Name")?;
-    let folders = file
-        .child("RelativePath")
-        .into_iter()
-        .flat_map(|p| p.children())
-        .filter_map(|e| e.attr("Dir"));
+    let folders = file.child("RelativePath").into_iter().flat_map(|p| p.children()).filter_map(|e| e.attr("Dir"));
     let mut parts: Vec<String> = folders.map(|d| d.into_owned()).collect();
     parts.push(name.into_owned());
     Some(parts.join("/"))
@@ -318,24 +286,13 @@ fn empty_slot(track: Track<'_>, n: u32) -> ClipInfo {
 }
 
 fn group_holds_none(path: PathId) -> LiveError {
-    LiveError::WrongType {
-        subject: path,
-        reason: "a group track holds no clips".into(),
-        listing: Listing::Tracks,
-    }
+    LiveError::WrongType { subject: path, reason: "a group track holds no clips".into(), listing: Listing::Tracks }
 }
 
 impl Document {
     fn track_for_clips(&self, n: u32, path: PathId) -> Result<Track<'_>, LiveError> {
-        let track = self.tracks().nth(n as usize).ok_or(LiveError::Gone {
-            subject: path,
-            listing: Listing::Tracks,
-        })?;
-        if track.kind == TrackKind::Group {
-            Err(group_holds_none(path))
-        } else {
-            Ok(track)
-        }
+        let track = self.tracks().nth(n as usize).ok_or(LiveError::Gone { subject: path, listing: Listing::Tracks })?;
+        if track.kind == TrackKind::Group { Err(group_holds_none(path)) } else { Ok(track) }
     }
 
     /// The track and slot element at a slot path.
@@ -349,28 +306,18 @@ impl Document {
         };
         let track = self.track_for_clips(t, path)?;
         let slot = track.slots().get(n as usize).copied();
-        slot.map(|s| (track, s, n)).ok_or(LiveError::Gone {
-            subject: path,
-            listing: Listing::Clips,
-        })
+        slot.map(|s| (track, s, n)).ok_or(LiveError::Gone { subject: path, listing: Listing::Clips })
     }
 
     pub(crate) fn need_clip(&self, path: PathId) -> Result<Clip<'_>, LiveError> {
-        let gone = LiveError::Gone {
-            subject: path,
-            listing: Listing::Clips,
-        };
+        let gone = LiveError::Gone { subject: path, listing: Listing::Clips };
         if let PathId::OnTrack(t, TrackPart::SlotClip(n)) = path {
             let track = self.track_for_clips(t, path)?;
             let slot = *track.slots().get(n as usize).ok_or(gone)?;
             let el = in_slot(slot).ok_or(LiveError::EmptySlot { subject: path })?;
             Ok(Clip { el, track, path })
         } else if let PathId::OnTrack(t, TrackPart::Clip(n)) = path {
-            self.track_for_clips(t, path)?
-                .arrangement()
-                .get(n as usize)
-                .copied()
-                .ok_or(gone)
+            self.track_for_clips(t, path)?.arrangement().get(n as usize).copied().ok_or(gone)
         } else {
             Err(LiveError::WrongKind {
                 subject: path,
@@ -404,37 +351,19 @@ impl Document {
             let slot_id = track.on(TrackPart::Slot(n));
             match in_slot(*slot) {
                 Some(el) => {
-                    let clip = Clip {
-                        el,
-                        track,
-                        path: track.on(TrackPart::SlotClip(n)),
-                    };
-                    SlotRow {
-                        slot_id,
-                        clip_id: Some(clip.path),
-                        name: Some(clip.name()),
-                        kind: clip.kind(),
-                    }
+                    let clip = Clip { el, track, path: track.on(TrackPart::SlotClip(n)) };
+                    SlotRow { slot_id, clip_id: Some(clip.path), name: Some(clip.name()), kind: clip.kind() }
                 }
-                None => SlotRow {
-                    slot_id,
-                    clip_id: None,
-                    name: None,
-                    kind: ClipKind::Empty,
-                },
+                None => SlotRow { slot_id, clip_id: None, name: None, kind: ClipKind::Empty },
             }
         });
-        let rows = arrangement
-            .iter()
-            .skip(offset)
-            .take(PAGE)
-            .map(|clip| ArrangementRow {
-                clip_id: clip.path,
-                name: clip.name(),
-                start_beat: clip.start(),
-                end_beat: clip.end(),
-                kind: clip.kind(),
-            });
+        let rows = arrangement.iter().skip(offset).take(PAGE).map(|clip| ArrangementRow {
+            clip_id: clip.path,
+            name: clip.name(),
+            start_beat: clip.start(),
+            end_beat: clip.end(),
+            kind: clip.kind(),
+        });
         let more = slots.len().max(arrangement.len()) > offset.saturating_add(PAGE);
         Ok(Clips {
             track_id: path,
@@ -455,20 +384,11 @@ impl Document {
 
     /// Every slot, empty ones included, then every arrangement clip of a track.
     pub(crate) fn clip_infos(&self, track: Track<'_>) -> Vec<ClipInfo> {
-        let slots = (0..)
-            .zip(track.slots())
-            .map(|(n, slot)| match in_slot(slot) {
-                Some(el) => Clip {
-                    el,
-                    track,
-                    path: track.on(TrackPart::SlotClip(n)),
-                }
-                .info(),
-                None => empty_slot(track, n),
-            });
-        slots
-            .chain(track.arrangement().iter().map(|c| c.info()))
-            .collect()
+        let slots = (0..).zip(track.slots()).map(|(n, slot)| match in_slot(slot) {
+            Some(el) => Clip { el, track, path: track.on(TrackPart::SlotClip(n)) }.info(),
+            None => empty_slot(track, n),
+        });
+        slots.chain(track.arrangement().iter().map(|c| c.info())).collect()
     }
 
     /// The ids of all MIDI clips, for completion of a `clipId`.

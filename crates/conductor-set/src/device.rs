@@ -155,17 +155,9 @@ pub(crate) fn envelope<'a>(track: El<'a>, param: El<'a>) -> Option<Vec<El<'a>>> 
     }
     let target = param.child("AutomationTarget")?.attr_raw("Id")?;
     let list = track.at("AutomationEnvelopes/Envelopes")?;
-    let found = list.children().find(|e| {
-        e.at("EnvelopeTarget/PointeeId")
-            .and_then(|p| p.attr_raw("Value"))
-            == Some(target)
-    })?;
-    Some(
-        found
-            .at("Automation/Events")
-            .map(|e| e.children().collect())
-            .unwrap_or_default(),
-    )
+    let found =
+        list.children().find(|e| e.at("EnvelopeTarget/PointeeId").and_then(|p| p.attr_raw("Value")) == Some(target))?;
+    Some(found.at("Automation/Events").map(|e| e.children().collect()).unwrap_or_default())
 }
 
 pub(crate) fn is_parameter(el: El<'_>) -> bool {
@@ -180,11 +172,7 @@ fn is_rack(device: El<'_>) -> bool {
 pub(crate) fn parameters(device: El<'_>) -> Vec<(String, El<'_>)> {
     fn walk<'a>(el: El<'a>, name: &str, out: &mut Vec<(String, El<'a>)>) {
         for child in el.children() {
-            let name = if name.is_empty() {
-                child.name().to_owned()
-            } else {
-                format!("{name}.{}", child.name())
-            };
+            let name = if name.is_empty() { child.name().to_owned() } else { format!("{name}.{}", child.name()) };
             if is_parameter(child) {
                 out.push((name, child));
             } else if child.children().next().is_some() {
@@ -193,9 +181,9 @@ pub(crate) fn parameters(device: El<'_>) -> Vec<(String, El<'_>)> {
         }
     }
     if is_rack(device) {
-        let shown = device.children().filter(|c| {
-            is_parameter(*c) && (c.name() == "On" || c.name().starts_with("MacroControls."))
-        });
+        let shown = device
+            .children()
+            .filter(|c| is_parameter(*c) && (c.name() == "On" || c.name().starts_with("MacroControls.")));
         return shown.map(|c| (c.name().to_owned(), c)).collect();
     }
     let mut out = Vec::new();
@@ -210,10 +198,7 @@ pub(crate) fn class_name(device: El<'_>) -> String {
         let name = desc.value("PlugName").or_else(|| desc.value("Name"))?;
         Some(name.into_owned()).filter(|n| !n.is_empty())
     };
-    facts::device_name(device.name())
-        .map(str::to_owned)
-        .or_else(plugin)
-        .unwrap_or_else(|| device.name().to_owned())
+    facts::device_name(device.name()).map(str::to_owned).or_else(plugin).unwrap_or_else(|| device.name().to_owned())
 }
 
 pub(crate) fn device_name(device: El<'_>) -> String {
@@ -229,11 +214,7 @@ fn display(unit: Unit, value: f64) -> String {
         Unit::Gain if value <= SILENCE => "-inf dB".into(),
         Unit::Gain => format!("{:.1} dB", 20.0 * value.log10()),
         Unit::Pan if value == 0.0 => "C".into(),
-        Unit::Pan => format!(
-            "{:.0}{}",
-            value.abs() * 50.0,
-            if value < 0.0 { "L" } else { "R" }
-        ),
+        Unit::Pan => format!("{:.0}{}", value.abs() * 50.0, if value < 0.0 { "L" } else { "R" }),
         Unit::Bool => if value == 0.0 { "off" } else { "on" }.into(),
         Unit::Document | Unit::Live => number(value),
     }
@@ -259,11 +240,7 @@ impl FoundParam<'_> {
         let value = stored_number(self.el).unwrap_or(0.0);
         let range = self.el.child("MidiControllerRange");
         let ends = range.and_then(|r| Some((r.number("Min")?, r.number("Max")?)));
-        let unit = if self.is_switch() {
-            Unit::Bool
-        } else {
-            self.unit
-        };
+        let unit = if self.is_switch() { Unit::Bool } else { self.unit };
         let (min, max, is_quantized, range_source) = match ends {
             _ if unit == Unit::Bool => (0.0, 1.0, true, RangeSource::Mapping),
             // Real Sets hold inverted ranges.
@@ -289,20 +266,12 @@ impl FoundParam<'_> {
 impl<'a> Chain<'a> {
     pub fn mixer_params(&self) -> Vec<FoundParam<'a>> {
         let chain = *self;
-        let found = |part, name: String, el, unit| FoundParam {
-            chain,
-            el,
-            id: chain.owner.part(part),
-            name,
-            unit,
-        };
+        let found = |part, name: String, el, unit| FoundParam { chain, el, id: chain.owner.part(part), name, unit };
         let mixer = mixer_of(self.el);
-        let volume = mixer
-            .and_then(|m| m.child("Volume"))
-            .map(|el| found(ChainPart::Volume, "Volume".into(), el, Unit::Gain));
-        let pan = mixer
-            .and_then(|m| m.child("Pan"))
-            .map(|el| found(ChainPart::Panning, "Panning".into(), el, Unit::Pan));
+        let volume =
+            mixer.and_then(|m| m.child("Volume")).map(|el| found(ChainPart::Volume, "Volume".into(), el, Unit::Gain));
+        let pan =
+            mixer.and_then(|m| m.child("Pan")).map(|el| found(ChainPart::Panning, "Panning".into(), el, Unit::Pan));
         let sends = (0..).zip(self.sends()).map(|(n, el)| {
             let letter = char::from_u32(u32::from(b'A') + n).filter(char::is_ascii_uppercase);
             let name = letter.map_or_else(|| format!("Send {}", n + 1), |c| format!("Send {c}"));
@@ -339,24 +308,13 @@ impl Document {
         if matches!(part, ChainPart::Device(_) | ChainPart::Mixer) {
             return Err(wrong);
         }
-        let gone = || LiveError::Gone {
-            subject: path,
-            listing: Listing::Devices,
-        };
+        let gone = || LiveError::Gone { subject: path, listing: Listing::Devices };
         let chain = self.chain(owner).ok_or_else(gone)?;
         if let ChainPart::Param(n, m) = part {
             let device = *chain.devices().get(n as usize).ok_or_else(gone)?;
-            return chain
-                .device_params(n, device)
-                .into_iter()
-                .nth(m as usize)
-                .ok_or_else(gone);
+            return chain.device_params(n, device).into_iter().nth(m as usize).ok_or_else(gone);
         }
-        chain
-            .mixer_params()
-            .into_iter()
-            .find(|p| p.id == path)
-            .ok_or_else(gone)
+        chain.mixer_params().into_iter().find(|p| p.id == path).ok_or_else(gone)
     }
 
     /// One parameter.
@@ -417,18 +375,11 @@ impl Document {
                 id: chain.owner.part(ChainPart::Device(n)),
                 name: device_name(el),
                 class_name: el.name().to_owned(),
-                param_ids: found
-                    .iter()
-                    .take(PAGE.saturating_sub(params.len()))
-                    .map(|p| p.id)
-                    .collect(),
+                param_ids: found.iter().take(PAGE.saturating_sub(params.len())).map(|p| p.id).collect(),
             });
             params.extend(found);
         }
-        let totals = Totals {
-            clips: clips.len(),
-            params: params.len(),
-        };
+        let totals = Totals { clips: clips.len(), params: params.len() };
         let truncated = totals.clips > PAGE || totals.params > PAGE;
         clips.truncate(PAGE);
         Ok(TrackDetail {
@@ -446,9 +397,6 @@ impl Document {
     pub(crate) fn donors(&self) -> Vec<(String, El<'_>)> {
         let ordinary = self.tracks().map(|t| t.chain());
         let chains = ordinary.chain(self.returns()).chain(self.main());
-        chains
-            .flat_map(|c| c.devices())
-            .map(|d| (class_name(d), d))
-            .collect()
+        chains.flat_map(|c| c.devices()).map(|d| (class_name(d), d)).collect()
     }
 }

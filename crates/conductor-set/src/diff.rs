@@ -39,48 +39,21 @@ pub struct Diff {
 struct Changes(Vec<Difference>);
 
 impl Changes {
-    fn push(
-        &mut self,
-        op: &'static str,
-        subject: impl ToString,
-        before: Option<String>,
-        after: Option<String>,
-    ) {
+    fn push(&mut self, op: &'static str, subject: impl ToString, before: Option<String>, after: Option<String>) {
         if before != after {
-            self.0.push(Difference {
-                op,
-                subject: subject.to_string(),
-                before,
-                after,
-            });
+            self.0.push(Difference { op, subject: subject.to_string(), before, after });
         }
     }
 
-    fn field(
-        &mut self,
-        op: &'static str,
-        subject: impl ToString,
-        name: &str,
-        before: String,
-        after: String,
-    ) {
+    fn field(&mut self, op: &'static str, subject: impl ToString, name: &str, before: String, after: String) {
         if before != after {
-            self.push(
-                op,
-                subject,
-                Some(format!("{name} {before}")),
-                Some(format!("{name} {after}")),
-            );
+            self.push(op, subject, Some(format!("{name} {before}")), Some(format!("{name} {after}")));
         }
     }
 }
 
 /// Pairs items by key, then what is left by fallback, in order. Gives (old, new) with `None` for what has no partner.
-fn pair<T: Copy>(
-    old: &[T],
-    new: &[T],
-    keys: &[&dyn Fn(&T) -> String],
-) -> Vec<(Option<T>, Option<T>)> {
+fn pair<T: Copy>(old: &[T], new: &[T], keys: &[&dyn Fn(&T) -> String]) -> Vec<(Option<T>, Option<T>)> {
     let mut partner: Vec<Option<usize>> = vec![None; new.len()];
     let mut taken = vec![false; old.len()];
     for key in keys {
@@ -97,15 +70,8 @@ fn pair<T: Copy>(
             }
         }
     }
-    let gone = old
-        .iter()
-        .zip(&taken)
-        .filter(|(_, taken)| !**taken)
-        .map(|(o, _)| (Some(*o), None));
-    let there = new
-        .iter()
-        .zip(&partner)
-        .map(|(n, p)| (p.and_then(|i| old.get(i)).copied(), Some(*n)));
+    let gone = old.iter().zip(&taken).filter(|(_, taken)| !**taken).map(|(o, _)| (Some(*o), None));
+    let there = new.iter().zip(&partner).map(|(n, p)| (p.and_then(|i| old.get(i)).copied(), Some(*n)));
     gone.chain(there).collect()
 }
 
@@ -118,82 +84,37 @@ pub fn diff(old: &Document, new: &Document) -> Diff {
     let mut text = String::new();
     for c in &changes {
         let show = |v: &Option<String>| v.clone().unwrap_or_else(|| "-".into());
-        let _ = writeln!(
-            text,
-            "{} {}: {} -> {}",
-            c.op,
-            c.subject,
-            show(&c.before),
-            show(&c.after)
-        );
+        let _ = writeln!(text, "{} {}: {} -> {}", c.op, c.subject, show(&c.before), show(&c.after));
     }
-    Diff {
-        count: changes.len(),
-        changes,
-        text,
-    }
+    Diff { count: changes.len(), changes, text }
 }
 
 fn set_level(old: &Document, new: &Document, changes: &mut Changes) {
-    let shared = |index_old: usize, index_new: usize| {
-        Arc::ptr_eq(&old.chunks[index_old], &new.chunks[index_new])
-    };
+    let shared = |index_old: usize, index_new: usize| Arc::ptr_eq(&old.chunks[index_old], &new.chunks[index_new]);
     if shared(0, 0) && shared(old.tail_index(), new.tail_index()) {
         return;
     }
     let before = changes.0.len();
     let (a, b) = (old.overview(), new.overview());
-    changes.push(
-        "set_tempo",
-        "tempo",
-        a.tempo.map(number),
-        b.tempo.map(number),
-    );
-    let mut plain =
-        |name: &str, x: Option<String>, y: Option<String>| changes.push("other", name, x, y);
+    changes.push("set_tempo", "tempo", a.tempo.map(number), b.tempo.map(number));
+    let mut plain = |name: &str, x: Option<String>, y: Option<String>| changes.push("other", name, x, y);
     plain("timeSignature", a.time_signature, b.time_signature);
-    plain(
-        "rootNote",
-        a.root_note.map(|n| n.to_string()),
-        b.root_note.map(|n| n.to_string()),
-    );
+    plain("rootNote", a.root_note.map(|n| n.to_string()), b.root_note.map(|n| n.to_string()));
     plain("scaleName", a.scale_name, b.scale_name);
-    plain(
-        "scaleMode",
-        a.scale_mode.map(|m| m.to_string()),
-        b.scale_mode.map(|m| m.to_string()),
-    );
+    plain("scaleMode", a.scale_mode.map(|m| m.to_string()), b.scale_mode.map(|m| m.to_string()));
     plain("gridQuantization", a.grid_quantization, b.grid_quantization);
     let (a, b) = (old.scenes(), new.scenes());
     for n in 0..a.scenes.len().max(b.scenes.len()) {
         let show = |s: &crate::song::Scene| {
-            let tempo = s
-                .tempo
-                .map(|t| format!(", tempo {}", number(t)))
-                .unwrap_or_default();
-            let signature = s
-                .time_signature
-                .as_ref()
-                .map(|t| format!(", {t}"))
-                .unwrap_or_default();
+            let tempo = s.tempo.map(|t| format!(", tempo {}", number(t))).unwrap_or_default();
+            let signature = s.time_signature.as_ref().map(|t| format!(", {t}")).unwrap_or_default();
             format!("scene {:?}{tempo}{signature}", s.name)
         };
-        changes.push(
-            "other",
-            format!("scene:{n}"),
-            a.scenes.get(n).map(show),
-            b.scenes.get(n).map(show),
-        );
+        changes.push("other", format!("scene:{n}"), a.scenes.get(n).map(show), b.scenes.get(n).map(show));
     }
     for n in 0..a.cue_points.len().max(b.cue_points.len()) {
-        let show =
-            |c: &crate::song::CuePoint| format!("locator {:?} at {}", c.name, number(c.beat));
-        changes.push(
-            "other",
-            format!("cuepoint:{n}"),
-            a.cue_points.get(n).map(show),
-            b.cue_points.get(n).map(show),
-        );
+        let show = |c: &crate::song::CuePoint| format!("locator {:?} at {}", c.name, number(c.beat));
+        changes.push("other", format!("cuepoint:{n}"), a.cue_points.get(n).map(show), b.cue_points.get(n).map(show));
     }
     if let (Some(a), Some(b)) = (old.main(), new.main()) {
         chain(a, b, changes);
@@ -201,12 +122,7 @@ fn set_level(old: &Document, new: &Document, changes: &mut Changes) {
     let head_differs = old.chunks[0].text != new.chunks[0].text && !only_next_pointee(old, new);
     let tail_differs = old.chunks[old.tail_index()].text != new.chunks[new.tail_index()].text;
     if (head_differs || tail_differs) && changes.0.len() == before {
-        changes.push(
-            "other",
-            "song",
-            Some("text".into()),
-            Some("text differs where no edit reaches".into()),
-        );
+        changes.push("other", "song", Some("text".into()), Some("text differs where no edit reaches".into()));
     }
 }
 
@@ -214,9 +130,8 @@ fn set_level(old: &Document, new: &Document, changes: &mut Changes) {
 fn only_next_pointee(old: &Document, new: &Document) -> bool {
     let without = |doc: &Document| {
         let text = &doc.chunks[0].text;
-        let span = doc
-            .in_set("NextPointeeId")
-            .and_then(|(chunk, el)| (chunk == 0).then(|| el.attr_span("Value")).flatten());
+        let span =
+            doc.in_set("NextPointeeId").and_then(|(chunk, el)| (chunk == 0).then(|| el.attr_span("Value")).flatten());
         span.map(|s| (text[..s.start].to_owned(), text[s.end..].to_owned()))
     };
     without(old).is_some() && without(old) == without(new)
@@ -241,8 +156,7 @@ fn tracks(old: &Document, new: &Document, changes: &mut Changes) {
             (None, None) => {}
         }
     }
-    let (a, b): (Vec<Chain<'_>>, Vec<Chain<'_>>) =
-        (old.returns().collect(), new.returns().collect());
+    let (a, b): (Vec<Chain<'_>>, Vec<Chain<'_>>) = (old.returns().collect(), new.returns().collect());
     for n in 0..a.len().max(b.len()) {
         match (a.get(n), b.get(n)) {
             (Some(x), Some(y)) if Arc::ptr_eq(&old.chunks[x.chunk], &new.chunks[y.chunk]) => {}
@@ -257,14 +171,8 @@ fn tracks(old: &Document, new: &Document, changes: &mut Changes) {
                 chain(*x, *y, changes);
             }
             (x, y) => {
-                let show =
-                    |c: &Chain<'_>| format!("return track {:?}", crate::track::name_of(c.el));
-                changes.push(
-                    "other",
-                    format!("returntrack:{n}"),
-                    x.map(show),
-                    y.map(show),
-                );
+                let show = |c: &Chain<'_>| format!("return track {:?}", crate::track::name_of(c.el));
+                changes.push("other", format!("returntrack:{n}"), x.map(show), y.map(show));
             }
         }
     }
@@ -276,33 +184,11 @@ fn track(old: &Document, new: &Document, a: Track<'_>, b: Track<'_>, changes: &m
     }
     let before = changes.0.len();
     let subject = b.path();
-    changes.field(
-        "set_track_props",
-        subject,
-        "name",
-        format!("{:?}", a.name()),
-        format!("{:?}", b.name()),
-    );
-    for (name, x, y) in [
-        ("mute", a.mute(), b.mute()),
-        ("solo", a.solo(), b.solo()),
-        ("arm", a.arm(), b.arm()),
-    ] {
-        changes.field(
-            "set_track_props",
-            subject,
-            name,
-            x.to_string(),
-            y.to_string(),
-        );
+    changes.field("set_track_props", subject, "name", format!("{:?}", a.name()), format!("{:?}", b.name()));
+    for (name, x, y) in [("mute", a.mute(), b.mute()), ("solo", a.solo(), b.solo()), ("arm", a.arm(), b.arm())] {
+        changes.field("set_track_props", subject, name, x.to_string(), y.to_string());
     }
-    changes.field(
-        "other",
-        subject,
-        "color",
-        a.color_index().to_string(),
-        b.color_index().to_string(),
-    );
+    changes.field("other", subject, "color", a.color_index().to_string(), b.color_index().to_string());
     let group = |t: Track<'_>| t.el.integer("TrackGroupId").unwrap_or(-1).to_string();
     changes.field("other", subject, "group", group(a), group(b));
     chain(a.chain(), b.chain(), changes);
@@ -311,12 +197,7 @@ fn track(old: &Document, new: &Document, a: Track<'_>, b: Track<'_>, changes: &m
         arrangement(a, b, changes);
     }
     if changes.0.len() == before {
-        changes.push(
-            "other",
-            subject,
-            Some("text".into()),
-            Some("text differs where no edit reaches".into()),
-        );
+        changes.push("other", subject, Some("text".into()), Some("text differs where no edit reaches".into()));
     }
 }
 
@@ -332,19 +213,11 @@ fn chain(a: Chain<'_>, b: Chain<'_>, changes: &mut Changes) {
                 params(&a.device_params(m, x), &b.device_params(n, y), changes);
             }
             (Some(_), Some(_)) | (None, None) => {}
-            (Some((m, x)), None) => changes.push(
-                "other",
-                a.owner.part(ChainPart::Device(m)),
-                Some(class_name(x)),
-                None,
-            ),
+            (Some((m, x)), None) => {
+                changes.push("other", a.owner.part(ChainPart::Device(m)), Some(class_name(x)), None)
+            }
             (None, Some((n, y))) => {
-                changes.push(
-                    "insert_device",
-                    b.owner.part(ChainPart::Device(n)),
-                    None,
-                    Some(class_name(y)),
-                );
+                changes.push("insert_device", b.owner.part(ChainPart::Device(n)), None, Some(class_name(y)));
             }
         }
     }
@@ -355,44 +228,24 @@ fn params(old: &[FoundParam<'_>], new: &[FoundParam<'_>], changes: &mut Changes)
     let same_names = old.len() == new.len();
     for (n, param) in new.iter().enumerate() {
         // Plug-in parameters share one name; their place tells them apart.
-        let was = if same_names {
-            old.get(n)
-        } else {
-            before.get(param.name.as_str()).copied()
-        };
+        let was = if same_names { old.get(n) } else { before.get(param.name.as_str()).copied() };
         if let Some(was) = was {
             let (x, y) = (was.info(), param.info());
             let show = |v: f64| format!("{} {}", param.name, number(v));
-            changes.push(
-                "set_param",
-                param.id,
-                Some(show(x.value)),
-                Some(show(y.value)),
-            );
+            changes.push("set_param", param.id, Some(show(x.value)), Some(show(y.value)));
         }
     }
 }
 
 fn clip_text(clip: Clip<'_>) -> String {
     let info = clip.info();
-    let notes = if info.is_midi {
-        format!(", {} notes", clip.notes().len())
-    } else {
-        String::new()
-    };
-    format!(
-        "clip {:?}, {} beats{notes}",
-        info.name,
-        number(info.duration)
-    )
+    let notes = if info.is_midi { format!(", {} notes", clip.notes().len()) } else { String::new() };
+    format!("clip {:?}, {} beats{notes}", info.name, number(info.duration))
 }
 
 fn slots(a: Track<'_>, b: Track<'_>, changes: &mut Changes) {
     fn by_slot(t: Track<'_>) -> HashMap<PathId, Clip<'_>> {
-        t.session()
-            .into_iter()
-            .map(|c| (relative(c.path), c))
-            .collect()
+        t.session().into_iter().map(|c| (relative(c.path), c)).collect()
     }
     let (old, new) = (by_slot(a), by_slot(b));
     let mut keys: Vec<PathId> = old.keys().chain(new.keys()).copied().collect();
@@ -405,11 +258,7 @@ fn slots(a: Track<'_>, b: Track<'_>, changes: &mut Changes) {
 
 /// The path as if it were on track 0, so that a clip is found again after its track moved.
 fn relative(path: PathId) -> PathId {
-    if let PathId::OnTrack(_, part) = path {
-        PathId::OnTrack(0, part)
-    } else {
-        path
-    }
+    if let PathId::OnTrack(_, part) = path { PathId::OnTrack(0, part) } else { path }
 }
 
 fn arrangement(a: Track<'_>, b: Track<'_>, changes: &mut Changes) {
@@ -427,21 +276,13 @@ fn clips(old: Option<Clip<'_>>, new: Option<Clip<'_>>, changes: &mut Changes) {
             clip_props(x, y, changes);
             notes(x, y, changes);
             if changes.0.len() == before {
-                changes.push(
-                    "other",
-                    y.path,
-                    Some("text".into()),
-                    Some("text differs where no edit reaches".into()),
-                );
+                changes.push("other", y.path, Some("text".into()), Some("text differs where no edit reaches".into()));
             }
         }
         (Some(x), None) => changes.push("delete_clip", x.path, Some(clip_text(x)), None),
         (None, Some(y)) => {
-            let op = if matches!(y.path, PathId::OnTrack(_, TrackPart::SlotClip(_))) {
-                "create_midi_clip"
-            } else {
-                "other"
-            };
+            let op =
+                if matches!(y.path, PathId::OnTrack(_, TrackPart::SlotClip(_))) { "create_midi_clip" } else { "other" };
             changes.push(op, y.path, None, Some(clip_text(y)));
         }
         (Some(_), Some(_)) | (None, None) => {}
@@ -450,15 +291,10 @@ fn clips(old: Option<Clip<'_>>, new: Option<Clip<'_>>, changes: &mut Changes) {
 
 fn clip_props(x: Clip<'_>, y: Clip<'_>, changes: &mut Changes) {
     let (a, b) = (x.info(), y.info());
-    let mut field =
-        |name: &str, p: String, q: String| changes.field("set_clip_props", y.path, name, p, q);
+    let mut field = |name: &str, p: String, q: String| changes.field("set_clip_props", y.path, name, p, q);
     field("name", format!("{:?}", a.name), format!("{:?}", b.name));
     field("muted", a.muted.to_string(), b.muted.to_string());
-    field(
-        "color",
-        format!("#{:06X}", a.color),
-        format!("#{:06X}", b.color),
-    );
+    field("color", format!("#{:06X}", a.color), format!("#{:06X}", b.color));
     field("looping", a.looping.to_string(), b.looping.to_string());
     for (name, p, q) in [
         ("startTime", a.start_time, b.start_time),
@@ -482,27 +318,10 @@ fn notes(x: Clip<'_>, y: Clip<'_>, changes: &mut Changes) {
     let is: HashMap<_, &Note> = new.iter().map(|n| (place(n), n)).collect();
     let added = new.iter().filter(|n| !was.contains_key(&place(n))).count();
     let removed = old.iter().filter(|n| !is.contains_key(&place(n))).count();
-    let altered = new
-        .iter()
-        .filter(|n| was.get(&place(n)).is_some_and(|o| *o != *n))
-        .count();
-    let mut first: Vec<&Note> = new
-        .iter()
-        .filter(|n| was.get(&place(n)).is_none_or(|o| *o != *n))
-        .collect();
+    let altered = new.iter().filter(|n| was.get(&place(n)).is_some_and(|o| *o != *n)).count();
+    let mut first: Vec<&Note> = new.iter().filter(|n| was.get(&place(n)).is_none_or(|o| *o != *n)).collect();
     first.sort_by(|a, b| order(a, b));
-    let at = first
-        .first()
-        .map(|n| format!(", first at beat {}", number(n.start_time)))
-        .unwrap_or_default();
-    let after = format!(
-        "{} notes ({added} added, {removed} removed, {altered} altered{at})",
-        new.len()
-    );
-    changes.push(
-        "replace_notes",
-        y.path,
-        Some(format!("{} notes", old.len())),
-        Some(after),
-    );
+    let at = first.first().map(|n| format!(", first at beat {}", number(n.start_time))).unwrap_or_default();
+    let after = format!("{} notes ({added} added, {removed} removed, {altered} altered{at})", new.len());
+    changes.push("replace_notes", y.path, Some(format!("{} notes", old.len())), Some(after));
 }

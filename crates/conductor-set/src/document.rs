@@ -94,16 +94,9 @@ impl Schema {
     fn read(root: El<'_>) -> Schema {
         let attr = |name| root.attr(name).map(|v| v.into_owned()).unwrap_or_default();
         let (major, minor_version) = (attr("MajorVersion"), attr("MinorVersion"));
-        let generation: Option<u32> = minor_version
-            .split(['.', '_'])
-            .next()
-            .and_then(|s| s.parse().ok());
+        let generation: Option<u32> = minor_version.split(['.', '_']).next().and_then(|s| s.parse().ok());
         // From Live 12 on the build number after the underscore tells the minor release: 12049 is 12.0, 12117 is 12.1.
-        let build: u32 = minor_version
-            .rsplit('_')
-            .next()
-            .and_then(|s| s.parse().ok())
-            .unwrap_or(0);
+        let build: u32 = minor_version.rsplit('_').next().and_then(|s| s.parse().ok()).unwrap_or(0);
         let family = match (major.as_str(), generation) {
             ("4", _) | ("5", Some(..=10)) => Family::Before11,
             ("5", Some(11)) => Family::Live11,
@@ -112,11 +105,7 @@ impl Schema {
             ("5", Some(12)) if build < 12_400 => Family::Live12_3,
             (_, _) => Family::Newer,
         };
-        Schema {
-            creator: attr("Creator"),
-            minor_version,
-            family,
-        }
+        Schema { creator: attr("Creator"), minor_version, family }
     }
 
     /// Whether documents of this generation can be edited.
@@ -162,9 +151,7 @@ pub struct Document {
 }
 
 fn bad_file(reason: impl Into<String>) -> LiveError {
-    LiveError::BadFile {
-        reason: reason.into(),
-    }
+    LiveError::BadFile { reason: reason.into() }
 }
 
 /// Bytes of text that may be held twice while a document is taken apart.
@@ -177,9 +164,7 @@ fn inflate(als: &[u8], limit: usize) -> Result<String, LiveError> {
     }
     // Gzip ends with the length of its text. It is only a hint: a file that lies gets no more than the limit, nor more than
     // deflate can make of its bytes.
-    let said = als
-        .last_chunk()
-        .map_or(0, |end| u32::from_le_bytes(*end) as usize);
+    let said = als.last_chunk().map_or(0, |end| u32::from_le_bytes(*end) as usize);
     let hint = said.min(limit).min(als.len().saturating_mul(1_032));
     let mut bytes = Vec::with_capacity(hint.saturating_add(1));
     let stop = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
@@ -188,23 +173,15 @@ fn inflate(als: &[u8], limit: usize) -> Result<String, LiveError> {
         .read_to_end(&mut bytes)
         .map_err(|e| bad_file(format!("it does not inflate: {e}")))?;
     if bytes.len() > limit {
-        return Err(bad_file(format!(
-            "its text is larger than the limit of {limit} bytes"
-        )));
+        return Err(bad_file(format!("its text is larger than the limit of {limit} bytes")));
     }
-    String::from_utf8(bytes).map_err(|e| {
-        bad_file(format!(
-            "its text is not UTF-8 at byte {}",
-            e.utf8_error().valid_up_to()
-        ))
-    })
+    String::from_utf8(bytes)
+        .map_err(|e| bad_file(format!("its text is not UTF-8 at byte {}", e.utf8_error().valid_up_to())))
 }
 
 /// Compresses text as `.als`: no name and no time in the header, so that equal text gives equal bytes.
 fn deflate<'a>(pieces: impl Iterator<Item = &'a str>) -> Vec<u8> {
-    let mut out = GzBuilder::new()
-        .mtime(0)
-        .write(Vec::new(), Compression::new(6));
+    let mut out = GzBuilder::new().mtime(0).write(Vec::new(), Compression::new(6));
     // Writing to a Vec cannot fail, so neither can the encoder above it.
     for piece in pieces {
         let _ = out.write_all(piece.as_bytes());
@@ -226,27 +203,16 @@ impl Document {
     /// # Errors
     /// [`LiveError::BadFile`] with the reason.
     pub fn from_xml(mut text: String) -> Result<Document, LiveError> {
-        let (outline, left_open) =
-            Outline::read(&text, &[]).map_err(|e| bad_file(e.to_string()))?;
+        let (outline, left_open) = Outline::read(&text, &[]).map_err(|e| bad_file(e.to_string()))?;
         if !left_open.is_empty() {
             return Err(bad_file("the text ends inside an element"));
         }
-        let root = outline
-            .roots(&text)
-            .next()
-            .ok_or_else(|| bad_file("it is empty"))?;
+        let root = outline.roots(&text).next().ok_or_else(|| bad_file("it is empty"))?;
         if root.name() != "Ableton" {
-            return Err(bad_file(format!(
-                "its root is <{}>, not <Ableton>",
-                root.name()
-            )));
+            return Err(bad_file(format!("its root is <{}>, not <Ableton>", root.name())));
         }
-        let set = root
-            .child("LiveSet")
-            .ok_or_else(|| bad_file("it holds no <LiveSet>"))?;
-        let tracks = set
-            .child("Tracks")
-            .ok_or_else(|| bad_file("it holds no <Tracks>"))?;
+        let set = root.child("LiveSet").ok_or_else(|| bad_file("it holds no <LiveSet>"))?;
+        let tracks = set.child("Tracks").ok_or_else(|| bad_file("it holds no <Tracks>"))?;
 
         let mut cuts = vec![0];
         let mut open: Vec<String> = vec!["Ableton".into(), "LiveSet".into()];
@@ -262,38 +228,21 @@ impl Document {
 
         let schema = Schema::read(root);
         let unit: Arc<str> = set.indent().into();
-        let newline = if text.as_bytes().windows(2).take(4_096).any(|w| w == b"\r\n") {
-            "\r\n"
-        } else {
-            "\n"
-        };
+        let newline = if text.as_bytes().windows(2).take(4_096).any(|w| w == b"\r\n") { "\r\n" } else { "\n" };
         let revision = Revision::of(&[text.as_bytes()]);
         let mut outlines: Vec<Outline> = cuts.windows(2).map(|w| outline.cut(w[0]..w[1])).collect();
         drop(outline);
         // Chunks are taken off the end and the rest is given back, so that the text is never held twice.
         let mut chunks = Vec::with_capacity(outlines.len());
-        while let (Some(outline), Some(at)) = (
-            outlines.pop(),
-            cuts.len().checked_sub(2).and_then(|n| cuts.get(n)),
-        ) {
-            chunks.push(Arc::new(Chunk {
-                text: text.split_off(*at).into_boxed_str(),
-                outline,
-            }));
+        while let (Some(outline), Some(at)) = (outlines.pop(), cuts.len().checked_sub(2).and_then(|n| cuts.get(n))) {
+            chunks.push(Arc::new(Chunk { text: text.split_off(*at).into_boxed_str(), outline }));
             cuts.pop();
             if text.capacity() - text.len() > SLACK {
                 text.shrink_to_fit();
             }
         }
         chunks.reverse();
-        Ok(Document {
-            chunks,
-            schema: Arc::new(schema),
-            revision,
-            open: open.into(),
-            newline,
-            unit,
-        })
+        Ok(Document { chunks, schema: Arc::new(schema), revision, open: open.into(), newline, unit })
     }
 
     /// The uncompressed text.
@@ -315,10 +264,7 @@ impl Document {
 
     /// The bytes of memory held by text and spans, shared ones included.
     pub fn memory(&self) -> usize {
-        self.chunks
-            .iter()
-            .map(|c| c.text.len() + c.outline.bytes())
-            .sum()
+        self.chunks.iter().map(|c| c.text.len() + c.outline.bytes()).sum()
     }
 
     /// Which state this is.
@@ -337,22 +283,16 @@ impl Document {
             Role::Head | Role::Track => &[],
             Role::Tail => &self.open,
         };
-        let (outline, left) =
-            Outline::read(&text, opened).map_err(|e| LiveError::broken(e.to_string()))?;
+        let (outline, left) = Outline::read(&text, opened).map_err(|e| LiveError::broken(e.to_string()))?;
         let expected: &[String] = match role {
             Role::Head => &self.open,
             Role::Track | Role::Tail => &[],
         };
         // A Set without tracks closes <Tracks /> inside its head, so its head leaves one tag fewer open.
         if left != expected {
-            return Err(LiveError::broken(
-                "the new text does not close what it opens",
-            ));
+            return Err(LiveError::broken("the new text does not close what it opens"));
         }
-        Ok(Arc::new(Chunk {
-            text: text.into_boxed_str(),
-            outline,
-        }))
+        Ok(Arc::new(Chunk { text: text.into_boxed_str(), outline }))
     }
 
     pub(crate) fn role(&self, index: usize) -> Role {
@@ -374,21 +314,12 @@ impl Document {
 
     /// The element at `path` below `LiveSet`, with the chunk that holds it.
     pub(crate) fn in_set(&self, path: &str) -> Option<(usize, El<'_>)> {
-        let (first, rest) = path
-            .split_once('/')
-            .map_or((path, None), |(a, b)| (a, Some(b)));
-        let head = self.chunks[0]
-            .root()
-            .and_then(|r| r.child("LiveSet"))
-            .and_then(|s| s.child(first))
-            .map(|el| (0, el));
+        let (first, rest) = path.split_once('/').map_or((path, None), |(a, b)| (a, Some(b)));
+        let head =
+            self.chunks[0].root().and_then(|r| r.child("LiveSet")).and_then(|s| s.child(first)).map(|el| (0, el));
         let tail = &self.chunks[self.tail_index()];
-        let found = head.or_else(|| {
-            tail.outline
-                .roots(&tail.text)
-                .find(|el| el.name() == first)
-                .map(|el| (self.tail_index(), el))
-        });
+        let found = head
+            .or_else(|| tail.outline.roots(&tail.text).find(|el| el.name() == first).map(|el| (self.tail_index(), el)));
         match (found, rest) {
             (Some((chunk, el)), Some(rest)) => el.at(rest).map(|el| (chunk, el)),
             (found, _) => found,

@@ -26,12 +26,7 @@ pub use param::ParamWritten;
 
 /// One edit of a Set. As JSON: `{"edit": "set_tempo", "bpm": 128}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(
-    tag = "edit",
-    rename_all = "snake_case",
-    rename_all_fields = "camelCase",
-    deny_unknown_fields
-)]
+#[serde(tag = "edit", rename_all = "snake_case", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub enum LiveEdit {
     /// Beats per minute, 20 to 999.
     SetTempo {
@@ -131,11 +126,7 @@ impl LiveEdit {
             LiveEdit::CreateTrack { kind } => format!("create {} track", kind.as_str()),
             LiveEdit::CreateMidiClip { slot_id, .. } => format!("create clip in {slot_id}"),
             LiveEdit::SetParam { param_id, value } => format!("set {param_id} to {value}"),
-            LiveEdit::InsertDevice {
-                track_id,
-                device_name,
-                ..
-            } => format!("insert {device_name} on {track_id}"),
+            LiveEdit::InsertDevice { track_id, device_name, .. } => format!("insert {device_name} on {track_id}"),
             LiveEdit::SetClipProps { clip_id, .. } => format!("set clip properties of {clip_id}"),
             LiveEdit::DeleteClip { clip_id } => format!("delete {clip_id}"),
             LiveEdit::DeleteTrack { track_id } => format!("delete {track_id}"),
@@ -247,12 +238,7 @@ pub(crate) struct Done {
 
 impl Done {
     fn new(outcome: Outcome, changed: PathId) -> Done {
-        Done {
-            outcome,
-            changed: vec![changed],
-            warnings: Vec::new(),
-            shifted: false,
-        }
+        Done { outcome, changed: vec![changed], warnings: Vec::new(), shifted: false }
     }
 }
 
@@ -290,22 +276,13 @@ fn run(draft: &mut Draft, edit: &LiveEdit) -> Result<Done, LiveError> {
     match edit {
         LiveEdit::SetTempo { bpm } => param::set_tempo(draft, *bpm),
         LiveEdit::SetTrackProps { track_id, props } => track::set_props(draft, *track_id, props),
-        LiveEdit::ReplaceNotes {
-            clip_id,
-            notes,
-            window,
-        } => notes::replace(draft, *clip_id, notes, window.as_ref()),
+        LiveEdit::ReplaceNotes { clip_id, notes, window } => notes::replace(draft, *clip_id, notes, window.as_ref()),
         LiveEdit::CreateTrack { kind } => track::create(draft, *kind),
-        LiveEdit::CreateMidiClip {
-            slot_id,
-            length_beats,
-        } => clip::create(draft, *slot_id, *length_beats),
+        LiveEdit::CreateMidiClip { slot_id, length_beats } => clip::create(draft, *slot_id, *length_beats),
         LiveEdit::SetParam { param_id, value } => param::set(draft, *param_id, *value),
-        LiveEdit::InsertDevice {
-            track_id,
-            device_name,
-            index,
-        } => device::insert(draft, *track_id, device_name, *index),
+        LiveEdit::InsertDevice { track_id, device_name, index } => {
+            device::insert(draft, *track_id, device_name, *index)
+        }
         LiveEdit::SetClipProps { clip_id, props } => clip::set_props(draft, *clip_id, props),
         LiveEdit::DeleteClip { clip_id } => delete::clip(draft, *clip_id),
         LiveEdit::DeleteTrack { track_id } => delete::track(draft, *track_id),
@@ -320,8 +297,7 @@ impl Document {
     pub fn plan(&self, edits: &[LiveEdit]) -> Result<Plan, LiveError> {
         self.need_editable()?;
         let mut draft = Draft::new(self);
-        let (mut outcomes, mut changed, mut warnings, mut shifted) =
-            (Vec::new(), Vec::new(), Vec::new(), false);
+        let (mut outcomes, mut changed, mut warnings, mut shifted) = (Vec::new(), Vec::new(), Vec::new(), false);
         for edit in edits {
             let done = run(&mut draft, edit)?;
             draft.seal();
@@ -340,28 +316,16 @@ impl Document {
         changed.sort_unstable();
         changed.dedup();
         let (after, change) = draft.finish();
-        Ok(Plan {
-            change,
-            after,
-            outcomes,
-            changed,
-            warnings,
-            shifted,
-            before: self.clone(),
-        })
+        Ok(Plan { change, after, outcomes, changed, warnings, shifted, before: self.clone() })
     }
 }
 
 /// A name that XML attributes can hold.
 pub(crate) fn check_text(subject: &str, text: &str) -> Result<(), LiveError> {
-    match text
-        .chars()
-        .find(|c| (*c < ' ' && *c != '\t') || matches!(c, '\u{fffe}' | '\u{ffff}'))
-    {
-        Some(c) => Err(LiveError::value(
-            subject,
-            format!("must not hold the control character U+{:04X}", u32::from(c)),
-        )),
+    match text.chars().find(|c| (*c < ' ' && *c != '\t') || matches!(c, '\u{fffe}' | '\u{ffff}')) {
+        Some(c) => {
+            Err(LiveError::value(subject, format!("must not hold the control character U+{:04X}", u32::from(c))))
+        }
         None => Ok(()),
     }
 }
@@ -370,9 +334,6 @@ pub(crate) fn check_range(subject: &str, value: f64, low: f64, high: f64) -> Res
     if (low..=high).contains(&value) {
         Ok(())
     } else {
-        Err(LiveError::value(
-            subject,
-            format!("must be {low} to {high}, not {value}"),
-        ))
+        Err(LiveError::value(subject, format!("must be {low} to {high}, not {value}")))
     }
 }

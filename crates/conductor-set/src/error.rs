@@ -58,10 +58,7 @@ impl fmt::Display for Listing {
 
 /// A refusal. `Display` is the message, [`LiveError::code`] the code, [`LiveError::hint`] the cure.
 #[derive(Debug, Clone, PartialEq)]
-#[expect(
-    missing_docs,
-    reason = "the line of each variant says what its fields are"
-)]
+#[expect(missing_docs, reason = "the line of each variant says what its fields are")]
 pub enum LiveError {
     /// The bytes are not a Set that can be opened.
     BadFile { reason: String },
@@ -70,17 +67,9 @@ pub enum LiveError {
     /// A value breaks its constraint; `subject` is the argument at fault.
     BadValue { subject: String, reason: String },
     /// The path is well formed but of another kind than the operation takes.
-    WrongKind {
-        subject: PathId,
-        expected: &'static str,
-        listing: Listing,
-    },
+    WrongKind { subject: PathId, expected: &'static str, listing: Listing },
     /// The object exists but is not of the type the operation needs.
-    WrongType {
-        subject: PathId,
-        reason: String,
-        listing: Listing,
-    },
+    WrongType { subject: PathId, reason: String, listing: Listing },
     /// Nothing is at this path.
     Gone { subject: PathId, listing: Listing },
     /// The slot is there and holds no clip.
@@ -94,17 +83,9 @@ pub enum LiveError {
     /// No device of this name is known.
     UnknownDevice { name: String },
     /// The document refuses, as Live does.
-    Refused {
-        subject: PathId,
-        reason: String,
-        cure: &'static str,
-    },
+    Refused { subject: PathId, reason: String, cure: &'static str },
     /// A closed document cannot do this.
-    Unsupported {
-        subject: Option<String>,
-        reason: String,
-        instead: String,
-    },
+    Unsupported { subject: Option<String>, reason: String, instead: String },
     /// The edited text failed its own check; nothing was changed.
     Broken { reason: String },
 }
@@ -113,40 +94,29 @@ pub(crate) const IN_LIVE: &str = "do it in a running Live";
 
 impl LiveError {
     pub(crate) fn value(subject: impl Into<String>, reason: impl Into<String>) -> Self {
-        LiveError::BadValue {
-            subject: subject.into(),
-            reason: reason.into(),
-        }
+        LiveError::BadValue { subject: subject.into(), reason: reason.into() }
     }
 
     pub(crate) fn unsupported(subject: impl fmt::Display, reason: impl Into<String>) -> Self {
-        LiveError::Unsupported {
-            subject: Some(subject.to_string()),
-            reason: reason.into(),
-            instead: IN_LIVE.into(),
-        }
+        LiveError::Unsupported { subject: Some(subject.to_string()), reason: reason.into(), instead: IN_LIVE.into() }
     }
 
     pub(crate) fn broken(reason: impl Into<String>) -> Self {
-        LiveError::Broken {
-            reason: reason.into(),
-        }
+        LiveError::Broken { reason: reason.into() }
     }
 
     /// The code of this refusal.
     pub fn code(&self) -> Code {
         match self {
-            LiveError::BadFile { .. } | LiveError::BadPath { .. } | LiveError::BadValue { .. } => {
-                Code::BadInput
-            }
+            LiveError::BadFile { .. } | LiveError::BadPath { .. } | LiveError::BadValue { .. } => Code::BadInput,
             LiveError::WrongKind { .. } | LiveError::WrongType { .. } => Code::WrongType,
             LiveError::Gone { .. }
             | LiveError::EmptySlot { .. }
             | LiveError::RevisionDiffers { .. }
             | LiveError::StructureShifted => Code::StaleReference,
-            LiveError::SlotOccupied { .. }
-            | LiveError::UnknownDevice { .. }
-            | LiveError::Refused { .. } => Code::SdkRejected,
+            LiveError::SlotOccupied { .. } | LiveError::UnknownDevice { .. } | LiveError::Refused { .. } => {
+                Code::SdkRejected
+            }
             LiveError::Unsupported { .. } => Code::Unsupported,
             LiveError::Broken { .. } => Code::Internal,
         }
@@ -165,9 +135,7 @@ impl LiveError {
             LiveError::WrongKind { expected, listing, .. } => format!("use {expected}, as {listing} shows it"),
             LiveError::WrongType { listing, .. } => format!("pick an object of the right kind from {listing}"),
             LiveError::Gone { listing, .. } => format!("read {listing} again and use a fresh id"),
-            LiveError::EmptySlot { .. } => {
-                "list the clips again, or create a clip in the slot first".into()
-            }
+            LiveError::EmptySlot { .. } => "list the clips again, or create a clip in the slot first".into(),
             LiveError::RevisionDiffers { actual, .. } => {
                 format!("read again, then repeat with expectRevision {actual}")
             }
@@ -215,9 +183,7 @@ impl LiveError {
             LiveError::UnknownDevice { name } => Some(name.clone()),
             LiveError::Unsupported { subject, .. } => subject.clone(),
             LiveError::RevisionDiffers { .. } => Some("expectRevision".into()),
-            LiveError::BadFile { .. } | LiveError::StructureShifted | LiveError::Broken { .. } => {
-                None
-            }
+            LiveError::BadFile { .. } | LiveError::StructureShifted | LiveError::Broken { .. } => None,
         }
     }
 }
@@ -228,12 +194,8 @@ impl fmt::Display for LiveError {
             LiveError::BadFile { reason } => write!(f, "not a Live Set: {reason}"),
             LiveError::BadPath { text, reason } => write!(f, "{text:?} is not a path id: {reason}"),
             LiveError::BadValue { subject, reason } => write!(f, "{subject}: {reason}"),
-            LiveError::WrongKind {
-                subject, expected, ..
-            } => write!(f, "{subject} is not {expected}"),
-            LiveError::WrongType {
-                subject, reason, ..
-            } => write!(f, "{subject}: {reason}"),
+            LiveError::WrongKind { subject, expected, .. } => write!(f, "{subject} is not {expected}"),
+            LiveError::WrongType { subject, reason, .. } => write!(f, "{subject}: {reason}"),
             LiveError::Gone { subject, .. } => write!(f, "{subject} does not exist in the Set"),
             LiveError::EmptySlot { subject } => write!(f, "{subject}: the slot is empty"),
             LiveError::RevisionDiffers { expected, actual } => {
@@ -244,19 +206,9 @@ impl fmt::Display for LiveError {
             }
             LiveError::SlotOccupied { subject } => write!(f, "{subject} already holds a clip"),
             LiveError::UnknownDevice { name } => write!(f, "no device is called {name:?}"),
-            LiveError::Refused {
-                subject, reason, ..
-            } => write!(f, "{subject}: {reason}"),
-            LiveError::Unsupported {
-                subject: Some(subject),
-                reason,
-                ..
-            } => write!(f, "{subject}: {reason}"),
-            LiveError::Unsupported {
-                subject: None,
-                reason,
-                ..
-            } => f.write_str(reason),
+            LiveError::Refused { subject, reason, .. } => write!(f, "{subject}: {reason}"),
+            LiveError::Unsupported { subject: Some(subject), reason, .. } => write!(f, "{subject}: {reason}"),
+            LiveError::Unsupported { subject: None, reason, .. } => f.write_str(reason),
             LiveError::Broken { reason } => write!(f, "the edit failed its own check: {reason}"),
         }
     }

@@ -11,11 +11,7 @@ pub(crate) struct Scale {
 }
 
 const fn scale(name: &'static str, number: Option<u32>, intervals: &'static [u8]) -> Scale {
-    Scale {
-        name,
-        number,
-        intervals,
-    }
+    Scale { name, number, intervals }
 }
 
 pub(crate) const SCALES: [Scale; 35] = [
@@ -58,14 +54,13 @@ pub(crate) const SCALES: [Scale; 35] = [
 
 /// RGB by colour index, Live 11 and later.
 pub(crate) const COLORS: [u32; 70] = [
-    0xFF94A6, 0xFFA529, 0xCC9927, 0xF7F47C, 0xBFFB00, 0x1AFF2F, 0x25FFA8, 0x5CFFE8, 0x8BC5FF,
-    0x5480E4, 0x92A7FF, 0xD86CE4, 0xE553A0, 0xFFFFFF, 0xFF3636, 0xF66C03, 0x99724B, 0xFFF034,
-    0x87FF67, 0x3DC300, 0x00BFAF, 0x19E9FF, 0x10A4EE, 0x007DC0, 0x886CE4, 0xB677C6, 0xFF39D4,
-    0xD0D0D0, 0xE2675A, 0xFFA374, 0xD3AD71, 0xEDFFAE, 0xD2E498, 0xBAD074, 0x9BC48D, 0xD4FDE1,
-    0xCDF1F8, 0xB9C1E3, 0xCDBBE4, 0xAE98E5, 0xE5DCE1, 0xA9A9A9, 0xC6928B, 0xB78256, 0x99836A,
-    0xBFBA69, 0xA6BE00, 0x7DB04D, 0x88C2BA, 0x9BB3C4, 0x85A5C2, 0x8393CC, 0xA595B5, 0xBF9FBE,
-    0xBC7196, 0x7B7B7B, 0xAF3333, 0xA95131, 0x724F41, 0xDBC300, 0x85961F, 0x539F31, 0x0A9C8E,
-    0x236384, 0x1A2F96, 0x2F52A2, 0x624BAD, 0xA34BAD, 0xCC2E6E, 0x3C3C3C,
+    0xFF94A6, 0xFFA529, 0xCC9927, 0xF7F47C, 0xBFFB00, 0x1AFF2F, 0x25FFA8, 0x5CFFE8, 0x8BC5FF, 0x5480E4, 0x92A7FF,
+    0xD86CE4, 0xE553A0, 0xFFFFFF, 0xFF3636, 0xF66C03, 0x99724B, 0xFFF034, 0x87FF67, 0x3DC300, 0x00BFAF, 0x19E9FF,
+    0x10A4EE, 0x007DC0, 0x886CE4, 0xB677C6, 0xFF39D4, 0xD0D0D0, 0xE2675A, 0xFFA374, 0xD3AD71, 0xEDFFAE, 0xD2E498,
+    0xBAD074, 0x9BC48D, 0xD4FDE1, 0xCDF1F8, 0xB9C1E3, 0xCDBBE4, 0xAE98E5, 0xE5DCE1, 0xA9A9A9, 0xC6928B, 0xB78256,
+    0x99836A, 0xBFBA69, 0xA6BE00, 0x7DB04D, 0x88C2BA, 0x9BB3C4, 0x85A5C2, 0x8393CC, 0xA595B5, 0xBF9FBE, 0xBC7196,
+    0x7B7B7B, 0xAF3333, 0xA95131, 0x724F41, 0xDBC300, 0x85961F, 0x539F31, 0x0A9C8E, 0x236384, 0x1A2F96, 0x2F52A2,
+    0x624BAD, 0xA34BAD, 0xCC2E6E, 0x3C3C3C,
 ];
 
 /// What a device does to the signal, where it decides which tracks can carry it.
@@ -96,21 +91,9 @@ pub(crate) const DEVICES: [(&str, &str, DeviceRole); 21] = [
     ("InstrumentVector", "Wavetable", DeviceRole::Instrument),
     ("Operator", "Operator", DeviceRole::Instrument),
     ("DrumGroupDevice", "Drum Rack", DeviceRole::Instrument),
-    (
-        "InstrumentGroupDevice",
-        "Instrument Rack",
-        DeviceRole::Instrument,
-    ),
-    (
-        "AudioEffectGroupDevice",
-        "Audio Effect Rack",
-        DeviceRole::Audio,
-    ),
-    (
-        "MidiEffectGroupDevice",
-        "MIDI Effect Rack",
-        DeviceRole::Midi,
-    ),
+    ("InstrumentGroupDevice", "Instrument Rack", DeviceRole::Instrument),
+    ("AudioEffectGroupDevice", "Audio Effect Rack", DeviceRole::Audio),
+    ("MidiEffectGroupDevice", "MIDI Effect Rack", DeviceRole::Midi),
 ];
 
 pub(crate) fn scale_by_name(name: &str) -> Option<&'static Scale> {
@@ -122,24 +105,14 @@ pub(crate) fn scale_by_number(number: u32) -> Option<&'static Scale> {
 }
 
 pub(crate) fn device_name(class: &str) -> Option<&'static str> {
-    DEVICES
-        .iter()
-        .find(|(tag, _, _)| *tag == class)
-        .map(|(_, name, _)| *name)
+    DEVICES.iter().find(|(tag, _, _)| *tag == class).map(|(_, name, _)| *name)
 }
 
 pub(crate) fn device_role(class: &str) -> Option<DeviceRole> {
-    DEVICES
-        .iter()
-        .find(|(tag, _, _)| *tag == class)
-        .map(|(_, _, role)| *role)
+    DEVICES.iter().find(|(tag, _, _)| *tag == class).map(|(_, _, role)| *role)
 }
 
 /// The RGB value of a colour index as a document stores it; 0 when the index is unknown.
 pub(crate) fn color(index: i64) -> u32 {
-    usize::try_from(index)
-        .ok()
-        .and_then(|i| COLORS.get(i))
-        .copied()
-        .unwrap_or(0)
+    usize::try_from(index).ok().and_then(|i| COLORS.get(i)).copied().unwrap_or(0)
 }

@@ -16,26 +16,16 @@ pub(crate) fn is_pointee(el: El<'_>) -> bool {
 
 /// The ids of the shared number space below and including `el`'s chunk elements.
 pub(crate) fn pointees<'a>(elements: impl Iterator<Item = El<'a>>) -> impl Iterator<Item = u32> {
-    elements
-        .filter(|el| is_pointee(*el))
-        .filter_map(|el| el.attr_u32("Id"))
+    elements.filter(|el| is_pointee(*el)).filter_map(|el| el.attr_u32("Id"))
 }
 
 impl Document {
     /// The next free id: what the Set says, or one above every id when the Set says too little.
     pub(crate) fn next_pointee(&self) -> Result<u32, LiveError> {
-        let said = self
-            .in_set("NextPointeeId")
-            .and_then(|(_, el)| el.attr_u32("Value"));
-        let said = said.ok_or_else(|| {
-            LiveError::unsupported("NextPointeeId", "the Set does not say which ids are free")
-        })?;
-        let highest = self
-            .chunks
-            .iter()
-            .flat_map(|c| pointees(c.outline.all(&c.text)))
-            .max()
-            .unwrap_or(0);
+        let said = self.in_set("NextPointeeId").and_then(|(_, el)| el.attr_u32("Value"));
+        let said =
+            said.ok_or_else(|| LiveError::unsupported("NextPointeeId", "the Set does not say which ids are free"))?;
+        let highest = self.chunks.iter().flat_map(|c| pointees(c.outline.all(&c.text))).max().unwrap_or(0);
         Ok(said.max(highest.saturating_add(1)))
     }
 }
@@ -49,9 +39,9 @@ pub(crate) fn renumber(text: &str, next: &mut u32) -> Result<String, LiveError> 
         if let Some(old) = el.attr_u32("Id") {
             fresh.insert(old, *next);
             splices.attr(el, "Id", &next.to_string());
-            *next = next.checked_add(1).ok_or_else(|| {
-                LiveError::unsupported("NextPointeeId", "the Set has no free ids left")
-            })?;
+            *next = next
+                .checked_add(1)
+                .ok_or_else(|| LiveError::unsupported("NextPointeeId", "the Set has no free ids left"))?;
         }
     }
     for el in outline.all(text) {

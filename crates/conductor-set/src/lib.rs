@@ -61,8 +61,8 @@ pub use device::{Device, DeviceRow, Devices, Param, RangeSource, Totals, TrackDe
 pub use diff::{Diff, Difference, diff};
 pub use document::{DEFAULT_XML_LIMIT, Document, Family, Revision, Schema};
 pub use edit::{
-    ClipCreated, ClipProps, Deleted, DeviceInserted, DeviceRef, LiveEdit, NoteWindow, NotesWritten,
-    Outcome, ParamRef, ParamWritten, Plan, TrackProps,
+    ClipCreated, ClipProps, Deleted, DeviceInserted, DeviceRef, LiveEdit, NoteWindow, NotesWritten, Outcome, ParamRef,
+    ParamWritten, Plan, TrackProps,
 };
 pub use error::{Code, Listing, LiveError};
 pub use note::{FIRST_NOTES, Note, NoteQuery, NoteSummary, Notes};

@@ -30,25 +30,13 @@ pub struct Note {
     #[serde(skip_serializing_if = "is_default_mute", default)]
     pub muted: bool,
     /// 0 to 1.
-    #[serde(
-        serialize_with = "wire::number",
-        skip_serializing_if = "is_default_probability",
-        default = "certain"
-    )]
+    #[serde(serialize_with = "wire::number", skip_serializing_if = "is_default_probability", default = "certain")]
     pub probability: f64,
     /// -127 to 127.
-    #[serde(
-        serialize_with = "wire::number",
-        skip_serializing_if = "is_default_deviation",
-        default
-    )]
+    #[serde(serialize_with = "wire::number", skip_serializing_if = "is_default_deviation", default)]
     pub velocity_deviation: f64,
     /// 0 to 127.
-    #[serde(
-        serialize_with = "wire::number",
-        skip_serializing_if = "is_default_release",
-        default = "middle_release"
-    )]
+    #[serde(serialize_with = "wire::number", skip_serializing_if = "is_default_release", default = "middle_release")]
     pub release_velocity: f64,
     /// A view state that no document keeps: accepted, dropped with a warning, never shown.
     #[serde(skip_serializing, default)]
@@ -137,19 +125,10 @@ pub(crate) fn stored(clip: El<'_>) -> Vec<StoredNote<'_>> {
     };
     let mut found = Vec::new();
     for key in keys.children() {
-        let Some(pitch) = key
-            .integer("MidiKey")
-            .and_then(|p| u8::try_from(p).ok())
-            .filter(|p| *p <= 127)
-        else {
+        let Some(pitch) = key.integer("MidiKey").and_then(|p| u8::try_from(p).ok()).filter(|p| *p <= 127) else {
             continue;
         };
-        for el in key
-            .child("Notes")
-            .into_iter()
-            .flat_map(|n| n.children())
-            .filter(|e| e.name() == "MidiNoteEvent")
-        {
+        for el in key.child("Notes").into_iter().flat_map(|n| n.children()).filter(|e| e.name() == "MidiNoteEvent") {
             let number = |name, default| el.attr_f64(name).unwrap_or(default);
             let note = Note {
                 pitch,
@@ -162,11 +141,7 @@ pub(crate) fn stored(clip: El<'_>) -> Vec<StoredNote<'_>> {
                 release_velocity: number("OffVelocity", middle_release()),
                 selected: None,
             };
-            found.push(StoredNote {
-                note,
-                id: el.attr_u32("NoteId"),
-                el,
-            });
+            found.push(StoredNote { note, id: el.attr_u32("NoteId"), el });
         }
     }
     found.sort_by(|a, b| order(&a.note, &b.note));
@@ -174,9 +149,7 @@ pub(crate) fn stored(clip: El<'_>) -> Vec<StoredNote<'_>> {
 }
 
 pub(crate) fn order(a: &Note, b: &Note) -> std::cmp::Ordering {
-    a.start_time
-        .total_cmp(&b.start_time)
-        .then(a.pitch.cmp(&b.pitch))
+    a.start_time.total_cmp(&b.start_time).then(a.pitch.cmp(&b.pitch))
 }
 
 /// Which notes to read.
@@ -241,10 +214,7 @@ pub enum Notes {
 }
 
 pub(crate) fn pitch_range(notes: &[Note]) -> Option<[u8; 2]> {
-    Some([
-        notes.iter().map(|n| n.pitch).min()?,
-        notes.iter().map(|n| n.pitch).max()?,
-    ])
+    Some([notes.iter().map(|n| n.pitch).min()?, notes.iter().map(|n| n.pitch).max()?])
 }
 
 impl Clip<'_> {
@@ -266,8 +236,7 @@ impl Document {
             }
         }
         let inside = |n: &Note| {
-            query.from_beat.is_none_or(|from| n.start_time >= from)
-                && query.to_beat.is_none_or(|to| n.start_time < to)
+            query.from_beat.is_none_or(|from| n.start_time >= from) && query.to_beat.is_none_or(|to| n.start_time < to)
         };
         let notes: Vec<Note> = clip.notes().into_iter().filter(inside).collect();
         let count = notes.len();
@@ -277,23 +246,12 @@ impl Document {
                 span_beats: notes.iter().map(Note::end).fold(0.0, f64::max),
             };
             let first_notes = notes.into_iter().take(FIRST_NOTES).collect();
-            return Ok(Notes::Summary {
-                clip_id: path,
-                count,
-                summary,
-                first_notes,
-                truncated: true,
-            });
+            return Ok(Notes::Summary { clip_id: path, count, summary, first_notes, truncated: true });
         }
         let offset = query.offset.unwrap_or(0);
         let next_offset = (count > offset.saturating_add(PAGE)).then(|| offset + PAGE);
         let notes = notes.into_iter().skip(offset).take(PAGE).collect();
-        Ok(Notes::Listed {
-            clip_id: path,
-            count,
-            notes,
-            next_offset,
-        })
+        Ok(Notes::Listed { clip_id: path, count, notes, next_offset })
     }
 
     /// Every note of a MIDI clip, without a cap: for drawing and comparing, not for a wire.

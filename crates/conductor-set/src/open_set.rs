@@ -196,11 +196,7 @@ impl OpenSet {
 
     /// The bytes a save must write: the original ones when nothing changed.
     pub fn save(&self) -> Arc<[u8]> {
-        if self.is_dirty() {
-            self.document.to_als().into()
-        } else {
-            Arc::clone(&self.saved.0)
-        }
+        if self.is_dirty() { self.document.to_als().into() } else { Arc::clone(&self.saved.0) }
     }
 
     /// Notes that `als`, which [`OpenSet::save`] gave, is now in the file.
@@ -217,18 +213,12 @@ impl OpenSet {
         if let Some(expected) = &guard.expect_revision {
             let actual = self.document.revision();
             if *expected != actual.to_string() {
-                return Err(LiveError::RevisionDiffers {
-                    expected: expected.clone(),
-                    actual,
-                });
+                return Err(LiveError::RevisionDiffers { expected: expected.clone(), actual });
             }
         }
         if let Some((who, seen)) = guard.seen
             && positional
-            && self
-                .shifts
-                .iter()
-                .any(|(author, at)| *author != who && *at > seen)
+            && self.shifts.iter().any(|(author, at)| *author != who && *at > seen)
         {
             return Err(LiveError::StructureShifted);
         }
@@ -260,27 +250,14 @@ impl OpenSet {
         self.make(edits, guard, true)
     }
 
-    fn make(
-        &mut self,
-        edits: &[LiveEdit],
-        guard: &Guard,
-        extend: bool,
-    ) -> Result<Applied, LiveError> {
+    fn make(&mut self, edits: &[LiveEdit], guard: &Guard, extend: bool) -> Result<Applied, LiveError> {
         self.admit(guard, edits.iter().any(LiveEdit::is_positional))?;
         let plan = self.document.plan(edits)?;
         if plan.change.is_empty() {
             return Ok(applied(&plan, 0));
         }
-        let label = edits
-            .iter()
-            .map(LiveEdit::label)
-            .collect::<Vec<_>>()
-            .join(", ");
-        let mut entry = Entry {
-            change: plan.change.clone(),
-            label,
-            shifted: plan.shifted,
-        };
+        let label = edits.iter().map(LiveEdit::label).collect::<Vec<_>>().join(", ");
+        let mut entry = Entry { change: plan.change.clone(), label, shifted: plan.shifted };
         let grown = if extend { self.undo.pop_back() } else { None };
         let steps = u32::from(grown.is_none());
         if let Some(last) = grown {
@@ -325,29 +302,17 @@ impl OpenSet {
     fn step(&mut self, steps: u32, guard: &Guard, back: bool) -> Result<Stepped, LiveError> {
         let (mut labels, mut shifted) = (Vec::new(), false);
         for _ in 0..steps {
-            let Some(entry) = (if back {
-                self.undo.pop_back()
-            } else {
-                self.redo.pop()
-            }) else {
+            let Some(entry) = (if back { self.undo.pop_back() } else { self.redo.pop() }) else {
                 break;
             };
-            let change = if back {
-                entry.change.invert()
-            } else {
-                entry.change.clone()
-            };
+            let change = if back { entry.change.invert() } else { entry.change.clone() };
             self.document = change.apply(&self.document)?;
             labels.push(entry.label.clone());
             if entry.shifted {
                 shifted = true;
                 self.shift(guard.seen.map_or(NOBODY, |(who, _)| who));
             }
-            if back {
-                self.redo.push(entry)
-            } else {
-                self.undo.push_back(entry)
-            }
+            if back { self.redo.push(entry) } else { self.undo.push_back(entry) }
         }
         Ok(Stepped {
             count: u32::try_from(labels.len()).unwrap_or(u32::MAX),

@@ -154,8 +154,7 @@ impl fmt::Display for PathId {
     }
 }
 
-const NOT_A_NUMBER: &str =
-    "an index is 0 or a whole number without sign or leading zero, below 4294967296";
+const NOT_A_NUMBER: &str = "an index is 0 or a whole number without sign or leading zero, below 4294967296";
 
 fn index(text: &str) -> Result<u32, &'static str> {
     let plain = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
@@ -219,13 +218,9 @@ impl FromStr for PathId {
         let parsed = match segment(text) {
             Err(reason) => Err(reason),
             Ok(("track", Some(n), None)) => Ok(PathId::Track(n)),
-            Ok(("track", Some(n), Some(rest))) => {
-                on_track(rest).map(|part| PathId::OnTrack(n, part))
-            }
+            Ok(("track", Some(n), Some(rest))) => on_track(rest).map(|part| PathId::OnTrack(n, part)),
             Ok(("returntrack", Some(n), None)) => Ok(PathId::Return(n)),
-            Ok(("returntrack", Some(n), Some(rest))) => {
-                chain(rest).map(|part| PathId::OnReturn(n, part))
-            }
+            Ok(("returntrack", Some(n), Some(rest))) => chain(rest).map(|part| PathId::OnReturn(n, part)),
             Ok(("main", None, None)) => Ok(PathId::Main),
             Ok(("main", None, Some(rest))) => chain(rest).map(PathId::OnMain),
             Ok(("scene", Some(n), None)) => Ok(PathId::Scene(n)),
@@ -233,10 +228,7 @@ impl FromStr for PathId {
             Ok(("scene" | "cuepoint", Some(_), Some(_))) => Err(TRAILING),
             Ok((_, _, _)) => Err(UNKNOWN),
         };
-        parsed.map_err(|reason| LiveError::BadPath {
-            text: text.chars().take(200).collect(),
-            reason,
-        })
+        parsed.map_err(|reason| LiveError::BadPath { text: text.chars().take(200).collect(), reason })
     }
 }
 

@@ -60,10 +60,7 @@ pub struct Samples {
 fn cannot(clip: &Clip<'_>, reason: &str) -> LiveError {
     LiveError::Unsupported {
         subject: Some(clip.path.to_string()),
-        reason: format!(
-            "clip {:?} cannot be rendered from a document: {reason}",
-            clip.name()
-        ),
+        reason: format!("clip {:?} cannot be rendered from a document: {reason}", clip.name()),
         instead: "freeze or export the track in Live".into(),
     }
 }
@@ -73,40 +70,26 @@ fn piece(clip: &Clip<'_>, start: f64, end: f64, beat: f64) -> Result<RenderPiece
     if el.flag("IsWarped") != Some(false) {
         return Err(cannot(clip, "it is warped"));
     }
-    if [el.number("PitchCoarse"), el.number("PitchFine")]
-        .iter()
-        .any(|p| p.is_some_and(|p| p != 0.0))
-    {
+    if [el.number("PitchCoarse"), el.number("PitchFine")].iter().any(|p| p.is_some_and(|p| p != 0.0)) {
         return Err(cannot(clip, "it is transposed"));
     }
-    if el
-        .at("Envelopes/Envelopes")
-        .is_some_and(|e| e.children().next().is_some())
-    {
+    if el.at("Envelopes/Envelopes").is_some_and(|e| e.children().next().is_some()) {
         return Err(cannot(clip, "it has clip envelopes"));
     }
     let path = file_path(el).ok_or_else(|| cannot(clip, "it names no sample"))?;
     let (from, to) = (clip.start().max(start), clip.end().min(end));
     let into_clip = (from - clip.start()) * beat;
     // An unwarped clip stores its loop in seconds of the sample.
-    let offset = el.number("Loop/LoopStart").unwrap_or(0.0)
-        + el.number("Loop/StartRelative").unwrap_or(0.0)
-        + into_clip;
+    let offset =
+        el.number("Loop/LoopStart").unwrap_or(0.0) + el.number("Loop/StartRelative").unwrap_or(0.0) + into_clip;
     let has_fades = el.flag("Fade").unwrap_or(false);
     let fade = |name| {
-        if has_fades {
-            el.number(name).unwrap_or(0.0).max(0.0) * beat
-        } else {
-            0.0
-        }
+        if has_fades { el.number(name).unwrap_or(0.0).max(0.0) * beat } else { 0.0 }
     };
     Ok(RenderPiece {
         clip_id: clip.path,
         path,
-        relative_path: el
-            .value("SampleRef/FileRef/RelativePath")
-            .filter(|p| !p.is_empty())
-            .map(|p| p.into_owned()),
+        relative_path: el.value("SampleRef/FileRef/RelativePath").filter(|p| !p.is_empty()).map(|p| p.into_owned()),
         at: (from - start) * beat,
         length: (to - from) * beat,
         offset,
@@ -136,41 +119,23 @@ impl Document {
             });
         }
         if !(start >= 0.0 && start.is_finite()) {
-            return Err(LiveError::value(
-                "startBeat",
-                format!("must be 0 or more, not {start}"),
-            ));
+            return Err(LiveError::value("startBeat", format!("must be 0 or more, not {start}")));
         }
         if !(end > start && end.is_finite()) {
-            return Err(LiveError::value(
-                "endBeat",
-                format!("must be after startBeat ({start}), not {end}"),
-            ));
+            return Err(LiveError::value("endBeat", format!("must be after startBeat ({start}), not {end}")));
         }
-        let automated = self
-            .main_param("Tempo")
-            .and_then(|(t, p)| envelope(t, p))
-            .is_some_and(|e| e.len() > 1);
+        let automated = self.main_param("Tempo").and_then(|(t, p)| envelope(t, p)).is_some_and(|e| e.len() > 1);
         if automated {
             return Err(LiveError::unsupported(path, "the tempo is automated"));
         }
-        let tempo = self
-            .tempo()
-            .filter(|t| *t > 0.0)
-            .ok_or_else(|| LiveError::unsupported(path, "the Set stores no tempo"))?;
+        let tempo =
+            self.tempo().filter(|t| *t > 0.0).ok_or_else(|| LiveError::unsupported(path, "the Set stores no tempo"))?;
         let beat = 60.0 / tempo;
         let inside = track.arrangement();
-        let inside = inside
-            .iter()
-            .filter(|c| c.start() < end && c.end() > start && c.el.flag("Disabled") != Some(true));
-        let pieces = inside
-            .map(|c| piece(c, start, end, beat))
-            .collect::<Result<Vec<_>, _>>()?;
-        Ok(RenderPlan {
-            track: track.name(),
-            seconds: (end - start) * beat,
-            pieces,
-        })
+        let inside =
+            inside.iter().filter(|c| c.start() < end && c.end() > start && c.el.flag("Disabled") != Some(true));
+        let pieces = inside.map(|c| piece(c, start, end, beat)).collect::<Result<Vec<_>, _>>()?;
+        Ok(RenderPlan { track: track.name(), seconds: (end - start) * beat, pieces })
     }
 }
 
@@ -193,59 +158,31 @@ pub fn mix(plan: &RenderPlan, samples: &[Samples]) -> Result<Samples, LiveError>
         return Err(LiveError::broken("as many samples as pieces are needed"));
     }
     let rate = samples.first().map_or(44_100, |s| s.sample_rate);
-    if let Some((p, s)) = plan
-        .pieces
-        .iter()
-        .zip(samples)
-        .find(|(_, s)| s.sample_rate != rate)
-    {
+    if let Some((p, s)) = plan.pieces.iter().zip(samples).find(|(_, s)| s.sample_rate != rate) {
         return Err(LiveError::Unsupported {
             subject: Some(p.clip_id.to_string()),
-            reason: format!(
-                "its sample runs at {} Hz and another at {rate} Hz",
-                s.sample_rate
-            ),
+            reason: format!("its sample runs at {} Hz and another at {rate} Hz", s.sample_rate),
             instead: "export the track in Live".into(),
         });
     }
-    let width = samples
-        .iter()
-        .map(|s| s.channels.len())
-        .max()
-        .unwrap_or(2)
-        .max(1);
+    let width = samples.iter().map(|s| s.channels.len()).max().unwrap_or(2).max(1);
     let total = frames(plan.seconds, rate);
     let mut out = vec![vec![0.0_f32; total]; width];
     for (p, s) in plan.pieces.iter().zip(samples) {
-        let (at, count, offset, into) = (
-            frames(p.at, rate),
-            frames(p.length, rate),
-            frames(p.offset, rate),
-            frames(p.into_clip, rate),
-        );
-        let (fade_in, fade_out, whole) = (
-            frames(p.fade_in, rate),
-            frames(p.fade_out, rate),
-            frames(p.clip_length, rate),
-        );
+        let (at, count, offset, into) =
+            (frames(p.at, rate), frames(p.length, rate), frames(p.offset, rate), frames(p.into_clip, rate));
+        let (fade_in, fade_out, whole) =
+            (frames(p.fade_in, rate), frames(p.fade_out, rate), frames(p.clip_length, rate));
         for (channel, line) in out.iter_mut().enumerate() {
             // Mono sounds on every channel.
-            let Some(source) = s
-                .channels
-                .get(channel)
-                .or_else(|| s.channels.first().filter(|_| s.channels.len() == 1))
+            let Some(source) = s.channels.get(channel).or_else(|| s.channels.first().filter(|_| s.channels.len() == 1))
             else {
                 continue;
             };
             for n in 0..count.min(total.saturating_sub(at)) {
                 let value = source.get(offset + n).copied().unwrap_or(0.0);
-                let level = p.gain
-                    * ramp(into + n, fade_in)
-                    * ramp(whole.saturating_sub(into + n + 1), fade_out);
-                #[expect(
-                    clippy::cast_possible_truncation,
-                    reason = "samples are 32-bit by contract"
-                )]
+                let level = p.gain * ramp(into + n, fade_in) * ramp(whole.saturating_sub(into + n + 1), fade_out);
+                #[expect(clippy::cast_possible_truncation, reason = "samples are 32-bit by contract")]
                 let level = level as f32;
                 if let Some(cell) = line.get_mut(at + n) {
                     *cell = value * level;
@@ -253,10 +190,7 @@ pub fn mix(plan: &RenderPlan, samples: &[Samples]) -> Result<Samples, LiveError>
             }
         }
     }
-    Ok(Samples {
-        sample_rate: rate,
-        channels: out,
-    })
+    Ok(Samples { sample_rate: rate, channels: out })
 }
 
 /// A straight fade: 0 at frame 0, 1 from `length` on.
@@ -264,10 +198,7 @@ fn ramp(frame: usize, length: usize) -> f64 {
     if frame >= length {
         return 1.0;
     }
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "frame counts are far below 2^52"
-    )]
+    #[expect(clippy::cast_precision_loss, reason = "frame counts are far below 2^52")]
     let share = frame as f64 / length as f64;
     share
 }

@@ -33,9 +33,7 @@ fn decode(segment: &str) -> Option<String> {
     while let Some(b) = bytes.next() {
         if b == b'%' {
             let hex = [bytes.next()?, bytes.next()?];
-            let text = std::str::from_utf8(&hex)
-                .ok()
-                .filter(|t| t.bytes().all(|b| b.is_ascii_hexdigit()))?;
+            let text = std::str::from_utf8(&hex).ok().filter(|t| t.bytes().all(|b| b.is_ascii_hexdigit()))?;
             out.push(u8::from_str_radix(text, 16).ok()?);
         } else {
             out.push(b);
@@ -104,9 +102,7 @@ impl Resource {
 impl Address {
     /// Reads an address. `None` when no resource has this shape; a refusal when the shape fits and the path in it does not.
     pub fn parse(uri: &str) -> Option<Result<Address, LiveError>> {
-        let (body, query) = uri
-            .split_once('?')
-            .map_or((uri, None), |(b, q)| (b, Some(q)));
+        let (body, query) = uri.split_once('?').map_or((uri, None), |(b, q)| (b, Some(q)));
         let set = match query {
             None => None,
             Some(q) => Some(decode(q.strip_prefix("set=")?).filter(|s| !s.is_empty())?),
@@ -120,10 +116,9 @@ impl Address {
             ["song"] => Ok(Resource::Song),
             ["sets"] => Ok(Resource::Sets),
             ["track", i] => format!("track:{i}").parse().map(Resource::Track),
-            ["clip", path, "notes"] => decode(path)
-                .ok_or_else(|| bad(path))
-                .and_then(|p| p.parse())
-                .map(Resource::ClipNotes),
+            ["clip", path, "notes"] => {
+                decode(path).ok_or_else(|| bad(path)).and_then(|p| p.parse()).map(Resource::ClipNotes)
+            }
             _ => return None,
         };
         Some(resource.map(|resource| Address { resource, set }))
@@ -140,16 +135,9 @@ mod tests {
         let uri = Resource::ClipNotes(clip).uri();
         assert_eq!(uri, "ableton://clip/track%3A0%2Fclipslot%3A0%2Fclip/notes");
         let read = Address::parse(&uri).expect("shape").expect("path");
-        assert_eq!(
-            read,
-            Address {
-                resource: Resource::ClipNotes(clip),
-                set: None
-            }
-        );
-        let lower = Address::parse("ableton://clip/track%3a0%2fclip%3a1/notes?set=demo_a7f2")
-            .expect("shape")
-            .expect("path");
+        assert_eq!(read, Address { resource: Resource::ClipNotes(clip), set: None });
+        let lower =
+            Address::parse("ableton://clip/track%3a0%2fclip%3a1/notes?set=demo_a7f2").expect("shape").expect("path");
         assert_eq!(lower.set.as_deref(), Some("demo_a7f2"));
     }
 
@@ -157,19 +145,9 @@ mod tests {
     fn a_write_touches_what_shows_it() {
         let clip: PathId = "track:1/clip:0".parse().expect("path");
         let uris = |shifted| {
-            Resource::touched_by(&[clip, PathId::Main], 3, shifted)
-                .iter()
-                .map(Resource::uri)
-                .collect::<Vec<_>>()
+            Resource::touched_by(&[clip, PathId::Main], 3, shifted).iter().map(Resource::uri).collect::<Vec<_>>()
         };
-        assert_eq!(
-            uris(false),
-            [
-                "ableton://song",
-                "ableton://track/1",
-                "ableton://clip/track%3A1%2Fclip%3A0/notes"
-            ]
-        );
+        assert_eq!(uris(false), ["ableton://song", "ableton://track/1", "ableton://clip/track%3A1%2Fclip%3A0/notes"]);
         assert_eq!(uris(true).len(), 5);
     }
 

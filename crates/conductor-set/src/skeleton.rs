@@ -23,11 +23,7 @@ struct Element {
 }
 
 fn element(name: &str) -> Element {
-    Element {
-        name: name.to_owned(),
-        attributes: Vec::new(),
-        children: Vec::new(),
-    }
+    Element { name: name.to_owned(), attributes: Vec::new(), children: Vec::new() }
 }
 
 fn valued(name: &str, value: &str) -> Element {
@@ -64,12 +60,7 @@ impl Builder {
                 lines.push((depth, &line[depth..]));
             }
         }
-        Builder {
-            parts,
-            family,
-            next: 1,
-            labels: HashMap::new(),
-        }
+        Builder { parts, family, next: 1, labels: HashMap::new() }
     }
 
     fn id(&mut self, label: Option<&str>) -> String {
@@ -98,20 +89,11 @@ impl Builder {
 
     fn part(&mut self, name: &str, values: &Values, nesting: usize) -> Vec<Element> {
         let lines = self.parts.get(name).cloned().unwrap_or_default();
-        if nesting > MAX_NESTING {
-            Vec::new()
-        } else {
-            self.lines(&lines, values, nesting)
-        }
+        if nesting > MAX_NESTING { Vec::new() } else { self.lines(&lines, values, nesting) }
     }
 
     /// Elements of lines of one depth, with what is indented below each as children.
-    fn lines(
-        &mut self,
-        lines: &[(usize, &'static str)],
-        values: &Values,
-        nesting: usize,
-    ) -> Vec<Element> {
+    fn lines(&mut self, lines: &[(usize, &'static str)], values: &Values, nesting: usize) -> Vec<Element> {
         let mut out = Vec::new();
         let mut rest = lines;
         while let Some(((depth, line), after)) = rest.split_first() {
@@ -119,8 +101,7 @@ impl Builder {
             let (below, following) = after.split_at(inner);
             rest = following;
             let mut line = *line;
-            if let Some((condition, kept)) = line.strip_prefix('[').and_then(|l| l.split_once("] "))
-            {
+            if let Some((condition, kept)) = line.strip_prefix('[').and_then(|l| l.split_once("] ")) {
                 if !self.applies(condition) {
                     continue;
                 }
@@ -162,8 +143,7 @@ impl Builder {
             range.children = vec![valued("Min", arg(1)), valued("Max", arg(2))];
             let mut el = element(name);
             el.children = vec![valued("LomId", "0"), valued("Manual", arg(0)), range];
-            el.children
-                .push(self.target("AutomationTarget", "0", label));
+            el.children.push(self.target("AutomationTarget", "0", label));
             el.children.push(self.target("ModulationTarget", "0", None));
             out.push(el);
         } else if let Some(name) = word.strip_prefix('!') {
@@ -171,25 +151,19 @@ impl Builder {
             thresholds.children = vec![valued("Min", "64"), valued("Max", "127")];
             let mut el = element(name);
             el.children = vec![valued("LomId", "0"), valued("Manual", arg(0))];
-            el.children
-                .push(self.target("AutomationTarget", "0", label));
+            el.children.push(self.target("AutomationTarget", "0", label));
             el.children.push(thresholds);
             out.push(el);
         } else if let Some(name) = word.strip_prefix('%') {
             let mut el = element(name);
             el.children = vec![valued("LomId", "0"), valued("Manual", arg(0))];
-            el.children
-                .push(self.target("AutomationTarget", "0", label));
+            el.children.push(self.target("AutomationTarget", "0", label));
             out.push(el);
         } else if let Some(name) = word.strip_prefix("^*") {
             let locks: Vec<&str> = arg(1).split(',').collect();
             for n in 0..arg(0).parse().unwrap_or(0) {
                 let n = u32::to_string(&n);
-                let lock = if locks.contains(&n.as_str()) {
-                    "1"
-                } else {
-                    "0"
-                };
+                let lock = if locks.contains(&n.as_str()) { "1" } else { "0" };
                 out.push(self.target(&format!("{name}.{n}"), lock, None));
             }
         } else if let Some(name) = word.strip_prefix('^') {
@@ -251,17 +225,9 @@ fn values(family: Family, pairs: &[(&str, &str)]) -> Values {
     } else {
         ""
     };
-    let main = if family >= Family::Live12 {
-        "Main"
-    } else {
-        "Master"
-    };
+    let main = if family >= Family::Live12 { "Main" } else { "Master" };
     let fixed = [("panel", panel), ("main", main), ("enabled", "true")];
-    fixed
-        .iter()
-        .chain(pairs)
-        .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
-        .collect()
+    fixed.iter().chain(pairs).map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
 }
 
 /// One part as text without indent on its first line.
@@ -277,17 +243,7 @@ fn text(part: &str, doc: &Document, pairs: &[(&str, &str)]) -> String {
 /// A `MidiTrack` or `AudioTrack` without clips and devices. Slots and sends are fitted to the Set afterwards.
 pub(crate) fn track(tag: &str, doc: &Document) -> String {
     let part = if tag == "MidiTrack" { "midi" } else { "audio" };
-    text(
-        part,
-        doc,
-        &[
-            ("id", "0"),
-            ("name", ""),
-            ("color", "12"),
-            ("sends", "0"),
-            ("slots", "0"),
-        ],
-    )
+    text(part, doc, &[("id", "0"), ("name", ""), ("color", "12"), ("sends", "0"), ("slots", "0")])
 }
 
 /// An empty session slot.
@@ -319,11 +275,7 @@ impl Document {
         let mut roots = builder.part("set", &values, 0);
         let next = builder.next.to_string();
         // The next free number is known only when all are given out.
-        if let Some(el) = roots
-            .first_mut()
-            .and_then(|r| r.children.first_mut())
-            .and_then(|s| s.children.first_mut())
-        {
+        if let Some(el) = roots.first_mut().and_then(|r| r.children.first_mut()).and_then(|s| s.children.first_mut()) {
             *el = valued("NextPointeeId", &next);
         }
         let mut xml = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");

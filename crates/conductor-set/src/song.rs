@@ -106,41 +106,23 @@ fn read_scale(info: Option<El<'_>>) -> StoredScale {
     let Some(info) = info else {
         return StoredScale::default();
     };
-    let root = info
-        .integer("RootNote")
-        .or_else(|| info.integer("Root"))
-        .and_then(|r| u8::try_from(r).ok());
+    let root = info.integer("RootNote").or_else(|| info.integer("Root")).and_then(|r| u8::try_from(r).ok());
     let Some(text) = info.value("Name").filter(|n| !n.is_empty()) else {
-        return StoredScale {
-            root,
-            ..StoredScale::default()
-        };
+        return StoredScale { root, ..StoredScale::default() };
     };
     let Ok(number) = text.parse::<u32>() else {
-        let intervals = facts::scale_by_name(&text)
-            .map(|s| s.intervals.to_vec())
-            .unwrap_or_default();
-        return StoredScale {
-            root,
-            name: Some(text.into_owned()),
-            intervals,
-            warning: None,
-        };
+        let intervals = facts::scale_by_name(&text).map(|s| s.intervals.to_vec()).unwrap_or_default();
+        return StoredScale { root, name: Some(text.into_owned()), intervals, warning: None };
     };
     match facts::scale_by_number(number) {
-        Some(scale) => StoredScale {
-            root,
-            name: Some(scale.name.into()),
-            intervals: scale.intervals.to_vec(),
-            warning: None,
-        },
+        Some(scale) => {
+            StoredScale { root, name: Some(scale.name.into()), intervals: scale.intervals.to_vec(), warning: None }
+        }
         None => StoredScale {
             root,
             name: Some(format!("Scale {number}")),
             intervals: Vec::new(),
-            warning: Some(format!(
-                "the Set stores scale number {number}, whose name is not certain"
-            )),
+            warning: Some(format!("the Set stores scale number {number}, whose name is not certain")),
         },
     }
 }
@@ -158,8 +140,7 @@ fn signature_text(code: i64) -> Option<String> {
 
 /// The value a main-track parameter has at the start of the Set: the first event of its envelope, else the stored value.
 fn at_start(track: El<'_>, param: El<'_>) -> Option<f64> {
-    let event =
-        envelope(track, param).and_then(|events| events.first().and_then(|e| e.attr_f64("Value")));
+    let event = envelope(track, param).and_then(|events| events.first().and_then(|e| e.attr_f64("Value")));
     event.or_else(|| stored_number(param))
 }
 
@@ -192,31 +173,25 @@ impl Document {
 
     pub(crate) fn scene_elements(&self) -> Vec<El<'_>> {
         let list = self.in_set("Scenes").or_else(|| self.in_set("SceneNames"));
-        list.map(|(_, l)| l.children().filter(|c| c.name() == "Scene").collect())
-            .unwrap_or_default()
+        list.map(|(_, l)| l.children().filter(|c| c.name() == "Scene").collect()).unwrap_or_default()
     }
 
     fn locators(&self) -> Vec<El<'_>> {
         let list = self.in_set("Locators/Locators");
-        list.map(|(_, l)| l.children().filter(|c| c.name() == "Locator").collect())
-            .unwrap_or_default()
+        list.map(|(_, l)| l.children().filter(|c| c.name() == "Locator").collect()).unwrap_or_default()
     }
 
     /// The Set at a glance.
     pub fn overview(&self) -> Overview {
         let scale = read_scale(self.in_set("ScaleInformation").map(|(_, el)| el));
         let grid = self.in_set("Grid").map(|(_, el)| el);
-        let fraction =
-            grid.and_then(|g| Some((g.integer("FixedNumerator")?, g.integer("FixedDenominator")?)));
+        let fraction = grid.and_then(|g| Some((g.integer("FixedNumerator")?, g.integer("FixedDenominator")?)));
         let tracks = self.track_rows();
         let mut overview = Overview {
             tempo: self.tempo(),
             root_note: scale.root,
             scale_name: scale.name,
-            scale_mode: self
-                .in_set("InKey")
-                .and_then(|(_, el)| el.attr_raw("Value"))
-                .map(|v| v == "true"),
+            scale_mode: self.in_set("InKey").and_then(|(_, el)| el.attr_raw("Value")).map(|v| v == "true"),
             scale_intervals: scale.intervals,
             grid_quantization: fraction.map(|(n, d)| format!("{n}/{d}")),
             grid_is_triplet: grid.and_then(|g| g.integer("Ntoles")).map(|n| n == 3),
@@ -250,24 +225,11 @@ impl Document {
     /// Scenes and locators.
     pub fn scenes(&self) -> Scenes {
         let slots: Vec<Vec<El<'_>>> = self.tracks().map(|t| t.slots()).collect();
-        let filled = |row: usize| {
-            slots
-                .iter()
-                .any(|s| s.get(row).is_some_and(|slot| in_slot(*slot).is_some()))
-        };
+        let filled = |row: usize| slots.iter().any(|s| s.get(row).is_some_and(|slot| in_slot(*slot).is_some()));
         let scene = |(n, el): (u32, El<'_>)| {
-            let own = |switch, path| {
-                el.flag(switch)
-                    .unwrap_or(false)
-                    .then(|| el.number(path))
-                    .flatten()
-            };
+            let own = |switch, path| el.flag(switch).unwrap_or(false).then(|| el.number(path)).flatten();
             // Before Live 11 the name is an attribute of the scene.
-            let name = el
-                .value("Name")
-                .or_else(|| el.attr("Value"))
-                .map(|n| n.into_owned())
-                .unwrap_or_default();
+            let name = el.value("Name").or_else(|| el.attr("Value")).map(|n| n.into_owned()).unwrap_or_default();
             #[expect(
                 clippy::cast_possible_truncation,
                 reason = "a code is a small whole number; anything else is refused"

@@ -49,11 +49,7 @@ const DIM_TEXT: &str = "#9aa1ac";
 fn c(value: f64) -> String {
     let text = format!("{value:.2}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
-    if text == "-0" {
-        "0".into()
-    } else {
-        text.into()
-    }
+    if text == "-0" { "0".into() } else { text.into() }
 }
 
 /// How text is set.
@@ -71,9 +67,7 @@ struct Canvas {
 
 impl Canvas {
     fn new() -> Canvas {
-        Canvas {
-            body: String::new(),
-        }
+        Canvas { body: String::new() }
     }
 
     fn rect(&mut self, x: f64, y: f64, w: f64, h: f64, rest: &str) {
@@ -100,15 +94,8 @@ impl Canvas {
     }
 
     fn polygon(&mut self, points: &[(f64, f64)], fill: &str) {
-        let points: Vec<String> = points
-            .iter()
-            .map(|(x, y)| format!("{},{}", c(*x), c(*y)))
-            .collect();
-        let _ = writeln!(
-            self.body,
-            "<polygon points=\"{}\" fill=\"{fill}\"/>",
-            points.join(" ")
-        );
+        let points: Vec<String> = points.iter().map(|(x, y)| format!("{},{}", c(*x), c(*y))).collect();
+        let _ = writeln!(self.body, "<polygon points=\"{}\" fill=\"{fill}\"/>", points.join(" "));
     }
 
     /// Text that fits into `room` pixels, shortened with an ellipsis when it must be.
@@ -139,16 +126,8 @@ impl Canvas {
 
 /// Escaped, and without the control characters that XML forbids even when escaped.
 fn visible(text: &str) -> String {
-    let clean: String = text
-        .chars()
-        .map(|ch| {
-            if ch < ' ' || matches!(ch, '\u{fffe}' | '\u{ffff}') {
-                ' '
-            } else {
-                ch
-            }
-        })
-        .collect();
+    let clean: String =
+        text.chars().map(|ch| if ch < ' ' || matches!(ch, '\u{fffe}' | '\u{ffff}') { ' ' } else { ch }).collect();
     escape(&clean, false)
 }
 
@@ -168,11 +147,7 @@ fn shorten(text: &str, size: f64, room: f64) -> String {
         }
         out.push(ch);
     }
-    if out.is_empty() {
-        String::new()
-    } else {
-        format!("{}…", out.trim_end())
-    }
+    if out.is_empty() { String::new() } else { format!("{}…", out.trim_end()) }
 }
 
 /// `#rrggbb`
@@ -183,11 +158,7 @@ fn hex(rgb: u32) -> String {
 /// Black or white, whichever is read more easily on `rgb`.
 fn ink(rgb: u32) -> &'static str {
     let part = |shift: u32| f64::from((rgb >> shift) & 0xff);
-    if 0.299 * part(16) + 0.587 * part(8) + 0.114 * part(0) > 140.0 {
-        "#16181c"
-    } else {
-        "#f2f4f6"
-    }
+    if 0.299 * part(16) + 0.587 * part(8) + 0.114 * part(0) > 140.0 { "#16181c" } else { "#f2f4f6" }
 }
 
 #[cfg(test)]
@@ -203,9 +174,6 @@ mod tests {
 
     #[test]
     fn coordinates_are_short() {
-        assert_eq!(
-            (c(1.0), c(0.126), c(-0.001)),
-            ("1".into(), "0.13".into(), "0".into())
-        );
+        assert_eq!((c(1.0), c(0.126), c(-0.001)), ("1".into(), "0.13".into(), "0".into()));
     }
 }

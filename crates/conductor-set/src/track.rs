@@ -136,23 +136,14 @@ pub(crate) struct Chain<'a> {
 }
 
 pub(crate) fn name_of(track: El<'_>) -> String {
-    let text = |path| {
-        track
-            .value(path)
-            .filter(|v| !v.is_empty())
-            .map(|v| v.into_owned())
-    };
+    let text = |path| track.value(path).filter(|v| !v.is_empty()).map(|v| v.into_owned());
     // Live 8 keeps no EffectiveName.
-    text("Name/EffectiveName")
-        .or_else(|| text("Name/UserName"))
-        .unwrap_or_default()
+    text("Name/EffectiveName").or_else(|| text("Name/UserName")).unwrap_or_default()
 }
 
 /// The chain element of a track. Live 8 calls the main track's `MasterChain`.
 pub(crate) fn chain_of(track: El<'_>) -> Option<El<'_>> {
-    track
-        .child("DeviceChain")
-        .or_else(|| track.child("MasterChain"))
+    track.child("DeviceChain").or_else(|| track.child("MasterChain"))
 }
 
 pub(crate) fn mixer_of(track: El<'_>) -> Option<El<'_>> {
@@ -161,13 +152,7 @@ pub(crate) fn mixer_of(track: El<'_>) -> Option<El<'_>> {
 
 /// The stored text of a parameter. Before Live 9 there is no `Manual` and the first automation event holds the value.
 pub(crate) fn stored_text<'a>(param: El<'a>) -> Option<std::borrow::Cow<'a, str>> {
-    param.value("Manual").or_else(|| {
-        param
-            .at("ArrangerAutomation/Events")?
-            .children()
-            .next()?
-            .attr("Value")
-    })
+    param.value("Manual").or_else(|| param.at("ArrangerAutomation/Events")?.children().next()?.attr("Value"))
 }
 
 pub(crate) fn stored_number(param: El<'_>) -> Option<f64> {
@@ -192,11 +177,7 @@ impl<'a> Track<'a> {
     }
 
     pub fn row(&self) -> TrackRow {
-        TrackRow {
-            id: self.path(),
-            name: self.name(),
-            kind: self.kind,
-        }
+        TrackRow { id: self.path(), name: self.name(), kind: self.kind }
     }
 
     pub fn sequencer(&self) -> Option<El<'a>> {
@@ -213,9 +194,7 @@ impl<'a> Track<'a> {
     }
 
     pub fn mute(&self) -> bool {
-        let on = mixer_of(self.el)
-            .and_then(|m| m.child("Speaker"))
-            .and_then(stored_number);
+        let on = mixer_of(self.el).and_then(|m| m.child("Speaker")).and_then(stored_number);
         on == Some(0.0)
     }
 
@@ -233,26 +212,15 @@ impl<'a> Track<'a> {
 
     pub fn slots(&self) -> Vec<El<'a>> {
         let list = self.sequencer().and_then(|s| s.child("ClipSlotList"));
-        list.map(|l| l.children().filter(|c| c.name() == "ClipSlot").collect())
-            .unwrap_or_default()
+        list.map(|l| l.children().filter(|c| c.name() == "ClipSlot").collect()).unwrap_or_default()
     }
 
     pub fn state(&self) -> TrackState {
-        TrackState {
-            id: self.path(),
-            name: self.name(),
-            mute: self.mute(),
-            solo: self.solo(),
-            arm: self.arm(),
-        }
+        TrackState { id: self.path(), name: self.name(), mute: self.mute(), solo: self.solo(), arm: self.arm() }
     }
 
     pub fn chain(&self) -> Chain<'a> {
-        Chain {
-            owner: ChainOwner::Track(self.index),
-            el: self.el,
-            chunk: self.chunk,
-        }
+        Chain { owner: ChainOwner::Track(self.index), el: self.el, chunk: self.chunk }
     }
 }
 
@@ -264,59 +232,30 @@ impl<'a> Chain<'a> {
 
     pub fn sends(&self) -> Vec<El<'a>> {
         let sends = mixer_of(self.el).and_then(|m| m.child("Sends"));
-        sends
-            .map(|s| s.children().filter_map(|h| h.child("Send")).collect())
-            .unwrap_or_default()
+        sends.map(|s| s.children().filter_map(|h| h.child("Send")).collect()).unwrap_or_default()
     }
 }
 
 impl Document {
     /// Ordinary tracks with their index; returns and main are apart.
     pub(crate) fn tracks(&self) -> impl Iterator<Item = Track<'_>> {
-        let roots = self
-            .chunks
-            .iter()
-            .enumerate()
-            .skip(1)
-            .take(self.chunks.len().saturating_sub(2));
+        let roots = self.chunks.iter().enumerate().skip(1).take(self.chunks.len().saturating_sub(2));
         let ordinary = roots.filter_map(|(chunk, c)| {
             let el = c.root()?;
             Some((chunk, el, TrackKind::of_tag(el.name())?))
         });
-        (0..).zip(ordinary).map(|(index, (chunk, el, kind))| Track {
-            el,
-            chunk,
-            index,
-            kind,
-        })
+        (0..).zip(ordinary).map(|(index, (chunk, el, kind))| Track { el, chunk, index, kind })
     }
 
     pub(crate) fn returns(&self) -> impl Iterator<Item = Chain<'_>> {
-        let roots = self
-            .chunks
-            .iter()
-            .enumerate()
-            .skip(1)
-            .take(self.chunks.len().saturating_sub(2));
-        let found = roots.filter_map(|(chunk, c)| {
-            Some((chunk, c.root().filter(|el| el.name() == "ReturnTrack")?))
-        });
-        (0..).zip(found).map(|(n, (chunk, el))| Chain {
-            owner: ChainOwner::Return(n),
-            el,
-            chunk,
-        })
+        let roots = self.chunks.iter().enumerate().skip(1).take(self.chunks.len().saturating_sub(2));
+        let found = roots.filter_map(|(chunk, c)| Some((chunk, c.root().filter(|el| el.name() == "ReturnTrack")?)));
+        (0..).zip(found).map(|(n, (chunk, el))| Chain { owner: ChainOwner::Return(n), el, chunk })
     }
 
     pub(crate) fn main(&self) -> Option<Chain<'_>> {
-        let (chunk, el) = self
-            .in_set("MainTrack")
-            .or_else(|| self.in_set("MasterTrack"))?;
-        Some(Chain {
-            owner: ChainOwner::Main,
-            el,
-            chunk,
-        })
+        let (chunk, el) = self.in_set("MainTrack").or_else(|| self.in_set("MasterTrack"))?;
+        Some(Chain { owner: ChainOwner::Main, el, chunk })
     }
 
     pub(crate) fn need_track(&self, path: PathId) -> Result<Track<'_>, LiveError> {
@@ -327,10 +266,7 @@ impl Document {
                 listing: Listing::Tracks,
             });
         };
-        self.tracks().nth(n as usize).ok_or(LiveError::Gone {
-            subject: path,
-            listing: Listing::Tracks,
-        })
+        self.tracks().nth(n as usize).ok_or(LiveError::Gone { subject: path, listing: Listing::Tracks })
     }
 
     pub(crate) fn need_chain(&self, path: PathId) -> Result<Chain<'_>, LiveError> {
@@ -341,10 +277,7 @@ impl Document {
                 listing: Listing::Tracks,
             });
         };
-        self.chain(owner).ok_or(LiveError::Gone {
-            subject: path,
-            listing: Listing::Tracks,
-        })
+        self.chain(owner).ok_or(LiveError::Gone { subject: path, listing: Listing::Tracks })
     }
 
     pub(crate) fn chain(&self, owner: ChainOwner) -> Option<Chain<'_>> {
@@ -369,15 +302,9 @@ impl Document {
             return Err(LiveError::value("query", "must hold at least 1 character"));
         }
         let wanted = query.to_lowercase();
-        let matches: Vec<_> = self
-            .tracks()
-            .map(|t| t.row())
-            .filter(|r| r.name.to_lowercase().contains(&wanted))
-            .collect();
-        Ok(TrackMatches {
-            count: matches.len(),
-            matches,
-        })
+        let matches: Vec<_> =
+            self.tracks().map(|t| t.row()).filter(|r| r.name.to_lowercase().contains(&wanted)).collect();
+        Ok(TrackMatches { count: matches.len(), matches })
     }
 
     /// A track's name and switches.
@@ -421,9 +348,7 @@ impl Document {
     pub(crate) fn need_editable(&self) -> Result<(), LiveError> {
         let reason = match self.schema.family {
             Family::Before11 => "Sets saved before Live 11 are read only here",
-            Family::Newer => {
-                "this Set was saved by a Live newer than any known here, so it is read only"
-            }
+            Family::Newer => "this Set was saved by a Live newer than any known here, so it is read only",
             Family::Live11 | Family::Live12 | Family::Live12_1 | Family::Live12_3 => return Ok(()),
         };
         Err(LiveError::Unsupported {

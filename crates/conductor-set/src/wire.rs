@@ -7,20 +7,14 @@ const EXACT: f64 = 9_007_199_254_740_992.0;
 
 pub(crate) fn number<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     if value.fract() == 0.0 && value.abs() < EXACT {
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "checked to be whole and within range"
-        )]
+        #[expect(clippy::cast_possible_truncation, reason = "checked to be whole and within range")]
         serializer.serialize_i64(*value as i64)
     } else {
         serializer.serialize_f64(*value)
     }
 }
 
-pub(crate) fn optional<S: Serializer>(
-    value: &Option<f64>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
+pub(crate) fn optional<S: Serializer>(value: &Option<f64>, serializer: S) -> Result<S::Ok, S::Error> {
     match value {
         Some(value) => number(value, serializer),
         None => serializer.serialize_none(),

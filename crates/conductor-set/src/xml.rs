@@ -34,10 +34,7 @@ pub(crate) struct XmlFault {
 
 impl XmlFault {
     fn new(at: usize, reason: impl Into<String>) -> Self {
-        XmlFault {
-            at,
-            reason: reason.into(),
-        }
+        XmlFault { at, reason: reason.into() }
     }
 }
 
@@ -57,10 +54,7 @@ fn offset(at: u64) -> Result<u32, XmlFault> {
 impl Outline {
     /// Reads `text`. `opened` are the tags that were opened before it, outermost first; they are closed or left open as the
     /// text says, and what is open at its end is returned.
-    #[expect(
-        clippy::wildcard_enum_match_arm,
-        reason = "quick-xml's Event is foreign and non-exhaustive"
-    )]
+    #[expect(clippy::wildcard_enum_match_arm, reason = "quick-xml's Event is foreign and non-exhaustive")]
     pub fn read(text: &str, opened: &[String]) -> Result<(Outline, Vec<String>), XmlFault> {
         let mut reader = Reader::from_str(text);
         let config = reader.config_mut();
@@ -73,10 +67,7 @@ impl Outline {
         loop {
             let start = reader.buffer_position();
             let event = reader.read_event().map_err(|e| {
-                XmlFault::new(
-                    usize::try_from(reader.error_position()).unwrap_or(0),
-                    format!("not well formed: {e}"),
-                )
+                XmlFault::new(usize::try_from(reader.error_position()).unwrap_or(0), format!("not well formed: {e}"))
             })?;
             let end = reader.buffer_position();
             let at = usize::try_from(start).unwrap_or(usize::MAX);
@@ -92,8 +83,7 @@ impl Outline {
                         return Err(XmlFault::new(at, "more than one root element"));
                     }
                     let name_end = start + 1 + tag.name().as_ref().len() as u64;
-                    let index = u32::try_from(nodes.len())
-                        .map_err(|_| XmlFault::new(at, "too many elements"))?;
+                    let index = u32::try_from(nodes.len()).map_err(|_| XmlFault::new(at, "too many elements"))?;
                     nodes.push(Node {
                         start: offset(start)?,
                         name_end: offset(name_end)?,
@@ -110,36 +100,23 @@ impl Outline {
                     let count = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
                     if let Some(index) = open.pop() {
                         let node = &mut nodes[index as usize];
-                        if text
-                            .as_bytes()
-                            .get(node.start as usize + 1..node.name_end as usize)
+                        if text.as_bytes().get(node.start as usize + 1..node.name_end as usize)
                             != Some(closing.as_ref())
                         {
-                            return Err(XmlFault::new(
-                                at,
-                                "an end tag that closes another element",
-                            ));
+                            return Err(XmlFault::new(at, "an end tag that closes another element"));
                         }
                         node.end = offset(end)?;
                         node.next = count;
-                    } else if outer
-                        .pop()
-                        .is_none_or(|name| name.as_bytes() != closing.as_ref())
-                    {
+                    } else if outer.pop().is_none_or(|name| name.as_bytes() != closing.as_ref()) {
                         return Err(XmlFault::new(at, "an end tag without its start"));
                     }
                 }
                 Event::DocType(_) => {
-                    return Err(XmlFault::new(
-                        at,
-                        "document type and entity declarations are refused",
-                    ));
+                    return Err(XmlFault::new(at, "document type and entity declarations are refused"));
                 }
                 Event::Eof => break,
                 Event::Text(ref inside)
-                    if open.is_empty()
-                        && outer.is_empty()
-                        && !inside.iter().all(u8::is_ascii_whitespace) =>
+                    if open.is_empty() && outer.is_empty() && !inside.iter().all(u8::is_ascii_whitespace) =>
                 {
                     return Err(XmlFault::new(at, "text outside the root element"));
                 }
@@ -152,11 +129,7 @@ impl Outline {
             let node = &mut nodes[index as usize];
             node.end = length;
             node.next = count;
-            outer.push(
-                text.get(node.start as usize + 1..node.name_end as usize)
-                    .unwrap_or_default()
-                    .to_owned(),
-            );
+            outer.push(text.get(node.start as usize + 1..node.name_end as usize).unwrap_or_default().to_owned());
         }
         nodes.shrink_to_fit();
         Ok((Outline { nodes }, outer))
@@ -164,12 +137,8 @@ impl Outline {
 
     /// The outline of `text[bytes]`, which must not cut through a tag. Elements that reach beyond the cut end with it.
     pub fn cut(&self, bytes: Range<usize>) -> Outline {
-        let from = self
-            .nodes
-            .partition_point(|n| (n.start as usize) < bytes.start);
-        let to = self
-            .nodes
-            .partition_point(|n| (n.start as usize) < bytes.end);
+        let from = self.nodes.partition_point(|n| (n.start as usize) < bytes.start);
+        let to = self.nodes.partition_point(|n| (n.start as usize) < bytes.end);
         let (base, length) = (bytes.start as u32, (bytes.end - bytes.start) as u32);
         let nodes = self.nodes[from..to]
             .iter()
@@ -190,21 +159,12 @@ impl Outline {
 
     /// The outermost elements.
     pub fn roots<'a>(&'a self, text: &'a str) -> Children<'a> {
-        Children {
-            text,
-            nodes: &self.nodes,
-            at: 0,
-            until: self.nodes.len(),
-        }
+        Children { text, nodes: &self.nodes, at: 0, until: self.nodes.len() }
     }
 
     /// Every element in document order.
     pub fn all<'a>(&'a self, text: &'a str) -> impl Iterator<Item = El<'a>> {
-        (0..self.nodes.len()).map(move |at| El {
-            text,
-            nodes: &self.nodes,
-            at,
-        })
+        (0..self.nodes.len()).map(move |at| El { text, nodes: &self.nodes, at })
     }
 }
 
@@ -238,11 +198,7 @@ impl<'a> Iterator for Children<'a> {
         if self.at >= self.until {
             return None;
         }
-        let found = El {
-            text: self.text,
-            nodes: self.nodes,
-            at: self.at,
-        };
+        let found = El { text: self.text, nodes: self.nodes, at: self.at };
         self.at = found.node().next as usize;
         Some(found)
     }
@@ -275,12 +231,7 @@ impl<'a> El<'a> {
     }
 
     pub fn children(&self) -> Children<'a> {
-        Children {
-            text: self.text,
-            nodes: self.nodes,
-            at: self.at + 1,
-            until: self.node().next as usize,
-        }
+        Children { text: self.text, nodes: self.nodes, at: self.at + 1, until: self.node().next as usize }
     }
 
     pub fn child(&self, name: &str) -> Option<El<'a>> {
@@ -306,17 +257,11 @@ impl<'a> El<'a> {
     /// The attributes in order: name, and the span of the value between its quotes.
     pub fn attributes(&self) -> Attributes<'a> {
         let n = self.node();
-        Attributes {
-            text: self.text,
-            at: n.name_end as usize,
-            end: n.open_end as usize,
-        }
+        Attributes { text: self.text, at: n.name_end as usize, end: n.open_end as usize }
     }
 
     pub fn attr_span(&self, name: &str) -> Option<Range<usize>> {
-        self.attributes()
-            .find(|(key, _)| *key == name)
-            .map(|(_, span)| span)
+        self.attributes().find(|(key, _)| *key == name).map(|(_, span)| span)
     }
 
     /// The raw text of an attribute, escapes included.
@@ -331,11 +276,7 @@ impl<'a> El<'a> {
     }
 
     pub fn attr_f64(&self, name: &str) -> Option<f64> {
-        self.attr_raw(name)?
-            .trim()
-            .parse()
-            .ok()
-            .filter(|v: &f64| v.is_finite())
+        self.attr_raw(name)?.trim().parse().ok().filter(|v: &f64| v.is_finite())
     }
 
     pub fn attr_u32(&self, name: &str) -> Option<u32> {
@@ -368,10 +309,7 @@ impl<'a> El<'a> {
         let before = &self.text[..self.span().start];
         let indent = before.trim_end_matches([' ', '\t']);
         if indent.ends_with('\n') || indent.is_empty() {
-            let cut = indent
-                .strip_suffix('\n')
-                .map_or(indent, |s| s.strip_suffix('\r').unwrap_or(s))
-                .len();
+            let cut = indent.strip_suffix('\n').map_or(indent, |s| s.strip_suffix('\r').unwrap_or(s)).len();
             &before[cut..]
         } else {
             ""
@@ -401,12 +339,7 @@ impl<'a> Iterator for Attributes<'a> {
             at += 1;
         }
         let from = at;
-        while at < self.end
-            && !matches!(
-                bytes.get(at)?,
-                b'=' | b'>' | b'/' | b' ' | b'\t' | b'\r' | b'\n'
-            )
-        {
+        while at < self.end && !matches!(bytes.get(at)?, b'=' | b'>' | b'/' | b' ' | b'\t' | b'\r' | b'\n') {
             at += 1;
         }
         let name = self.text.get(from..at).filter(|name| !name.is_empty())?;
@@ -414,10 +347,7 @@ impl<'a> Iterator for Attributes<'a> {
             at += 1;
         }
         let quote = *bytes.get(at).filter(|b| matches!(b, b'"' | b'\''))?;
-        let length = bytes
-            .get(at + 1..self.end)?
-            .iter()
-            .position(|b| *b == quote)?;
+        let length = bytes.get(at + 1..self.end)?.iter().position(|b| *b == quote)?;
         self.at = at + 1 + length + 1;
         Some((name, at + 1..at + 1 + length))
     }
@@ -495,42 +425,27 @@ impl Splices {
             return self.empty(parent);
         }
         for el in gone {
-            self.put(
-                el.text,
-                el.span().start - el.lead().len()..el.span().end,
-                "",
-            );
+            self.put(el.text, el.span().start - el.lead().len()..el.span().end, "");
         }
     }
 
     /// Inserts element text (first line without indent) as child number `index` of `parent`, on its own line.
-    pub fn insert_child(
-        &mut self,
-        parent: El<'_>,
-        index: usize,
-        child: &str,
-        unit: &str,
-        newline: &str,
-    ) {
+    pub fn insert_child(&mut self, parent: El<'_>, index: usize, child: &str, unit: &str, newline: &str) {
         let inner = format!("{}{unit}", parent.indent());
         if parent.children().next().is_none() {
             let open = emptied(parent);
             let open = open.strip_suffix(" />").unwrap_or(&open);
             let name = parent.name();
             let indent = parent.indent();
-            self.put(
-                parent.text,
-                parent.span(),
-                format!("{open}>{newline}{inner}{child}{newline}{indent}</{name}>"),
-            );
+            self.put(parent.text, parent.span(), format!("{open}>{newline}{inner}{child}{newline}{indent}</{name}>"));
             return;
         }
         let siblings: Vec<_> = parent.children().collect();
-        let at = match index
-            .checked_sub(1)
-            .and_then(|i| siblings.get(i))
-            .or(if index == 0 { None } else { siblings.last() })
-        {
+        let at = match index.checked_sub(1).and_then(|i| siblings.get(i)).or(if index == 0 {
+            None
+        } else {
+            siblings.last()
+        }) {
             Some(before) => before.span().end,
             None => parent.node().open_end as usize,
         };
@@ -575,11 +490,7 @@ pub(crate) fn splice(text: &str, splices: &[Splice]) -> Option<String> {
 /// The shortest text that reads back to the same number, without exponent and without `.0`.
 pub(crate) fn number(value: f64) -> String {
     // Rust's Display is shortest round trip without exponent; only the sign of zero needs care.
-    if value == 0.0 {
-        "0".into()
-    } else {
-        value.to_string()
-    }
+    if value == 0.0 { "0".into() } else { value.to_string() }
 }
 
 /// Escapes an attribute value. `single` says that the value stands in single quotes.
@@ -638,15 +549,7 @@ mod tests {
 
     #[test]
     fn refuses_what_is_not_well_formed() {
-        for bad in [
-            "<A><B></A></B>",
-            "<A></A></A>",
-            "<A/><B/>",
-            "<!DOCTYPE a><A/>",
-            "<A b=\"></A>",
-            "x<A/>",
-            "</A>",
-        ] {
+        for bad in ["<A><B></A></B>", "<A></A></A>", "<A/><B/>", "<!DOCTYPE a><A/>", "<A b=\"></A>", "x<A/>", "</A>"] {
             assert!(
                 Outline::read(bad, &[]).map_or(true, |(_, open)| !open.is_empty()),
                 "{bad} must not be read as whole"
@@ -658,20 +561,10 @@ mod tests {
 
     #[test]
     fn a_piece_can_close_what_came_before() {
-        let (outline, open) = Outline::read(
-            "</T>\n<M><N/></M></L></R>",
-            &["R".into(), "L".into(), "T".into()],
-        )
-        .expect("read");
+        let (outline, open) =
+            Outline::read("</T>\n<M><N/></M></L></R>", &["R".into(), "L".into(), "T".into()]).expect("read");
         assert!(open.is_empty());
-        assert_eq!(
-            outline
-                .roots("</T>\n<M><N/></M></L></R>")
-                .next()
-                .expect("M")
-                .name(),
-            "M"
-        );
+        assert_eq!(outline.roots("</T>\n<M><N/></M></L></R>").next().expect("M").name(), "M");
     }
 
     #[test]
@@ -681,30 +574,17 @@ mod tests {
         let a = outline.roots(text).next().expect("root");
         let mut splices = Splices::default();
         splices.remove_children(a.child("B").expect("B"), |_| true);
-        assert_eq!(
-            splice(text, &splices.sorted()).as_deref(),
-            Some("<A>\n\t<B k=\"v\" />\n</A>")
-        );
+        assert_eq!(splice(text, &splices.sorted()).as_deref(), Some("<A>\n\t<B k=\"v\" />\n</A>"));
     }
 
     #[test]
     fn inserting_keeps_lines_and_indent() {
         for (text, want) in [
-            (
-                "<A>\r\n\t<B />\r\n</A>",
-                "<A>\r\n\t<B>\r\n\t\t<X />\r\n\t</B>\r\n</A>",
-            ),
-            (
-                "<A>\r\n\t<B>\r\n\t\t<C />\r\n\t</B>\r\n</A>",
-                "<A>\r\n\t<B>\r\n\t\t<C />\r\n\t\t<X />\r\n\t</B>\r\n</A>",
-            ),
+            ("<A>\r\n\t<B />\r\n</A>", "<A>\r\n\t<B>\r\n\t\t<X />\r\n\t</B>\r\n</A>"),
+            ("<A>\r\n\t<B>\r\n\t\t<C />\r\n\t</B>\r\n</A>", "<A>\r\n\t<B>\r\n\t\t<C />\r\n\t\t<X />\r\n\t</B>\r\n</A>"),
         ] {
             let outline = read(text);
-            let b = outline
-                .roots(text)
-                .next()
-                .and_then(|a| a.child("B"))
-                .expect("B");
+            let b = outline.roots(text).next().and_then(|a| a.child("B")).expect("B");
             let mut splices = Splices::default();
             splices.insert_child(b, 9, "<X />", "\t", "\r\n");
             assert_eq!(splice(text, &splices.sorted()).as_deref(), Some(want));
@@ -713,29 +593,16 @@ mod tests {
 
     #[test]
     fn numbers_are_shortest_and_plain() {
-        for (value, text) in [
-            (1.0, "1"),
-            (-0.0, "0"),
-            (0.1, "0.1"),
-            (1e21, "1000000000000000000000"),
-            (1e-7, "0.0000001"),
-        ] {
+        for (value, text) in
+            [(1.0, "1"), (-0.0, "0"), (0.1, "0.1"), (1e21, "1000000000000000000000"), (1e-7, "0.0000001")]
+        {
             assert_eq!(number(value), text);
         }
     }
 
     #[test]
     fn overlapping_splices_are_refused() {
-        let two = [
-            Splice {
-                span: 0..3,
-                with: String::new(),
-            },
-            Splice {
-                span: 2..4,
-                with: String::new(),
-            },
-        ];
+        let two = [Splice { span: 0..3, with: String::new() }, Splice { span: 2..4, with: String::new() }];
         assert_eq!(splice("abcdef", &two), None);
     }
 }

@@ -1,5 +1,7 @@
 //! What tests share: real programs to run against.
 
+pub mod doorstep;
+pub mod forwarder;
 pub mod http_client;
 pub mod line_client;
 pub mod real;

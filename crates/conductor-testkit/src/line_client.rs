@@ -59,7 +59,8 @@ impl LineClient {
     /// The next line, or nothing when the door closed.
     pub async fn next_line(&mut self) -> Option<String> {
         let mut line = String::new();
-        let read = tokio::time::timeout(PATIENCE, self.read.read_line(&mut line)).await.expect("an answer in time").ok()?;
+        let read =
+            tokio::time::timeout(PATIENCE, self.read.read_line(&mut line)).await.expect("an answer in time").ok()?;
         (read > 0).then(|| line.trim_end_matches('\n').to_owned())
     }
 

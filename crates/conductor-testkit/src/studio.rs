@@ -98,7 +98,12 @@ impl Journal for MemoryJournal {
         Box::pin(std::future::ready(result))
     }
 
-    fn event(&self, principal: Option<Principal>, event: EventName, detail: Value) -> BoxFuture<'static, Result<(), String>> {
+    fn event(
+        &self,
+        principal: Option<Principal>,
+        event: EventName,
+        detail: Value,
+    ) -> BoxFuture<'static, Result<(), String>> {
         self.events.lock().unwrap_or_else(PoisonError::into_inner).push((principal, event, detail));
         Box::pin(std::future::ready(self.up()))
     }

@@ -132,8 +132,10 @@ pub fn definitions(runs: &Arc<Runs>) -> Vec<Definition> {
         Definition::new(PANIC, Tier::Stateful, "daemon", move |_studio, _leave, arguments| {
             runs.note(PANIC, &arguments);
             async move {
-                let nothing: Option<Output> = None;
-                Ok(nothing.expect("told to panic"))
+                if arguments_of_nobody() {
+                    return Ok(Output::new(json!({})));
+                }
+                panic!("told to panic")
             }
         })
         .text("Panic", "Panics. For tests.")
@@ -164,6 +166,11 @@ pub fn definitions(runs: &Arc<Runs>) -> Vec<Definition> {
         panicking,
         picture,
     ]
+}
+
+/// Never true; it gives the panicking handler a type.
+fn arguments_of_nobody() -> bool {
+    false
 }
 
 trait RequiresNoApproval {

@@ -18,6 +18,7 @@ mod open;
 pub mod outside;
 pub mod walk;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -40,6 +41,9 @@ const MAX_UNANCHORED: u64 = 480;
 
 /// Records that may wait for the disk at once; a further one waits before it is written.
 const MAX_WAITERS: usize = 1024;
+
+/// Upper bounds of the histogram of sync times.
+pub const SYNC_BOUNDS_MS: [u64; 10] = [1, 2, 5, 10, 25, 50, 100, 250, 500, 1000];
 
 /// `[audit]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,6 +111,8 @@ pub struct Health {
     pub syncs: u64,
     /// Milliseconds spent in syncs, all together.
     pub sync_ms: u64,
+    /// Syncs that took at most [`SYNC_BOUNDS_MS`] of the same place; longer ones are in `syncs` only.
+    pub sync_buckets: [u64; SYNC_BOUNDS_MS.len()],
     pub checkpoints: u64,
     /// Outcomes in memory that wait to be written.
     pub owed: usize,
@@ -116,7 +122,18 @@ pub struct Health {
 struct Counters {
     syncs: AtomicU64,
     sync_ms: AtomicU64,
+    sync_buckets: [AtomicU64; SYNC_BOUNDS_MS.len()],
     checkpoints: AtomicU64,
+}
+
+impl Counters {
+    fn synced(&self, took_ms: u64) {
+        self.syncs.fetch_add(1, Ordering::Relaxed);
+        self.sync_ms.fetch_add(took_ms, Ordering::Relaxed);
+        for (bucket, bound) in self.sync_buckets.iter().zip(SYNC_BOUNDS_MS) {
+            bucket.fetch_add(u64::from(took_ms <= bound), Ordering::Relaxed);
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -232,13 +249,13 @@ impl AuditLog {
             records: journal.records,
             syncs: self.shared.counters.syncs.load(Ordering::Relaxed),
             sync_ms: self.shared.counters.sync_ms.load(Ordering::Relaxed),
+            sync_buckets: self.shared.counters.sync_buckets.each_ref().map(|bucket| bucket.load(Ordering::Relaxed)),
             checkpoints: self.shared.counters.checkpoints.load(Ordering::Relaxed),
             owed: journal.owed.len(),
         }
     }
 
-    /// Syncs, signs the end and stops the keeper. Records written afterwards are neither synced nor signed until the next open. Blocks
-    /// for the time of two syncs.
+    /// Syncs, signs the end and stops the keeper; every later record is refused. Blocks for the time of two syncs.
     pub fn stop(&self) {
         self._keeper.stop();
     }
@@ -331,7 +348,12 @@ struct KeeperThread {
 impl KeeperThread {
     fn start(mut keeper: Keeper) -> std::io::Result<Self> {
         let shared = Arc::clone(&keeper.shared);
-        let thread = std::thread::Builder::new().name("audit".to_owned()).spawn(move || run(&mut keeper))?;
+        let thread = std::thread::Builder::new().name("audit".to_owned()).spawn(move || {
+            let ended = catch_unwind(AssertUnwindSafe(|| run(&mut keeper)));
+            let why = if ended.is_ok() { "the audit log was stopped" } else { "the audit thread failed" };
+            keeper.shared.journal().close(why);
+            keeper.shared.room.notify_waiters();
+        })?;
         Ok(Self { shared, thread: Mutex::new(Some(thread)) })
     }
 

@@ -2,17 +2,25 @@
 //!
 //! Exit codes: 0 it worked, 1 it failed, 2 the command was not understood. Results go to stdout, everything else to stderr.
 
+mod approvals;
 mod args;
 pub mod audit;
+mod call;
+mod circuit;
 mod config;
 mod devices;
 mod doctor;
 mod explain;
+mod mcp;
 mod mode;
 mod modes;
 mod monitor;
 mod out;
 mod panic;
+mod patch;
+mod performance;
+mod plans;
+mod prompt;
 mod send;
 mod set;
 mod simulate;
@@ -26,6 +34,7 @@ use crate::outside::Environment;
 use args::{Args, Command};
 use clap::Parser;
 use conductor_core::error::ToolError;
+use conductor_core::principal::Principal;
 use conductor_core::timestamp::Timestamp;
 use out::Out;
 use serde_json::{Value, json};
@@ -50,6 +59,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, environment: &Environment) 
         Ok(Verdict::Bad) => ExitCode::FAILURE,
         // `conductor monitor | head -1` is no failure.
         Err(Failure::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(Failure::Exit(code)) => code,
         Err(failure) => {
             out.fail(&failure);
             ExitCode::FAILURE
@@ -70,7 +80,15 @@ fn dispatch(command: Command, home: &Home, environment: &Environment, out: &mut 
         Command::Simulate(args) => simulate::run(&args, home, out),
         Command::Explain(args) => explain::run(&args, home, out),
         Command::Config(args) => config::run(&args, home, out),
+        Command::Patch(args) => patch::run(&args, out),
         Command::Doctor => doctor::run(home, environment, out),
+        Command::Mcp(args) => mcp::run(args, home, environment, out),
+        Command::Call(args) => call::run(args, home, out),
+        Command::Plans(args) => plans::run(args, home, out),
+        Command::Approvals(args) => approvals::run(args, home, out),
+        Command::Audit(args) => log_command(&args.command, home, out),
+        Command::Performance(args) => performance::run(&args, home, out),
+        Command::Circuit(args) => circuit::run(&args, home, out),
         Command::Set(args) => set::run(&args, out),
     }
 }
@@ -105,6 +123,9 @@ enum Failure {
     Io(#[from] io::Error),
     #[error("{0}")]
     Text(String),
+    /// Everything was said already; only the number is left.
+    #[error("")]
+    Exit(ExitCode),
 }
 
 impl From<ToolError> for Failure {
@@ -124,7 +145,8 @@ impl Failure {
             | Failure::Home(_)
             | Failure::Start(_)
             | Failure::Io(_)
-            | Failure::Text(_) => None,
+            | Failure::Text(_)
+            | Failure::Exit(_) => None,
         }
     }
 
@@ -136,11 +158,48 @@ impl Failure {
             Failure::Client(ClientError::NoDaemon) => {
                 json!({ "code": "HOST_OFFLINE", "message": self.to_string(), "hint": null, "subject": "conductor" })
             }
-            Failure::Client(_) | Failure::Home(_) | Failure::Start(_) | Failure::Io(_) | Failure::Text(_) => {
+            Failure::Client(_)
+            | Failure::Home(_)
+            | Failure::Start(_)
+            | Failure::Io(_)
+            | Failure::Text(_)
+            | Failure::Exit(_) => {
                 json!({ "code": "INTERNAL", "message": self.to_string(), "hint": null, "subject": null })
             }
         }
     }
+}
+
+/// `conductor audit`: over the files, with the running daemon's word about where they end.
+fn log_command(command: &audit::AuditCommand, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
+    use conductor_core::audit::Head;
+    use std::io::{IsTerminal, Write};
+    let told = ask(home, "audit.head", json!({}));
+    let daemon_runs = !matches!(told, Err(Failure::Client(ClientError::NoDaemon)));
+    let head = told.ok().and_then(|it| {
+        let head = &it["head"];
+        Some(Head {
+            log_id: head["log_id"].as_str()?.parse().ok()?,
+            seq: head["seq"].as_u64()?,
+            hash: head["hash"].as_str()?.parse().ok()?,
+        })
+    });
+    let person = Principal::Person { uid: rustix::process::geteuid().as_raw() };
+    let present = io::stdin().is_terminal() && !daemon_runs;
+    let outside = crate::daemon::words::Outside::real();
+    let around = audit::Around {
+        home: home.root(),
+        head,
+        person: present.then_some(&person),
+        clock: &outside,
+        ids: &outside,
+        json: out.is_json(),
+    };
+    let (mut shown, mut faults) = (Vec::new(), Vec::new());
+    let code = audit::run(command, &around, &mut shown, &mut faults);
+    io::stdout().write_all(&shown)?;
+    io::stderr().write_all(&faults)?;
+    if code == 0 { Ok(Verdict::Good) } else { Err(Failure::Exit(ExitCode::from(code))) }
 }
 
 /// One question to the daemon of this home.

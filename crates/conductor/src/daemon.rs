@@ -12,10 +12,12 @@ pub mod handle;
 pub mod home;
 mod inputs;
 mod lane;
+pub mod listener;
 pub mod log;
 pub mod ports;
 pub mod report;
 mod run;
+mod sections;
 pub mod socket;
 pub mod words;
 
@@ -35,13 +37,13 @@ use handle::{Handle, Wake};
 use home::{Home, HomeError, Lock};
 use log::Log;
 use socket::{Socket, SocketError};
-use words::{PadCalls, Words};
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread::{Builder, JoinHandle};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
+use words::{PadCalls, Words};
 
 /// What a daemon is started with.
 pub struct Options {
@@ -70,6 +72,7 @@ pub enum StartError {
 /// A daemon that is ready. Ends cleanly with [`Daemon::stop`].
 pub struct Daemon {
     handle: Handle,
+    log: Log,
     words: Arc<Words>,
     /// Whether the first configuration was written by this start.
     pub wrote_config: bool,
@@ -118,7 +121,8 @@ impl Daemon {
             })
         };
         let handle = Handle::new(wakes, bell.clone(), published.clone(), config_orders.clone());
-        let words = Arc::new(Words::open(&home, &clock, &ids, &handle, &log)?);
+        let words =
+            Arc::new(Words::open(&home, &clock, &ids, &handle, &serving.config, runtime.handle().clone(), &log)?);
         let pad_calls = Arc::new(PadCalls::default());
 
         let (watcher, watch_error) = match config_file::watch(&home.config_file(), config_orders.clone()) {
@@ -178,6 +182,7 @@ impl Daemon {
             config_error,
             watch_error,
             desktop_reason: Some(reason),
+            words: words.clone(),
         });
         let (ended, owner_ended) = oneshot::channel();
         let owner = Builder::new().name("owner".into()).spawn(move || {
@@ -193,7 +198,7 @@ impl Daemon {
             handle: handle.clone(),
             home,
             stop: stop.clone(),
-            clients: Arc::default(),
+            clients: words.shared.clients.clone(),
             words: words.clone(),
         });
         let mcp = runtime.spawn(Words::serve(words.shared.clone(), mcp_socket));
@@ -204,6 +209,7 @@ impl Daemon {
         });
         Ok(Daemon {
             handle,
+            log,
             words,
             wrote_config,
             stop,
@@ -256,7 +262,7 @@ impl Daemon {
 
     /// The owner releases what is held, doors and devices are closed, and the home is free again.
     pub fn stop(self) {
-        let Daemon { handle, words, stop, runtime, doors, owner, ports, config, watcher, lock, .. } = self;
+        let Daemon { handle, log, words, stop, runtime, doors, owner, ports, config, watcher, lock, .. } = self;
         // The owner goes first: whoever listens at a port still hears the last note-off.
         handle.stop();
         let _ = owner.join();
@@ -273,6 +279,7 @@ impl Daemon {
         let _ = orders.send(config_file::Order::End);
         let _ = thread.join();
         drop(runtime);
+        log.flush();
         drop(lock);
     }
 }

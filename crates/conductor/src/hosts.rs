@@ -1,8 +1,11 @@
 //! The programs and devices we drive.
 
 pub mod desktop;
+#[cfg(feature = "desktop")]
+pub mod focus;
 #[cfg(feature = "gamepad")]
 pub mod gamepad;
 pub mod live;
 pub mod midi;
 pub mod osc;
+pub mod patch;

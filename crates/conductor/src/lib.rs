@@ -8,6 +8,7 @@ pub mod daemon;
 pub mod doors;
 pub mod hosts;
 pub mod outside;
+pub mod paint;
 pub mod pending_store;
 pub mod pipeline;
 pub mod studio;

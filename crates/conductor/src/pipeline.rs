@@ -159,7 +159,7 @@ fn validate(studio: &Studio, tool: &Tool, call: &Call, paper: &mut Paper) -> Res
                     message: format!("{} bytes of arguments, at most {limit}", canonical.len()),
                 }]
             } else {
-                tool.validator.violations(&call.arguments)
+                violations(tool, &call.arguments)
             };
             paper.arguments = Some(canonical);
             violations
@@ -176,6 +176,13 @@ fn validate(studio: &Studio, tool: &Tool, call: &Call, paper: &mut Paper) -> Res
         .subject(Subject::Argument(first.path.clone()))
         .violations(violations)
         .into())
+}
+
+/// What the schema forbids. Where the tool can say it better, in its words.
+fn violations(tool: &Tool, arguments: &serde_json::Value) -> Vec<Violation> {
+    let by_schema = tool.validator.violations(arguments);
+    let told = tool.check.as_ref().map(|check| check(arguments)).unwrap_or_default();
+    if told.is_empty() { by_schema } else { told }
 }
 
 /// Step 5.

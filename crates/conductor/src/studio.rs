@@ -94,6 +94,8 @@ pub struct Settings {
     pub circuit_tools: BTreeMap<String, breaker::Settings>,
     /// `[audit] read_only_sync = "before_reply"`.
     pub read_only_before_reply: bool,
+    /// `[audit] detail = "full"`.
+    pub full_detail: bool,
     pub mcp: McpSettings,
 }
 

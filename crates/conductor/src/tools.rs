@@ -3,10 +3,14 @@
 //! Not here: who may call them and when (`pipeline`), and how a call arrives (`doors`).
 
 pub mod catalog;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 pub mod daemon;
+pub mod docs;
 pub mod lint;
 pub mod live;
 pub mod names;
+pub mod patch;
 pub mod prompt;
 pub mod resource;
 pub mod schema;

@@ -2,6 +2,9 @@
 
 #[path = "end_to_end/commands.rs"]
 mod commands;
+#[cfg(feature = "jack")]
+#[path = "end_to_end/jack.rs"]
+mod jack;
 #[path = "end_to_end/life.rs"]
 mod life;
 #[path = "end_to_end/reload.rs"]

@@ -6,7 +6,8 @@ use super::device::{self, RowIds};
 use super::reader::{DeviceName, Fault, Fields, Names, Paths, Reader};
 use super::render::Lines;
 use super::tree::Node;
-use super::{Class, Config, Device, Diagnostic, Mode, Rows, Severity, Surroundings, live, rows, settings};
+use super::{Class, Config, Device, Diagnostic, Mode, Rows, Severity, Surroundings, rows, settings};
+use super::{audit, http, limits, live, mcp, policy};
 use std::collections::BTreeSet;
 
 /// What came of reading a text.
@@ -136,6 +137,15 @@ fn read<'t>(r: &mut Reader<'t>, tree: &'t Node) -> Option<Config> {
         per_app_modes: f.opt(r, "per_app_modes", settings::per_app_modes),
         log_level: f.opt(r, "logging", settings::logging).unwrap_or_default(),
         live: f.opt(r, "live", live::read).unwrap_or_default(),
+        policy: f
+            .node("policy")
+            .map_or_else(|| policy::without_section(tree), |it| r.under("policy", |r| policy::policy(r, it))),
+        limits: f.opt(r, "limits", limits::limits).unwrap_or_default(),
+        circuit: f.opt(r, "circuit", limits::circuit).unwrap_or_default(),
+        retry: f.opt(r, "retry", limits::retry).unwrap_or_default(),
+        audit: f.opt(r, "audit", audit::audit).unwrap_or_default(),
+        http: f.opt(r, "http", http::http).unwrap_or_default(),
+        mcp: f.opt(r, "mcp", mcp::mcp).unwrap_or_default(),
         modes,
         global,
         devices,

@@ -79,6 +79,7 @@ enum Step {
 impl Hands {
     /// A gesture or value fires a rule.
     pub(super) fn fire(&mut self, row: RowId, action: ActionId, context: Context, out: &mut Vec<Effect>) {
+        self.shown.fired(row, context.tap);
         if self.learning {
             return self.note(row, &context, Outcome::Learning, None, "learning holds actions back");
         }

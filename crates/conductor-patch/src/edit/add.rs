@@ -54,20 +54,10 @@ impl Transaction<'_> {
         if let Some(name) = &new.varname {
             self.check_name(id, name, None)?;
         }
-        let slot = if self.document.format.is_pd() {
-            self.add_pd(id, new)?
-        } else {
-            self.add_max(id, new)?
-        };
+        let slot = if self.document.format.is_pd() { self.add_pd(id, new)? } else { self.add_max(id, new)? };
         self.remember_handle(new, slot);
         for (name, value) in &new.attributes {
-            self.set_attribute(
-                id,
-                &Target::Box(BoxId(slot)),
-                name,
-                value,
-                new.allow_unknown,
-            )?;
+            self.set_attribute(id, &Target::Box(BoxId(slot)), name, value, new.allow_unknown)?;
         }
         let canvas = self.canvas(id)?;
         // A box at the end, the usual case, needs no counting.
@@ -106,10 +96,7 @@ impl Transaction<'_> {
         if view.is_gen() {
             let known = objects::is_gen_operator(class) || table.gen_count(class).is_some();
             if !known && !allow_unknown {
-                return Err(EditError::UnknownClass {
-                    class: class.to_owned(),
-                    nearest: objects::nearest_gen(class),
-                });
+                return Err(EditError::UnknownClass { class: class.to_owned(), nearest: objects::nearest_gen(class) });
             }
             let ports = ports::expected(&view, "newobj", None, text, None, None);
             return Ok(Plan {
@@ -124,23 +111,14 @@ impl Transaction<'_> {
         let entry = table.class(class);
         let known = entry.is_some() || self.document.abstraction(class).is_some();
         if !known && !allow_unknown {
-            return Err(EditError::UnknownClass {
-                class: class.to_owned(),
-                nearest: table.nearest(class),
-            });
+            return Err(EditError::UnknownClass { class: class.to_owned(), nearest: table.nearest(class) });
         }
         let ui = entry.and_then(|entry| entry.ui);
         let maxclass = ui.unwrap_or("newobj").to_owned();
-        let text = if ui.is_none() || CONTENT.contains(&maxclass.as_str()) {
-            text.to_owned()
-        } else {
-            String::new()
-        };
+        let text = if ui.is_none() || CONTENT.contains(&maxclass.as_str()) { text.to_owned() } else { String::new() };
         let embedded = matches!(class, "patcher" | "p") || (class == "bpatcher" && file.is_none());
         let ports = match (inner, embedded) {
-            (Some(_), _) | (None, false) => {
-                ports::expected(&view, &maxclass, None, &text, inner, file)
-            }
+            (Some(_), _) | (None, false) => ports::expected(&view, &maxclass, None, &text, inner, file),
             // A new, empty patcher has no way in or out.
             (None, true) => Ports {
                 inlets: Some(0),
@@ -151,74 +129,48 @@ impl Transaction<'_> {
             },
         };
         let size = objects::default_size(Format::Maxpat, &maxclass, &text);
-        Ok(Plan {
-            maxclass,
-            text,
-            ports,
-            embedded,
-            size,
-            unknown: !known,
-        })
+        Ok(Plan { maxclass, text, ports, embedded, size, unknown: !known })
     }
 
     pub(super) fn add_max(&mut self, id: &CanvasId, new: &NewBox) -> Result<Slot, EditError> {
-        let class = atoms::tokens(&new.class)
-            .first()
-            .copied()
-            .unwrap_or_default()
-            .to_owned();
+        let class = atoms::tokens(&new.class).first().copied().unwrap_or_default().to_owned();
         if class.is_empty() {
             return Err(bad("obj_type", "a class is needed"));
         }
         let content = CONTENT.contains(&class.as_str());
         let mut text = if content {
-            new.class
-                .trim()
-                .strip_prefix(class.as_str())
-                .unwrap_or_default()
-                .trim()
-                .to_owned()
+            new.class.trim().strip_prefix(class.as_str()).unwrap_or_default().trim().to_owned()
         } else {
             new.class.trim().to_owned()
         };
         for argument in &new.arguments {
-            let word = if content {
-                argument.in_content()
-            } else {
-                argument.in_text()
-            };
+            let word = if content { argument.in_content() } else { argument.in_text() };
             if !text.is_empty() {
                 text.push(' ');
             }
             text.push_str(&word);
         }
         check_text(&text, content)?;
-        let file = (class == "bpatcher")
-            .then(|| new.attributes.iter().find(|(name, _)| name == "name"))
-            .flatten();
+        let file = (class == "bpatcher").then(|| new.attributes.iter().find(|(name, _)| name == "name")).flatten();
         let file = file.and_then(|(_, value)| value.atoms().first().map(Atom::in_content));
         let plan = self.plan(id, &class, &text, file.as_deref(), None, new.allow_unknown)?;
-        if plan.maxclass != "newobj"
-            && !content
-            && (!new.arguments.is_empty() || atoms::tokens(&new.class).len() > 1)
-        {
-            return Err(bad(
-                "arguments",
-                "a user interface object takes attributes, not arguments",
-            ));
+        if plan.maxclass != "newobj" && !content && (!new.arguments.is_empty() || atoms::tokens(&new.class).len() > 1) {
+            return Err(bad("arguments", "a user interface object takes attributes, not arguments"));
         }
         let label = new.varname.as_deref();
         if plan.unknown {
-            self.warn(WarningCode::UnknownClass, format!("nothing knows the class {class:?}; its inlets and outlets are left for Max to find"), label);
+            self.warn(
+                WarningCode::UnknownClass,
+                format!("nothing knows the class {class:?}; its inlets and outlets are left for Max to find"),
+                label,
+            );
         }
         let (w, h) = new.size.unwrap_or(plan.size);
         let rect = Rect::new(new.position.x, new.position.y, w, h);
         let canvas = self.canvas(id)?;
         let key: Arc<str> = format!("obj-{}", canvas.highest + 1).into();
-        let mut members = vec![
-            ("id".to_owned(), Json::text(&key)),
-            ("maxclass".to_owned(), Json::text(&plan.maxclass)),
-        ];
+        let mut members =
+            vec![("id".to_owned(), Json::text(&key)), ("maxclass".to_owned(), Json::text(&plan.maxclass))];
         members.extend(port_members(&plan.ports));
         members.push(("patching_rect".to_owned(), Json::floats(&rect.array())));
         if plan.maxclass == "newobj" || content {
@@ -230,13 +182,8 @@ impl Transaction<'_> {
         let style = self.style();
         let level = Style::item_level(id.depth());
         let mut printed = String::new();
-        style.print(
-            &Json::Object(vec![("box".to_owned(), Json::Object(members))]),
-            level,
-            &mut printed,
-        );
-        let mut shape =
-            Shape::open(printed.as_bytes(), None, "box", id.depth()).ok_or(EditError::Stale)?;
+        style.print(&Json::Object(vec![("box".to_owned(), Json::Object(members))]), level, &mut printed);
+        let mut shape = Shape::open(printed.as_bytes(), None, "box", id.depth()).ok_or(EditError::Stale)?;
         let inner = if plan.embedded {
             shape.dig(&style);
             Some(Arc::new(self.empty_patcher(id, &class)?))
@@ -245,12 +192,7 @@ impl Transaction<'_> {
         };
         let facts = shape.facts();
         let (before, after) = shape.close();
-        let face = Face {
-            key,
-            before: Chunk::owned(before),
-            after: after.map_or(Chunk::EMPTY, Chunk::owned),
-            facts,
-        };
+        let face = Face { key, before: Chunk::owned(before), after: after.map_or(Chunk::EMPTY, Chunk::owned), facts };
         // In front of what it covers; else last, so that no index shifts.
         let in_front_of = self.first_covered(id, &rect)?;
         if in_front_of.is_some() {
@@ -262,33 +204,18 @@ impl Transaction<'_> {
             );
         }
         let slot = self.canvas(id)?.next_box_slot();
-        self.insert(
-            id,
-            Piece::Box {
-                slot,
-                face: Arc::new(face),
-                inner,
-            },
-            in_front_of,
-        )?;
+        self.insert(id, Piece::Box { slot, face: Arc::new(face), inner }, in_front_of)?;
         Ok(slot)
     }
 
     /// The frontmost box that a rectangle covers.
-    pub(super) fn first_covered(
-        &mut self,
-        id: &CanvasId,
-        rect: &Rect,
-    ) -> Result<Option<Slot>, EditError> {
-        let canvas =
-            crate::change::canvas_mut(&mut self.document.root, id).ok_or(EditError::CanvasGone)?;
+    pub(super) fn first_covered(&mut self, id: &CanvasId, rect: &Rect) -> Result<Option<Slot>, EditError> {
+        let canvas = crate::change::canvas_mut(&mut self.document.root, id).ok_or(EditError::CanvasGone)?;
         let near = canvas.grid().near(rect);
         let covered: Vec<Slot> = near
             .into_iter()
             .filter(|slot| {
-                canvas
-                    .face(*slot)
-                    .is_some_and(|face| face.facts.rect.overlaps(rect) && !face.facts.background)
+                canvas.face(*slot).is_some_and(|face| face.facts.rect.overlaps(rect) && !face.facts.background)
             })
             .collect();
         Ok(match covered.as_slice() {
@@ -299,21 +226,9 @@ impl Transaction<'_> {
     }
 
     pub(super) fn empty_patcher(&self, id: &CanvasId, class: &str) -> Result<Canvas, EditError> {
-        let namespace = if crate::document::GEN_CLASSES.contains(&class) {
-            "dsp.gen"
-        } else {
-            "box"
-        };
-        let version = self
-            .document
-            .root
-            .facts
-            .app_version
-            .as_deref()
-            .unwrap_or("9.0.0");
-        let mut numbers = version
-            .split('.')
-            .map(|part| part.parse::<i64>().unwrap_or(0));
+        let namespace = if crate::document::GEN_CLASSES.contains(&class) { "dsp.gen" } else { "box" };
+        let version = self.document.root.facts.app_version.as_deref().unwrap_or("9.0.0");
+        let mut numbers = version.split('.').map(|part| part.parse::<i64>().unwrap_or(0));
         let mut number = || Json::int(numbers.next().unwrap_or(0));
         let app = vec![
             ("major".to_owned(), number()),
@@ -326,20 +241,13 @@ impl Transaction<'_> {
             ("fileversion".to_owned(), Json::int(1)),
             ("appversion".to_owned(), Json::Object(app)),
             ("classnamespace".to_owned(), Json::text(namespace)),
-            (
-                "rect".to_owned(),
-                Json::floats(&[100.0, 100.0, 640.0, 480.0]),
-            ),
+            ("rect".to_owned(), Json::floats(&[100.0, 100.0, 640.0, 480.0])),
             ("gridsize".to_owned(), Json::floats(&[15.0, 15.0])),
             ("boxes".to_owned(), Json::Array(Vec::new())),
             ("lines".to_owned(), Json::Array(Vec::new())),
         ];
         let mut text = String::new();
-        self.document.style.print(
-            &Json::Object(members),
-            Style::item_level(id.depth()) + 2,
-            &mut text,
-        );
+        self.document.style.print(&Json::Object(members), Style::item_level(id.depth()) + 2, &mut text);
         crate::max::read_patcher(text.as_bytes(), &Limits::default()).ok_or(EditError::Stale)
     }
 
@@ -354,13 +262,7 @@ impl Transaction<'_> {
         let mut text = match (kind, renamed) {
             ("obj", Some(renamed)) => renamed.to_owned(),
             ("obj", None) => new.class.trim().to_owned(),
-            _ => new
-                .class
-                .trim()
-                .strip_prefix(class.as_str())
-                .unwrap_or_default()
-                .trim()
-                .to_owned(),
+            _ => new.class.trim().strip_prefix(class.as_str()).unwrap_or_default().trim().to_owned(),
         };
         for argument in &new.arguments {
             if !text.is_empty() {
@@ -372,13 +274,9 @@ impl Transaction<'_> {
         let is_sub = kind == "obj" && matches!(class.as_str(), "pd" | "patcher" | "p");
         if kind == "obj" && !is_sub {
             let table = objects::table(Format::Pd);
-            let known =
-                table.class_of(&text).is_some() || self.document.abstraction(&class).is_some();
+            let known = table.class_of(&text).is_some() || self.document.abstraction(&class).is_some();
             if !known && !new.allow_unknown {
-                return Err(EditError::UnknownClass {
-                    class,
-                    nearest: table.nearest(&new.class),
-                });
+                return Err(EditError::UnknownClass { class, nearest: table.nearest(&new.class) });
             }
             if !known {
                 self.warn(
@@ -389,10 +287,7 @@ impl Transaction<'_> {
             }
         }
         let style = self.style();
-        let place = [
-            pd::coordinate(new.position.x),
-            pd::coordinate(new.position.y),
-        ];
+        let place = [pd::coordinate(new.position.x), pd::coordinate(new.position.y)];
         let font = self.canvas(id)?.facts.font_size;
         let slot = self.canvas(id)?.next_box_slot();
         let key: Arc<str> = format!("~{}", self.canvas(id)?.highest + 1).into();
@@ -401,21 +296,10 @@ impl Transaction<'_> {
             .filter(|_| kind != "obj" || pd::gui_default(&class).is_none())
             .map(|(w, _)| ((w - 4.0) / pd::cell(font).0).round().max(1.0) as u32);
         let (before, after, inner, mut facts) = if is_sub {
-            let name = atoms::tokens(&text)
-                .get(1)
-                .copied()
-                .unwrap_or_default()
-                .to_owned();
-            let mut header: Vec<String> = ["#N", "canvas", "100", "100", "450", "300"]
-                .map(str::to_owned)
-                .to_vec();
+            let name = atoms::tokens(&text).get(1).copied().unwrap_or_default().to_owned();
+            let mut header: Vec<String> = ["#N", "canvas", "100", "100", "450", "300"].map(str::to_owned).to_vec();
             let shown = pd::spell(&name);
-            header.push(
-                shown
-                    .first()
-                    .cloned()
-                    .unwrap_or_else(|| "(subpatch)".to_owned()),
-            );
+            header.push(shown.first().cloned().unwrap_or_else(|| "(subpatch)".to_owned()));
             header.push("0".to_owned());
             let mut restore: Vec<String> = vec!["#X".to_owned(), "restore".to_owned()];
             restore.extend(place);
@@ -425,20 +309,13 @@ impl Transaction<'_> {
             let restore = pd::print(&restore, None, &style);
             let inner = pd::empty_canvas(header, font);
             let facts = pd::facts("restore", &restore, font, Some(&inner.facts));
-            (
-                Chunk::EMPTY,
-                Chunk::owned(restore),
-                Some(Arc::new(inner)),
-                facts,
-            )
+            (Chunk::EMPTY, Chunk::owned(restore), Some(Arc::new(inner)), facts)
         } else {
             let mut atoms = vec!["#X".to_owned(), kind.to_owned()];
             atoms.extend(place);
             let given = pd::spell(&text);
             let gui = if kind == "obj" {
-                objects::table(Format::Pd)
-                    .class_of(&text)
-                    .map(|(class, _)| class.name)
+                objects::table(Format::Pd).class_of(&text).map(|(class, _)| class.name)
             } else {
                 Some(kind)
             };
@@ -446,16 +323,15 @@ impl Transaction<'_> {
             match defaults {
                 Some(defaults) => {
                     // Pd writes every field of a GUI box; what is not given has its usual value.
-                    let first = if kind == "obj" {
-                        given.get(..1).unwrap_or_default().to_vec()
-                    } else {
-                        Vec::new()
-                    };
+                    let first = if kind == "obj" { given.get(..1).unwrap_or_default().to_vec() } else { Vec::new() };
                     let rest = given.get(first.len()..).unwrap_or_default();
                     atoms.extend(first);
-                    atoms.extend(defaults.split(' ').enumerate().map(|(n, usual)| {
-                        rest.get(n).cloned().unwrap_or_else(|| usual.to_owned())
-                    }));
+                    atoms.extend(
+                        defaults
+                            .split(' ')
+                            .enumerate()
+                            .map(|(n, usual)| rest.get(n).cloned().unwrap_or_else(|| usual.to_owned())),
+                    );
                 }
                 None => atoms.extend(given),
             }
@@ -464,28 +340,12 @@ impl Transaction<'_> {
             (Chunk::owned(printed), Chunk::EMPTY, None, facts)
         };
         facts.varname = new.varname.as_deref().map(Into::into);
-        let face = Face {
-            key,
-            before,
-            after,
-            facts,
-        };
-        self.insert(
-            id,
-            Piece::Box {
-                slot,
-                face: Arc::new(face),
-                inner,
-            },
-            None,
-        )?;
+        let face = Face { key, before, after, facts };
+        self.insert(id, Piece::Box { slot, face: Arc::new(face), inner }, None)?;
         Ok(slot)
     }
 }
 
 pub(super) fn kind_word(kind: &str) -> &'static str {
-    ["msg", "text", "floatatom", "symbolatom", "listbox"]
-        .into_iter()
-        .find(|found| *found == kind)
-        .unwrap_or("obj")
+    ["msg", "text", "floatatom", "symbolatom", "listbox"].into_iter().find(|found| *found == kind).unwrap_or("obj")
 }

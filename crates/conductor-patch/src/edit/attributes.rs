@@ -19,10 +19,7 @@ const RESERVED: &[(&str, &str)] = &[
     ("numinlets", "replace_object_text"),
     ("numoutlets", "replace_object_text"),
     ("outlettype", "replace_object_text"),
-    (
-        "patcher",
-        "encapsulate_objects, or edits inside the subpatcher",
-    ),
+    ("patcher", "encapsulate_objects, or edits inside the subpatcher"),
     ("text", "replace_object_text"),
 ];
 
@@ -37,20 +34,14 @@ impl Transaction<'_> {
     ) -> Result<Outcome, EditError> {
         let slot = self.resolve(id, target)?;
         if let Some((_, instead)) = RESERVED.iter().find(|(reserved, _)| *reserved == name) {
-            return Err(EditError::ReservedAttribute {
-                name: name.to_owned(),
-                instead,
-            });
+            return Err(EditError::ReservedAttribute { name: name.to_owned(), instead });
         }
         if name.is_empty()
             || !atoms::printable(name, false)
             || name.contains(char::is_whitespace)
             || name.starts_with('@')
         {
-            return Err(bad(
-                "attribute",
-                "a name without spaces, control characters or a leading @",
-            ));
+            return Err(bad("attribute", "a name without spaces, control characters or a leading @"));
         }
         let value_atoms = value.atoms();
         if value_atoms.is_empty() {
@@ -79,19 +70,11 @@ impl Transaction<'_> {
             }
             "patching_rect" => {
                 let rect = four_numbers(name, value_atoms)?;
-                self.set_rect(
-                    id,
-                    &Target::Box(BoxId(slot)),
-                    Point::new(rect.x, rect.y),
-                    Some((rect.w, rect.h)),
-                )?;
+                self.set_rect(id, &Target::Box(BoxId(slot)), Point::new(rect.x, rect.y), Some((rect.w, rect.h)))?;
                 StoredIn::Box
             }
             "hidden" => {
-                let on = value_atoms
-                    .first()
-                    .and_then(Atom::number)
-                    .ok_or_else(|| bad("hidden", "0 or 1 is needed"))?;
+                let on = value_atoms.first().and_then(Atom::number).ok_or_else(|| bad("hidden", "0 or 1 is needed"))?;
                 self.set_hidden(id, &Target::Box(BoxId(slot)), on != 0.0)?;
                 StoredIn::Box
             }
@@ -102,11 +85,7 @@ impl Transaction<'_> {
             _ => self.set_max_attribute(id, slot, name, value, allow_unknown)?,
         };
         let value = self.object(id, slot)?.attribute(name);
-        Ok(Outcome::AttributeSet {
-            old,
-            value,
-            stored_in,
-        })
+        Ok(Outcome::AttributeSet { old, value, stored_in })
     }
 
     pub(super) fn set_max_attribute(
@@ -123,12 +102,7 @@ impl Transaction<'_> {
         let object = self.object(id, slot)?;
         let class_name = object.class().to_owned();
         let class = objects::table(Format::Maxpat).class(&class_name);
-        let own = class.is_some_and(|class| {
-            class
-                .attributes
-                .iter()
-                .any(|(attribute, _)| *attribute == name)
-        });
+        let own = class.is_some_and(|class| class.attributes.iter().any(|(attribute, _)| *attribute == name));
         let (_, _, in_text) = atoms::split(object.text());
         let is_object = object.maxclass() == "newobj";
         let in_text = is_object && in_text.iter().any(|(attribute, _)| *attribute == name);
@@ -136,35 +110,17 @@ impl Transaction<'_> {
         let common = BOX_ATTRIBUTES.contains(&name);
         if !common && !own && !present && !in_text && !allow_unknown {
             let own_names = class
-                .map(|class| {
-                    class
-                        .attributes
-                        .iter()
-                        .map(|(name, _)| *name)
-                        .collect::<Vec<_>>()
-                })
+                .map(|class| class.attributes.iter().map(|(name, _)| *name).collect::<Vec<_>>())
                 .unwrap_or_default();
-            let nearest = objects::nearest(
-                name,
-                own_names.into_iter().chain(BOX_ATTRIBUTES.iter().copied()),
-            );
-            return Err(EditError::UnknownAttribute {
-                class: class_name,
-                name: name.to_owned(),
-                nearest,
-            });
+            let nearest = objects::nearest(name, own_names.into_iter().chain(BOX_ATTRIBUTES.iter().copied()));
+            return Err(EditError::UnknownAttribute { class: class_name, name: name.to_owned(), nearest });
         }
         if is_object && (in_text || !(common || present)) {
             let words: Vec<String> = value.atoms().iter().map(Atom::in_text).collect();
             let text = with_text_attribute(object.text(), name, &words);
             check_text(&text, false)?;
             let (old_rect, old_text) = (object.rect(), object.text().to_owned());
-            let size = object
-                .face
-                .facts
-                .font_size
-                .or(object.view.font_size())
-                .unwrap_or(12.0);
+            let size = object.face.facts.font_size.or(object.view.font_size()).unwrap_or(12.0);
             let widen = automatic_width("newobj", &old_text, size, old_rect);
             self.change_keys(id, slot, |shape, style| {
                 shape.set(style, "text", &Json::text(&text));
@@ -172,24 +128,14 @@ impl Transaction<'_> {
                     shape.set(
                         style,
                         "patching_rect",
-                        &Json::floats(&[
-                            old_rect.x,
-                            old_rect.y,
-                            font::object_width(&text, size),
-                            old_rect.h,
-                        ]),
+                        &Json::floats(&[old_rect.x, old_rect.y, font::object_width(&text, size), old_rect.h]),
                     );
                 }
             })?;
             return Ok(StoredIn::Text);
         }
         let kind = class
-            .and_then(|class| {
-                class
-                    .attributes
-                    .iter()
-                    .find(|(attribute, _)| *attribute == name)
-            })
+            .and_then(|class| class.attributes.iter().find(|(attribute, _)| *attribute == name))
             .map(|(_, kind)| *kind);
         let float_kind = kind.is_some_and(|kind| kind.starts_with("float"))
             || name.ends_with("rect")
@@ -220,9 +166,7 @@ impl Transaction<'_> {
         let object = self.object(id, slot)?;
         let native = object.native_class().unwrap_or("obj");
         let class = if native == "obj" {
-            objects::table(Format::Pd)
-                .class_of(object.text())
-                .map_or("obj", |(class, _)| class.name)
+            objects::table(Format::Pd).class_of(object.text()).map_or("obj", |(class, _)| class.name)
         } else {
             native
         };
@@ -233,16 +177,11 @@ impl Transaction<'_> {
         let statement = object.face.before.bytes(&self.document.source);
         let (own, attached) = pd::own_statement(statement);
         let Some(at) = pd::gui_field(class, name) else {
-            if name == "width"
-                && object.view.canvas.inner(slot).is_none()
-                && !matches!(native, "array" | "scalar")
-            {
+            if name == "width" && object.view.canvas.inner(slot).is_none() && !matches!(native, "array" | "scalar") {
                 let columns = atom
                     .number()
                     .filter(|n| *n >= 1.0 && *n <= 1000.0)
-                    .ok_or_else(|| {
-                        bad("width", "a number of characters from 1 to 1000 is needed")
-                    })?;
+                    .ok_or_else(|| bad("width", "a number of characters from 1 to 1000 is needed"))?;
                 let atoms: Vec<String> = pd::words(own)
                     .take_while(|word| *word != b",")
                     .map(|word| String::from_utf8_lossy(word).into_owned())
@@ -251,15 +190,9 @@ impl Transaction<'_> {
                 printed.extend_from_slice(attached);
                 return self.finish_statement(id, slot, printed);
             }
-            let fields: Vec<&str> = pd::gui_fields(class)
-                .map(Iterator::collect)
-                .unwrap_or_else(|| vec!["width"]);
+            let fields: Vec<&str> = pd::gui_fields(class).map(Iterator::collect).unwrap_or_else(|| vec!["width"]);
             let nearest = objects::nearest(name, fields.into_iter());
-            return Err(EditError::UnknownAttribute {
-                class: class.to_owned(),
-                name: name.to_owned(),
-                nearest,
-            });
+            return Err(EditError::UnknownAttribute { class: class.to_owned(), name: name.to_owned(), nearest });
         };
         let word = match atom {
             Atom::Int(_) | Atom::Float(_) => pd_word(atom, false),
@@ -267,14 +200,9 @@ impl Transaction<'_> {
             // A label is one atom: its spaces are escaped.
             Atom::Word(word) => pd::spell(&word.replace(' ', "\\ ")).concat(),
         };
-        let mut atoms: Vec<String> = pd::words(own)
-            .map(|word| String::from_utf8_lossy(word).into_owned())
-            .collect();
+        let mut atoms: Vec<String> = pd::words(own).map(|word| String::from_utf8_lossy(word).into_owned()).collect();
         let first = if native == "obj" { 5 } else { 4 };
-        let defaults: Vec<&str> = pd::gui_default(class)
-            .unwrap_or_default()
-            .split(' ')
-            .collect();
+        let defaults: Vec<&str> = pd::gui_default(class).unwrap_or_default().split(' ').collect();
         while atoms.len() <= first + at {
             let usual = defaults.get(atoms.len() - first).copied().unwrap_or("0");
             atoms.push(usual.to_owned());

@@ -35,27 +35,15 @@ impl Transaction<'_> {
             self.take_out(id, *cord, false)?;
         }
         self.take_out(id, slot, true)?;
-        Ok(Outcome::Removed {
-            key,
-            label,
-            text,
-            maxclass,
-            cords: cords.len(),
-        })
+        Ok(Outcome::Removed { key, label, text, maxclass, cords: cords.len() })
     }
 
     /// Puts a changed shape back as the face of its box.
-    pub(super) fn finish_shape(
-        &mut self,
-        id: &CanvasId,
-        slot: Slot,
-        shape: Shape,
-    ) -> Result<(), EditError> {
+    pub(super) fn finish_shape(&mut self, id: &CanvasId, slot: Slot, shape: Shape) -> Result<(), EditError> {
         let old = self.canvas(id)?.face(slot).ok_or(EditError::Stale)?.clone();
         let mut facts = shape.facts();
         if facts.rect.w <= 0.0 || facts.rect.h <= 0.0 {
-            (facts.rect.w, facts.rect.h) =
-                objects::default_size(Format::Maxpat, &facts.maxclass, &facts.text);
+            (facts.rect.w, facts.rect.h) = objects::default_size(Format::Maxpat, &facts.maxclass, &facts.text);
         }
         let (before, after) = shape.close();
         let face = Face {
@@ -68,36 +56,16 @@ impl Transaction<'_> {
     }
 
     /// Puts a changed Pd statement back as the face of its box.
-    pub(super) fn finish_statement(
-        &mut self,
-        id: &CanvasId,
-        slot: Slot,
-        text: Vec<u8>,
-    ) -> Result<(), EditError> {
+    pub(super) fn finish_statement(&mut self, id: &CanvasId, slot: Slot, text: Vec<u8>) -> Result<(), EditError> {
         let canvas = self.canvas(id)?;
         let old = canvas.face(slot).ok_or(EditError::Stale)?.clone();
         let inner = canvas.inner(slot).map(|inner| inner.facts.clone());
         let font = canvas.facts.font_size;
         let kind = old.facts.native.unwrap_or("obj");
-        let facts = Facts {
-            varname: old.facts.varname.clone(),
-            ..pd::facts(kind, &text, font, inner.as_ref())
-        };
-        let (before, after) = if inner.is_some() {
-            (Chunk::EMPTY, Chunk::owned(text))
-        } else {
-            (Chunk::owned(text), Chunk::EMPTY)
-        };
-        self.swap_face(
-            id,
-            slot,
-            Face {
-                key: old.key.clone(),
-                before,
-                after,
-                facts,
-            },
-        )
+        let facts = Facts { varname: old.facts.varname.clone(), ..pd::facts(kind, &text, font, inner.as_ref()) };
+        let (before, after) =
+            if inner.is_some() { (Chunk::EMPTY, Chunk::owned(text)) } else { (Chunk::owned(text), Chunk::EMPTY) };
+        self.swap_face(id, slot, Face { key: old.key.clone(), before, after, facts })
     }
 
     pub(super) fn change_keys(
@@ -112,53 +80,25 @@ impl Transaction<'_> {
         self.finish_shape(id, slot, shape)
     }
 
-    pub(super) fn check_name(
-        &self,
-        id: &CanvasId,
-        name: &str,
-        owner: Option<Slot>,
-    ) -> Result<(), EditError> {
-        if name.is_empty()
-            || name.chars().count() > 256
-            || !atoms::printable(name, false)
-            || name.contains('/')
-        {
-            return Err(bad(
-                "varname",
-                "1 to 256 characters, without control characters and `/`",
-            ));
+    pub(super) fn check_name(&self, id: &CanvasId, name: &str, owner: Option<Slot>) -> Result<(), EditError> {
+        if name.is_empty() || name.chars().count() > 256 || !atoms::printable(name, false) || name.contains('/') {
+            return Err(bad("varname", "1 to 256 characters, without control characters and `/`"));
         }
         let canvas = self.canvas(id)?;
-        let holder = canvas
-            .by_varname(name)
-            .iter()
-            .find(|slot| Some(**slot) != owner);
+        let holder = canvas.by_varname(name).iter().find(|slot| Some(**slot) != owner);
         match holder.and_then(|slot| canvas.face(*slot)) {
-            Some(face) => Err(EditError::NameTaken {
-                name: name.to_owned(),
-                key: face.key.to_string(),
-            }),
+            Some(face) => Err(EditError::NameTaken { name: name.to_owned(), key: face.key.to_string() }),
             None => Ok(()),
         }
     }
 
-    pub(super) fn put_name(
-        &mut self,
-        id: &CanvasId,
-        slot: Slot,
-        name: Option<&str>,
-    ) -> Result<(), EditError> {
+    pub(super) fn put_name(&mut self, id: &CanvasId, slot: Slot, name: Option<&str>) -> Result<(), EditError> {
         if self.object(id, slot)?.varname() == name {
             return Ok(());
         }
         if self.document.format.is_pd() {
             // Pd files have no names; they live beside the file (`names`).
-            let mut face = self
-                .canvas(id)?
-                .face(slot)
-                .ok_or(EditError::Stale)?
-                .as_ref()
-                .clone();
+            let mut face = self.canvas(id)?.face(slot).ok_or(EditError::Stale)?.as_ref().clone();
             face.facts.varname = name.map(Into::into);
             return self.swap_face(id, slot, face);
         }
@@ -189,20 +129,15 @@ impl Transaction<'_> {
         Ok(Outcome::Named(vec![naming]))
     }
 
-    pub(super) fn assign_varnames(
-        &mut self,
-        id: &CanvasId,
-        list: &[(usize, String)],
-    ) -> Result<Outcome, EditError> {
+    pub(super) fn assign_varnames(&mut self, id: &CanvasId, list: &[(usize, String)]) -> Result<Outcome, EditError> {
         let canvas = self.canvas(id)?;
         let slots: Vec<Slot> = canvas.box_slots().collect();
         let mut chosen: HashMap<usize, Slot> = HashMap::new();
         let mut names: HashMap<&str, usize> = HashMap::new();
         for (index, name) in list {
-            let slot = *slots.get(*index).ok_or(EditError::IndexOutOfRange {
-                index: *index,
-                last: slots.len().saturating_sub(1),
-            })?;
+            let slot = *slots
+                .get(*index)
+                .ok_or(EditError::IndexOutOfRange { index: *index, last: slots.len().saturating_sub(1) })?;
             if chosen.insert(*index, slot).is_some() {
                 return Err(EditError::BadValue {
                     what: format!("index {index}"),
@@ -219,15 +154,9 @@ impl Transaction<'_> {
         let renamed: Vec<Slot> = chosen.values().copied().collect();
         for (_, name) in list {
             // A name that its holder gives up in the same call is free.
-            let holder = canvas
-                .by_varname(name)
-                .iter()
-                .find(|slot| !renamed.contains(slot));
+            let holder = canvas.by_varname(name).iter().find(|slot| !renamed.contains(slot));
             if let Some(face) = holder.and_then(|slot| canvas.face(*slot)) {
-                return Err(EditError::NameTaken {
-                    name: name.clone(),
-                    key: face.key.to_string(),
-                });
+                return Err(EditError::NameTaken { name: name.clone(), key: face.key.to_string() });
             }
             let free = canvas.by_varname(name).first().copied();
             self.check_name(id, name, free)?;
@@ -249,27 +178,15 @@ impl Transaction<'_> {
         Ok(Outcome::Named(namings))
     }
 
-    pub(super) fn set_hidden(
-        &mut self,
-        id: &CanvasId,
-        target: &Target,
-        hidden: bool,
-    ) -> Result<Outcome, EditError> {
+    pub(super) fn set_hidden(&mut self, id: &CanvasId, target: &Target, hidden: bool) -> Result<Outcome, EditError> {
         let slot = self.resolve(id, target)?;
         if self.document.format.is_pd() {
-            return Err(EditError::Unsupported {
-                what: "hiding a box",
-                why: "Pd has no hidden boxes",
-            });
+            return Err(EditError::Unsupported { what: "hiding a box", why: "Pd has no hidden boxes" });
         }
         let object = self.object(id, slot)?;
         if object.hidden() != hidden {
             self.change_keys(id, slot, |shape, style| {
-                if hidden {
-                    shape.set(style, "hidden", &Json::int(1))
-                } else {
-                    shape.remove("hidden")
-                }
+                if hidden { shape.set(style, "hidden", &Json::int(1)) } else { shape.remove("hidden") }
             })?;
         }
         Ok(Outcome::HiddenSet(hidden))
@@ -294,16 +211,9 @@ impl Transaction<'_> {
             return Ok(Outcome::Moved(old));
         }
         if self.document.format.is_pd() {
-            self.set_rect_pd(
-                id,
-                slot,
-                position,
-                size.filter(|size| *size != (old.w, old.h)),
-            )?;
+            self.set_rect_pd(id, slot, position, size.filter(|size| *size != (old.w, old.h)))?;
         } else {
-            self.change_keys(id, slot, |shape, style| {
-                shape.set(style, "patching_rect", &Json::floats(&rect.array()))
-            })?;
+            self.change_keys(id, slot, |shape, style| shape.set(style, "patching_rect", &Json::floats(&rect.array())))?;
         }
         Ok(Outcome::Moved(self.object(id, slot)?.rect()))
     }
@@ -318,25 +228,16 @@ impl Transaction<'_> {
         let object = self.object(id, slot)?;
         let native = object.native_class().unwrap_or("obj");
         if matches!(native, "array" | "scalar") {
-            return Err(EditError::Unsupported {
-                what: "moving an array or a scalar",
-                why: "its canvas places it",
-            });
+            return Err(EditError::Unsupported { what: "moving an array or a scalar", why: "its canvas places it" });
         }
-        let chunk = if object.view.canvas.inner(slot).is_some() {
-            &object.face.after
-        } else {
-            &object.face.before
-        };
+        let chunk = if object.view.canvas.inner(slot).is_some() { &object.face.after } else { &object.face.before };
         let text = chunk.bytes(&self.document.source);
         let moved = pd::replace_atom(text, 3, &pd::coordinate(position.y))
             .and_then(|text| pd::replace_atom(&text, 2, &pd::coordinate(position.x)));
         let rounded = position.x.fract() != 0.0 || position.y.fract() != 0.0;
         let (label, font) = (object.label().to_owned(), object.view.font_size());
         let class = if native == "obj" {
-            objects::table(Format::Pd)
-                .class_of(object.text())
-                .map_or("obj", |(class, _)| class.name)
+            objects::table(Format::Pd).class_of(object.text()).map_or("obj", |(class, _)| class.name)
         } else {
             native
         };
@@ -348,11 +249,7 @@ impl Transaction<'_> {
         let has_inner = object.view.canvas.inner(slot).is_some();
         self.finish_statement(id, slot, moved.ok_or(EditError::Stale)?)?;
         if rounded {
-            self.warn(
-                WarningCode::Coerced,
-                "Pd places boxes at whole pixels".to_owned(),
-                Some(&label),
-            );
+            self.warn(WarningCode::Coerced, "Pd places boxes at whole pixels".to_owned(), Some(&label));
         }
         let Some((w, h)) = size else { return Ok(()) };
         if has_inner {
@@ -379,10 +276,7 @@ impl Transaction<'_> {
 }
 
 pub(super) fn bad(what: &str, why: &'static str) -> EditError {
-    EditError::BadValue {
-        what: what.to_owned(),
-        why,
-    }
+    EditError::BadValue { what: what.to_owned(), why }
 }
 
 pub(super) fn check_point(what: &str, point: Point) -> Result<(), EditError> {
@@ -390,10 +284,7 @@ pub(super) fn check_point(what: &str, point: Point) -> Result<(), EditError> {
     if fine(point.x) && fine(point.y) {
         Ok(())
     } else {
-        Err(bad(
-            what,
-            "two numbers between -1000000 and 1000000 are needed",
-        ))
+        Err(bad(what, "two numbers between -1000000 and 1000000 are needed"))
     }
 }
 
@@ -416,10 +307,7 @@ pub(super) fn port_members(ports: &Ports) -> Vec<(String, Json)> {
         ("numoutlets".to_owned(), Json::int(i64::from(outlets))),
     ];
     if let Some(types) = ports.outlet_types.as_ref().filter(|_| outlets > 0) {
-        members.push((
-            "outlettype".to_owned(),
-            Json::Array(types.iter().map(|kind| Json::text(kind)).collect()),
-        ));
+        members.push(("outlettype".to_owned(), Json::Array(types.iter().map(|kind| Json::text(kind)).collect())));
     }
     members
 }
@@ -441,10 +329,6 @@ pub(super) fn pd_word(atom: &Atom, content: bool) -> String {
         Atom::Float(n) => format!("{n}"),
         Atom::Word(word) if content => word.clone(),
         // One atom stays one atom: what would end it is escaped.
-        Atom::Word(word) => word
-            .replace('\\', "")
-            .replace(' ', "\\ ")
-            .replace(',', "\\,")
-            .replace(';', "\\;"),
+        Atom::Word(word) => word.replace('\\', "").replace(' ', "\\ ").replace(',', "\\,").replace(';', "\\;"),
     }
 }

@@ -14,27 +14,15 @@ use crate::style::{Json, Style};
 use std::sync::Arc;
 
 impl Transaction<'_> {
-    pub(super) fn connect(
-        &mut self,
-        id: &CanvasId,
-        ends: &CordEnds,
-        hidden: bool,
-    ) -> Result<Outcome, EditError> {
+    pub(super) fn connect(&mut self, id: &CanvasId, ends: &CordEnds, hidden: bool) -> Result<Outcome, EditError> {
         let (from, to) = (self.resolve(id, &ends.from)?, self.resolve(id, &ends.to)?);
-        if self
-            .canvas(id)?
-            .find_cord(from, ends.outlet, to, ends.inlet)
-            .is_some()
-        {
+        if self.canvas(id)?.find_cord(from, ends.outlet, to, ends.inlet).is_some() {
             return Ok(Outcome::Connected { already: true });
         }
         self.check_port(id, from, ends.outlet, true)?;
         self.check_port(id, to, ends.inlet, false)?;
         if hidden && self.document.format.is_pd() {
-            return Err(EditError::Unsupported {
-                what: "a hidden cord",
-                why: "Pd has none",
-            });
+            return Err(EditError::Unsupported { what: "a hidden cord", why: "Pd has none" });
         }
         self.draw(id, (from, ends.outlet), (to, ends.inlet), hidden)?;
         Ok(Outcome::Connected { already: false })
@@ -48,35 +36,19 @@ impl Transaction<'_> {
         to: (Slot, u32),
         hidden: bool,
     ) -> Result<(), EditError> {
-        let from = End {
-            slot: Some(from.0),
-            name: self.cord_name(id, from.0)?,
-            port: from.1,
-        };
-        let to = End {
-            slot: Some(to.0),
-            name: self.cord_name(id, to.0)?,
-            port: to.1,
-        };
+        let from = End { slot: Some(from.0), name: self.cord_name(id, from.0)?, port: from.1 };
+        let to = End { slot: Some(to.0), name: self.cord_name(id, to.0)?, port: to.1 };
         let cord = if self.document.format.is_pd() {
             pd::new_cord(from, to, self.style().newline)
         } else {
             self.print_cord(id, from, to, hidden)
         };
         let slot = self.canvas(id)?.next_cord_slot();
-        self.insert(
-            id,
-            Piece::Cord {
-                slot,
-                cord: Arc::new(cord),
-            },
-            None,
-        )
+        self.insert(id, Piece::Cord { slot, cord: Arc::new(cord) }, None)
     }
 
     fn print_cord(&self, id: &CanvasId, from: End, to: End, hidden: bool) -> Cord {
-        let end =
-            |end: &End| Json::Array(vec![Json::text(&end.name), Json::int(i64::from(end.port))]);
+        let end = |end: &End| Json::Array(vec![Json::text(&end.name), Json::int(i64::from(end.port))]);
         let mut members = vec![("destination".to_owned(), end(&to))];
         if hidden {
             members.push(("hidden".to_owned(), Json::int(1)));
@@ -84,16 +56,8 @@ impl Transaction<'_> {
         members.push(("source".to_owned(), end(&from)));
         let mut printed = String::new();
         let line = Json::Object(vec![("patchline".to_owned(), Json::Object(members))]);
-        self.document
-            .style
-            .print(&line, Style::item_level(id.depth()), &mut printed);
-        Cord {
-            text: Chunk::owned(printed),
-            from,
-            to,
-            hidden,
-            midpoints: [].into(),
-        }
+        self.document.style.print(&line, Style::item_level(id.depth()), &mut printed);
+        Cord { text: Chunk::owned(printed), from, to, hidden, midpoints: [].into() }
     }
 
     /// What a cord calls a box; refuses boxes that no cord can name.
@@ -103,35 +67,20 @@ impl Transaction<'_> {
             return Ok(pd::name_of(canvas.index_of(slot).unwrap_or(0) as u32));
         }
         let face = canvas.face(slot).ok_or(EditError::Stale)?.clone();
-        let label = face
-            .facts
-            .varname
-            .clone()
-            .unwrap_or_else(|| face.key.clone())
-            .to_string();
+        let label = face.facts.varname.clone().unwrap_or_else(|| face.key.clone()).to_string();
         let Some(name) = face.facts.id.clone() else {
-            return Err(EditError::Unreachable {
-                label,
-                why: "it has no id in the file",
-            });
+            return Err(EditError::Unreachable { label, why: "it has no id in the file" });
         };
         if face.key != name {
-            let shares = canvas
-                .faces()
-                .find(|(_, other)| other.facts.id.as_ref() == Some(&name))
-                .map(|(first, _)| first);
+            let shares =
+                canvas.faces().find(|(_, other)| other.facts.id.as_ref() == Some(&name)).map(|(first, _)| first);
             if shares != Some(slot) {
                 return Err(EditError::Unreachable {
                     label,
                     why: "an earlier box has the same id and would get the cord",
                 });
             }
-            if canvas
-                .faces()
-                .filter(|(_, other)| other.facts.id.as_ref() == Some(&name))
-                .count()
-                > 1
-            {
+            if canvas.faces().filter(|(_, other)| other.facts.id.as_ref() == Some(&name)).count() > 1 {
                 self.warn(
                     WarningCode::DuplicateId,
                     format!("several boxes share the id {name}; the cord goes to the first"),
@@ -142,13 +91,7 @@ impl Transaction<'_> {
         Ok(name)
     }
 
-    fn check_port(
-        &mut self,
-        id: &CanvasId,
-        slot: Slot,
-        port: u32,
-        out: bool,
-    ) -> Result<(), EditError> {
+    fn check_port(&mut self, id: &CanvasId, slot: Slot, port: u32, out: bool) -> Result<(), EditError> {
         let object = self.object(id, slot)?;
         let label = object.label().to_owned();
         let facts = &object.face.facts;
@@ -184,9 +127,7 @@ impl Transaction<'_> {
 
     fn find_cord(&self, id: &CanvasId, ends: &CordEnds) -> Result<Slot, EditError> {
         let (from, to) = (self.resolve(id, &ends.from)?, self.resolve(id, &ends.to)?);
-        let found = self
-            .canvas(id)?
-            .find_cord(from, ends.outlet, to, ends.inlet);
+        let found = self.canvas(id)?.find_cord(from, ends.outlet, to, ends.inlet);
         match found {
             Some(slot) => Ok(slot),
             None => Err(EditError::NotConnected {
@@ -198,11 +139,7 @@ impl Transaction<'_> {
         }
     }
 
-    pub(super) fn disconnect(
-        &mut self,
-        id: &CanvasId,
-        ends: &CordEnds,
-    ) -> Result<Outcome, EditError> {
+    pub(super) fn disconnect(&mut self, id: &CanvasId, ends: &CordEnds) -> Result<Outcome, EditError> {
         let slot = self.find_cord(id, ends)?;
         self.take_out(id, slot, false)?;
         Ok(Outcome::Disconnected)
@@ -215,16 +152,10 @@ impl Transaction<'_> {
         points: &[Point],
     ) -> Result<Outcome, EditError> {
         if self.document.format.is_pd() {
-            return Err(EditError::Unsupported {
-                what: "folding a cord",
-                why: "Pd draws straight cords",
-            });
+            return Err(EditError::Unsupported { what: "folding a cord", why: "Pd draws straight cords" });
         }
         if points.len() > 256 {
-            return Err(EditError::BadValue {
-                what: "midpoints".to_owned(),
-                why: "at most 256 points",
-            });
+            return Err(EditError::BadValue { what: "midpoints".to_owned(), why: "at most 256 points" });
         }
         let flat: Vec<f64> = points.iter().flat_map(|point| [point.x, point.y]).collect();
         if flat.iter().any(|v| !v.is_finite() || v.abs() > 1e6) {
@@ -237,13 +168,8 @@ impl Transaction<'_> {
         let style = self.style();
         let old = self.canvas(id)?.cord(slot).ok_or(EditError::Stale)?.clone();
         if old.midpoints.as_ref() != flat.as_slice() {
-            let mut shape = Shape::open(
-                old.text.bytes(&self.document.source),
-                None,
-                "patchline",
-                id.depth(),
-            )
-            .ok_or(EditError::Stale)?;
+            let mut shape = Shape::open(old.text.bytes(&self.document.source), None, "patchline", id.depth())
+                .ok_or(EditError::Stale)?;
             if flat.is_empty() {
                 shape.remove("midpoints");
             } else {
@@ -254,10 +180,7 @@ impl Transaction<'_> {
         }
         let now = self.canvas(id)?.cord(slot).ok_or(EditError::Stale)?;
         Ok(Outcome::MidpointsSet(
-            now.midpoints
-                .chunks_exact(2)
-                .filter_map(|pair| Some(Point::new(*pair.first()?, *pair.get(1)?)))
-                .collect(),
+            now.midpoints.chunks_exact(2).filter_map(|pair| Some(Point::new(*pair.first()?, *pair.get(1)?))).collect(),
         ))
     }
 }

@@ -54,10 +54,7 @@ impl Transaction<'_> {
             }
         }
         if chosen.is_empty() {
-            return Err(EditError::BadValue {
-                what: "varnames".to_owned(),
-                why: "at least one box is needed",
-            });
+            return Err(EditError::BadValue { what: "varnames".to_owned(), why: "at least one box is needed" });
         }
         for slot in &chosen {
             if super::gates::is_gate(self.object(id, *slot)?.class()) {
@@ -68,10 +65,7 @@ impl Transaction<'_> {
             }
         }
         let canvas = self.canvas(id)?;
-        let group: Vec<Slot> = canvas
-            .box_slots()
-            .filter(|slot| chosen.contains(slot))
-            .collect();
+        let group: Vec<Slot> = canvas.box_slots().filter(|slot| chosen.contains(slot)).collect();
         let (inlets, outlets, inside, gone) = self.sort_cords(id, &group)?;
         self.warn_about(id, &group, &inlets, &outlets)?;
 
@@ -88,32 +82,14 @@ impl Transaction<'_> {
         let label = |slot: Slot| {
             canvas
                 .face(slot)
-                .map(|face| {
-                    face.facts
-                        .varname
-                        .clone()
-                        .unwrap_or_else(|| face.key.clone())
-                        .to_string()
-                })
+                .map(|face| face.facts.varname.clone().unwrap_or_else(|| face.key.clone()).to_string())
                 .unwrap_or_default()
         };
-        let inlet_names = inlets
-            .iter()
-            .map(|gate| (label(gate.from.0), gate.from.1))
-            .collect();
-        let outlet_names = outlets
-            .iter()
-            .map(|gate| (label(gate.from.0), gate.from.1))
-            .collect();
-        let kept: Vec<Arc<Cord>> = inside
-            .iter()
-            .filter_map(|slot| canvas.cord(*slot).cloned())
-            .collect();
+        let inlet_names = inlets.iter().map(|gate| (label(gate.from.0), gate.from.1)).collect();
+        let outlet_names = outlets.iter().map(|gate| (label(gate.from.0), gate.from.1)).collect();
+        let kept: Vec<Arc<Cord>> = inside.iter().filter_map(|slot| canvas.cord(*slot).cloned()).collect();
 
-        let passing: Vec<Slot> = group
-            .iter()
-            .flat_map(|slot| canvas.cords_at(*slot))
-            .collect();
+        let passing: Vec<Slot> = group.iter().flat_map(|slot| canvas.cords_at(*slot)).collect();
         for cord in passing.iter().chain(&gone) {
             if self.canvas(id)?.cord(*cord).is_some() {
                 self.take_out(id, *cord, false)?;
@@ -123,11 +99,7 @@ impl Transaction<'_> {
             self.take_out(id, *slot, true)?;
         }
 
-        let class = if self.document.format.is_pd() {
-            "pd"
-        } else {
-            "p"
-        };
+        let class = if self.document.format.is_pd() { "pd" } else { "p" };
         let holder = NewBox {
             class: class.to_owned(),
             arguments: vec![Atom::Word(name.trim().to_owned())],
@@ -135,10 +107,7 @@ impl Transaction<'_> {
             varname: varname.map(str::to_owned),
             ..NewBox::default()
         };
-        let Outcome::Added {
-            id: holder_id, key, ..
-        } = self.add(id, &holder)?
-        else {
+        let Outcome::Added { id: holder_id, key, .. } = self.add(id, &holder)? else {
             return Err(EditError::Stale);
         };
         let inner = id.inside(holder_id.0);
@@ -147,10 +116,7 @@ impl Transaction<'_> {
         let place = |slot: Slot| moved.get(&slot).copied().ok_or(EditError::Stale);
         for cord in kept {
             let end = |end: &End| -> Result<End, EditError> {
-                Ok(End {
-                    slot: Some(place(end.slot.ok_or(EditError::Stale)?)?),
-                    ..end.clone()
-                })
+                Ok(End { slot: Some(place(end.slot.ok_or(EditError::Stale)?)?), ..end.clone() })
             };
             let fresh = Cord {
                 text: self.deeper(&cord.text),
@@ -159,14 +125,7 @@ impl Transaction<'_> {
                 ..cord.as_ref().clone()
             };
             let slot = self.canvas(&inner)?.next_cord_slot();
-            self.insert(
-                &inner,
-                Piece::Cord {
-                    slot,
-                    cord: Arc::new(fresh),
-                },
-                None,
-            )?;
+            self.insert(&inner, Piece::Cord { slot, cord: Arc::new(fresh) }, None)?;
         }
         let bottom = bounds.h + CORNER.1 + OUTLETS_BELOW;
         let inlet_slots = self.make_gates(&inner, &inlets, true, INLETS_AT, &moved)?;
@@ -177,12 +136,7 @@ impl Transaction<'_> {
             }
         }
         for (gate, slot) in outlets.iter().zip(&outlet_slots) {
-            self.draw(
-                &inner,
-                (place(gate.from.0)?, gate.from.1),
-                (*slot, 0),
-                false,
-            )?;
+            self.draw(&inner, (place(gate.from.0)?, gate.from.1), (*slot, 0), false)?;
         }
         self.state_ports(id, holder_id.0, inlets.len(), &outlets)?;
         for (number, gate) in inlets.iter().enumerate() {
@@ -193,20 +147,11 @@ impl Transaction<'_> {
                 self.draw(id, (holder_id.0, number as u32), *to, false)?;
             }
         }
-        Ok(Outcome::Encapsulated {
-            id: holder_id,
-            key,
-            canvas: inner,
-            inlets: inlet_names,
-            outlets: outlet_names,
-        })
+        Ok(Outcome::Encapsulated { id: holder_id, key, canvas: inner, inlets: inlet_names, outlets: outlet_names })
     }
 
     /// Cords by how they meet the group: feeding it, leaving it, inside it, and ending at nothing.
-    #[expect(
-        clippy::type_complexity,
-        reason = "four lists that are used once, right after the call"
-    )]
+    #[expect(clippy::type_complexity, reason = "four lists that are used once, right after the call")]
     fn sort_cords(
         &self,
         id: &CanvasId,
@@ -216,10 +161,7 @@ impl Transaction<'_> {
         let canvas = self.canvas(id)?;
         let (mut inlets, mut outlets): (Vec<Gate>, Vec<Gate>) = (Vec::new(), Vec::new());
         let (mut inside, mut gone) = (Vec::new(), Vec::new());
-        let touching: std::collections::HashSet<Slot> = group
-            .iter()
-            .flat_map(|slot| canvas.cords_at(*slot))
-            .collect();
+        let touching: std::collections::HashSet<Slot> = group.iter().flat_map(|slot| canvas.cords_at(*slot)).collect();
         for slot in canvas.cord_slots().filter(|slot| touching.contains(slot)) {
             let Some(cord) = canvas.cord(slot) else {
                 continue;
@@ -240,11 +182,9 @@ impl Transaction<'_> {
             };
             let leaving = group.contains(&from);
             let outside = if leaving {
-                view.get(BoxId(to))
-                    .and_then(|object| layout::nub(&object, false, cord.to.port))
+                view.get(BoxId(to)).and_then(|object| layout::nub(&object, false, cord.to.port))
             } else {
-                view.get(BoxId(from))
-                    .and_then(|object| layout::nub(&object, true, cord.from.port))
+                view.get(BoxId(from)).and_then(|object| layout::nub(&object, true, cord.from.port))
             };
             let outside_x = outside.map_or(0.0, |point| point.x);
             match list.iter_mut().find(|gate| gate.from == ends.0) {
@@ -253,22 +193,11 @@ impl Transaction<'_> {
                     gate.outside_x = gate.outside_x.min(outside_x);
                 }
                 None => {
-                    let types = view
-                        .get(BoxId(from))
-                        .and_then(|object| object.ports().outlet_types);
+                    let types = view.get(BoxId(from)).and_then(|object| object.ports().outlet_types);
                     let signal = types
-                        .and_then(|types| {
-                            types
-                                .get(cord.from.port as usize)
-                                .map(|kind| kind.contains("signal"))
-                        })
+                        .and_then(|types| types.get(cord.from.port as usize).map(|kind| kind.contains("signal")))
                         .unwrap_or(false);
-                    list.push(Gate {
-                        from: ends.0,
-                        to: vec![ends.1],
-                        outside_x,
-                        signal,
-                    });
+                    list.push(Gate { from: ends.0, to: vec![ends.1], outside_x, signal });
                 }
             }
         }
@@ -286,18 +215,14 @@ impl Transaction<'_> {
     ) -> Result<(), EditError> {
         let canvas = self.canvas(id)?;
         let feeds = |from: (Slot, u32), inside: bool| {
-            canvas
-                .cords_at(from.0)
-                .into_iter()
-                .filter_map(|slot| canvas.cord(slot))
-                .any(|cord| {
-                    cord.from.slot == Some(from.0)
-                        && cord.from.port == from.1
-                        && cord.to.slot.is_some_and(|to| group.contains(&to) == inside)
-                })
+            canvas.cords_at(from.0).into_iter().filter_map(|slot| canvas.cord(slot)).any(|cord| {
+                cord.from.slot == Some(from.0)
+                    && cord.from.port == from.1
+                    && cord.to.slot.is_some_and(|to| group.contains(&to) == inside)
+            })
         };
-        let mixed = inlets.iter().any(|gate| feeds(gate.from, false))
-            || outlets.iter().any(|gate| feeds(gate.from, true));
+        let mixed =
+            inlets.iter().any(|gate| feeds(gate.from, false)) || outlets.iter().any(|gate| feeds(gate.from, true));
         let shown: Vec<String> = group
             .iter()
             .filter_map(|slot| canvas.face(*slot))
@@ -325,11 +250,7 @@ impl Transaction<'_> {
             );
         }
         if broken > 0 {
-            self.warn(
-                WarningCode::DanglingCord,
-                format!("{broken} cords that ended at nothing were removed"),
-                None,
-            );
+            self.warn(WarningCode::DanglingCord, format!("{broken} cords that ended at nothing were removed"), None);
         }
         Ok(())
     }
@@ -344,36 +265,14 @@ impl Transaction<'_> {
         let mut moved = HashMap::new();
         for (old, face, content) in members {
             let slot = self.canvas(inner)?.next_box_slot();
-            let face = Face {
-                before: self.deeper(&face.before),
-                after: self.deeper(&face.after),
-                ..face.as_ref().clone()
-            };
+            let face =
+                Face { before: self.deeper(&face.before), after: self.deeper(&face.after), ..face.as_ref().clone() };
             // Pd keys count on in the new canvas, where the old number may be taken.
-            let face = if self.document.format.is_pd() {
-                Face {
-                    key: format!("~{}", slot + 1).into(),
-                    ..face
-                }
-            } else {
-                face
-            };
+            let face =
+                if self.document.format.is_pd() { Face { key: format!("~{}", slot + 1).into(), ..face } } else { face };
             let rect = face.facts.rect;
-            self.insert(
-                inner,
-                Piece::Box {
-                    slot,
-                    face: Arc::new(face),
-                    inner: content.clone(),
-                },
-                None,
-            )?;
-            self.set_rect(
-                inner,
-                &Target::Box(BoxId(slot)),
-                Point::new(rect.x + dx, rect.y + dy),
-                None,
-            )?;
+            self.insert(inner, Piece::Box { slot, face: Arc::new(face), inner: content.clone() }, None)?;
+            self.set_rect(inner, &Target::Box(BoxId(slot)), Point::new(rect.x + dx, rect.y + dy), None)?;
             moved.insert(*old, slot);
         }
         Ok(moved)
@@ -401,13 +300,8 @@ impl Transaction<'_> {
         let mut least = CORNER.0;
         for (number, gate) in gates.iter().enumerate() {
             let view = self.view(inner)?;
-            let near = if is_inlet {
-                gate.to.first()
-            } else {
-                Some(&gate.from)
-            };
-            let object =
-                near.and_then(|(slot, port)| Some((view.get(BoxId(*moved.get(slot)?))?, *port)));
+            let near = if is_inlet { gate.to.first() } else { Some(&gate.from) };
+            let object = near.and_then(|(slot, port)| Some((view.get(BoxId(*moved.get(slot)?))?, *port)));
             let wanted = object
                 .and_then(|(object, port)| layout::nub(&object, !is_inlet, port))
                 .map_or(least, |point| point.x - layout::first_nub(is_pd));
@@ -419,11 +313,7 @@ impl Transaction<'_> {
                 (false, false) => "outlet",
                 (false, true) => "outlet~",
             };
-            let mut new = NewBox {
-                class: class.to_owned(),
-                position: Point::new(x, y),
-                ..NewBox::default()
-            };
+            let mut new = NewBox { class: class.to_owned(), position: Point::new(x, y), ..NewBox::default() };
             if !is_pd {
                 new.attributes = vec![
                     ("comment".to_owned(), Value::One(Atom::Word(String::new()))),
@@ -440,13 +330,7 @@ impl Transaction<'_> {
     }
 
     /// Writes the counts of the new box into a Max file; Pd counts them itself.
-    fn state_ports(
-        &mut self,
-        id: &CanvasId,
-        slot: Slot,
-        inlets: usize,
-        outlets: &[Gate],
-    ) -> Result<(), EditError> {
+    fn state_ports(&mut self, id: &CanvasId, slot: Slot, inlets: usize, outlets: &[Gate]) -> Result<(), EditError> {
         if self.document.format.is_pd() {
             return Ok(());
         }
@@ -455,10 +339,7 @@ impl Transaction<'_> {
         shape.set(&style, "numinlets", &Json::int(inlets as i64));
         shape.set(&style, "numoutlets", &Json::int(outlets.len() as i64));
         if !outlets.is_empty() {
-            let types = outlets
-                .iter()
-                .map(|gate| Json::text(if gate.signal { "signal" } else { "" }))
-                .collect();
+            let types = outlets.iter().map(|gate| Json::text(if gate.signal { "signal" } else { "" })).collect();
             shape.set(&style, "outlettype", &Json::Array(types));
         }
         self.finish_shape(id, slot, shape)

@@ -28,12 +28,7 @@ fn class_of(canvas: &Canvas, slot: Slot) -> &str {
         return "";
     };
     match (face.facts.native, face.facts.maxclass.as_ref()) {
-        (Some("obj"), _) | (None, "newobj") => face
-            .facts
-            .text
-            .split_whitespace()
-            .next()
-            .unwrap_or_default(),
+        (Some("obj"), _) | (None, "newobj") => face.facts.text.split_whitespace().next().unwrap_or_default(),
         (_, maxclass) => maxclass,
     }
 }
@@ -48,10 +43,7 @@ fn gates(canvas: &Canvas) -> Gates {
         found.sort_by(|a, b| a.0.total_cmp(&b.0));
         found.into_iter().map(|(_, slot)| slot).collect()
     };
-    Gates {
-        inlets: sorted(["inlet", "inlet~"]),
-        outlets: sorted(["outlet", "outlet~"]),
-    }
+    Gates { inlets: sorted(["inlet", "inlet~"]), outlets: sorted(["outlet", "outlet~"]) }
 }
 
 impl Transaction<'_> {
@@ -59,10 +51,7 @@ impl Transaction<'_> {
     pub(super) fn gates_before(&self, id: &CanvasId, op: &Op) -> Option<Gates> {
         id.parent()?;
         let canvas = self.document.canvas_at(id)?;
-        let touches = |target: &Target| {
-            self.resolve(id, target)
-                .is_ok_and(|slot| is_gate(class_of(canvas, slot)))
-        };
+        let touches = |target: &Target| self.resolve(id, target).is_ok_and(|slot| is_gate(class_of(canvas, slot)));
         let may = match op {
             Op::Add(new) => is_gate(new.class.split_whitespace().next().unwrap_or_default()),
             Op::SetText { target, text, .. } => {
@@ -92,20 +81,13 @@ impl Transaction<'_> {
             return Ok(());
         }
         let renumber = |old: &[Slot], new: &[Slot], port: u32| match old.get(port as usize) {
-            Some(gate) => new
-                .iter()
-                .position(|found| found == gate)
-                .map(|at| at as u32),
+            Some(gate) => new.iter().position(|found| found == gate).map(|at| at as u32),
             // A cord past the last gate dangled before and still does.
             None => Some(port),
         };
         let mut lost = 0;
         for slot in self.canvas(&parent)?.cords_at(holder) {
-            let cord = self
-                .canvas(&parent)?
-                .cord(slot)
-                .ok_or(EditError::Stale)?
-                .clone();
+            let cord = self.canvas(&parent)?.cord(slot).ok_or(EditError::Stale)?.clone();
             let outlet = if cord.from.slot == Some(holder) {
                 renumber(&before.outlets, &after.outlets, cord.from.port)
             } else {
@@ -117,11 +99,8 @@ impl Transaction<'_> {
                 Some(cord.to.port)
             };
             match (outlet, inlet) {
-                (Some(outlet), Some(inlet))
-                    if (outlet, inlet) == (cord.from.port, cord.to.port) => {}
-                (Some(outlet), Some(inlet)) => {
-                    self.renumber_cord(&parent, slot, &cord, outlet, inlet)?
-                }
+                (Some(outlet), Some(inlet)) if (outlet, inlet) == (cord.from.port, cord.to.port) => {}
+                (Some(outlet), Some(inlet)) => self.renumber_cord(&parent, slot, &cord, outlet, inlet)?,
                 _ => {
                     lost += 1;
                     self.take_out(&parent, slot, false)?;
@@ -153,23 +132,15 @@ impl Transaction<'_> {
                 .and_then(|text| pd::replace_atom(&text, 3, &outlet.to_string()));
             let fresh = Cord {
                 text: Chunk::owned(text.ok_or(EditError::Stale)?),
-                from: End {
-                    port: outlet,
-                    ..cord.from.clone()
-                },
-                to: End {
-                    port: inlet,
-                    ..cord.to.clone()
-                },
+                from: End { port: outlet, ..cord.from.clone() },
+                to: End { port: inlet, ..cord.to.clone() },
                 ..cord.clone()
             };
             return self.swap_cord(id, slot, fresh);
         }
-        let mut shape = Shape::open(cord.text.bytes(source), None, "patchline", id.depth())
-            .ok_or(EditError::Stale)?;
+        let mut shape = Shape::open(cord.text.bytes(source), None, "patchline", id.depth()).ok_or(EditError::Stale)?;
         let style = self.style();
-        let end =
-            |name: &str, port: u32| Json::Array(vec![Json::text(name), Json::int(i64::from(port))]);
+        let end = |name: &str, port: u32| Json::Array(vec![Json::text(name), Json::int(i64::from(port))]);
         shape.set(&style, "destination", &end(&cord.to.name, inlet));
         shape.set(&style, "source", &end(&cord.from.name, outlet));
         let fresh = max::reread_cord(shape.close().0, cord).ok_or(EditError::Stale)?;
@@ -182,11 +153,7 @@ impl Transaction<'_> {
             return Ok(());
         }
         let style = self.style();
-        let inner = self
-            .canvas(id)?
-            .inner(holder)
-            .ok_or(EditError::Stale)?
-            .clone();
+        let inner = self.canvas(id)?.inner(holder).ok_or(EditError::Stale)?.clone();
         let ports = ports::from_inside(self.document.format, &inner);
         let object = self.object(id, holder)?;
         let known = object.ports().outlet_types.unwrap_or_default();
@@ -199,9 +166,7 @@ impl Transaction<'_> {
         if outlets == 0 {
             shape.remove("outlettype");
         } else if known.len() != outlets as usize {
-            let types = (0..outlets as usize)
-                .map(|n| Json::text(known.get(n).map_or("", String::as_str)))
-                .collect();
+            let types = (0..outlets as usize).map(|n| Json::text(known.get(n).map_or("", String::as_str))).collect();
             shape.set(&style, "outlettype", &Json::Array(types));
         }
         self.finish_shape(id, holder, shape)

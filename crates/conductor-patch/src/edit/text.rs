@@ -37,11 +37,7 @@ impl Transaction<'_> {
             Some(ports) => self.drop_lost_cords(id, slot, &ports)?,
             None => (self.canvas(id)?.cords_at(slot).len(), Vec::new()),
         };
-        Ok(Outcome::TextSet {
-            old_text,
-            kept,
-            dropped,
-        })
+        Ok(Outcome::TextSet { old_text, kept, dropped })
     }
 
     /// Changes the box; gives its new ports when they may differ from the old ones.
@@ -58,53 +54,34 @@ impl Transaction<'_> {
         let label = object.label().to_owned();
         let mut shape = object.shape().ok_or(EditError::Stale)?;
         let old_class = object.class().to_owned();
-        let (old_rect, old_maxclass, old_text) = (
-            object.rect(),
-            object.maxclass().to_owned(),
-            object.text().to_owned(),
-        );
-        let size_of_font = object
-            .face
-            .facts
-            .font_size
-            .or(object.view.font_size())
-            .unwrap_or(12.0);
+        let (old_rect, old_maxclass, old_text) =
+            (object.rect(), object.maxclass().to_owned(), object.text().to_owned());
+        let size_of_font = object.face.facts.font_size.or(object.view.font_size()).unwrap_or(12.0);
         if content {
             shape.set(&style, "text", &Json::text(text));
             self.finish_shape(id, slot, shape)?;
             return Ok(None);
         }
         let text = text.trim();
-        let class = atoms::tokens(text)
-            .first()
-            .copied()
-            .unwrap_or_default()
-            .to_owned();
+        let class = atoms::tokens(text).first().copied().unwrap_or_default().to_owned();
         let same_class = class == old_class || resolves_alike(&class, &old_class);
         let inner = self.canvas(id)?.inner(slot).filter(|_| same_class).cloned();
         let had_inner = self.canvas(id)?.inner(slot).is_some();
-        let plan = self.plan(
-            id,
-            &class,
-            text,
-            None,
-            inner.as_ref(),
-            allow_unknown || same_class,
-        )?;
+        let plan = self.plan(id, &class, text, None, inner.as_ref(), allow_unknown || same_class)?;
         let mut ports = plan.ports.clone();
         let object = self.object(id, slot)?;
         if !ports.exact && same_class {
             // Nothing better is known than what the file states for this class.
             ports = object.ports();
             if ports.inlets.is_none() || plan.ports.inlets.is_none() {
-                self.warn(WarningCode::UnverifiedPorts, format!("the inlets and outlets of {class:?} could not be checked; those in the file were kept"), Some(&label));
+                self.warn(
+                    WarningCode::UnverifiedPorts,
+                    format!("the inlets and outlets of {class:?} could not be checked; those in the file were kept"),
+                    Some(&label),
+                );
             }
         } else if plan.unknown {
-            self.warn(
-                WarningCode::UnknownClass,
-                format!("nothing knows the class {class:?}"),
-                Some(&label),
-            );
+            self.warn(WarningCode::UnknownClass, format!("nothing knows the class {class:?}"), Some(&label));
         }
         if plan.maxclass != old_maxclass {
             shape.set(&style, "maxclass", &Json::text(&plan.maxclass));
@@ -128,37 +105,21 @@ impl Transaction<'_> {
             }
         } else {
             // Never a guessed count in a file: Max finds them on load.
-            ["numinlets", "numoutlets", "outlettype"]
-                .into_iter()
-                .for_each(|key| shape.remove(key));
+            ["numinlets", "numoutlets", "outlettype"].into_iter().for_each(|key| shape.remove(key));
         }
         if !same_class {
-            let foreign: Vec<String> = shape
-                .keys()
-                .filter(|key| is_foreign(key, &old_class, &class))
-                .map(str::to_owned)
-                .collect();
+            let foreign: Vec<String> =
+                shape.keys().filter(|key| is_foreign(key, &old_class, &class)).map(str::to_owned).collect();
             foreign.iter().for_each(|key| shape.remove(key));
         }
         let automatic = automatic_width(&old_maxclass, &old_text, size_of_font, old_rect);
         if automatic {
             let (w, h) = if plan.maxclass == "newobj" {
-                (
-                    font::object_width(text, size_of_font),
-                    if old_maxclass == "newobj" {
-                        old_rect.h
-                    } else {
-                        22.0
-                    },
-                )
+                (font::object_width(text, size_of_font), if old_maxclass == "newobj" { old_rect.h } else { 22.0 })
             } else {
                 plan.size
             };
-            shape.set(
-                &style,
-                "patching_rect",
-                &Json::floats(&[old_rect.x, old_rect.y, w, h]),
-            );
+            shape.set(&style, "patching_rect", &Json::floats(&[old_rect.x, old_rect.y, w, h]));
         }
         if had_inner && inner.is_none() {
             shape.remove("patcher");
@@ -190,18 +151,9 @@ impl Transaction<'_> {
     ) -> Result<Option<Ports>, EditError> {
         let object = self.object(id, slot)?;
         let native = object.native_class().unwrap_or("obj");
-        let (rect, columns, old_class) = (
-            object.rect(),
-            object.face.facts.columns,
-            object.class().to_owned(),
-        );
+        let (rect, columns, old_class) = (object.rect(), object.face.facts.columns, object.class().to_owned());
         let style = self.style();
-        let mut atoms = vec![
-            "#X".to_owned(),
-            native.to_owned(),
-            pd::coordinate(rect.x),
-            pd::coordinate(rect.y),
-        ];
+        let mut atoms = vec!["#X".to_owned(), native.to_owned(), pd::coordinate(rect.x), pd::coordinate(rect.y)];
         match native {
             "msg" | "text" => {}
             "obj" => {
@@ -213,14 +165,10 @@ impl Transaction<'_> {
                         why: "add a `pd` box, or encapsulate objects",
                     });
                 }
-                let known = table.class_of(text).is_some()
-                    || self.document.abstraction(class).is_some()
-                    || class == old_class;
+                let known =
+                    table.class_of(text).is_some() || self.document.abstraction(class).is_some() || class == old_class;
                 if !known && !allow_unknown {
-                    return Err(EditError::UnknownClass {
-                        class: class.to_owned(),
-                        nearest: table.nearest(class),
-                    });
+                    return Err(EditError::UnknownClass { class: class.to_owned(), nearest: table.nearest(class) });
                 }
             }
             "restore" => {
@@ -232,20 +180,13 @@ impl Transaction<'_> {
                 }
             }
             _ => {
-                return Err(EditError::Unsupported {
-                    what: "text",
-                    why: "number and symbol boxes have none",
-                });
+                return Err(EditError::Unsupported { what: "text", why: "number and symbol boxes have none" });
             }
         }
         atoms.extend(pd::spell(text));
         let object = self.object(id, slot)?;
         let in_after = native == "restore";
-        let chunk = if in_after {
-            &object.face.after
-        } else {
-            &object.face.before
-        };
+        let chunk = if in_after { &object.face.after } else { &object.face.before };
         let (_, attached) = pd::own_statement(chunk.bytes(&self.document.source));
         let mut printed = pd::print(&atoms, columns.filter(|_| native != "restore"), &style);
         printed.extend_from_slice(attached);
@@ -274,20 +215,14 @@ impl Transaction<'_> {
         let (mut kept, mut dropped) = (0, Vec::new());
         for cord_slot in self.canvas(id)?.cords_at(slot) {
             let view = self.view(id)?;
-            let cord = self
-                .canvas(id)?
-                .cord(cord_slot)
-                .ok_or(EditError::Stale)?
-                .clone();
+            let cord = self.canvas(id)?.cord(cord_slot).ok_or(EditError::Stale)?.clone();
             let label = |end: &crate::canvas::End| {
                 end.slot
                     .and_then(|slot| view.get(BoxId(slot)))
                     .map_or_else(|| end.name.to_string(), |object| object.label().to_owned())
             };
-            let lost_out = cord.from.slot == Some(slot)
-                && ports.outlets.is_some_and(|count| cord.from.port >= count);
-            let lost_in = cord.to.slot == Some(slot)
-                && ports.inlets.is_some_and(|count| cord.to.port >= count);
+            let lost_out = cord.from.slot == Some(slot) && ports.outlets.is_some_and(|count| cord.from.port >= count);
+            let lost_in = cord.to.slot == Some(slot) && ports.inlets.is_some_and(|count| cord.to.port >= count);
             if !lost_out && !lost_in {
                 kept += 1;
                 continue;
@@ -302,10 +237,7 @@ impl Transaction<'_> {
                 outlet: cord.from.port,
                 to: label(&cord.to),
                 inlet: cord.to.port,
-                reason: format!(
-                    "the new object has {} {side}s, there is no {side} {port}",
-                    count.unwrap_or(0)
-                ),
+                reason: format!("the new object has {} {side}s, there is no {side} {port}", count.unwrap_or(0)),
             });
             self.take_out(id, cord_slot, false)?;
         }
@@ -313,10 +245,7 @@ impl Transaction<'_> {
             let label = self.object(id, slot)?.label().to_owned();
             self.warn(
                 WarningCode::DroppedCords,
-                format!(
-                    "{} cords were removed because their ports are gone",
-                    dropped.len()
-                ),
+                format!("{} cords were removed because their ports are gone", dropped.len()),
                 Some(&label),
             );
         }
@@ -335,19 +264,14 @@ pub(super) fn resolves_alike(a: &str, b: &str) -> bool {
 
 /// Keys of a box that belong to its old class and mean nothing to the new one.
 pub(super) fn is_foreign(key: &str, old_class: &str, new_class: &str) -> bool {
-    if matches!(
-        key,
-        "saved_object_attributes" | "saved_attribute_attributes" | "data"
-    ) || key.starts_with("parameter_")
+    if matches!(key, "saved_object_attributes" | "saved_attribute_attributes" | "data") || key.starts_with("parameter_")
     {
         return true;
     }
     let has = |class: &str| {
         objects::table(Format::Maxpat)
             .class(class)
-            .is_some_and(|class| {
-                class.ui.is_some() && class.attributes.iter().any(|(name, _)| *name == key)
-            })
+            .is_some_and(|class| class.ui.is_some() && class.attributes.iter().any(|(name, _)| *name == key))
     };
     has(old_class) && !has(new_class) && !BOX_ATTRIBUTES.contains(&key)
 }

@@ -21,12 +21,7 @@ pub(super) struct Transaction<'a> {
 
 impl<'a> Transaction<'a> {
     pub(super) fn begin(document: &'a mut Document) -> Self {
-        Transaction {
-            document,
-            undo: Vec::new(),
-            warnings: Vec::new(),
-            handles: Vec::new(),
-        }
+        Transaction { document, undo: Vec::new(), warnings: Vec::new(), handles: Vec::new() }
     }
 
     pub(super) fn edit(&mut self, edit: &Edit) -> Result<Outcome, EditError> {
@@ -44,33 +39,18 @@ impl<'a> Transaction<'a> {
         match op {
             Op::Add(new) => self.add(canvas, new),
             Op::Remove(target) => self.remove(canvas, target),
-            Op::SetText {
-                target,
-                text,
-                allow_unknown,
-            } => self.set_text(canvas, target, text, *allow_unknown),
-            Op::SetAttribute {
-                target,
-                name,
-                value,
-                allow_unknown,
-            } => self.set_attribute(canvas, target, name, value, *allow_unknown),
+            Op::SetText { target, text, allow_unknown } => self.set_text(canvas, target, text, *allow_unknown),
+            Op::SetAttribute { target, name, value, allow_unknown } => {
+                self.set_attribute(canvas, target, name, value, *allow_unknown)
+            }
             Op::SetVarname { target, name } => self.set_varname(canvas, target, name.as_deref()),
             Op::AssignVarnames(list) => self.assign_varnames(canvas, list),
             Op::SetHidden { target, hidden } => self.set_hidden(canvas, target, *hidden),
-            Op::SetRect {
-                target,
-                position,
-                size,
-            } => self.set_rect(canvas, target, *position, *size),
+            Op::SetRect { target, position, size } => self.set_rect(canvas, target, *position, *size),
             Op::Connect { ends, hidden } => self.connect(canvas, ends, *hidden),
             Op::Disconnect(ends) => self.disconnect(canvas, ends),
             Op::SetMidpoints { ends, points } => self.set_midpoints(canvas, ends, points),
-            Op::Encapsulate {
-                targets,
-                name,
-                varname,
-            } => self.encapsulate(canvas, targets, name, varname.as_deref()),
+            Op::Encapsulate { targets, name, varname } => self.encapsulate(canvas, targets, name, varname.as_deref()),
             Op::Restore(restore) => {
                 for change in restore.changes.iter().rev() {
                     self.make(change.clone())?;
@@ -92,18 +72,13 @@ impl<'a> Transaction<'a> {
     }
 
     pub(super) fn make(&mut self, change: Change) -> Result<(), EditError> {
-        let inverse =
-            change::make(&mut self.document.root, change).map_err(|_| EditError::Stale)?;
+        let inverse = change::make(&mut self.document.root, change).map_err(|_| EditError::Stale)?;
         self.undo.push(inverse);
         Ok(())
     }
 
     pub(super) fn warn(&mut self, code: WarningCode, message: String, subject: Option<&str>) {
-        self.warnings.push(Warning {
-            code,
-            message,
-            subject: subject.map(str::to_owned),
-        });
+        self.warnings.push(Warning { code, message, subject: subject.map(str::to_owned) });
     }
 
     pub(super) fn canvas(&self, id: &CanvasId) -> Result<&Canvas, EditError> {
@@ -127,13 +102,10 @@ impl<'a> Transaction<'a> {
         match target {
             Target::Box(id) => match canvas.face(id.0) {
                 Some(_) => Ok(id.0),
-                None => Err(EditError::Lookup(super::LookupError::Gone {
-                    key: format!("#{}", id.0),
-                })),
+                None => Err(EditError::Lookup(super::LookupError::Gone { key: format!("#{}", id.0) })),
             },
             Target::Named(name) => {
-                if let Some((_, id)) = self.handles.iter().rev().find(|(handle, _)| handle == name)
-                {
+                if let Some((_, id)) = self.handles.iter().rev().find(|(handle, _)| handle == name) {
                     return Ok(id.0);
                 }
                 Ok(find(canvas, name)?.0)
@@ -148,30 +120,19 @@ impl<'a> Transaction<'a> {
     }
 
     /// Puts a box or cord into its list: before a given box, else at the end.
-    pub(super) fn insert(
-        &mut self,
-        id: &CanvasId,
-        piece: Piece,
-        before: Option<Slot>,
-    ) -> Result<(), EditError> {
+    pub(super) fn insert(&mut self, id: &CanvasId, piece: Piece, before: Option<Slot>) -> Result<(), EditError> {
         let mark = match piece {
             Piece::Cord { .. } => Mark::Lines,
             Piece::Box { .. } | Piece::Text(_) | Piece::Mark(_) => Mark::Boxes,
         };
         if self.document.format.is_pd() {
-            let at = self
-                .canvas(id)?
-                .position_of_mark(mark)
-                .ok_or(EditError::Stale)?;
+            let at = self.canvas(id)?.position_of_mark(mark).ok_or(EditError::Stale)?;
             return self.splice(id, at, Vec::new(), vec![piece]);
         }
         let style = self.style();
         let level = Style::item_level(id.depth());
         if let Some(slot) = before {
-            let at = self
-                .canvas(id)?
-                .position_of_box(slot)
-                .ok_or(EditError::Stale)?;
+            let at = self.canvas(id)?.position_of_box(slot).ok_or(EditError::Stale)?;
             let separator = Piece::Text(Chunk::owned(style.between(level)));
             return self.splice(id, at, Vec::new(), vec![piece, separator]);
         }
@@ -195,31 +156,15 @@ impl<'a> Transaction<'a> {
     }
 
     /// Takes a box or cord out of its list, and the separator that is no longer needed.
-    pub(super) fn take_out(
-        &mut self,
-        id: &CanvasId,
-        slot: Slot,
-        is_box: bool,
-    ) -> Result<(), EditError> {
+    pub(super) fn take_out(&mut self, id: &CanvasId, slot: Slot, is_box: bool) -> Result<(), EditError> {
         let canvas = self.canvas(id)?;
-        let at = if is_box {
-            canvas.position_of_box(slot)
-        } else {
-            canvas.position_of_cord(slot)
-        };
+        let at = if is_box { canvas.position_of_box(slot) } else { canvas.position_of_cord(slot) };
         let at = at.ok_or(EditError::Stale)?;
         let piece = if is_box {
             let entry = canvas.entry(slot).ok_or(EditError::Stale)?;
-            Piece::Box {
-                slot,
-                face: entry.face.clone(),
-                inner: entry.inner.clone(),
-            }
+            Piece::Box { slot, face: entry.face.clone(), inner: entry.inner.clone() }
         } else {
-            Piece::Cord {
-                slot,
-                cord: canvas.cord(slot).ok_or(EditError::Stale)?.clone(),
-            }
+            Piece::Cord { slot, cord: canvas.cord(slot).ok_or(EditError::Stale)?.clone() }
         };
         if self.document.format.is_pd() {
             return self.splice(id, at, vec![piece], Vec::new());
@@ -236,12 +181,7 @@ impl<'a> Transaction<'a> {
                 let mark = if is_box { Mark::Boxes } else { Mark::Lines };
                 let close = text(Some(at + 2)).ok_or(EditError::Stale)?;
                 let empty = Piece::Text(Chunk::owned(self.style().nothing()));
-                self.splice(
-                    id,
-                    at - 1,
-                    vec![lead, piece, Piece::Mark(mark), close],
-                    vec![Piece::Mark(mark), empty],
-                )
+                self.splice(id, at - 1, vec![lead, piece, Piece::Mark(mark), close], vec![Piece::Mark(mark), empty])
             }
             (true, false) => {
                 let separator = text(Some(at + 1)).ok_or(EditError::Stale)?;
@@ -265,31 +205,18 @@ impl<'a> Transaction<'a> {
         if canvas.position_of_mark(mark).is_some() {
             return Ok(());
         }
-        let at = canvas
-            .position_of_mark(Mark::Members)
-            .ok_or(EditError::Stale)?;
+        let at = canvas.position_of_mark(Mark::Members).ok_or(EditError::Stale)?;
         let empty_patcher = match at.checked_sub(1).and_then(|at| canvas.items.get(at)) {
             Some(Item::Text(chunk)) => chunk.bytes(&self.document.source).last() == Some(&b'{'),
             Some(Item::Mark(_) | Item::Box(_) | Item::Cord(_)) | None => false,
         };
         let style = self.style();
         let level = Style::item_level(id.depth()) - 1;
-        let key = if mark == Mark::Boxes {
-            "boxes"
-        } else {
-            "lines"
-        };
+        let key = if mark == Mark::Boxes { "boxes" } else { "lines" };
         let member = style.member(key, &crate::style::Json::Array(Vec::new()), level);
         let separator = style.next_member(level, false);
-        let lead = if empty_patcher {
-            separator.trim_start_matches(',').to_owned()
-        } else {
-            separator
-        };
-        let open = format!(
-            "{lead}{}",
-            member.trim_end_matches(']').trim_end_matches(' ')
-        );
+        let lead = if empty_patcher { separator.trim_start_matches(',').to_owned() } else { separator };
+        let open = format!("{lead}{}", member.trim_end_matches(']').trim_end_matches(' '));
         let pieces = vec![
             Piece::Text(Chunk::owned(open)),
             Piece::Mark(mark),
@@ -299,57 +226,19 @@ impl<'a> Transaction<'a> {
         self.splice(id, at, Vec::new(), pieces)
     }
 
-    fn splice(
-        &mut self,
-        id: &CanvasId,
-        at: usize,
-        old: Vec<Piece>,
-        new: Vec<Piece>,
-    ) -> Result<(), EditError> {
-        self.make(Change::Splice {
-            canvas: id.clone(),
-            at,
-            old,
-            new,
-        })
+    fn splice(&mut self, id: &CanvasId, at: usize, old: Vec<Piece>, new: Vec<Piece>) -> Result<(), EditError> {
+        self.make(Change::Splice { canvas: id.clone(), at, old, new })
     }
 
-    pub(super) fn swap_face(
-        &mut self,
-        id: &CanvasId,
-        slot: Slot,
-        face: Face,
-    ) -> Result<(), EditError> {
-        self.make(Change::Face {
-            canvas: id.clone(),
-            slot,
-            new: Arc::new(face),
-        })
+    pub(super) fn swap_face(&mut self, id: &CanvasId, slot: Slot, face: Face) -> Result<(), EditError> {
+        self.make(Change::Face { canvas: id.clone(), slot, new: Arc::new(face) })
     }
 
-    pub(super) fn swap_inner(
-        &mut self,
-        id: &CanvasId,
-        slot: Slot,
-        inner: Option<Canvas>,
-    ) -> Result<(), EditError> {
-        self.make(Change::Inner {
-            canvas: id.clone(),
-            slot,
-            new: inner.map(Arc::new),
-        })
+    pub(super) fn swap_inner(&mut self, id: &CanvasId, slot: Slot, inner: Option<Canvas>) -> Result<(), EditError> {
+        self.make(Change::Inner { canvas: id.clone(), slot, new: inner.map(Arc::new) })
     }
 
-    pub(super) fn swap_cord(
-        &mut self,
-        id: &CanvasId,
-        slot: Slot,
-        cord: Cord,
-    ) -> Result<(), EditError> {
-        self.make(Change::Cord {
-            canvas: id.clone(),
-            slot,
-            new: Arc::new(cord),
-        })
+    pub(super) fn swap_cord(&mut self, id: &CanvasId, slot: Slot, cord: Cord) -> Result<(), EditError> {
+        self.make(Change::Cord { canvas: id.clone(), slot, new: Arc::new(cord) })
     }
 }

@@ -5,10 +5,7 @@ use std::path::{Path, PathBuf};
 
 use conductor_patch::{Document, Format, Limits};
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "tests are told by the environment where real files are"
-)]
+#[expect(clippy::disallowed_methods, reason = "tests are told by the environment where real files are")]
 fn named(variable: &str) -> Option<PathBuf> {
     std::env::var_os(variable).map(PathBuf::from)
 }
@@ -20,10 +17,7 @@ fn collect(folder: &Path, found: &mut Vec<(PathBuf, Format)>) {
     for path in entries.flatten().map(|entry| entry.path()) {
         if path.is_dir() {
             collect(&path, found);
-        } else if let Some(format) = path
-            .file_name()
-            .and_then(|name| Format::of_name(&name.to_string_lossy()))
-        {
+        } else if let Some(format) = path.file_name().and_then(|name| Format::of_name(&name.to_string_lossy())) {
             found.push((path, format));
         }
     }
@@ -55,11 +49,7 @@ fn read(folders: &[PathBuf]) -> Vec<Sample> {
     found.dedup();
     found
         .into_iter()
-        .map(|(path, format)| Sample {
-            name: path.display().to_string(),
-            format,
-            bytes: std::fs::read(&path).unwrap(),
-        })
+        .map(|(path, format)| Sample { name: path.display().to_string(), format, bytes: std::fs::read(&path).unwrap() })
         .collect()
 }
 
@@ -68,10 +58,7 @@ pub fn max() -> Vec<Sample> {
     match named("CONDUCTOR_PATCH_CORPUS") {
         Some(folder) => {
             let found = read(&[folder]);
-            assert!(
-                !found.is_empty(),
-                "CONDUCTOR_PATCH_CORPUS names a folder without patches"
-            );
+            assert!(!found.is_empty(), "CONDUCTOR_PATCH_CORPUS names a folder without patches");
             found
         }
         None => {
@@ -85,16 +72,11 @@ pub fn max() -> Vec<Sample> {
 pub fn pd() -> Vec<Sample> {
     let folders = match named("CONDUCTOR_PD_CORPUS") {
         Some(folder) => vec![folder],
-        None => vec![
-            PathBuf::from("/usr/lib/puredata"),
-            PathBuf::from("/usr/share/puredata"),
-        ],
+        None => vec![PathBuf::from("/usr/lib/puredata"), PathBuf::from("/usr/share/puredata")],
     };
     let found = read(&folders);
     if found.is_empty() {
-        println!(
-            "skipped: no Pd patches (set CONDUCTOR_PD_CORPUS, or install puredata-extra and puredata-doc)"
-        );
+        println!("skipped: no Pd patches (set CONDUCTOR_PD_CORPUS, or install puredata-extra and puredata-doc)");
     }
     found
 }

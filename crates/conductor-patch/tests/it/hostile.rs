@@ -1,8 +1,8 @@
 //! Broken and malicious files: a clear refusal or a diagnostic, never a panic, and memory that stays in proportion.
 
 use conductor_patch::{
-    AmxdError, CanvasId, CordEnds, Document, Edit, EditError, Fault, Format, Limits, NewBox, Op,
-    OpenError, Point, WarningCode,
+    AmxdError, CanvasId, CordEnds, Document, Edit, EditError, Fault, Format, Limits, NewBox, Op, OpenError, Point,
+    WarningCode,
 };
 use proptest::prelude::*;
 
@@ -13,10 +13,7 @@ fn open(text: &str) -> Result<Document, OpenError> {
 }
 
 fn root(op: Op) -> Edit {
-    Edit {
-        canvas: CanvasId::ROOT,
-        op,
-    }
+    Edit { canvas: CanvasId::ROOT, op }
 }
 
 const TWINS: &str = r#"{"patcher": {"boxes": [
@@ -36,11 +33,7 @@ const TWINS: &str = r#"{"patcher": {"boxes": [
 fn faults_are_tolerated_and_reported() {
     let document = open(TWINS).unwrap();
     assert_eq!(document.to_bytes(), TWINS.as_bytes());
-    let all: Vec<&str> = document
-        .diagnostics()
-        .iter()
-        .map(|d| d.message.as_str())
-        .collect();
+    let all: Vec<&str> = document.diagnostics().iter().map(|d| d.message.as_str()).collect();
     for part in [
         "share the id obj-1",
         "without an id",
@@ -51,70 +44,28 @@ fn faults_are_tolerated_and_reported() {
         "without inlet",
         "no appversion",
     ] {
-        assert!(
-            all.iter().any(|message| message.contains(part)),
-            "{part}: {all:?}"
-        );
+        assert!(all.iter().any(|message| message.contains(part)), "{part}: {all:?}");
     }
-    let keys: Vec<String> = document
-        .root()
-        .boxes()
-        .map(|object| object.key().to_owned())
-        .collect();
+    let keys: Vec<String> = document.root().boxes().map(|object| object.key().to_owned()).collect();
     assert_eq!(keys, ["~1", "~2", "~3", "obj-4"]);
-    let dangling: Vec<bool> = document
-        .root()
-        .cords()
-        .map(|cord| cord.dangling())
-        .collect();
+    let dangling: Vec<bool> = document.root().cords().map(|cord| cord.dangling()).collect();
     assert_eq!(dangling, [false, true, true, true]);
-    assert_eq!(
-        document.root().by_key("~3").unwrap().rect().h,
-        22.0,
-        "the size comes from the table"
-    );
+    assert_eq!(document.root().by_key("~3").unwrap().rect().h, 22.0, "the size comes from the table");
 }
 
 #[test]
 fn cords_to_twins_are_refused_or_warned_about() {
     let mut document = open(TWINS).unwrap();
     let connect = |from: &str, to: &str| {
-        root(Op::Connect {
-            ends: CordEnds {
-                from: from.into(),
-                outlet: 0,
-                to: to.into(),
-                inlet: 1,
-            },
-            hidden: false,
-        })
+        root(Op::Connect { ends: CordEnds { from: from.into(), outlet: 0, to: to.into(), inlet: 1 }, hidden: false })
     };
     let applied = document.apply(&[connect("obj-4", "~1")]).unwrap();
-    assert!(
-        applied
-            .warnings
-            .iter()
-            .any(|warning| warning.code == WarningCode::DuplicateId)
-    );
+    assert!(applied.warnings.iter().any(|warning| warning.code == WarningCode::DuplicateId));
     let ends = |to: &str| {
-        root(Op::Connect {
-            ends: CordEnds {
-                from: "~1".into(),
-                outlet: 0,
-                to: to.into(),
-                inlet: 0,
-            },
-            hidden: false,
-        })
+        root(Op::Connect { ends: CordEnds { from: "~1".into(), outlet: 0, to: to.into(), inlet: 0 }, hidden: false })
     };
     for to in ["~2", "~3"] {
-        assert!(
-            matches!(
-                document.apply(&[ends(to)]).unwrap_err().error,
-                EditError::Unreachable { .. }
-            ),
-            "{to}"
-        );
+        assert!(matches!(document.apply(&[ends(to)]).unwrap_err().error, EditError::Unreachable { .. }), "{to}");
     }
 }
 
@@ -124,20 +75,8 @@ fn the_last_of_duplicate_keys_counts_and_all_are_kept() {
     let mut document = open(text).unwrap();
     assert_eq!(document.to_bytes(), text.as_bytes());
     let root_view = document.root();
-    assert_eq!(
-        root_view
-            .boxes()
-            .map(|object| object.key().to_owned())
-            .collect::<Vec<_>>(),
-        ["b"]
-    );
-    assert_eq!(
-        root_view
-            .cords()
-            .filter(|cord| cord.from().is_some())
-            .count(),
-        1
-    );
+    assert_eq!(root_view.boxes().map(|object| object.key().to_owned()).collect::<Vec<_>>(), ["b"]);
+    assert_eq!(root_view.cords().filter(|cord| cord.from().is_some()).count(), 1);
     document
         .apply(&[root(Op::Add(NewBox {
             class: "button".into(),
@@ -156,25 +95,17 @@ fn broken_json_names_the_place() {
         ("{\n \"patcher\": {,}\n}", 2, "expected a string"),
         ("{\"patcher\": {}} x", 1, "more text"),
         ("", 1, "ends too early"),
-        (
-            "{\"patcher\": {\"boxes\": [{\"box\": {\"text\": \"\u{1}\"}}]}}",
-            1,
-            "control character",
-        ),
+        ("{\"patcher\": {\"boxes\": [{\"box\": {\"text\": \"\u{1}\"}}]}}", 1, "control character"),
     ] {
         match open(text) {
-            Err(OpenError::Json(error)) => assert!(
-                error.line == line && error.what.contains(part),
-                "{error} for {text:?}"
-            ),
+            Err(OpenError::Json(error)) => {
+                assert!(error.line == line && error.what.contains(part), "{error} for {text:?}")
+            }
             other => panic!("{other:?} for {text:?}"),
         }
     }
     let bytes = b"{\"patcher\": {\"boxes\": [], \"x\": \"\xff\"}}".to_vec();
-    assert!(matches!(
-        Document::open(bytes, Format::Maxpat, &Limits::default()),
-        Err(OpenError::Json(_))
-    ));
+    assert!(matches!(Document::open(bytes, Format::Maxpat, &Limits::default()), Err(OpenError::Json(_))));
     assert!(matches!(open("{}"), Err(OpenError::NotAPatch { .. })));
     assert!(matches!(open("[]"), Err(OpenError::Json(_))));
 }
@@ -189,11 +120,7 @@ fn lone_surrogates_survive() {
 
 fn nested_max(depth: usize) -> String {
     let open = r#"{"boxes":[{"box":{"id":"obj-1","maxclass":"newobj","text":"p","patcher":"#;
-    format!(
-        "{{\"patcher\":{}{{}}{}}}",
-        open.repeat(depth),
-        "}}],\"lines\":[]}".repeat(depth)
-    )
+    format!("{{\"patcher\":{}{{}}{}}}", open.repeat(depth), "}}],\"lines\":[]}".repeat(depth))
 }
 
 fn nested_pd(depth: usize) -> String {
@@ -208,23 +135,11 @@ fn nested_pd(depth: usize) -> String {
 fn depth_is_bounded() {
     let pd = |text: String| Document::open(text.into_bytes(), Format::Pd, &Limits::default());
     assert!(open(&nested_max(64)).is_ok());
-    assert!(matches!(
-        open(&nested_max(65)),
-        Err(OpenError::TooDeep { limit: 64, .. })
-    ));
-    assert!(matches!(
-        open(&nested_max(100_000)),
-        Err(OpenError::TooDeep { .. })
-    ));
+    assert!(matches!(open(&nested_max(65)), Err(OpenError::TooDeep { limit: 64, .. })));
+    assert!(matches!(open(&nested_max(100_000)), Err(OpenError::TooDeep { .. })));
     assert!(pd(nested_pd(64)).is_ok());
-    assert!(matches!(
-        pd(nested_pd(65)),
-        Err(OpenError::TooDeep { limit: 64, .. })
-    ));
-    assert!(matches!(
-        open(&format!("{{\"patcher\":{{\"x\":{}", "[".repeat(1_000_000))),
-        Err(OpenError::Json(_))
-    ));
+    assert!(matches!(pd(nested_pd(65)), Err(OpenError::TooDeep { limit: 64, .. })));
+    assert!(matches!(open(&format!("{{\"patcher\":{{\"x\":{}", "[".repeat(1_000_000))), Err(OpenError::Json(_))));
 }
 
 #[test]
@@ -234,10 +149,7 @@ fn size_and_number_are_bounded() {
         Document::open(vec![b' '; limit + 1], Format::Maxpat, &Limits::default()),
         Err(OpenError::TooLarge { .. })
     ));
-    let many = format!(
-        "{{\"patcher\":{{\"boxes\":[{}{{}}]}}}}",
-        "{},".repeat(300_000)
-    );
+    let many = format!("{{\"patcher\":{{\"boxes\":[{}{{}}]}}}}", "{},".repeat(300_000));
     assert!(matches!(open(&many), Err(OpenError::TooManyItems { .. })));
 }
 
@@ -253,11 +165,7 @@ fn broken_pd_files() {
     let odd = "#N canvas 0 0 1 1 12;\n#X restore 1 2 pd x;\n#X obj;\n#X obj 1;\n#X connect 0 0;\n#X connect 0 0 9 0;\n#X connect a b c d;\n#A 1 2;\n#X floatatom 1 2;\nrest \\";
     let document = pd(odd).unwrap();
     assert_eq!(document.to_bytes(), odd.as_bytes());
-    assert!(
-        document.diagnostics().len() >= 3,
-        "{:?}",
-        document.diagnostics()
-    );
+    assert!(document.diagnostics().len() >= 3, "{:?}", document.diagnostics());
 }
 
 #[test]
@@ -278,29 +186,18 @@ fn a_device_keeps_its_frame_in_order() {
         document.apply(&[root(Op::Remove("obj-1".into()))]).unwrap();
         let bytes = document.to_bytes();
         let big = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
-        assert_eq!(
-            u32::from_le_bytes(bytes[16..20].try_into().unwrap()) as usize,
-            bytes.len() - 20
-        );
+        assert_eq!(u32::from_le_bytes(bytes[16..20].try_into().unwrap()) as usize, bytes.len() - 20);
         let json = big(32) - 16;
         assert_eq!(bytes[36 + json - 1], 0, "the length counts the NUL");
         serde_json::from_slice::<serde_json::Value>(&bytes[36..36 + json - 1]).unwrap();
         let field = |name: &[u8], n: usize| {
-            bytes
-                .windows(4)
-                .enumerate()
-                .filter(|(_, window)| *window == name)
-                .nth(n)
-                .map(|(at, _)| big(at + 8))
+            bytes.windows(4).enumerate().filter(|(_, window)| *window == name).nth(n).map(|(at, _)| big(at + 8))
         };
         assert_eq!(field(b"sz32", 0), Some(json));
         assert_eq!(field(b"of32", 0), Some(16));
         if name == "frozen.amxd" {
             let offset = field(b"of32", 1).unwrap();
-            assert!(
-                bytes[20 + offset..].starts_with(b"a second file"),
-                "{offset}"
-            );
+            assert!(bytes[20 + offset..].starts_with(b"a second file"), "{offset}");
         }
         let again = Document::open(bytes.clone(), Format::Amxd, &Limits::default()).unwrap();
         assert_eq!(again.read_only(), None);
@@ -311,20 +208,13 @@ fn a_device_keeps_its_frame_in_order() {
 #[test]
 fn a_device_whose_numbers_do_not_add_up_is_read_only() {
     let sample = fixture("frozen.amxd");
-    let at = sample
-        .bytes
-        .windows(4)
-        .rposition(|window| window == b"of32")
-        .unwrap()
-        + 8;
+    let at = sample.bytes.windows(4).rposition(|window| window == b"of32").unwrap() + 8;
     let mut bytes = sample.bytes.clone();
     bytes[at + 3] = bytes[at + 3].wrapping_sub(9);
     let mut document = Document::open(bytes.clone(), Format::Amxd, &Limits::default()).unwrap();
     assert!(document.read_only().is_some());
     assert_eq!(document.to_bytes(), bytes);
-    let refused = document
-        .apply(&[root(Op::Remove("obj-1".into()))])
-        .unwrap_err();
+    let refused = document.apply(&[root(Op::Remove("obj-1".into()))]).unwrap_err();
     assert_eq!(refused.error.fault(), Fault::Unsupported);
     assert!(matches!(
         Document::open(b"ampf".to_vec(), Format::Amxd, &Limits::default()),

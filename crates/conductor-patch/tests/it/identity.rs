@@ -5,8 +5,8 @@ use conductor_patch::{Document, Format, Limits};
 use crate::corpus;
 
 fn same(name: &str, bytes: &[u8], format: Format) {
-    let document = Document::open(bytes.to_vec(), format, &Limits::default())
-        .unwrap_or_else(|error| panic!("{name}: {error}"));
+    let document =
+        Document::open(bytes.to_vec(), format, &Limits::default()).unwrap_or_else(|error| panic!("{name}: {error}"));
     assert!(document.to_bytes() == bytes, "{name}: saved bytes differ");
 }
 
@@ -29,41 +29,22 @@ fn line_ends_bom_and_final_newline_survive() {
         }
         let text = String::from_utf8_lossy(&sample.bytes).into_owned();
         let unix = text.replace("\r\n", "\n");
-        same(
-            &sample.name,
-            unix.replace('\n', "\r\n").as_bytes(),
-            sample.format,
-        );
+        same(&sample.name, unix.replace('\n', "\r\n").as_bytes(), sample.format);
         same(&sample.name, unix.trim_end().as_bytes(), sample.format);
         if sample.format != Format::Pd {
-            same(
-                &sample.name,
-                format!("\u{feff}{text}").as_bytes(),
-                sample.format,
-            );
+            same(&sample.name, format!("\u{feff}{text}").as_bytes(), sample.format);
         }
     }
 }
 
 #[test]
 fn any_spelling_of_the_same_json_survives() {
-    for sample in corpus::all()
-        .iter()
-        .filter(|sample| matches!(sample.format, Format::Maxpat | Format::Maxhelp))
-    {
+    for sample in corpus::all().iter().filter(|sample| matches!(sample.format, Format::Maxpat | Format::Maxhelp)) {
         let Ok(value) = serde_json::from_slice::<serde_json::Value>(&sample.bytes) else {
             continue;
         };
-        same(
-            &sample.name,
-            &serde_json::to_vec(&value).unwrap(),
-            sample.format,
-        );
-        same(
-            &sample.name,
-            &serde_json::to_vec_pretty(&value).unwrap(),
-            sample.format,
-        );
+        same(&sample.name, &serde_json::to_vec(&value).unwrap(), sample.format);
+        same(&sample.name, &serde_json::to_vec_pretty(&value).unwrap(), sample.format);
     }
 }
 
@@ -71,8 +52,5 @@ fn any_spelling_of_the_same_json_survives() {
 fn a_changed_byte_is_noticed() {
     let text = r#"{"patcher": {"boxes": [], "lines": []}}"#;
     let document = Document::open(text.as_bytes(), Format::Maxpat, &Limits::default()).unwrap();
-    assert_ne!(
-        document.to_bytes(),
-        text.replace("lines", "lanes").as_bytes()
-    );
+    assert_ne!(document.to_bytes(), text.replace("lines", "lanes").as_bytes());
 }

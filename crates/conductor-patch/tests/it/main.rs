@@ -1,8 +1,5 @@
 //! One test binary; real files come from the folders that the environment names.
-#![allow(
-    clippy::print_stdout,
-    reason = "a skip says why, and a test says what it counted"
-)]
+#![allow(clippy::print_stdout, reason = "a skip says why, and a test says what it counted")]
 
 mod corpus;
 mod edits;

@@ -5,10 +5,7 @@ use conductor_patch::{Atom, CanvasId, CordEnds, Document, Edit, NewBox, Op, Poin
 use crate::corpus::{self, fixture};
 
 fn root(op: Op) -> Edit {
-    Edit {
-        canvas: CanvasId::ROOT,
-        op,
-    }
+    Edit { canvas: CanvasId::ROOT, op }
 }
 
 fn new_metro() -> Op {
@@ -26,11 +23,7 @@ fn added_lines(name: &str, op: Op) -> (String, usize, usize) {
     let mut after = before.clone();
     after.apply(&[root(op)]).unwrap();
     let found = diff(&before, &after, 0);
-    let lines: Vec<&str> = found
-        .text
-        .lines()
-        .filter(|line| !line.starts_with("@@"))
-        .collect();
+    let lines: Vec<&str> = found.text.lines().filter(|line| !line.starts_with("@@")).collect();
     (lines.join("\n"), found.lines_added, found.lines_removed)
 }
 
@@ -59,24 +52,20 @@ fn a_box_in_the_classic_style() {
 fn a_box_in_the_other_styles() {
     let (text, added, removed) = added_lines("inline.maxpat", new_metro());
     assert!(
-        text.contains(
-            "+            {\n+                \"box\": {\n+                    \"id\": \"obj-14\","
-        ),
+        text.contains("+            {\n+                \"box\": {\n+                    \"id\": \"obj-14\","),
         "{text}"
     );
     assert!(text.contains("+                    \"outlettype\": [ \"bang\" ],\n+                    \"patching_rect\": [ 600.0, 420.5, 63.0, 22.0 ],"), "{text}");
-    assert_eq!(
-        (added, removed),
-        (12, 0),
-        "the comma before it moves: {text}"
-    );
+    assert_eq!((added, removed), (12, 0), "the comma before it moves: {text}");
     let (text, ..) = added_lines("four-spaces.maxpat", new_metro());
-    assert!(text.contains("+                    \"outlettype\": [\n+                        \"bang\"\n+                    ],"), "{text}");
-    let (text, ..) = added_lines("two-spaces.maxpat", new_metro());
     assert!(
-        text.contains("+          \"patching_rect\": [\n+            600.0,\n+            420.5,"),
+        text.contains(
+            "+                    \"outlettype\": [\n+                        \"bang\"\n+                    ],"
+        ),
         "{text}"
     );
+    let (text, ..) = added_lines("two-spaces.maxpat", new_metro());
+    assert!(text.contains("+          \"patching_rect\": [\n+            600.0,\n+            420.5,"), "{text}");
     let (text, ..) = added_lines("tab-compact.maxpat", new_metro());
     assert!(text.contains("+\t\t\t\t\t\"id\": \"obj-14\",\n"), "{text}");
     let (text, ..) = added_lines("minified.maxpat", new_metro());
@@ -99,37 +88,22 @@ fn a_first_box_and_a_first_cord_open_their_lists() {
         .apply(&[
             root(new_metro()),
             root(Op::Connect {
-                ends: CordEnds {
-                    from: "clock".into(),
-                    outlet: 0,
-                    to: "clock".into(),
-                    inlet: 0,
-                },
+                ends: CordEnds { from: "clock".into(), outlet: 0, to: "clock".into(), inlet: 0 },
                 hidden: false,
             }),
         ])
         .unwrap();
     let text = String::from_utf8(document.to_bytes()).unwrap();
-    assert!(
-        text.contains("\t\t\"boxes\" : [ \t\t\t{\n\t\t\t\t\"box\" : \t\t\t\t{\n"),
-        "{text}"
-    );
+    assert!(text.contains("\t\t\"boxes\" : [ \t\t\t{\n\t\t\t\t\"box\" : \t\t\t\t{\n"), "{text}");
     assert!(text.contains("\t\t\"lines\" : [ \t\t\t{\n\t\t\t\t\"patchline\" : \t\t\t\t{\n\t\t\t\t\t\"destination\" : [ \"obj-1\", 0 ],\n\t\t\t\t\t\"source\" : [ \"obj-1\", 0 ]\n\t\t\t\t}\n\n\t\t\t}\n ]\n"), "{text}");
-    document
-        .apply(&[root(Op::Restore(applied.inverse))])
-        .unwrap();
+    document.apply(&[root(Op::Restore(applied.inverse))]).unwrap();
     assert_eq!(document.to_bytes(), before.bytes);
 }
 
 #[test]
 fn a_patcher_without_lists_gets_them() {
     let text = "{\n\t\"patcher\" : \t{\n\t\t\"fileversion\" : 1\n\t}\n\n}\n";
-    let mut document = Document::open(
-        text.as_bytes(),
-        conductor_patch::Format::Maxpat,
-        &Default::default(),
-    )
-    .unwrap();
+    let mut document = Document::open(text.as_bytes(), conductor_patch::Format::Maxpat, &Default::default()).unwrap();
     document.apply(&[root(new_metro())]).unwrap();
     let bytes = document.to_bytes();
     let value: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
@@ -140,25 +114,15 @@ fn a_patcher_without_lists_gets_them() {
 #[test]
 fn a_small_edit_changes_few_lines() {
     // A device states its length in its frame as well, which is another test's matter.
-    for sample in corpus::all()
-        .into_iter()
-        .filter(|sample| sample.format != conductor_patch::Format::Amxd)
-    {
+    for sample in corpus::all().into_iter().filter(|sample| sample.format != conductor_patch::Format::Amxd) {
         let before = sample.open();
         let lines = sample.bytes.iter().filter(|b| **b == b'\n').count();
         let Some((canvas, id)) = first_object(&before) else {
             continue;
         };
         let rect = before.view(&canvas).unwrap().get(id).unwrap().rect();
-        let moved = Op::SetRect {
-            target: id.into(),
-            position: Point::new(rect.x + 7.0, rect.y),
-            size: None,
-        };
-        let named = Op::SetVarname {
-            target: id.into(),
-            name: Some("a_name_of_its_own".into()),
-        };
+        let moved = Op::SetRect { target: id.into(), position: Point::new(rect.x + 7.0, rect.y), size: None };
+        let named = Op::SetVarname { target: id.into(), name: Some("a_name_of_its_own".into()) };
         let font = Op::SetAttribute {
             target: id.into(),
             name: "fontsize".into(),
@@ -167,29 +131,13 @@ fn a_small_edit_changes_few_lines() {
         };
         for (op, most) in [(moved, 1), (named, 2), (font, 2)] {
             let mut after = before.clone();
-            if after
-                .apply(&[Edit {
-                    canvas: canvas.clone(),
-                    op,
-                }])
-                .is_err()
-            {
+            if after.apply(&[Edit { canvas: canvas.clone(), op }]).is_err() {
                 continue;
             }
             let found = diff(&before, &after, 0);
             // A file of one line changes that line.
-            assert!(
-                found.lines_added <= most || lines < 3,
-                "{}: {}",
-                sample.name,
-                found.text
-            );
-            assert!(
-                found.lines_removed <= most,
-                "{}: {}",
-                sample.name,
-                found.text
-            );
+            assert!(found.lines_added <= most || lines < 3, "{}: {}", sample.name, found.text);
+            assert!(found.lines_removed <= most, "{}: {}", sample.name, found.text);
         }
     }
 }
@@ -210,23 +158,11 @@ fn first_object(document: &Document) -> Option<(CanvasId, conductor_patch::BoxId
 #[test]
 fn untouched_numbers_keep_their_spelling() {
     let text = r#"{"patcher":{"boxes":[{"box":{"id":"obj-1","maxclass":"newobj","text":"t","numinlets":1,"numoutlets":1,"patching_rect":[1e1,20.500,3.0E1,22]}}],"lines":[]}}"#;
-    let mut document = Document::open(
-        text.as_bytes(),
-        conductor_patch::Format::Maxpat,
-        &Default::default(),
-    )
-    .unwrap();
+    let mut document = Document::open(text.as_bytes(), conductor_patch::Format::Maxpat, &Default::default()).unwrap();
     document
-        .apply(&[root(Op::SetRect {
-            target: "obj-1".into(),
-            position: Point::new(11.0, 20.5),
-            size: None,
-        })])
+        .apply(&[root(Op::SetRect { target: "obj-1".into(), position: Point::new(11.0, 20.5), size: None })])
         .unwrap();
-    assert_eq!(
-        String::from_utf8(document.to_bytes()).unwrap(),
-        text.replace("[1e1,", "[11.0,")
-    );
+    assert_eq!(String::from_utf8(document.to_bytes()).unwrap(), text.replace("[1e1,", "[11.0,"));
 }
 
 /// Statements printed anew are broken where Pd breaks them.
@@ -237,22 +173,14 @@ fn pd_statements_are_wrapped_as_pd_does() {
         let before = sample.open();
         let mut after = before.clone();
         let mut ids = Vec::new();
-        for object in before
-            .root()
-            .boxes()
-            .filter(|object| object.native_class() == Some("obj") && object.text().len() > 20)
+        for object in
+            before.root().boxes().filter(|object| object.native_class() == Some("obj") && object.text().len() > 20)
         {
             ids.push((object.id(), object.text().to_owned()));
         }
         for (id, text) in ids {
             all += 1;
-            after
-                .apply(&[root(Op::SetText {
-                    target: id.into(),
-                    text,
-                    allow_unknown: true,
-                })])
-                .unwrap();
+            after.apply(&[root(Op::SetText { target: id.into(), text, allow_unknown: true })]).unwrap();
             same += usize::from(after.to_bytes() == sample.bytes);
 
             after = before.clone();

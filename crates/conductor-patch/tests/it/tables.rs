@@ -14,10 +14,7 @@ fn the_pd_table_denies_no_port_that_real_patches_use() {
     for sample in corpus::pd() {
         sample.open().walk(&mut |view| {
             for cord in view.cords() {
-                for (object, port, out) in [
-                    (cord.from(), cord.outlet(), true),
-                    (cord.to(), cord.inlet(), false),
-                ] {
+                for (object, port, out) in [(cord.from(), cord.outlet(), true), (cord.to(), cord.inlet(), false)] {
                     let Some(object) = object else { continue };
                     let ports = object.ports();
                     if ports.basis != Basis::Rule || !ports.exact {
@@ -39,10 +36,7 @@ fn the_pd_table_denies_no_port_that_real_patches_use() {
         });
     }
     println!("{checked} cord ends checked, denied: {denied:?}");
-    assert!(
-        denied.values().sum::<usize>() * 1000 <= checked,
-        "{denied:?}"
-    );
+    assert!(denied.values().sum::<usize>() * 1000 <= checked, "{denied:?}");
 }
 
 /// Compares the table's counts with those stored in files; gives (agreeing, answered, all).
@@ -54,14 +48,9 @@ fn agreement(counts: impl Fn(&str) -> Option<(u32, u32)>) -> (usize, usize, usiz
             if view.is_gen() {
                 return;
             }
-            for object in view
-                .boxes()
-                .filter(|object| object.maxclass() == "newobj" && object.inside().is_none())
-            {
+            for object in view.boxes().filter(|object| object.maxclass() == "newobj" && object.inside().is_none()) {
                 let ports = object.ports();
-                let (Basis::File, Some(inlets), Some(outlets)) =
-                    (ports.basis, ports.inlets, ports.outlets)
-                else {
+                let (Basis::File, Some(inlets), Some(outlets)) = (ports.basis, ports.inlets, ports.outlets) else {
                     continue;
                 };
                 all += 1;
@@ -76,11 +65,7 @@ fn agreement(counts: impl Fn(&str) -> Option<(u32, u32)>) -> (usize, usize, usiz
                     agreeing += 1;
                 } else {
                     *wrong
-                        .entry(format!(
-                            "{} {told:?} in file {:?}",
-                            object.class(),
-                            (inlets, outlets)
-                        ))
+                        .entry(format!("{} {told:?} in file {:?}", object.class(), (inlets, outlets)))
                         .or_default() += 1;
                 }
             }
@@ -96,14 +81,8 @@ fn the_max_table_agrees_with_real_files() {
         return;
     }
     let (agreeing, answered, all) = agreement(|text| objects::exact_counts(Format::Maxpat, text));
-    assert!(
-        answered * 100 > all * 70,
-        "the table answers for {answered} of {all}"
-    );
-    assert!(
-        agreeing * 1000 >= answered * 985,
-        "{agreeing} of {answered}"
-    );
+    assert!(answered * 100 > all * 70, "the table answers for {answered} of {all}");
+    assert!(agreeing * 1000 >= answered * 985, "{agreeing} of {answered}");
 }
 
 #[test]
@@ -113,11 +92,7 @@ fn one_broken_rule_would_be_noticed() {
     }
     let broken = |text: &str| {
         let (inlets, outlets) = objects::exact_counts(Format::Maxpat, text)?;
-        Some(if text.starts_with("t ") || text.starts_with("trigger ") {
-            (inlets, 2)
-        } else {
-            (inlets, outlets)
-        })
+        Some(if text.starts_with("t ") || text.starts_with("trigger ") { (inlets, 2) } else { (inlets, outlets) })
     };
     let (agreeing, answered, _) = agreement(broken);
     assert!(agreeing * 1000 < answered * 985, "{agreeing} of {answered}");

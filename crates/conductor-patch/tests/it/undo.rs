@@ -1,8 +1,7 @@
 //! Random edits on real files: every state is sound, undo of all gives the opened bytes, redo of all the edited ones.
 
 use conductor_patch::{
-    Atom, CanvasId, CordEnds, Document, Edit, Format, JournalLimits, Limits, NewBox, Op, Patch,
-    Point, Target, Value,
+    Atom, CanvasId, CordEnds, Document, Edit, Format, JournalLimits, Limits, NewBox, Op, Patch, Point, Target, Value,
 };
 
 use crate::corpus::{self, Sample};
@@ -12,10 +11,7 @@ pub struct Dice(pub u64);
 
 impl Dice {
     pub fn below(&mut self, n: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((self.0 >> 33) as usize) % n.max(1)
     }
 }
@@ -32,14 +28,9 @@ pub fn random_edit(document: &Document, dice: &mut Dice) -> Edit {
     let view = document.view(&canvas).unwrap();
     let boxes: Vec<_> = view.boxes().collect();
     let pick = |dice: &mut Dice| {
-        boxes
-            .get(dice.below(boxes.len()))
-            .map_or(Target::from("nothing"), |object| Target::Box(object.id()))
+        boxes.get(dice.below(boxes.len())).map_or(Target::from("nothing"), |object| Target::Box(object.id()))
     };
-    let cords: Vec<_> = view
-        .cords()
-        .filter(|cord| cord.from().is_some() && cord.to().is_some())
-        .collect();
+    let cords: Vec<_> = view.cords().filter(|cord| cord.from().is_some() && cord.to().is_some()).collect();
     let ends = |dice: &mut Dice| match cords.get(dice.below(cords.len())) {
         Some(cord) => CordEnds {
             from: Target::Box(cord.from().unwrap().id()),
@@ -47,51 +38,18 @@ pub fn random_edit(document: &Document, dice: &mut Dice) -> Edit {
             to: Target::Box(cord.to().unwrap().id()),
             inlet: cord.inlet(),
         },
-        None => CordEnds {
-            from: "nothing".into(),
-            outlet: 0,
-            to: "nothing".into(),
-            inlet: 0,
-        },
+        None => CordEnds { from: "nothing".into(), outlet: 0, to: "nothing".into(), inlet: 0 },
     };
     let pd = document.format() == Format::Pd;
     let classes: &[&str] = if pd {
-        &[
-            "osc~",
-            "msg",
-            "text",
-            "floatatom",
-            "tgl",
-            "pd",
-            "pack",
-            "hsl",
-            "nosuchclass",
-        ]
+        &["osc~", "msg", "text", "floatatom", "tgl", "pd", "pack", "hsl", "nosuchclass"]
     } else {
-        &[
-            "cycle~",
-            "message",
-            "comment",
-            "toggle",
-            "p",
-            "trigger",
-            "bpatcher",
-            "live.dial",
-            "nosuchclass",
-        ]
+        &["cycle~", "message", "comment", "toggle", "p", "trigger", "bpatcher", "live.dial", "nosuchclass"]
     };
     let texts: &[&str] = if pd {
         &["osc~ 220", "pack 1 2 3", "t b b", "bang", "pd other"]
     } else {
-        &[
-            "cycle~ 220",
-            "pack 1 2 3",
-            "t b b",
-            "toggle",
-            "p other",
-            "metro 100",
-            "gate 5 1",
-        ]
+        &["cycle~ 220", "pack 1 2 3", "t b b", "toggle", "p other", "metro 100", "gate 5 1"]
     };
     let position = Point::new(dice.below(2000) as f64 / 2.0, dice.below(1500) as f64);
     let op = match dice.below(13) {
@@ -99,11 +57,7 @@ pub fn random_edit(document: &Document, dice: &mut Dice) -> Edit {
             let class = classes[dice.below(classes.len())];
             let takes = !matches!(class, "toggle" | "bpatcher" | "live.dial");
             let arguments = if takes && dice.below(2) == 0 {
-                vec![
-                    Atom::Int(dice.below(9) as i64),
-                    Atom::Word("a b".into()),
-                    Atom::Float(0.5),
-                ]
+                vec![Atom::Int(dice.below(9) as i64), Atom::Word("a b".into()), Atom::Float(0.5)]
             } else {
                 vec![]
             };
@@ -118,65 +72,35 @@ pub fn random_edit(document: &Document, dice: &mut Dice) -> Edit {
             })
         }
         2 | 3 => Op::Remove(pick(dice)),
-        4 => Op::SetText {
-            target: pick(dice),
-            text: texts[dice.below(texts.len())].into(),
-            allow_unknown: false,
-        },
+        4 => Op::SetText { target: pick(dice), text: texts[dice.below(texts.len())].into(), allow_unknown: false },
         5 => {
             let (name, value) = [
                 ("fontsize", Value::One(Atom::Float(14.0))),
-                (
-                    "bgcolor",
-                    Value::Many(vec![0.1.into(), 0.2.into(), 0.3.into(), 1.0.into()]),
-                ),
+                ("bgcolor", Value::Many(vec![0.1.into(), 0.2.into(), 0.3.into(), 1.0.into()])),
                 ("presentation", Value::One(Atom::Int(1))),
                 ("width", Value::One(Atom::Int(12))),
-                (
-                    "annotation",
-                    Value::One("some \"quoted\" text\nof two lines".into()),
-                ),
+                ("annotation", Value::One("some \"quoted\" text\nof two lines".into())),
                 ("zzz_unknown", Value::One(Atom::Int(3))),
             ][dice.below(6)]
             .clone();
-            Op::SetAttribute {
-                target: pick(dice),
-                name: name.into(),
-                value,
-                allow_unknown: dice.below(2) == 0,
-            }
+            Op::SetAttribute { target: pick(dice), name: name.into(), value, allow_unknown: dice.below(2) == 0 }
         }
-        6 => Op::SetVarname {
-            target: pick(dice),
-            name: (dice.below(4) != 0).then(|| format!("name{}", dice.below(50))),
-        },
-        7 => Op::SetHidden {
-            target: pick(dice),
-            hidden: dice.below(2) == 0,
-        },
-        8 => Op::SetRect {
-            target: pick(dice),
-            position,
-            size: (dice.below(2) == 0).then_some((60.0, 22.0)),
-        },
+        6 => {
+            Op::SetVarname { target: pick(dice), name: (dice.below(4) != 0).then(|| format!("name{}", dice.below(50))) }
+        }
+        7 => Op::SetHidden { target: pick(dice), hidden: dice.below(2) == 0 },
+        8 => Op::SetRect { target: pick(dice), position, size: (dice.below(2) == 0).then_some((60.0, 22.0)) },
         9 => {
             let (from, to) = (pick(dice), pick(dice));
             Op::Connect {
-                ends: CordEnds {
-                    from,
-                    outlet: dice.below(3) as u32,
-                    to,
-                    inlet: dice.below(3) as u32,
-                },
+                ends: CordEnds { from, outlet: dice.below(3) as u32, to, inlet: dice.below(3) as u32 },
                 hidden: !pd && dice.below(5) == 0,
             }
         }
         10 => Op::Disconnect(ends(dice)),
         11 => Op::SetMidpoints {
             ends: ends(dice),
-            points: (0..dice.below(3))
-                .map(|n| Point::new(n as f64 * 10.5, 7.0))
-                .collect(),
+            points: (0..dice.below(3)).map(|n| Point::new(n as f64 * 10.5, 7.0)).collect(),
         },
         _ => Op::Encapsulate {
             targets: (0..1 + dice.below(4)).map(|_| pick(dice)).collect(),
@@ -198,12 +122,7 @@ fn dangling(document: &Document) -> usize {
 fn summary(document: &Document) -> Vec<String> {
     let mut lines = Vec::new();
     document.walk(&mut |view| {
-        lines.push(format!(
-            "canvas {} {} {}",
-            view.id().depth(),
-            view.box_count(),
-            view.cord_count()
-        ));
+        lines.push(format!("canvas {} {} {}", view.id().depth(), view.box_count(), view.cord_count()));
         for object in view.boxes() {
             lines.push(format!(
                 "{} {:?} {:?} {:?}",
@@ -214,8 +133,7 @@ fn summary(document: &Document) -> Vec<String> {
             ));
         }
         for cord in view.cords() {
-            let index =
-                |object: Option<conductor_patch::BoxView<'_>>| object.map(|object| object.index());
+            let index = |object: Option<conductor_patch::BoxView<'_>>| object.map(|object| object.index());
             lines.push(format!(
                 "{:?}:{} {:?}:{} {:?}",
                 index(cord.from()),
@@ -232,13 +150,7 @@ fn summary(document: &Document) -> Vec<String> {
 fn check(sample: &Sample, seed: u64, count: usize) -> usize {
     let document = sample.open();
     let before = dangling(&document);
-    let mut patch = Patch::new(
-        document,
-        JournalLimits {
-            steps: 10_000,
-            bytes: usize::MAX,
-        },
-    );
+    let mut patch = Patch::new(document, JournalLimits { steps: 10_000, bytes: usize::MAX });
     let mut dice = Dice(seed);
     let mut made = 0;
     for _ in 0..count {
@@ -250,14 +162,8 @@ fn check(sample: &Sample, seed: u64, count: usize) -> usize {
                 made += usize::from(revised.applied.changed);
                 let bytes = patch.document().to_bytes();
                 let reopened = Document::open(bytes.clone(), sample.format, &Limits::default())
-                    .unwrap_or_else(|error| {
-                        panic!("{} seed {seed}: {error} after {shown}", sample.name)
-                    });
-                assert!(
-                    reopened.to_bytes() == bytes,
-                    "{} seed {seed}: {shown}",
-                    sample.name
-                );
+                    .unwrap_or_else(|error| panic!("{} seed {seed}: {error} after {shown}", sample.name));
+                assert!(reopened.to_bytes() == bytes, "{} seed {seed}: {shown}", sample.name);
                 for (reread, held) in summary(&reopened).iter().zip(summary(patch.document())) {
                     assert_eq!(*reread, held, "{} seed {seed}: {shown}", sample.name);
                 }
@@ -279,11 +185,7 @@ fn check(sample: &Sample, seed: u64, count: usize) -> usize {
             ),
         }
     }
-    assert!(
-        dangling(patch.document()) <= before,
-        "{} seed {seed}: a new cord dangles",
-        sample.name
-    );
+    assert!(dangling(patch.document()) <= before, "{} seed {seed}: a new cord dangles", sample.name);
     let edited = patch.document().to_bytes();
     let (steps, _) = patch.depths();
     assert_eq!(steps, made);
@@ -301,12 +203,7 @@ fn check(sample: &Sample, seed: u64, count: usize) -> usize {
             "{} seed {seed}: redo did not give the edited bytes",
             sample.name
         );
-        assert_eq!(
-            patch.at_revision(1).unwrap().to_bytes(),
-            sample.bytes,
-            "{} seed {seed}: revision 1",
-            sample.name
-        );
+        assert_eq!(patch.at_revision(1).unwrap().to_bytes(), sample.bytes, "{} seed {seed}: revision 1", sample.name);
     }
     made
 }
@@ -347,65 +244,32 @@ fn lists_of_edits_compose() {
         }
         let mut at_once = sample.open();
         let applied = at_once.apply(&list).unwrap();
-        assert!(
-            at_once.to_bytes() == step_by_step.to_bytes(),
-            "{}",
-            sample.name
-        );
-        let back = Edit {
-            canvas: CanvasId::ROOT,
-            op: Op::Restore(applied.inverse),
-        };
+        assert!(at_once.to_bytes() == step_by_step.to_bytes(), "{}", sample.name);
+        let back = Edit { canvas: CanvasId::ROOT, op: Op::Restore(applied.inverse) };
         let again = at_once.apply(std::slice::from_ref(&back)).unwrap();
         assert!(at_once.to_bytes() == sample.bytes, "{}", sample.name);
         // The inverse of the inverse is the list again.
-        at_once
-            .apply(&[Edit {
-                canvas: CanvasId::ROOT,
-                op: Op::Restore(again.inverse),
-            }])
-            .unwrap();
-        assert!(
-            at_once.to_bytes() == step_by_step.to_bytes(),
-            "{}",
-            sample.name
-        );
+        at_once.apply(&[Edit { canvas: CanvasId::ROOT, op: Op::Restore(again.inverse) }]).unwrap();
+        assert!(at_once.to_bytes() == step_by_step.to_bytes(), "{}", sample.name);
     }
 }
 
 /// An inverse belongs to the state it was made in: elsewhere it is refused and nothing changes.
 #[test]
 fn an_inverse_out_of_turn_is_refused() {
-    let root = |op| Edit {
-        canvas: CanvasId::ROOT,
-        op,
-    };
+    let root = |op| Edit { canvas: CanvasId::ROOT, op };
     let mut document = corpus::fixture("classic.maxpat").open();
     let removal = document.apply(&[root(Op::Remove("obj-1".into()))]).unwrap();
-    document
-        .apply(&[
-            root(Op::Remove("obj-2".into())),
-            root(Op::Remove("obj-5".into())),
-        ])
-        .unwrap();
+    document.apply(&[root(Op::Remove("obj-2".into())), root(Op::Remove("obj-5".into()))]).unwrap();
     let bytes = document.to_bytes();
-    let changes = [
-        root(Op::Restore(removal.inverse.clone())),
-        root(Op::Restore(removal.inverse)),
-    ];
+    let changes = [root(Op::Restore(removal.inverse.clone())), root(Op::Restore(removal.inverse))];
     assert!(document.apply(&changes).is_err());
     assert_eq!(document.to_bytes(), bytes);
 }
 
 #[test]
 fn the_journal_is_bounded_in_bytes() {
-    let mut patch = Patch::new(
-        corpus::fixture("inline.maxpat").open(),
-        JournalLimits {
-            steps: 100,
-            bytes: 20_000,
-        },
-    );
+    let mut patch = Patch::new(corpus::fixture("inline.maxpat").open(), JournalLimits { steps: 100, bytes: 20_000 });
     let text = "x".repeat(5_000);
     for n in 0..20 {
         let new = NewBox {
@@ -414,16 +278,7 @@ fn the_journal_is_bounded_in_bytes() {
             position: Point::new(0.0, 900.0 + 40.0 * f64::from(n)),
             ..NewBox::default()
         };
-        patch
-            .apply(
-                &[Edit {
-                    canvas: CanvasId::ROOT,
-                    op: Op::Add(new),
-                }],
-                "add",
-                None,
-            )
-            .unwrap();
+        patch.apply(&[Edit { canvas: CanvasId::ROOT, op: Op::Add(new) }], "add", None).unwrap();
     }
     assert!((1..10).contains(&patch.depths().0), "{:?}", patch.depths());
 }

@@ -23,10 +23,7 @@ fn donor(doc: &Document) -> Option<El<'_>> {
 /// Makes a donor into a fresh clip without notes.
 fn strip(text: &str, doc: &Document, length: f64, color: i64) -> Result<String, LiveError> {
     let (outline, _) = Outline::read(text, &[]).map_err(|e| LiveError::broken(e.to_string()))?;
-    let clip = outline
-        .roots(text)
-        .next()
-        .ok_or_else(|| LiveError::broken("a donor without elements"))?;
+    let clip = outline.roots(text).next().ok_or_else(|| LiveError::broken("a donor without elements"))?;
     let length = number(length);
     let (numerator, denominator) = doc.time_signature().unwrap_or((4, 4));
     let mut splices = Splices::default();
@@ -70,12 +67,9 @@ fn strip(text: &str, doc: &Document, length: f64, color: i64) -> Result<String, 
     if color >= 0 {
         splices.value(clip, "Color", &color.to_string());
     }
-    for path in [
-        "Envelopes/Envelopes",
-        "Notes/KeyTracks",
-        "Notes/PerNoteEventStore/EventLists",
-        "Notes/NoteProbabilityGroups",
-    ] {
+    for path in
+        ["Envelopes/Envelopes", "Notes/KeyTracks", "Notes/PerNoteEventStore/EventLists", "Notes/NoteProbabilityGroups"]
+    {
         splices.empty_at(clip, path);
     }
     if let Some(list) = clip.at("TimeSignature/TimeSignatures") {
@@ -96,10 +90,7 @@ pub(super) fn create(draft: &mut Draft, path: PathId, length: f64) -> Result<Don
     if track.kind != TrackKind::Midi {
         return Err(LiveError::WrongType {
             subject: path,
-            reason: format!(
-                "a MIDI clip needs a MIDI track, and this is an {} track",
-                track.kind.as_str()
-            ),
+            reason: format!("a MIDI clip needs a MIDI track, and this is an {} track", track.kind.as_str()),
             listing: Listing::Tracks,
         });
     }
@@ -108,15 +99,17 @@ pub(super) fn create(draft: &mut Draft, path: PathId, length: f64) -> Result<Don
         return Err(LiveError::SlotOccupied { subject: path });
     }
     doc.need_thawed(track)?;
-    let value = slot
-        .at("ClipSlot/Value")
-        .ok_or_else(|| LiveError::unsupported(path, "the slot has no place for a clip"))?;
+    let value =
+        slot.at("ClipSlot/Value").ok_or_else(|| LiveError::unsupported(path, "the slot has no place for a clip"))?;
     let indent = format!("{}{}", value.indent(), doc.unit);
     let mut warnings = Vec::new();
     let raw = match donor(doc) {
         Some(el) => reindent(el.raw(), el.indent(), &indent),
         None => {
-            warnings.push("the Set holds no MIDI clip to take after, so a built-in one was used; it is not tested in Live".to_owned());
+            warnings.push(
+                "the Set holds no MIDI clip to take after, so a built-in one was used; it is not tested in Live"
+                    .to_owned(),
+            );
             reindent(&skeleton::midi_clip(doc), "", &indent)
         }
     };
@@ -126,22 +119,11 @@ pub(super) fn create(draft: &mut Draft, path: PathId, length: f64) -> Result<Don
     let (chunk, index) = (track.chunk, track.index);
     draft.splice(chunk, splices)?;
     let clip_id = PathId::OnTrack(index, TrackPart::SlotClip(n));
-    let created = ClipCreated {
-        clip_id,
-        slot_id: path,
-        length_beats: length,
-    };
-    Ok(Done {
-        warnings,
-        ..Done::new(Outcome::ClipCreated(created), clip_id)
-    })
+    let created = ClipCreated { clip_id, slot_id: path, length_beats: length };
+    Ok(Done { warnings, ..Done::new(Outcome::ClipCreated(created), clip_id) })
 }
 
-pub(super) fn set_props(
-    draft: &mut Draft,
-    path: PathId,
-    props: &ClipProps,
-) -> Result<Done, LiveError> {
+pub(super) fn set_props(draft: &mut Draft, path: PathId, props: &ClipProps) -> Result<Done, LiveError> {
     let doc = &draft.doc;
     let clip = doc.need_clip(path)?;
     if *props == ClipProps::default() {
@@ -165,10 +147,7 @@ pub(super) fn set_props(
     }
     if let Some(color) = props.color {
         if color as usize >= COLORS.len() {
-            return Err(LiveError::value(
-                "props.color",
-                format!("must be 0 to 69, not {color}"),
-            ));
+            return Err(LiveError::value("props.color", format!("must be 0 to 69, not {color}")));
         }
         splices.value(clip.el, "Color", &color.to_string());
     }
@@ -183,15 +162,8 @@ pub(super) fn set_props(
     let loop_start = props.loop_start.unwrap_or(now.loop_start);
     let loop_end = props.loop_end.unwrap_or(now.loop_end);
     if (props.loop_start.is_some() || props.loop_end.is_some()) && loop_start >= loop_end {
-        let at_fault = if props.loop_end.is_some() {
-            "props.loopEnd"
-        } else {
-            "props.loopStart"
-        };
-        return Err(LiveError::value(
-            at_fault,
-            format!("loopStart ({loop_start}) must be below loopEnd ({loop_end})"),
-        ));
+        let at_fault = if props.loop_end.is_some() { "props.loopEnd" } else { "props.loopStart" };
+        return Err(LiveError::value(at_fault, format!("loopStart ({loop_start}) must be below loopEnd ({loop_end})")));
     }
     splices.number(clip.el, "Loop/LoopStart", loop_start);
     splices.number(clip.el, "Loop/LoopEnd", loop_end);

@@ -16,28 +16,17 @@ pub(super) fn clip(draft: &mut Draft, path: PathId) -> Result<Done, LiveError> {
     let mut splices = Splices::default();
     let shifted = !clip.is_session();
     if let PathId::OnTrack(_, TrackPart::SlotClip(n)) = path {
-        let slot = clip
-            .track
-            .slots()
-            .get(n as usize)
-            .and_then(|s| s.at("ClipSlot/Value"));
+        let slot = clip.track.slots().get(n as usize).and_then(|s| s.at("ClipSlot/Value"));
         splices.empty(slot.ok_or_else(|| LiveError::broken("a clip without its slot"))?);
     } else {
-        let events = arrangement_events(clip.track)
-            .ok_or_else(|| LiveError::broken("a clip without its list"))?;
+        let events = arrangement_events(clip.track).ok_or_else(|| LiveError::broken("a clip without its list"))?;
         let doomed = clip.el.key();
         splices.remove_children(events, |c| c.key() == doomed);
     }
     let (chunk, track) = (clip.track.chunk, clip.track.path());
     draft.splice(chunk, splices)?;
-    let outcome = Outcome::Deleted(Deleted {
-        deleted: vec![path],
-        shifted,
-    });
-    Ok(Done {
-        shifted,
-        ..Done::new(outcome, track)
-    })
+    let outcome = Outcome::Deleted(Deleted { deleted: vec![path], shifted });
+    Ok(Done { shifted, ..Done::new(outcome, track) })
 }
 
 /// The track and, if it is a group, everything inside it.
@@ -49,10 +38,7 @@ fn with_children<'a>(tracks: &[Track<'a>], track: Track<'a>) -> Vec<Track<'a>> {
     }
     // A group stands before what it holds, so one pass in order finds nested groups too.
     for t in tracks.iter().filter(|t| t.index != track.index) {
-        if t.el
-            .integer("TrackGroupId")
-            .is_some_and(|id| groups.contains(&id))
-        {
+        if t.el.integer("TrackGroupId").is_some_and(|id| groups.contains(&id)) {
             doomed.push(*t);
             if t.kind == TrackKind::Group {
                 groups.extend(t.xml_id().map(i64::from));
@@ -65,26 +51,15 @@ fn with_children<'a>(tracks: &[Track<'a>], track: Track<'a>) -> Vec<Track<'a>> {
 
 /// How many routings outside the doomed tracks name one of them.
 fn routings_to(doc: &Document, doomed: &[Track<'_>]) -> usize {
-    let names: Vec<String> = doomed
-        .iter()
-        .filter_map(|t| t.xml_id())
-        .map(|id| format!("Track.{id}"))
-        .collect();
+    let names: Vec<String> = doomed.iter().filter_map(|t| t.xml_id()).map(|id| format!("Track.{id}")).collect();
     let gone: BTreeSet<usize> = doomed.iter().map(|t| t.chunk).collect();
     let mut count = 0;
-    for (_, chunk) in doc
-        .chunks
-        .iter()
-        .enumerate()
-        .filter(|(i, _)| !gone.contains(i))
-    {
+    for (_, chunk) in doc.chunks.iter().enumerate().filter(|(i, _)| !gone.contains(i)) {
         for name in &names {
             count += chunk
                 .text
                 .match_indices(name.as_str())
-                .filter(|(at, _)| {
-                    !chunk.text[at + name.len()..].starts_with(|c: char| c.is_ascii_digit())
-                })
+                .filter(|(at, _)| !chunk.text[at + name.len()..].starts_with(|c: char| c.is_ascii_digit()))
                 .count();
         }
     }
@@ -105,9 +80,7 @@ pub(super) fn track(draft: &mut Draft, path: PathId) -> Result<Done, LiveError> 
     let routings = routings_to(&draft.doc, &doomed);
     let mut warnings = Vec::new();
     if routings > 0 {
-        warnings.push(format!(
-            "{routings} routing(s) of other tracks still name a deleted track"
-        ));
+        warnings.push(format!("{routings} routing(s) of other tracks still name a deleted track"));
     }
     let deleted: Vec<PathId> = doomed.iter().map(|t| t.path()).collect();
     let mut chunks: Vec<usize> = doomed.iter().map(|t| t.chunk).collect();
@@ -115,14 +88,6 @@ pub(super) fn track(draft: &mut Draft, path: PathId) -> Result<Done, LiveError> 
     for chunk in chunks.into_iter().rev() {
         draft.remove(chunk);
     }
-    let outcome = Outcome::Deleted(Deleted {
-        deleted: deleted.clone(),
-        shifted: true,
-    });
-    Ok(Done {
-        outcome,
-        changed: deleted,
-        warnings,
-        shifted: true,
-    })
+    let outcome = Outcome::Deleted(Deleted { deleted: deleted.clone(), shifted: true });
+    Ok(Done { outcome, changed: deleted, warnings, shifted: true })
 }

@@ -42,21 +42,14 @@ pub struct DeviceInserted {
     pub params: Vec<ParamRef>,
 }
 
-pub(super) fn insert(
-    draft: &mut Draft,
-    path: PathId,
-    name: &str,
-    index: u32,
-) -> Result<Done, LiveError> {
+pub(super) fn insert(draft: &mut Draft, path: PathId, name: &str, index: u32) -> Result<Done, LiveError> {
     let doc = &draft.doc;
     let track = doc.need_track(path)?;
     check_text("deviceName", name)?;
     let donors = doc.donors();
     let Some((_, donor)) = donors.iter().find(|(class, _)| class == name) else {
         if !DEVICES.iter().any(|(_, known, _)| *known == name) {
-            return Err(LiveError::UnknownDevice {
-                name: name.to_owned(),
-            });
+            return Err(LiveError::UnknownDevice { name: name.to_owned() });
         }
         let names: BTreeSet<&str> = donors.iter().map(|(class, _)| class.as_str()).collect();
         let names = names.into_iter().collect::<Vec<_>>().join(", ");
@@ -75,10 +68,7 @@ pub(super) fn insert(
         Some(DeviceRole::Instrument | DeviceRole::Midi) if track.kind != TrackKind::Midi => {
             return Err(LiveError::Refused {
                 subject: path,
-                reason: format!(
-                    "{name} needs a MIDI track, and this is a track of kind {}",
-                    track.kind.as_str()
-                ),
+                reason: format!("{name} needs a MIDI track, and this is a track of kind {}", track.kind.as_str()),
                 cure: "pick a MIDI track from the track list, or create one",
             });
         }
@@ -89,11 +79,7 @@ pub(super) fn insert(
         .ok_or_else(|| LiveError::unsupported(path, "the track stores no device chain"))?;
     let present: Vec<_> = list.children().collect();
     let position = (index as usize).min(present.len());
-    let id = present
-        .iter()
-        .filter_map(|d| d.attr_u32("Id"))
-        .max()
-        .map_or(0, |id| id.saturating_add(1));
+    let id = present.iter().filter_map(|d| d.attr_u32("Id")).max().map_or(0, |id| id.saturating_add(1));
     let indent = format!("{}{}", list.indent(), doc.unit);
     let mut next = doc.next_pointee()?;
     let clone = renumber(&reindent(donor.raw(), donor.indent(), &indent), &mut next)?;
@@ -108,35 +94,12 @@ pub(super) fn insert(
     let n = u32::try_from(position).unwrap_or(u32::MAX);
     let device_path = owner.part(ChainPart::Device(n));
     let chain = draft.doc.need_chain(path)?;
-    let device = *chain
-        .devices()
-        .get(position)
-        .ok_or_else(|| LiveError::broken("the new device is not there"))?;
-    let params = chain
-        .device_params(n, device)
-        .into_iter()
-        .map(|p| ParamRef {
-            id: p.id,
-            name: p.name,
-        })
-        .collect();
-    let inserted = DeviceInserted {
-        track_id: path,
-        device: DeviceRef {
-            id: device_path,
-            name: device_name(device),
-        },
-        params,
-    };
-    let warning = format!(
-        "{} starts with the settings of the one it was cloned from",
-        class_name(device)
-    );
-    Ok(Done {
-        warnings: vec![warning],
-        shifted: !last,
-        ..Done::new(Outcome::Device(inserted), path)
-    })
+    let device = *chain.devices().get(position).ok_or_else(|| LiveError::broken("the new device is not there"))?;
+    let params = chain.device_params(n, device).into_iter().map(|p| ParamRef { id: p.id, name: p.name }).collect();
+    let inserted =
+        DeviceInserted { track_id: path, device: DeviceRef { id: device_path, name: device_name(device) }, params };
+    let warning = format!("{} starts with the settings of the one it was cloned from", class_name(device));
+    Ok(Done { warnings: vec![warning], shifted: !last, ..Done::new(Outcome::Device(inserted), path) })
 }
 
 /// The clone under its own id, without the name a person gave the donor.

@@ -40,15 +40,8 @@ impl NoteWindow {
         if self.to_beat <= self.from_beat {
             return Err(LiveError::value("window.toBeat", "must be after fromBeat"));
         }
-        if self
-            .from_pitch
-            .zip(self.to_pitch)
-            .is_some_and(|(low, high)| low > high)
-        {
-            return Err(LiveError::value(
-                "window.toPitch",
-                "must not be below fromPitch",
-            ));
+        if self.from_pitch.zip(self.to_pitch).is_some_and(|(low, high)| low > high) {
+            return Err(LiveError::value("window.toPitch", "must not be below fromPitch"));
         }
         Ok(())
     }
@@ -104,16 +97,10 @@ fn settle<'a>(list: Vec<Planned<'a>>) -> (Vec<Planned<'a>>, usize) {
             }
         }
     }
-    kept.sort_by(|a, b| {
-        a.note
-            .pitch
-            .cmp(&b.note.pitch)
-            .then(a.note.start_time.total_cmp(&b.note.start_time))
-    });
+    kept.sort_by(|a, b| a.note.pitch.cmp(&b.note.pitch).then(a.note.start_time.total_cmp(&b.note.start_time)));
     for i in 1..kept.len() {
         let (before, next) = (kept[i - 1], kept[i]);
-        let overlaps = before.note.pitch == next.note.pitch
-            && before.note.end() - next.note.start_time > NOISE;
+        let overlaps = before.note.pitch == next.note.pitch && before.note.end() - next.note.start_time > NOISE;
         let room = next.note.start_time - before.note.start_time;
         if overlaps && room > 0.0 && (before.given || next.given) {
             kept[i - 1].note.duration = room;
@@ -129,21 +116,12 @@ fn omits_defaults(doc: &Document, clip: El<'_>) -> bool {
         return false;
     }
     let full = |note: El<'_>| {
-        [
-            "VelocityDeviation",
-            "OffVelocity",
-            "Probability",
-            "IsEnabled",
-        ]
-        .iter()
-        .all(|a| note.attr_span(a).is_some())
+        ["VelocityDeviation", "OffVelocity", "Probability", "IsEnabled"].iter().all(|a| note.attr_span(a).is_some())
     };
     if let Some(first) = stored(clip).first() {
         return !full(first.el) || stored(clip).iter().any(|n| !full(n.el));
     }
-    let clips = doc
-        .tracks()
-        .flat_map(|t| t.session().into_iter().chain(t.arrangement()));
+    let clips = doc.tracks().flat_map(|t| t.session().into_iter().chain(t.arrangement()));
     let mut notes = clips.flat_map(|c| stored(c.el)).peekable();
     notes.peek().is_none() || notes.any(|n| !full(n.el))
 }
@@ -175,11 +153,7 @@ fn note_text(planned: &Planned<'_>, id: u32, omit: bool) -> String {
     }
     let _ = write!(out, " NoteId=\"{id}\"");
     // What a later Live may have added to a note stays with it.
-    for (name, _) in old
-        .iter()
-        .flat_map(|el| el.attributes())
-        .filter(|(name, _)| !KNOWN.contains(name))
-    {
+    for (name, _) in old.iter().flat_map(|el| el.attributes()).filter(|(name, _)| !KNOWN.contains(name)) {
         let raw = old.and_then(|el| el.attr_raw(name)).unwrap_or_default();
         let _ = write!(out, " {name}=\"{}\"", raw.replace('"', "&quot;"));
     }
@@ -187,16 +161,8 @@ fn note_text(planned: &Planned<'_>, id: u32, omit: bool) -> String {
     out
 }
 
-const KNOWN: [&str; 8] = [
-    "Time",
-    "Duration",
-    "Velocity",
-    "VelocityDeviation",
-    "OffVelocity",
-    "Probability",
-    "IsEnabled",
-    "NoteId",
-];
+const KNOWN: [&str; 8] =
+    ["Time", "Duration", "Velocity", "VelocityDeviation", "OffVelocity", "Probability", "IsEnabled", "NoteId"];
 
 /// The new `KeyTracks` element: one `KeyTrack` per pitch, ascending, ids from 0.
 fn key_tracks(notes: &[(Planned<'_>, u32)], el: El<'_>, doc: &Document, omit: bool) -> String {
@@ -206,21 +172,11 @@ fn key_tracks(notes: &[(Planned<'_>, u32)], el: El<'_>, doc: &Document, omit: bo
     let (nl, unit) = (doc.newline, &*doc.unit);
     let base = el.indent();
     let mut out = String::from("<KeyTracks>");
-    for (n, group) in notes
-        .chunk_by(|a, b| a.0.note.pitch == b.0.note.pitch)
-        .enumerate()
-    {
+    for (n, group) in notes.chunk_by(|a, b| a.0.note.pitch == b.0.note.pitch).enumerate() {
         let pitch = group.first().map_or(0, |(p, _)| p.note.pitch);
-        let _ = write!(
-            out,
-            "{nl}{base}{unit}<KeyTrack Id=\"{n}\">{nl}{base}{unit}{unit}<Notes>"
-        );
+        let _ = write!(out, "{nl}{base}{unit}<KeyTrack Id=\"{n}\">{nl}{base}{unit}{unit}<Notes>");
         for (planned, id) in group {
-            let _ = write!(
-                out,
-                "{nl}{base}{unit}{unit}{unit}{}",
-                note_text(planned, *id, omit)
-            );
+            let _ = write!(out, "{nl}{base}{unit}{unit}{unit}{}", note_text(planned, *id, omit));
         }
         let _ = write!(
             out,
@@ -236,13 +192,9 @@ fn check_notes(notes: &[Note], window: Option<&NoteWindow>) -> Result<(), LiveEr
         window.check()?;
     }
     for (i, note) in notes.iter().enumerate() {
-        note.check()
-            .map_err(|reason| LiveError::value(format!("notes[{i}]"), reason))?;
+        note.check().map_err(|reason| LiveError::value(format!("notes[{i}]"), reason))?;
         if window.is_some_and(|w| !w.holds(note)) {
-            return Err(LiveError::value(
-                format!("notes[{i}]"),
-                "must start inside the window",
-            ));
+            return Err(LiveError::value(format!("notes[{i}]"), "must start inside the window"));
         }
     }
     Ok(())
@@ -258,33 +210,17 @@ pub(super) fn replace(
     let clip = doc.need_midi_clip(path)?;
     check_notes(notes, window)?;
     doc.need_thawed(clip.track)?;
-    let keys = clip
-        .el
-        .at("Notes/KeyTracks")
-        .ok_or_else(|| LiveError::unsupported(path, "the clip stores no note list"))?;
+    let keys =
+        clip.el.at("Notes/KeyTracks").ok_or_else(|| LiveError::unsupported(path, "the clip stores no note list"))?;
 
     let old = stored(clip.el);
-    let (replaced, outside): (Vec<StoredNote<'_>>, Vec<StoredNote<'_>>) = old
-        .iter()
-        .copied()
-        .partition(|s| window.is_none_or(|w| w.holds(&s.note)));
-    let by_place: HashMap<(u8, u64), StoredNote<'_>> =
-        replaced.iter().map(|s| (key(&s.note), *s)).collect();
-    let stay = outside.into_iter().map(|s| Planned {
-        note: s.note,
-        old: Some(s),
-        given: false,
-    });
+    let (replaced, outside): (Vec<StoredNote<'_>>, Vec<StoredNote<'_>>) =
+        old.iter().copied().partition(|s| window.is_none_or(|w| w.holds(&s.note)));
+    let by_place: HashMap<(u8, u64), StoredNote<'_>> = replaced.iter().map(|s| (key(&s.note), *s)).collect();
+    let stay = outside.into_iter().map(|s| Planned { note: s.note, old: Some(s), given: false });
     let given = notes.iter().map(|n| {
-        let note = Note {
-            selected: None,
-            ..*n
-        };
-        Planned {
-            note,
-            old: by_place.get(&key(&note)).copied(),
-            given: true,
-        }
+        let note = Note { selected: None, ..*n };
+        Planned { note, old: by_place.get(&key(&note)).copied(), given: true }
     });
     let (settled, adjusted) = settle(stay.chain(given).collect());
 
@@ -293,36 +229,17 @@ pub(super) fn replace(
     } else {
         Vec::new()
     };
-    let kept: BTreeSet<usize> = settled
-        .iter()
-        .filter_map(|p| p.old.map(|o| o.el.key()))
-        .collect();
+    let kept: BTreeSet<usize> = settled.iter().filter_map(|p| p.old.map(|o| o.el.key())).collect();
     let removed = old.len() - kept.len();
-    let written = NotesWritten {
-        id: path,
-        name: clip.name(),
-        count: settled.len(),
-        removed,
-        adjusted,
-    };
-    let same = removed == 0
-        && settled
-            .iter()
-            .all(|p| p.old.is_some_and(|o| o.note == p.note));
+    let written = NotesWritten { id: path, name: clip.name(), count: settled.len(), removed, adjusted };
+    let same = removed == 0 && settled.iter().all(|p| p.old.is_some_and(|o| o.note == p.note));
 
     let mut splices = Splices::default();
     if !same {
         let text = clip.el.child("Notes");
         let generator = text.and_then(|n| n.at("NoteIdGenerator/NextId"));
-        let highest = old
-            .iter()
-            .filter_map(|s| s.id)
-            .max()
-            .map_or(1, |id| id.saturating_add(1));
-        let mut next = generator
-            .and_then(|g| g.attr_u32("Value"))
-            .unwrap_or(1)
-            .max(highest);
+        let highest = old.iter().filter_map(|s| s.id).max().map_or(1, |id| id.saturating_add(1));
+        let mut next = generator.and_then(|g| g.attr_u32("Value")).unwrap_or(1).max(highest);
         let numbered: Vec<(Planned<'_>, u32)> = settled
             .into_iter()
             .map(|p| {
@@ -340,19 +257,12 @@ pub(super) fn replace(
             splices.attr(generator, "Value", &next.to_string());
         }
         let alive: BTreeSet<u32> = numbered.iter().map(|(_, id)| *id).collect();
-        let gone: BTreeSet<u32> = old
-            .iter()
-            .filter_map(|s| s.id)
-            .filter(|id| !alive.contains(id))
-            .collect();
+        let gone: BTreeSet<u32> = old.iter().filter_map(|s| s.id).filter(|id| !alive.contains(id)).collect();
         forget(&mut splices, clip.el, &gone);
     }
     let chunk = clip.track.chunk;
     draft.splice(chunk, splices)?;
-    Ok(Done {
-        warnings,
-        ..Done::new(Outcome::Notes(written), path)
-    })
+    Ok(Done { warnings, ..Done::new(Outcome::Notes(written), path) })
 }
 
 /// Removes what refers to vanished notes: per-note event lists, and members of probability groups.
@@ -361,20 +271,14 @@ fn forget(splices: &mut Splices, clip: El<'_>, gone: &BTreeSet<u32>) {
         return;
     }
     let names_gone = |el: El<'_>| {
-        let id = el.attr_u32("NoteId").or_else(|| {
-            el.attr_u32("Value")
-                .filter(|_| el.name().ends_with("NoteId"))
-        });
+        let id = el.attr_u32("NoteId").or_else(|| el.attr_u32("Value").filter(|_| el.name().ends_with("NoteId")));
         id.is_some_and(|id| gone.contains(&id))
     };
     if let Some(lists) = clip.at("Notes/PerNoteEventStore/EventLists") {
         splices.remove_children(lists, names_gone);
     }
     if let Some(groups) = clip.at("Notes/NoteProbabilityGroups") {
-        for parent in groups
-            .descendants()
-            .filter(|el| el.children().any(names_gone))
-        {
+        for parent in groups.descendants().filter(|el| el.children().any(names_gone)) {
             splices.remove_children(parent, names_gone);
         }
     }

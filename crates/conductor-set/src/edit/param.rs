@@ -34,15 +34,10 @@ pub(super) fn write(
 ) -> Result<(), LiveError> {
     let events = envelope(track, param).unwrap_or_default();
     if events.len() > 1 {
-        return Err(LiveError::unsupported(
-            subject,
-            format!("it is automated ({} events)", events.len()),
-        ));
+        return Err(LiveError::unsupported(subject, format!("it is automated ({} events)", events.len())));
     }
     for el in param.child("Manual").into_iter().chain(events) {
-        let same = el
-            .attr_raw("Value")
-            .is_some_and(|old| old == text || old.parse::<f64>().ok() == text.parse().ok());
+        let same = el.attr_raw("Value").is_some_and(|old| old == text || old.parse::<f64>().ok() == text.parse().ok());
         if !same || text.parse::<f64>().is_err() {
             splices.attr(el, "Value", text);
         }
@@ -52,15 +47,9 @@ pub(super) fn write(
 
 pub(super) fn set_tempo(draft: &mut Draft, bpm: f64) -> Result<Done, LiveError> {
     check_range("bpm", bpm, 20.0, 999.0)?;
-    let main = draft
-        .doc
-        .main()
-        .ok_or_else(|| LiveError::unsupported("tempo", "the Set has no main track"))?;
+    let main = draft.doc.main().ok_or_else(|| LiveError::unsupported("tempo", "the Set has no main track"))?;
     let Some((track, param)) = draft.doc.main_param("Tempo") else {
-        return Err(LiveError::unsupported(
-            "tempo",
-            "the main track stores no tempo",
-        ));
+        return Err(LiveError::unsupported("tempo", "the main track stores no tempo"));
     };
     let mut splices = Splices::default();
     write(&mut splices, track, param, &number(bpm), "tempo")?;
@@ -83,28 +72,17 @@ fn check_value(param: &Param, value: f64) -> Result<(), LiveError> {
         RangeSource::Unknown if value == param.value => Ok(()),
         RangeSource::Unknown => Err(LiveError::unsupported(
             subject,
-            format!(
-                "the document does not say which values {} may take besides {}",
-                param.name, param.value
-            ),
+            format!("the document does not say which values {} may take besides {}", param.name, param.value),
         )),
         RangeSource::Mapping if param.is_quantized => {
             if value == 0.0 || value == 1.0 {
                 Ok(())
             } else {
-                Err(LiveError::value(
-                    "value",
-                    format!("{} is a switch: 0 or 1, not {value}", param.name),
-                ))
+                Err(LiveError::value("value", format!("{} is a switch: 0 or 1, not {value}", param.name)))
             }
         }
         // Stored values outside the mapping range are common, so the range reaches to the stored value.
-        RangeSource::Mapping | RangeSource::Host => check_range(
-            "value",
-            value,
-            param.min.min(param.value),
-            param.max.max(param.value),
-        ),
+        RangeSource::Mapping | RangeSource::Host => check_range("value", value, param.min.min(param.value), param.max.max(param.value)),
     }
 }
 
@@ -112,43 +90,23 @@ pub(super) fn set(draft: &mut Draft, path: PathId, value: f64) -> Result<Done, L
     let found = draft.doc.need_param(path)?;
     let before = found.info();
     check_value(&before, value)?;
-    if let PathId::OnTrack(n, crate::path::TrackPart::Chain(crate::path::ChainPart::Param(..))) =
-        path
-    {
+    if let PathId::OnTrack(n, crate::path::TrackPart::Chain(crate::path::ChainPart::Param(..))) = path {
         thawed(&draft.doc, n)?;
     }
-    let is_word = matches!(
-        crate::track::stored_text(found.el).as_deref(),
-        Some("true" | "false")
-    );
+    let is_word = matches!(crate::track::stored_text(found.el).as_deref(), Some("true" | "false"));
     let text = match (is_word, value != 0.0) {
         (true, true) => "true".to_owned(),
         (true, false) => "false".to_owned(),
         (false, _) => number(value),
     };
     let mut splices = Splices::default();
-    write(
-        &mut splices,
-        found.chain.el,
-        found.el,
-        &text,
-        &path.to_string(),
-    )?;
+    write(&mut splices, found.chain.el, found.el, &text, &path.to_string())?;
     let chunk = found.chain.chunk;
     draft.splice(chunk, splices)?;
     let param = draft.doc.param(path)?;
-    Ok(Done::new(
-        Outcome::Param(ParamWritten {
-            param,
-            previous: before.value,
-            unknown: vec!["defaultValue"],
-        }),
-        path,
-    ))
+    Ok(Done::new(Outcome::Param(ParamWritten { param, previous: before.value, unknown: vec!["defaultValue"] }), path))
 }
 
 fn thawed(doc: &Document, n: u32) -> Result<(), LiveError> {
-    doc.tracks()
-        .nth(n as usize)
-        .map_or(Ok(()), |track| doc.need_thawed(track))
+    doc.tracks().nth(n as usize).map_or(Ok(()), |track| doc.need_thawed(track))
 }

@@ -10,25 +10,15 @@ use crate::skeleton;
 use crate::track::{Track, TrackKind, chain_of, mixer_of};
 use crate::xml::{El, Outline, Splices, reindent, splice};
 
-pub(super) fn set_props(
-    draft: &mut Draft,
-    path: PathId,
-    props: &TrackProps,
-) -> Result<Done, LiveError> {
+pub(super) fn set_props(draft: &mut Draft, path: PathId, props: &TrackProps) -> Result<Done, LiveError> {
     let track = draft.doc.need_track(path)?;
     if *props == TrackProps::default() {
-        return Err(LiveError::value(
-            "props",
-            "must hold at least one of name, mute, solo, arm",
-        ));
+        return Err(LiveError::value("props", "must hold at least one of name, mute, solo, arm"));
     }
     let mut splices = Splices::default();
     if let Some(name) = &props.name {
         if name.is_empty() {
-            return Err(LiveError::value(
-                "props.name",
-                "must hold at least 1 character",
-            ));
+            return Err(LiveError::value("props.name", "must hold at least 1 character"));
         }
         check_text("props.name", name)?;
         splices.value(track.el, "Name/EffectiveName", name);
@@ -43,38 +33,22 @@ pub(super) fn set_props(
         })?;
         splices.attr(recorder, "Value", if arm { "true" } else { "false" });
     }
-    let mixer = mixer_of(track.el)
-        .ok_or_else(|| LiveError::unsupported(path, "the track stores no mixer"))?;
+    let mixer = mixer_of(track.el).ok_or_else(|| LiveError::unsupported(path, "the track stores no mixer"))?;
     if let Some(mute) = props.mute {
-        let speaker = mixer
-            .child("Speaker")
-            .ok_or_else(|| LiveError::unsupported(path, "the track stores no mute switch"))?;
-        param::write(
-            &mut splices,
-            track.el,
-            speaker,
-            if mute { "false" } else { "true" },
-            &path.to_string(),
-        )?;
+        let speaker =
+            mixer.child("Speaker").ok_or_else(|| LiveError::unsupported(path, "the track stores no mute switch"))?;
+        param::write(&mut splices, track.el, speaker, if mute { "false" } else { "true" }, &path.to_string())?;
     }
     if let Some(solo) = props.solo {
         splices.value(mixer, "SoloSink", if solo { "true" } else { "false" });
     }
     let chunk = track.chunk;
     draft.splice(chunk, splices)?;
-    Ok(Done::new(
-        Outcome::Track(draft.doc.track_state(path)?),
-        path,
-    ))
+    Ok(Done::new(Outcome::Track(draft.doc.track_state(path)?), path))
 }
 
 /// Gives a childless element children.
-fn fill(
-    splices: &mut Splices,
-    parent: El<'_>,
-    children: impl Iterator<Item = String>,
-    doc: &Document,
-) {
+fn fill(splices: &mut Splices, parent: El<'_>, children: impl Iterator<Item = String>, doc: &Document) {
     let indent = format!("{}{}", parent.indent(), doc.unit);
     let children: Vec<String> = children.map(|c| reindent(&c, "", &indent)).collect();
     if !children.is_empty() {
@@ -87,12 +61,7 @@ fn fill(
 fn fit_slots(splices: &mut Splices, list: El<'_>, scenes: usize, doc: &Document) {
     let slots: Vec<El<'_>> = list.children().filter(|c| c.name() == "ClipSlot").collect();
     let Some(pattern) = slots.first() else {
-        fill(
-            splices,
-            list,
-            (0..scenes).map(|n| skeleton::slot(n, doc)),
-            doc,
-        );
+        fill(splices, list, (0..scenes).map(|n| skeleton::slot(n, doc)), doc);
         return;
     };
     // One rewrite of the whole list: lengthening and emptying must not be two overlapping replacements.
@@ -105,8 +74,7 @@ fn fit_slots(splices: &mut Splices, list: El<'_>, scenes: usize, doc: &Document)
         s.span = s.span.start - base..s.span.end - base;
         s
     });
-    let empty = splice(pattern.raw(), &moved.collect::<Vec<_>>())
-        .unwrap_or_else(|| pattern.raw().to_owned());
+    let empty = splice(pattern.raw(), &moved.collect::<Vec<_>>()).unwrap_or_else(|| pattern.raw().to_owned());
     let mut text = String::from("<ClipSlotList>");
     for n in 0..scenes {
         text.push_str(pattern.lead());
@@ -137,12 +105,7 @@ fn with_id(raw: &str, id: usize) -> String {
 fn fit_sends(splices: &mut Splices, sends: El<'_>, returns: usize, doc: &Document) {
     let holders: Vec<El<'_>> = sends.children().collect();
     let Some(pattern) = holders.first().copied() else {
-        fill(
-            splices,
-            sends,
-            (0..returns).map(|n| skeleton::send(n, doc)),
-            doc,
-        );
+        fill(splices, sends, (0..returns).map(|n| skeleton::send(n, doc)), doc);
         return;
     };
     for holder in holders.iter().take(returns) {
@@ -153,23 +116,14 @@ fn fit_sends(splices: &mut Splices, sends: El<'_>, returns: usize, doc: &Documen
         splices.remove_children(sends, |c| doomed.contains(&c.key()));
     }
     for n in holders.len()..returns {
-        splices.insert_child(
-            sends,
-            usize::MAX,
-            &with_id(pattern.raw(), n),
-            &doc.unit,
-            doc.newline,
-        );
+        splices.insert_child(sends, usize::MAX, &with_id(pattern.raw(), n), &doc.unit, doc.newline);
     }
 }
 
 /// Takes everything off a cloned track that belonged to its donor.
 fn strip(text: &str, doc: &Document, id: u32, name: &str) -> Result<String, LiveError> {
     let (outline, _) = Outline::read(text, &[]).map_err(|e| LiveError::broken(e.to_string()))?;
-    let track = outline
-        .roots(text)
-        .next()
-        .ok_or_else(|| LiveError::broken("a donor without elements"))?;
+    let track = outline.roots(text).next().ok_or_else(|| LiveError::broken("a donor without elements"))?;
     let scenes = doc.scene_elements().len();
     let mut splices = Splices::default();
     splices.attr(track, "Id", &id.to_string());
@@ -189,8 +143,7 @@ fn strip(text: &str, doc: &Document, id: u32, name: &str) -> Result<String, Live
     }
     splices.empty_at(track, "AutomationEnvelopes/Envelopes");
     splices.empty_at(track, "TakeLanes/TakeLanes");
-    let chain =
-        chain_of(track).ok_or_else(|| LiveError::broken("a donor without a device chain"))?;
+    let chain = chain_of(track).ok_or_else(|| LiveError::broken("a donor without a device chain"))?;
     splices.empty_at(chain, "DeviceChain/Devices");
     for sequencer in ["MainSequencer", "FreezeSequencer"] {
         let Some(sequencer) = chain.child(sequencer) else {
@@ -206,16 +159,8 @@ fn strip(text: &str, doc: &Document, id: u32, name: &str) -> Result<String, Live
     }
     // A donor inside a group sends its output there; the new track stands outside.
     if chain.value("AudioOutputRouting/Target").as_deref() == Some("AudioOut/GroupTrack") {
-        let main = if doc.schema.family >= Family::Live12 {
-            "Main"
-        } else {
-            "Master"
-        };
-        splices.value(
-            chain,
-            "AudioOutputRouting/Target",
-            &format!("AudioOut/{main}"),
-        );
+        let main = if doc.schema.family >= Family::Live12 { "Main" } else { "Master" };
+        splices.value(chain, "AudioOutputRouting/Target", &format!("AudioOut/{main}"));
         splices.value(chain, "AudioOutputRouting/UpperDisplayString", main);
     }
     if let Some(mixer) = chain.child("Mixer") {
@@ -240,10 +185,7 @@ pub(super) fn create(draft: &mut Draft, kind: TrackKind) -> Result<Done, LiveErr
         }
     };
     if !doc.has_track_list() {
-        return Err(LiveError::unsupported(
-            "kind",
-            "the Set has no track list to add to",
-        ));
+        return Err(LiveError::unsupported("kind", "the Set has no track list to add to"));
     }
     let tracks: Vec<Track<'_>> = doc.tracks().collect();
     let mut warnings = Vec::new();
@@ -255,27 +197,13 @@ pub(super) fn create(draft: &mut Draft, kind: TrackKind) -> Result<Done, LiveErr
                 "the Set holds no {} track to take after, so a built-in one was used; it is not tested in Live",
                 kind.as_str()
             ));
-            let lead = doc.chunks[1]
-                .root()
-                .map(|el| el.lead().to_owned())
-                .unwrap_or_default();
+            let lead = doc.chunks[1].root().map(|el| el.lead().to_owned()).unwrap_or_default();
             let indent = lead.trim_start_matches(['\r', '\n']);
-            (
-                lead.clone(),
-                reindent(&skeleton::track(tag, doc), "", indent),
-            )
+            (lead.clone(), reindent(&skeleton::track(tag, doc), "", indent))
         }
     };
-    let every_id = doc
-        .chunks
-        .iter()
-        .skip(1)
-        .filter_map(|c| c.root())
-        .filter(|el| el.name().ends_with("Track"));
-    let id = every_id
-        .filter_map(|el| el.attr_u32("Id"))
-        .max()
-        .map_or(0, |id| id.saturating_add(1));
+    let every_id = doc.chunks.iter().skip(1).filter_map(|c| c.root()).filter(|el| el.name().ends_with("Track"));
+    let id = every_id.filter_map(|el| el.attr_u32("Id")).max().map_or(0, |id| id.saturating_add(1));
     let index = u32::try_from(tracks.len()).unwrap_or(u32::MAX);
     let mut next = doc.next_pointee()?;
     let text = strip(&raw, doc, id, &format!("{}-{word}", tracks.len() + 1))?;
@@ -284,19 +212,13 @@ pub(super) fn create(draft: &mut Draft, kind: TrackKind) -> Result<Done, LiveErr
     raise_next_pointee(draft, next)?;
     draft.insert(at, text)?;
     let path = PathId::Track(index);
-    Ok(Done {
-        warnings,
-        ..Done::new(Outcome::TrackCreated(draft.doc.track_info(path)?), path)
-    })
+    Ok(Done { warnings, ..Done::new(Outcome::TrackCreated(draft.doc.track_info(path)?), path) })
 }
 
 pub(super) fn raise_next_pointee(draft: &mut Draft, next: u32) -> Result<(), LiveError> {
     let mut splices = Splices::default();
     let Some((chunk, el)) = draft.doc.in_set("NextPointeeId") else {
-        return Err(LiveError::unsupported(
-            "NextPointeeId",
-            "the Set does not say which ids are free",
-        ));
+        return Err(LiveError::unsupported("NextPointeeId", "the Set does not say which ids are free"));
     };
     splices.attr(el, "Value", &next.to_string());
     draft.splice(chunk, splices)

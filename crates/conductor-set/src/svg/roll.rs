@@ -14,9 +14,7 @@ const HEAD: f64 = 56.0;
 const LANE: f64 = 64.0;
 const MARGIN: f64 = 12.0;
 
-const NAMES: [&str; 12] = [
-    "C", "C#", "D", "D#", "E", "F", "F#", "G", "G#", "A", "A#", "B",
-];
+const NAMES: [&str; 12] = ["C", "C#", "D", "D#", "E", "F", "F#", "G", "G#", "A", "A#", "B"];
 
 fn is_black(pitch: u8) -> bool {
     matches!(pitch % 12, 1 | 3 | 6 | 8 | 10)
@@ -24,17 +22,9 @@ fn is_black(pitch: u8) -> bool {
 
 /// Quiet is blue, middle is green, loud is orange.
 fn by_velocity(velocity: f64) -> u32 {
-    const STOPS: [[f64; 3]; 3] = [
-        [74.0, 123.0, 216.0],
-        [72.0, 181.0, 150.0],
-        [255.0, 148.0, 48.0],
-    ];
+    const STOPS: [[f64; 3]; 3] = [[74.0, 123.0, 216.0], [72.0, 181.0, 150.0], [255.0, 148.0, 48.0]];
     let place = (velocity / 127.0).clamp(0.0, 1.0) * 2.0;
-    let (from, to, share) = if place < 1.0 {
-        (STOPS[0], STOPS[1], place)
-    } else {
-        (STOPS[1], STOPS[2], place - 1.0)
-    };
+    let (from, to, share) = if place < 1.0 { (STOPS[0], STOPS[1], place) } else { (STOPS[1], STOPS[2], place - 1.0) };
     from.iter().zip(to).fold(0, |rgb, (a, b)| {
         #[expect(
             clippy::cast_possible_truncation,
@@ -75,11 +65,7 @@ fn rows(range: Option<[u8; 2]>) -> (u8, u8) {
     let (mut low, mut high) = (low.saturating_sub(1), high.saturating_add(1).min(127));
     while high - low < 12 {
         low = low.saturating_sub(1);
-        high = if high - low < 12 {
-            high.saturating_add(1).min(127)
-        } else {
-            high
-        };
+        high = if high - low < 12 { high.saturating_add(1).min(127) } else { high };
     }
     (low, high)
 }
@@ -93,10 +79,7 @@ fn keys(canvas: &mut Canvas, frame: &Frame) {
             y,
             right - KEYS,
             frame.row,
-            &format!(
-                "fill=\"{}\"",
-                if is_black(pitch) { "#202329" } else { PANEL }
-            ),
+            &format!("fill=\"{}\"", if is_black(pitch) { "#202329" } else { PANEL }),
         );
         canvas.rect(
             0.0,
@@ -105,11 +88,7 @@ fn keys(canvas: &mut Canvas, frame: &Frame) {
             frame.row,
             &format!(
                 "fill=\"{}\" stroke=\"{LINE}\" stroke-width=\"0.5\"",
-                if is_black(pitch) {
-                    "#14161a"
-                } else {
-                    "#d9dce1"
-                }
+                if is_black(pitch) { "#14161a" } else { "#d9dce1" }
             ),
         );
         if pitch % 12 == 0 {
@@ -117,16 +96,7 @@ fn keys(canvas: &mut Canvas, frame: &Frame) {
             let size = (frame.row - 1.0).clamp(7.0, 10.0);
             // Live counts octaves so that 60 is C3.
             let label = format!("{}{}", NAMES[0], i16::from(pitch / 12) - 2);
-            canvas.text(
-                (KEYS - 8.0, y + frame.row - 1.5),
-                Pen {
-                    size,
-                    fill: "#30343b",
-                    anchor: "end",
-                },
-                KEYS,
-                &label,
-            );
+            canvas.text((KEYS - 8.0, y + frame.row - 1.5), Pen { size, fill: "#30343b", anchor: "end" }, KEYS, &label);
         }
     }
 }
@@ -168,21 +138,10 @@ fn beats(canvas: &mut Canvas, frame: &Frame, bar: f64) {
     let mut n = (frame.from / label_step).ceil();
     while n * label_step < frame.to - 1e-9 {
         let beat = n * label_step;
-        canvas.line(
-            frame.x(beat),
-            HEAD - 14.0,
-            frame.x(beat),
-            HEAD,
-            STRONG_LINE,
-            1.0,
-        );
+        canvas.line(frame.x(beat), HEAD - 14.0, frame.x(beat), HEAD, STRONG_LINE, 1.0);
         canvas.text(
             (frame.x(beat) + 11.0, HEAD - 5.0),
-            Pen {
-                size: 10.0,
-                fill: DIM_TEXT,
-                anchor: "start",
-            },
+            Pen { size: 10.0, fill: DIM_TEXT, anchor: "start" },
             60.0,
             &number(beat / bar + 1.0),
         );
@@ -194,13 +153,7 @@ fn markers(canvas: &mut Canvas, frame: &Frame, clip: &ClipInfo) {
     let bottom = frame.bottom() + LANE;
     let (from, to) = (frame.x(clip.loop_start), frame.x(clip.loop_end));
     let stroke = if clip.looping { "#ffd23f" } else { "#7c8490" };
-    canvas.rect(
-        from,
-        HEAD - 22.0,
-        to - from,
-        6.0,
-        &format!("fill=\"{stroke}\" rx=\"2\""),
-    );
+    canvas.rect(from, HEAD - 22.0, to - from, 6.0, &format!("fill=\"{stroke}\" rx=\"2\""));
     for x in [from, to] {
         canvas.line(x, HEAD - 22.0, x, bottom, stroke, 1.0);
     }
@@ -208,14 +161,7 @@ fn markers(canvas: &mut Canvas, frame: &Frame, clip: &ClipInfo) {
     canvas.rect(KEYS, HEAD, from - KEYS, bottom - HEAD, shade);
     canvas.rect(to, HEAD, frame.width - MARGIN - to, bottom - HEAD, shade);
     let start = frame.x(clip.start_marker);
-    canvas.polygon(
-        &[
-            (start, HEAD - 14.0),
-            (start + 8.0, HEAD - 9.0),
-            (start, HEAD - 4.0),
-        ],
-        "#7ad67a",
-    );
+    canvas.polygon(&[(start, HEAD - 14.0), (start + 8.0, HEAD - 9.0), (start, HEAD - 4.0)], "#7ad67a");
 }
 
 fn note(canvas: &mut Canvas, frame: &Frame, note: &Note) {
@@ -225,13 +171,9 @@ fn note(canvas: &mut Canvas, frame: &Frame, note: &Note) {
     let color = hex(by_velocity(note.velocity));
     let opacity = c(0.25 + 0.75 * note.probability);
     let look = if note.muted {
-        format!(
-            "fill=\"none\" stroke=\"#8b929d\" stroke-width=\"1\" stroke-opacity=\"{opacity}\" rx=\"1.5\""
-        )
+        format!("fill=\"none\" stroke=\"#8b929d\" stroke-width=\"1\" stroke-opacity=\"{opacity}\" rx=\"1.5\"")
     } else {
-        format!(
-            "fill=\"{color}\" fill-opacity=\"{opacity}\" stroke=\"#101216\" stroke-width=\"0.6\" rx=\"1.5\""
-        )
+        format!("fill=\"{color}\" fill-opacity=\"{opacity}\" stroke=\"#101216\" stroke-width=\"0.6\" rx=\"1.5\"")
     };
     canvas.rect(x, y + 0.5, w, h, &look);
     let foot = frame.bottom() + LANE - 6.0;
@@ -254,93 +196,34 @@ impl Document {
     pub fn draw_clip(&self, path: PathId, width: u32) -> Result<ClipDrawing, LiveError> {
         let clip = self.need_midi_clip(path)?;
         if !(320..=4096).contains(&width) {
-            return Err(LiveError::value(
-                "width",
-                format!("must be 320 to 4096, not {width}"),
-            ));
+            return Err(LiveError::value("width", format!("must be 320 to 4096, not {width}")));
         }
         let (info, notes) = (clip.info(), clip.notes());
         let range = pitch_range(&notes);
         let (low, high) = rows(range);
         let row = (420.0 / f64::from(high - low + 1)).clamp(6.0, 16.0).floor();
-        let end = notes
-            .iter()
-            .map(Note::end)
-            .fold(info.loop_end.max(info.end_marker), f64::max);
+        let end = notes.iter().map(Note::end).fold(info.loop_end.max(info.end_marker), f64::max);
         let from = info.loop_start.min(info.start_marker).min(0.0);
-        let frame = Frame {
-            width: f64::from(width),
-            low,
-            high,
-            row,
-            from,
-            to: end.max(from + 1.0),
-        };
+        let frame = Frame { width: f64::from(width), low, high, row, from, to: end.max(from + 1.0) };
         let (numerator, denominator) = self.time_signature().unwrap_or((4, 4));
         let bar = f64::from(numerator) * 4.0 / f64::from(denominator);
 
         let mut canvas = Canvas::new();
-        let title = if info.name.is_empty() {
-            "(no name)"
-        } else {
-            &info.name
-        };
+        let title = if info.name.is_empty() { "(no name)" } else { &info.name };
         let right = frame.width - MARGIN;
-        canvas.rect(
-            MARGIN,
-            9.0,
-            12.0,
-            12.0,
-            &format!("fill=\"{}\" rx=\"2\"", hex(info.color)),
-        );
-        canvas.text(
-            (MARGIN + 20.0, 20.0),
-            Pen {
-                size: 13.0,
-                fill: TEXT,
-                anchor: "start",
-            },
-            right * 0.5,
-            title,
-        );
-        let facts = format!(
-            "{} · {path} · {} notes · {} beats",
-            clip.track.name(),
-            notes.len(),
-            number(info.duration)
-        );
-        canvas.text(
-            (right, 20.0),
-            Pen {
-                size: 11.0,
-                fill: DIM_TEXT,
-                anchor: "end",
-            },
-            right * 0.45,
-            &facts,
-        );
+        canvas.rect(MARGIN, 9.0, 12.0, 12.0, &format!("fill=\"{}\" rx=\"2\"", hex(info.color)));
+        canvas.text((MARGIN + 20.0, 20.0), Pen { size: 13.0, fill: TEXT, anchor: "start" }, right * 0.5, title);
+        let facts = format!("{} · {path} · {} notes · {} beats", clip.track.name(), notes.len(), number(info.duration));
+        canvas.text((right, 20.0), Pen { size: 11.0, fill: DIM_TEXT, anchor: "end" }, right * 0.45, &facts);
         keys(&mut canvas, &frame);
         let lane_top = frame.bottom();
         canvas.rect(KEYS, lane_top, right - KEYS, LANE, "fill=\"#1f2227\"");
         canvas.line(KEYS, lane_top, right, lane_top, STRONG_LINE, 1.0);
-        canvas.text(
-            (KEYS - 8.0, lane_top + 14.0),
-            Pen {
-                size: 9.0,
-                fill: DIM_TEXT,
-                anchor: "end",
-            },
-            KEYS,
-            "vel",
-        );
+        canvas.text((KEYS - 8.0, lane_top + 14.0), Pen { size: 9.0, fill: DIM_TEXT, anchor: "end" }, KEYS, "vel");
         beats(&mut canvas, &frame, bar);
         markers(&mut canvas, &frame, &info);
         notes.iter().for_each(|n| note(&mut canvas, &frame, n));
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "at most 128 rows of 16 pixels"
-        )]
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most 128 rows of 16 pixels")]
         let height = (lane_top + LANE + MARGIN) as u32;
         Ok(ClipDrawing {
             clip_id: path,

@@ -9,15 +9,7 @@ fn the_new_set_is_sound_and_as_specified() {
     let doc = Document::new_set().expect("skeleton");
     assert_eq!(check(&doc), []);
     let seen = doc.overview();
-    assert_eq!(
-        (
-            seen.tempo,
-            seen.track_count,
-            seen.return_track_count,
-            seen.scene_count
-        ),
-        (Some(120.0), 2, Some(2), 8)
-    );
+    assert_eq!((seen.tempo, seen.track_count, seen.return_track_count, seen.scene_count), (Some(120.0), 2, Some(2), 8));
     assert_eq!(seen.time_signature.as_deref(), Some("4/4"));
     assert_eq!(seen.unknown, [""; 0]);
     assert!(seen.editable);
@@ -41,8 +33,5 @@ fn memory_stays_below_two_and_a_half_times_the_text() {
     let (held, text) = (doc.memory(), doc.xml_len());
     assert!(text >= 10_000_000);
     assert!(held * 2 < text * 5, "{held} bytes for {text} bytes of text");
-    println!(
-        "{:.2} bytes held per byte of text",
-        held as f64 / text as f64
-    );
+    println!("{:.2} bytes held per byte of text", held as f64 / text as f64);
 }

@@ -14,10 +14,7 @@ pub fn free() -> Guard {
 }
 
 /// The folder of recorded data, or `None` with a printed reason.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "tests find optional data through the environment, as the spec names it"
-)]
+#[expect(clippy::disallowed_methods, reason = "tests find optional data through the environment, as the spec names it")]
 pub fn live_data() -> Option<PathBuf> {
     let folder = std::env::var_os("CONDUCTOR_LIVE_DATA").map(PathBuf::from);
     if folder.is_none() {
@@ -34,10 +31,7 @@ pub fn real_sets() -> Vec<(String, Vec<u8>)> {
             if path.is_dir() {
                 walk(&path, found);
             } else if path.extension().is_some_and(|e| e == "als") {
-                let name = path
-                    .file_name()
-                    .map(|n| n.to_string_lossy().into_owned())
-                    .unwrap_or_default();
+                let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
                 found.push((name, std::fs::read(&path).expect("read Set")));
             }
         }
@@ -65,11 +59,7 @@ pub fn edited(doc: &Document, edits: &[LiveEdit]) -> Document {
 }
 
 pub fn replace_notes(clip: &str, notes: &[Note]) -> LiveEdit {
-    LiveEdit::ReplaceNotes {
-        clip_id: path(clip),
-        notes: notes.to_vec(),
-        window: None,
-    }
+    LiveEdit::ReplaceNotes { clip_id: path(clip), notes: notes.to_vec(), window: None }
 }
 
 /// The built-in Set with a clip of four notes in its first slot.
@@ -80,23 +70,14 @@ pub fn small() -> Document {
 
 fn make_small() -> Document {
     let doc = Document::new_set().expect("skeleton");
-    let notes = [
-        Note::new(36, 0.0, 0.25),
-        Note::new(38, 1.0, 0.25),
-        Note::new(36, 2.0, 0.25),
-        Note::new(38, 3.0, 0.25),
-    ];
+    let notes =
+        [Note::new(36, 0.0, 0.25), Note::new(38, 1.0, 0.25), Note::new(36, 2.0, 0.25), Note::new(38, 3.0, 0.25)];
     edited(
         &doc,
         &[
-            LiveEdit::CreateMidiClip {
-                slot_id: path("track:0/clipslot:0"),
-                length_beats: 4.0,
-            },
+            LiveEdit::CreateMidiClip { slot_id: path("track:0/clipslot:0"), length_beats: 4.0 },
             replace_notes("track:0/clipslot:0/clip", &notes),
-            LiveEdit::CreateTrack {
-                kind: TrackKind::Midi,
-            },
+            LiveEdit::CreateTrack { kind: TrackKind::Midi },
         ],
     )
 }
@@ -109,24 +90,12 @@ pub fn as_family(doc: &Document, minor: &str) -> Document {
 
 /// Rewrites the text of ordinary track number `n`.
 pub fn in_track(xml: &str, n: usize, rewrite: impl Fn(&str) -> String) -> String {
-    let opens = [
-        "\n\t\t\t<MidiTrack ",
-        "\n\t\t\t<AudioTrack ",
-        "\n\t\t\t<GroupTrack ",
-    ];
-    let mut starts: Vec<usize> = opens
-        .iter()
-        .flat_map(|tag| xml.match_indices(tag).map(|(at, _)| at))
-        .collect();
+    let opens = ["\n\t\t\t<MidiTrack ", "\n\t\t\t<AudioTrack ", "\n\t\t\t<GroupTrack "];
+    let mut starts: Vec<usize> = opens.iter().flat_map(|tag| xml.match_indices(tag).map(|(at, _)| at)).collect();
     starts.sort_unstable();
     let start = starts[n];
     let close = xml[start + 1..].find("\n\t\t\t</").expect("a track ends") + start + 1;
-    format!(
-        "{}{}{}",
-        &xml[..start],
-        rewrite(&xml[start..close]),
-        &xml[close..]
-    )
+    format!("{}{}{}", &xml[..start], rewrite(&xml[start..close]), &xml[close..])
 }
 
 /// Removes every element of this tag whose `Id` is `keep` or more.
@@ -186,20 +155,12 @@ pub fn audio_clip(name: &str, start: f64, end: f64, file: &str) -> String {
 
 /// Raises the next free id, so that devices put in by hand are below it.
 pub fn with_ids(xml: &str, from: u32, count: u32) -> String {
-    xml.replacen(
-        &format!("NextPointeeId Value=\"{from}\""),
-        &format!("NextPointeeId Value=\"{}\"", from + count),
-        1,
-    )
+    xml.replacen(&format!("NextPointeeId Value=\"{from}\""), &format!("NextPointeeId Value=\"{}\"", from + count), 1)
 }
 
 pub fn next_id(xml: &str) -> u32 {
     let at = xml.find("NextPointeeId Value=\"").expect("next id") + 21;
-    xml[at..]
-        .split('"')
-        .next()
-        .and_then(|t| t.parse().ok())
-        .expect("a number")
+    xml[at..].split('"').next().and_then(|t| t.parse().ok()).expect("a number")
 }
 
 /// The Set of the recorded exchanges: Drums, Bass, Vocals, two returns, two scenes, 124 beats per minute, C Minor.
@@ -216,115 +177,69 @@ fn make_golden() -> Document {
     let doc = Document::from_xml(base).expect("base");
     let name = |track: &str, name: &str| LiveEdit::SetTrackProps {
         track_id: path(track),
-        props: conductor_set::TrackProps {
-            name: Some(name.into()),
-            ..Default::default()
-        },
+        props: conductor_set::TrackProps { name: Some(name.into()), ..Default::default() },
     };
     let clip_name = |clip: &str, name: &str| LiveEdit::SetClipProps {
         clip_id: path(clip),
-        props: conductor_set::ClipProps {
-            name: Some(name.into()),
-            ..Default::default()
-        },
+        props: conductor_set::ClipProps { name: Some(name.into()), ..Default::default() },
     };
-    let hit = |pitch, start, velocity| Note {
-        velocity,
-        ..Note::new(pitch, start, 0.25)
-    };
+    let hit = |pitch, start, velocity| Note { velocity, ..Note::new(pitch, start, 0.25) };
     let doc = edited(
         &doc,
         &[
-            LiveEdit::CreateTrack {
-                kind: TrackKind::Midi,
-            },
-            LiveEdit::CreateTrack {
-                kind: TrackKind::Audio,
-            },
-            LiveEdit::DeleteTrack {
-                track_id: path("track:1"),
-            },
+            LiveEdit::CreateTrack { kind: TrackKind::Midi },
+            LiveEdit::CreateTrack { kind: TrackKind::Audio },
+            LiveEdit::DeleteTrack { track_id: path("track:1") },
             LiveEdit::SetTempo { bpm: 124.0 },
             name("track:0", "Drums"),
             name("track:1", "Bass"),
             name("track:2", "Vocals"),
-            LiveEdit::CreateMidiClip {
-                slot_id: path("track:0/clipslot:0"),
-                length_beats: 4.0,
-            },
+            LiveEdit::CreateMidiClip { slot_id: path("track:0/clipslot:0"), length_beats: 4.0 },
             clip_name("track:0/clipslot:0/clip", "Beat"),
             replace_notes(
                 "track:0/clipslot:0/clip",
-                &[
-                    hit(36, 0.0, 100.0),
-                    hit(38, 1.0, 90.0),
-                    hit(36, 2.0, 100.0),
-                    hit(38, 3.0, 90.0),
-                ],
+                &[hit(36, 0.0, 100.0), hit(38, 1.0, 90.0), hit(36, 2.0, 100.0), hit(38, 3.0, 90.0)],
             ),
-            LiveEdit::CreateMidiClip {
-                slot_id: path("track:1/clipslot:0"),
-                length_beats: 8.0,
-            },
+            LiveEdit::CreateMidiClip { slot_id: path("track:1/clipslot:0"), length_beats: 8.0 },
             clip_name("track:1/clipslot:0/clip", "Bass (arr)"),
             replace_notes("track:1/clipslot:0/clip", &[Note::new(36, 0.0, 4.0)]),
         ],
     );
     // The clip of the second track goes to its arrangement, and a new one takes its slot.
     let xml = in_track(&doc.to_xml(), 1, |track| {
-        let (from, to) = (
-            track.find("<MidiClip ").expect("clip"),
-            track.find("</MidiClip>").expect("clip") + 11,
-        );
-        let clip =
-            track[from..to].replace("<LoopOn Value=\"true\" />", "<LoopOn Value=\"false\" />");
-        let value = (
-            track[..from].rfind("<Value>").expect("slot"),
-            track[to..].find("</Value>").expect("slot") + to + 8,
-        );
+        let (from, to) = (track.find("<MidiClip ").expect("clip"), track.find("</MidiClip>").expect("clip") + 11);
+        let clip = track[from..to].replace("<LoopOn Value=\"true\" />", "<LoopOn Value=\"false\" />");
+        let value =
+            (track[..from].rfind("<Value>").expect("slot"), track[to..].find("</Value>").expect("slot") + to + 8);
         let emptied = format!("{}<Value />{}", &track[..value.0], &track[value.1..]);
         emptied.replacen("<Events />", &format!("<Events>\n{clip}\n</Events>"), 1)
     });
     let ids = next_id(&xml);
     let xml = in_track(&xml, 0, |t| {
-        let rack = device(
-            "InstrumentGroupDevice",
-            "MacroControls.0",
-            0.0,
-            (0.0, 127.0),
-            ids,
-        );
+        let rack = device("InstrumentGroupDevice", "MacroControls.0", 0.0, (0.0, 127.0), ids);
         t.replacen("<Devices />", &format!("<Devices>\n{rack}\n</Devices>"), 1)
     });
     let xml = in_track(&xml, 2, |t| {
         let eq = device("Eq8", "Bands.0", 1000.0, (20.0, 20000.0), ids + 3);
-        let compressor = device("Compressor2", "Threshold", -12.0, (-60.0, 0.0), ids + 6)
-            .replacen("Id=\"0\"", "Id=\"1\"", 1);
+        let compressor =
+            device("Compressor2", "Threshold", -12.0, (-60.0, 0.0), ids + 6).replacen("Id=\"0\"", "Id=\"1\"", 1);
         let clip = audio_clip("Vox Take", 0.0, 8.0, "/audio/vox_take.wav");
-        t.replacen(
-            "<Devices />",
-            &format!("<Devices>\n{eq}\n{compressor}\n</Devices>"),
+        t.replacen("<Devices />", &format!("<Devices>\n{eq}\n{compressor}\n</Devices>"), 1).replacen(
+            "<Events />",
+            &format!("<Events>\n{clip}\n</Events>"),
             1,
         )
-        .replacen("<Events />", &format!("<Events>\n{clip}\n</Events>"), 1)
     });
     // A return carries the Reverb that insert_device clones.
     let at = xml.find("<ReturnTrack ").expect("return");
     let reverb = device("Reverb", "DryWet", 0.5, (0.0, 1.0), ids + 9);
-    let tail = xml[at..].replacen(
-        "<Devices />",
-        &format!("<Devices>\n{reverb}\n</Devices>"),
-        1,
-    );
+    let tail = xml[at..].replacen("<Devices />", &format!("<Devices>\n{reverb}\n</Devices>"), 1);
     let xml = with_ids(&format!("{}{tail}", &xml[..at]), ids, 12);
     let doc = Document::from_xml(xml).expect("golden");
     let doc = edited(
         &doc,
         &[
-            LiveEdit::CreateMidiClip {
-                slot_id: path("track:1/clipslot:0"),
-                length_beats: 4.0,
-            },
+            LiveEdit::CreateMidiClip { slot_id: path("track:1/clipslot:0"), length_beats: 4.0 },
             clip_name("track:1/clipslot:0/clip", "Bassline"),
         ],
     );

@@ -17,44 +17,19 @@ struct Deviation {
 }
 
 fn deviations() -> Vec<Deviation> {
-    let row = |(file, pointer, reason)| Deviation {
-        file,
-        pointer,
-        reason,
-        used: Cell::new(false),
-    };
+    let row = |(file, pointer, reason)| Deviation { file, pointer, reason, used: Cell::new(false) };
     [
-        (
-            "12",
-            "!code",
-            "a malformed id is BAD_INPUT, not SDK_REJECTED",
-        ),
-        (
-            "13",
-            "!code",
-            "a malformed id is BAD_INPUT, not SDK_REJECTED",
-        ),
+        ("12", "!code", "a malformed id is BAD_INPUT, not SDK_REJECTED"),
+        ("13", "!code", "a malformed id is BAD_INPUT, not SDK_REJECTED"),
         ("13", "!refused", "a trailing segment is refused"),
-        (
-            "17",
-            "/notes/*/releaseVelocity",
-            "a default value is not shown",
-        ),
+        ("17", "/notes/*/releaseVelocity", "a default value is not shown"),
         ("17", "/notes/*/selected", "a document keeps no view state"),
         ("17", "!refused", "duration 0 is refused"),
         ("18", "/name", "new tracks are named by position"),
-        (
-            "18",
-            "/clipSlotCount",
-            "slots per track equal the scene count",
-        ),
+        ("18", "/clipSlotCount", "slots per track equal the scene count"),
         ("18", "/mixer/volume", "gain 1, not 0.85"),
         ("18", "/mixer/panning", "centre is 0, not 0.5"),
-        (
-            "18",
-            "/mixer/sendCount",
-            "a new track has as many sends as the Set has returns",
-        ),
+        ("18", "/mixer/sendCount", "a new track has as many sends as the Set has returns"),
         ("18", "/tracks/*/name", "new tracks are named by position"),
         ("19", "/session/*/name", "a new clip has no name"),
         ("20", "/name", "parameter names of documents"),
@@ -62,48 +37,16 @@ fn deviations() -> Vec<Deviation> {
         ("20", "/max", "parameter ranges of documents"),
         ("20", "/defaultValue", "never known from a document"),
         ("20", "/params/*/name", "parameter names of documents"),
-        (
-            "20",
-            "/params/*/defaultValue",
-            "never known from a document",
-        ),
+        ("20", "/params/*/defaultValue", "never known from a document"),
         ("21", "/params/*/name", "parameter names of documents"),
-        (
-            "21",
-            "/params/*/defaultValue",
-            "never known from a document",
-        ),
-        (
-            "22",
-            "/path",
-            "a document plans a render; the tool layer writes the file",
-        ),
-        (
-            "22",
-            "/note",
-            "a document plans a render; the tool layer writes the file",
-        ),
+        ("21", "/params/*/defaultValue", "never known from a document"),
+        ("22", "/path", "a document plans a render; the tool layer writes the file"),
+        ("22", "/note", "a document plans a render; the tool layer writes the file"),
         ("30", "/params/*/name", "parameter names of documents"),
-        (
-            "30",
-            "/params/*/defaultValue",
-            "never known from a document",
-        ),
-        (
-            "16",
-            "/clips/*/color",
-            "colours come from the table of indices",
-        ),
-        (
-            "21",
-            "/clips/*/color",
-            "colours come from the table of indices",
-        ),
-        (
-            "30",
-            "/clips/*/color",
-            "colours come from the table of indices",
-        ),
+        ("30", "/params/*/defaultValue", "never known from a document"),
+        ("16", "/clips/*/color", "colours come from the table of indices"),
+        ("21", "/clips/*/color", "colours come from the table of indices"),
+        ("30", "/clips/*/color", "colours come from the table of indices"),
     ]
     .map(row)
     .into()
@@ -111,13 +54,10 @@ fn deviations() -> Vec<Deviation> {
 
 fn allowed(list: &[Deviation], file: &str, pointer: &str) -> bool {
     let fits = |pattern: &str| {
-        let (a, b): (Vec<&str>, Vec<&str>) =
-            (pattern.split('/').collect(), pointer.split('/').collect());
+        let (a, b): (Vec<&str>, Vec<&str>) = (pattern.split('/').collect(), pointer.split('/').collect());
         a.len() == b.len() && a.iter().zip(b).all(|(p, s)| *p == "*" || *p == s)
     };
-    let found = list
-        .iter()
-        .find(|d| file.starts_with(d.file) && fits(d.pointer));
+    let found = list.iter().find(|d| file.starts_with(d.file) && fits(d.pointer));
     found.inspect(|d| d.used.set(true)).is_some()
 }
 
@@ -133,11 +73,8 @@ fn gaps(recorded: &Value, ours: &Value, at: &str, out: &mut Vec<String>) {
             }
         }
         (Value::Array(want), Value::Array(have)) if want.iter().any(Value::is_object) => {
-            let id = |v: &Value| {
-                ["id", "slotId", "clipId"]
-                    .iter()
-                    .find_map(|k| v.get(*k).filter(|v| !v.is_null()).cloned())
-            };
+            let id =
+                |v: &Value| ["id", "slotId", "clipId"].iter().find_map(|k| v.get(*k).filter(|v| !v.is_null()).cloned());
             for (n, value) in want.iter().enumerate() {
                 let found = match id(value) {
                     Some(wanted) => have.iter().find(|v| id(v).as_ref() == Some(&wanted)),
@@ -156,17 +93,11 @@ fn gaps(recorded: &Value, ours: &Value, at: &str, out: &mut Vec<String>) {
 }
 
 fn bad(reason: impl ToString) -> LiveError {
-    LiveError::BadValue {
-        subject: "arguments".into(),
-        reason: reason.to_string(),
-    }
+    LiveError::BadValue { subject: "arguments".into(), reason: reason.to_string() }
 }
 
 fn text<'a>(args: &'a Value, key: &str) -> Result<&'a str, LiveError> {
-    args.get(key)
-        .and_then(Value::as_str)
-        .filter(|t| !t.is_empty())
-        .ok_or_else(|| bad(key))
+    args.get(key).and_then(Value::as_str).filter(|t| !t.is_empty()).ok_or_else(|| bad(key))
 }
 
 fn id(args: &Value, key: &str) -> Result<PathId, LiveError> {
@@ -174,9 +105,7 @@ fn id(args: &Value, key: &str) -> Result<PathId, LiveError> {
 }
 
 fn only(args: &Value, keys: &[&str]) -> Result<(), LiveError> {
-    let stray = args
-        .as_object()
-        .and_then(|o| o.keys().find(|k| !keys.contains(&k.as_str())).cloned());
+    let stray = args.as_object().and_then(|o| o.keys().find(|k| !keys.contains(&k.as_str())).cloned());
     stray.map_or(Ok(()), |k| Err(bad(k)))
 }
 
@@ -214,11 +143,7 @@ fn call(set: &mut OpenSet, name: &str, args: &Value) -> Result<Value, LiveError>
         "live_set_param" => edit(set, "set_param", args),
         "live_insert_device" => edit(set, "insert_device", args),
         "live_render_track" => {
-            let beat = |key: &str| {
-                args.get(key)
-                    .and_then(Value::as_f64)
-                    .ok_or_else(|| bad(key))
-            };
+            let beat = |key: &str| args.get(key).and_then(Value::as_f64).ok_or_else(|| bad(key));
             let path = id(args, "trackId")?;
             let plan = doc.plan_render(path, beat("startBeat")?, beat("endBeat")?)?;
             Ok(json!({"trackId": path.to_string(), "track": plan.track}))
@@ -245,32 +170,22 @@ fn recorded_exchanges_hold() {
     };
     let list = deviations();
     let (mut steps, mut failures) = (0, Vec::new());
-    let mut files: Vec<_> = std::fs::read_dir(folder.join("live-golden"))
-        .expect("folder")
-        .flatten()
-        .map(|e| e.path())
-        .collect();
+    let mut files: Vec<_> =
+        std::fs::read_dir(folder.join("live-golden")).expect("folder").flatten().map(|e| e.path()).collect();
     files.sort();
     for path in files {
-        let file = path
-            .file_name()
-            .map(|n| n.to_string_lossy().into_owned())
-            .unwrap_or_default();
+        let file = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
         let number: u32 = file[..2].parse().unwrap_or(0);
         // Below 10: lists of tools, resources and prompts; 31 and 40: prompts and protocol. None of these is a document's.
         if !(10..=30).contains(&number) {
             continue;
         }
         let mut set = OpenSet::new(golden());
-        let recorded: Value =
-            serde_json::from_slice(&std::fs::read(&path).expect("read")).expect("json");
+        let recorded: Value = serde_json::from_slice(&std::fs::read(&path).expect("read")).expect("json");
         for step in recorded.as_array().expect("steps") {
             steps += 1;
             let params = &step["request"]["params"];
-            let what = format!(
-                "{file}: {}",
-                params.to_string().chars().take(160).collect::<String>()
-            );
+            let what = format!("{file}: {}", params.to_string().chars().take(160).collect::<String>());
             let result = &step["response"]["result"];
             let (ours, theirs) = match params["uri"].as_str() {
                 Some(uri) => {
@@ -288,15 +203,9 @@ fn recorded_exchanges_hold() {
                     (read(&set, uri), theirs)
                 }
                 None => {
-                    let ours = call(
-                        &mut set,
-                        params["name"].as_str().expect("name"),
-                        &params["arguments"],
-                    );
+                    let ours = call(&mut set, params["name"].as_str().expect("name"), &params["arguments"]);
                     let theirs = if result["isError"] == json!(true) {
-                        Err(result["structuredContent"]["code"]
-                            .as_str()
-                            .or(Some("BAD_INPUT")))
+                        Err(result["structuredContent"]["code"].as_str().or(Some("BAD_INPUT")))
                     } else {
                         Ok(result["structuredContent"].clone())
                     };
@@ -307,14 +216,9 @@ fn recorded_exchanges_hold() {
                 (Ok(ours), Ok(theirs)) => {
                     let mut found = Vec::new();
                     gaps(&theirs, &ours, "", &mut found);
-                    let left: Vec<_> = found
-                        .into_iter()
-                        .filter(|p| !allowed(&list, &file, p))
-                        .collect();
+                    let left: Vec<_> = found.into_iter().filter(|p| !allowed(&list, &file, p)).collect();
                     if !left.is_empty() {
-                        failures.push(format!(
-                            "{what}\n  differs at {left:?}\n  ours {ours}\n  theirs {theirs}"
-                        ));
+                        failures.push(format!("{what}\n  differs at {left:?}\n  ours {ours}\n  theirs {theirs}"));
                     }
                 }
                 (Err(ours), Err(theirs)) => {
@@ -329,27 +233,15 @@ fn recorded_exchanges_hold() {
                         failures.push(format!("{what}\n  refused: {ours}"));
                     }
                 }
-                (Ok(ours), Err(theirs)) => {
-                    failures.push(format!("{what}\n  {theirs:?} was refused, here: {ours}"))
-                }
+                (Ok(ours), Err(theirs)) => failures.push(format!("{what}\n  {theirs:?} was refused, here: {ours}")),
             }
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
     assert!(steps >= 80, "only {steps} steps were compared");
-    let unused: Vec<_> = list
-        .iter()
-        .filter(|d| !d.used.get())
-        .map(|d| (d.file, d.pointer, d.reason))
-        .collect();
-    assert!(
-        unused.is_empty(),
-        "deviations that nothing needs: {unused:?}"
-    );
-    println!(
-        "{steps} recorded steps hold, {} named deviations",
-        list.len()
-    );
+    let unused: Vec<_> = list.iter().filter(|d| !d.used.get()).map(|d| (d.file, d.pointer, d.reason)).collect();
+    assert!(unused.is_empty(), "deviations that nothing needs: {unused:?}");
+    println!("{steps} recorded steps hold, {} named deviations", list.len());
 }
 
 #[test]
@@ -375,9 +267,7 @@ fn missing_keys(keys: &[Value], ours: &Value) -> Vec<String> {
         }
     }
     let keys = keys.iter().filter_map(Value::as_str);
-    keys.filter(|k| !has(ours, &k.split('/').skip(1).collect::<Vec<_>>()))
-        .map(str::to_owned)
-        .collect()
+    keys.filter(|k| !has(ours, &k.split('/').skip(1).collect::<Vec<_>>())).map(str::to_owned).collect()
 }
 
 /// The same contract without the recordings: calls, keys and codes, for a clone that has nothing else.
@@ -393,22 +283,13 @@ fn the_digest_of_the_exchanges_holds() {
             steps += 1;
             let ours = match step["uri"].as_str() {
                 Some(uri) => read(&set, uri),
-                None => call(
-                    &mut set,
-                    step["tool"].as_str().expect("tool"),
-                    &step["arguments"],
-                ),
+                None => call(&mut set, step["tool"].as_str().expect("tool"), &step["arguments"]),
             };
             match (ours, step["keys"].as_array()) {
                 (Ok(ours), Some(keys)) => {
-                    let missing: Vec<_> = missing_keys(keys, &ours)
-                        .into_iter()
-                        .filter(|k| !allowed(&list, number, k))
-                        .collect();
-                    assert!(
-                        missing.is_empty(),
-                        "{step}: {missing:?} are missing from {ours}"
-                    );
+                    let missing: Vec<_> =
+                        missing_keys(keys, &ours).into_iter().filter(|k| !allowed(&list, number, k)).collect();
+                    assert!(missing.is_empty(), "{step}: {missing:?} are missing from {ours}");
                 }
                 (Err(_), Some(_)) => {
                     assert!(allowed(&list, number, "!refused"), "{step} was refused")
@@ -428,8 +309,5 @@ fn the_digest_of_the_exchanges_holds() {
 #[test]
 fn the_digest_comparison_finds_a_missing_key() {
     let keys = [json!("/a"), json!("/b/*/c"), json!("/b/*/d")];
-    assert_eq!(
-        missing_keys(&keys, &json!({"a": null, "b": [{"c": 1}]})),
-        ["/b/*/d"]
-    );
+    assert_eq!(missing_keys(&keys, &json!({"a": null, "b": [{"c": 1}]})), ["/b/*/d"]);
 }

@@ -26,39 +26,17 @@ fn bad_files_are_refused_with_the_reason() {
     for (als, limit, wanted) in [
         (Vec::new(), 1 << 20, "not gzip"),
         (b"<Ableton/>".to_vec(), 1 << 20, "not gzip"),
-        (
-            whole[..whole.len() / 2].to_vec(),
-            1 << 28,
-            "does not inflate",
-        ),
+        (whole[..whole.len() / 2].to_vec(), 1 << 28, "does not inflate"),
         (bomb, 1 << 20, "larger than the limit"),
         (gzip(b""), 1 << 20, "empty"),
         (gzip(&[0xff, 0xfe, 0x00]), 1 << 20, "not UTF-8"),
-        (
-            gzip(b"<?xml version=\"1.0\"?><Other><LiveSet/></Other>"),
-            1 << 20,
-            "root is <Other>",
-        ),
+        (gzip(b"<?xml version=\"1.0\"?><Other><LiveSet/></Other>"), 1 << 20, "root is <Other>"),
         (gzip(b"<Ableton><X/></Ableton>"), 1 << 20, "no <LiveSet>"),
+        (gzip(b"<Ableton><LiveSet/></Ableton>"), 1 << 20, "no <Tracks>"),
+        (gzip(b"<Ableton><LiveSet><Tracks></LiveSet></Ableton>"), 1 << 20, "closes another"),
+        (gzip(b"<Ableton><LiveSet><Tracks/></LiveSet>"), 1 << 20, "ends inside"),
         (
-            gzip(b"<Ableton><LiveSet/></Ableton>"),
-            1 << 20,
-            "no <Tracks>",
-        ),
-        (
-            gzip(b"<Ableton><LiveSet><Tracks></LiveSet></Ableton>"),
-            1 << 20,
-            "closes another",
-        ),
-        (
-            gzip(b"<Ableton><LiveSet><Tracks/></LiveSet>"),
-            1 << 20,
-            "ends inside",
-        ),
-        (
-            gzip(
-                b"<!DOCTYPE x [<!ENTITY a \"b\">]><Ableton><LiveSet><Tracks/></LiveSet></Ableton>",
-            ),
+            gzip(b"<!DOCTYPE x [<!ENTITY a \"b\">]><Ableton><LiveSet><Tracks/></LiveSet></Ableton>"),
             1 << 20,
             "declarations",
         ),
@@ -80,12 +58,7 @@ fn every_flipped_or_missing_part_is_read_or_refused_but_never_a_panic() {
             xml[..at].to_owned(),
         ] {
             if let Ok(doc) = Document::from_xml(broken) {
-                let _ = (
-                    doc.overview(),
-                    doc.scenes(),
-                    check(&doc),
-                    doc.draw_session(800),
-                );
+                let _ = (doc.overview(), doc.scenes(), check(&doc), doc.draw_session(800));
                 for row in doc.track_rows() {
                     let _ = (doc.track_detail(row.id), doc.devices(row.id));
                 }
@@ -100,35 +73,19 @@ fn every_flipped_or_missing_part_is_read_or_refused_but_never_a_panic() {
 
 #[test]
 fn a_set_with_nothing_in_it_answers_with_what_is_unknown() {
-    let doc = Document::from_xml("<Ableton MajorVersion=\"5\" MinorVersion=\"12.0_12049\"><LiveSet><Tracks /></LiveSet></Ableton>".into()).expect("bare");
+    let doc = Document::from_xml(
+        "<Ableton MajorVersion=\"5\" MinorVersion=\"12.0_12049\"><LiveSet><Tracks /></LiveSet></Ableton>".into(),
+    )
+    .expect("bare");
     let seen = doc.overview();
     assert_eq!((seen.tempo, seen.track_count), (None, 0));
-    for name in [
-        "tempo",
-        "rootNote",
-        "scaleName",
-        "scaleMode",
-        "gridQuantization",
-        "gridIsTriplet",
-        "timeSignature",
-    ] {
+    for name in ["tempo", "rootNote", "scaleName", "scaleMode", "gridQuantization", "gridIsTriplet", "timeSignature"] {
         assert!(seen.unknown.contains(&name), "{name}");
     }
     let json = serde_json::to_value(&seen).expect("json");
     assert!(json["tempo"].is_null());
-    for edit in [
-        LiveEdit::SetTempo { bpm: 90.0 },
-        LiveEdit::CreateTrack {
-            kind: conductor_set::TrackKind::Midi,
-        },
-    ] {
-        assert_eq!(
-            doc.plan(&[edit])
-                .expect_err("nothing there")
-                .code()
-                .as_str(),
-            "UNSUPPORTED"
-        );
+    for edit in [LiveEdit::SetTempo { bpm: 90.0 }, LiveEdit::CreateTrack { kind: conductor_set::TrackKind::Midi }] {
+        assert_eq!(doc.plan(&[edit]).expect_err("nothing there").code().as_str(), "UNSUPPORTED");
     }
 }
 
@@ -177,61 +134,24 @@ fn sets_of_live_8_to_10_are_read() {
     assert_eq!(doc.tempo(), Some(133.5));
     let keys = doc.track_info(path("track:0")).expect("track");
     assert_eq!(
-        (
-            keys.name.as_str(),
-            keys.mute,
-            keys.solo,
-            keys.arm,
-            keys.mixer.volume
-        ),
+        (keys.name.as_str(), keys.mute, keys.solo, keys.arm, keys.mixer.volume),
         ("Keys", true, true, true, Some(0.5))
     );
-    let notes = doc
-        .all_notes(path("track:0/clipslot:0/clip"))
-        .expect("notes");
+    let notes = doc.all_notes(path("track:0/clipslot:0/clip")).expect("notes");
+    assert_eq!(notes, [Note { muted: true, velocity: 90.0, ..Note::new(127, 1.0, 0.5) }]);
+    assert_eq!(doc.clip_info(path("track:0/clipslot:0/clip")).expect("clip").color, 0, "older Sets report 0");
     assert_eq!(
-        notes,
-        [Note {
-            muted: true,
-            velocity: 90.0,
-            ..Note::new(127, 1.0, 0.5)
-        }]
-    );
-    assert_eq!(
-        doc.clip_info(path("track:0/clipslot:0/clip"))
-            .expect("clip")
-            .color,
-        0,
-        "older Sets report 0"
-    );
-    assert_eq!(
-        doc.clip_info(path("track:1/clip:0"))
-            .expect("clip")
-            .file_path
-            .as_deref(),
+        doc.clip_info(path("track:1/clip:0")).expect("clip").file_path.as_deref(),
         Some("Samples/Drums/loop.aif")
     );
     let scenes = doc.scenes();
+    assert_eq!((scenes.scenes[0].name.as_str(), scenes.scenes[0].is_empty), ("Intro", false));
     assert_eq!(
-        (scenes.scenes[0].name.as_str(), scenes.scenes[0].is_empty),
-        ("Intro", false)
-    );
-    assert_eq!(
-        scenes
-            .cue_points
-            .iter()
-            .map(|c| (c.name.as_str(), c.beat))
-            .collect::<Vec<_>>(),
+        scenes.cue_points.iter().map(|c| (c.name.as_str(), c.beat)).collect::<Vec<_>>(),
         [("A", 4.0), ("B", 16.0)]
     );
     assert_eq!(check(&doc), []);
-    assert_eq!(
-        doc.plan(&[LiveEdit::SetTempo { bpm: 90.0 }])
-            .expect_err("read only")
-            .code()
-            .as_str(),
-        "UNSUPPORTED"
-    );
+    assert_eq!(doc.plan(&[LiveEdit::SetTempo { bpm: 90.0 }]).expect_err("read only").code().as_str(), "UNSUPPORTED");
     assert_eq!(as_family(&small(), "10.0_377").overview().track_count, 3);
 }
 
@@ -241,25 +161,16 @@ fn check_finds_each_fault() {
     assert_eq!(check(&sound), []);
     let xml = sound.to_xml();
     let faults = |xml: String| check(&Document::from_xml(xml).expect("well formed"));
-    let has =
-        |found: &[Fault], test: fn(&Fault) -> bool| assert!(found.iter().any(test), "{found:?}");
+    let has = |found: &[Fault], test: fn(&Fault) -> bool| assert!(found.iter().any(test), "{found:?}");
 
-    let second = xml
-        .match_indices("<AutomationTarget Id=\"")
-        .nth(1)
-        .map(|(at, _)| at + 22)
-        .expect("target");
+    let second = xml.match_indices("<AutomationTarget Id=\"").nth(1).map(|(at, _)| at + 22).expect("target");
     let first = xml.find("<AutomationTarget Id=\"").expect("target") + 22;
     let id = xml[first..].split('"').next().expect("id");
     let end = xml[second..].find('"').expect("quote") + second;
-    has(
-        &faults(format!("{}{id}{}", &xml[..second], &xml[end..])),
-        |f| matches!(f, Fault::DuplicateId { .. }),
-    );
-    has(
-        &faults(format!("{}999999{}", &xml[..second], &xml[end..])),
-        |f| matches!(f, Fault::IdNotBelowNext { id: 999_999, .. }),
-    );
+    has(&faults(format!("{}{id}{}", &xml[..second], &xml[end..])), |f| matches!(f, Fault::DuplicateId { .. }));
+    has(&faults(format!("{}999999{}", &xml[..second], &xml[end..])), |f| {
+        matches!(f, Fault::IdNotBelowNext { id: 999_999, .. })
+    });
 
     let short = in_track(&xml, 2, |t| {
         let from = t.find("<ClipSlot Id=\"1\">").expect("slot");
@@ -267,45 +178,21 @@ fn check_finds_each_fault() {
         let to = t[to..].find("</ClipSlot>").expect("end") + to + 11;
         format!("{}{}", &t[..from], &t[to..])
     });
-    has(&faults(short), |f| {
-        matches!(
-            f,
-            Fault::SlotCount {
-                slots: 1,
-                scenes: 2,
-                list: "MainSequencer",
-                ..
-            }
-        )
+    has(&faults(short), |f| matches!(f, Fault::SlotCount { slots: 1, scenes: 2, list: "MainSequencer", .. }));
+    has(&faults(xml.replacen("NoteId=\"2\"", "NoteId=\"1\"", 1)), |f| {
+        matches!(f, Fault::DuplicateNoteId { id: 1, .. })
     });
-    has(
-        &faults(xml.replacen("NoteId=\"2\"", "NoteId=\"1\"", 1)),
-        |f| matches!(f, Fault::DuplicateNoteId { id: 1, .. }),
-    );
-    has(
-        &faults(xml.replacen("NoteId=\"2\"", "NoteId=\"77\"", 1)),
-        |f| matches!(f, Fault::NoteIdNotBelowNext { id: 77, .. }),
-    );
+    has(&faults(xml.replacen("NoteId=\"2\"", "NoteId=\"77\"", 1)), |f| {
+        matches!(f, Fault::NoteIdNotBelowNext { id: 77, .. })
+    });
     let at = xml.rfind("<PointeeId Value=\"").expect("pointee") + 18;
-    has(&faults(format!("{}9{}", &xml[..at], &xml[at..])), |f| {
-        matches!(f, Fault::DanglingPointee { .. })
-    });
-    let grouped = in_track(&xml, 1, |t| {
-        t.replacen("TrackGroupId Value=\"-1\"", "TrackGroupId Value=\"55\"", 1)
-    });
-    has(&faults(grouped.clone()), |f| {
-        matches!(f, Fault::DanglingGroup { group: 55, .. })
-    });
+    has(&faults(format!("{}9{}", &xml[..at], &xml[at..])), |f| matches!(f, Fault::DanglingPointee { .. }));
+    let grouped = in_track(&xml, 1, |t| t.replacen("TrackGroupId Value=\"-1\"", "TrackGroupId Value=\"55\"", 1));
+    has(&faults(grouped.clone()), |f| matches!(f, Fault::DanglingGroup { group: 55, .. }));
 
     // A fault the file was opened with does not stop an edit.
     let faulty = Document::from_xml(grouped).expect("faulty");
-    let renamed = edited(
-        &faulty,
-        &[replace_notes(
-            "track:1/clipslot:0/clip",
-            &[Note::new(1, 0.0, 1.0)],
-        )],
-    );
+    let renamed = edited(&faulty, &[replace_notes("track:1/clipslot:0/clip", &[Note::new(1, 0.0, 1.0)])]);
     assert_eq!(check(&renamed).len(), 1);
 }
 
@@ -336,10 +223,7 @@ fn malformed_ids_are_refused() {
     ] {
         let error = bad.parse::<PathId>().expect_err(bad);
         assert_eq!(error.code().as_str(), "BAD_INPUT");
-        assert!(
-            error.hint().contains("track:0/clipslot:1/clip"),
-            "the hint shows the grammar"
-        );
+        assert!(error.hint().contains("track:0/clipslot:1/clip"), "the hint shows the grammar");
     }
     for good in [
         "track:0",
@@ -360,10 +244,7 @@ fn drawings_are_well_formed_and_the_same_every_time() {
     let evil = "</text><script>alert(1)</script>&\"'\u{1}";
     let name = LiveEdit::SetTrackProps {
         track_id: path("track:0"),
-        props: conductor_set::TrackProps {
-            name: Some(evil.replace('\u{1}', "")),
-            ..Default::default()
-        },
+        props: conductor_set::TrackProps { name: Some(evil.replace('\u{1}', "")), ..Default::default() },
     };
     let clip = LiveEdit::SetClipProps {
         clip_id: path("track:0/clipslot:0/clip"),
@@ -374,24 +255,14 @@ fn drawings_are_well_formed_and_the_same_every_time() {
         },
     };
     let doc = edited(&golden(), &[name, clip]);
-    let all = [0, 60, 127].map(|p| Note {
-        muted: p == 60,
-        probability: 0.5,
-        ..Note::new(p, f64::from(p), 0.25)
-    });
+    let all = [0, 60, 127].map(|p| Note { muted: p == 60, probability: 0.5, ..Note::new(p, f64::from(p), 0.25) });
     let wide = edited(&doc, &[replace_notes("track:0/clipslot:0/clip", &all)]);
     let empty = edited(&doc, &[replace_notes("track:0/clipslot:0/clip", &[])]);
     let mut drawings = vec![doc.draw_session(800).svg, doc.draw_session(0).svg];
     for d in [&doc, &wide, &empty] {
         for width in [320, 1200, 4096] {
-            let drawn = d
-                .draw_clip(path("track:0/clipslot:0/clip"), width)
-                .expect("drawing");
-            assert_eq!(
-                drawn,
-                d.draw_clip(path("track:0/clipslot:0/clip"), width)
-                    .expect("drawing")
-            );
+            let drawn = d.draw_clip(path("track:0/clipslot:0/clip"), width).expect("drawing");
+            assert_eq!(drawn, d.draw_clip(path("track:0/clipslot:0/clip"), width).expect("drawing"));
             assert!(drawn.svg.starts_with(&format!(
                 "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{}\"",
                 drawn.height
@@ -408,10 +279,7 @@ fn drawings_are_well_formed_and_the_same_every_time() {
             }
             if let Event::Start(tag) | Event::Empty(tag) = event {
                 let name = String::from_utf8_lossy(tag.name().as_ref()).into_owned();
-                assert!(
-                    ["svg", "rect", "line", "text", "polygon", "circle"].contains(&name.as_str()),
-                    "{name}"
-                );
+                assert!(["svg", "rect", "line", "text", "polygon", "circle"].contains(&name.as_str()), "{name}");
                 for attribute in tag.attributes() {
                     let key = attribute.expect("attribute").key;
                     assert!(!key.as_ref().ends_with(b"href") && !key.as_ref().starts_with(b"on"));
@@ -420,30 +288,13 @@ fn drawings_are_well_formed_and_the_same_every_time() {
         }
         assert!(!svg.contains("url(") && !svg.contains("NaN") && !svg.contains("inf\""));
     }
-    assert_eq!(
-        wide.draw_clip(path("track:0/clipslot:0/clip"), 640)
-            .expect("drawing")
-            .pitch_range,
-        Some([0, 127])
-    );
-    assert_eq!(
-        empty
-            .draw_clip(path("track:0/clipslot:0/clip"), 640)
-            .expect("drawing")
-            .pitch_range,
-        None
-    );
+    assert_eq!(wide.draw_clip(path("track:0/clipslot:0/clip"), 640).expect("drawing").pitch_range, Some([0, 127]));
+    assert_eq!(empty.draw_clip(path("track:0/clipslot:0/clip"), 640).expect("drawing").pitch_range, None);
     for (id, width, code) in [
         ("track:0/clipslot:0/clip", 319, "BAD_INPUT"),
         ("track:2/clip:0", 640, "WRONG_TYPE"),
         ("track:0", 640, "WRONG_TYPE"),
     ] {
-        assert_eq!(
-            doc.draw_clip(path(id), width)
-                .expect_err(id)
-                .code()
-                .as_str(),
-            code
-        );
+        assert_eq!(doc.draw_clip(path(id), width).expect_err(id).code().as_str(), code);
     }
 }

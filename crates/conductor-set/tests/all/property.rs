@@ -2,32 +2,21 @@
 
 use crate::fixtures::{free, golden, path};
 use conductor_set::{
-    ClipProps, Document, LiveEdit, Note, NoteQuery, NoteWindow, OpenSet, PathId, TrackKind,
-    TrackProps, check,
+    ClipProps, Document, LiveEdit, Note, NoteQuery, NoteWindow, OpenSet, PathId, TrackKind, TrackProps, check,
 };
 use proptest::prelude::*;
 
 fn note() -> impl Strategy<Value = Note> {
-    (
-        0_u8..=127,
-        0_u32..64,
-        1_u32..16,
-        0_u32..=254,
-        any::<bool>(),
-        0_u32..=4,
-        -127_i32..=127,
-        0_u32..=127,
+    (0_u8..=127, 0_u32..64, 1_u32..16, 0_u32..=254, any::<bool>(), 0_u32..=4, -127_i32..=127, 0_u32..=127).prop_map(
+        |(pitch, start, length, velocity, muted, probability, deviation, release)| Note {
+            velocity: f64::from(velocity) / 2.0,
+            muted,
+            probability: f64::from(probability) / 4.0,
+            velocity_deviation: f64::from(deviation),
+            release_velocity: f64::from(release),
+            ..Note::new(pitch, f64::from(start) / 8.0, f64::from(length) / 8.0)
+        },
     )
-        .prop_map(
-            |(pitch, start, length, velocity, muted, probability, deviation, release)| Note {
-                velocity: f64::from(velocity) / 2.0,
-                muted,
-                probability: f64::from(probability) / 4.0,
-                velocity_deviation: f64::from(deviation),
-                release_velocity: f64::from(release),
-                ..Note::new(pitch, f64::from(start) / 8.0, f64::from(length) / 8.0)
-            },
-        )
 }
 
 fn track() -> impl Strategy<Value = PathId> {
@@ -65,9 +54,7 @@ fn edit() -> impl Strategy<Value = LiveEdit> {
         to_pitch: None,
     }));
     prop_oneof![
-        (900_u32..65_000).prop_map(|n| LiveEdit::SetTempo {
-            bpm: f64::from(n) / 64.0
-        }),
+        (900_u32..65_000).prop_map(|n| LiveEdit::SetTempo { bpm: f64::from(n) / 64.0 }),
         (
             track(),
             prop::option::of("[ -~é<>&\"']{0,12}"),
@@ -75,26 +62,13 @@ fn edit() -> impl Strategy<Value = LiveEdit> {
             any::<Option<bool>>(),
             any::<Option<bool>>()
         )
-            .prop_map(
-                |(track_id, name, mute, solo, arm)| LiveEdit::SetTrackProps {
-                    track_id,
-                    props: TrackProps {
-                        name,
-                        mute,
-                        solo,
-                        arm
-                    }
-                }
-            ),
-        (clip(), prop::collection::vec(note(), 0..20), window).prop_map(
-            |(clip_id, notes, window)| LiveEdit::ReplaceNotes {
-                clip_id,
-                notes,
-                window
-            }
-        ),
-        prop_oneof![Just(TrackKind::Midi), Just(TrackKind::Audio)]
-            .prop_map(|kind| LiveEdit::CreateTrack { kind }),
+            .prop_map(|(track_id, name, mute, solo, arm)| LiveEdit::SetTrackProps {
+                track_id,
+                props: TrackProps { name, mute, solo, arm }
+            }),
+        (clip(), prop::collection::vec(note(), 0..20), window)
+            .prop_map(|(clip_id, notes, window)| LiveEdit::ReplaceNotes { clip_id, notes, window }),
+        prop_oneof![Just(TrackKind::Midi), Just(TrackKind::Audio)].prop_map(|kind| LiveEdit::CreateTrack { kind }),
         (0_u32..6, 0_u32..3, 1_u32..64).prop_map(|(t, s, l)| LiveEdit::CreateMidiClip {
             slot_id: path(&format!("track:{t}/clipslot:{s}")),
             length_beats: f64::from(l) / 4.0
@@ -102,21 +76,8 @@ fn edit() -> impl Strategy<Value = LiveEdit> {
         (param(), -96_i32..160)
             .prop_map(|(param_id, n)| (param_id, f64::from(n) / 64.0))
             .prop_map(|(param_id, value)| LiveEdit::SetParam { param_id, value }),
-        (
-            track(),
-            prop_oneof![
-                Just("Reverb"),
-                Just("EQ Eight"),
-                Just("Instrument Rack"),
-                Just("Nothing")
-            ],
-            0_u32..4
-        )
-            .prop_map(|(track_id, name, index)| LiveEdit::InsertDevice {
-                track_id,
-                device_name: name.into(),
-                index
-            }),
+        (track(), prop_oneof![Just("Reverb"), Just("EQ Eight"), Just("Instrument Rack"), Just("Nothing")], 0_u32..4)
+            .prop_map(|(track_id, name, index)| LiveEdit::InsertDevice { track_id, device_name: name.into(), index }),
         (
             clip(),
             prop::option::of("[a-z&<]{0,6}"),
@@ -128,14 +89,7 @@ fn edit() -> impl Strategy<Value = LiveEdit> {
             .prop_map(|(clip_id, name, muted, color, loop_start, loop_end)| {
                 LiveEdit::SetClipProps {
                     clip_id,
-                    props: ClipProps {
-                        name,
-                        muted,
-                        color,
-                        loop_start,
-                        loop_end,
-                        ..ClipProps::default()
-                    },
+                    props: ClipProps { name, muted, color, loop_start, loop_end, ..ClipProps::default() },
                 }
             }),
         clip().prop_map(|clip_id| LiveEdit::DeleteClip { clip_id }),
@@ -150,39 +104,24 @@ fn holds(doc: &Document, edit: &LiveEdit) {
         LiveEdit::SetTrackProps { track_id, props } => {
             let state = doc.track_state(*track_id).expect("track");
             assert!(props.name.as_ref().is_none_or(|n| *n == state.name));
-            assert!(
-                props.mute.is_none_or(|m| m == state.mute)
-                    && props.solo.is_none_or(|s| s == state.solo)
-            );
+            assert!(props.mute.is_none_or(|m| m == state.mute) && props.solo.is_none_or(|s| s == state.solo));
         }
-        LiveEdit::ReplaceNotes {
-            clip_id,
-            notes,
-            window,
-        } => {
+        LiveEdit::ReplaceNotes { clip_id, notes, window } => {
             let stored = doc.all_notes(*clip_id).expect("notes");
             assert!(window.is_some() || stored.len() <= notes.len());
-            assert!(
-                stored
-                    .windows(2)
-                    .all(|w| (w[0].start_time, w[0].pitch) <= (w[1].start_time, w[1].pitch))
-            );
+            assert!(stored.windows(2).all(|w| (w[0].start_time, w[0].pitch) <= (w[1].start_time, w[1].pitch)));
             for n in notes {
                 assert!(
                     stored
                         .iter()
-                        .any(|s| (s.pitch, s.start_time) == (n.pitch, n.start_time)
-                            && s.duration <= n.duration)
+                        .any(|s| (s.pitch, s.start_time) == (n.pitch, n.start_time) && s.duration <= n.duration)
                 );
             }
         }
         LiveEdit::SetParam { param_id, value } => {
             assert_eq!(doc.param(*param_id).expect("param").value, *value)
         }
-        LiveEdit::CreateMidiClip {
-            slot_id,
-            length_beats,
-        } => {
+        LiveEdit::CreateMidiClip { slot_id, length_beats } => {
             let id = path(&format!("{slot_id}/clip"));
             assert_eq!(doc.clip_info(id).expect("clip").duration, *length_beats);
             assert_eq!(doc.all_notes(id).expect("notes"), []);

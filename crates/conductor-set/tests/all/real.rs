@@ -1,46 +1,28 @@
 //! Real Sets: identity, undo, and edits of every kind.
 
 use crate::fixtures::{free, path, real_sets};
-use conductor_set::{
-    ClipProps, Document, LiveEdit, Note, NoteQuery, OpenSet, TrackKind, TrackProps, check,
-};
+use conductor_set::{ClipProps, Document, LiveEdit, Note, NoteQuery, OpenSet, TrackKind, TrackProps, check};
 use quick_xml::events::Event;
 use std::collections::BTreeSet;
 use std::io::Read;
 
 fn inflate(als: &[u8]) -> String {
     let mut text = String::new();
-    flate2::read::GzDecoder::new(als)
-        .read_to_string(&mut text)
-        .expect("inflates");
+    flate2::read::GzDecoder::new(als).read_to_string(&mut text).expect("inflates");
     text
 }
 
 /// Every edit that this Set can take, with paths that exist in it.
 pub fn edits_for(doc: &Document) -> Vec<LiveEdit> {
-    let mut edits = vec![
-        LiveEdit::CreateTrack {
-            kind: TrackKind::Midi,
-        },
-        LiveEdit::CreateTrack {
-            kind: TrackKind::Audio,
-        },
-    ];
+    let mut edits =
+        vec![LiveEdit::CreateTrack { kind: TrackKind::Midi }, LiveEdit::CreateTrack { kind: TrackKind::Audio }];
     let rows = doc.track_rows();
     for row in &rows {
         edits.push(LiveEdit::SetTrackProps {
             track_id: row.id,
-            props: TrackProps {
-                name: Some("A & B <\"x\">".into()),
-                solo: Some(true),
-                ..TrackProps::default()
-            },
+            props: TrackProps { name: Some("A & B <\"x\">".into()), solo: Some(true), ..TrackProps::default() },
         });
-        edits.push(LiveEdit::InsertDevice {
-            track_id: row.id,
-            device_name: "Reverb".into(),
-            index: 99,
-        });
+        edits.push(LiveEdit::InsertDevice { track_id: row.id, device_name: "Reverb".into(), index: 99 });
         edits.push(LiveEdit::SetParam {
             param_id: format!("{}/mixer/panning", row.id).parse().expect("path"),
             value: -0.5,
@@ -65,13 +47,8 @@ pub fn edits_for(doc: &Document) -> Vec<LiveEdit> {
         });
     }
     let first_new = rows.len();
-    edits.push(LiveEdit::CreateMidiClip {
-        slot_id: path(&format!("track:{first_new}/clipslot:1")),
-        length_beats: 8.0,
-    });
-    edits.push(LiveEdit::DeleteTrack {
-        track_id: path("track:0"),
-    });
+    edits.push(LiveEdit::CreateMidiClip { slot_id: path(&format!("track:{first_new}/clipslot:1")), length_beats: 8.0 });
+    edits.push(LiveEdit::DeleteTrack { track_id: path("track:0") });
     edits
 }
 
@@ -81,11 +58,7 @@ fn open_and_save_is_identical() {
         let set = OpenSet::open(&als, 1 << 28).expect(&name);
         assert_eq!(&*set.save(), &als[..], "{name}: the file itself");
         assert_eq!(set.document().to_xml(), inflate(&als), "{name}: the text");
-        assert_eq!(
-            inflate(&set.document().to_als()),
-            inflate(&als),
-            "{name}: compressed again"
-        );
+        assert_eq!(inflate(&set.document().to_als()), inflate(&als), "{name}: compressed again");
         assert_eq!(check(set.document()), [], "{name}: sound");
     }
 }
@@ -106,20 +79,12 @@ fn edit_then_undo_is_identical() {
                     let after = set.document().to_xml();
                     assert_ne!(after, before.0);
                     set.undo(1, &free()).expect("undo");
-                    assert_eq!(
-                        (set.document().to_xml(), set.document().revision()),
-                        before,
-                        "{name}: {edit:?}"
-                    );
+                    assert_eq!((set.document().to_xml(), set.document().revision()), before, "{name}: {edit:?}");
                     set.redo(1, &free()).expect("redo");
                     assert_eq!(set.document().to_xml(), after);
                 }
                 Err(refused) => {
-                    assert_eq!(
-                        refused.code().as_str(),
-                        "UNSUPPORTED",
-                        "{name}: {edit:?}: {refused}"
-                    );
+                    assert_eq!(refused.code().as_str(), "UNSUPPORTED", "{name}: {edit:?}: {refused}");
                     assert_eq!((set.document().to_xml(), set.document().revision()), before);
                 }
             }
@@ -147,11 +112,7 @@ fn line_ends_stay_as_they_are() {
         }
         let text = set.document().to_xml();
         if crlf {
-            assert_eq!(
-                text.matches('\n').count(),
-                text.matches("\r\n").count(),
-                "{name}: bare LF"
-            );
+            assert_eq!(text.matches('\n').count(), text.matches("\r\n").count(), "{name}: bare LF");
         } else {
             assert!(!text.contains('\r'), "{name}: CR");
         }
@@ -160,10 +121,7 @@ fn line_ends_stay_as_they_are() {
 
 #[test]
 fn clips_outside_tracks_are_never_listed() {
-    for (name, als) in real_sets()
-        .into_iter()
-        .filter(|(n, _)| n == "DefaultLiveSet.als")
-    {
+    for (name, als) in real_sets().into_iter().filter(|(n, _)| n == "DefaultLiveSet.als") {
         let doc = Document::open(&als, 1 << 28).expect(&name);
         assert!(doc.to_xml().contains("<MidiClip "), "the trap is there");
         assert!(doc.midi_clip_ids().is_empty());
@@ -180,10 +138,7 @@ fn notes_of_the_drum_clips_are_all_read() {
     for (name, als) in real_sets().into_iter().filter(|(n, _)| n == "midi.als") {
         let doc = Document::open(&als, 1 << 28).expect(&name);
         let ids = doc.midi_clip_ids();
-        let count: usize = ids
-            .iter()
-            .map(|id| doc.all_notes(*id).expect("notes").len())
-            .sum();
+        let count: usize = ids.iter().map(|id| doc.all_notes(*id).expect("notes").len()).sum();
         assert_eq!(count, 331);
         let first = doc.notes(ids[0], NoteQuery::default()).expect("notes");
         assert!(serde_json::to_value(first).expect("json")["notes"].is_array());
@@ -246,67 +201,37 @@ fn is_content(path: &str) -> bool {
 
 /// What all have, and what any has.
 fn shared_and_any(sets: &[BTreeSet<String>]) -> (BTreeSet<String>, BTreeSet<String>) {
-    let clean = |s: &BTreeSet<String>| {
-        s.iter()
-            .filter(|p| !is_content(p))
-            .cloned()
-            .collect::<BTreeSet<_>>()
-    };
+    let clean = |s: &BTreeSet<String>| s.iter().filter(|p| !is_content(p)).cloned().collect::<BTreeSet<_>>();
     let mut all = sets.iter().map(clean);
     let first = all.next().unwrap_or_default();
-    let shared = all
-        .clone()
-        .fold(first.clone(), |a, b| a.intersection(&b).cloned().collect());
-    (
-        shared,
-        all.fold(first, |a, b| a.union(&b).cloned().collect()),
-    )
+    let shared = all.clone().fold(first.clone(), |a, b| a.intersection(&b).cloned().collect());
+    (shared, all.fold(first, |a, b| a.union(&b).cloned().collect()))
 }
 
 #[test]
 fn the_new_set_holds_what_all_real_sets_share_and_nothing_none_has() {
-    let of_12_0: Vec<String> = real_sets()
-        .into_iter()
-        .map(|(_, als)| inflate(&als))
-        .filter(|x| x.contains("12.0_12049"))
-        .collect();
+    let of_12_0: Vec<String> =
+        real_sets().into_iter().map(|(_, als)| inflate(&als)).filter(|x| x.contains("12.0_12049")).collect();
     if of_12_0.is_empty() {
         return;
     }
     let ours = Document::new_set().expect("skeleton").to_xml();
-    for root in [
-        "MidiTrack",
-        "AudioTrack",
-        "ReturnTrack",
-        "MainTrack",
-        "PreHearTrack",
-        "Scene",
-        "LiveSet",
-    ] {
-        let theirs: Vec<_> = of_12_0
-            .iter()
-            .flat_map(|xml| tag_paths(xml, root))
-            .map(without_tracks)
-            .collect();
+    for root in ["MidiTrack", "AudioTrack", "ReturnTrack", "MainTrack", "PreHearTrack", "Scene", "LiveSet"] {
+        let theirs: Vec<_> = of_12_0.iter().flat_map(|xml| tag_paths(xml, root)).map(without_tracks).collect();
         let (shared, any) = shared_and_any(&theirs);
         assert!(!shared.is_empty(), "{root}");
         for set in tag_paths(&ours, root).into_iter().map(without_tracks) {
             let set: BTreeSet<_> = set.into_iter().filter(|p| !is_content(p)).collect();
             let missing: Vec<_> = shared.difference(&set).collect();
             let unknown: Vec<_> = set.difference(&any).collect();
-            assert!(
-                missing.is_empty() && unknown.is_empty(),
-                "{root}: missing {missing:?}, unknown {unknown:?}"
-            );
+            assert!(missing.is_empty() && unknown.is_empty(), "{root}: missing {missing:?}, unknown {unknown:?}");
         }
     }
 }
 
 /// Tracks are compared on their own.
 fn without_tracks(set: BTreeSet<String>) -> BTreeSet<String> {
-    set.into_iter()
-        .filter(|p| !p.starts_with("Tracks/"))
-        .collect()
+    set.into_iter().filter(|p| !p.starts_with("Tracks/")).collect()
 }
 
 #[test]
@@ -314,78 +239,42 @@ fn built_in_tracks_and_clips_have_the_shape_of_real_ones() {
     for (name, als) in real_sets() {
         let real = Document::open(&als, 1 << 28).expect(&name);
         let xml = real.to_xml();
-        for (kind, tag) in [
-            (TrackKind::Midi, "MidiTrack"),
-            (TrackKind::Audio, "AudioTrack"),
-        ] {
+        for (kind, tag) in [(TrackKind::Midi, "MidiTrack"), (TrackKind::Audio, "AudioTrack")] {
             let (shared, any) = shared_and_any(&tag_paths(&xml, tag));
             if shared.is_empty() {
                 continue;
             }
             // Without a track of that kind to take after, the built-in one is used.
             let mut set = OpenSet::new(real.clone());
-            let other = if kind == TrackKind::Midi {
-                TrackKind::Audio
-            } else {
-                TrackKind::Midi
-            };
-            set.apply(&[LiveEdit::CreateTrack { kind: other }], &free())
-                .expect("another");
-            while let Some(row) = set
-                .document()
-                .track_rows()
-                .into_iter()
-                .find(|t| t.kind == kind)
-            {
-                set.apply(&[LiveEdit::DeleteTrack { track_id: row.id }], &free())
-                    .expect("delete");
+            let other = if kind == TrackKind::Midi { TrackKind::Audio } else { TrackKind::Midi };
+            set.apply(&[LiveEdit::CreateTrack { kind: other }], &free()).expect("another");
+            while let Some(row) = set.document().track_rows().into_iter().find(|t| t.kind == kind) {
+                set.apply(&[LiveEdit::DeleteTrack { track_id: row.id }], &free()).expect("delete");
             }
-            let made = set
-                .apply(&[LiveEdit::CreateTrack { kind }], &free())
-                .expect("built-in");
+            let made = set.apply(&[LiveEdit::CreateTrack { kind }], &free()).expect("built-in");
             assert_eq!(made.warnings.len(), 1, "{name}: says that it is built in");
             assert_eq!(check(set.document()), []);
-            let set: BTreeSet<_> = tag_paths(&set.document().to_xml(), tag)
-                .remove(0)
-                .into_iter()
-                .filter(|p| !is_content(p))
-                .collect();
+            let set: BTreeSet<_> =
+                tag_paths(&set.document().to_xml(), tag).remove(0).into_iter().filter(|p| !is_content(p)).collect();
             let missing: Vec<_> = shared.difference(&set).collect();
             let unknown: Vec<_> = set.difference(&any).collect();
-            assert!(
-                missing.is_empty() && unknown.is_empty(),
-                "{name} {tag}: missing {missing:?}, unknown {unknown:?}"
-            );
+            assert!(missing.is_empty() && unknown.is_empty(), "{name} {tag}: missing {missing:?}, unknown {unknown:?}");
         }
         let (shared, any) = shared_and_any(&tag_paths(&xml, "MidiClip"));
-        if let (false, Some(row)) = (
-            shared.is_empty(),
-            real.track_rows()
-                .into_iter()
-                .find(|t| t.kind == TrackKind::Midi),
-        ) {
+        if let (false, Some(row)) =
+            (shared.is_empty(), real.track_rows().into_iter().find(|t| t.kind == TrackKind::Midi))
+        {
             let mut set = OpenSet::new(real.clone());
             for clip in real.midi_clip_ids().into_iter().rev() {
-                set.apply(&[LiveEdit::DeleteClip { clip_id: clip }], &free())
-                    .expect("delete");
+                set.apply(&[LiveEdit::DeleteClip { clip_id: clip }], &free()).expect("delete");
             }
             let slot_id = path(&format!("{}/clipslot:0", row.id));
-            set.apply(
-                &[LiveEdit::CreateMidiClip {
-                    slot_id,
-                    length_beats: 4.0,
-                }],
-                &free(),
-            )
-            .expect("built-in");
+            set.apply(&[LiveEdit::CreateMidiClip { slot_id, length_beats: 4.0 }], &free()).expect("built-in");
             let ours = tag_paths(&set.document().to_xml(), "MidiClip").remove(0);
             let ours: BTreeSet<_> = ours.into_iter().filter(|p| !is_content(p)).collect();
             let missing: Vec<_> = shared.difference(&ours).collect();
             let unknown: Vec<_> = ours.difference(&any).collect();
-            assert!(
-                missing.is_empty() && unknown.is_empty(),
-                "{name} clip: missing {missing:?}, unknown {unknown:?}"
-            );
+            assert!(missing.is_empty() && unknown.is_empty(), "{name} clip: missing {missing:?}, unknown {unknown:?}");
         }
     }
 }

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use conductor::audit_log;
 use conductor::doors::http::{self, Authority, Tokens};
 use conductor::doors::mcp::{Shared, socket, stdio};
-use conductor::pending_store::PendingStore;
 use conductor::outside::{Clock, RandomIds, RealClock};
+use conductor::pending_store::PendingStore;
 use conductor::studio::{Parts, PolicyInForce, RealSleeper, Settings, Studio};
 use conductor_core::digest::Digest;
 use conductor_core::policy::limits::Rate;
@@ -58,7 +58,8 @@ async fn proxy(home: PathBuf, tools: Vec<String>) -> ExitCode {
     let (stdin, stdout) = (io::stdin(), io::stdout());
     let input = stdio::input(stdin.as_fd());
     let output = stdio::output(stdout.as_fd());
-    let exit = stdio::run(&home.join("mcp.sock"), &hello, never, signal, input, output, &|line| eprintln!("{line}")).await;
+    let exit =
+        stdio::run(&home.join("mcp.sock"), &hello, never, signal, input, output, &|line| eprintln!("{line}")).await;
     ExitCode::from(exit.code())
 }
 
@@ -94,6 +95,10 @@ async fn open(home: PathBuf, flags: &[String]) -> Result<(), Box<dyn std::error:
     if flags.iter().any(|it| it == "--client-approves") {
         policy.approval.client_tiers = Tier::ALL.to_vec();
     }
+    #[cfg_attr(not(feature = "conformance"), expect(unused_mut, reason = "fixtures are added to it"))]
+    let mut catalog = tools::catalog(&runs);
+    #[cfg(feature = "conformance")]
+    conductor::tools::conformance::register(&mut catalog)?;
     let studio = Studio::new(Parts {
         sleeper: Arc::new(RealSleeper::new(Arc::clone(&clock))),
         clock,
@@ -101,7 +106,7 @@ async fn open(home: PathBuf, flags: &[String]) -> Result<(), Box<dyn std::error:
         home: home.clone(),
         audit: Arc::new(log),
         pending: PendingStore::open(&home, Arc::new(audit_log::files::Disk))?.0,
-        catalog: tools::catalog(&runs),
+        catalog,
         policy: PolicyInForce { policy, version: Digest::of(b"policy") },
         settings,
     });
@@ -110,8 +115,12 @@ async fn open(home: PathBuf, flags: &[String]) -> Result<(), Box<dyn std::error:
     tokio::spawn(socket::serve(listener, Arc::clone(&shared), Arc::default()));
     let (listener, address) = http::bind(([127, 0, 0, 1], 0).into()).await?;
     let tokens = Tokens::new(vec![http::default_token(&home, &*ids)?]);
-    let router = http::router(&shared, &tokens, Authority::new(address.port(), Vec::new(), Vec::new()), axum::Router::new());
-    println!("{}", address.port());
+    let router =
+        http::router(&shared, &tokens, Authority::new(address.port(), Vec::new(), Vec::new()), axum::Router::new());
+    // The second port is for clients that can send no header.
+    let token = std::fs::read_to_string(home.join("state/http.token"))?;
+    let open_port = conductor_testkit::forwarder::start(address, token.trim()).await?.port();
+    println!("{} {open_port}", address.port());
     let stop = shared.stop.clone();
     tokio::spawn(async move {
         let _ = tokio::signal::ctrl_c().await;

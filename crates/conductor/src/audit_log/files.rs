@@ -62,8 +62,10 @@ impl Files for Disk {
 
     fn read_at(&self, path: &Path, offset: u64, max: usize) -> io::Result<Vec<u8>> {
         let mut file = fs::File::open(path)?;
+        let left = file.metadata()?.len().saturating_sub(offset).min(u64::try_from(max).unwrap_or(u64::MAX));
         file.seek(SeekFrom::Start(offset))?;
-        let mut bytes = Vec::new();
+        // One more, so that the end of the file is seen without growing.
+        let mut bytes = Vec::with_capacity(usize::try_from(left).unwrap_or(0).saturating_add(1));
         file.take(u64::try_from(max).unwrap_or(u64::MAX)).read_to_end(&mut bytes)?;
         Ok(bytes)
     }

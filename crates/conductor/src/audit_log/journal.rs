@@ -138,14 +138,26 @@ impl Journal {
         let since_ms = self.down.as_ref().map_or(now, |down| down.since_ms);
         let poisoned = poisoned || self.down.as_ref().is_some_and(|down| down.poisoned);
         if poisoned {
-            // Others may still be synced: their bytes are in the kernel, and the next sync wakes them.
-            for Waiter { seq, wake, outcome } in std::mem::take(&mut self.waiters) {
-                self.unsure.extend(outcome.map(|(stamp, entry)| (seq, stamp, entry)));
-                let _ = wake.send(Err(reason.clone()));
-            }
+            // Otherwise their bytes are in the kernel, and the next sync wakes them.
+            self.dismiss(&reason);
         }
         self.down = Some(Down { reason: reason.clone(), since_ms, retry_at_ms: now + RETRY_MS, poisoned, cut_needed });
         reason
+    }
+
+    /// Tells everyone who waits that no sync will come.
+    fn dismiss(&mut self, reason: &Unavailable) {
+        for Waiter { seq, wake, outcome } in std::mem::take(&mut self.waiters) {
+            self.unsure.extend(outcome.map(|(stamp, entry)| (seq, stamp, entry)));
+            let _ = wake.send(Err(reason.clone()));
+        }
+    }
+
+    /// The keeper is gone: nothing is written any more, and nobody waits in vain.
+    pub fn close(&mut self, reason: &str) {
+        let reason = self.fall(reason, false, false);
+        self.dismiss(&reason);
+        self.active = None;
     }
 
     /// Keeps the outcome of a finished call for the time when the log can be written again.

@@ -77,8 +77,28 @@ impl Keeper {
     }
 
     fn get_up(&mut self, now: u64) {
+        let (due, lagging) = {
+            let journal = self.shared.journal();
+            let due = journal.down.as_ref().is_some_and(|down| now >= down.retry_at_ms);
+            (due, journal.unanchored() >= super::MAX_UNANCHORED)
+        };
+        if !due {
+            return;
+        }
+        // What took the log down is tried first: getting up writes a record, and one a second would make the lag worse.
+        if lagging {
+            self.checkpoint(now);
+        }
+        let copied = match self.copy.as_ref().is_some_and(Copy::is_required) {
+            true => self.copy(now),
+            false => Ok(()),
+        };
         let mut journal = self.shared.journal();
-        if journal.down.as_ref().is_some_and(|down| now >= down.retry_at_ms) && journal.repair().is_ok() {
+        if let Err(error) = copied {
+            journal.fall(&copy_fault(&error), false, true);
+        } else if journal.unanchored() >= super::MAX_UNANCHORED {
+            journal.fall("checkpoints cannot be written", false, true);
+        } else if journal.repair().is_ok() {
             drop(journal);
             self.shared.room.notify_waiters();
         }
@@ -115,8 +135,7 @@ impl Keeper {
             done = self.files.sync_dir(&self.layout.audit);
         }
         let took = self.shared.clock.monotonic_ms().saturating_sub(started);
-        self.shared.counters.syncs.fetch_add(1, Ordering::Relaxed);
-        self.shared.counters.sync_ms.fetch_add(took, Ordering::Relaxed);
+        self.shared.counters.synced(took);
 
         let mut journal = self.shared.journal();
         let happy = match done {
@@ -163,11 +182,7 @@ impl Keeper {
             Err(error) => {
                 let reason = {
                     let mut journal = self.shared.journal();
-                    journal.fall(
-                        &format!("the required copy of the audit log cannot be written: {error}"),
-                        false,
-                        false,
-                    )
+                    journal.fall(&copy_fault(&error), false, false)
                 };
                 for waiter in happy {
                     let _ = waiter.wake.send(Err(reason.clone()));
@@ -220,7 +235,11 @@ impl Keeper {
                 due.push_back(durable);
             }
         }
-        if due.is_empty() || now < self.checkpoint_retry_ms {
+        if due.is_empty() {
+            return;
+        }
+        if now < self.checkpoint_retry_ms {
+            self.stop_before_lag("checkpoints cannot be written");
             return;
         }
         match self.write_checkpoints(&due) {
@@ -236,14 +255,18 @@ impl Keeper {
             }
             Err(error) => {
                 self.checkpoint_retry_ms = now + RETRY_MS;
-                let mut journal = self.shared.journal();
-                // Records beyond what checkpoints may lag would look like removed checkpoints to the verifier.
-                if journal.unanchored() >= super::MAX_UNANCHORED {
-                    journal.fall(&format!("checkpoints cannot be written: {error}"), false, false);
-                    drop(journal);
-                    self.shared.room.notify_waiters();
-                }
+                self.stop_before_lag(&format!("checkpoints cannot be written: {error}"));
             }
+        }
+    }
+
+    /// Records beyond what checkpoints may lag would look like removed checkpoints to the verifier.
+    fn stop_before_lag(&self, reason: &str) {
+        let mut journal = self.shared.journal();
+        if journal.unanchored() >= super::MAX_UNANCHORED && journal.down.is_none() {
+            journal.fall(reason, false, false);
+            drop(journal);
+            self.shared.room.notify_waiters();
         }
     }
 
@@ -344,6 +367,10 @@ impl Keeper {
         let record: Option<serde_json::Value> = serde_json::from_slice(last).ok();
         Ok(record.and_then(|record| record.get("ts")?.as_str()?.parse().ok()))
     }
+}
+
+fn copy_fault(error: &io::Error) -> String {
+    format!("the required copy of the audit log cannot be written: {error}")
 }
 
 fn wake(happy: Vec<Waiter>) {

@@ -55,6 +55,8 @@ pub fn verify(
     head: Option<Head>,
     seen: &mut dyn FnMut(&Seen<'_>),
 ) -> io::Result<Report> {
+    // In this order, because a daemon may be writing: what is read later can only be further on than what was read before.
+    let linked = layout.linked(files);
     let anchors = Anchors::read(&checkpoints(files, layout)?, key).with_head(head);
     let unanchored = anchors.is_empty();
     let mut verifier = Verifier::new(anchors);
@@ -64,7 +66,7 @@ pub fn verify(
     }
     let mut report = verifier.finish();
     // The link survives a deleted segment, and a key that signed nothing yet was still made together with a log.
-    let linked = layout.linked(files).filter(|linked| segments.last().is_none_or(|last| linked > last));
+    let linked = linked.filter(|linked| segments.last().is_none_or(|last| linked > last));
     if let Some(linked) = linked {
         let fault = Fault::new(
             Verdict::Missing,

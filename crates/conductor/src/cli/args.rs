@@ -41,10 +41,180 @@ pub enum Command {
     Explain(Explain),
     /// Check or show the configuration
     Config(Config),
+    /// Check, describe, compare or draw patch files of Max and Pure Data
+    Patch(Patch),
     /// Look for what is missing on this machine
     Doctor,
+    /// Let an AI client in
+    Mcp(Mcp),
+    /// Call any tool
+    Call(CallArgs),
+    /// List, apply or undo changes that wait for you
+    Plans(Plans),
+    /// Answer what an AI client may do
+    Approvals(Approvals),
+    /// Read and check the log of every call
+    Audit(Audit),
+    /// Keep everyone but you from changing what is on stage
+    Performance(Performance),
+    /// Show or reset tools that are off after failures
+    Circuit(Circuit),
     /// Check, show, compare or draw Live Sets
     Set(super::set::Args),
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Mcp {
+    #[command(subcommand)]
+    pub command: McpCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum McpCommand {
+    /// Serve MCP to the program that started this one, or over HTTP; starts the daemon if none runs
+    Start(McpStart),
+    /// Write the AI client's configuration, so that it finds Conductor
+    Setup(McpSetup),
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct McpSetup {
+    /// claude-desktop, claude-code, cursor, windsurf, vscode, cline or generic
+    #[arg(long, default_value = "generic")]
+    pub client: String,
+    /// Print what would be written, and write nothing
+    #[arg(long)]
+    pub print: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct McpStart {
+    #[arg(long, value_enum, default_value_t = Transport::Stdio)]
+    pub transport: Transport,
+    /// Port on 127.0.0.1; 0 picks a free one
+    #[arg(long, default_value_t = 3000)]
+    pub port: u16,
+    /// Toolsets or tools to show, separated by commas
+    #[arg(long)]
+    pub tools: Option<String>,
+    /// How names with a dot are listed
+    #[arg(long, value_name = "safe|dotted", value_parser = ["safe", "dotted"])]
+    pub tool_names: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub enum Transport {
+    Stdio,
+    Http,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct CallArgs {
+    /// Such as conductor_switch_mode
+    pub tool: String,
+    /// Arguments as JSON; `-` reads them from stdin
+    pub arguments: Option<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Plans {
+    #[command(subcommand)]
+    pub command: PlansCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum PlansCommand {
+    /// Every plan, newest first
+    List,
+    /// One plan with its diff
+    Show { id: String },
+    /// Write the plan's change into config.toml
+    Apply { id: String },
+    /// End the plan without a change
+    Reject { id: String },
+    /// Take an applied plan back; shows the diff and asks
+    Undo { id: String },
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Approvals {
+    #[command(subcommand)]
+    pub command: ApprovalsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ApprovalsCommand {
+    /// What waits for an answer
+    List {
+        /// Stay, and ask as questions come
+        #[arg(long)]
+        watch: bool,
+    },
+    /// One question, with everything you should know
+    Show { id: String },
+    /// Allow a call: once and with exactly these arguments, unless you say more
+    ///
+    /// This needs a terminal, and is refused to programs that an AI client started. That stops an honest client, not a hostile one
+    /// that runs as you.
+    Allow {
+        id: String,
+        /// How often
+        #[arg(long, default_value_t = 1)]
+        uses: u32,
+        /// How long, such as 10m
+        #[arg(long = "for", value_name = "TIME")]
+        duration: Option<String>,
+        /// Whatever the arguments
+        #[arg(long)]
+        any_args: bool,
+    },
+    /// Refuse a call
+    Deny { id: String },
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Audit {
+    #[command(subcommand)]
+    pub command: super::audit::AuditCommand,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Performance {
+    #[arg(value_enum)]
+    pub state: Switch,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub enum Switch {
+    On,
+    Off,
+}
+
+impl Switch {
+    pub fn is_on(self) -> bool {
+        match self {
+            Switch::On => true,
+            Switch::Off => false,
+        }
+    }
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Circuit {
+    #[command(subcommand)]
+    pub command: CircuitCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum CircuitCommand {
+    /// Tools that have failed
+    List,
+    /// Let a tool run again now
+    Reset {
+        tool: Option<String>,
+        #[arg(long)]
+        all: bool,
+    },
 }
 
 #[derive(Debug, ClapArgs)]
@@ -52,6 +222,9 @@ pub struct Up {
     /// Start with two virtual controllers and a configuration to play with
     #[arg(long)]
     pub demo: bool,
+    /// Serve HTTP clients at this address, instead of [http] bind; port 0 picks a free one
+    #[arg(long, value_name = "ADDR")]
+    pub http: Option<std::net::SocketAddr>,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -124,4 +297,30 @@ pub enum ConfigCommand {
     Show,
     /// Print where the file is
     Path,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Patch {
+    #[command(subcommand)]
+    pub command: PatchCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum PatchCommand {
+    /// Read files and check that a save would not change a byte
+    Check {
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+    },
+    /// Tell what is in a file
+    Info { file: PathBuf },
+    /// Compare two files; exit 1 when they differ
+    Diff { a: PathBuf, b: PathBuf },
+    /// Draw a file as PNG, or as SVG by the ending of OUT
+    Render {
+        file: PathBuf,
+        /// Where to; beside the file when left out
+        #[arg(short, long, value_name = "OUT")]
+        out: Option<PathBuf>,
+    },
 }

@@ -8,7 +8,7 @@ use crate::daemon::report::Status;
 use crate::daemon::{Daemon, Options, demo};
 use crate::outside::{Environment, RandomIds, RealClock};
 use serde_json::json;
-use std::io;
+use std::io::{self, IsTerminal};
 use std::sync::Arc;
 
 pub fn run(args: &Up, home: &Home, _: &Environment, out: &mut Out) -> Result<Verdict, Failure> {
@@ -22,14 +22,21 @@ pub fn run(args: &Up, home: &Home, _: &Environment, out: &mut Out) -> Result<Ver
         first_config: if args.demo { demo::CONFIG } else { conductor_core::config::TUTORIAL },
         extra_devices: if args.demo && has_config { demo::controllers() } else { Vec::new() },
     })?;
+    let served = daemon.block_on(daemon.words().http.open_own(args.http));
+    let url = served.map(|it| format!("http://{it}/mcp"));
     let status = daemon.block_on(async {
         daemon.handle().ready().await?;
         daemon.handle().status().await
     })?;
     if out.is_json() {
-        out.value(&json!({ "ready": true, "home": home.root(), "pid": status.pid, "mode": status.current_mode }))?;
+        out.value(
+            &json!({ "ready": true, "home": home.root(), "pid": status.pid, "mode": status.current_mode, "http": url }),
+        )?;
     } else {
         greet(out, home, &daemon, &status)?;
+        if let Some(url) = url {
+            out.line(format_args!("  http     {url} (token in {})", home.root().join("state/http.token").display()))?;
+        }
         if args.demo {
             tour(out, has_config)?;
         }
@@ -37,6 +44,9 @@ pub fn run(args: &Up, home: &Home, _: &Environment, out: &mut Out) -> Result<Ver
     out.finish()?;
     if args.demo && !out.is_json() {
         show_what_happens(&daemon)?;
+    }
+    if io::stdin().is_terminal() && io::stderr().is_terminal() {
+        daemon.spawn(super::prompt::run(daemon.words().clone()));
     }
     let ended = daemon.wait();
     daemon.stop();

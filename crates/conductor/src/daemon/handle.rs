@@ -14,6 +14,7 @@ use conductor_core::event::script::{self, Step};
 use conductor_core::event::{Body, Taint};
 use conductor_core::hands::explain::Asked;
 use conductor_core::hands::{CallTicket, Explanation, TraceRecord, explain};
+use serde_json::Value;
 use std::sync::{Arc, mpsc};
 use tokio::sync::{mpsc as async_mpsc, oneshot};
 
@@ -76,6 +77,12 @@ pub(super) enum Ask {
         device: Option<String>,
         reply: Reply<Result<Standing, ToolError>>,
     },
+    LearnStart {
+        timeout_ms: u32,
+        let_through: bool,
+        reply: Reply<Result<Value, ToolError>>,
+    },
+    LearnStop(Reply<Value>),
     Panic(Reply<Panicked>),
     SetPerformanceLock {
         on: bool,
@@ -87,6 +94,10 @@ pub(super) enum Ask {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SentBy {
     Person,
+    /// A person's own call: it counts as played, and its notes are released like a tool's.
+    Hand {
+        connection: u64,
+    },
     /// Notes it leaves on are released when its connection ends; see [`Handle::tool_gone`].
     Tool {
         connection: u64,
@@ -233,6 +244,16 @@ impl Handle {
         let Standing { mode: current, muted, absent } = standing;
         let mode = mode.unwrap_or(&current);
         Ok(explain(&serving.config, &body, &Asked { mode, device, muted, absent, taint: Taint::Clean }))
+    }
+
+    /// Listens to the hands instead of acting on them, for a time.
+    pub async fn learn_start(&self, timeout_ms: u32, let_through: bool) -> Result<Value, ToolError> {
+        self.ask(|reply| Ask::LearnStart { timeout_ms, let_through, reply }).await?
+    }
+
+    /// What was played since, and which triggers would fire on it.
+    pub async fn learn_stop(&self) -> Result<Value, ToolError> {
+        self.ask(Ask::LearnStop).await
     }
 
     pub async fn panic(&self) -> Result<Panicked, ToolError> {

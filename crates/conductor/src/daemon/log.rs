@@ -1,5 +1,7 @@
 //! What the daemon says on stderr while it runs: one line per change of state, filtered by `logging.level`.
 //!
+//! Lines are written by a thread of their own: whoever reads stderr may stop reading, and the owner must never wait for a reader.
+//!
 //! Not here: the trace of events, and the audit log of calls. Nothing logs in a device callback.
 
 use crate::outside::Clock;
@@ -7,8 +9,15 @@ use conductor_core::config::LogLevel;
 use conductor_core::timestamp::Timestamp;
 use std::fmt::Display;
 use std::io::Write;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::time::Duration;
+
+/// Lines that wait for a slow reader; beyond it they are lost.
+const BACKLOG: usize = 1024;
+/// How long the end of the daemon waits for the last lines.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 #[derive(Clone)]
 pub struct Log(Arc<Inner>);
@@ -16,13 +25,39 @@ pub struct Log(Arc<Inner>);
 struct Inner {
     level: AtomicU8,
     clock: Arc<dyn Clock>,
-    // A lock, because lines of several threads must not mix.
-    sink: Mutex<Box<dyn Write + Send>>,
+    lines: SyncSender<Line>,
+}
+
+enum Line {
+    Text(String),
+    /// Everything before it has been written when this is answered.
+    Flush(SyncSender<()>),
+}
+
+fn write_all(lines: &Receiver<Line>, sink: &mut dyn Write) {
+    for line in lines {
+        match line {
+            // A closed stderr is no reason to stop making music.
+            Line::Text(text) => drop(sink.write_all(text.as_bytes())),
+            Line::Flush(done) => drop((sink.flush(), done.try_send(()))),
+        }
+    }
 }
 
 impl Log {
-    pub fn new(clock: Arc<dyn Clock>, sink: Box<dyn Write + Send>) -> Self {
-        Log(Arc::new(Inner { level: AtomicU8::new(rank(LogLevel::default())), clock, sink: Mutex::new(sink) }))
+    pub fn new(clock: Arc<dyn Clock>, mut sink: Box<dyn Write + Send>) -> Self {
+        let (lines, written) = mpsc::sync_channel(BACKLOG);
+        // Without its thread the log is silent; the daemon is not worth less for it.
+        let _ = std::thread::Builder::new().name("log".into()).spawn(move || write_all(&written, &mut *sink));
+        Log(Arc::new(Inner { level: AtomicU8::new(rank(LogLevel::default())), clock, lines }))
+    }
+
+    /// Waits a moment for the lines so far to be written.
+    pub fn flush(&self) {
+        let (done, written) = mpsc::sync_channel(1);
+        if self.0.lines.try_send(Line::Flush(done)).is_ok() {
+            let _ = written.recv_timeout(LAST_WORDS);
+        }
     }
 
     pub fn set_level(&self, level: LogLevel) {
@@ -50,9 +85,8 @@ impl Log {
             return;
         }
         let at = Timestamp::from_millis(self.0.clock.wall_ms());
-        let mut sink = self.0.sink.lock().unwrap_or_else(PoisonError::into_inner);
-        // A closed stderr is no reason to stop making music.
-        let _ = writeln!(sink, "{at} {word} {text}");
+        // Never waits: a reader that stopped reading loses lines.
+        let _ = self.0.lines.try_send(Line::Text(format!("{at} {word} {text}\n")));
     }
 }
 
@@ -70,6 +104,7 @@ fn rank(level: LogLevel) -> u8 {
 mod tests {
     use super::*;
     use crate::outside::ManualClock;
+    use std::sync::{Condvar, Mutex};
 
     #[derive(Clone, Default)]
     struct Page(Arc<Mutex<Vec<u8>>>);
@@ -95,7 +130,35 @@ mod tests {
         log.debug("three");
         log.set_level(LogLevel::Error);
         log.warn("four");
+        log.flush();
         let text = String::from_utf8(page.0.lock().unwrap().clone()).unwrap();
         assert_eq!(text, "1970-01-01T00:00:00.000Z info one\n1970-01-01T00:00:00.000Z debug three\n");
+    }
+
+    /// A reader that has stopped reading.
+    #[derive(Clone, Default)]
+    struct Stuck(Arc<(Mutex<bool>, Condvar)>);
+
+    impl Write for Stuck {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            let (open, changed) = &*self.0;
+            let _open = changed.wait_while(open.lock().unwrap(), |open| !*open).unwrap();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_reader_that_stopped_reading_holds_nobody_up() {
+        let stuck = Stuck::default();
+        let log = Log::new(ManualClock::at_wall_ms(0), Box::new(stuck.clone()));
+        for _ in 0..10 * BACKLOG {
+            log.info("line");
+        }
+        *stuck.0.0.lock().unwrap() = true;
+        stuck.0.1.notify_all();
     }
 }

@@ -579,7 +579,10 @@ impl Ear {
 impl Source {
     fn report(&self) -> BackendNow {
         let state = if self.ports.is_ok() { BackendState::Ready } else { BackendState::Missing };
-        BackendNow { name: self.backend.name().to_owned(), state, reason: self.ports.as_ref().err().cloned() }
+        let name = self.backend.name();
+        // The name stands beside the reason; a fault repeats it for those who see it alone.
+        let reason = self.ports.as_ref().err().map(|it| it.strip_prefix(&format!("{name}: ")).unwrap_or(it).to_owned());
+        BackendNow { name: name.to_owned(), state, reason }
     }
 }
 

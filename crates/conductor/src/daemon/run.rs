@@ -13,11 +13,13 @@ use super::inputs::Inputs;
 use super::log::Log;
 use super::ports::{self, News, SharedSlots, Table, with_slots};
 use super::report::{Lifecycle, Statistics};
+use super::words::Words;
 use crate::hosts::midi::ring::Bell;
 use crate::outside::Clock;
 use arc_swap::ArcSwap;
-use conductor_core::event::{DeviceSlot, Micros};
+use conductor_core::event::{DeviceSlot, Event, Micros};
 use conductor_core::hands::{Effect, Hands, TraceRecord};
+use conductor_core::learn::Learn;
 use conductor_core::timestamp::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -52,6 +54,7 @@ pub(super) struct Parts {
     /// Why the file is not watched.
     pub watch_error: Option<String>,
     pub desktop_reason: Option<String>,
+    pub words: Arc<Words>,
 }
 
 pub(super) struct Owner {
@@ -79,6 +82,7 @@ pub(super) struct Owner {
     /// Kept between turns, so that a press does not allocate.
     effects: Vec<Effect>,
     local_minute: u64,
+    learn: Learn,
 }
 
 impl Owner {
@@ -105,6 +109,7 @@ impl Owner {
             told: 0,
             effects: Vec::with_capacity(64),
             local_minute: u64::MAX,
+            learn: Learn::default(),
             parts,
         }
     }
@@ -131,7 +136,8 @@ impl Owner {
     }
 
     fn wait(&self) {
-        match self.hands.next_deadline() {
+        let deadline = [self.hands.next_deadline(), self.learn.next_deadline()].into_iter().flatten().min();
+        match deadline {
             None => std::thread::park(),
             Some(at) => std::thread::park_timeout(Duration::from_micros(at.since(self.parts.clock.now()))),
         }
@@ -143,6 +149,7 @@ impl Owner {
             && let Some(event) = self.inputs.next()
         {
             self.note_event(event.device);
+            self.listen(&event);
             self.hands.feed(&event, &mut self.effects);
             self.carry_out();
             fed += 1;
@@ -154,8 +161,22 @@ impl Owner {
         self.last_event.insert(device, Timestamp::from_millis(self.parts.clock.wall_ms()));
     }
 
+    /// A learn session hears every event before the hands do.
+    fn listen(&mut self, event: &Event) {
+        if self.learn.session().is_some() {
+            self.end_learning();
+            self.learn.feed(event, Timestamp::from_millis(self.parts.clock.wall_ms()));
+        }
+    }
+
+    fn end_learning(&mut self) {
+        self.learn.advance(self.parts.clock.now());
+        self.hands.set_learning(self.learn.holds_back());
+    }
+
     fn advance(&mut self) {
         let now = self.parts.clock.now();
+        self.end_learning();
         self.hands.advance(now, &mut self.effects);
         self.carry_out();
     }
@@ -294,6 +315,7 @@ impl Owner {
         ));
         self.inputs.configure(&serving.config, &self.parts.slots);
         self.order(ports::Order::Config(serving.config.clone()));
+        self.parts.words.put_in_force(&serving.config);
         self.parts.config_error = None;
         self.parts.serving.store(serving);
     }

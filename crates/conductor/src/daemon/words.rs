@@ -6,33 +6,35 @@
 use super::dispatch::Calls;
 use super::handle::Handle;
 use super::home::Home;
+use super::listener::Http;
 use super::log::Log;
+use super::sections;
 use crate::audit_log::files::Disk;
 use crate::audit_log::{self, AuditLog, OpenError};
-use crate::doors::http::{self, Authority, Tokens};
 use crate::doors::mcp::Shared;
 use crate::doors::mcp::socket::{self, Tally};
 use crate::hosts::live::{self, Live};
+use crate::hosts::patch::{self, Patches};
 use crate::outside::{Clock, Ids};
 use crate::pending_store::PendingStore;
 use crate::pipeline::record::Journal;
 use crate::pipeline::{self, Call};
-use crate::studio::{Parts, PolicyInForce, RealSleeper, Settings, Studio};
+use crate::studio::hub::Change;
+use crate::studio::{Parts, RealSleeper, Studio};
 use crate::tools::catalog::{Catalog, CatalogFault, Tool};
 use crate::tools::daemon::{self as tools, mapping_call};
 use conductor_core::audit::record::{CallFacts, EventName, InputHash, InputHasher, OutcomeFacts};
+use conductor_core::config::{self, Config};
 use conductor_core::event::Taint;
 use conductor_core::hands::MappingCall;
-use conductor_core::policy::{Policy, policy_version};
 use conductor_core::principal::Principal;
 use conductor_core::timestamp::Timestamp;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::io;
-use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use tokio::net::UnixListener;
-use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 #[derive(Debug, thiserror::Error)]
@@ -49,19 +51,34 @@ pub enum WordsError {
 pub struct Words {
     pub studio: Arc<Studio>,
     pub shared: Arc<Shared>,
-    pub http: Http,
+    pub http: Arc<Http>,
     /// Absent when the log could not be opened.
     audit: Option<AuditLog>,
+    /// What the log was opened with.
+    audit_section: config::Audit,
+    log: Log,
 }
 
 impl Words {
-    pub fn open(home: &Home, clock: &Arc<dyn Clock>, ids: &Arc<dyn Ids>, owner: &Handle, log: &Log) -> Result<Self, WordsError> {
+    /// Puts `config` in force as it is opened. `runtime` serves the listeners.
+    pub fn open(
+        home: &Home,
+        clock: &Arc<dyn Clock>,
+        ids: &Arc<dyn Ids>,
+        owner: &Handle,
+        config: &Config,
+        runtime: tokio::runtime::Handle,
+        log: &Log,
+    ) -> Result<Self, WordsError> {
         let outside = Arc::new(Outside { clock: Arc::clone(clock), ids: Arc::clone(ids) });
-        let opened = AuditLog::open(home.root(), Arc::new(Disk), audit_log::Settings::default(), outside.clone(), outside);
+        let opened =
+            AuditLog::open(home.root(), Arc::new(Disk), sections::audit(&config.audit), outside.clone(), outside);
         let (audit, journal): (Option<AuditLog>, Arc<dyn Journal>) = match opened {
             Ok((audit, opened)) => {
                 for (call, tool) in &opened.unanswered {
-                    log.warn(format_args!("audit: {tool} (call {call}) was begun before the last stop; whether it took effect is unknown"));
+                    log.warn(format_args!(
+                        "audit: {tool} (call {call}) was begun before the last stop; whether it took effect is unknown"
+                    ));
                 }
                 if let Some(bytes) = opened.torn_bytes {
                     log.warn(format_args!("audit: a torn tail of {bytes} bytes was set aside"));
@@ -71,7 +88,9 @@ impl Words {
             Err(fault) => {
                 let reason = match &fault {
                     OpenError::Refused(_) => format!("{fault}; no tool is served. Look with `conductor audit verify`"),
-                    OpenError::Io(..) | OpenError::Key(_) | OpenError::Thread(_) => format!("{fault}; no tool is served"),
+                    OpenError::Io(..) | OpenError::Key(_) | OpenError::Thread(_) => {
+                        format!("{fault}; no tool is served")
+                    }
                 };
                 log.error(format_args!("audit: {reason}"));
                 (None, Arc::new(NoLog { reason, hasher: InputHasher::new(&[0; 32]) }))
@@ -85,10 +104,17 @@ impl Words {
         let mut catalog = Catalog::new(tools)?;
         tools::add_resources(&mut catalog, owner)?;
         tools::add_prompts(&mut catalog, owner)?;
-        let live = Live::new(home.root(), live::Settings::of_config(home.root(), &owner.serving().config.live));
+        let patches = Patches::new(home.root(), patch::Settings::of_person(), Arc::clone(clock), Arc::clone(ids));
+        crate::tools::patch::add(&mut catalog, &patches)?;
+        let live = Live::new(home.root(), live::Settings::of_config(home.root(), &config.live));
         crate::tools::live::add(&mut catalog, &live)?;
-        let policy = Policy::default();
-        let version = policy_version(&json!({}), &json!({}), &json!({})).unwrap_or(conductor_core::digest::Digest::of(&[]));
+        let policy = config.policy.clone().unwrap_or_else(|| {
+            log.error("[policy] has a fault: until it is mended, a person is asked before every effect");
+            sections::cautious()
+        });
+        for line in sections::unknown_names(config, &catalog) {
+            log.warn(line);
+        }
         let studio = Studio::new(Parts {
             clock: Arc::clone(clock),
             sleeper: Arc::new(RealSleeper::new(Arc::clone(clock))),
@@ -97,8 +123,8 @@ impl Words {
             audit: journal,
             pending,
             catalog,
-            policy: PolicyInForce { policy, version },
-            settings: Settings::default(),
+            policy: sections::in_force(policy),
+            settings: sections::settings(config),
         });
         let farewell = owner.clone();
         studio.on_connection_end(move |conn| {
@@ -106,8 +132,42 @@ impl Words {
             live.connection_ended(conn.0);
         });
         let shared = Shared::new(&studio);
-        let http = Http { shared: Arc::clone(&shared), open: Mutex::default() };
-        Ok(Words { studio, shared, http, audit })
+        let http = Http::new(&shared, &config.http, runtime, log);
+        Ok(Words { studio, shared, http, audit, audit_section: config.audit.clone(), log: log.clone() })
+    }
+
+    /// A configuration that was accepted. Does not wait for anything but short locks: the owner calls it.
+    pub fn put_in_force(&self, config: &Config) {
+        let seen = self.listed();
+        match &config.policy {
+            Some(policy) => {
+                let new = sections::in_force(policy.clone());
+                if new.version != self.studio.policy().version {
+                    self.log.info(format_args!("policy in force: {} rules", policy.rules.len()));
+                    self.studio.set_policy(new);
+                }
+            }
+            None => self.log.error("kept the old policy: [policy] has a fault"),
+        }
+        for line in sections::unknown_names(config, &self.studio.catalog()) {
+            self.log.warn(line);
+        }
+        self.studio.set_settings(sections::settings(config));
+        if config.audit != self.audit_section {
+            self.log.info("[audit] has changed: `detail` and `read_only_sync` count now, the rest from the next start");
+        }
+        self.http.configure(&config.http, config.mcp.session_idle_s.into());
+        if seen != self.listed() {
+            self.studio.hub.tell(Change::Tools);
+        }
+    }
+
+    /// The tools that policy leaves in lists.
+    fn listed(&self) -> BTreeSet<String> {
+        let policy = self.studio.policy();
+        let catalog = self.studio.catalog();
+        let listed = catalog.tools().filter(|it| !policy.policy.denies_everyone(&it.name, it.tier));
+        listed.map(|it| it.name.to_string()).collect()
     }
 
     pub async fn bind(home: &Home) -> Result<UnixListener, WordsError> {
@@ -154,43 +214,6 @@ impl Words {
 /// Every ask ends what ran out; this is for the channels that show questions.
 const EXPIRY_LOOK_US: u64 = 1_000_000;
 
-/// The listener for HTTP clients. Opened when asked for, joined by whoever asks for the same port.
-pub struct Http {
-    shared: Arc<Shared>,
-    open: Mutex<Option<(SocketAddr, CancellationToken)>>,
-}
-
-impl Http {
-    /// Opens the listener, or tells where it is. Loopback only.
-    pub async fn open(&self, address: SocketAddr) -> io::Result<SocketAddr> {
-        if !address.ip().is_loopback() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{address} is not a loopback address")));
-        }
-        if let Some((bound, _)) = self.current().filter(|(bound, _)| address.port() == 0 || *bound == address) {
-            return Ok(bound);
-        }
-        let (listener, bound) = http::bind(address).await?;
-        let studio = &self.shared.studio;
-        let tokens = Tokens::new(vec![http::default_token(&studio.home, &*studio.ids)?]);
-        let authority = Authority::new(bound.port(), Vec::new(), Vec::new());
-        let router = http::router(&self.shared, &tokens, authority, axum::Router::new());
-        let stop = self.shared.stop.child_token();
-        *self.open.lock().unwrap_or_else(PoisonError::into_inner) = Some((bound, stop.clone()));
-        tokio::spawn(http::serve(listener, router, stop));
-        Ok(bound)
-    }
-
-    pub fn close(&self) {
-        if let Some((_, stop)) = self.open.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            stop.cancel();
-        }
-    }
-
-    pub fn current(&self) -> Option<(SocketAddr, CancellationToken)> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
 /// Calls under a pad, on their way into the pipeline. The owner exists before the studio does, so the studio is filled in later.
 #[derive(Default)]
 pub struct PadCalls {
@@ -221,9 +244,16 @@ impl Calls for PadCalls {
 }
 
 /// The log's view of time and chance.
-struct Outside {
+pub struct Outside {
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
+}
+
+impl Outside {
+    /// For commands that read the log without a daemon.
+    pub fn real() -> Self {
+        Outside { clock: Arc::new(crate::outside::RealClock::new()), ids: Arc::new(crate::outside::RandomIds) }
+    }
 }
 
 impl std::fmt::Debug for Outside {

@@ -6,6 +6,7 @@ pub mod client;
 pub mod methods;
 pub mod person;
 mod play;
+mod words;
 
 use crate::daemon::handle::Handle;
 use crate::daemon::home::Home;
@@ -14,7 +15,7 @@ use crate::daemon::words::Words;
 use conductor_core::error::ToolError;
 use methods::{Answer, Method};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -31,7 +32,7 @@ pub struct Control {
     pub home: Home,
     pub stop: CancellationToken,
     /// Parents of connected `mcp start` proxies; the door of AI clients keeps it. A lock, because it is read once per decision.
-    pub clients: Arc<Mutex<BTreeSet<i32>>>,
+    pub clients: Arc<Mutex<BTreeMap<i32, usize>>>,
     pub words: Arc<Words>,
 }
 
@@ -48,7 +49,11 @@ const FIRST_CONNECTION: u64 = 1 << 63;
 impl Control {
     /// The hook every deciding method goes through.
     pub fn recognise(&self, peer: Peer) -> Result<person::Person, person::NotAPerson> {
-        let clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.words.studio.policy().policy.approval.refuse_descendants {
+            return person::recognise(peer, &BTreeSet::new(), person::look);
+        }
+        let clients: BTreeSet<i32> =
+            self.clients.lock().unwrap_or_else(PoisonError::into_inner).keys().copied().collect();
         person::recognise(peer, &clients, person::look)
     }
 }

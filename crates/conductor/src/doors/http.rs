@@ -21,6 +21,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use conductor_core::audit::record::EventName;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http_body_util::{BodyExt, Limited};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use serde_json::json;
@@ -34,6 +35,8 @@ use super::mcp::http::McpHttp;
 use crate::outside::Ids;
 use crate::studio::Studio;
 
+const UNREAD: usize = 256 * 1024;
+const UNREAD_PATIENCE: Duration = Duration::from_secs(1);
 const HEAD_PATIENCE: Duration = Duration::from_secs(10);
 
 /// One token: only its digest is kept.
@@ -149,7 +152,8 @@ impl Authority {
         };
         let Some(host) = host else { return Some("no usable Host") };
         let ours = Self::LOOPBACK.iter().any(|name| {
-            host.strip_prefix(name).and_then(|rest| rest.strip_prefix(':')).and_then(|port| port.parse().ok()) == Some(self.port)
+            host.strip_prefix(name).and_then(|rest| rest.strip_prefix(':')).and_then(|port| port.parse().ok())
+                == Some(self.port)
         });
         if !ours && !self.hosts.iter().any(|name| name.eq_ignore_ascii_case(host)) {
             return Some("this Host is not served here");
@@ -175,10 +179,18 @@ pub fn refuse(status: StatusCode, reason: &str) -> Response {
     response
 }
 
+/// Reads what the peer is still sending before it is refused: closing on unread bytes resets the connection, and the peer would see
+/// that instead of the reason. Bounded in size and time.
+pub async fn refuse_after(body: Body, status: StatusCode, reason: &str) -> Response {
+    let rest = Limited::new(body, UNREAD).collect();
+    let _ = tokio::time::timeout(UNREAD_PATIENCE, rest).await;
+    refuse(status, reason)
+}
+
 async fn guard(State(authority): State<Arc<Authority>>, request: Request, next: Next) -> Response {
     let uri_authority = request.uri().authority().map(|it| it.as_str());
     if let Some(reason) = authority.fault(request.headers(), uri_authority) {
-        return refuse(StatusCode::FORBIDDEN, reason);
+        return refuse_after(request.into_body(), StatusCode::FORBIDDEN, reason).await;
     }
     next.run(request).await
 }
@@ -197,7 +209,9 @@ pub fn router(shared: &Arc<Shared>, tokens: &Arc<Tokens>, authority: Authority, 
         .route("/mcp", any(move |request: Request<Body>| mcp.clone().handle(request)))
         .route("/health", get(health).with_state(Arc::clone(shared)))
         .merge(more)
-        .fallback(|| async { refuse(StatusCode::NOT_FOUND, "nothing is served at this path") })
+        .fallback(|request: Request| {
+            refuse_after(request.into_body(), StatusCode::NOT_FOUND, "nothing is served at this path")
+        })
         .method_not_allowed_fallback(|| async { refuse(StatusCode::METHOD_NOT_ALLOWED, "not with this method") })
         .layer(middleware::from_fn_with_state(Arc::new(authority), guard))
 }

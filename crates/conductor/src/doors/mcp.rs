@@ -5,9 +5,12 @@
 pub mod ask;
 pub mod complete;
 pub mod era;
+#[cfg(feature = "conformance")]
+pub mod fixture;
 pub mod http;
 pub mod legacy;
 pub mod line;
+pub mod setup;
 pub mod shape;
 pub mod socket;
 pub mod stdio;
@@ -21,14 +24,16 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use conductor_core::error::{Code, Subject, ToolError};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use rmcp::model::{
-    CacheScope, CallToolRequestParams, CallToolResponse, ClientRequest, CompleteRequestParams, CompleteResult, CustomRequest,
-    CustomResult, DiscoverResult, ErrorData, GetPromptRequestParams, GetPromptResponse, GetPromptResult, Implementation,
-    InitializeRequestParams, InitializeResult, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
-    ListToolsResult, MetaObject, PaginatedRequestParams, PromptArgument, PromptMessage, ProtocolVersion,
-    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, RequestStateCodec, Role,
-    ServerCapabilities, ServerConfig, ServerResult, SubscribeRequestParams,
-    SubscriptionFilter, Tool as WireTool, ToolAnnotations, UnsubscribeRequestParams,
+    CacheScope, CallToolRequestParams, CallToolResponse, ClientRequest, CompleteRequestParams, CompleteResult,
+    CustomRequest, CustomResult, DiscoverResult, ErrorData, GetPromptRequestParams, GetPromptResponse, GetPromptResult,
+    Implementation, InitializeRequestParams, InitializeResult, ListPromptsResult, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, MetaObject, PaginatedRequestParams, PromptArgument, PromptMessage,
+    ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, RequestStateCodec, Role,
+    ServerCapabilities, ServerConfig, ServerResult, SubscribeRequestParams, SubscriptionFilter, Tool as WireTool,
+    ToolAnnotations, UnsubscribeRequestParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler, Service};
@@ -36,7 +41,10 @@ use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use self::era::Era;
+use self::legacy::Report;
 use crate::doors::session::{Session, View, Who};
+#[cfg(feature = "conformance")]
+use crate::pipeline::call::Output;
 use crate::pipeline::call::{Outcome, Principal, Via};
 use crate::pipeline::{self, Reply};
 use crate::studio::Studio;
@@ -65,13 +73,21 @@ pub struct Shared {
     seal: RequestStateCodec,
     /// The daemon is stopping.
     pub stop: CancellationToken,
+    /// Parents of connected `mcp start` proxies, as they were at connect, with the number of their proxies. What descends from one of them
+    /// decides nothing.
+    pub clients: Arc<Mutex<BTreeMap<i32, usize>>>,
 }
 
 impl Shared {
     pub fn new(studio: &Arc<Studio>) -> Arc<Self> {
         let mut key = vec![0; 32];
         studio.ids.fill(&mut key);
-        Arc::new(Self { studio: Arc::clone(studio), seal: RequestStateCodec::new_unchecked(key), stop: CancellationToken::new() })
+        Arc::new(Self {
+            studio: Arc::clone(studio),
+            seal: RequestStateCodec::new_unchecked(key),
+            stop: CancellationToken::new(),
+            clients: Arc::default(),
+        })
     }
 }
 
@@ -125,7 +141,9 @@ impl McpDoor {
 
     fn principal(&self, context: &RequestContext<RoleServer>) -> Principal {
         // On HTTP the guard has put the token's name beside the request.
-        if let Some(token) = context.extensions.get::<::http::request::Parts>().and_then(|parts| parts.extensions.get::<Who>()) {
+        if let Some(token) =
+            context.extensions.get::<::http::request::Parts>().and_then(|parts| parts.extensions.get::<Who>())
+        {
             return match token {
                 Who::Token(token) => Principal::Http { token: token.clone() },
                 Who::Uid(uid) => Principal::socket(*uid, "unknown"),
@@ -137,28 +155,37 @@ impl McpDoor {
 
     /// Runs one call, passing what it reports on the way. Everything is awaited here, in the request's own task: the SDK tells which
     /// stream a message belongs to by the task that sends it.
-    async fn run(&self, mut call: pipeline::Call, context: &RequestContext<RoleServer>, era: Era) -> Reply {
+    async fn run(
+        &self,
+        mut call: pipeline::Call,
+        context: &RequestContext<RoleServer>,
+        back: legacy::BackChannel,
+    ) -> Reply {
         let (running, crowded) = self.session.start();
         call.crowded = crowded;
-        let (back, mut reports) = legacy::back_channel(self, context, era);
-        call.progress = back;
+        let legacy::BackChannel { progress, queue, mut reports } = back;
+        call.progress = progress;
+        // Held to the end: whoever may still ask holds a weak end of it.
+        let _open = queue;
         let work = pipeline::run(self.studio(), call);
-        let reply = match &mut reports {
-            None => work.await,
-            Some(reports) => {
-                tokio::pin!(work);
-                loop {
-                    tokio::select! {
-                        biased;
-                        Some(report) = reports.next() => legacy::send(context, report).await,
-                        reply = &mut work => {
-                            // What was reported before the end is still worth telling; nothing follows the reply.
-                            while let Some(report) = reports.left() {
-                                legacy::send(context, report).await;
-                            }
-                            break reply;
-                        }
+        tokio::pin!(work);
+        let mut asked = FuturesUnordered::new();
+        let reply = loop {
+            tokio::select! {
+                biased;
+                Some(report) = reports.next() => match report {
+                    Report::Ask { method, params, wait, reply } => asked.push(async move {
+                        let _ = reply.send(legacy::ask(context, method, params, wait).await);
+                    }),
+                    report @ (Report::Progress { .. } | Report::Log { .. }) => legacy::send(context, report).await,
+                },
+                Some(()) = asked.next(), if !asked.is_empty() => {}
+                reply = &mut work => {
+                    // What was reported before the end is still worth telling; nothing follows the reply.
+                    while let Some(report) = reports.left() {
+                        legacy::send(context, report).await;
                     }
+                    break reply;
                 }
             }
         };
@@ -184,11 +211,12 @@ impl McpDoor {
         let arguments = params.unwrap_or_else(|| Value::Object(Map::new()));
         let principal = self.session.principal("direct");
         let call = self.session.call(principal, method.clone(), arguments, context.ct.clone());
-        match self.run(call, context, Era::Legacy).await.into_outcome() {
+        match self.run(call, context, legacy::back_channel(self, context, Era::Legacy)).await.into_outcome() {
             Outcome::Done(Ok(output)) => Ok(shape::direct_success(output)),
             Outcome::Done(Err(error)) if is_unknown_tool(&error) => {
                 let mut unknown = era::unknown_method(&method);
-                unknown.data = Some(json!({ "code": error.code, "hint": error.hint, "did_you_mean": error.extras.did_you_mean }));
+                unknown.data =
+                    Some(json!({ "code": error.code, "hint": error.hint, "did_you_mean": error.extras.did_you_mean }));
                 Err(unknown)
             }
             Outcome::Done(Err(error)) => Err(shape::direct_failure(&error)),
@@ -213,8 +241,10 @@ impl McpDoor {
                 .and_then(NameForm::parse)
                 .ok_or_else(|| ErrorData::invalid_params("tool_names must be safe or dotted", None))?,
         };
-        let view = View::of(self.studio(), &words, names).map_err(|fault| ErrorData::invalid_params(fault.to_string(), None))?;
+        let view = View::of(self.studio(), &words, names)
+            .map_err(|fault| ErrorData::invalid_params(fault.to_string(), None))?;
         self.session.set_view(view);
+        self.session.seat_client(&self.shared.clients);
         Ok(json!({ "v": 1, "daemon": env!("CARGO_PKG_VERSION"), "took": false }))
     }
 
@@ -227,17 +257,23 @@ impl McpDoor {
         meta.insert("conductor/tier".to_owned(), json!(tool.tier));
         meta.insert("conductor/toolset".to_owned(), json!(tool.toolset));
         let hints = tool.annotations;
-        WireTool::new(names.of(tool).to_owned(), tool.description.to_string(), object(&tool.published_schema))
-            .with_title(tool.title.to_string())
-            .with_raw_output_schema(object(&tool.output_schema))
-            .with_annotations(
-                ToolAnnotations::new()
-                    .read_only(hints.read_only)
-                    .destructive(hints.destructive)
-                    .idempotent(hints.idempotent)
-                    .open_world(hints.open_world),
-            )
-            .with_meta(meta)
+        let wire =
+            WireTool::new(names.of(tool).to_owned(), tool.description.to_string(), object(&tool.published_schema))
+                .with_title(tool.title.to_string())
+                .with_annotations(
+                    ToolAnnotations::new()
+                        .read_only(hints.read_only)
+                        .destructive(hints.destructive)
+                        .idempotent(hints.idempotent)
+                        .open_world(hints.open_world),
+                )
+                .with_meta(meta);
+        // One widespread SDK throws on a result without a value when its tool promised one.
+        if tool.definition().output_schema.is_null() {
+            wire
+        } else {
+            wire.with_raw_output_schema(object(&tool.output_schema))
+        }
     }
 
     /// One page of a sorted list. The cursor is the last name given, so an entry added or removed meanwhile moves nothing.
@@ -250,7 +286,10 @@ impl McpDoor {
             None => None,
             Some(cursor) => {
                 let name = URL_SAFE_NO_PAD.decode(&cursor).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-                Some(name.filter(|it| !it.is_empty()).ok_or_else(|| ErrorData::invalid_params("Unknown cursor", None))?)
+                Some(
+                    name.filter(|it| !it.is_empty())
+                        .ok_or_else(|| ErrorData::invalid_params("Unknown cursor", None))?,
+                )
             }
         };
         let size = self.studio().settings().mcp.page_size.max(1);
@@ -267,12 +306,12 @@ impl McpDoor {
 
     fn find_resource(&self, uri: &str) -> Option<(Arc<Resource>, BTreeMap<String, String>)> {
         let catalog = self.studio().catalog();
-        let found = catalog
+
+        catalog
             .resources(&self.session.view().toolset)
             // A fixed entry wins over a template that would match it too.
             .filter_map(|entry| entry.matches(uri).map(|variables| (Arc::clone(entry), variables)))
-            .min_by_key(|(_, variables)| variables.len());
-        found
+            .min_by_key(|(_, variables)| variables.len())
     }
 }
 
@@ -285,7 +324,11 @@ fn is_unknown_tool(error: &ToolError) -> bool {
 pub struct LineService(pub McpDoor);
 
 impl Service<RoleServer> for LineService {
-    async fn handle_request(&self, request: ClientRequest, context: RequestContext<RoleServer>) -> Result<ServerResult, ErrorData> {
+    async fn handle_request(
+        &self,
+        request: ClientRequest,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ServerResult, ErrorData> {
         let first = self.0.session.first_message();
         if let ClientRequest::CustomRequest(custom) = &request
             && custom.method == "conductor.hello"
@@ -329,7 +372,9 @@ impl ServerHandler for McpDoor {
             .enable_prompts_list_changed()
             .enable_completions()
             .build();
-        ServerConfig::new(legacy::with_logging(capabilities)).with_server_info(Self::identity()).with_instructions(INSTRUCTIONS)
+        ServerConfig::new(legacy::with_logging(capabilities))
+            .with_server_info(Self::identity())
+            .with_instructions(INSTRUCTIONS)
     }
 
     fn supported_protocol_versions(&self) -> std::borrow::Cow<'static, [ProtocolVersion]> {
@@ -375,7 +420,8 @@ impl ServerHandler for McpDoor {
             .filter(|tool| !policy.policy.denies_everyone(&tool.name, tool.tier))
             .map(|tool| (tool.name.to_string(), tool));
         let (page, next) = self.page(request, listed)?;
-        let mut result = ListToolsResult::with_all_items(page.into_iter().map(|it| self.wire_tool(it, view.names)).collect());
+        let mut result =
+            ListToolsResult::with_all_items(page.into_iter().map(|it| self.wire_tool(it, view.names)).collect());
         result.next_cursor = next;
         (result.ttl_ms, result.cache_scope, result.meta) = self.cache(&context);
         Ok(result)
@@ -384,7 +430,10 @@ impl ServerHandler for McpDoor {
     fn get_tool(&self, name: &str) -> Option<WireTool> {
         let view = self.session.view();
         let catalog = self.studio().catalog();
-        catalog.get(name).filter(|tool| !tool.hidden && view.toolset.has(tool)).map(|tool| self.wire_tool(tool, view.names))
+        catalog
+            .get(name)
+            .filter(|tool| !tool.hidden && view.toolset.has(tool))
+            .map(|tool| self.wire_tool(tool, view.names))
     }
 
     async fn call_tool(
@@ -396,11 +445,22 @@ impl ServerHandler for McpDoor {
         let principal = self.principal(&context);
         let arguments = Value::Object(request.arguments.unwrap_or_default());
         let mut call = self.session.call(principal, request.name.into_owned(), arguments, context.ct.clone());
-        ask::prepare(self, &mut call, request.request_state.as_deref(), request.input_responses.as_ref(), &context, era)?;
+        ask::prepare(self, &mut call, request.request_state.as_deref(), request.input_responses.as_ref(), era)?;
+        let back = legacy::back_channel(self, &context, era);
+        call.ask = ask::channel(self, &context, era, &back.queue);
+        #[cfg(feature = "conformance")]
+        {
+            let link = fixture::Link::new(self, &context, era, &back, request.input_responses, request.request_state);
+            call.client = Some(Arc::new(link));
+        }
         let question = call.ask.as_ref().is_some_and(|ask| ask.by_result()).then(|| ask::Question::of(&call));
-        let reply = self.run(call, &context, era).await;
+        let reply = self.run(call, &context, back).await;
         let tool = reply.tool().cloned();
         let mut result = match reply.into_outcome() {
+            #[cfg(feature = "conformance")]
+            Outcome::Done(Ok(Output { special: Some(special), .. })) => {
+                return fixture::special(special, self.signed(era));
+            }
             Outcome::Done(Ok(output)) => shape::success(output),
             Outcome::Done(Err(error)) if is_unknown_tool(&error) => return Err(shape::unknown_tool(&error)),
             Outcome::Done(Err(error)) if ask::is_bad_state(&error) => return Err(ask::bad_state()),
@@ -477,11 +537,12 @@ impl ServerHandler for McpDoor {
             return Err(ErrorData::resource_not_found(format!("Unknown resource: {shown}"), Some(data)));
         };
         let principal = self.principal(&context);
-        let mut call = self.session.call(principal, entry.tool.to_string(), (entry.arguments)(&variables), context.ct.clone());
+        let mut call =
+            self.session.call(principal, entry.tool.to_string(), (entry.arguments)(&variables), context.ct.clone());
         call.via = Via::Resource { uri: uri.clone() };
         // The toolset that brings the resource brings its tool.
         call.toolset = Arc::new(crate::tools::names::Toolset::All);
-        let contents = match self.run(call, &context, era).await.into_outcome() {
+        let contents = match self.run(call, &context, legacy::back_channel(self, &context, era)).await.into_outcome() {
             Outcome::Done(Ok(output)) => shape::resource_contents(&uri, &entry.mime, output),
             Outcome::Done(Err(error)) => return Err(shape::resource_failure(&uri, &error)),
             Outcome::Cancelled | Outcome::Ask { .. } => return Err(ErrorData::internal_error("cancelled", None)),
@@ -530,6 +591,12 @@ impl ServerHandler for McpDoor {
             .prompt(&request.name)
             .filter(|it| self.session.view().toolset.has_set(&it.toolset))
             .ok_or_else(|| ErrorData::invalid_params(format!("Unknown prompt: {}", request.name), None))?;
+        #[cfg(feature = "conformance")]
+        if let Some(asks) =
+            fixture::prompt_asks(&request.name, request.input_responses.is_some(), self.signed(era::of(&context)))
+        {
+            return asks;
+        }
         let mut arguments = BTreeMap::new();
         for (name, value) in request.arguments.unwrap_or_default() {
             match value {
@@ -544,8 +611,10 @@ impl ServerHandler for McpDoor {
         if let Some(missing) = prompt.arguments.iter().find(|it| it.required && !arguments.contains_key(it.name)) {
             return Err(ErrorData::invalid_params(format!("Missing prompt argument: {}", missing.name), None));
         }
-        let messages =
-            (prompt.render)(&arguments).into_iter().map(|it| PromptMessage::new(Role::User, shape::block(it.content))).collect();
+        let messages = (prompt.render)(&arguments)
+            .into_iter()
+            .map(|it| PromptMessage::new(Role::User, shape::block(it.content)))
+            .collect();
         let mut result = GetPromptResult::new(messages).with_description(prompt.description.to_string());
         result.meta = self.signed(era::of(&context));
         Ok(result.into())
@@ -578,7 +647,11 @@ impl ServerHandler for McpDoor {
         Ok(())
     }
 
-    async fn unsubscribe(&self, request: UnsubscribeRequestParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
         self.subscriptions.lock().unwrap_or_else(PoisonError::into_inner).remove(&request.uri);
         Ok(())
     }
@@ -599,7 +672,11 @@ impl ServerHandler for McpDoor {
         result
     }
 
-    async fn on_custom_request(&self, request: CustomRequest, context: RequestContext<RoleServer>) -> Result<CustomResult, ErrorData> {
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
         // Off on HTTP: a page that got hold of a token would need no protocol at all.
         if self.wire.is_none() {
             return Err(era::unknown_method(&request.method));

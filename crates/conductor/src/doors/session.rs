@@ -1,7 +1,8 @@
 //! One connected peer: who it is, what it sees, and the calls it makes.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -64,6 +65,30 @@ pub struct Session {
     log_level: AtomicU8,
     /// Cancelled when the peer is gone.
     pub gone: CancellationToken,
+    /// The process at the other end, where the kernel tells.
+    peer_pid: OnceLock<i32>,
+    seat: OnceLock<Seat>,
+}
+
+/// The parents of proxies, each with the number of its proxies.
+type Clients = Arc<Mutex<BTreeMap<i32, usize>>>;
+
+/// One proxy's place among the clients; given up when the connection ends.
+struct Seat {
+    clients: Clients,
+    parent: i32,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = clients.get_mut(&self.parent) {
+            *count -= 1;
+            if *count == 0 {
+                clients.remove(&self.parent);
+            }
+        }
+    }
 }
 
 /// Counts one running tool call of a connection.
@@ -94,7 +119,20 @@ impl Session {
             refused_in_a_row: AtomicU32::new(0),
             log_level: AtomicU8::new(0),
             gone: CancellationToken::new(),
+            peer_pid: OnceLock::new(),
+            seat: OnceLock::new(),
         })
+    }
+
+    pub fn set_peer_pid(&self, pid: i32) {
+        let _ = self.peer_pid.set(pid);
+    }
+
+    /// The peer said it is a proxy: whatever started it is an AI client.
+    pub fn seat_client(&self, clients: &Clients) {
+        let Some(parent) = self.peer_pid.get().and_then(|pid| parent_of(*pid)) else { return };
+        *clients.lock().unwrap_or_else(PoisonError::into_inner).entry(parent).or_default() += 1;
+        let _ = self.seat.set(Seat { clients: Arc::clone(clients), parent });
     }
 
     pub fn view(&self) -> &View {
@@ -139,7 +177,7 @@ impl Session {
             return false;
         }
         let count = self.refused_in_a_row.fetch_add(1, Ordering::Relaxed) + 1;
-        count % self.studio.settings().limits.refusals_before_pause.max(1) == 0
+        count.is_multiple_of(self.studio.settings().limits.refusals_before_pause.max(1))
     }
 
     pub fn set_log_level(&self, level: LogLevel) {
@@ -155,4 +193,9 @@ impl Session {
             _ => Some(LogLevel::Error),
         }
     }
+}
+
+/// The parent of a process, where the system tells.
+fn parent_of(pid: i32) -> Option<i32> {
+    super::control::person::look(pid).map(|it| it.parent)
 }

@@ -2,6 +2,9 @@
 //!
 //! Not here: when a key is pressed (`conductor_core::hands`) and the queue before it (the daemon's lanes).
 
+#[cfg(feature = "desktop")]
+pub mod keys;
+
 use conductor_core::action::{Keystroke, MouseButton, Volume};
 use conductor_core::hands::Stroke;
 use std::sync::Arc;

@@ -12,7 +12,9 @@ use conductor_core::audit::record::{ApprovalRef, EventName};
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, Effect, OpenQuestion, RefusedBy, Subject, ToolError};
 use conductor_core::event::Micros;
-use conductor_core::pending::{Ask, Asked, Changed, Fact, Kind, Limited, NewIds, Pending, Present, Record, Refused, State, Yes};
+use conductor_core::pending::{
+    Ask, Asked, Changed, Fact, Kind, Limited, NewIds, Pending, Present, Record, Refused, State, Yes,
+};
 use conductor_core::policy::{Channel, Decision, Floor, Verdict};
 use conductor_core::timestamp::Timestamp;
 use serde_json::{Value, json};
@@ -89,7 +91,10 @@ impl Desk {
     }
 
     /// One change of the store. The disk is waited for on a thread of its own.
-    async fn change<T: Send + 'static>(&self, change: impl FnOnce(&mut Pending) -> T + Send + 'static) -> io::Result<T> {
+    async fn change<T: Send + 'static>(
+        &self,
+        change: impl FnOnce(&mut Pending) -> T + Send + 'static,
+    ) -> io::Result<T> {
         let store = Arc::clone(&self.store);
         tokio::task::spawn_blocking(move || store.change(change)).await.map_err(io::Error::other)?
     }
@@ -228,10 +233,19 @@ struct Question<'a> {
 }
 
 impl<'a> Question<'a> {
-    async fn of(studio: &'a Arc<Studio>, tool: &'a Arc<Tool>, call: &'a Call, verdict: &Verdict, paper: &Paper) -> Self {
+    async fn of(
+        studio: &'a Arc<Studio>,
+        tool: &'a Arc<Tool>,
+        call: &'a Call,
+        verdict: &Verdict,
+        paper: &Paper,
+    ) -> Self {
         let canonical = paper.arguments.as_deref().unwrap_or_default();
-        let present =
-            Present { pin: tool.pin, policy_version: studio.policy().version, state: state_of(studio, tool, call).await };
+        let present = Present {
+            pin: tool.pin,
+            policy_version: studio.policy().version,
+            state: state_of(studio, tool, call).await,
+        };
         let own = tool.facts.as_ref().map(|facts| facts(studio, &call.arguments)).unwrap_or_default();
         let summary = cut(&tool.summarize(&call.arguments), 190);
         let fact = |label: &str, text: String| Fact { label: label.to_owned(), text };
@@ -275,7 +289,9 @@ impl<'a> Question<'a> {
             .desk()
             .change(move |pending| pending.ask(ask, ids, &force.policy.approval, &settings.limits, now))
             .await
-            .map_err(|fault| ToolError::new(Code::AuditUnavailable, format!("the question could not be written: {fault}")))?;
+            .map_err(|fault| {
+                ToolError::new(Code::AuditUnavailable, format!("the question could not be written: {fault}"))
+            })?;
         if let Asked::Created { id } = &asked {
             let detail = json!({ "approval": id.to_string(), "tool": self.tool.name });
             let _ = self.studio.audit.event(Some(self.call.principal.clone()), EventName::ApprovalAsked, detail).await;
@@ -305,7 +321,8 @@ impl<'a> Question<'a> {
     async fn decide(&self, id: Uuid, yes: bool) -> Result<(), DeskFault> {
         let by = self.call.principal.to_string();
         if yes {
-            let yes = Yes { grantable: self.tool.grantable, grant_ms: self.tool.grant_ms, ..Yes::once(by, Channel::Client) };
+            let yes =
+                Yes { grantable: self.tool.grantable, grant_ms: self.tool.grant_ms, ..Yes::once(by, Channel::Client) };
             self.desk().allow(self.studio, id, yes).await
         } else {
             self.desk().deny(self.studio, id, &by, Channel::Client).await
@@ -469,11 +486,13 @@ impl<'a> Question<'a> {
 
     fn limited(&self, limited: Limited) -> ToolError {
         match limited {
-            Limited::Principal => ToolError::new(Code::Busy, "too many of your questions and plans are open").by(RefusedBy::Limit),
-            Limited::All => ToolError::new(Code::Busy, "too many questions and plans are open").by(RefusedBy::Limit),
-            Limited::Rate { retry_after_ms } => {
-                ToolError::new(Code::RateLimited, "too many new questions in a minute").retry_after_ms(retry_after_ms).by(RefusedBy::Limit)
+            Limited::Principal => {
+                ToolError::new(Code::Busy, "too many of your questions and plans are open").by(RefusedBy::Limit)
             }
+            Limited::All => ToolError::new(Code::Busy, "too many questions and plans are open").by(RefusedBy::Limit),
+            Limited::Rate { retry_after_ms } => ToolError::new(Code::RateLimited, "too many new questions in a minute")
+                .retry_after_ms(retry_after_ms)
+                .by(RefusedBy::Limit),
         }
     }
 }

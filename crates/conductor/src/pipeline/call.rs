@@ -82,8 +82,34 @@ pub struct Call {
     pub answered: Option<Answered>,
     /// For `mapping:` principals: the event came from the network, so no standing grant answers for it.
     pub tainted: bool,
+    /// A person made this call with their own hands at a terminal: what it plays counts as played.
+    pub hand: bool,
     /// The caller's connection already runs as many calls as it may.
     pub crowded: bool,
+    /// For fixtures only: no tool of the product talks back to its client.
+    #[cfg(feature = "conformance")]
+    pub client: Option<Arc<dyn FixtureClient>>,
+}
+
+/// What the public suite's fixtures do to a client and no product tool may: ask it for anything.
+#[cfg(feature = "conformance")]
+pub trait FixtureClient: Send + Sync {
+    fn is_modern(&self) -> bool;
+    fn capabilities(&self) -> Value;
+    fn responses(&self) -> Option<Value>;
+    fn state(&self) -> Option<String>;
+    fn seal(&self, text: &str) -> String;
+    fn open(&self, sealed: &str) -> Option<String>;
+    /// A request to a client of the older era.
+    fn request(&self, method: &str, params: Value) -> BoxFuture<'static, Result<Value, String>>;
+}
+
+/// A fixture's result that is neither value nor error.
+#[cfg(feature = "conformance")]
+#[derive(Debug, Clone, PartialEq)]
+pub enum Special {
+    InputRequired { requests: Value, state: Option<String> },
+    ProtocolError { code: i32, message: String, data: Value },
 }
 
 impl Call {
@@ -100,7 +126,10 @@ impl Call {
             ask: None,
             answered: None,
             tainted: false,
+            hand: false,
             crowded: false,
+            #[cfg(feature = "conformance")]
+            client: None,
         }
     }
 }
@@ -132,11 +161,31 @@ pub struct Output {
     pub content: Vec<Content>,
     /// The value as compact JSON, written once by the pipeline and sent by every door.
     text: String,
+    /// False for a plugin that gave finished blocks: there is no value beside them.
+    structured: bool,
+    #[cfg(feature = "conformance")]
+    pub special: Option<Special>,
 }
 
 impl Output {
     pub fn new(value: Value) -> Self {
-        Self { value, content: Vec::new(), text: String::new() }
+        Self {
+            value,
+            content: Vec::new(),
+            text: String::new(),
+            structured: true,
+            #[cfg(feature = "conformance")]
+            special: None,
+        }
+    }
+
+    /// Finished blocks without a value, for a tool without an output schema.
+    pub fn blocks(content: Vec<Content>) -> Self {
+        Self { content, structured: false, ..Self::new(Value::Null) }
+    }
+
+    pub fn is_structured(&self) -> bool {
+        self.structured
     }
 
     #[must_use]
@@ -147,7 +196,9 @@ impl Output {
 
     /// Writes the text and counts what will be sent.
     pub(super) fn render(&mut self) -> usize {
-        self.text = self.value.to_string();
+        if self.structured {
+            self.text = self.value.to_string();
+        }
         self.text.len() + self.content.iter().map(Content::bytes).sum::<usize>()
     }
 

@@ -28,6 +28,9 @@ pub struct Leave {
     intent: Option<u64>,
     attempt: u32,
     tainted: bool,
+    hand: bool,
+    #[cfg(feature = "conformance")]
+    client: Option<Arc<dyn super::call::FixtureClient>>,
 }
 
 impl Leave {
@@ -76,6 +79,11 @@ impl Leave {
         self.tainted
     }
 
+    /// Whether a person made this call with their own hands.
+    pub fn by_hand(&self) -> bool {
+        self.hand
+    }
+
     pub fn report(&self, done: f64, total: Option<f64>, text: &str) {
         if let Some(progress) = &self.progress {
             progress.report(done, total, text);
@@ -84,6 +92,11 @@ impl Leave {
 
     pub fn progress(&self) -> Option<&Arc<dyn Progress>> {
         self.progress.as_ref()
+    }
+
+    #[cfg(feature = "conformance")]
+    pub fn client(&self) -> Option<&Arc<dyn super::call::FixtureClient>> {
+        self.client.as_ref()
     }
 }
 
@@ -110,6 +123,9 @@ impl Gate {
             intent: self.intent,
             attempt: paper.attempts,
             tainted: call.tainted,
+            hand: call.hand,
+            #[cfg(feature = "conformance")]
+            client: call.client.clone(),
         }
     }
 
@@ -150,7 +166,8 @@ pub async fn recheck(
         return Ok(None);
     }
     let settings = studio.settings().circuit(&tool.name);
-    let permit = studio.circuits.admit(&tool.name, settings).map_err(|(open, cause)| circuit::refusal(tool, open, cause))?;
+    let permit =
+        studio.circuits.admit(&tool.name, settings).map_err(|(open, cause)| circuit::refusal(tool, open, cause))?;
     Ok(Some(permit))
 }
 

@@ -19,6 +19,7 @@ use crate::tools::schema::cut;
 /// How long a handler may take to stop after a cancel.
 const GRACE: Duration = Duration::from_secs(2);
 
+#[cfg_attr(feature = "conformance", expect(clippy::large_enum_variant, reason = "fixtures make results larger"))]
 enum End {
     Finished(Result<Output, ToolError>),
     /// The task was killed while it ran.
@@ -37,7 +38,7 @@ pub async fn run(studio: &Arc<Studio>, call: &Call, gate: Gate, paper: &mut Pape
             if let Some(permit) = permit {
                 permit.settle(None);
             }
-            finish(&tool, output, paper)
+            finish(studio, &tool, output, paper)
         }
         // Stopped with nothing done: recorded as cancelled. What was done is recorded as what happened.
         End::Finished(Err(error))
@@ -161,24 +162,24 @@ pub fn with_effect(tool: &Tool, error: ToolError) -> ToolError {
 }
 
 /// Measures the result and holds it to its size. The text is kept: every door sends it.
-fn finish(tool: &Tool, mut output: Output, paper: &mut Paper) -> Result<Output, Stop> {
-    if cfg!(debug_assertions) && !tool.output_validator.fits(&output.value) {
+fn finish(studio: &Studio, tool: &Tool, mut output: Output, paper: &mut Paper) -> Result<Output, Stop> {
+    if cfg!(debug_assertions) && output.is_structured() && !tool.output_validator.fits(&output.value) {
         let first =
             tool.output_validator.violations(&output.value).into_iter().next().map(|it| it.message).unwrap_or_default();
         let text = format!("{}: the result does not fit its own output schema: {first}", tool.name);
         return Err(with_done(tool, ToolError::new(Code::Internal, text)).into());
     }
+    let most = tool.max_result_bytes.min(studio.settings().limits.result_bytes);
     let mut bytes = output.render();
-    if bytes > tool.max_result_bytes {
+    if bytes > most {
         match &tool.source {
             Source::Plugin { .. } => {
-                output = Output::new(json!({ "text": cut(output.text(), tool.max_result_bytes), "truncated": true }));
+                output = Output::new(json!({ "text": cut(output.text(), most), "truncated": true }));
                 bytes = output.render();
             }
             // Our own tools cut their lists; one that did not is at fault, and half a JSON text would be worse than none.
             Source::Builtin => {
-                let text =
-                    format!("the result of {} is {bytes} bytes, at most {} are sent", tool.name, tool.max_result_bytes);
+                let text = format!("the result of {} is {bytes} bytes, at most {most} are sent", tool.name);
                 let error =
                     ToolError::new(Code::Unsupported, text).hint("Ask for less: a smaller range, a filter or a limit.");
                 return Err(with_done(tool, error).into());

@@ -8,7 +8,7 @@ use conductor_core::audit::record::{ApprovalRef, CallFacts, EventName, InputHash
 use conductor_core::error::{AuditResult, Code, Effect, ToolError};
 use conductor_core::event::Micros;
 use futures_util::future::BoxFuture;
-use serde_json::Value;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::call::{Call, ConnId, Outcome, Principal, Via};
@@ -26,9 +26,15 @@ pub trait Journal: Send + Sync {
     /// Durable when it returns.
     fn intent(&self, facts: CallFacts) -> BoxFuture<'static, Result<u64, String>>;
     /// With `durable` on the disk when it returns, else with the kernel.
-    fn outcome(&self, facts: CallFacts, outcome: OutcomeFacts, durable: bool) -> BoxFuture<'static, Result<(), String>>;
+    fn outcome(&self, facts: CallFacts, outcome: OutcomeFacts, durable: bool)
+    -> BoxFuture<'static, Result<(), String>>;
     /// What happened beside calls; `detail` holds no argument, no result, no secret.
-    fn event(&self, principal: Option<Principal>, event: EventName, detail: Value) -> BoxFuture<'static, Result<(), String>>;
+    fn event(
+        &self,
+        principal: Option<Principal>,
+        event: EventName,
+        detail: Value,
+    ) -> BoxFuture<'static, Result<(), String>>;
 }
 
 impl Journal for AuditLog {
@@ -45,7 +51,12 @@ impl Journal for AuditLog {
         Box::pin(async move { AuditLog::intent(&log, facts).await.map_err(|down| down.to_string()) })
     }
 
-    fn outcome(&self, facts: CallFacts, outcome: OutcomeFacts, durable: bool) -> BoxFuture<'static, Result<(), String>> {
+    fn outcome(
+        &self,
+        facts: CallFacts,
+        outcome: OutcomeFacts,
+        durable: bool,
+    ) -> BoxFuture<'static, Result<(), String>> {
         let log = self.clone();
         let durability = if durable { Durability::Synced } else { Durability::Soon };
         Box::pin(async move {
@@ -53,7 +64,12 @@ impl Journal for AuditLog {
         })
     }
 
-    fn event(&self, principal: Option<Principal>, event: EventName, detail: Value) -> BoxFuture<'static, Result<(), String>> {
+    fn event(
+        &self,
+        principal: Option<Principal>,
+        event: EventName,
+        detail: Value,
+    ) -> BoxFuture<'static, Result<(), String>> {
         let log = self.clone();
         Box::pin(async move {
             let written = AuditLog::event(&log, principal, None, event, detail, Durability::Soon).await;
@@ -67,6 +83,8 @@ pub struct Paper {
     pub id: Uuid,
     pub tool: Option<Arc<Tool>>,
     input_hash: InputHash,
+    /// Whether records hold the arguments themselves.
+    full_detail: bool,
     /// Canonical bytes of the arguments, once they were found to have some.
     pub arguments: Option<Vec<u8>>,
     pub approval: Option<ApprovalRef>,
@@ -86,6 +104,7 @@ impl Paper {
             id: studio.ids.v7(studio.clock.wall_ms()),
             tool: None,
             input_hash: studio.audit.hash_input(&call.arguments),
+            full_detail: studio.settings().full_detail,
             arguments: None,
             approval: None,
             intent: None,
@@ -116,7 +135,7 @@ impl Paper {
             tier: tool.map(|tool| tool.tier),
             pin: tool.map(|tool| tool.pin),
             input_hash: self.input_hash,
-            input: None,
+            input: self.full_detail.then(|| input_of(&call.arguments)),
             via: match call.via {
                 Via::Tool => None,
                 Via::Resource { .. } => Some(AuditVia::Resource),
@@ -124,6 +143,13 @@ impl Paper {
             approval: self.approval.clone(),
         }
     }
+}
+
+/// Arguments as a record holds them. Half a JSON text proves nothing; the hash beside it stands for the whole either way.
+fn input_of(arguments: &Value) -> Value {
+    const MOST_BYTES: usize = 4096;
+    let bytes = arguments.to_string().len();
+    if bytes <= MOST_BYTES { arguments.clone() } else { json!({ "truncated": true, "bytes": bytes }) }
 }
 
 /// A call whose outcome the audit log has taken, or could not take and said so. Only [`record`] makes one.
@@ -146,7 +172,9 @@ pub(super) async fn record(studio: &Arc<Studio>, call: &Call, mut paper: Paper, 
     let outcome = match outcome {
         Outcome::Done(Err(error)) => Outcome::Done(Err(match &paper.tool {
             // Before the handler nothing can have happened.
-            Some(tool) if is_effectful(tool) && paper.attempts == 0 && error.effect.is_none() => error.effect(Effect::None),
+            Some(tool) if is_effectful(tool) && paper.attempts == 0 && error.effect.is_none() => {
+                error.effect(Effect::None)
+            }
             Some(tool) => handler::with_effect(tool, error),
             None => error,
         })),

@@ -9,7 +9,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use conductor_core::digest::Digest;
-use conductor_core::error::ToolError;
+use conductor_core::error::{ToolError, Violation};
 use conductor_core::policy::{AskFloor, ByArgs, Tier};
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
@@ -36,6 +36,9 @@ pub type StateHash = Arc<dyn Fn(Arc<Studio>, Value) -> BoxFuture<'static, Option
 pub type Decide = Arc<dyn Fn(&Studio, &Value) -> ByArgs + Send + Sync>;
 /// What the approver should know beside the arguments: label and text, and members of the tool's own on `APPROVAL_REQUIRED`.
 pub type Facts = Arc<dyn Fn(&Studio, &Value) -> AskFacts + Send + Sync>;
+
+/// Faults of the arguments that a schema cannot tell well.
+pub type Check = Arc<dyn Fn(&Value) -> Vec<Violation> + Send + Sync>;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct AskFacts {
@@ -69,8 +72,10 @@ pub struct Definition {
     pub host: Option<Cow<'static, str>>,
     pub source: Source,
     pub input_schema: Value,
-    /// Of a successful result; the error branch is added.
+    /// Of a successful result; the error branch is added. `null`: the tool gives finished blocks and no value, which only plugins do.
     pub output_schema: Value,
+    /// Publish the input schema as it is. For fixtures, whose schemas are what is tested.
+    pub verbatim: bool,
     pub destructive: Option<bool>,
     pub open_world: Option<bool>,
     /// In no list, and unknown to every principal but the ones it is for.
@@ -81,6 +86,8 @@ pub struct Definition {
     pub state_hash: Option<StateHash>,
     pub decide: Option<Decide>,
     pub facts: Option<Facts>,
+    /// Reads the arguments as the tool will, before any of its code runs: says more than a schema can.
+    pub check: Option<Check>,
     pub run: Handler,
 }
 
@@ -113,6 +120,7 @@ impl Definition {
             source: Source::Builtin,
             input_schema: json!({ "type": "object", "properties": {}, "additionalProperties": false }),
             output_schema: json!({ "type": "object" }),
+            verbatim: false,
             destructive: None,
             open_world: None,
             hidden: false,
@@ -121,6 +129,7 @@ impl Definition {
             state_hash: None,
             decide: None,
             facts: None,
+            check: None,
             run: Arc::new(move |studio, leave, arguments| Box::pin(run(studio, leave, arguments))),
         }
     }
@@ -135,6 +144,12 @@ impl Definition {
     #[must_use]
     pub fn input(mut self, schema: Value) -> Self {
         self.input_schema = schema;
+        self
+    }
+
+    #[must_use]
+    pub fn check(mut self, check: impl Fn(&Value) -> Vec<Violation> + Send + Sync + 'static) -> Self {
+        self.check = Some(Arc::new(check));
         self
     }
 
@@ -242,7 +257,12 @@ impl Tool {
         }
         let validator = Validator::compile(&definition.input_schema)
             .map_err(|fault| CatalogFault::Input { name: name.clone(), fault })?;
-        let output_schema = with_error_branch(definition.output_schema.clone());
+        let success = if definition.output_schema.is_null() {
+            json!({ "type": "object" })
+        } else {
+            definition.output_schema.clone()
+        };
+        let output_schema = with_error_branch(success);
         let output_validator =
             Validator::compile(&output_schema).map_err(|fault| CatalogFault::Output { name: name.clone(), fault })?;
         let annotations = Annotations::of(&definition);
@@ -261,7 +281,11 @@ impl Tool {
         .map_err(|fault| CatalogFault::NoPin { name: name.clone(), reason: fault.to_string() })?;
         Ok(Self {
             safe_name: safe_form(&name).into_owned(),
-            published_schema: published(&definition.input_schema),
+            published_schema: if definition.verbatim {
+                definition.input_schema.clone()
+            } else {
+                published(&definition.input_schema)
+            },
             output_schema,
             annotations,
             pin,
@@ -269,6 +293,11 @@ impl Tool {
             output_validator,
             definition,
         })
+    }
+
+    /// As its author wrote it; [`Tool::output_schema`] is what clients see.
+    pub fn definition(&self) -> &Definition {
+        &self.definition
     }
 
     pub fn safe_name(&self) -> &str {

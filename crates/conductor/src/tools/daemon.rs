@@ -5,30 +5,33 @@
 mod conductor_create_device_identity;
 mod conductor_create_mapping;
 mod conductor_delete_mapping;
-mod conductor_get_plan;
-mod conductor_list_plans;
-mod conductor_plan_changes;
-mod conductor_undo_plan;
-mod conductor_update_mapping;
-mod plan_apply;
 mod conductor_explain;
 mod conductor_get_config;
 mod conductor_get_mappings;
+mod conductor_get_plan;
 mod conductor_get_status;
 mod conductor_get_trace;
 mod conductor_list_device_bindings;
 mod conductor_list_devices;
 mod conductor_list_modes;
+mod conductor_list_plans;
+mod conductor_list_templates;
 mod conductor_panic;
+mod conductor_plan_changes;
 mod conductor_scan_ports;
 mod conductor_send_midi;
 mod conductor_send_sysex;
 mod conductor_set_device_enabled;
 mod conductor_simulate;
+mod conductor_start_midi_learn;
+mod conductor_stop_midi_learn;
 mod conductor_switch_mode;
+mod conductor_undo_plan;
+mod conductor_update_mapping;
 mod conductor_validate_config;
 pub mod mapping_call;
 mod mirrors;
+mod plan_apply;
 pub mod plans;
 pub mod sysex;
 
@@ -67,6 +70,9 @@ pub fn definitions(owner: &Handle) -> Vec<Definition> {
         conductor_simulate::definition(owner),
         conductor_switch_mode::definition(owner),
         conductor_validate_config::definition(owner),
+        conductor_list_templates::definition(),
+        conductor_start_midi_learn::definition(owner),
+        conductor_stop_midi_learn::definition(owner),
         conductor_create_device_identity::definition(),
         conductor_create_mapping::definition(),
         conductor_delete_mapping::definition(),

@@ -32,7 +32,7 @@ impl NameForm {
         }
     }
 
-    pub fn of<'a>(self, tool: &'a Tool) -> &'a str {
+    pub fn of(self, tool: &Tool) -> &str {
         match self {
             Self::Safe => tool.safe_name(),
             Self::Dotted => &tool.name,

@@ -174,3 +174,21 @@ fn a_closed_pipe_is_no_failure() {
     let output = output.unwrap();
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
 }
+
+#[test]
+fn a_tool_is_called_through_the_pipeline_and_leaves_a_line_in_the_log() {
+    let studio = Studio::start(DEVICES);
+    let mut synth = studio.listen("synth");
+    let press = r#"{"port":"synth","messages":[{"type":"cc","channel":1,"controller":7,"value":9}]}"#;
+    let sent = json_of(&studio.run(&["--json", "call", "conductor_send_midi", press]));
+    assert_eq!(sent, json!({ "success": true, "messages_sent": 1, "port": "synth" }));
+    assert_eq!(synth.hear(), Some(vec![0xB0, 7, 9]));
+    let log = std::fs::read_to_string(studio.home().join("audit.log")).unwrap();
+    assert!(log.lines().any(|it| it.contains("conductor_send_midi") && it.contains("cli:")), "{log}");
+
+    let refused = json_of(&studio.run(&["--json", "call", "conductor_send_midi", r#"{"port":"synth"}"#]));
+    assert_eq!(refused["code"], "BAD_INPUT");
+    let refused = json_of(&studio.run(&["--json", "call", "conductor_sing"]));
+    assert_eq!(refused["code"], "NOT_FOUND");
+    assert_eq!(studio.run(&["call", "conductor_get_status", "{"]).status.code(), Some(1));
+}

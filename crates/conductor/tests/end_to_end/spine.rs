@@ -44,6 +44,23 @@ fn a_pad_press_becomes_an_action_and_in_another_mode_the_other_action() {
 }
 
 #[test]
+fn the_same_spine_with_tools_alone() {
+    let studio = Studio::start(&format!("{DEVICES}{TWO_MODES}"));
+    let mut synth = studio.listen("synth");
+    let call =
+        |tool: &str, arguments: serde_json::Value| studio.ask("call", json!({ "tool": tool, "arguments": arguments }));
+    let press = json!({ "port": "pads hand", "messages": [
+        { "type": "note_on", "channel": 1, "note": 36, "velocity": 100 },
+        { "type": "note_off", "channel": 1, "note": 36 },
+    ] });
+    call("conductor_send_midi", press.clone());
+    assert_eq!(synth.hear(), Some(vec![0xB0, 20, 1]));
+    call("conductor_switch_mode", json!({ "mode": "Mix" }));
+    call("conductor_send_midi", press);
+    assert_eq!(synth.hear(), Some(vec![0xB0, 21, 2]));
+}
+
+#[test]
 fn a_note_without_a_mapping_does_nothing() {
     let studio = Studio::start(&format!("{DEVICES}{TWO_MODES}"));
     let mut synth = studio.listen("synth");

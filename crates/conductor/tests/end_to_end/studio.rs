@@ -26,19 +26,25 @@ loopback = true
 pub struct Studio {
     home: TempDir,
     child: Option<Child>,
+    environment: Vec<(String, String)>,
 }
 
 impl Studio {
     /// A home with this configuration and a daemon that has said it is ready.
     pub fn start(config: &str) -> Self {
-        let mut studio = Studio { home: tempfile::tempdir().unwrap(), child: None };
+        let mut studio = Studio::empty();
         std::fs::write(studio.config_file(), config).unwrap();
         studio.up(&[]);
         studio
     }
 
     pub fn empty() -> Self {
-        Studio { home: tempfile::tempdir().unwrap(), child: None }
+        Studio { home: tempfile::tempdir().unwrap(), child: None, environment: Vec::new() }
+    }
+
+    /// For daemons started after this.
+    pub fn set(&mut self, name: &str, value: &str) {
+        self.environment.push((name.to_owned(), value.to_owned()));
     }
 
     /// Starts the daemon and waits for its word that it is ready.
@@ -48,6 +54,7 @@ impl Studio {
             .args(flags)
             .env("CONDUCTOR_HOME", self.home())
             .env_remove("DISPLAY")
+            .envs(self.environment.iter().cloned())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -34,7 +34,8 @@ async fn guards_in_their_order() {
     let ping = rpc(1, "ping", json!({})).to_string();
     let long = "x".repeat(2001);
     let h = |list: &[(&'static str, &str)]| list.iter().map(|(k, v)| (*k, (*v).to_owned())).collect::<Vec<_>>();
-    let table: Vec<(&str, &str, Vec<(&str, String)>, &str, u16)> = vec![
+    type Row<'a> = (&'a str, &'a str, Vec<(&'a str, String)>, &'a str, u16);
+    let table: Vec<Row<'_>> = vec![
         // Host comes first: before Origin, path, token, method and size.
         ("PUT", "/nowhere", h(&[("Host", "evil.example"), ("Origin", "http://evil.example")]), &long, 403),
         ("POST", "/mcp", h(&[("Host", &wrong_port), ("Authorization", &bearer)]), &ping, 403),
@@ -45,7 +46,13 @@ async fn guards_in_their_order() {
         ("PUT", "/nowhere", h(&[("Origin", "http://evil.example")]), &long, 403),
         ("POST", "/mcp", h(&[("Origin", "null"), ("Authorization", &bearer)]), &ping, 403),
         ("POST", "/mcp", h(&[("Origin", &origin), ("Origin", &origin), ("Authorization", &bearer)]), &ping, 403),
-        ("POST", "/mcp", h(&[("Origin", &origin), ("Origin", "http://evil.example"), ("Authorization", &bearer)]), &ping, 403),
+        (
+            "POST",
+            "/mcp",
+            h(&[("Origin", &origin), ("Origin", "http://evil.example"), ("Authorization", &bearer)]),
+            &ping,
+            403,
+        ),
         ("GET", "/health", h(&[("Origin", "http://evil.example")]), "", 403),
         ("GET", "/health", h(&[("Host", "evil.example")]), "", 403),
         // Path before token.
@@ -102,7 +109,9 @@ async fn a_modern_request_stands_alone() {
     assert_eq!(answer.status, 200);
     assert_eq!(answer.json()["result"]["structuredContent"], json!({ "echo": "hi" }));
     assert_eq!(answer.header("cache-control"), Some("no-store"));
-    assert!(matches!(&studio.journal.written()[..], [Written::Outcome(facts, _)] if facts.principal.to_string() == "http:ci"));
+    assert!(
+        matches!(&studio.journal.written()[..], [Written::Outcome(facts, _)] if facts.principal.to_string() == "http:ci")
+    );
     // The direct dialect is off here.
     let direct = post_modern(address, &rpc(2, "test_echo", modern(json!({ "text": "hi" })))).await;
     assert_eq!((direct.status, &direct.json()["error"]["code"]), (404, &json!(-32601)));
@@ -151,8 +160,13 @@ async fn a_legacy_session_from_start_to_end() {
     let with = [("Mcp-Session-Id", session.as_str()), ("MCP-Protocol-Version", "2025-11-25")];
     let ready = post(address, &with, &json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await;
     assert_eq!(ready.status, 202);
-    let call = post(address, &with, &rpc(2, "tools/call", json!({ "name": "test.echo", "arguments": { "text": "hi" } }))).await;
-    assert_eq!(call.messages().last().map(|it| it["result"]["structuredContent"].clone()), Some(json!({ "echo": "hi" })));
+    let call =
+        post(address, &with, &rpc(2, "tools/call", json!({ "name": "test.echo", "arguments": { "text": "hi" } })))
+            .await;
+    assert_eq!(
+        call.messages().last().map(|it| it["result"]["structuredContent"].clone()),
+        Some(json!({ "echo": "hi" }))
+    );
     let bearer = format!("Bearer {TOKEN}");
     let gone = request(address, "DELETE", "/mcp", &[("Authorization", &bearer), with[0], with[1]], "");
     assert!(send(address, &gone).await.status < 300);
@@ -163,16 +177,24 @@ async fn a_legacy_session_from_start_to_end() {
 #[tokio::test]
 async fn sessions_are_bounded_and_the_oldest_makes_room() {
     let (_studio, _shared, address) = open(McpSettings::default()).await;
-    let hello = rpc(1, "initialize", json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "x", "version": "1" } }));
+    let hello = rpc(
+        1,
+        "initialize",
+        json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "x", "version": "1" } }),
+    );
     let mut sessions = Vec::new();
     for _ in 0..65 {
         let answer = post(address, &[], &hello).await;
         sessions.push(answer.header("mcp-session-id").expect("a session").to_owned());
     }
     let alive = |session: String| async move {
-        post(address, &[("Mcp-Session-Id", &session), ("MCP-Protocol-Version", "2025-11-25")], &json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }))
-            .await
-            .status
+        post(
+            address,
+            &[("Mcp-Session-Id", &session), ("MCP-Protocol-Version", "2025-11-25")],
+            &json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }),
+        )
+        .await
+        .status
     };
     assert_eq!(alive(sessions[0].clone()).await, 404);
     assert_eq!(alive(sessions[1].clone()).await, 202);

@@ -62,7 +62,10 @@ async fn what_is_no_message_gets_its_exact_answer() {
         (br#"{"id":7,"method":"ping"}"#.to_vec(), version("7")),
         (br#"{"jsonrpc":"1.0","id":"a","method":"ping"}"#.to_vec(), version(r#""a""#)),
         (br#"{"jsonrpc":"2.0","id":7}"#.to_vec(), error(-32600, "7", "Invalid Request")),
-        (br#"{"jsonrpc":"2.0","id":7,"method":5}"#.to_vec(), error(-32600, "7", "Invalid Request: method must be a string")),
+        (
+            br#"{"jsonrpc":"2.0","id":7,"method":5}"#.to_vec(),
+            error(-32600, "7", "Invalid Request: method must be a string"),
+        ),
         (br#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#.to_vec(), bad_id.clone()),
         (br#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#.to_vec(), bad_id.clone()),
         (br#"{"jsonrpc":"2.0","id":[1],"method":"ping"}"#.to_vec(), bad_id),
@@ -71,7 +74,10 @@ async fn what_is_no_message_gets_its_exact_answer() {
         (br#"{"jsonrpc":"2.0","id":8,"method":"ping"}"#.to_vec(), r#"{"jsonrpc":"2.0","id":8,"result":{}}"#.to_owned()),
         (b"\r".to_vec(), String::new()),
         (br#"{"jsonrpc":"2.0","method":"test_echo","params":[1]}"#.to_vec(), String::new()),
-        (b"{\"jsonrpc\":\"2.0\",\"id\":9,\"method\":\"ping\"}\r".to_vec(), r#"{"jsonrpc":"2.0","id":9,"result":{}}"#.to_owned()),
+        (
+            b"{\"jsonrpc\":\"2.0\",\"id\":9,\"method\":\"ping\"}\r".to_vec(),
+            r#"{"jsonrpc":"2.0","id":9,"result":{}}"#.to_owned(),
+        ),
     ];
     let mut client = LineClient::connect(&shared);
     for (mut bytes, wanted) in table {
@@ -91,7 +97,10 @@ async fn a_whole_legacy_session() {
     let hello = client.initialize().await;
     let result = &hello["result"];
     assert_eq!(result["protocolVersion"], "2025-11-25");
-    assert_eq!(result["serverInfo"], json!({ "name": "conductor", "title": "Conductor", "version": env!("CARGO_PKG_VERSION") }));
+    assert_eq!(
+        result["serverInfo"],
+        json!({ "name": "conductor", "title": "Conductor", "version": env!("CARGO_PKG_VERSION") })
+    );
     assert_eq!(
         result["capabilities"],
         json!({
@@ -101,7 +110,8 @@ async fn a_whole_legacy_session() {
     );
     assert!(result["instructions"].as_str().is_some_and(|it| it.chars().count() <= 1200));
     let list = client.request("tools/list", json!({})).await;
-    let echo = list["result"]["tools"].as_array().and_then(|it| it.iter().find(|it| it["name"] == "test_echo")).cloned();
+    let echo =
+        list["result"]["tools"].as_array().and_then(|it| it.iter().find(|it| it["name"] == "test_echo")).cloned();
     assert_eq!(
         echo,
         Some(json!({
@@ -128,7 +138,8 @@ async fn a_whole_legacy_session() {
         client.request("tools/call", json!({ "name": "test_echo", "arguments": { "text": "hi" } })).await["result"],
         json!({ "content": [{ "type": "text", "text": "{\"echo\":\"hi\"}" }], "structuredContent": { "echo": "hi" }, "isError": false })
     );
-    let failed = client.request("tools/call", json!({ "name": "test.fail", "arguments": { "code": "STALE_REFERENCE" } })).await;
+    let failed =
+        client.request("tools/call", json!({ "name": "test.fail", "arguments": { "code": "STALE_REFERENCE" } })).await;
     assert_eq!(
         failed["result"],
         json!({
@@ -161,12 +172,19 @@ async fn a_whole_modern_session_without_initialize() {
         result["supportedVersions"],
         json!(["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"])
     );
-    assert_eq!((&result["ttlMs"], &result["cacheScope"], &result["resultType"]), (&json!(300_000), &json!("private"), &json!("complete")));
+    assert_eq!(
+        (&result["ttlMs"], &result["cacheScope"], &result["resultType"]),
+        (&json!(300_000), &json!("private"), &json!("complete"))
+    );
     assert_eq!(result["_meta"], about);
     for method in ["tools/list", "resources/list", "resources/templates/list", "prompts/list"] {
         let list = client.request(method, modern(json!({}))).await;
         let result = &list["result"];
-        assert_eq!((&result["ttlMs"], &result["cacheScope"], &result["resultType"]), (&json!(60_000), &json!("private"), &json!("complete")), "{method}");
+        assert_eq!(
+            (&result["ttlMs"], &result["cacheScope"], &result["resultType"]),
+            (&json!(60_000), &json!("private"), &json!("complete")),
+            "{method}"
+        );
         assert_eq!(result["_meta"], about, "{method}");
     }
     assert_eq!(
@@ -184,7 +202,14 @@ async fn a_whole_modern_session_without_initialize() {
             "contents": [{ "uri": "test://echo/a%2Fb", "mimeType": "application/json", "text": "{\"echo\":\"a/b\"}" }]
         })
     );
-    let listen = client.start("subscriptions/listen", modern(json!({ "notifications": { "promptsListChanged": true, "resourceSubscriptions": ["test://echo"] } }))).await;
+    let listen = client
+        .start(
+            "subscriptions/listen",
+            modern(
+                json!({ "notifications": { "promptsListChanged": true, "resourceSubscriptions": ["test://echo"] } }),
+            ),
+        )
+        .await;
     let acknowledged = client.next().await;
     assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
     assert_eq!(acknowledged["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], json!(listen));
@@ -203,7 +228,8 @@ async fn a_whole_modern_session_without_initialize() {
     client.notify("notifications/cancelled", modern(json!({ "requestId": listen }))).await;
     assert_eq!(client.request("tools/list", modern(json!({}))).await["result"]["resultType"], "complete");
     // Another one ends with the daemon, by its final result.
-    let listen = client.start("subscriptions/listen", modern(json!({ "notifications": { "toolsListChanged": true } }))).await;
+    let listen =
+        client.start("subscriptions/listen", modern(json!({ "notifications": { "toolsListChanged": true } }))).await;
     assert_eq!(client.next().await["method"], "notifications/subscriptions/acknowledged");
     shared.stop.cancel();
     let last = client.reply(listen).await;
@@ -215,7 +241,10 @@ async fn the_direct_dialect_works_before_between_and_after_both_eras() {
     let (studio, shared) = open();
     let mut client = LineClient::connect(&shared);
     for step in 0..4 {
-        assert_eq!(client.request("test_echo", json!({ "text": step.to_string() })).await["result"], json!({ "echo": step.to_string() }));
+        assert_eq!(
+            client.request("test_echo", json!({ "text": step.to_string() })).await["result"],
+            json!({ "echo": step.to_string() })
+        );
         match step {
             0 => assert!(client.request("tools/list", modern(json!({}))).await.get("result").is_some()),
             1 => assert!(client.initialize().await.get("result").is_some()),
@@ -265,7 +294,10 @@ async fn eras_have_their_own_methods() {
         ("ping", json!({})),
         ("logging/setLevel", json!({ "level": "info" })),
         ("resources/subscribe", json!({ "uri": "test://echo" })),
-        ("initialize", json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "x", "version": "1" } })),
+        (
+            "initialize",
+            json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "x", "version": "1" } }),
+        ),
         ("tasks/get", json!({ "taskId": "x" })),
     ] {
         assert_eq!(code(&client.request(method, modern(params)).await), Some(-32601), "{method}");
@@ -275,7 +307,9 @@ async fn eras_have_their_own_methods() {
     let unknown = client.request("tools/list", json!({ "_meta": { "io.modelcontextprotocol/protocolVersion": "2027-01-01", "io.modelcontextprotocol/clientCapabilities": {} } })).await;
     assert_eq!(code(&unknown), Some(-32022));
     assert_eq!(unknown["error"]["data"]["requested"], "2027-01-01");
-    let missing = client.request("tools/list", json!({ "_meta": { "io.modelcontextprotocol/protocolVersion": "2026-07-28" } })).await;
+    let missing = client
+        .request("tools/list", json!({ "_meta": { "io.modelcontextprotocol/protocolVersion": "2026-07-28" } }))
+        .await;
     assert_eq!(code(&missing), Some(-32602));
 }
 
@@ -297,22 +331,36 @@ async fn unknown_tool_is_a_protocol_error_bad_input_is_not_and_both_are_recorded
     let mut client = LineClient::connect(&shared);
     client.initialize().await;
     let unknown = client.request("tools/call", json!({ "name": "test_ehco", "arguments": {} })).await;
-    assert_eq!((&unknown["error"]["code"], &unknown["error"]["message"]), (&json!(-32602), &json!("Unknown tool: test_ehco")));
+    assert_eq!(
+        (&unknown["error"]["code"], &unknown["error"]["message"]),
+        (&json!(-32602), &json!("Unknown tool: test_ehco"))
+    );
     assert_eq!(unknown["error"]["data"]["did_you_mean"][0], "test.echo");
     let bad = client.request("tools/call", json!({ "name": "test_echo", "arguments": { "text": 5 } })).await;
-    assert_eq!((&bad["result"]["isError"], &bad["result"]["structuredContent"]["code"]), (&json!(true), &json!("BAD_INPUT")));
+    assert_eq!(
+        (&bad["result"]["isError"], &bad["result"]["structuredContent"]["code"]),
+        (&json!(true), &json!("BAD_INPUT"))
+    );
     assert_eq!(bad["result"]["structuredContent"]["violations"][0]["path"], "/text");
     assert_eq!(client.request("tools/call", json!({ "arguments": {} })).await["error"]["code"], -32602);
     assert_eq!(client.request("nonsense", json!({})).await["error"]["code"], -32601);
-    let results: Vec<_> = studio.journal.written().into_iter().filter_map(|it| match it {
-        Written::Outcome(facts, outcome) => Some((facts.tool, outcome.result)),
-        Written::Intent(_) => None,
-    }).collect();
-    assert_eq!(results, [
-        ("test_ehco".to_owned(), AuditResult::Invalid),
-        ("test.echo".to_owned(), AuditResult::Invalid),
-        ("nonsense".to_owned(), AuditResult::Invalid),
-    ]);
+    let results: Vec<_> = studio
+        .journal
+        .written()
+        .into_iter()
+        .filter_map(|it| match it {
+            Written::Outcome(facts, outcome) => Some((facts.tool, outcome.result)),
+            Written::Intent(_) => None,
+        })
+        .collect();
+    assert_eq!(
+        results,
+        [
+            ("test_ehco".to_owned(), AuditResult::Invalid),
+            ("test.echo".to_owned(), AuditResult::Invalid),
+            ("nonsense".to_owned(), AuditResult::Invalid),
+        ]
+    );
 }
 
 #[tokio::test]
@@ -326,7 +374,9 @@ async fn every_code_has_its_number_in_the_direct_dialect_and_none_over_mcp() {
         studio.studio.circuits.reset_all();
         assert_eq!(direct["error"]["code"], code.direct_number(None), "{code}");
         assert_eq!(direct["error"]["data"]["code"], code.as_str());
-        let mcp = client.request("tools/call", json!({ "name": "test_fail_effect", "arguments": { "code": code.as_str() } })).await;
+        let mcp = client
+            .request("tools/call", json!({ "name": "test_fail_effect", "arguments": { "code": code.as_str() } }))
+            .await;
         studio.studio.circuits.reset_all();
         assert_eq!(mcp["result"]["structuredContent"], direct["error"]["data"]);
         assert!(mcp.get("error").is_none());
@@ -399,7 +449,12 @@ async fn cancelling_ends_the_call_without_a_reply() {
     client.notify("notifications/cancelled", json!({ "requestId": 999 })).await;
     let ping = client.start("ping", json!({})).await;
     assert_eq!(client.next().await["id"], ping, "nothing came before the ping's answer");
-    while !studio.journal.written().iter().any(|it| matches!(it, Written::Outcome(_, outcome) if outcome.result == AuditResult::Cancelled)) {
+    while !studio
+        .journal
+        .written()
+        .iter()
+        .any(|it| matches!(it, Written::Outcome(_, outcome) if outcome.result == AuditResult::Cancelled))
+    {
         tokio::task::yield_now().await;
     }
 }
@@ -415,7 +470,9 @@ async fn a_peer_that_is_gone_cancels_its_calls() {
     while !studio.journal.written().iter().any(|it| matches!(it, Written::Outcome(..))) {
         tokio::task::yield_now().await;
     }
-    assert!(matches!(studio.journal.written().last(), Some(Written::Outcome(_, outcome)) if outcome.result == AuditResult::Cancelled));
+    assert!(
+        matches!(studio.journal.written().last(), Some(Written::Outcome(_, outcome)) if outcome.result == AuditResult::Cancelled)
+    );
 }
 
 #[tokio::test]
@@ -423,7 +480,9 @@ async fn progress_and_log_only_where_asked_and_never_after_the_reply() {
     let (studio, shared) = open();
     let mut client = LineClient::connect(&shared);
     client.initialize().await;
-    let id = client.start("tools/call", json!({ "name": "test_slow", "arguments": {}, "_meta": { "progressToken": "t" } })).await;
+    let id = client
+        .start("tools/call", json!({ "name": "test_slow", "arguments": {}, "_meta": { "progressToken": "t" } }))
+        .await;
     let first = client.next().await;
     assert_eq!(first["params"], json!({ "progressToken": "t", "progress": 0.0, "total": 2.0, "message": "waiting" }));
     studio.runs.until(tools::SLOW, 1).await;
@@ -437,9 +496,14 @@ async fn progress_and_log_only_where_asked_and_never_after_the_reply() {
     assert_eq!(client.next().await["id"], id);
     // Log messages: none until a level is set, then about the retry.
     client.request("logging/setLevel", json!({ "level": "info" })).await;
-    let id = client.start("tools/call", json!({ "name": "test_fail", "arguments": { "code": "HOST_OFFLINE", "good_from": 2 } })).await;
+    let id = client
+        .start("tools/call", json!({ "name": "test_fail", "arguments": { "code": "HOST_OFFLINE", "good_from": 2 } }))
+        .await;
     let log = client.next().await;
-    assert_eq!((&log["method"], &log["params"]["level"], &log["params"]["logger"]), (&json!("notifications/message"), &json!("info"), &json!("conductor")));
+    assert_eq!(
+        (&log["method"], &log["params"]["level"], &log["params"]["logger"]),
+        (&json!("notifications/message"), &json!("info"), &json!("conductor"))
+    );
     let wait = studio.time.until_someone_sleeps().await;
     studio.time.advance(wait.min(Duration::from_secs(2)));
     assert_eq!(client.next().await["id"], id);
@@ -469,16 +533,29 @@ async fn too_many_calls_at_once_are_busy_and_a_cancel_is_still_heard() {
 async fn hello_chooses_tools_and_spelling_once_and_first() {
     let (_studio, shared) = open();
     let names = |list: &Value| -> Vec<String> {
-        list["result"]["tools"].as_array().into_iter().flatten().filter_map(|it| it["name"].as_str().map(str::to_owned)).collect()
+        list["result"]["tools"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|it| it["name"].as_str().map(str::to_owned))
+            .collect()
     };
     let mut client = LineClient::connect(&shared);
-    let hello = client.request("conductor.hello", json!({ "v": 1, "tools": ["patch", "test.echo"], "tool_names": "dotted" })).await;
+    let hello = client
+        .request("conductor.hello", json!({ "v": 1, "tools": ["patch", "test.echo"], "tool_names": "dotted" }))
+        .await;
     assert_eq!(hello["result"], json!({ "v": 1, "daemon": env!("CARGO_PKG_VERSION"), "took": false }));
     assert_eq!(client.request("conductor.hello", json!({ "v": 1 })).await["error"]["code"], -32601);
     client.initialize().await;
     assert_eq!(names(&client.request("tools/list", json!({})).await), ["test.echo", "test.picture"]);
-    assert_eq!(client.request("tools/call", json!({ "name": "test_set", "arguments": { "text": "x" } })).await["error"]["code"], -32602);
-    assert_eq!(client.request("tools/call", json!({ "name": "test_echo", "arguments": { "text": "x" } })).await["result"]["isError"], false);
+    assert_eq!(
+        client.request("tools/call", json!({ "name": "test_set", "arguments": { "text": "x" } })).await["error"]["code"],
+        -32602
+    );
+    assert_eq!(
+        client.request("tools/call", json!({ "name": "test_echo", "arguments": { "text": "x" } })).await["result"]["isError"],
+        false
+    );
     let mut bad = LineClient::connect(&shared);
     let refused = bad.request("conductor.hello", json!({ "v": 1, "tools": ["pach"] })).await;
     assert_eq!(refused["error"]["code"], -32602);
@@ -502,8 +579,10 @@ async fn pages_lose_nothing_while_the_list_changes() {
             seen.push(tool["name"].as_str().unwrap_or_default().to_owned());
         }
         if seen.len() == 3 {
-            let added = Definition::new("test.zz", Tier::ReadOnly, "daemon", |_, _, _| async { Ok(json!({}).into()) }).text("Z", "Z.");
-            let before = Definition::new("test.aa", Tier::ReadOnly, "daemon", |_, _, _| async { Ok(json!({}).into()) }).text("A", "A.");
+            let added = Definition::new("test.zz", Tier::ReadOnly, "daemon", |_, _, _| async { Ok(json!({}).into()) })
+                .text("Z", "Z.");
+            let before = Definition::new("test.aa", Tier::ReadOnly, "daemon", |_, _, _| async { Ok(json!({}).into()) })
+                .text("A", "A.");
             for it in [added, before] {
                 studio.studio.edit_catalog(|catalog| catalog.add(Tool::new(it.clone()).expect("sound"))).expect("new");
             }
@@ -513,13 +592,23 @@ async fn pages_lose_nothing_while_the_list_changes() {
             None => break,
         }
     }
-    let mut wanted: Vec<String> = studio.studio.catalog().tools().filter(|it| !it.hidden && it.name != "test.aa").map(|it| it.safe_name().to_owned()).collect();
+    let mut wanted: Vec<String> = studio
+        .studio
+        .catalog()
+        .tools()
+        .filter(|it| !it.hidden && it.name != "test.aa")
+        .map(|it| it.safe_name().to_owned())
+        .collect();
     let mut got = seen.clone();
     wanted.sort();
     got.sort();
     assert_eq!(got, wanted, "each once, the one added behind the cursor too");
     for garbage in ["%%%", "", "/w"] {
-        assert_eq!(client.request("tools/list", json!({ "cursor": garbage })).await["error"]["code"], -32602, "{garbage:?}");
+        assert_eq!(
+            client.request("tools/list", json!({ "cursor": garbage })).await["error"]["code"],
+            -32602,
+            "{garbage:?}"
+        );
     }
 }
 
@@ -536,16 +625,25 @@ async fn resources_prompts_and_completion() {
     assert_eq!(templates["result"]["resourceTemplates"][0]["uriTemplate"], "test://echo/{text}");
     let missing = client.request("resources/read", json!({ "uri": "test://nothing" })).await["error"].clone();
     assert_eq!((&missing["code"], &missing["data"]["uri"]), (&json!(-32002), &json!("test://nothing")));
-    let modern_missing = client.request("resources/read", modern(json!({ "uri": "test://nothing" }))).await["error"].clone();
+    let modern_missing =
+        client.request("resources/read", modern(json!({ "uri": "test://nothing" }))).await["error"].clone();
     assert_eq!(modern_missing["code"], -32602);
-    let bad = client.request("resources/read", json!({ "uri": format!("test://echo/{}", "x".repeat(100_001)) })).await["error"].clone();
+    let bad = client.request("resources/read", json!({ "uri": format!("test://echo/{}", "x".repeat(100_001)) })).await
+        ["error"]
+        .clone();
     assert_eq!((&bad["code"], &bad["data"]["code"]), (&json!(-32602), &json!("BAD_INPUT")));
     client.request("resources/read", json!({ "uri": "test://echo" })).await;
     assert!(matches!(studio.journal.written().last(), Some(Written::Outcome(facts, _)) if facts.via.is_some()));
     let prompts = client.request("prompts/list", json!({})).await;
-    assert_eq!(prompts["result"]["prompts"][0]["arguments"], json!([{ "name": "text", "description": "What to say", "required": true }]));
+    assert_eq!(
+        prompts["result"]["prompts"][0]["arguments"],
+        json!([{ "name": "text", "description": "What to say", "required": true }])
+    );
     let prompt = client.request("prompts/get", json!({ "name": "say", "arguments": { "text": "hi" } })).await;
-    assert_eq!(prompt["result"]["messages"], json!([{ "role": "user", "content": { "type": "text", "text": "Call test.echo with \"hi\"." } }]));
+    assert_eq!(
+        prompt["result"]["messages"],
+        json!([{ "role": "user", "content": { "type": "text", "text": "Call test.echo with \"hi\"." } }])
+    );
     for (params, says) in [
         (json!({ "name": "nope" }), "Unknown prompt: nope"),
         (json!({ "name": "say" }), "Missing prompt argument: text"),
@@ -557,11 +655,18 @@ async fn resources_prompts_and_completion() {
     let complete = |reference: Value, name: &str, value: &str| json!({ "ref": reference, "argument": { "name": name, "value": value } });
     let template = json!({ "type": "ref/resource", "uri": "test://echo/{text}" });
     let values = client.request("completion/complete", complete(template.clone(), "text", "al")).await;
-    assert_eq!(values["result"]["completion"], json!({ "values": ["Alpha", "alphabet"], "total": 2, "hasMore": false }));
+    assert_eq!(
+        values["result"]["completion"],
+        json!({ "values": ["Alpha", "alphabet"], "total": 2, "hasMore": false })
+    );
     let prompt = json!({ "type": "ref/prompt", "name": "say" });
     let values = client.request("completion/complete", complete(prompt.clone(), "text", "hel")).await;
     assert_eq!(values["result"]["completion"]["values"], json!(["hello", "help", "shell"]));
-    for bad in [complete(template, "nope", ""), complete(prompt, "nope", ""), complete(json!({ "type": "ref/prompt", "name": "nope" }), "text", "")] {
+    for bad in [
+        complete(template, "nope", ""),
+        complete(prompt, "nope", ""),
+        complete(json!({ "type": "ref/prompt", "name": "nope" }), "text", ""),
+    ] {
         assert_eq!(client.request("completion/complete", bad).await["error"]["code"], -32602);
     }
 }
@@ -574,7 +679,8 @@ async fn a_burst_of_list_changes_is_one_message() {
     client.request("ping", json!({})).await;
     for n in 0..50 {
         let name: &'static str = Box::leak(format!("test.n{n}").into_boxed_str());
-        let tool = Definition::new(name, Tier::ReadOnly, "daemon", |_, _, _| async { Ok(json!({}).into()) }).text("N", "N.");
+        let tool =
+            Definition::new(name, Tier::ReadOnly, "daemon", |_, _, _| async { Ok(json!({}).into()) }).text("N", "N.");
         studio.studio.edit_catalog(|catalog| catalog.add(Tool::new(tool.clone()).expect("sound"))).expect("new");
     }
     while studio.time.next_wake().is_none() {
@@ -604,15 +710,53 @@ async fn a_peer_that_never_reads_slows_nobody() {
     flood.abort();
 }
 
+/// Resident memory of this process, in KiB.
+fn resident() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    status.lines().find(|it| it.starts_with("VmRSS"))?.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[tokio::test]
+async fn idle_connections_are_cheap() {
+    let (_studio, shared) = open();
+    let Some(before) = resident() else { return };
+    let mut clients = Vec::new();
+    for _ in 0..200 {
+        let mut client = LineClient::connect(&shared);
+        client.request("ping", json!({})).await;
+        clients.push(client);
+    }
+    // Both ends live in this process, the client's buffer too.
+    let each = resident().unwrap_or(before).saturating_sub(before) / 200;
+    assert!(each < 50, "{each} KiB per connection");
+}
+
 #[tokio::test]
 async fn no_method_decides_anything() {
     let (studio, shared) = open();
     let mut client = LineClient::connect(&shared);
     client.initialize().await;
     for method in [
-        "plans.apply", "plans_apply", "plan.apply", "plans.reject", "approvals.allow", "approvals_allow", "approvals.deny", "approve",
-        "confirm", "llm_apply_plan", "llm_reject_plan", "circuit.reset", "secrets.set", "plugins.enable", "http.open", "console.link",
-        "call", "conductor.approve", "conductor.apply", "control/approvals.allow",
+        "plans.apply",
+        "plans_apply",
+        "plan.apply",
+        "plans.reject",
+        "approvals.allow",
+        "approvals_allow",
+        "approvals.deny",
+        "approve",
+        "confirm",
+        "llm_apply_plan",
+        "llm_reject_plan",
+        "circuit.reset",
+        "secrets.set",
+        "plugins.enable",
+        "http.open",
+        "console.link",
+        "call",
+        "conductor.approve",
+        "conductor.apply",
+        "control/approvals.allow",
     ] {
         let direct = client.request(method, json!({ "plan_id": "x", "planId": "x", "id": "x" })).await;
         assert_eq!(direct["error"]["code"], -32601, "{method}");

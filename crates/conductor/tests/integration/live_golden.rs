@@ -96,6 +96,7 @@ fn gaps(recorded: &Value, ours: &Value, at: &str, out: &mut Vec<String>) {
 }
 
 #[expect(clippy::disallowed_methods, reason = "where the recordings lie is told by the environment")]
+#[expect(clippy::print_stderr, reason = "a skip says why")]
 fn recordings() -> Option<PathBuf> {
     let folder = std::env::var_os("CONDUCTOR_LIVE_DATA").map(|it| PathBuf::from(it).join("live-golden"));
     if folder.is_none() {
@@ -106,7 +107,7 @@ fn recordings() -> Option<PathBuf> {
 
 fn steps_of(path: &PathBuf) -> Vec<Value> {
     let recorded: Value = serde_json::from_slice(&std::fs::read(path).expect("a recording")).expect("JSON");
-    recorded.as_array().cloned().unwrap_or_else(|| vec![recorded.clone()])
+    if let Value::Array(steps) = recorded { steps } else { vec![recorded] }
 }
 
 /// A schema without words for people, and without the inputs that only we have.

@@ -21,14 +21,18 @@ use tokio_util::sync::CancellationToken;
 fn error(reply: &Reply) -> &ToolError {
     match reply.outcome() {
         Outcome::Done(Err(error)) => error,
-        other => panic!("expected an error, got {other:?}"),
+        other @ (Outcome::Done(Ok(_)) | Outcome::Cancelled | Outcome::Ask { .. }) => {
+            panic!("expected an error, got {other:?}")
+        }
     }
 }
 
 fn value(reply: &Reply) -> &Value {
     match reply.outcome() {
         Outcome::Done(Ok(output)) => &output.value,
-        other => panic!("expected a value, got {other:?}"),
+        other @ (Outcome::Done(Err(_)) | Outcome::Cancelled | Outcome::Ask { .. }) => {
+            panic!("expected a value, got {other:?}")
+        }
     }
 }
 

@@ -7,8 +7,9 @@ use std::time::Duration;
 use conductor::pipeline::call::Outcome;
 use conductor::pipeline::{self, Call, Step};
 use conductor::studio::Settings;
+use conductor_core::audit::record::{CallFacts, OutcomeFacts};
 use conductor_core::breaker::State;
-use conductor_core::error::Code;
+use conductor_core::error::{AuditResult, Code};
 use conductor_core::policy::Policy;
 use conductor_core::policy::limits::{Limits, Rate};
 use conductor_testkit::studio::{TestStudio, Written, principal};
@@ -26,16 +27,23 @@ enum Op {
 
 fn arguments(tool: &'static str) -> BoxedStrategy<Value> {
     let text = prop_oneof![4 => "[a-c]{0,3}".prop_map(|text| json!({ "text": text })), 1 => Just(json!({ "text": 5 })), 1 => Just(json!({}))];
-    let code = prop_oneof![Just("HOST_OFFLINE"), Just("INTERNAL"), Just("BAD_INPUT"), Just("NOT_FOUND"), Just("UNSUPPORTED")];
+    let code =
+        prop_oneof![Just("HOST_OFFLINE"), Just("INTERNAL"), Just("BAD_INPUT"), Just("NOT_FOUND"), Just("UNSUPPORTED")];
     match tool {
-        tools::FAIL | tools::FAIL_EFFECT => {
-            (code, prop_oneof![Just(json!({})), Just(json!({ "good_from": 1 })), Just(json!({ "good_from": 2 })), Just(json!({ "good_from": 0 }))])
-                .prop_map(|(code, mut rest)| {
-                    rest["code"] = json!(code);
-                    rest
-                })
-                .boxed()
-        }
+        tools::FAIL | tools::FAIL_EFFECT => (
+            code,
+            prop_oneof![
+                Just(json!({})),
+                Just(json!({ "good_from": 1 })),
+                Just(json!({ "good_from": 2 })),
+                Just(json!({ "good_from": 0 }))
+            ],
+        )
+            .prop_map(|(code, mut rest)| {
+                rest["code"] = json!(code);
+                rest
+            })
+            .boxed(),
         tools::PANIC => Just(json!({})).boxed(),
         _ => text.boxed(),
     }
@@ -43,7 +51,17 @@ fn arguments(tool: &'static str) -> BoxedStrategy<Value> {
 
 fn op() -> impl Strategy<Value = Op> {
     let tool = prop::sample::select(vec![
-        tools::ECHO, tools::SET, tools::PLAN, tools::DANGER, tools::ASK, tools::FAIL, tools::FAIL_EFFECT, tools::PANIC, tools::HIDDEN, "no.such", "test_echo",
+        tools::ECHO,
+        tools::SET,
+        tools::PLAN,
+        tools::DANGER,
+        tools::ASK,
+        tools::FAIL,
+        tools::FAIL_EFFECT,
+        tools::PANIC,
+        tools::HIDDEN,
+        "no.such",
+        "test_echo",
     ]);
     let call = (0u8..3, tool, any::<bool>(), any::<bool>())
         .prop_flat_map(|(who, tool, a, b)| (Just(who), Just(tool), arguments(tool), Just(a && b), Just(a && !b)))
@@ -137,7 +155,10 @@ fn check(studio: &TestStudio, sent: usize, unrecordable: usize) -> Result<(), Te
         match it {
             Written::Intent(facts) => prop_assert!(intents.insert(facts.call, at).is_none(), "one intent a call"),
             Written::Outcome(facts, outcome) => {
-                prop_assert!(outcomes.insert(facts.call, (at, facts.clone(), outcome.clone())).is_none(), "one outcome a call");
+                prop_assert!(
+                    outcomes.insert(facts.call, (at, facts.clone(), outcome.clone())).is_none(),
+                    "one outcome a call"
+                );
             }
         }
     }
@@ -187,4 +208,60 @@ proptest! {
         let _ = std::panic::take_hook();
         result?;
     }
+}
+
+/// The control of the checker above: each broken history is found.
+#[tokio::test]
+async fn the_checker_finds_what_must_never_be() {
+    let facts = |studio: &TestStudio, tool: &str, call: u128| {
+        let found = studio.studio.catalog().get(tool).cloned();
+        CallFacts {
+            call: uuid::Uuid::from_u128(call),
+            principal: principal("p0"),
+            conn: None,
+            tool: tool.to_owned(),
+            tier: found.as_ref().map(|it| it.tier),
+            pin: found.as_ref().map(|it| it.pin),
+            input_hash: studio.studio.audit.hash_input(&json!({})),
+            input: None,
+            via: None,
+            approval: None,
+        }
+    };
+    let ended = |attempts| OutcomeFacts {
+        result: AuditResult::Ok,
+        code: None,
+        effect: None,
+        attempts,
+        duration_ms: 0,
+        output_bytes: 0,
+    };
+    // An honest history passes.
+    let studio = TestStudio::new();
+    let journal = &studio.studio.audit;
+    studio.runs.note(tools::SET, &json!({}));
+    journal.intent(facts(&studio, tools::SET, 1)).await.expect("written");
+    journal.outcome(facts(&studio, tools::SET, 1), ended(1), true).await.expect("written");
+    check(&studio, 1, 0).expect("honest");
+    // A call without a record.
+    assert!(check(&studio, 2, 0).is_err());
+    // A run that no record speaks of.
+    studio.runs.note(tools::SET, &json!({}));
+    assert!(check(&studio, 1, 0).is_err());
+    // An effect without an intent.
+    let studio = TestStudio::new();
+    studio.runs.note(tools::SET, &json!({}));
+    studio.studio.audit.outcome(facts(&studio, tools::SET, 1), ended(1), true).await.expect("written");
+    assert!(check(&studio, 1, 0).is_err());
+    // Something unsafe that ran twice.
+    let studio = TestStudio::new();
+    studio.studio.audit.intent(facts(&studio, tools::SET, 1)).await.expect("written");
+    studio.studio.audit.outcome(facts(&studio, tools::SET, 1), ended(2), true).await.expect("written");
+    assert!(check(&studio, 1, 0).is_err());
+    // A gated tool that ran.
+    let studio = TestStudio::new();
+    studio.runs.note(tools::DANGER, &json!({}));
+    studio.studio.audit.intent(facts(&studio, tools::DANGER, 1)).await.expect("written");
+    studio.studio.audit.outcome(facts(&studio, tools::DANGER, 1), ended(1), true).await.expect("written");
+    assert!(check(&studio, 1, 0).is_err());
 }

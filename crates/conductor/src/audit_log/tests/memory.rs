@@ -34,6 +34,7 @@ struct State {
     links: BTreeMap<PathBuf, String>,
     operations: u64,
     trouble: Option<(u64, Trouble)>,
+    refused: Option<PathBuf>,
 }
 
 impl State {
@@ -97,6 +98,11 @@ impl Memory {
         }
     }
 
+    /// Writes to one file fail, until told otherwise.
+    pub fn refuse(&self, path: Option<PathBuf>) {
+        self.state().refused = path;
+    }
+
     pub fn bytes(&self, path: &Path) -> Vec<u8> {
         let state = self.state();
         state.names.get(path).map(|inode| state.inodes[*inode].data.clone()).unwrap_or_default()
@@ -123,6 +129,10 @@ impl LogFile for MemoryFile {
     fn append(&self, bytes: &[u8]) -> io::Result<usize> {
         let mut state = self.memory.state();
         let short = state.operation(false)?;
+        let refused = state.refused.as_ref().and_then(|path| state.names.get(path));
+        if refused == Some(&self.inode) {
+            return Err(io::Error::other("refused"));
+        }
         let taken = if short { bytes.len() / 2 } else { bytes.len() };
         state.inodes[self.inode].data.extend_from_slice(&bytes[..taken]);
         Ok(taken)

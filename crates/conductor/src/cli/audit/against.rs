@@ -19,31 +19,17 @@ pub(super) struct Compared {
 pub(super) fn compare(files: &dyn Files, own: &Path, copy: &Path) -> io::Result<Compared> {
     let paths = segment_paths(files, copy)?;
     if paths.is_empty() {
-        return Err(io::Error::new(
-            io::ErrorKind::NotFound,
-            "no segments in the copy",
-        ));
+        return Err(io::Error::new(io::ErrorKind::NotFound, "no segments in the copy"));
     }
-    let mut own = Side {
-        lines: Lines::over(segment_paths(files, own)?),
-        last: None,
-    };
-    let mut copy = Side {
-        lines: Lines::over(paths),
-        last: None,
-    };
+    let mut own = Side { lines: Lines::over(segment_paths(files, own)?), last: None };
+    let mut copy = Side { lines: Lines::over(paths), last: None };
     let (mut left, mut right) = (own.next(files)?, copy.next(files)?);
     let mut shared = 0_u64;
     let fault = loop {
         match (left, right) {
             (Next::Line(a, hash), Next::Line(b, other)) if a == b => {
                 if hash != other {
-                    break Some(Fault::new(
-                        Verdict::Forked,
-                        a,
-                        format!("{other}, by the copy"),
-                        hash.to_string(),
-                    ));
+                    break Some(Fault::new(Verdict::Forked, a, format!("{other}, by the copy"), hash.to_string()));
                 }
                 shared += 1;
                 (left, right) = (own.next(files)?, copy.next(files)?);
@@ -52,26 +38,13 @@ pub(super) fn compare(files: &dyn Files, own: &Path, copy: &Path) -> io::Result<
             (Next::Line(..), Next::Line(..)) => right = copy.next(files)?,
             (_, Next::Bad) => {
                 let at = copy.last.map_or(0, |seq| seq + 1);
-                break Some(Fault::new(
-                    Verdict::Broken,
-                    at,
-                    "a whole record in the copy",
-                    "one that is not",
-                ));
+                break Some(Fault::new(Verdict::Broken, at, "a whole record in the copy", "one that is not"));
             }
             // The log itself has been judged already; a copy that is behind is only behind.
             (Next::Bad, _) | (_, Next::End) => break None,
             (Next::End, Next::Line(seq, _)) => {
-                let found = own.last.map_or_else(
-                    || "no records".to_owned(),
-                    |last| format!("an end at seq {last}"),
-                );
-                break Some(Fault::new(
-                    Verdict::Truncated,
-                    seq,
-                    format!("seq {seq}, by the copy"),
-                    found,
-                ));
+                let found = own.last.map_or_else(|| "no records".to_owned(), |last| format!("an end at seq {last}"));
+                break Some(Fault::new(Verdict::Truncated, seq, format!("seq {seq}, by the copy"), found));
             }
         }
     };

@@ -14,10 +14,7 @@ pub(super) fn segment_paths(files: &dyn Files, path: &Path) -> io::Result<VecDeq
     if path.is_file() {
         return Ok(VecDeque::from([path.to_owned()]));
     }
-    Ok(segments_in(files, path)?
-        .into_iter()
-        .map(|number| path.join(segment_name(number)))
-        .collect())
+    Ok(segments_in(files, path)?.into_iter().map(|number| path.join(segment_name(number))).collect())
 }
 
 pub(super) struct Lines {
@@ -29,12 +26,7 @@ pub(super) struct Lines {
 
 impl Lines {
     pub fn over(paths: VecDeque<PathBuf>) -> Self {
-        Self {
-            paths,
-            offset: 0,
-            piece: Vec::new(),
-            at: 0,
-        }
+        Self { paths, offset: 0, piece: Vec::new(), at: 0 }
     }
 
     /// The next whole line, without its newline. A rest without one is left out: it is being written, or torn.
@@ -81,11 +73,7 @@ impl Tail {
             Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
             file => file?.size()?,
         };
-        Ok(Self {
-            layout,
-            number,
-            offset,
-        })
+        Ok(Self { layout, number, offset })
     }
 
     /// Shows what was added since the last look.
@@ -96,22 +84,14 @@ impl Tail {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
                 bytes => bytes?,
             };
-            let whole = bytes
-                .iter()
-                .rposition(|byte| *byte == b'\n')
-                .map_or(0, |at| at + 1);
+            let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
             self.offset += whole as u64;
             for line in bytes[..whole].split(|byte| *byte == b'\n') {
                 if let Ok(record) = serde_json::from_slice(line) {
                     super::show(&record, json, out)?;
                 }
             }
-            if self
-                .layout
-                .segments(&Disk)?
-                .last()
-                .is_none_or(|last| *last <= self.number)
-            {
+            if self.layout.segments(&Disk)?.last().is_none_or(|last| *last <= self.number) {
                 return Ok(());
             }
             self.number += 1;

@@ -36,22 +36,11 @@ impl Desk {
     }
 
     fn write(&self, tools: &[&str]) {
-        let settings = Settings {
-            copy_to: Some(self.home.path().join("copy")),
-            rotate_bytes: 3000,
-            ..Settings::default()
-        };
-        let (log, _) = AuditLog::open(
-            self.home.path(),
-            Arc::new(Disk),
-            settings,
-            self.time.clone(),
-            self.ids.clone(),
-        )
-        .expect("opens");
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .build()
-            .expect("a runtime");
+        let settings =
+            Settings { copy_to: Some(self.home.path().join("copy")), rotate_bytes: 3000, ..Settings::default() };
+        let (log, _) = AuditLog::open(self.home.path(), Arc::new(Disk), settings, self.time.clone(), self.ids.clone())
+            .expect("opens");
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         for (n, tool) in tools.iter().enumerate() {
             let facts = CallFacts {
                 call: self.ids.v4(),
@@ -65,33 +54,17 @@ impl Desk {
                 via: None,
                 approval: None,
             };
-            let result = if tool.starts_with("bad") {
-                AuditResult::Timeout
-            } else {
-                AuditResult::Ok
-            };
-            let outcome = OutcomeFacts {
-                result,
-                code: None,
-                effect: None,
-                attempts: 1,
-                duration_ms: 5,
-                output_bytes: 0,
-            };
-            runtime
-                .block_on(log.intent(facts.clone()))
-                .expect("written");
-            runtime
-                .block_on(log.outcome(facts, outcome, Durability::Synced))
-                .expect("written");
+            let result = if tool.starts_with("bad") { AuditResult::Timeout } else { AuditResult::Ok };
+            let outcome =
+                OutcomeFacts { result, code: None, effect: None, attempts: 1, duration_ms: 5, output_bytes: 0 };
+            runtime.block_on(log.intent(facts.clone())).expect("written");
+            runtime.block_on(log.outcome(facts, outcome, Durability::Synced)).expect("written");
         }
         log.stop();
     }
 
     fn run(&self, words: &str) -> (u8, String) {
-        let command = Line::try_parse_from(std::iter::once("audit").chain(words.split(' ')))
-            .expect("parses")
-            .command;
+        let command = Line::try_parse_from(std::iter::once("audit").chain(words.split(' '))).expect("parses").command;
         self.run_command(&command)
     }
 
@@ -106,10 +79,7 @@ impl Desk {
         };
         let (mut out, mut err) = (Vec::new(), Vec::new());
         let code = run(command, &around, &mut out, &mut err);
-        (
-            code,
-            String::from_utf8_lossy(&[out, err].concat()).into_owned(),
-        )
+        (code, String::from_utf8_lossy(&[out, err].concat()).into_owned())
     }
 
     fn segment(&self) -> PathBuf {
@@ -130,13 +100,7 @@ fn list_filters_and_shows_nothing_that_moves_the_cursor() {
     assert_eq!(code, 0);
     assert!(!text.contains('\u{1b}') && !text.contains('\u{202e}'));
     assert!(text.contains("bad\\u{1b}[2J\\u{202e}\\u{a}"));
-    let outcomes = |words: &str| {
-        desk.run(words)
-            .1
-            .lines()
-            .filter(|line| line.contains(" outcome "))
-            .count()
-    };
+    let outcomes = |words: &str| desk.run(words).1.lines().filter(|line| line.contains(" outcome ")).count();
     assert_eq!(outcomes("list --tool alpha.*"), 2);
     assert_eq!(outcomes("list --tool alpha.one"), 1);
     assert_eq!(outcomes("list --result timeout"), 1);
@@ -159,19 +123,8 @@ fn tail_follows_over_rotations() {
     desk.write(&["b"; 12]);
     tail.poll(false, &mut out).expect("readable");
     let text = String::from_utf8(out).expect("UTF-8");
-    assert_eq!(
-        text.lines()
-            .filter(|line| line.contains(" outcome "))
-            .count(),
-        12
-    );
-    assert!(
-        Layout::of(desk.home.path())
-            .segments(&Disk)
-            .expect("readable")
-            .len()
-            > 2
-    );
+    assert_eq!(text.lines().filter(|line| line.contains(" outcome ")).count(), 12);
+    assert!(Layout::of(desk.home.path()).segments(&Disk).expect("readable").len() > 2);
 }
 
 #[test]
@@ -180,22 +133,13 @@ fn verdicts_have_their_exit_codes_and_words() {
     let (code, text) = desk.run("verify");
     assert_eq!(code, 0, "{text}");
     assert!(text.starts_with("INTACT: 5 records in 1 segment"), "{text}");
-    assert!(
-        text.contains("anchored through seq 4 (key held by secrets/audit.key, "),
-        "{text}"
-    );
-    assert!(
-        text.ends_with("; 0 later records rely on local storage only\n"),
-        "{text}"
-    );
+    assert!(text.contains("anchored through seq 4 (key held by secrets/audit.key, "), "{text}");
+    assert!(text.ends_with("; 0 later records rely on local storage only\n"), "{text}");
 
     desk.edit(|bytes| bytes[400] ^= 1);
     let (code, text) = desk.run("verify");
     assert_eq!(code, 10);
-    assert!(
-        text.starts_with("BROKEN") && text.contains("at seq 1: expected sha256:"),
-        "{text}"
-    );
+    assert!(text.starts_with("BROKEN") && text.contains("at seq 1: expected sha256:"), "{text}");
 
     let cut = Desk::new(&["a", "b"]);
     cut.edit(|bytes| bytes.truncate(700));
@@ -208,17 +152,10 @@ fn verdicts_have_their_exit_codes_and_words() {
     let torn = Desk::new(&["a"]);
     torn.edit(|bytes| bytes.extend_from_slice(b"{\"v\":1,"));
     assert_eq!(torn.run("verify").0, 14);
-    assert_eq!(
-        torn.run("verify --accept").0,
-        14,
-        "the daemon sets it aside"
-    );
+    assert_eq!(torn.run("verify --accept").0, 14, "the daemon sets it aside");
 
     let empty = tempfile::tempdir().expect("a folder");
-    let nothing = Desk {
-        home: empty,
-        ..Desk::new(&[])
-    };
+    let nothing = Desk { home: empty, ..Desk::new(&[]) };
     assert_eq!(nothing.run("verify").0, 1);
     assert_eq!(nothing.run("list").0, 1);
 }
@@ -227,11 +164,7 @@ fn verdicts_have_their_exit_codes_and_words() {
 fn a_foreign_public_key_is_a_fork() {
     let desk = Desk::new(&["a"]);
     let other = Desk::new(&[]);
-    let other_key = Desk {
-        ids: Arc::new(Counted::from(99)),
-        home: tempfile::tempdir().expect("a folder"),
-        ..other
-    };
+    let other_key = Desk { ids: Arc::new(Counted::from(99)), home: tempfile::tempdir().expect("a folder"), ..other };
     other_key.write(&["b"]);
     let theirs = Layout::of(other_key.home.path()).public_key();
     std::fs::copy(theirs, Layout::of(desk.home.path()).public_key()).expect("copied");
@@ -260,36 +193,16 @@ fn a_rewrite_with_the_key_is_found_by_the_copy() {
 
     let cut = Desk::new(&["a"; 2]);
     let export = cut.home.path().join("out.jsonl");
-    assert_eq!(
-        cut.run(&format!("export --output {}", export.display())).0,
-        0
-    );
-    assert_eq!(
-        cut.run(&format!("export --output {}", export.display())).0,
-        1,
-        "an export replaces nothing"
-    );
-    assert_eq!(
-        cut.run(&format!("verify --against {}", export.display())).0,
-        0
-    );
+    assert_eq!(cut.run(&format!("export --output {}", export.display())).0, 0);
+    assert_eq!(cut.run(&format!("export --output {}", export.display())).0, 1, "an export replaces nothing");
+    assert_eq!(cut.run(&format!("verify --against {}", export.display())).0, 0);
     std::fs::remove_file(Layout::of(cut.home.path()).checkpoints()).expect("removed");
     cut.edit(|bytes| {
-        let end = bytes[..bytes.len() - 1]
-            .iter()
-            .rposition(|byte| *byte == b'\n')
-            .expect("lines");
+        let end = bytes[..bytes.len() - 1].iter().rposition(|byte| *byte == b'\n').expect("lines");
         bytes.truncate(end + 1);
     });
-    assert_eq!(
-        cut.run("verify").0,
-        0,
-        "without checkpoints nobody here can know"
-    );
-    assert_eq!(
-        cut.run(&format!("verify --against {}", export.display())).0,
-        11
-    );
+    assert_eq!(cut.run("verify").0, 0, "without checkpoints nobody here can know");
+    assert_eq!(cut.run(&format!("verify --against {}", export.display())).0, 11);
     assert_eq!(cut.run("verify --against /nowhere").0, 1);
 }
 
@@ -306,10 +219,7 @@ fn accepting_needs_a_person_and_makes_the_log_usable_again() {
     desk.write(&["c"]);
     let (code, text) = desk.run("verify");
     assert_eq!(code, 0, "{text}");
-    assert!(
-        text.contains("accepted at seq 6: BROKEN at seq 1"),
-        "{text}"
-    );
+    assert!(text.contains("accepted at seq 6: BROKEN at seq 1"), "{text}");
     assert!(desk.run("list").1.contains("audit.accepted"));
 }
 
@@ -317,14 +227,8 @@ fn accepting_needs_a_person_and_makes_the_log_usable_again() {
 fn export_formats() {
     let desk = Desk::new(&["a", "bad", "c"]);
     let (_, jsonl) = desk.run("export");
-    let whole: String = (1..=Layout::of(desk.home.path())
-        .segments(&Disk)
-        .expect("readable")
-        .len())
-        .map(|n| {
-            std::fs::read_to_string(Layout::of(desk.home.path()).segment(n as u32))
-                .expect("readable")
-        })
+    let whole: String = (1..=Layout::of(desk.home.path()).segments(&Disk).expect("readable").len())
+        .map(|n| std::fs::read_to_string(Layout::of(desk.home.path()).segment(n as u32)).expect("readable"))
         .collect();
     assert_eq!(jsonl, whole, "byte for byte");
     let (_, json) = desk.run("export --format json");
@@ -332,41 +236,22 @@ fn export_formats() {
     assert_eq!(records.len(), jsonl.lines().count());
 
     let (_, seed) = desk.run("export --format seed");
-    let entries: Vec<Value> = seed
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("JSON"))
-        .collect();
+    let entries: Vec<Value> = seed.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert_eq!(entries.len(), 3);
-    let keys: Vec<&str> = entries[0]
-        .as_object()
-        .expect("an object")
-        .keys()
-        .map(String::as_str)
-        .collect();
+    let keys: Vec<&str> = entries[0].as_object().expect("an object").keys().map(String::as_str).collect();
+    assert_eq!(keys.join(" "), "id timestamp tool inputHash result durationMs user sessionId prev hash");
     assert_eq!(
-        keys.join(" "),
-        "id timestamp tool inputHash result durationMs user sessionId prev hash"
-    );
-    assert_eq!(
-        entries
-            .iter()
-            .map(|e| e["result"].as_str().unwrap_or_default())
-            .collect::<Vec<_>>(),
+        entries.iter().map(|e| e["result"].as_str().unwrap_or_default()).collect::<Vec<_>>(),
         ["ok", "error", "ok"]
     );
     assert_eq!(
-        (
-            &entries[0]["prev"],
-            &entries[1]["prev"],
-            &entries[2]["prev"]
-        ),
+        (&entries[0]["prev"], &entries[1]["prev"], &entries[2]["prev"]),
         (&Value::Null, &entries[0]["hash"], &entries[1]["hash"])
     );
     // Anyone can check it without knowing this program: cut `,"hash":"..."` out and hash the rest.
     for line in seed.lines() {
         let at = line.rfind(",\"hash\":\"").expect("a hash");
-        let digest =
-            conductor_core::digest::Digest::of(format!("{}}}", &line[..at]).as_bytes()).to_string();
+        let digest = conductor_core::digest::Digest::of(format!("{}}}", &line[..at]).as_bytes()).to_string();
         assert_eq!(&line[at + 9..at + 73], digest.trim_start_matches("sha256:"));
     }
 }
@@ -374,21 +259,10 @@ fn export_formats() {
 #[test]
 fn hash_finds_the_record_of_given_arguments() {
     let desk = Desk::new(&["a", "b"]);
-    let (code, text) = desk.run_command(&AuditCommand::Hash {
-        json: "{ \"n\" : 1.0 }".into(),
-    });
+    let (code, text) = desk.run_command(&AuditCommand::Hash { json: "{ \"n\" : 1.0 }".into() });
     assert_eq!(code, 0);
     assert!(text.starts_with("hmac-sha256:"));
     let (_, all) = desk.run("export");
-    assert_eq!(
-        all.lines()
-            .filter(|line| line.contains(text.trim()))
-            .count(),
-        2,
-        "intent and outcome"
-    );
-    assert_eq!(
-        desk.run_command(&AuditCommand::Hash { json: "{".into() }).0,
-        2
-    );
+    assert_eq!(all.lines().filter(|line| line.contains(text.trim())).count(), 2, "intent and outcome");
+    assert_eq!(desk.run_command(&AuditCommand::Hash { json: "{".into() }).0, 2);
 }

@@ -12,6 +12,8 @@ use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::event::midi::{Decoder, Heard};
 use conductor_core::event::{Body, DeviceSlot, Taint};
 use conductor_core::hands::TraceRecord;
+use conductor_core::timestamp::Timestamp;
+use serde_json::Value;
 
 /// Panic's last word on every channel: sustain off, all notes off, all sound off.
 const SILENCE: [(u8, u8); 3] = [(64, 0), (123, 0), (120, 0)];
@@ -49,6 +51,16 @@ impl Owner {
                 tell(reply, ());
             }
             Ask::Standing { device, reply } => tell(reply, self.standing(device)),
+            Ask::LearnStart { timeout_ms, let_through, reply } => {
+                tell(reply, self.learn_start(timeout_ms, let_through))
+            }
+            Ask::LearnStop(reply) => {
+                let learned = self.learn.stop(self.parts.clock.now());
+                self.hands.set_learning(false);
+                let serving = self.parts.serving.load_full();
+                let value = with_slots(&self.parts.slots, |slots| learned.to_json(slots, &serving.config.advanced));
+                tell(reply, value);
+            }
             Ask::Panic(reply) => tell(reply, self.panic()),
             Ask::SetPerformanceLock { on, reply } => {
                 self.performance_lock = on;
@@ -109,6 +121,7 @@ impl Owner {
         let mut backends = self.table.backends.clone();
         backends.extend(missing("desktop", &self.parts.desktop_reason));
         backends.extend(missing("watch", &self.parts.watch_error));
+        backends.extend(missing("http", &self.parts.words.http.fault()));
         backends
     }
 
@@ -205,6 +218,18 @@ impl Owner {
         }
     }
 
+    fn learn_start(&mut self, timeout_ms: u32, let_through: bool) -> Result<Value, ToolError> {
+        if !self.status().connected {
+            return Err(ToolError::new(Code::HostOffline, "no input is connected; there is nothing to learn from")
+                .subject(Subject::Device("any".into()))
+                .hint("Connect a controller, or check conductor_list_device_bindings for what is muted."));
+        }
+        let wall = Timestamp::from_millis(self.parts.clock.wall_ms());
+        let started = self.learn.start(timeout_ms, let_through, self.parts.clock.now(), wall);
+        self.hands.set_learning(self.learn.holds_back());
+        Ok(started.to_json())
+    }
+
     pub(super) fn send_waiting(&mut self, port: DeviceSlot) {
         let (ready, waiting) = std::mem::take(&mut self.outgoing).into_iter().partition(|(it, _)| *it == port);
         self.outgoing = waiting;
@@ -227,7 +252,7 @@ impl Owner {
         let Outgoing { port, messages, by, reply } = outgoing;
         let now = self.parts.clock.now();
         let taint = match by {
-            SentBy::Person => Taint::Clean,
+            SentBy::Person | SentBy::Hand { .. } => Taint::Clean,
             SentBy::Tool { .. } => Taint::Tool,
         };
         let mut decoder = Decoder::default();
@@ -248,6 +273,12 @@ impl Owner {
                         Heard::SysEx(data) => Body::SysEx(data.into()),
                     };
                     self.hands.tool_sent(connection, slot, &body, now);
+                });
+            } else if let SentBy::Hand { connection } = by {
+                decoder.decode(message, |heard| {
+                    if let Heard::Message(body) = heard {
+                        self.hands.hold_for(connection, slot, &body, now);
+                    }
                 });
             }
         }

@@ -1,9 +1,11 @@
 //! What can be asked on the human door. One closed enum; every method is one arm of one match.
 
 use super::person::NotAPerson;
+use super::words::{self, WordsMethod};
 use super::{Caller, Control, play};
 use crate::daemon::config_check::Checked;
 use crate::daemon::handle::{self, SentBy, Wanted};
+use crate::pipeline::approval::{Attendance, DeskNews};
 use conductor_core::config::Config;
 use conductor_core::error::{Code, RefusedBy, Subject, ToolError};
 use conductor_core::event::Taint;
@@ -12,7 +14,7 @@ use conductor_core::hands::{self, Explanation, SimFault, TraceRecord};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::{broadcast, mpsc};
 
 macro_rules! methods {
     ($($variant:ident = $name:literal),+ $(,)?) => {
@@ -54,6 +56,25 @@ methods! {
     Listen = "listen",
     ConfigShow = "config.show",
     ConfigCheck = "config.check",
+    Call = "call",
+    ToolsList = "tools.list",
+    PlansList = "plans.list",
+    PlansShow = "plans.show",
+    PlansApply = "plans.apply",
+    PlansReject = "plans.reject",
+    PlansUndo = "plans.undo",
+    SeedApplyPlan = "llm_apply_plan",
+    SeedRejectPlan = "llm_reject_plan",
+    ApprovalsList = "approvals.list",
+    ApprovalsShow = "approvals.show",
+    ApprovalsAllow = "approvals.allow",
+    ApprovalsDeny = "approvals.deny",
+    ApprovalsWatch = "approvals.watch",
+    AuditHead = "audit.head",
+    CircuitList = "circuit.list",
+    CircuitReset = "circuit.reset",
+    HttpOpen = "http.open",
+    HttpClose = "http.close",
 }
 
 pub enum Answer {
@@ -65,6 +86,8 @@ pub enum Answer {
 pub enum Stream {
     Records(mpsc::Receiver<TraceRecord>),
     Bytes(mpsc::Receiver<Vec<u8>>),
+    /// Questions as they come and are answered. Somebody is there to answer for as long as it lives.
+    Questions(Attendance, broadcast::Receiver<DeskNews>),
 }
 
 impl Stream {
@@ -72,6 +95,14 @@ impl Stream {
         match self {
             Stream::Records(records) => records.recv().await.map(|it| it.to_json()),
             Stream::Bytes(heard) => heard.recv().await.map(|it| json!({ "bytes": it })),
+            Stream::Questions(_, news) => loop {
+                match news.recv().await {
+                    Ok(DeskNews::Asked(record)) => return serde_json::from_slice(&record.to_json()).ok(),
+                    Ok(DeskNews::Decided(id)) => return Some(json!({ "decided": id.to_string() })),
+                    Err(broadcast::error::RecvError::Lagged(_)) => {}
+                    Err(broadcast::error::RecvError::Closed) => return None,
+                }
+            },
         }
     }
 }
@@ -236,11 +267,30 @@ pub async fn answer(control: &Control, caller: Caller, method: Method, params: V
             let Nothing {} = read(params)?;
             Checked::of(&control.home.config_file()).to_json()
         }
+        Method::Call => return words::answer(control, caller, WordsMethod::Call, params).await,
+        Method::ToolsList => return words::answer(control, caller, WordsMethod::ToolsList, params).await,
+        Method::PlansList => return words::answer(control, caller, WordsMethod::PlansList, params).await,
+        Method::PlansShow => return words::answer(control, caller, WordsMethod::PlansShow, params).await,
+        Method::PlansApply => return words::answer(control, caller, WordsMethod::PlansApply, params).await,
+        Method::PlansReject => return words::answer(control, caller, WordsMethod::PlansReject, params).await,
+        Method::PlansUndo => return words::answer(control, caller, WordsMethod::PlansUndo, params).await,
+        Method::SeedApplyPlan => return words::answer(control, caller, WordsMethod::SeedApplyPlan, params).await,
+        Method::SeedRejectPlan => return words::answer(control, caller, WordsMethod::SeedRejectPlan, params).await,
+        Method::ApprovalsList => return words::answer(control, caller, WordsMethod::ApprovalsList, params).await,
+        Method::ApprovalsShow => return words::answer(control, caller, WordsMethod::ApprovalsShow, params).await,
+        Method::ApprovalsAllow => return words::answer(control, caller, WordsMethod::ApprovalsAllow, params).await,
+        Method::ApprovalsDeny => return words::answer(control, caller, WordsMethod::ApprovalsDeny, params).await,
+        Method::ApprovalsWatch => return words::answer(control, caller, WordsMethod::ApprovalsWatch, params).await,
+        Method::AuditHead => return words::answer(control, caller, WordsMethod::AuditHead, params).await,
+        Method::CircuitList => return words::answer(control, caller, WordsMethod::CircuitList, params).await,
+        Method::CircuitReset => return words::answer(control, caller, WordsMethod::CircuitReset, params).await,
+        Method::HttpOpen => return words::answer(control, caller, WordsMethod::HttpOpen, params).await,
+        Method::HttpClose => return words::answer(control, caller, WordsMethod::HttpClose, params).await,
     };
     Ok(Answer::Value(value))
 }
 
-fn read<T: DeserializeOwned>(params: Value) -> Result<T, ToolError> {
+pub(super) fn read<T: DeserializeOwned>(params: Value) -> Result<T, ToolError> {
     serde_json::from_value(params).map_err(|error| ToolError::new(Code::BadInput, format!("params: {error}")))
 }
 
@@ -257,7 +307,7 @@ fn sent_by(control: &Control, caller: Caller) -> SentBy {
     }
 }
 
-fn refuse(why: NotAPerson) -> ToolError {
+pub(super) fn refuse(why: NotAPerson) -> ToolError {
     ToolError::new(Code::Denied, why.to_string()).by(RefusedBy::Policy)
 }
 

@@ -12,15 +12,17 @@ use conductor_core::error::{Code, ToolError};
 use futures_util::future::BoxFuture;
 use rmcp::RoleServer;
 use rmcp::model::{
-    ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema, ErrorData, InputRequest, InputRequests,
-    InputRequiredResult, SealOptions,
+    ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema, ErrorData, InputRequest,
+    InputRequests, InputRequiredResult, SealOptions,
 };
-use rmcp::service::{Peer, RequestContext};
+use rmcp::service::RequestContext;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot};
 
 use super::McpDoor;
 use super::era::{self, Era};
+use super::legacy::Report;
 use crate::pipeline::call::{Answered, AskClient, Call, ClientAnswer};
 use crate::tools::catalog::Tool;
 
@@ -58,7 +60,7 @@ impl Question {
 
 /// A client of the older era: the form is shown while the call is held open.
 struct Dialog {
-    peer: Peer<RoleServer>,
+    queue: mpsc::Sender<Report>,
     wait: Duration,
 }
 
@@ -68,14 +70,39 @@ impl AskClient for Dialog {
     }
 
     fn ask(&self, message: String) -> BoxFuture<'static, ClientAnswer> {
-        let (peer, wait) = (self.peer.clone(), self.wait);
+        let (queue, wait) = (self.queue.clone(), self.wait);
         Box::pin(async move {
-            match peer.create_elicitation_with_timeout(form(message), Some(wait)).await {
-                Ok(result) => verdict(&result),
-                Err(_) => ClientAnswer::Nothing,
+            let (reply, answer) = oneshot::channel();
+            let params = serde_json::to_value(form(message)).unwrap_or_default();
+            let ask = Report::Ask { method: "elicitation/create".to_owned(), params, wait, reply };
+            if queue.send(ask).await.is_err() {
+                return ClientAnswer::Nothing;
+            }
+            match answer.await {
+                Ok(Ok(result)) => {
+                    serde_json::from_value(result).map_or(ClientAnswer::Nothing, |result| verdict(&result))
+                }
+                Ok(Err(_)) | Err(_) => ClientAnswer::Nothing,
             }
         })
     }
+}
+
+/// How this client can be asked, if at all.
+pub fn channel(
+    door: &McpDoor,
+    context: &RequestContext<RoleServer>,
+    era: Era,
+    queue: &mpsc::Sender<Report>,
+) -> Option<Arc<dyn AskClient>> {
+    if !era::shows_forms(context) {
+        return None;
+    }
+    let wait = Duration::from_millis(door.session.studio.settings().mcp.elicitation_wait_ms);
+    Some(match era {
+        Era::Legacy => Arc::new(Dialog { queue: queue.clone(), wait }),
+        Era::Modern => Arc::new(ByResult),
+    })
 }
 
 /// A client of the newer era: the question is a result, the answer comes with the call made again.
@@ -134,30 +161,27 @@ fn shorten(message: String) -> String {
     kept
 }
 
-/// Gives the call its way to ask, and its answer when this is the retry of one that asked.
+/// Gives the call its client's answer when it is the retry of one that asked.
 pub fn prepare(
     door: &McpDoor,
     call: &mut Call,
     state: Option<&str>,
     responses: Option<&BTreeMap<String, Value>>,
-    context: &RequestContext<RoleServer>,
     era: Era,
 ) -> Result<(), ErrorData> {
-    if era::shows_forms(context) {
-        let wait = Duration::from_millis(door.session.studio.settings().mcp.elicitation_wait_ms);
-        call.ask = Some(match era {
-            Era::Legacy => Arc::new(Dialog { peer: context.peer.clone(), wait }),
-            Era::Modern => Arc::new(ByResult),
-        });
-    }
     // Answers without a question change nothing: the first call asks.
     let (Era::Modern, Some(state)) = (era, state) else { return Ok(()) };
     let catalog = door.session.studio.catalog();
+    #[cfg(feature = "conformance")]
+    if catalog.get(&call.tool).is_some_and(|tool| tool.toolset == "conformance") {
+        return Ok(());
+    }
     let bound = Question::of(call).bound_to(catalog.get(&call.tool).map(|tool| tool.as_ref()));
     let opened: State = door.shared.seal.open_json_with(state, &bound).map_err(|_| bad_state())?;
     // No answer yet, or not to our question: the same question again.
     let Some(answer) = responses.and_then(|it| it.get(KEY)) else { return Ok(()) };
-    let yes = serde_json::from_value::<ElicitResult>(answer.clone()).is_ok_and(|result| verdict(&result) == ClientAnswer::Yes);
+    let yes = serde_json::from_value::<ElicitResult>(answer.clone())
+        .is_ok_and(|result| verdict(&result) == ClientAnswer::Yes);
     call.answered = Some(Answered { approval: opened.approval, yes });
     Ok(())
 }
@@ -219,7 +243,8 @@ mod tests {
         let long = shorten((0..1000).map(|n| format!("line {n}\n")).collect());
         assert!(long.chars().count() <= MAX_MESSAGE);
         let (kept, tail) = long.rsplit_once('\n').expect("lines");
-        let left: usize = tail.trim_start_matches("… ").split(' ').next().and_then(|it| it.parse().ok()).expect("a number");
+        let left: usize =
+            tail.trim_start_matches("… ").split(' ').next().and_then(|it| it.parse().ok()).expect("a number");
         assert_eq!(kept.lines().count() + left, 1000);
         assert!(shorten("x".repeat(5000)).chars().count() <= MAX_MESSAGE);
     }

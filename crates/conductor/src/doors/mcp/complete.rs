@@ -6,7 +6,12 @@ use crate::doors::session::Session;
 use crate::tools::resource::Completer;
 
 /// The values for one argument, best first. The caller must be allowed the read tool they come from, else there are none.
-pub fn complete(session: &Session, reference: &Reference, argument: &str, typed: &str) -> Result<CompletionInfo, ErrorData> {
+pub fn complete(
+    session: &Session,
+    reference: &Reference,
+    argument: &str,
+    typed: &str,
+) -> Result<CompletionInfo, ErrorData> {
     let catalog = session.studio.catalog();
     let toolset = &session.view().toolset;
     let (completer, source): (Option<Completer>, Option<String>) = match reference {
@@ -15,7 +20,8 @@ pub fn complete(session: &Session, reference: &Reference, argument: &str, typed:
                 .prompt(&prompt.name)
                 .filter(|entry| toolset.has_set(&entry.toolset))
                 .ok_or_else(|| unknown("prompt", &prompt.name))?;
-            let known = entry.arguments.iter().find(|it| it.name == argument).ok_or_else(|| unknown("argument", argument))?;
+            let known =
+                entry.arguments.iter().find(|it| it.name == argument).ok_or_else(|| unknown("argument", argument))?;
             (known.complete.clone(), known.source.map(str::to_owned))
         }
         Reference::Resource(template) => {

@@ -43,7 +43,9 @@ pub fn admit(request: &ClientRequest, context: &RequestContext<RoleServer>) -> R
         return if modern { Err(unknown_method("initialize")) } else { Ok(()) };
     }
     // The direct dialect needs neither.
-    if modern || context.peer.peer_info().is_some() || matches!(request, ClientRequest::PingRequest(_) | ClientRequest::CustomRequest(_))
+    if modern
+        || context.peer.peer_info().is_some()
+        || matches!(request, ClientRequest::PingRequest(_) | ClientRequest::CustomRequest(_))
     {
         return Ok(());
     }

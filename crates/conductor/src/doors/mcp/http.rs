@@ -21,7 +21,7 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use tower_service::Service as _;
 
 use super::{McpDoor, Shared};
-use crate::doors::http::{Authority, Tokens, refuse};
+use crate::doors::http::{Authority, Tokens, refuse, refuse_after};
 use crate::doors::session::Who;
 
 const MAX_SESSIONS: usize = 64;
@@ -60,10 +60,11 @@ impl McpHttp {
     pub async fn handle(mut self, request: Request<Body>) -> Response {
         let Some(who) = self.tokens.check(request.headers(), "call") else {
             self.tokens.note_failure(&self.shared.studio).await;
-            return refuse(StatusCode::UNAUTHORIZED, "a bearer token is needed");
+            return refuse_after(request.into_body(), StatusCode::UNAUTHORIZED, "a bearer token is needed").await;
         };
         if ![Method::POST, Method::GET, Method::DELETE].contains(request.method()) {
-            let mut response = refuse(StatusCode::METHOD_NOT_ALLOWED, "POST, GET or DELETE");
+            let mut response =
+                refuse_after(request.into_body(), StatusCode::METHOD_NOT_ALLOWED, "POST, GET or DELETE").await;
             response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST, GET, DELETE"));
             return response;
         }
@@ -81,7 +82,10 @@ impl McpHttp {
         parts.headers.remove(header::AUTHORIZATION);
         let Ok(response) = self.service.call(Request::from_parts(parts, Full::new(body))).await;
         let mut response = response.map(Body::new).into_response();
-        let streams = response.headers().get(header::CONTENT_TYPE).is_some_and(|it| it.as_bytes().starts_with(b"text/event-stream"));
+        let streams = response
+            .headers()
+            .get(header::CONTENT_TYPE)
+            .is_some_and(|it| it.as_bytes().starts_with(b"text/event-stream"));
         if streams {
             response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
         }
@@ -143,7 +147,11 @@ impl SessionManager for CappedSessions {
         Ok((id, transport))
     }
 
-    async fn initialize_session(&self, id: &SessionId, message: ClientJsonRpcMessage) -> Result<ServerJsonRpcMessage, Self::Error> {
+    async fn initialize_session(
+        &self,
+        id: &SessionId,
+        message: ClientJsonRpcMessage,
+    ) -> Result<ServerJsonRpcMessage, Self::Error> {
         self.inner.initialize_session(id, message).await
     }
 

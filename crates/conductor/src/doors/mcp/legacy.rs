@@ -2,15 +2,18 @@
 
 #![allow(deprecated)]
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use rmcp::RoleServer;
 use rmcp::model::{
-    LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken, ServerCapabilities,
-    SetLevelRequestParams,
+    CustomRequest, LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken,
+    ServerCapabilities, ServerRequest, SetLevelRequestParams,
 };
 use rmcp::service::RequestContext;
-use tokio::sync::mpsc;
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
 
 use super::McpDoor;
 use super::era::Era;
@@ -19,8 +22,8 @@ use crate::pipeline::call::{LogLevel, Progress};
 
 /// Reports that wait while the peer is slow; further ones are dropped, the next one says as much.
 const WAITING: usize = 32;
-/// At most ten a second.
-const PROGRESS_GAP_US: u64 = 100_000;
+/// At most this many progress messages in any second.
+const PROGRESS_PER_SECOND: usize = 10;
 
 pub fn with_logging(mut capabilities: ServerCapabilities) -> ServerCapabilities {
     capabilities.logging = Some(Default::default());
@@ -35,8 +38,23 @@ pub fn level_asked(request: &SetLevel) -> LogLevel {
 }
 
 pub enum Report {
-    Progress { token: ProgressToken, done: f64, total: Option<f64>, text: String },
-    Log { level: LogLevel, text: String },
+    Progress {
+        token: ProgressToken,
+        done: f64,
+        total: Option<f64>,
+        text: String,
+    },
+    Log {
+        level: LogLevel,
+        text: String,
+    },
+    /// A request to the client, answered through `reply`. It goes out from the call's own task: the SDK finds the right stream by that.
+    Ask {
+        method: String,
+        params: Value,
+        wait: Duration,
+        reply: oneshot::Sender<Result<Value, String>>,
+    },
 }
 
 pub struct Reports(mpsc::Receiver<Report>);
@@ -55,23 +73,30 @@ struct Back {
     token: Option<ProgressToken>,
     level: Option<LogLevel>,
     queue: mpsc::Sender<Report>,
-    last: Mutex<Option<(f64, u64)>>,
+    sent: Mutex<Sent>,
     clock: Arc<dyn Clock>,
+}
+
+/// What went out last: progress strictly increases, and the times of the last ones bound its rate.
+#[derive(Default)]
+struct Sent {
+    done: Option<f64>,
+    times: VecDeque<u64>,
 }
 
 impl Progress for Back {
     fn report(&self, done: f64, total: Option<f64>, text: &str) {
         let Some(token) = &self.token else { return };
         let now = self.clock.now().0;
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((before, at)) = *last {
-            let finished = total.is_some_and(|total| done >= total);
-            let soon = now.saturating_sub(at) < PROGRESS_GAP_US && !finished;
-            if done <= before || soon {
-                return;
-            }
+        let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
+        while sent.times.front().is_some_and(|at| now.saturating_sub(*at) >= 1_000_000) {
+            sent.times.pop_front();
         }
-        *last = Some((done, now));
+        if sent.done.is_some_and(|before| done <= before) || sent.times.len() >= PROGRESS_PER_SECOND {
+            return;
+        }
+        sent.done = Some(done);
+        sent.times.push_back(now);
         let _ = self.queue.try_send(Report::Progress { token: token.clone(), done, total, text: text.to_owned() });
     }
 
@@ -82,23 +107,49 @@ impl Progress for Back {
     }
 }
 
-/// The way back to the client for one call: absent when it asked for neither progress nor log messages.
-pub fn back_channel(
-    door: &McpDoor,
-    context: &RequestContext<RoleServer>,
-    era: Era,
-) -> (Option<Arc<dyn Progress>>, Option<Reports>) {
+/// The way back to the client for one call.
+pub struct BackChannel {
+    pub progress: Option<Arc<dyn Progress>>,
+    pub queue: mpsc::Sender<Report>,
+    pub reports: Reports,
+}
+
+impl BackChannel {
+    /// A sender that does not keep the channel open by itself.
+    #[cfg(feature = "conformance")]
+    pub fn keep(&self) -> mpsc::WeakSender<Report> {
+        self.queue.downgrade()
+    }
+}
+
+pub fn back_channel(door: &McpDoor, context: &RequestContext<RoleServer>, era: Era) -> BackChannel {
     let token = context.meta.get_progress_token();
     let level = match era {
         Era::Legacy => door.session.log_level(),
         Era::Modern => context.meta.log_level().map(level_in),
     };
-    if token.is_none() && level.is_none() {
-        return (None, None);
-    }
     let (queue, waiting) = mpsc::channel(WAITING);
-    let back = Back { token, level, queue, last: Mutex::default(), clock: Arc::clone(&door.session.studio.clock) };
-    (Some(Arc::new(back)), Some(Reports(waiting)))
+    // Absent when the client asked for neither progress nor log messages: most calls.
+    let progress = (token.is_some() || level.is_some()).then(|| {
+        let clock = Arc::clone(&door.session.studio.clock);
+        Arc::new(Back { token, level, queue: queue.clone(), sent: Mutex::default(), clock }) as Arc<dyn Progress>
+    });
+    BackChannel { progress, queue, reports: Reports(waiting) }
+}
+
+/// Asks the client and waits; runs beside the reports of the same call.
+pub async fn ask(
+    context: &RequestContext<RoleServer>,
+    method: String,
+    params: Value,
+    wait: Duration,
+) -> Result<Value, String> {
+    let request = ServerRequest::CustomRequest(CustomRequest::new(method, Some(params)));
+    match tokio::time::timeout(wait, context.peer.send_request(request)).await {
+        Ok(Ok(result)) => serde_json::to_value(result).map_err(|fault| fault.to_string()),
+        Ok(Err(fault)) => Err(fault.to_string()),
+        Err(_) => Err("no answer in time".to_owned()),
+    }
 }
 
 pub async fn send(context: &RequestContext<RoleServer>, report: Report) {
@@ -113,6 +164,7 @@ pub async fn send(context: &RequestContext<RoleServer>, report: Report) {
             let message = LoggingMessageNotificationParam::new(level_out(level), text.into()).with_logger("conductor");
             context.peer.notify_logging_message(message).await
         }
+        Report::Ask { .. } => Ok(()),
     };
 }
 

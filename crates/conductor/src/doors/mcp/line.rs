@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use rmcp::RoleServer;
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, ClientNotification, ClientRequest, CustomRequest, JsonRpcMessage, NumberOrString,
-    RequestId, RequestMetaObject, ServerNotification,
+    CallToolRequest, CallToolRequestParams, ClientNotification, ClientRequest, CustomRequest, JsonRpcMessage,
+    NumberOrString, RequestId, RequestMetaObject, ServerNotification,
 };
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
@@ -30,7 +30,9 @@ const WRITE_PATIENCE: Duration = Duration::from_secs(30);
 const DRAIN: Duration = Duration::from_secs(10);
 /// How often a peer that sends no more is asked whether it still listens.
 const GONE_CHECK: Duration = Duration::from_millis(50);
-const READ_CHUNK: usize = 16 * 1024;
+const READ_CHUNK: usize = 8 * 1024;
+/// A buffer that once held a large message is given back when it is empty: idle connections are many.
+const KEPT_BUFFER: usize = 64 * 1024;
 
 /// What reader, writer and door share about one connection.
 #[derive(Default)]
@@ -251,6 +253,9 @@ impl<R: AsyncRead + Unpin + Send + 'static> Transport<RoleServer> for LineTransp
                 self.too_long();
                 continue;
             }
+            if self.buffer.is_empty() && self.buffer.capacity() > KEPT_BUFFER {
+                self.buffer = Vec::new();
+            }
             self.buffer.reserve(READ_CHUNK);
             tokio::select! {
                 read = self.reader.read_buf(&mut self.buffer) => match read {
@@ -313,9 +318,10 @@ pub struct Refusal {
 
 impl Refusal {
     pub fn to_line(&self) -> Vec<u8> {
-        let mut line = json!({ "jsonrpc": "2.0", "id": self.id, "error": { "code": self.code, "message": self.message } })
-            .to_string()
-            .into_bytes();
+        let mut line =
+            json!({ "jsonrpc": "2.0", "id": self.id, "error": { "code": self.code, "message": self.message } })
+                .to_string()
+                .into_bytes();
         line.push(b'\n');
         line
     }
@@ -335,7 +341,8 @@ pub fn read_message(line: &[u8]) -> Result<Option<RxJsonRpcMessage<RoleServer>>,
         Value::Number(number) => number.as_i64().map(NumberOrString::Number),
         Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
     });
-    let invalid = |message| Refusal { code: -32600, message, id: usable.clone().map_or(Value::Null, |id| id.into_json_value()) };
+    let invalid =
+        |message| Refusal { code: -32600, message, id: usable.clone().map_or(Value::Null, |id| id.into_json_value()) };
     if members.get("jsonrpc") != Some(&Value::from("2.0")) {
         return Err(invalid("Invalid Request: jsonrpc must be \"2.0\""));
     }
@@ -353,9 +360,11 @@ pub fn read_message(line: &[u8]) -> Result<Option<RxJsonRpcMessage<RoleServer>>,
     }
     if members.get("params").is_some_and(|params| !params.is_object()) {
         return match &usable {
-            Some(id) => {
-                Err(Refusal { code: -32602, message: "Invalid params: params must be an object", id: id.clone().into_json_value() })
-            }
+            Some(id) => Err(Refusal {
+                code: -32602,
+                message: "Invalid params: params must be an object",
+                id: id.clone().into_json_value(),
+            }),
             None => Ok(None),
         };
     }
@@ -430,7 +439,9 @@ impl Urgency {
     fn of(item: &TxJsonRpcMessage<RoleServer>) -> Self {
         let JsonRpcMessage::Notification(notification) = item else { return Self::MustArrive };
         match &notification.notification {
-            ServerNotification::ProgressNotification(_) | ServerNotification::LoggingMessageNotification(_) => Self::MayBeLost,
+            ServerNotification::ProgressNotification(_) | ServerNotification::LoggingMessageNotification(_) => {
+                Self::MayBeLost
+            }
             ServerNotification::ToolListChangedNotification(_) => Self::NewestCounts("tools".to_owned()),
             ServerNotification::ResourceListChangedNotification(_) => Self::NewestCounts("resources".to_owned()),
             ServerNotification::PromptListChangedNotification(_) => Self::NewestCounts("prompts".to_owned()),

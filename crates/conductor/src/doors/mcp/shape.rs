@@ -7,8 +7,12 @@ use serde_json::{Value, json};
 use crate::pipeline::call::{Content, Output};
 
 pub fn success(output: Output) -> CallToolResult {
+    let structured = output.is_structured();
     let (value, text, blocks) = output.into_parts();
     let mut content = Vec::with_capacity(1 + blocks.len());
+    if !structured {
+        return CallToolResult::success(blocks.into_iter().map(block).collect());
+    }
     content.push(ContentBlock::text(text));
     content.extend(blocks.into_iter().map(block));
     let mut result = CallToolResult::success(content);
@@ -87,7 +91,11 @@ pub fn block(content: Content) -> ContentBlock {
         Content::Text(text) => ContentBlock::text(text),
         Content::Image { mime, base64 } => ContentBlock::image(base64, mime),
         Content::Audio { mime, base64 } => ContentBlock::audio(base64, mime),
-        Content::Resource { uri, mime, text } => ContentBlock::resource(ResourceContents::text(text, uri).with_mime_type(mime)),
-        Content::Blob { uri, mime, base64 } => ContentBlock::resource(ResourceContents::blob(base64, uri).with_mime_type(mime)),
+        Content::Resource { uri, mime, text } => {
+            ContentBlock::resource(ResourceContents::text(text, uri).with_mime_type(mime))
+        }
+        Content::Blob { uri, mime, base64 } => {
+            ContentBlock::resource(ResourceContents::blob(base64, uri).with_mime_type(mime))
+        }
     }
 }

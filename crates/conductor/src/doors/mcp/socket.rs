@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use rmcp::service::serve_directly_with_ct;
 use rmcp::RoleServer;
+use rmcp::service::serve_directly_with_ct;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use serde_json::Value;
 use tokio::io::AsyncWriteExt;
@@ -23,7 +23,9 @@ const MAX_PATH: usize = 107;
 
 #[derive(Debug, thiserror::Error)]
 pub enum BindFault {
-    #[error("{path} is {length} bytes long and a socket's path may have {MAX_PATH}; set CONDUCTOR_HOME to a shorter folder")]
+    #[error(
+        "{path} is {length} bytes long and a socket's path may have {MAX_PATH}; set CONDUCTOR_HOME to a shorter folder"
+    )]
     TooLong { path: PathBuf, length: usize },
     #[error("{0} is served by another process; a second daemon on one home is refused")]
     InUse(PathBuf),
@@ -50,7 +52,9 @@ pub async fn bind(home: &Path, name: &str) -> Result<UnixListener, BindFault> {
         Ok(_) => match UnixStream::connect(&path).await {
             Ok(_) => return Err(BindFault::InUse(path)),
             // Nobody listens: what a killed daemon left behind.
-            Err(refused) if refused.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(&path).map_err(fault)?,
+            Err(refused) if refused.kind() == io::ErrorKind::ConnectionRefused => {
+                std::fs::remove_file(&path).map_err(fault)?
+            }
             Err(other) => return Err(fault(other)),
         },
     }
@@ -114,6 +118,7 @@ async fn turn_away(mut stream: UnixStream, _connected: Connected) {
 
 /// Serves one connected socket to its end.
 pub async fn serve_stream(shared: &Arc<Shared>, who: Who, stream: UnixStream) {
+    let pid = stream.peer_cred().ok().and_then(|it| it.pid());
     let watched = rustix::io::dup(&stream);
     let (read, write) = stream.into_split();
     let transport = LineTransport::new(read, write, shared.studio.settings().mcp.max_message_bytes);
@@ -121,7 +126,7 @@ pub async fn serve_stream(shared: &Arc<Shared>, who: Who, stream: UnixStream) {
         Ok(fd) => transport.with_gone_check(move || hung_up(&fd)),
         Err(_) => transport,
     };
-    serve_lines(shared, who, transport).await;
+    serve_lines_of(shared, who, pid, transport).await;
 }
 
 /// The kernel reports a hang-up once neither direction is open.
@@ -137,8 +142,18 @@ pub async fn serve_lines<R>(shared: &Arc<Shared>, who: Who, transport: LineTrans
 where
     R: tokio::io::AsyncRead + Unpin + Send + 'static,
 {
+    serve_lines_of(shared, who, None, transport).await;
+}
+
+async fn serve_lines_of<R>(shared: &Arc<Shared>, who: Who, pid: Option<i32>, transport: LineTransport<R>)
+where
+    R: tokio::io::AsyncRead + Unpin + Send + 'static,
+{
     let wire = transport.wire();
     let door = McpDoor::new(shared, who).on_wire(Arc::clone(&wire));
+    if let Some(pid) = pid {
+        door.session.set_peer_pid(pid);
+    }
     let gone = door.session.gone.clone();
     let calls = shared.stop.child_token();
     let running = serve_directly_with_ct::<RoleServer, _, _, _, _>(LineService(door), transport, None, calls.clone());

@@ -59,8 +59,9 @@ impl Hello {
         if let Some(names) = &self.tool_names {
             params["tool_names"] = json!(names);
         }
-        let mut line =
-            json!({ "jsonrpc": "2.0", "id": "hello", "method": "conductor.hello", "params": params }).to_string().into_bytes();
+        let mut line = json!({ "jsonrpc": "2.0", "id": "hello", "method": "conductor.hello", "params": params })
+            .to_string()
+            .into_bytes();
         line.push(b'\n');
         line
     }
@@ -84,7 +85,9 @@ async fn connect(socket: &Path, start_daemon: impl FnOnce() -> io::Result<()>) -
         tokio::time::sleep(wait).await;
         match UnixStream::connect(socket).await {
             Ok(stream) => return Ok(stream),
-            Err(fault) if absent(&fault) && tokio::time::Instant::now() < give_up => wait = (wait * 2).min(Duration::from_millis(500)),
+            Err(fault) if absent(&fault) && tokio::time::Instant::now() < give_up => {
+                wait = (wait * 2).min(Duration::from_millis(500))
+            }
             Err(fault) => return Err(fault),
         }
     }
@@ -154,7 +157,9 @@ async fn copy(
 ) -> Exit {
     let (mut from_daemon, mut to_daemon) = stream.into_split();
     let up = async move {
-        let copied = tokio::io::copy_buf(&mut tokio::io::BufReader::with_capacity(COPY_BUFFER, &mut input), &mut to_daemon).await;
+        let copied =
+            tokio::io::copy_buf(&mut tokio::io::BufReader::with_capacity(COPY_BUFFER, &mut input), &mut to_daemon)
+                .await;
         // Half-closed: the daemon finishes what it was asked.
         let _ = to_daemon.shutdown().await;
         copied.is_ok()
@@ -187,7 +192,7 @@ async fn copy(
 /// How a descriptor is driven. Node hands its children socket pairs, not FIFOs; without this the common fast path never engages there.
 pub fn input(fd: BorrowedFd<'_>) -> Input {
     match kind(fd) {
-        Some(FileType::Fifo) => match reopen(fd).and_then(|file| pipe::Receiver::from_file(file)) {
+        Some(FileType::Fifo) => match reopen(fd).and_then(pipe::Receiver::from_file) {
             Ok(pipe) => Box::new(pipe),
             Err(_) => Box::new(tokio::io::stdin()),
         },
@@ -201,7 +206,7 @@ pub fn input(fd: BorrowedFd<'_>) -> Input {
 
 pub fn output(fd: BorrowedFd<'_>) -> Target {
     match kind(fd) {
-        Some(FileType::Fifo) => match reopen_write(fd).and_then(|file| pipe::Sender::from_file(file)) {
+        Some(FileType::Fifo) => match reopen_write(fd).and_then(pipe::Sender::from_file) {
             Ok(pipe) => Box::new(pipe),
             Err(_) => Box::new(tokio::io::stdout()),
         },

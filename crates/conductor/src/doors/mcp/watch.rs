@@ -40,7 +40,8 @@ impl Announcements {
 
     /// Everything due by now, in a fixed order.
     pub fn take(&mut self, now: u64) -> Vec<Change> {
-        let due: Vec<Change> = self.due.iter().filter(|(_, at)| **at <= now).map(|(change, _)| change.clone()).collect();
+        let due: Vec<Change> =
+            self.due.iter().filter(|(_, at)| **at <= now).map(|(change, _)| change.clone()).collect();
         // What was announced longer ago than its window says nothing about the next announcement.
         self.last.retain(|_, last| *last + URI_WINDOW_US > now);
         for change in &due {
@@ -129,7 +130,9 @@ pub async fn tell_legacy_peer(
                 Change::Tools => peer.notify_tool_list_changed().await,
                 Change::Resources => peer.notify_resource_list_changed().await,
                 Change::Prompts => peer.notify_prompt_list_changed().await,
-                Change::Uri(uri) => peer.notify_resource_updated(ResourceUpdatedNotificationParam::new(uri.to_string())).await,
+                Change::Uri(uri) => {
+                    peer.notify_resource_updated(ResourceUpdatedNotificationParam::new(uri.to_string())).await
+                }
             };
             if sent.is_err() {
                 return;
@@ -145,7 +148,9 @@ pub async fn listen(studio: &Arc<Studio>, context: &SubscriptionContext, stop: &
         Change::Tools => filter.tools_list_changed == Some(true),
         Change::Resources => filter.resources_list_changed == Some(true),
         Change::Prompts => filter.prompts_list_changed == Some(true),
-        Change::Uri(uri) => filter.resource_subscriptions.as_ref().is_some_and(|uris| uris.iter().any(|it| **it == **uri)),
+        Change::Uri(uri) => {
+            filter.resource_subscriptions.as_ref().is_some_and(|uris| uris.iter().any(|it| **it == **uri))
+        }
     };
     let mut watch = Watch::new(studio);
     loop {

@@ -4,7 +4,7 @@ use super::{TOOLSET, config_plan, object, plans};
 use crate::pipeline::call::Output;
 use crate::tools::catalog::Definition;
 use conductor_core::action::Action;
-use conductor_core::config::{input, schema};
+use conductor_core::config::{Diagnostic, input, schema};
 use conductor_core::mapping::TriggerKind;
 use conductor_core::plan::Change;
 use conductor_core::policy::Tier;
@@ -23,13 +23,7 @@ pub fn definition() -> Definition {
         MESSAGE_TYPES.join(", "),
     );
     Definition::new("conductor_create_mapping", Tier::ConfigChange, TOOLSET, |studio, leave, arguments| async move {
-        let mut faults = Vec::new();
         let (trigger, action) = (&arguments["trigger"], &arguments["action"]);
-        faults.extend(input::trigger(trigger, "/trigger").err().unwrap_or_default());
-        faults.extend(input::action(action, "/action").err().unwrap_or_default());
-        if !faults.is_empty() {
-            return Err(plans::bad_change(faults));
-        }
         let mut mapping = json!({ "trigger": trigger, "action": action });
         let description = arguments.get("description").and_then(Value::as_str);
         if let Some(text) = description {
@@ -50,6 +44,14 @@ pub fn definition() -> Definition {
         "description?": { "type": "string", "maxLength": 1024 },
         "position?": { "type": "integer", "minimum": 0, "description": "Index among the mode's mappings; default: last" },
     }))))
+    .check(|arguments| {
+        let read = |key: &str, faults: fn(&Value, &str) -> Vec<Diagnostic>| {
+            arguments.get(key).map(|it| plans::violations(&faults(it, &format!("/{key}")))).unwrap_or_default()
+        };
+        let mut told = read("trigger", |it, at| input::trigger(it, at).err().unwrap_or_default());
+        told.extend(read("action", |it, at| input::action(it, at).err().unwrap_or_default()));
+        told
+    })
     .output(config_plan())
     .summary(|arguments| format!("plan a new mapping in {}", arguments["mode"]))
 }

@@ -46,6 +46,13 @@ pub fn definition() -> Definition {
         },
         "description?": { "type": "string", "maxLength": 1024, "description": "One line for the person who decides" },
     })))
+    .check(|arguments| {
+        let list = arguments.get("changes").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let faults = list.iter().enumerate().flat_map(|(index, change)| {
+            Change::read(change, &format!("/changes/{index}")).err().unwrap_or_default()
+        });
+        plans::violations(&faults.collect::<Vec<_>>())
+    })
     .output(config_plan())
     .summary(|arguments| format!("plan {} changes", arguments["changes"].as_array().map_or(0, Vec::len)))
 }

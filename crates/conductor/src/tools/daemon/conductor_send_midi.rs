@@ -3,6 +3,7 @@
 use super::{TOOLSET, boolean, integer, is_person, locked, object, take, text};
 use crate::daemon::handle::{Handle, SentBy};
 use crate::pipeline::call::{ConnId, Output, Principal};
+use crate::pipeline::gate::Leave;
 use crate::tools::catalog::Definition;
 use conductor_core::config::schema;
 use conductor_core::error::{Code, RefusedBy, Subject, ToolError};
@@ -54,7 +55,7 @@ pub fn definition(owner: &Handle) -> Definition {
             }
             charge(&sent, leave.principal(), bytes.len() as u64, studio.now_ms())?;
             let connection = leave.conn().0;
-            let count = owner.send(port.clone(), bytes, sent_by(leave.principal(), leave.conn())).await?;
+            let count = owner.send(port.clone(), bytes, sent_by(&leave)).await?;
             if leave.conn() == ConnId::NONE {
                 let (owner, until) = (owner.clone(), studio.sleeper.until(studio.clock.now().plus_us(RELEASE_AFTER_US)));
                 tokio::spawn(async move {
@@ -92,16 +93,9 @@ pub fn definition(owner: &Handle) -> Definition {
 }
 
 /// A person's own call counts as their hand; what anybody else sends does not.
-fn sent_by(principal: &Principal, conn: ConnId) -> SentBy {
-    match principal {
-        Principal::Person { .. } => SentBy::Person,
-        Principal::Cli { .. }
-        | Principal::Socket { .. }
-        | Principal::Http { .. }
-        | Principal::Mapping { .. }
-        | Principal::Plugin { .. }
-        | Principal::Webhook { .. } => SentBy::Tool { connection: conn.0 },
-    }
+fn sent_by(leave: &Leave) -> SentBy {
+    let connection = leave.conn().0;
+    if leave.by_hand() { SentBy::Hand { connection } } else { SentBy::Tool { connection } }
 }
 
 fn encode(messages: &[Message]) -> Result<Vec<Vec<u8>>, ToolError> {

@@ -14,8 +14,7 @@ pub fn definition() -> Definition {
     }));
     // Which of the optional members must be there is said at the root, which the published copy leaves out.
     input["oneOf"] = json!([{ "required": ["id"] }, { "required": ["index"] }]);
-    input["anyOf"] =
-        json!([{ "required": ["trigger"] }, { "required": ["action"] }, { "required": ["description"] }, { "required": ["enabled"] }]);
+    input["anyOf"] = json!([{ "required": ["trigger"] }, { "required": ["action"] }, { "required": ["description"] }, { "required": ["enabled"] }]);
     Definition::new("conductor_update_mapping", Tier::ConfigChange, TOOLSET, |studio, leave, arguments| async move {
         let mut change = row_of("UpdateMapping", &arguments);
         for key in ["trigger", "action", "description", "enabled"] {
@@ -32,6 +31,15 @@ pub fn definition() -> Definition {
          enabled. Trigger and action as in conductor_create_mapping. Nothing changes until a person applies the plan.",
     )
     .input(input)
+    .check(|arguments| {
+        let mut change = row_of("UpdateMapping", arguments);
+        for key in ["trigger", "action", "description", "enabled"] {
+            if let Some(value) = arguments.get(key) {
+                change[key] = value.clone();
+            }
+        }
+        plans::violations(&Change::read(&change, "").err().unwrap_or_default())
+    })
     .output(config_plan())
     .summary(|arguments| format!("plan a change of mapping {} in {}", which(arguments), arguments["mode"]))
 }

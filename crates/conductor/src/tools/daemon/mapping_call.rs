@@ -83,7 +83,9 @@ fn fill(value: &Value, values: &Placeholders) -> Value {
         },
         Value::String(text) if text.starts_with("$$") => Value::String(text[1..].to_owned()),
         Value::Array(items) => items.iter().map(|it| fill(it, values)).collect(),
-        Value::Object(members) => Value::Object(members.iter().map(|(key, it)| (key.clone(), fill(it, values))).collect()),
+        Value::Object(members) => {
+            Value::Object(members.iter().map(|(key, it)| (key.clone(), fill(it, values))).collect())
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
     }
 }
@@ -100,13 +102,16 @@ mod tests {
     #[test]
     fn placeholders_are_filled_and_escaped() {
         let values = Placeholders { velocity: Some(77), unit: Some(0.5), ..Placeholders::default() };
-        let (_, filled) = of(&call(json!({"a": "$velocity", "b": ["$unit"], "c": "$$velocity", "d": "x$note"})), &values).unwrap();
+        let (_, filled) =
+            of(&call(json!({"a": "$velocity", "b": ["$unit"], "c": "$$velocity", "d": "x$note"})), &values).unwrap();
         assert_eq!(filled, json!({"a": 77, "b": [0.5], "c": "$velocity", "d": "x$note"}));
     }
 
     #[test]
     fn only_constant_calls_can_have_a_standing_grant() {
-        let tree = Action::Sequence { actions: vec![call(json!({"a": 1})), call(json!({"a": "$velocity"})), call(json!({"a": "$$x"}))] };
+        let tree = Action::Sequence {
+            actions: vec![call(json!({"a": 1})), call(json!({"a": "$velocity"})), call(json!({"a": "$$x"}))],
+        };
         assert_eq!(constant_calls(&tree), [("t".into(), json!({"a": 1})), ("t".into(), json!({"a": "$x"}))]);
     }
 }

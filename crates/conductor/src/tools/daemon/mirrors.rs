@@ -113,4 +113,3 @@ fn devices(owner: &Handle) -> Completer {
     let owner = owner.clone();
     Arc::new(move |_studio, _typed| owner.serving().config.devices.iter().map(|it| it.alias.clone()).collect())
 }
-

@@ -16,6 +16,7 @@ use conductor_core::pending::{Ask, Fact, Kind, Limited, NewIds, NewPlan, Present
 use conductor_core::plan::{self, Change, Draft, PlanError};
 use conductor_core::policy::{Channel, Floor};
 use conductor_core::principal::Principal;
+use conductor_core::templates;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io;
@@ -64,16 +65,28 @@ pub async fn make(
     description: Option<String>,
 ) -> Result<Value, ToolError> {
     let base = present_bytes(studio)?;
-    let draft = with_surroundings(studio, |around| plan::draft(&base, changes, around, &|_| None)).map_err(refused)?;
+    let draft = with_surroundings(studio, |around| plan::draft(&base, changes, around, &template)).map_err(refused)?;
     keep(studio, leave, arguments, &base, draft, description, Vec::new()).await
+}
+
+fn template(name: &str) -> Option<plan::Template> {
+    let template = templates::find(name)?;
+    let row = template.devices_row(name);
+    Some(plan::Template {
+        description: row["description"].as_str().map(str::to_owned),
+        matchers: row["matchers"].as_array().cloned().unwrap_or_default(),
+    })
 }
 
 /// Drafts the inverse of an applied plan.
 pub async fn make_undo(studio: &Arc<Studio>, leave: &Leave, arguments: &Value, id: Uuid) -> Result<Value, ToolError> {
     let record = find(studio, &id.to_string())?;
     if record.state != State::Used {
-        return Err(ToolError::new(Code::BadInput, format!("plan {id} is {}, only an applied one can be undone", record.state))
-            .subject(Subject::Plan(id.to_string())));
+        return Err(ToolError::new(
+            Code::BadInput,
+            format!("plan {id} is {}, only an applied one can be undone", record.state),
+        )
+        .subject(Subject::Plan(id.to_string())));
     }
     let store = studio.desk.store();
     let bytes = |which| store.bytes(id, which).map_err(|fault| lost(id, &fault));
@@ -175,7 +188,13 @@ pub async fn list(studio: &Arc<Studio>) -> Result<Vec<Value>, ToolError> {
 }
 
 /// Puts a plan in force, if the file still is what the plan was made on. Of several at once exactly one wins.
-pub async fn apply(studio: &Arc<Studio>, owner: &Handle, by: &Principal, channel: Channel, id: Uuid) -> Result<Value, ToolError> {
+pub async fn apply(
+    studio: &Arc<Studio>,
+    owner: &Handle,
+    by: &Principal,
+    channel: Channel,
+    id: Uuid,
+) -> Result<Value, ToolError> {
     let _one_at_a_time = studio.applying.lock().await;
     if owner.status().await?.performance_lock {
         return Err(super::locked("no plan is applied"));
@@ -188,7 +207,11 @@ pub async fn apply(studio: &Arc<Studio>, owner: &Handle, by: &Principal, channel
         let store = Arc::clone(&store);
         tokio::task::spawn_blocking(move || store.change(|pending| pending.apply(id, &who, channel, &present, now)))
     };
-    taken.await.map_err(|fault| internal(&fault))?.map_err(|fault| internal(&fault))?.map_err(|why| not_applied(id, why))?;
+    taken
+        .await
+        .map_err(|fault| internal(&fault))?
+        .map_err(|fault| internal(&fault))?
+        .map_err(|why| not_applied(id, why))?;
     let written = write(studio, &store, id, &base);
     if let Err(error) = written {
         // Nothing of it was done, so it waits again.
@@ -201,7 +224,8 @@ pub async fn apply(studio: &Arc<Studio>, owner: &Handle, by: &Principal, channel
         // The plan it took back may be gone by now; that changes nothing.
         let _ = store.change(|pending| pending.undo(undone, now)).map_err(|fault| internal(&fault))?;
     }
-    let event = if record.facts.iter().any(|it| it.label == UNDOES) { EventName::PlanUndone } else { EventName::PlanApplied };
+    let event =
+        if record.facts.iter().any(|it| it.label == UNDOES) { EventName::PlanUndone } else { EventName::PlanApplied };
     let _ = studio.audit.event(Some(by.clone()), event, json!({ "plan": id.to_string() })).await;
     for uri in ["conductor://plans", "conductor://config"] {
         studio.hub.tell(crate::studio::hub::Change::Uri(uri.into()));
@@ -214,7 +238,9 @@ fn write(studio: &Studio, store: &crate::pending_store::PendingStore, id: Uuid, 
     let after = store.bytes(id, Beside::After).map_err(|fault| lost(id, &fault))?;
     let text = String::from_utf8_lossy(&after);
     if config::load(&text).config.is_none() {
-        return Err(ToolError::new(Code::Internal, "the plan's result cannot be read").subject(Subject::Plan(id.to_string())));
+        return Err(
+            ToolError::new(Code::Internal, "the plan's result cannot be read").subject(Subject::Plan(id.to_string()))
+        );
     }
     let path = config_path(studio);
     let unchanged = || {
@@ -249,18 +275,22 @@ fn settle_grants(
         for (tool_name, arguments) in calls {
             let Some(tool) = studio.catalog().get(&tool_name).cloned() else { continue };
             let Ok(args_hash) = Digest::of_json(&arguments) else { continue };
-            asks.push((tool.ask_floor, Ask {
-                principal: principal.clone(),
-                tool: tool.name.to_string(),
-                tier: tool.tier,
-                args_hash,
-                present: Present { pin: tool.pin, policy_version: force.version, state: None },
-                summary: format!("standing: {}", tool.summarize(&arguments)),
-                facts: Vec::new(),
-                floor: Floor::Local,
-                from_plugin: false,
-                tainted: false,
-            }, new_ids(studio)));
+            asks.push((
+                tool.ask_floor,
+                Ask {
+                    principal: principal.clone(),
+                    tool: tool.name.to_string(),
+                    tier: tool.tier,
+                    args_hash,
+                    present: Present { pin: tool.pin, policy_version: force.version, state: None },
+                    summary: format!("standing: {}", tool.summarize(&arguments)),
+                    facts: Vec::new(),
+                    floor: Floor::Local,
+                    from_plugin: false,
+                    tainted: false,
+                },
+                new_ids(studio),
+            ));
         }
         store
             .change(|pending| {
@@ -284,7 +314,11 @@ pub async fn reject(studio: &Arc<Studio>, by: &Principal, channel: Channel, id: 
     find(studio, &id.to_string())?;
     let (store, who, now) = (Arc::clone(studio.desk.store()), by.to_string(), studio.timestamp());
     let denied = tokio::task::spawn_blocking(move || store.change(|pending| pending.deny(id, &who, channel, now)));
-    denied.await.map_err(|fault| internal(&fault))?.map_err(|fault| internal(&fault))?.map_err(|why| not_applied(id, why))?;
+    denied
+        .await
+        .map_err(|fault| internal(&fault))?
+        .map_err(|fault| internal(&fault))?
+        .map_err(|why| not_applied(id, why))?;
     let _ = studio.audit.event(Some(by.clone()), EventName::PlanRejected, json!({ "plan": id.to_string() })).await;
     studio.hub.tell(crate::studio::hub::Change::Uri("conductor://plans".into()));
     Ok(find(studio, &id.to_string())?.config_plan().unwrap_or(Value::Null))
@@ -301,10 +335,15 @@ fn not_applied(id: Uuid, why: Refused) -> ToolError {
     match why {
         Refused::Expired => ToolError::new(Code::PlanExpired, format!("plan {id} has expired")).subject(subject),
         Refused::Changed(_) | Refused::Already(State::Stale) => {
-            ToolError::new(Code::PlanStale, "the configuration changed since the plan was made; nothing was written").subject(subject)
+            ToolError::new(Code::PlanStale, "the configuration changed since the plan was made; nothing was written")
+                .subject(subject)
         }
-        Refused::Already(State::Expired) => ToolError::new(Code::PlanExpired, format!("plan {id} has expired")).subject(subject),
-        Refused::Already(state) => ToolError::new(Code::BadInput, format!("plan {id} is {state} already")).subject(subject),
+        Refused::Already(State::Expired) => {
+            ToolError::new(Code::PlanExpired, format!("plan {id} has expired")).subject(subject)
+        }
+        Refused::Already(state) => {
+            ToolError::new(Code::BadInput, format!("plan {id} is {state} already")).subject(subject)
+        }
         other @ (Refused::NotFound
         | Refused::Ambiguous(_)
         | Refused::Channel(_)
@@ -338,9 +377,6 @@ fn not_taken(why: Refused) -> ToolError {
 
 fn refused(error: PlanError) -> ToolError {
     let message = error.to_string();
-    let violations = |diagnostics: &[Diagnostic]| -> Vec<Violation> {
-        diagnostics.iter().take(8).map(|it| Violation { path: it.path.clone(), message: it.summary() }).collect()
-    };
     match &error {
         PlanError::Unreadable { diagnostics } => ToolError::new(Code::BadInput, message)
             .subject(Subject::Config("config.toml".into()))
@@ -349,33 +385,40 @@ fn refused(error: PlanError) -> ToolError {
         PlanError::NotFound { subject, name, .. } => ToolError::new(Code::NotFound, message).subject(match subject {
             plan::Subject::Mode => Subject::Mode(name.clone()),
             plan::Subject::Device => Subject::Device(name.clone()),
-            plan::Subject::Mapping | plan::Subject::Continuous | plan::Subject::Template => Subject::Other(name.clone()),
+            plan::Subject::Mapping | plan::Subject::Continuous | plan::Subject::Template => {
+                Subject::Other(name.clone())
+            }
         }),
         PlanError::StaleRow { .. } => ToolError::new(Code::StaleReference, message)
             .hint("Call conductor_get_mappings and use a fresh id; the id stays the same when rows move."),
         PlanError::Taken { .. } | PlanError::Refused { .. } => ToolError::new(Code::BadInput, message),
-        PlanError::WouldBreak { diagnostics } => ToolError::new(Code::BadInput, message).violations(violations(diagnostics)),
+        PlanError::WouldBreak { diagnostics } => {
+            ToolError::new(Code::BadInput, message).violations(violations(diagnostics))
+        }
         PlanError::Stale { item } => ToolError::new(Code::PlanStale, message).subject(Subject::Other(item.clone())),
     }
 }
 
-/// Faults of a change as violations of the tool's arguments.
+/// Diagnostics as places in the arguments, with what to write instead.
+pub fn violations(diagnostics: &[Diagnostic]) -> Vec<Violation> {
+    let told = diagnostics.iter().take(8).map(|it| {
+        let help = it.help.as_ref().map(|help| format!(" ({help})")).unwrap_or_default();
+        Violation { path: it.path.clone(), message: format!("{}{help}", it.message) }
+    });
+    told.collect()
+}
+
+/// Faults of a change as an error of the tool.
 pub fn bad_change(diagnostics: Vec<Diagnostic>) -> ToolError {
-    let violations: Vec<Violation> = diagnostics
-        .iter()
-        .take(8)
-        .map(|it| {
-            let help = it.help.as_ref().map(|help| format!(" ({help})")).unwrap_or_default();
-            Violation { path: it.path.clone(), message: format!("{}{help}", it.message) }
-        })
-        .collect();
+    let violations = violations(&diagnostics);
     let first = violations.first().map(|it| format!("{}: {}", it.path, it.message)).unwrap_or_default();
     let subject = Subject::Argument(violations.first().map(|it| it.path.clone()).unwrap_or_default());
     ToolError::new(Code::BadInput, first).subject(subject).violations(violations)
 }
 
 fn lost(id: Uuid, fault: &io::Error) -> ToolError {
-    ToolError::new(Code::Internal, format!("the bytes of plan {id} cannot be read: {fault}")).subject(Subject::Plan(id.to_string()))
+    ToolError::new(Code::Internal, format!("the bytes of plan {id} cannot be read: {fault}"))
+        .subject(Subject::Plan(id.to_string()))
 }
 
 fn internal(fault: &dyn std::fmt::Display) -> ToolError {

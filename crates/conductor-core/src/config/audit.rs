@@ -1,0 +1,86 @@
+//! Reading `[audit]`. Not here: writing the log.
+
+use super::limits::whole;
+use super::reader::Reader;
+use super::tree::Node;
+
+/// `[audit]`. There is no way to turn the log off.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Audit {
+    pub detail: AuditDetail,
+    pub read_only_sync: ReadOnlySync,
+    pub rotate_mb: u32,
+    pub checkpoint_records: u32,
+    pub checkpoint_ms: u32,
+    /// 0 keeps all.
+    pub retention_days: u32,
+    /// An absolute folder that gets the same bytes.
+    pub copy_to: Option<String>,
+    /// Whether a copy that cannot be written stops every call.
+    pub copy_required: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AuditDetail {
+    /// Arguments are recorded as a keyed hash.
+    Hash,
+    /// And as themselves, scrubbed.
+    Full,
+}
+
+/// When a read is on the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ReadOnlySync {
+    Soon,
+    BeforeReply,
+}
+
+impl Default for Audit {
+    fn default() -> Self {
+        Audit {
+            detail: AuditDetail::Hash,
+            read_only_sync: ReadOnlySync::Soon,
+            rotate_mb: 100,
+            checkpoint_records: 256,
+            checkpoint_ms: 60_000,
+            retention_days: 0,
+            copy_to: None,
+            copy_required: false,
+        }
+    }
+}
+
+pub(crate) fn audit<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Audit> {
+    const DETAILS: &[(&str, AuditDetail)] = &[("hash", AuditDetail::Hash), ("full", AuditDetail::Full)];
+    const SYNCS: &[(&str, ReadOnlySync)] = &[("soon", ReadOnlySync::Soon), ("before_reply", ReadOnlySync::BeforeReply)];
+    let mut f = r.table(node)?;
+    let d = Audit::default();
+    let audit = Audit {
+        detail: f.or(r, "detail", d.detail, |r, it| r.word(it, DETAILS)),
+        read_only_sync: f.or(r, "read_only_sync", d.read_only_sync, |r, it| r.word(it, SYNCS)),
+        rotate_mb: f.or(r, "rotate_mb", d.rotate_mb, |r, it| whole(r, it, 1, 10_240)),
+        // A verifier calls checkpoints missing when they lag by more than 512 records.
+        checkpoint_records: f.or(r, "checkpoint_records", d.checkpoint_records, |r, it| whole(r, it, 1, 480)),
+        checkpoint_ms: f.or(r, "checkpoint_ms", d.checkpoint_ms, |r, it| whole(r, it, 100, 3_600_000)),
+        retention_days: f.or(r, "retention_days", d.retention_days, |r, it| whole(r, it, 0, 36_500)),
+        copy_to: f.opt(r, "copy_to", folder),
+        copy_required: f.or(r, "copy_required", d.copy_required, Reader::boolean),
+    };
+    if audit.copy_required && !f.has("copy_to") {
+        let place = f.key_place("copy_required");
+        let help = "name the folder: copy_to = \"/mnt/second-disk/conductor-audit\"".to_owned();
+        r.under("copy_required", |r| r.rule_help(&place, "there is no copy to require".to_owned(), help));
+    }
+    f.finish(r);
+    Some(audit)
+}
+
+/// The daemon may be started from anywhere, so only a path from the root names one folder.
+fn folder<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
+    let path = r.filled(node)?;
+    if path.starts_with('/') {
+        return Some(path);
+    }
+    r.rule_help(&node.place, format!("\"{path}\" is no absolute path"), "begin it with `/`".to_owned());
+    None
+}

@@ -1,0 +1,567 @@
+//! What a controller shows: feedback rows and LED schemes become messages to its lights, rings and motor faders.
+//!
+//! State decides, not history: every control has a value it should show and the value it shows. Where they differ a message is due,
+//! at most [`PER_SECOND`] on one port, and what cannot go now goes later with the value of that time. So the last value always arrives.
+//!
+//! Not here: ports and sending (the shell), what a mapping is (`mapping`), the picture of a scheme (`feedback::led`).
+
+pub mod led;
+
+use crate::config::{Config, Feedback as RowSpec, FeedbackFrom, FeedbackOut, LedScheme};
+use crate::event::{Body, DeviceSlot, Event, Micros};
+use crate::hands::Hands;
+use crate::mapping::table::Slots;
+use led::{Hit, Surface};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Messages to one port in any second.
+pub const PER_SECOND: usize = 50;
+const SECOND_US: u64 = 1_000_000;
+/// What arrives from a control this soon after we moved it is its own motor, not a hand.
+const MOTOR_MS: u32 = 50;
+/// While a hand moves a control nothing is sent to it: a fader must not pull against the finger, nor be taken for its own echo.
+const HAND_MS: u32 = 150;
+/// A press is shown at least this long, or nobody would see it.
+const FLASH_MS: u32 = 100;
+/// Ten frames a second.
+const FRAME_US: u64 = 100_000;
+/// What one scheme message costs in time, so that a moving picture leaves a fifth of the port to feedback rows.
+const PAINT_US: u64 = 25_000;
+/// How much unused time a port saves up for a burst of paint.
+const PAINT_SAVED_US: u64 = 16 * PAINT_US;
+
+/// A message for the output of a device. No hand made it: where the port leads back to us it must not arrive as a clean event.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Light {
+    pub port: DeviceSlot,
+    pub message: Body,
+}
+
+/// Something that feedback may show.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Fact<'a> {
+    Mode(&'a str),
+    /// A mapping of this id went down or came up.
+    Pressed {
+        mapping: &'a str,
+        down: bool,
+    },
+    /// 0..=1.
+    Value {
+        continuous: &'a str,
+        value: f64,
+    },
+    /// 0..=1.
+    LiveParameter {
+        path: &'a str,
+        value: f64,
+    },
+    Connected {
+        device: &'a str,
+        connected: bool,
+    },
+    PerformanceLock(bool),
+    PendingApprovals(usize),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum State {
+    /// A value nobody has told yet is not shown.
+    Unknown,
+    Switch(bool),
+    Press {
+        held: bool,
+        shown_until: Micros,
+    },
+    Value(f64),
+}
+
+#[derive(Clone, Debug)]
+struct Row {
+    spec: RowSpec,
+    state: State,
+}
+
+impl Row {
+    /// What this row shows, and whether it is on. A value is on as soon as it is known.
+    fn shows(&self, now: Micros) -> Option<(u8, bool)> {
+        let switch = |on: bool| if on { (self.spec.on, true) } else { (self.spec.off, false) };
+        match &self.state {
+            State::Unknown => None,
+            State::Switch(on) => Some(switch(*on)),
+            State::Press { held, shown_until } => Some(switch(*held || now < *shown_until)),
+            State::Value(value) => {
+                let (low, high) = (f64::from(self.spec.range.0), f64::from(self.spec.range.1));
+                Some(((low + (high - low) * value.clamp(0.0, 1.0)).round() as u8, true))
+            }
+        }
+    }
+}
+
+/// A light, ring or fader, by port and address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Address {
+    port: DeviceSlot,
+    cc: bool,
+    channel: u8,
+    number: u8,
+}
+
+impl Address {
+    fn of(port: DeviceSlot, out: FeedbackOut) -> Self {
+        match out {
+            FeedbackOut::Note { channel, note } => Address { port, cc: false, channel, number: note },
+            FeedbackOut::Cc { channel, controller } => Address { port, cc: true, channel, number: controller },
+        }
+    }
+
+    fn message(self, value: u8) -> Body {
+        let (channel, note) = (self.channel, self.number);
+        match (self.cc, value) {
+            (true, value) => Body::Cc { channel, controller: note, value },
+            (false, 0) => Body::NoteOff { channel, note, velocity: 0 },
+            (false, velocity) => Body::NoteOn { channel, note, velocity },
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct Control {
+    /// Rows that show something here, in file order; without any the scheme paints it.
+    rows: Vec<usize>,
+    /// Shows a value, so it may be a fader with a motor. A button that is lit by its own controller is not: its release must count.
+    moves: bool,
+    wanted: Option<u8>,
+    shown: Option<u8>,
+    /// Since when, in order, it waits to be sent; keeps the queue fair.
+    waiting: u64,
+    sent_at: Option<Micros>,
+    hand_until: Option<Micros>,
+}
+
+impl Control {
+    fn is_due(&self) -> bool {
+        self.wanted.is_some() && self.wanted != self.shown
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct Port {
+    /// The times of the last messages, the oldest first; never more than [`PER_SECOND`].
+    sent: VecDeque<Micros>,
+    /// From when on paint has been paid for.
+    paid_until: Micros,
+}
+
+impl Port {
+    fn next_free(&self) -> Option<Micros> {
+        let oldest = self.sent.front().filter(|_| self.sent.len() >= PER_SECOND)?;
+        Some(Micros(oldest.0.saturating_add(SECOND_US)))
+    }
+
+    fn may_send(&self, now: Micros) -> bool {
+        self.next_free().is_none_or(|free| free <= now)
+    }
+
+    fn paint_free(&self) -> Micros {
+        Micros(self.paid_until.0.saturating_add(PAINT_US))
+    }
+
+    fn note(&mut self, now: Micros, paint: bool) {
+        if self.sent.len() >= PER_SECOND {
+            self.sent.pop_front();
+        }
+        self.sent.push_back(now);
+        if paint {
+            let saved = Micros(now.0.saturating_sub(PAINT_SAVED_US));
+            self.paid_until = Micros(self.paid_until.max(saved).0 + PAINT_US);
+        }
+    }
+}
+
+/// Feedback of one configuration, in virtual time.
+#[derive(Clone, Debug)]
+pub struct Feedback {
+    rows: Vec<Row>,
+    controls: BTreeMap<Address, Control>,
+    ports: BTreeMap<DeviceSlot, Port>,
+    /// Outputs that are open, used or not: a reload may begin to use one.
+    open: BTreeSet<DeviceSlot>,
+    surfaces: Vec<Surface>,
+    hits: Vec<Hit>,
+    led: crate::config::Led,
+    mode_colors: BTreeMap<String, String>,
+    mode: String,
+    connected: BTreeMap<String, bool>,
+    performance_lock: bool,
+    pending_approvals: usize,
+    order: u64,
+    /// The picture was painted up to this frame.
+    painted: Option<u64>,
+    /// Something may be due before the next deadline.
+    stirred: bool,
+    next: Option<Micros>,
+}
+
+impl Feedback {
+    pub fn new(config: &Config, slots: &mut Slots) -> Self {
+        let mut feedback = Feedback {
+            rows: Vec::new(),
+            controls: BTreeMap::new(),
+            ports: BTreeMap::new(),
+            open: BTreeSet::new(),
+            surfaces: Vec::new(),
+            hits: Vec::new(),
+            led: config.led.clone(),
+            mode_colors: BTreeMap::new(),
+            mode: config.default_mode.clone(),
+            connected: BTreeMap::new(),
+            performance_lock: config.performance.lock,
+            pending_approvals: 0,
+            order: 0,
+            painted: None,
+            stirred: true,
+            next: None,
+        };
+        feedback.read(config, slots);
+        feedback
+    }
+
+    /// Takes over another configuration: every control is told again, and lights that nobody wants any more go out.
+    pub fn reload(&mut self, config: &Config, slots: &mut Slots) {
+        let lit: Vec<Address> = self.lit().collect();
+        self.read(config, slots);
+        for address in lit {
+            let control = self.controls.entry(address).or_default();
+            if control.rows.is_empty() {
+                control.wanted = Some(0);
+            }
+        }
+        self.refresh(None);
+    }
+
+    /// Lights we switched on. A fader is not among them: taking away its row must not pull it down.
+    fn lit(&self) -> impl Iterator<Item = Address> + '_ {
+        let lit = |it: &(&Address, &Control)| !it.0.cc && it.1.shown.is_some_and(|value| value > 0);
+        self.controls.iter().filter(lit).map(|it| *it.0)
+    }
+
+    fn read(&mut self, config: &Config, slots: &mut Slots) {
+        let before = std::mem::take(&mut self.rows);
+        self.controls.clear();
+        for spec in &config.feedback {
+            let port = slots.slot(&spec.device);
+            self.ports.entry(port).or_default();
+            let control = self.controls.entry(Address::of(port, spec.out)).or_default();
+            control.rows.push(self.rows.len());
+            control.moves |= matches!(spec.from, FeedbackFrom::Value { .. } | FeedbackFrom::LiveParameter { .. });
+            // What is still shown of the same source is still true.
+            let known = before.iter().find(|it| it.spec.from == spec.from).map(|it| it.state.clone());
+            let state = known.unwrap_or_else(|| self.first_state(&spec.from));
+            self.rows.push(Row { spec: spec.clone(), state });
+        }
+        self.led = config.led.clone();
+        self.mode_colors = config
+            .modes
+            .iter()
+            .filter_map(|mode| {
+                let color = config.led.mode_colors.get(&mode.name).or(mode.color.as_ref())?;
+                Some((mode.name.clone(), color.clone()))
+            })
+            .collect();
+        self.surfaces = match self.led.scheme {
+            LedScheme::Off => Vec::new(),
+            LedScheme::Static
+            | LedScheme::Breathing
+            | LedScheme::Pulse
+            | LedScheme::Rainbow
+            | LedScheme::Wave
+            | LedScheme::Sparkle
+            | LedScheme::Reactive
+            | LedScheme::Vumeter
+            | LedScheme::Spiral => led::surfaces(config, slots),
+        };
+        self.hits.clear();
+        for surface in &self.surfaces {
+            self.ports.entry(surface.port).or_default();
+        }
+        self.painted = None;
+        self.stirred = true;
+    }
+
+    fn first_state(&self, from: &FeedbackFrom) -> State {
+        match from {
+            FeedbackFrom::Mode(mode) => State::Switch(*mode == self.mode),
+            FeedbackFrom::Pressed { .. } => State::Press { held: false, shown_until: Micros(0) },
+            FeedbackFrom::Value { .. } | FeedbackFrom::LiveParameter { .. } => State::Unknown,
+            FeedbackFrom::Connected { device } => State::Switch(self.connected.get(device).copied().unwrap_or(false)),
+            FeedbackFrom::PerformanceLock => State::Switch(self.performance_lock),
+            FeedbackFrom::PendingApprovals => State::Switch(self.pending_approvals > 0),
+        }
+    }
+
+    /// The output of a port opened or closed. What has just come back shows nothing we know of.
+    pub fn port_open(&mut self, port: DeviceSlot, open: bool) {
+        if open {
+            self.open.insert(port)
+        } else {
+            self.open.remove(&port)
+        };
+        self.refresh(Some(port));
+    }
+
+    /// Whether rows or a scheme show anything on this port.
+    pub fn uses(&self, port: DeviceSlot) -> bool {
+        self.ports.contains_key(&port)
+    }
+
+    /// Every control, of one port or of all, is told anew.
+    fn refresh(&mut self, port: Option<DeviceSlot>) {
+        for (address, control) in &mut self.controls {
+            if port.is_none_or(|it| it == address.port) {
+                control.shown = None;
+            }
+        }
+        self.painted = None;
+        self.stirred = true;
+    }
+
+    /// Something that may be shown changed.
+    pub fn changed(&mut self, fact: Fact<'_>, now: Micros) {
+        match fact {
+            Fact::Mode(mode) => {
+                if self.mode == mode {
+                    return;
+                }
+                mode.clone_into(&mut self.mode);
+                self.refresh(None);
+            }
+            Fact::Connected { device, connected } => {
+                self.connected.insert(device.to_owned(), connected);
+            }
+            Fact::PerformanceLock(on) => self.performance_lock = on,
+            Fact::PendingApprovals(count) => self.pending_approvals = count,
+            Fact::Pressed { .. } | Fact::Value { .. } | Fact::LiveParameter { .. } => {}
+        }
+        for row in &mut self.rows {
+            let state = match (&row.spec.from, fact) {
+                (FeedbackFrom::Mode(wanted), Fact::Mode(mode)) => State::Switch(wanted == mode),
+                (FeedbackFrom::Pressed { mapping: wanted }, Fact::Pressed { mapping, down }) if wanted == mapping => {
+                    let State::Press { shown_until, .. } = row.state else { continue };
+                    let shown_until = if down { now.plus_ms(FLASH_MS) } else { shown_until };
+                    State::Press { held: down, shown_until }
+                }
+                (FeedbackFrom::Value { continuous: wanted }, Fact::Value { continuous, value })
+                    if wanted == continuous && value.is_finite() =>
+                {
+                    State::Value(value)
+                }
+                (FeedbackFrom::LiveParameter { path: wanted }, Fact::LiveParameter { path, value })
+                    if wanted == path && value.is_finite() =>
+                {
+                    State::Value(value)
+                }
+                (FeedbackFrom::Connected { device: wanted }, Fact::Connected { device, connected })
+                    if wanted == device =>
+                {
+                    State::Switch(connected)
+                }
+                (FeedbackFrom::PerformanceLock, Fact::PerformanceLock(on)) => State::Switch(on),
+                (FeedbackFrom::PendingApprovals, Fact::PendingApprovals(count)) => State::Switch(count > 0),
+                (
+                    FeedbackFrom::Mode(_)
+                    | FeedbackFrom::Pressed { .. }
+                    | FeedbackFrom::Value { .. }
+                    | FeedbackFrom::LiveParameter { .. }
+                    | FeedbackFrom::Connected { .. }
+                    | FeedbackFrom::PerformanceLock
+                    | FeedbackFrom::PendingApprovals,
+                    _,
+                ) => continue,
+            };
+            if row.state != state {
+                row.state = state;
+                self.stirred = true;
+            }
+        }
+    }
+
+    /// Reads what the engine shows of itself: its mode, pressed mappings, and values of bindings.
+    pub fn look(&mut self, hands: &mut Hands, now: Micros) {
+        if self.mode != **hands.mode().1 {
+            let mode = std::sync::Arc::clone(hands.mode().1);
+            self.changed(Fact::Mode(&mode), now);
+        }
+        let mut fired: Vec<String> = Vec::new();
+        let rows = &self.rows;
+        hands.take_fired(|id| {
+            if rows.iter().any(|it| matches!(&it.spec.from, FeedbackFrom::Pressed { mapping } if mapping == id)) {
+                fired.push(id.to_owned());
+            }
+        });
+        for mapping in &fired {
+            self.changed(Fact::Pressed { mapping, down: true }, now);
+        }
+        for row in &mut self.rows {
+            let state = match (&row.spec.from, &row.state) {
+                (FeedbackFrom::Pressed { mapping }, State::Press { shown_until, .. }) => {
+                    State::Press { held: hands.is_pressed(mapping), shown_until: *shown_until }
+                }
+                (FeedbackFrom::Value { continuous }, _) => match hands.binding_value(continuous) {
+                    Some(value) => State::Value(value),
+                    None => continue,
+                },
+                (
+                    FeedbackFrom::Mode(_)
+                    | FeedbackFrom::Pressed { .. }
+                    | FeedbackFrom::LiveParameter { .. }
+                    | FeedbackFrom::Connected { .. }
+                    | FeedbackFrom::PerformanceLock
+                    | FeedbackFrom::PendingApprovals,
+                    _,
+                ) => continue,
+            };
+            if row.state != state {
+                row.state = state;
+                self.stirred = true;
+            }
+        }
+    }
+
+    /// Hears an event before the hands do. False: it is the motor of a fader that we moved, and no input.
+    pub fn hear(&mut self, event: &Event) -> bool {
+        if !self.ports.contains_key(&event.device) {
+            return true;
+        }
+        if let Body::Cc { channel, controller, .. } = event.body {
+            let address = Address { port: event.device, cc: true, channel, number: controller };
+            let Some(control) = self.controls.get_mut(&address).filter(|it| it.moves) else { return true };
+            if control.sent_at.is_some_and(|sent| event.at < sent.plus_ms(MOTOR_MS)) {
+                return false;
+            }
+            control.hand_until = Some(event.at.plus_ms(HAND_MS));
+            // Where the hand left it we do not know; a relative knob does not even say.
+            control.shown = None;
+            self.stirred = true;
+        } else if let Body::NoteOn { channel, note, velocity } = event.body
+            && self.surfaces.iter().any(|it| it.port == event.device)
+        {
+            self.hits.retain(|it| event.at < it.at.plus_ms(led::MEMORY_MS));
+            if self.hits.len() < led::MAX_HITS {
+                self.hits.push(Hit { port: event.device, channel, note, velocity, at: event.at });
+            }
+            self.painted = None;
+            self.stirred = true;
+        }
+        true
+    }
+
+    pub fn next_deadline(&self) -> Option<Micros> {
+        if self.stirred { Some(Micros(0)) } else { self.next }
+    }
+
+    /// Everything that may be sent by `now`. Costs nothing while nothing has changed and nothing is due.
+    pub fn advance(&mut self, now: Micros, out: &mut Vec<Light>) {
+        if !self.stirred && self.next.is_none_or(|it| now < it) {
+            return;
+        }
+        self.stirred = false;
+        self.want(now);
+        self.paint(now);
+        self.send(now, out);
+        self.next = self.deadline(now);
+    }
+
+    /// What rows want: the first one in the file that is on, else the first that has something to show.
+    fn want(&mut self, now: Micros) {
+        for control in self.controls.values_mut() {
+            let shows = || control.rows.iter().filter_map(|it| self.rows.get(*it)).filter_map(|it| it.shows(now));
+            let Some((value, _)) = shows().find(|it| it.1).or_else(|| shows().next()) else { continue };
+            want(control, value, &mut self.order);
+        }
+    }
+
+    fn paint(&mut self, now: Micros) {
+        let frame = now.0 / FRAME_US;
+        if self.surfaces.is_empty() || self.painted == Some(frame) {
+            return;
+        }
+        self.painted = Some(frame);
+        self.hits.retain(|it| now < it.at.plus_ms(led::MEMORY_MS));
+        let color = self.mode_colors.get(&self.mode).map(String::as_str);
+        // A hit that falls into a frame is seen in that frame, so the frame is painted as of now.
+        for surface in &self.surfaces {
+            for (pad, value) in led::frame(&self.led, surface, color, &self.hits, now) {
+                let at = |channel: u8| Address { port: surface.port, cc: false, channel, number: pad.note };
+                // A row may speak to the pad on either of its channels; the light is the same.
+                let is_row = |it: u8| self.controls.get(&at(it)).is_some_and(|it| !it.rows.is_empty());
+                if !is_row(pad.channel) && !is_row(pad.light_channel) {
+                    want(self.controls.entry(at(pad.light_channel)).or_default(), value, &mut self.order);
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, now: Micros, out: &mut Vec<Light>) {
+        // Rows before paint, and within each the one that waits longest.
+        let mut due: Vec<(bool, u64, Address)> = self
+            .controls
+            .iter()
+            .filter(|(address, _)| self.open.contains(&address.port))
+            .filter(|(_, it)| it.is_due() && it.hand_until.is_none_or(|until| until <= now))
+            .map(|(address, it)| (it.rows.is_empty(), it.waiting, *address))
+            .collect();
+        due.sort_unstable();
+        for (paint, _, address) in due {
+            let (Some(port), Some(control)) = (self.ports.get_mut(&address.port), self.controls.get_mut(&address))
+            else {
+                continue;
+            };
+            let Some(value) = control.wanted.filter(|_| port.may_send(now)) else { continue };
+            if paint && now < port.paint_free() {
+                continue;
+            }
+            port.note(now, paint);
+            control.shown = Some(value);
+            control.sent_at = Some(now);
+            out.push(Light { port: address.port, message: address.message(value) });
+        }
+    }
+
+    fn deadline(&self, now: Micros) -> Option<Micros> {
+        let mut next: Option<Micros> = None;
+        let mut at = |time: Micros| next = Some(next.map_or(time, |it| it.min(time)));
+        for (address, control) in self.controls.iter().filter(|it| it.1.is_due()) {
+            let Some(port) = self.ports.get(&address.port).filter(|_| self.open.contains(&address.port)) else {
+                continue;
+            };
+            let mut due = control.hand_until.unwrap_or(now).max(port.next_free().unwrap_or(now));
+            if control.rows.is_empty() {
+                due = due.max(port.paint_free());
+            }
+            at(due.max(Micros(now.0 + 1)));
+        }
+        for row in &self.rows {
+            if let State::Press { held: false, shown_until } = row.state
+                && now < shown_until
+            {
+                at(shown_until);
+            }
+        }
+        let watched = self.surfaces.iter().any(|it| self.open.contains(&it.port));
+        if watched && led::moves(self.led.scheme, &self.hits) {
+            at(Micros((now.0 / FRAME_US + 1) * FRAME_US));
+        }
+        next
+    }
+}
+
+/// A control that already waits keeps its place in the queue.
+fn want(control: &mut Control, value: u8, order: &mut u64) {
+    let waited = control.is_due();
+    control.wanted = Some(value);
+    if !waited {
+        *order += 1;
+        control.waiting = *order;
+    }
+}

@@ -1,0 +1,370 @@
+//! Learn: what a person played between start and stop, and which triggers would fire on it again.
+//!
+//! A session has a number and an end. Whether an event is taken depends on its own time stamp, never on when a timer was looked at.
+//!
+//! Not here: holding actions back (`hands`, told by [`Learn::holds_back`]), clocks, and which devices are listened to.
+
+mod keys;
+mod suggest;
+mod values;
+
+pub use suggest::{Suggestion, suggest};
+
+use crate::config::Advanced;
+use crate::event::{Body, DeviceSlot, Event, Micros, OscArg};
+use crate::mapping::table::Slots;
+use crate::timestamp::Timestamp;
+use serde_json::{Map, Value, json};
+use std::collections::VecDeque;
+
+/// Of a longer session the newest events are kept: the gesture that was meant is the last one played.
+pub const MAX_EVENTS: usize = 512;
+
+/// Numbers sessions, so that what was set for one cannot end another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionId(pub u64);
+
+/// An event with the time on the wall when it came.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Captured {
+    pub at: Micros,
+    pub wall: Timestamp,
+    pub device: DeviceSlot,
+    pub body: Body,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Started {
+    pub session: SessionId,
+    pub was_already_active: bool,
+    pub expires_at: Timestamp,
+    /// The same moment on the monotonic clock; [`Learn::expire`] is due then.
+    pub deadline: Micros,
+}
+
+impl Started {
+    pub fn to_json(self) -> Value {
+        json!({
+            "status": "learning",
+            "expires_at": self.expires_at,
+            "session_id": self.session.0,
+            "was_already_active": self.was_already_active,
+        })
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Session {
+    id: SessionId,
+    deadline: Micros,
+    expires_at: Timestamp,
+    let_through: bool,
+    /// Time ran out; the events wait for the stop.
+    over: bool,
+    events: VecDeque<Captured>,
+}
+
+/// At most one session at a time.
+#[derive(Clone, Debug, Default)]
+pub struct Learn {
+    last: u64,
+    session: Option<Session>,
+}
+
+/// What a stop gives back.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Learned {
+    pub events: Vec<Captured>,
+    /// The session had ended by itself before it was stopped.
+    pub expired: bool,
+}
+
+impl Learn {
+    /// Starts a session, or extends the one that runs. A session whose time ran out is not extended: its events make way.
+    pub fn start(&mut self, timeout_ms: u32, let_through: bool, now: Micros, wall: Timestamp) -> Started {
+        self.advance(now);
+        let (deadline, expires_at) = (now.plus_ms(timeout_ms), wall.plus_millis(u64::from(timeout_ms)));
+        if let Some(session) = self.session.as_mut().filter(|it| !it.over) {
+            // An extension never shortens what another caller was promised.
+            if deadline > session.deadline {
+                session.deadline = deadline;
+                session.expires_at = expires_at;
+            }
+            session.let_through = let_through;
+            return session.started(true);
+        }
+        self.last += 1;
+        let id = SessionId(self.last);
+        let session = Session { id, deadline, expires_at, let_through, over: false, events: VecDeque::new() };
+        self.session.insert(session).started(false)
+    }
+
+    /// Takes an event that came in time. Transport and SysEx are not taken: no trigger can be made of them.
+    pub fn feed(&mut self, event: &Event, wall: Timestamp) {
+        let Some(session) = self.session.as_mut().filter(|it| !it.over && event.at < it.deadline) else { return };
+        if matches!(event.body, Body::SysEx(_) | Body::RealTime(_) | Body::Common { .. }) {
+            return;
+        }
+        if session.events.len() >= MAX_EVENTS {
+            session.events.pop_front();
+        }
+        session.events.push_back(Captured { at: event.at, wall, device: event.device, body: event.body.clone() });
+    }
+
+    /// When the running session ends by itself.
+    pub fn next_deadline(&self) -> Option<Micros> {
+        self.session.as_ref().filter(|it| !it.over).map(|it| it.deadline)
+    }
+
+    /// The timer set for a session went off. It ends that session only, and only if nobody extended it. Tells whether it ended.
+    pub fn expire(&mut self, session: SessionId, now: Micros) -> bool {
+        self.session.as_ref().is_some_and(|it| it.id == session) && self.advance(now)
+    }
+
+    /// Ends the session that was due by `now`; true if there was one.
+    pub fn advance(&mut self, now: Micros) -> bool {
+        let due = self.session.as_mut().filter(|it| !it.over && it.deadline <= now);
+        due.map(|it| it.over = true).is_some()
+    }
+
+    /// Ends the session and hands over what it heard; nothing when there was none.
+    pub fn stop(&mut self, now: Micros) -> Learned {
+        self.advance(now);
+        let Some(session) = self.session.take() else { return Learned::default() };
+        Learned { events: session.events.into(), expired: session.over }
+    }
+
+    pub fn session(&self) -> Option<SessionId> {
+        self.session.as_ref().filter(|it| !it.over).map(|it| it.id)
+    }
+
+    /// Whether actions rest while this session listens: the value for `Hands::set_learning`.
+    pub fn holds_back(&self) -> bool {
+        self.session.as_ref().is_some_and(|it| !it.over && !it.let_through)
+    }
+}
+
+impl Session {
+    fn started(&self, was_already_active: bool) -> Started {
+        Started { session: self.id, was_already_active, expires_at: self.expires_at, deadline: self.deadline }
+    }
+}
+
+impl Learned {
+    /// The result of `conductor_stop_midi_learn`.
+    pub fn to_json(&self, slots: &Slots, advanced: &Advanced) -> Value {
+        let suggestions = suggest(&self.events, slots, advanced);
+        json!({
+            "events": self.events.iter().map(|it| it.to_json(slots)).collect::<Vec<_>>(),
+            "suggestions": suggestions.iter().map(|it| &it.trigger).collect::<Vec<_>>(),
+            "suggestion_info": suggestions.iter().map(Suggestion::info).collect::<Vec<_>>(),
+            "expired": self.expired,
+        })
+    }
+}
+
+impl Captured {
+    /// `{type, note?, velocity?, cc?, value?, button?, address?, channel?, device_id, timestamp}`. A gamepad's axis or trigger is
+    /// named under `button`, and a program's number stands under `value`.
+    pub fn to_json(&self, slots: &Slots) -> Value {
+        let mut wire = Map::new();
+        let mut put = |key: &str, value: Value| wire.insert(key.to_owned(), value);
+        match &self.body {
+            Body::NoteOn { channel, note, velocity } => {
+                put("type", json!("NoteOn"));
+                put("note", json!(note));
+                put("velocity", json!(velocity));
+                put("channel", json!(channel));
+            }
+            Body::NoteOff { channel, note, velocity } => {
+                put("type", json!("NoteOff"));
+                put("note", json!(note));
+                put("velocity", json!(velocity));
+                put("channel", json!(channel));
+            }
+            Body::PolyPressure { channel, note, pressure } => {
+                put("type", json!("PolyAftertouch"));
+                put("note", json!(note));
+                put("value", json!(pressure));
+                put("channel", json!(channel));
+            }
+            Body::Cc { channel, controller, value } => {
+                put("type", json!("CC"));
+                put("cc", json!(controller));
+                put("value", json!(value));
+                put("channel", json!(channel));
+            }
+            Body::Program { channel, program } => {
+                put("type", json!("ProgramChange"));
+                put("value", json!(program));
+                put("channel", json!(channel));
+            }
+            Body::ChannelPressure { channel, pressure } => {
+                put("type", json!("Aftertouch"));
+                put("value", json!(pressure));
+                put("channel", json!(channel));
+            }
+            Body::PitchBend { channel, value } => {
+                put("type", json!("PitchBend"));
+                put("value", json!(value));
+                put("channel", json!(channel));
+            }
+            Body::ButtonDown(button) => {
+                put("type", json!("ButtonDown"));
+                put("button", json!(button.name()));
+            }
+            Body::ButtonUp(button) => {
+                put("type", json!("ButtonUp"));
+                put("button", json!(button.name()));
+            }
+            Body::Axis { axis, value } => {
+                put("type", json!("Axis"));
+                put("button", json!(axis.name()));
+                put("value", json!(value));
+            }
+            Body::Trigger { side, value } => {
+                put("type", json!("Trigger"));
+                put("button", json!(side.name()));
+                put("value", json!(value));
+            }
+            Body::Osc(message) => {
+                put("type", json!("Osc"));
+                put("address", json!(message.address));
+                if let Some(value) = message.args.first() {
+                    put("value", osc_value(value));
+                }
+            }
+            // Never captured.
+            Body::SysEx(_) | Body::RealTime(_) | Body::Common { .. } => {
+                put("type", json!("System"));
+            }
+        }
+        put("device_id", json!(slots.name(self.device)));
+        put("timestamp", json!(self.wall));
+        Value::Object(wire)
+    }
+}
+
+fn osc_value(arg: &OscArg) -> Value {
+    match arg {
+        OscArg::Int(value) => json!(value),
+        OscArg::Float(value) => json!(value),
+        OscArg::Text(value) => json!(value),
+        OscArg::Bool(value) => json!(value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{RealTime, Taint};
+
+    fn event(ms: u64, body: Body) -> Event {
+        Event { at: Micros::from_ms(ms), device: DeviceSlot(0), taint: Taint::Clean, hops: 0, body }
+    }
+
+    fn note(ms: u64, note: u8) -> Event {
+        event(ms, Body::NoteOn { channel: 0, note, velocity: 100 })
+    }
+
+    fn wall(ms: u64) -> Timestamp {
+        Timestamp::from_millis(1_767_323_045_000 + ms)
+    }
+
+    fn start(learn: &mut Learn, ms: u64, timeout_ms: u32) -> Started {
+        learn.start(timeout_ms, false, Micros::from_ms(ms), wall(ms))
+    }
+
+    #[test]
+    fn a_late_timer_does_not_end_a_newer_session() {
+        let mut learn = Learn::default();
+        let first = start(&mut learn, 0, 1000);
+        learn.stop(Micros::from_ms(500));
+        let second = start(&mut learn, 600, 1000);
+        assert_ne!(first.session, second.session);
+        assert!(!learn.expire(first.session, Micros::from_ms(1600)), "it belongs to a session that is gone");
+        assert_eq!(learn.session(), Some(second.session));
+        assert!(learn.expire(second.session, Micros::from_ms(1600)));
+        assert_eq!(learn.session(), None);
+    }
+
+    #[test]
+    fn starting_again_extends_and_an_older_timer_of_the_same_session_waits() {
+        let mut learn = Learn::default();
+        let first = start(&mut learn, 0, 1000);
+        learn.feed(&note(10, 36), wall(10));
+        let again = start(&mut learn, 900, 1000);
+        assert_eq!((again.session, again.was_already_active), (first.session, true));
+        assert_eq!(again.deadline, Micros::from_ms(1900));
+        assert!(!learn.expire(first.session, Micros::from_ms(1000)), "extended since");
+        learn.feed(&note(1500, 37), wall(1500));
+        let learned = learn.stop(Micros::from_ms(1600));
+        assert_eq!((learned.events.len(), learned.expired), (2, false));
+        let short = {
+            start(&mut learn, 2000, 30_000);
+            start(&mut learn, 2001, 1000)
+        };
+        assert_eq!(short.deadline, Micros::from_ms(32_000), "an extension never shortens");
+    }
+
+    #[test]
+    fn after_its_time_the_events_wait_and_nothing_is_added() {
+        let mut learn = Learn::default();
+        start(&mut learn, 0, 1000);
+        assert!(learn.holds_back());
+        learn.feed(&note(999, 36), wall(999));
+        // No timer has been looked at, and still the event is too late.
+        learn.feed(&note(1000, 37), wall(1000));
+        assert!(learn.advance(Micros::from_ms(1000)) && !learn.holds_back());
+        assert_eq!(learn.next_deadline(), None);
+        let learned = learn.stop(Micros::from_ms(90_000));
+        assert_eq!((learned.events.len(), learned.expired), (1, true));
+        assert_eq!(learn.stop(Micros::from_ms(90_001)), Learned::default(), "stopped once");
+        start(&mut learn, 100_000, 1000);
+        learn.feed(&note(100_001, 38), wall(100_001));
+        assert!(!start(&mut learn, 200_000, 1000).was_already_active, "its time had run out");
+        assert!(learn.stop(Micros::from_ms(200_001)).events.is_empty());
+    }
+
+    #[test]
+    fn the_newest_512_are_kept_and_let_through_lets_actions_go() {
+        let mut learn = Learn::default();
+        let started = learn.start(300_000, true, Micros(0), wall(0));
+        assert!(!learn.holds_back() && learn.session() == Some(started.session));
+        for at in 0..600u64 {
+            learn.feed(&event(at, Body::Cc { channel: 0, controller: 1, value: (at % 128) as u8 }), wall(at));
+        }
+        learn.feed(&event(700, Body::RealTime(RealTime::Clock)), wall(700));
+        let learned = learn.stop(Micros::from_ms(1000));
+        assert_eq!(learned.events.len(), MAX_EVENTS);
+        assert_eq!(learned.events.first().map(|it| it.at), Some(Micros::from_ms(88)));
+        assert_eq!(learned.events.last().map(|it| it.at), Some(Micros::from_ms(599)));
+    }
+
+    #[test]
+    fn the_wire_form_is_the_documented_one() {
+        let mut slots = Slots::default();
+        slots.slot("pads");
+        let mut learn = Learn::default();
+        let started = start(&mut learn, 0, 30_000).to_json();
+        assert_eq!(
+            started,
+            json!({"status": "learning", "expires_at": "2026-01-02T03:04:35.000Z", "session_id": 1, "was_already_active": false})
+        );
+        learn.feed(&note(5, 36), wall(5));
+        let wire = learn.stop(Micros::from_ms(20)).to_json(&slots, &Advanced::default());
+        assert_eq!(
+            wire["events"],
+            json!([{"type": "NoteOn", "note": 36, "velocity": 100, "channel": 0, "device_id": "pads",
+                "timestamp": "2026-01-02T03:04:05.005Z"}])
+        );
+        assert_eq!(
+            wire["suggestions"],
+            json!([{"type": "Note", "note": 36, "velocity_range": [1, 127], "device": "pads", "channel": 0}])
+        );
+        assert_eq!(wire["suggestion_info"].as_array().map(Vec::len), Some(1));
+        assert_eq!(wire["expired"], json!(false));
+        let none = Learn::default().stop(Micros(0)).to_json(&slots, &Advanced::default());
+        assert_eq!(none, json!({"events": [], "suggestions": [], "suggestion_info": [], "expired": false}));
+    }
+}

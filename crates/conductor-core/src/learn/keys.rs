@@ -1,0 +1,303 @@
+//! Keys that were pressed while learning: chords, double taps, long presses, single presses and how hard they were.
+//!
+//! The rules are those of `gesture`, seen from the other side: what is found here is what a lone mapping would find again.
+
+use super::Captured;
+use super::suggest::{Draft, Tier, only};
+use crate::config::Advanced;
+use crate::event::{Body, Button, DeviceSlot, Micros};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// From here on a press was held on purpose.
+const LONG_FROM_MS: u64 = 500;
+const MAX_MS: u64 = 60_000;
+/// Three presses tell soft from hard when they differ by more than this.
+const VELOCITY_SPREAD: u8 = 30;
+const VELOCITY_PRESSES: usize = 3;
+/// Added to the time a chord took, since nobody plays it twice alike.
+const CHORD_ROOM_MS: u64 = 20;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    Note(u8),
+    Button(Button),
+}
+
+impl Key {
+    fn field(self) -> (&'static str, Value) {
+        match self {
+            Key::Note(note) => ("note", json!(note)),
+            Key::Button(button) => ("button", json!(button.name())),
+        }
+    }
+
+    fn words(self) -> String {
+        match self {
+            Key::Note(note) => format!("note {note}"),
+            Key::Button(button) => format!("button {button}"),
+        }
+    }
+}
+
+/// Where chords are looked for: the keys of one device on one channel, or its buttons.
+type Lane = (DeviceSlot, Option<u8>);
+
+struct Press {
+    lane: Lane,
+    key: Key,
+    at: Micros,
+    velocity: u8,
+    up: Option<Micros>,
+    in_chord: bool,
+}
+
+#[derive(Default)]
+struct Heard {
+    presses: Vec<Press>,
+    chords: Vec<Vec<usize>>,
+}
+
+pub(super) fn drafts(events: &[Captured], advanced: &Advanced) -> Vec<Draft> {
+    let heard = listen(events, advanced.chord_learn_timeout_ms);
+    let mut drafts = Vec::new();
+    heard.chords(advanced, &mut drafts);
+    heard.double_taps(advanced, &mut drafts);
+    heard.long_presses(&mut drafts);
+    heard.single_presses(&mut drafts);
+    drafts
+}
+
+fn listen(events: &[Captured], chord_ms: u32) -> Heard {
+    let mut heard = Heard::default();
+    let mut down: BTreeMap<(Lane, Key), usize> = BTreeMap::new();
+    let mut open: BTreeMap<Lane, Vec<usize>> = BTreeMap::new();
+    for event in events {
+        let Some((lane, key, velocity)) = key_of(event) else { continue };
+        let Some(velocity) = velocity else {
+            // Any release ends the group: a chord found across one could begin with a key that was let go, and never fire again.
+            heard.close(open.remove(&lane));
+            if let Some(press) = down.remove(&(lane, key)).and_then(|at| heard.presses.get_mut(at)) {
+                press.up = Some(event.at);
+            }
+            continue;
+        };
+        let index = heard.presses.len();
+        // Some controllers never send a release; the key went up in between, unseen.
+        let unseen_release = down.insert((lane, key), index).is_some();
+        let group = open.entry(lane).or_default();
+        let first = group.first().and_then(|it| heard.presses.get(*it)).map(|it| it.at);
+        let joins = first.is_some_and(|first| event.at < first.plus_ms(chord_ms));
+        if unseen_release || !joins || group.len() >= largest(key) {
+            let group = std::mem::take(group);
+            heard.close(Some(group));
+        }
+        open.entry(lane).or_default().push(index);
+        heard.presses.push(Press { lane, key, at: event.at, velocity, up: None, in_chord: false });
+    }
+    for group in open.into_values() {
+        heard.close(Some(group));
+    }
+    heard
+}
+
+/// How many keys a chord may have.
+fn largest(key: Key) -> usize {
+    match key {
+        Key::Note(_) => 16,
+        Key::Button(_) => 8,
+    }
+}
+
+/// The key of an event, with its velocity if it went down.
+fn key_of(event: &Captured) -> Option<(Lane, Key, Option<u8>)> {
+    let device = event.device;
+    if let Body::NoteOn { channel, note, velocity } = event.body {
+        Some(((device, Some(channel)), Key::Note(note), Some(velocity)))
+    } else if let Body::NoteOff { channel, note, .. } = event.body {
+        Some(((device, Some(channel)), Key::Note(note), None))
+    } else if let Body::ButtonDown(button) = event.body {
+        Some(((device, None), Key::Button(button), Some(127)))
+    } else if let Body::ButtonUp(button) = event.body {
+        Some(((device, None), Key::Button(button), None))
+    } else {
+        None
+    }
+}
+
+impl Heard {
+    fn close(&mut self, group: Option<Vec<usize>>) {
+        let Some(group) = group.filter(|it| it.len() >= 2) else { return };
+        for index in &group {
+            if let Some(press) = self.presses.get_mut(*index) {
+                press.in_chord = true;
+            }
+        }
+        self.chords.push(group);
+    }
+
+    /// The channel of some keys of a device, if they were heard on one only.
+    fn channel(&self, device: DeviceSlot, keys: &[Key]) -> Option<u8> {
+        let presses = self.presses.iter().filter(|it| it.lane.0 == device && keys.contains(&it.key));
+        only(&presses.filter_map(|it| it.lane.1).collect())
+    }
+
+    fn chords(&self, advanced: &Advanced, drafts: &mut Vec<Draft>) {
+        // The slowest playing of a chord counts, so that every one of them would fire.
+        let mut found: BTreeMap<(DeviceSlot, Vec<Key>), (Micros, u64)> = BTreeMap::new();
+        for group in &self.chords {
+            let presses: Vec<&Press> = group.iter().filter_map(|it| self.presses.get(*it)).collect();
+            let (Some(first), Some(last)) = (presses.first(), presses.last()) else { continue };
+            let mut keys: Vec<Key> = presses.iter().map(|it| it.key).collect();
+            keys.sort_unstable();
+            let entry = found.entry((first.lane.0, keys)).or_default();
+            *entry = (entry.0.max(last.at), entry.1.max(last.at.since(first.at)));
+        }
+        for ((device, keys), (seen, spread_us)) in found {
+            let room = (spread_us / 10_000 + 1) * 10 + CHORD_ROOM_MS;
+            let timeout = room.max(u64::from(advanced.chord_timeout_ms)).min(MAX_MS);
+            let names: Vec<Value> = keys.iter().map(|it| it.field().1).collect();
+            let (kind, field) = match keys.first() {
+                Some(Key::Button(_)) => ("GamepadButtonChord", "buttons"),
+                Some(Key::Note(_)) | None => ("NoteChord", "notes"),
+            };
+            drafts.push(Draft {
+                tier: Tier::Gesture,
+                seen,
+                device,
+                channel: self.channel(device, &keys),
+                kind,
+                reason: format!("{} keys went down within {} ms", keys.len(), spread_us / 1000),
+                fields: vec![(field, json!(names)), ("timeout_ms", json!(timeout))],
+                confidence: 0.9,
+                needs: None,
+            });
+        }
+    }
+
+    fn double_taps(&self, advanced: &Advanced, drafts: &mut Vec<Draft>) {
+        let window_us = u64::from(advanced.double_tap_timeout_ms) * 1000;
+        let mut last: BTreeMap<(Lane, Key), Micros> = BTreeMap::new();
+        let mut found: BTreeMap<(DeviceSlot, Key), (Micros, u64)> = BTreeMap::new();
+        for press in self.presses.iter().filter(|it| !it.in_chord) {
+            let before = last.insert((press.lane, press.key), press.at);
+            if let Some(gap) = before.map(|it| press.at.since(it)).filter(|it| *it < window_us) {
+                found.insert((press.lane.0, press.key), (press.at, gap));
+            }
+        }
+        for ((device, key), (seen, gap_us)) in found {
+            drafts.push(Draft {
+                tier: Tier::Gesture,
+                seen,
+                device,
+                channel: self.channel(device, &[key]),
+                kind: "DoubleTap",
+                // Said in full, so that the mapping keeps working when somebody changes the setting.
+                fields: vec![key.field(), ("timeout_ms", json!(advanced.double_tap_timeout_ms))],
+                confidence: 0.85,
+                reason: format!("{} was pressed twice within {} ms", key.words(), gap_us / 1000),
+                needs: None,
+            });
+        }
+    }
+
+    fn long_presses(&self, drafts: &mut Vec<Draft>) {
+        let mut found: BTreeMap<(DeviceSlot, Key), (Micros, u64)> = BTreeMap::new();
+        for press in self.presses.iter().filter(|it| !it.in_chord) {
+            let Some(up) = press.up else { continue };
+            let held_ms = up.since(press.at) / 1000;
+            if held_ms >= LONG_FROM_MS {
+                found.insert((press.lane.0, press.key), (up, held_ms));
+            }
+        }
+        for ((device, key), (seen, held_ms)) in found {
+            let duration = (held_ms / 100 * 100).min(MAX_MS);
+            drafts.push(Draft {
+                tier: Tier::Gesture,
+                seen,
+                device,
+                channel: self.channel(device, &[key]),
+                kind: "LongPress",
+                fields: vec![key.field(), ("duration_ms", json!(duration))],
+                confidence: 0.8,
+                reason: format!("{} was held for {held_ms} ms", key.words()),
+                needs: None,
+            });
+        }
+    }
+
+    fn single_presses(&self, drafts: &mut Vec<Draft>) {
+        let mut found: BTreeMap<(DeviceSlot, Key), (Micros, Vec<u8>)> = BTreeMap::new();
+        for press in &self.presses {
+            let (seen, velocities) = found.entry((press.lane.0, press.key)).or_default();
+            *seen = press.at;
+            velocities.push(press.velocity);
+        }
+        for ((device, key), (seen, velocities)) in found {
+            let channel = self.channel(device, &[key]);
+            let times = match velocities.len() {
+                1 => "once".to_owned(),
+                many => format!("{many} times"),
+            };
+            let (kind, fields) = match key {
+                Key::Note(_) => ("Note", vec![key.field(), ("velocity_range", json!([1, 127]))]),
+                Key::Button(_) => ("GamepadButton", vec![key.field()]),
+            };
+            drafts.push(Draft {
+                tier: Tier::Key,
+                seen,
+                device,
+                channel,
+                kind,
+                fields,
+                confidence: 0.7,
+                reason: format!("{} was pressed {times}", key.words()),
+                needs: None,
+            });
+            if matches!(key, Key::Note(_)) {
+                velocity_thirds(device, channel, key, seen, &velocities, drafts);
+            }
+        }
+    }
+}
+
+/// Soft, medium and hard. The span that was played is cut in three and the outer thirds reach to the ends; a third that nobody
+/// played is left out, since nothing shows that this hand can hit it.
+fn velocity_thirds(
+    device: DeviceSlot,
+    channel: Option<u8>,
+    key: Key,
+    seen: Micros,
+    velocities: &[u8],
+    drafts: &mut Vec<Draft>,
+) {
+    let played: BTreeSet<u8> = velocities.iter().copied().collect();
+    let (Some(low), Some(high)) = (played.first().copied(), played.last().copied()) else { return };
+    let span = high.saturating_sub(low);
+    if velocities.len() < VELOCITY_PRESSES || span <= VELOCITY_SPREAD {
+        return;
+    }
+    let (soft_max, medium_max) = (low + span / 3, high - span / 3);
+    for (word, min, max) in [("soft", 1, soft_max), ("medium", soft_max + 1, medium_max), ("hard", medium_max + 1, 127)]
+    {
+        if played.range(min..=max).next().is_none() {
+            continue;
+        }
+        drafts.push(Draft {
+            tier: Tier::Velocity,
+            seen,
+            device,
+            channel,
+            kind: "VelocityRange",
+            fields: vec![key.field(), ("min", json!(min)), ("max", json!(max))],
+            // Falls from soft to hard only to keep that order.
+            confidence: match word {
+                "soft" => 0.52,
+                "medium" => 0.51,
+                _ => 0.5,
+            },
+            reason: format!("{word} presses of {}: velocities from {low} to {high} were played", key.words()),
+            needs: None,
+        });
+    }
+}

@@ -1,0 +1,92 @@
+//! The ranking of what was heard: gestures of keys, the latest first; then single keys; then everything that is not a key.
+//!
+//! Every suggestion is a trigger the reader accepts, and mapped alone it fires when the same events come again.
+
+use super::{Captured, keys, values};
+use crate::config::Advanced;
+use crate::event::{DeviceSlot, Micros};
+use crate::mapping::table::Slots;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
+
+/// More would not help anybody choose.
+const MAX_SUGGESTIONS: usize = 16;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Suggestion {
+    /// As it goes into a mapping.
+    pub trigger: Value,
+    /// 0..=1.
+    pub confidence: f64,
+    pub reason: String,
+    /// What the person could do to make it certain.
+    pub needs: Option<&'static str>,
+}
+
+impl Suggestion {
+    pub fn info(&self) -> Value {
+        let mut info = json!({"confidence": self.confidence, "reason": self.reason});
+        if let (Some(needs), Some(info)) = (self.needs, info.as_object_mut()) {
+            info.insert("needs".into(), json!(needs));
+        }
+        info
+    }
+}
+
+/// Coarse rank of a suggestion; within one the latest comes first, then the surest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Tier {
+    Gesture,
+    Key,
+    Velocity,
+    Control,
+    Pressure,
+}
+
+/// A suggestion before it is ranked.
+pub(super) struct Draft {
+    pub tier: Tier,
+    /// When its control was last touched, or its gesture was complete.
+    pub seen: Micros,
+    pub device: DeviceSlot,
+    /// Present if the control was heard on one channel only.
+    pub channel: Option<u8>,
+    pub kind: &'static str,
+    pub fields: Vec<(&'static str, Value)>,
+    pub confidence: f64,
+    pub reason: String,
+    pub needs: Option<&'static str>,
+}
+
+impl Draft {
+    fn finish(self, slots: &Slots) -> Suggestion {
+        let mut trigger = Map::new();
+        trigger.insert("type".into(), json!(self.kind));
+        trigger.extend(self.fields.into_iter().map(|(key, value)| (key.to_owned(), value)));
+        trigger.insert("device".into(), json!(slots.name(self.device)));
+        if let Some(channel) = self.channel {
+            trigger.insert("channel".into(), json!(channel));
+        }
+        let trigger = Value::Object(trigger);
+        Suggestion { trigger, confidence: self.confidence, reason: self.reason, needs: self.needs }
+    }
+}
+
+pub fn suggest(events: &[Captured], slots: &Slots, advanced: &Advanced) -> Vec<Suggestion> {
+    let mut drafts = keys::drafts(events, advanced);
+    drafts.extend(values::drafts(events, advanced));
+    drafts.sort_by(|a, b| {
+        let by_time = b.seen.cmp(&a.seen);
+        a.tier.cmp(&b.tier).then(by_time).then(b.confidence.total_cmp(&a.confidence))
+    });
+    let mut said = BTreeSet::new();
+    let mut suggestions: Vec<Suggestion> = drafts.into_iter().map(|it| it.finish(slots)).collect();
+    suggestions.retain(|it| said.insert(it.trigger.to_string()));
+    suggestions.truncate(MAX_SUGGESTIONS);
+    suggestions
+}
+
+/// The one member of a set, if it has just one.
+pub(super) fn only(channels: &BTreeSet<u8>) -> Option<u8> {
+    channels.first().copied().filter(|_| channels.len() == 1)
+}

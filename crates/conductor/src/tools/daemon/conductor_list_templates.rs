@@ -1,0 +1,20 @@
+//! `conductor_list_templates`: controllers whose controls are known by name.
+
+use super::{TOOLSET, list, object};
+use crate::pipeline::call::Output;
+use crate::tools::catalog::Definition;
+use conductor_core::policy::Tier;
+use conductor_core::templates;
+use serde_json::json;
+
+pub fn definition() -> Definition {
+    Definition::new("conductor_list_templates", Tier::ReadOnly, TOOLSET, |_studio, _leave, _arguments| async move {
+        Ok(Output::new(json!({ "templates": templates::list() })))
+    })
+    .text(
+        "List templates",
+        "Controllers that Conductor knows: their controls by name with the messages they send. A template is put under an alias with the \
+         change ApplyTemplate of conductor_plan_changes.",
+    )
+    .output(object(json!({ "templates": list(json!({ "type": "object" })) })))
+}

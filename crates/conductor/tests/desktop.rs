@@ -1,0 +1,214 @@
+//! Keys, text, mouse and focus against a real X server, a real terminal, and xdotool as the second opinion.
+
+#![cfg(feature = "desktop")]
+
+use conductor::hosts::desktop::keys::Keys;
+use conductor::hosts::desktop::{Desktop, Job};
+use conductor::hosts::focus::{self, Watcher};
+use conductor_core::action::{KeyName, Keystroke, Modifier, MouseButton};
+use conductor_core::config::load;
+use conductor_core::focus::{Focus, Window};
+use conductor_core::hands::Stroke;
+use conductor_testkit::real::{PATIENCE, wait_for, x11};
+use conductor_testkit::require;
+use std::ops::ControlFlow;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Child;
+use std::sync::Arc;
+use std::sync::mpsc;
+use x11rb::connection::Connection;
+use x11rb::protocol::xproto::{AtomEnum, ConnectionExt as _, PropMode};
+use x11rb::wrapper::ConnectionExt as _;
+
+/// Accents, one CJK character, brackets, both cases.
+const TEXT: &str = "Über (Ton) [mix] {9} größer — 音 <ok> \\ | ~ @";
+
+fn key(modifiers: &[Modifier], key: KeyName) -> Job {
+    let keys = Keystroke { modifiers: modifiers.to_vec(), key: Some(key), hold: false };
+    Job::Key { keys: Arc::new(keys), stroke: Stroke::Tap }
+}
+
+/// A terminal that writes what is typed into a file until Ctrl-D, and then closes.
+struct Terminal {
+    child: Child,
+}
+
+impl Terminal {
+    fn open(server: &x11::Running, class: &str, title: &str, typed: &Path) -> Self {
+        let script = format!("cat > '{}'", typed.display());
+        let child = server
+            .command("xterm")
+            .args(["-u8", "-class", class, "-T", title, "-e", "sh", "-c", &script])
+            .env("LC_ALL", "C.UTF-8")
+            .process_group(0)
+            .spawn()
+            .expect("xterm was probed");
+        Terminal { child }
+    }
+
+    fn closes(&mut self) -> bool {
+        wait_for(PATIENCE, || matches!(self.child.try_wait(), Ok(Some(_))).then_some(())).is_some()
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        // Gone already when the test went well.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn ready(typed: &Path) {
+    wait_for(PATIENCE, || typed.exists().then_some(())).expect("the terminal's shell started");
+}
+
+#[test]
+fn text_and_keys_arrive_byte_for_byte() {
+    let server = require!(x11::start());
+    let dir = tempfile::tempdir().expect("a directory");
+    let typed = dir.path().join("typed.txt");
+    let mut terminal = Terminal::open(&server, "CondTest", "typing", &typed);
+    server.focus("CondTest").expect("the terminal is there");
+    ready(&typed);
+    let mut keys = Keys::on(Some(server.display.clone()));
+    for job in [
+        Job::Text(TEXT.into()),
+        key(&[], KeyName::Return),
+        key(&[Modifier::Shift], KeyName::Char('a')),
+        key(&[], KeyName::Char('x')),
+        key(&[], KeyName::Backspace),
+        key(&[], KeyName::Return),
+        key(&[Modifier::Ctrl], KeyName::Char('d')),
+    ] {
+        keys.carry_out(&job).unwrap_or_else(|why| panic!("{job:?}: {why}"));
+    }
+    assert!(terminal.closes(), "Ctrl-D arrived");
+    let text = std::fs::read_to_string(&typed).expect("typed");
+    assert_eq!(text, format!("{TEXT}\nA\n"));
+}
+
+#[test]
+fn another_sender_writes_the_same() {
+    let server = require!(x11::start());
+    let dir = tempfile::tempdir().expect("a directory");
+    let typed = dir.path().join("typed.txt");
+    let mut terminal = Terminal::open(&server, "CondTest", "typing", &typed);
+    server.focus("CondTest").expect("the terminal is there");
+    ready(&typed);
+    // A control: if this fails, the terminal is at fault and not our keys.
+    for args in [&["type", "plain (text)"][..], &["key", "Return"], &["key", "ctrl+d"]] {
+        assert!(server.command("xdotool").args(args).status().is_ok_and(|it| it.success()));
+    }
+    assert!(terminal.closes());
+    assert_eq!(std::fs::read_to_string(&typed).expect("typed"), "plain (text)\n");
+}
+
+#[test]
+fn the_mouse_goes_where_it_is_sent() {
+    let server = require!(x11::start());
+    let mut keys = Keys::on(Some(server.display.clone()));
+    keys.carry_out(&Job::Click { button: MouseButton::Left, at: Some((123, 77)) }).expect("clicked");
+    let said = server.command("xdotool").args(["getmouselocation", "--shell"]).output().expect("xdotool was probed");
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    assert!(said.contains("X=123") && said.contains("Y=77"), "{said}");
+}
+
+#[test]
+fn a_held_key_goes_down_and_up() {
+    let server = require!(x11::start());
+    let mut keys = Keys::on(Some(server.display.clone()));
+    let shift = |stroke| Job::Key {
+        keys: Arc::new(Keystroke { modifiers: vec![Modifier::Shift], key: None, hold: true }),
+        stroke,
+    };
+    // What one client holds down, another one's typing is changed by.
+    let dir = tempfile::tempdir().expect("a directory");
+    let typed = dir.path().join("typed.txt");
+    let mut terminal = Terminal::open(&server, "CondTest", "typing", &typed);
+    server.focus("CondTest").expect("the terminal is there");
+    ready(&typed);
+    let press = |it: &str| assert!(server.command("xdotool").args(["key", it]).status().is_ok_and(|it| it.success()));
+    keys.carry_out(&shift(Stroke::Down)).expect("down");
+    press("38");
+    keys.carry_out(&shift(Stroke::Up)).expect("up");
+    press("38");
+    press("Return");
+    press("ctrl+d");
+    assert!(terminal.closes());
+    let text = std::fs::read_to_string(&typed).expect("typed");
+    assert_eq!(text, "Aa\n", "key code 38 is the letter a");
+}
+
+#[test]
+fn without_a_display_the_reason_is_told_and_nothing_hangs() {
+    let mut keys = Keys::on(Some(":nowhere".into()));
+    let why = keys.carry_out(&Job::Text("x".into())).expect_err("there is no such display").to_string();
+    assert!(why.contains("display"), "{why}");
+    let why = Watcher::open(Some(":nowhere")).err().expect("there is no such display").to_string();
+    assert!(why.contains("display"), "{why}");
+}
+
+/// There is no window manager here, so the test says what is in front, as one would.
+fn bring_to_front(server: &x11::Running, id: u64) {
+    let (connection, screen) = x11rb::connect(Some(&server.display)).expect("the server is there");
+    let root = connection.setup().roots[screen].root;
+    let name = connection.intern_atom(false, b"_NET_ACTIVE_WINDOW").expect("sent").reply().expect("answered").atom;
+    let id = u32::try_from(id).expect("window ids have 32 bits");
+    let set = connection.change_property32(PropMode::REPLACE, root, name, AtomEnum::WINDOW, &[id]);
+    set.expect("sent").check().expect("set");
+}
+
+#[test]
+fn the_mode_follows_the_window_in_front() {
+    const RULES: &str = r#"
+[per_app_modes]
+default = "Default"
+rules = { condlive = "Session" }
+window_rules = [{ app = "CondLive", title = "*mix*", mode = "Mix" }]
+[[modes]]
+name = "Default"
+[[modes]]
+name = "Session"
+[[modes]]
+name = "Mix"
+"#;
+    let server = require!(x11::start());
+    let dir = tempfile::tempdir().expect("a directory");
+    let files = [dir.path().join("a"), dir.path().join("b")];
+    let _live = Terminal::open(&server, "CondLive", "song", &files[0]);
+    let _other = Terminal::open(&server, "CondOther", "shell", &files[1]);
+    let live = server.focus("CondLive").expect("the terminal is there");
+    let other = server.focus("CondOther").expect("the terminal is there");
+
+    let watcher = Watcher::open(Some(&server.display)).expect("the server is there");
+    let (told, hears) = mpsc::channel::<Option<Window>>();
+    let thread = focus::start(watcher, move |window| match told.send(window) {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(_) => ControlFlow::Break(()),
+    })
+    .expect("a thread");
+    let mut rules = Focus::new(load(RULES).config.expect("sound").per_app_modes);
+    let mut next_mode = |change: &dyn Fn()| {
+        change();
+        loop {
+            let window = hears.recv_timeout(PATIENCE).expect("a change of focus");
+            if let Some(wish) = rules.focused(window) {
+                return wish.mode;
+            }
+        }
+    };
+    assert_eq!(next_mode(&|| bring_to_front(&server, live)), "Session");
+    assert_eq!(next_mode(&|| bring_to_front(&server, other)), "Default");
+    assert_eq!(next_mode(&|| bring_to_front(&server, live)), "Session");
+    let rename = || {
+        let id = live.to_string();
+        let renamed = server.command("xdotool").args(["set_window", "--name", "the mix of today", &id]).status();
+        assert!(renamed.is_ok_and(|it| it.success()));
+    };
+    assert_eq!(next_mode(&rename), "Mix", "the title alone changed");
+    drop(server);
+    assert!(hears.recv_timeout(PATIENCE).is_ok_and(|it| it.is_none()), "at the end nobody knows");
+    thread.join().expect("it ended with the display");
+}

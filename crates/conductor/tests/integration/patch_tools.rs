@@ -1,0 +1,734 @@
+//! The patch tools on documents, through the real pipeline: one story over the whole set, and what must never work.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use base64::Engine;
+use conductor::hosts::patch::{Patches, Settings};
+use conductor::pipeline::call::{Content, Outcome, Output};
+use conductor::pipeline::{self, Call};
+use conductor::studio::Settings as StudioSettings;
+use conductor::studio::hub::Change;
+use conductor::tools::catalog::Catalog;
+use conductor::tools::lint::lint_catalog;
+use conductor::tools::names::Toolset;
+use conductor::tools::patch;
+use conductor_core::error::{Code, ToolError};
+use conductor_core::policy::limits::{Limits, Rate};
+use conductor_core::policy::{Policy, Tier};
+use conductor_testkit::studio::{TestStudio, principal};
+use serde_json::{Value, json};
+
+struct Desk {
+    studio: TestStudio,
+    patches: Arc<Patches>,
+}
+
+impl Desk {
+    fn new() -> Self {
+        Self::with(Settings::default())
+    }
+
+    fn with(settings: Settings) -> Self {
+        let fast = Rate { per_minute: 1_000_000, burst: 1_000_000 };
+        let limits = Limits { read: fast, effect: fast, ..Limits::default() };
+        let studio = TestStudio::with(Policy::default(), StudioSettings { limits, ..StudioSettings::default() });
+        let (clock, ids) = (Arc::clone(&studio.studio.clock), Arc::clone(&studio.studio.ids));
+        let patches = Patches::new(studio.home.path(), settings, clock, ids);
+        studio.studio.edit_catalog(|catalog| patch::add(catalog, &patches)).expect("sound tools");
+        Desk { studio, patches }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.studio.home.path().join("patches").join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::create_dir_all(self.file(name).parent().expect("a folder")).expect("made");
+        fs::write(self.file(name), text).expect("written");
+    }
+
+    async fn output(&self, tool: &str, arguments: Value) -> Result<Output, ToolError> {
+        match self.studio.call(tool, arguments).await.into_outcome() {
+            Outcome::Done(done) => done,
+            other @ (Outcome::Cancelled | Outcome::Ask { .. }) => panic!("{tool}: {other:?}"),
+        }
+    }
+
+    async fn ok(&self, tool: &str, arguments: Value) -> Value {
+        match self.output(tool, arguments.clone()).await {
+            Ok(output) => output.value,
+            Err(error) => panic!("{tool} {arguments}: {error:?}"),
+        }
+    }
+
+    async fn no(&self, tool: &str, arguments: Value) -> ToolError {
+        match self.output(tool, arguments.clone()).await {
+            Ok(output) => panic!("{tool} {arguments}: {}", output.value),
+            Err(error) => error,
+        }
+    }
+}
+
+/// Every name of the table of tiers, and whether it only reads.
+const NAMES: [(&str, bool); 43] = [
+    ("add_max_object", false),
+    ("align_objects", true),
+    ("assign_varnames", false),
+    ("close_patch", false),
+    ("connect_max_objects", false),
+    ("create_patch", false),
+    ("describe_object", true),
+    ("diff_patch", true),
+    ("disconnect_max_objects", false),
+    ("edit_patch", false),
+    ("encapsulate_objects", false),
+    ("find_objects", true),
+    ("get_avoid_rect_position", true),
+    ("get_console_log", true),
+    ("get_frontmost_patch", true),
+    ("get_io_position", true),
+    ("get_object_attribute", true),
+    ("get_object_hidden", true),
+    ("get_object_io_info", true),
+    ("get_object_value", true),
+    ("get_objects_in_patch", true),
+    ("get_parent_patcher", true),
+    ("get_patch_dirty", true),
+    ("get_patch_info", true),
+    ("get_patch_lock_state", true),
+    ("get_patchlines", true),
+    ("get_subpatchers", true),
+    ("list_active_patches", true),
+    ("list_object_types", true),
+    ("open_patch", false),
+    ("redo_patch", false),
+    ("redraw_object", false),
+    ("remove_max_object", false),
+    ("render_patch", true),
+    ("replace_object_text", false),
+    ("save_patch", false),
+    ("set_object_attribute", false),
+    ("set_object_hidden", false),
+    ("set_patch_lock_state", false),
+    ("set_patchline_midpoints", false),
+    ("suggest_alignment", true),
+    ("undo_patch", false),
+    ("validate_layout", true),
+];
+
+#[tokio::test]
+async fn the_catalog_has_these_tools_and_no_client_loses_one() {
+    let desk = Desk::new();
+    let mut catalog = Catalog::default();
+    patch::add(&mut catalog, &desk.patches).expect("sound tools");
+    let found: Vec<(String, bool)> =
+        catalog.list(&Toolset::All).map(|it| (it.name.to_string(), it.tier == Tier::ReadOnly)).collect();
+    let wanted: Vec<(String, bool)> = NAMES.iter().map(|(name, reads)| ((*name).to_owned(), *reads)).collect();
+    assert_eq!(found, wanted);
+    assert_eq!(lint_catalog(&catalog), []);
+    let destructive: Vec<&str> =
+        catalog.tools().filter(|it| it.annotations.destructive).map(|it| it.name.as_ref()).collect();
+    assert_eq!(destructive, ["close_patch", "remove_max_object"]);
+    let prompts: Vec<String> = catalog.prompts(&Toolset::All).map(|it| it.name.to_string()).collect();
+    assert_eq!(prompts, ["build_patch", "explain_patch", "tidy_patch"]);
+    // No schema names a kind that does not exist.
+    for tool in catalog.tools() {
+        assert!(!tool.input_schema.to_string().contains("no kind "), "{}", tool.name);
+        assert!(!tool.output_schema.to_string().contains("no kind "), "{}", tool.name);
+    }
+}
+
+#[tokio::test]
+async fn every_tool_has_a_file() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/tools/patch");
+    for (name, _) in NAMES {
+        assert!(folder.join(format!("{name}.rs")).is_file(), "{name}");
+    }
+}
+
+/// From an empty patch to a saved one and back, with every tool on the way.
+async fn story(desk: &Desk, format: &str) -> BTreeSet<&'static str> {
+    let max = format == "maxpat";
+    let class = |max_word: &'static str, pd_word: &'static str| if max { max_word } else { pd_word };
+    let mut used = BTreeSet::new();
+    macro_rules! ok {
+        ($tool:literal, $($arguments:tt)+) => {{
+            used.insert($tool);
+            desk.ok($tool, json!($($arguments)+)).await
+        }};
+    }
+    macro_rules! no {
+        ($tool:literal, $($arguments:tt)+) => {{
+            used.insert($tool);
+            desk.no($tool, json!($($arguments)+)).await
+        }};
+    }
+    assert_eq!(no!("get_frontmost_patch", {}).message, "No active patches");
+    let file = format!("synth.{format}");
+    let made = ok!("create_patch", { "format": format, "path": file, "group": "instruments" });
+    let id = made["patch_id"].as_str().expect("an id").to_owned();
+    assert!(id.starts_with("synth_") && id.len() == 10, "{id}");
+    assert_eq!((&made["revision"], &made["dirty"], &made["group"]), (&json!(1), &json!(false), &json!("instruments")));
+    assert!(!desk.file(&file).exists(), "nothing is written before a save");
+    assert_eq!(ok!("list_active_patches", { "group": "instruments" })["count"], 1);
+    assert_eq!(ok!("list_active_patches", { "group": "Instruments" })["count"], 0);
+    assert_eq!(ok!("get_frontmost_patch", {})["display_name"], "synth");
+
+    let place = ok!("get_avoid_rect_position", { "patch_id": id });
+    assert_eq!(place["position"], json!([50.0, 50.0]));
+    let osc = class("cycle~", "osc~");
+    let described = ok!("describe_object", { "text": format!("{osc} 440"), "host": if max { "max" } else { "pd" } });
+    assert_eq!((&described["outlets"], &described["confidence"]), (&json!(1), &json!("exact")));
+    assert!(
+        ok!("list_object_types", { "host": if max { "max" } else { "pd" }, "query": "osc" })["total"].as_u64()
+            >= Some(1)
+    );
+    let added = ok!("add_max_object", {
+        "patch_id": id, "obj_type": osc, "position": [50, 50], "arguments": [440], "varname": "osc1", "expected_revision": 1
+    });
+    assert_eq!(
+        (
+            &added["status"],
+            &added["success"],
+            &added["obj_type"],
+            &added["position"],
+            &added["revision"],
+            &added["varname"]
+        ),
+        (&json!("success"), &json!(true), &json!(osc), &json!([50.0, 50.0]), &json!(2), &json!("osc1"))
+    );
+    assert_eq!((&added["inlet_count"], &added["outlet_count"]), (&json!(2), &json!(1)));
+    let error = no!("add_max_object", { "patch_id": id, "obj_type": "cycel~", "position": [1, 1] });
+    assert_eq!(error.code, Code::BadInput);
+    assert!(error.hint.contains("Did you mean"), "{}", error.hint);
+
+    let edits = json!([
+        { "op": "add", "obj_type": "*~", "position": [50, 100], "arguments": [0.1], "as": "$gain" },
+        { "op": "add", "obj_type": class("ezdac~", "dac~"), "position": [50, 160], "varname": "out" },
+        { "op": "connect", "src_varname": "osc1", "outlet": 0, "dst_varname": "$gain", "inlet": 0 },
+        { "op": "connect", "src_varname": "$gain", "outlet": 0, "dst_varname": "out", "inlet": 0 },
+    ]);
+    let dry = ok!("edit_patch", { "patch_id": id, "edits": edits, "dry_run": true, "expected_revision": 2 });
+    assert_eq!((&dry["revision"], &dry["dry_run"]), (&json!(2), &json!(true)));
+    let real = ok!("edit_patch", { "patch_id": id, "edits": edits, "expected_revision": 2, "label": "signal path" });
+    assert_eq!(real["diff"], dry["diff"]);
+    assert_eq!(real["handles"], dry["handles"]);
+    let gain = real["handles"]["$gain"].as_str().expect("a key").to_owned();
+    let compared = ok!("diff_patch", { "patch_id": id, "against": "revision", "revision": 2 });
+    assert_eq!(compared["text_diff"], real["diff"]);
+    assert_eq!((&compared["added"], &compared["removed"]), (&json!(4), &json!(0)));
+
+    // A batch whose last item is bad changes nothing, and says which.
+    let error = no!("edit_patch", { "patch_id": id, "edits": [
+        { "op": "remove", "varname": "osc1" }, { "op": "connect", "src_varname": "out", "outlet": 9, "dst_varname": gain, "inlet": 0 }
+    ] });
+    assert_eq!(error.subject.map(|it| it.as_str().to_owned()).as_deref(), Some("edits[1]"));
+    assert_eq!(ok!("get_patch_info", { "patch_id": id })["object_count"], 3);
+    let stale = no!("remove_max_object", { "patch_id": id, "varname": "osc1", "expected_revision": 2 });
+    assert_eq!(stale.code, Code::StaleReference);
+
+    let listed = ok!("get_objects_in_patch", { "patch_id": id });
+    assert_eq!((&listed["count"], &listed["total"]), (&json!(3), &json!(3)));
+    assert_eq!(listed["objects"][0]["text"], format!("{osc} 440"));
+    let paged = ok!("get_objects_in_patch", { "patch_id": id, "mode": "identity", "limit": 2 });
+    assert_eq!(paged["next_offset"], 2);
+    assert!(paged["objects"][0].get("position").is_none());
+    let named = ok!("assign_varnames", {
+        "patch_id": id, "assignments": [{ "index": 1, "varname": "gain" }], "expected_revision": listed["revision"]
+    });
+    assert_eq!((&named["assigned"], &named["assignments"][0]["varname"]), (&json!(1), &json!("gain")));
+    let raced = no!("assign_varnames", {
+        "patch_id": id, "assignments": [{ "index": 0, "varname": "x" }], "expected_revision": listed["revision"]
+    });
+    assert_eq!(raced.code, Code::StaleReference);
+    let range = no!("assign_varnames", { "patch_id": id, "assignments": [{ "index": 9, "varname": "x" }] });
+    assert_eq!(range.message, "Index 9 out of range (0-2)");
+
+    let io = ok!("get_object_io_info", { "patch_id": id, "varname": "gain" });
+    assert_eq!((&io["inlet_count"], &io["outlet_count"]), (&json!(2), &json!(1)));
+    let nubs = ok!("get_io_position", { "patch_id": id, "varname": "gain", "side": "inlet" });
+    assert_eq!(nubs["count"], 2);
+    let again = ok!("connect_max_objects", { "patch_id": id, "src_varname": "gain", "outlet": 0, "dst_varname": "out", "inlet": 1 });
+    assert_eq!(again.get("already"), None);
+    let twice = ok!("connect_max_objects", { "patch_id": id, "src_varname": "gain", "outlet": 0, "dst_varname": "out", "inlet": 1 });
+    assert_eq!((&twice["already"], &twice["revision"]), (&json!(true), &again["revision"]));
+    let error = no!("connect_max_objects", { "patch_id": id, "src_varname": "gain", "outlet": 5, "dst_varname": "out", "inlet": 0 });
+    assert!(error.code == Code::BadInput && error.message.contains("1 outlets"), "{}", error.message);
+    let cords = ok!("get_patchlines", { "patch_id": id });
+    assert_eq!((&cords["count"], &cords["patchlines"][0]["src_varname"]), (&json!(3), &json!("osc1")));
+    assert!(cords["patchlines"][0]["start_point"]["y"].is_number());
+    let lean = ok!("get_patchlines", { "patch_id": id, "mode": "connections" });
+    assert!(lean["patchlines"][0].get("start_point").is_none());
+    let ends = json!({ "patch_id": id, "src_varname": "gain", "outlet": 0, "dst_varname": "out", "inlet": 1 });
+    let mut fold = ends.clone();
+    fold["midpoints"] = json!([{ "x": 120, "y": 130 }]);
+    used.insert("set_patchline_midpoints");
+    if max {
+        assert_eq!(desk.ok("set_patchline_midpoints", fold).await["num_midpoints"], 1);
+    } else {
+        assert_eq!(desk.no("set_patchline_midpoints", fold).await.code, Code::Unsupported);
+    }
+    used.insert("disconnect_max_objects");
+    desk.ok("disconnect_max_objects", ends.clone()).await;
+    assert_eq!(desk.no("disconnect_max_objects", ends).await.code, Code::NotFound);
+
+    let replaced = ok!("replace_object_text", { "patch_id": id, "varname": "osc1", "new_text": format!("{osc} 880") });
+    assert_eq!((&replaced["old_text"], &replaced["reconnected"]), (&json!(format!("{osc} 440")), &json!(1)));
+    assert_eq!(replaced["dropped"], json!([]));
+    used.extend(["set_object_hidden", "get_object_hidden", "set_object_attribute", "get_object_attribute"]);
+    let hide = json!({ "patch_id": id, "varname": "osc1", "hidden": true });
+    if max {
+        assert_eq!(desk.ok("set_object_hidden", hide).await["hidden"], true);
+        assert_eq!(ok!("get_object_hidden", { "patch_id": id, "varname": "osc1" })["hidden"], true);
+        let set =
+            ok!("set_object_attribute", { "patch_id": id, "varname": "osc1", "attribute": "fontsize", "value": 14 });
+        assert_eq!((&set["stored_in"], &set["value"]), (&json!("box"), &json!(14.0)));
+        let got = ok!("get_object_attribute", { "patch_id": id, "varname": "osc1", "attribute": "fontsize" });
+        assert_eq!(got["value"], 14.0);
+        let wrong =
+            no!("set_object_attribute", { "patch_id": id, "varname": "osc1", "attribute": "fontzize", "value": 14 });
+        assert_eq!(wrong.code, Code::BadInput);
+    } else {
+        assert_eq!(desk.no("set_object_hidden", hide).await.code, Code::Unsupported);
+        assert_eq!(ok!("get_object_hidden", { "patch_id": id, "varname": "osc1" })["hidden"], false);
+    }
+    assert_eq!(ok!("redraw_object", { "patch_id": id, "varname": "osc1" })["effect"], "none_document");
+    assert_eq!(no!("get_object_value", { "patch_id": id, "varname": "osc1" }).code, Code::Unsupported);
+    let note = ok!("add_max_object", { "patch_id": id, "obj_type": "message", "position": [300, 50], "arguments": ["hello", 1] });
+    let value = desk.output("get_object_value", json!({ "patch_id": id, "varname": note["id"] })).await;
+    if max {
+        assert_eq!(value.expect("a stored text").value["value"], "hello 1");
+    }
+
+    ok!("set_patch_lock_state", { "patch_id": id, "locked": true });
+    let lock = ok!("get_patch_lock_state", { "patch_id": id });
+    assert_eq!((&lock["locked"], &lock["presentation"]), (&json!(true), &json!(false)));
+    ok!("set_patch_lock_state", { "patch_id": id, "locked": false });
+    let check = ok!("validate_layout", { "patch_id": id });
+    assert_eq!(check["clean"], true, "{check}");
+    let aligned = ok!("align_objects", { "patch_id": id, "varnames": ["osc1", note["id"]], "mode": "align_left" });
+    assert_eq!(aligned["moves"].as_array().map(Vec::len), Some(1));
+    assert_eq!(
+        no!("align_objects", { "patch_id": id, "varnames": ["osc1"], "mode": "align_left" }).code,
+        Code::BadInput
+    );
+    let hint = ok!("suggest_alignment", {
+        "patch_id": id, "adjust": "left", "anchor": { "varname": "osc1", "side": "outlet", "index": 0 },
+        "target": { "varname": "gain", "side": "inlet", "index": 1 }
+    });
+    assert!(hint["recommended_patching_rect"][0].as_f64() < Some(50.0), "{hint}");
+    let found = ok!("find_objects", { "patch_id": id, "class": "*~" });
+    assert_eq!((&found["count"], &found["matches"][0]["varname"]), (&json!(1), &json!("gain")));
+
+    let boxed = ok!("encapsulate_objects", { "patch_id": id, "varnames": ["gain"], "name": "amp", "varname": "amp" });
+    let inner = boxed["subpatch_id"].as_str().expect("an id").to_owned();
+    assert_eq!(
+        (boxed["inlets"].as_array().map(Vec::len), boxed["outlets"].as_array().map(Vec::len)),
+        (Some(1), Some(1))
+    );
+    assert_eq!(ok!("get_subpatchers", { "patch_id": id })["subpatchers"][0]["patch_id"], inner);
+    assert_eq!(ok!("get_parent_patcher", { "patch_id": inner })["parent_id"], id);
+    assert_eq!(no!("get_parent_patcher", { "patch_id": id }).message, "No parent patcher (top-level patch)");
+    assert_eq!(ok!("get_patch_info", { "patch_id": format!("{id}/amp") })["patch_id"], inner);
+    assert_eq!(ok!("find_objects", { "patch_id": id, "class": "*~" })["matches"][0]["patch_id"], inner);
+
+    used.insert("render_patch");
+    let picture = desk.output("render_patch", json!({ "patch_id": id, "labels": "varname" })).await.expect("a picture");
+    let [Content::Image { mime, base64 }] = picture.content.as_slice() else { panic!("{:?}", picture.content) };
+    let png = base64::engine::general_purpose::STANDARD.decode(base64).expect("base64");
+    assert_eq!((mime.as_str(), &png[..8]), ("image/png", b"\x89PNG\r\n\x1a\n".as_slice()));
+    let width = u32::from_be_bytes(png[16..20].try_into().expect("four bytes"));
+    assert_eq!(picture.value["width"], width);
+    let drawn = desk.output("render_patch", json!({ "patch_id": id, "format": "svg" })).await.expect("a picture");
+    let [Content::Resource { text, .. }] = drawn.content.as_slice() else { panic!("{:?}", drawn.content) };
+    assert!(text.starts_with("<svg") && text.contains(osc));
+
+    assert_eq!(ok!("get_patch_dirty", { "patch_id": id })["dirty"], true);
+    assert_eq!(no!("close_patch", { "patch_id": id }).code, Code::BadInput);
+    let saved = ok!("save_patch", { "patch_id": id });
+    assert_eq!(saved.get("backup_path"), None);
+    let first = fs::read(desk.file(&file)).expect("a file");
+    assert_eq!(saved["bytes"], first.len());
+    assert_eq!(ok!("get_patch_dirty", { "patch_id": id })["dirty"], false);
+    assert_eq!(ok!("diff_patch", { "patch_id": id })["identical"], true);
+
+    let removed = ok!("remove_max_object", { "patch_id": id, "varname": "osc1" });
+    assert_eq!(
+        (&removed["removed_patchlines"], &removed["removed"]["text"]),
+        (&json!(1), &json!(format!("{osc} 880")))
+    );
+    assert_eq!(
+        no!("get_object_io_info", { "patch_id": id, "varname": removed["removed"]["id"] }).code,
+        Code::StaleReference
+    );
+    let undone = ok!("undo_patch", { "patch_id": id });
+    assert_eq!(undone["undone"].as_array().map(Vec::len), Some(1));
+    assert_eq!(ok!("get_patch_dirty", { "patch_id": id })["dirty"], false, "undo restores the bytes");
+    ok!("redo_patch", { "patch_id": id });
+    let second = ok!("save_patch", { "patch_id": id });
+    let backup = second["backup_path"].as_str().expect("a backup");
+    assert_eq!(fs::read(backup).expect("a backup"), first);
+    assert!(second["changed_lines"].as_u64() > Some(0));
+
+    // Another program writes the file: it is never written over.
+    fs::write(desk.file(&file), b"mine").expect("written");
+    ok!("undo_patch", { "patch_id": id });
+    assert_eq!(no!("save_patch", { "patch_id": id }).code, Code::StaleReference);
+    assert_eq!(no!("save_patch", { "patch_id": id, "overwrite": true }).code, Code::StaleReference);
+    assert_eq!(fs::read(desk.file(&file)).expect("a file"), b"mine");
+    let other = ok!("save_patch", { "patch_id": id, "path": format!("copy.{format}") });
+    assert!(other["file_path"].as_str().is_some_and(|it| it.ends_with(&format!("copy.{format}"))));
+    assert_eq!(no!("save_patch", { "patch_id": id, "path": file }).code, Code::BadInput);
+
+    let log = ok!("get_console_log", { "patch_id": id });
+    assert!(log["count"].as_u64() > Some(5) && log["logs"][0].as_str().is_some_and(|it| it.starts_with("conductor: ")));
+    assert_eq!(ok!("close_patch", { "patch_id": id })["closed"], true);
+    assert_eq!(no!("get_patch_info", { "patch_id": id }).code, Code::NotFound);
+    let reopened = ok!("open_patch", { "path": format!("copy.{format}"), "alias": "mine" });
+    assert_eq!((&reopened["patch_id"], &reopened["dirty"]), (&json!("mine"), &json!(false)));
+    // Names of Pd boxes came back from the file beside it.
+    assert_eq!(ok!("find_objects", { "patch_id": "mine", "varname": "osc1" })["count"], 1);
+    assert_eq!(ok!("open_patch", { "path": format!("copy.{format}") })["patch_id"], "mine");
+    ok!("close_patch", { "patch_id": "mine" });
+    used
+}
+
+#[tokio::test]
+async fn the_whole_set_on_a_max_document() {
+    let used = story(&Desk::new(), "maxpat").await;
+    let all: BTreeSet<&str> = NAMES.iter().map(|(name, _)| *name).collect();
+    assert_eq!(all.difference(&used).collect::<Vec<_>>(), Vec::<&&str>::new(), "tools without a place in the story");
+}
+
+#[tokio::test]
+async fn the_whole_set_on_a_pd_document() {
+    story(&Desk::new(), "pd").await;
+}
+
+#[tokio::test]
+async fn a_running_host_that_is_off_is_said_to_be_off() {
+    let desk = Desk::new();
+    for (host, key) in [("pd", "[patch.pd] mode"), ("max", "[patch.max] enabled")] {
+        let error = desk.no("create_patch", json!({ "host": host })).await;
+        assert_eq!(error.code, Code::Unsupported);
+        assert!(error.message.contains(key), "{}", error.message);
+    }
+}
+
+#[tokio::test]
+async fn paths_lead_nowhere_but_to_patches() {
+    let desk = Desk::new();
+    desk.write("a.maxpat", r#"{"patcher":{"boxes":[],"lines":[]}}"#);
+    fs::write(desk.studio.home.path().join("secret.maxpat"), "{}").expect("written");
+    std::os::unix::fs::symlink(desk.studio.home.path().join("secret.maxpat"), desk.file("link.maxpat"))
+        .expect("linked");
+    for path in ["../secret.maxpat", "/etc/passwd", "link.maxpat", "a.txt", "~root/x.pd/../y", "x/../../secret.maxpat"]
+    {
+        assert_eq!(desk.no("open_patch", json!({ "path": path })).await.code, Code::Denied, "{path}");
+    }
+    let id = desk.ok("open_patch", json!({ "path": "a.maxpat" })).await["patch_id"].clone();
+    for path in ["../out.maxpat", "/tmp/out.maxpat", "link.maxpat", "out.sh"] {
+        let error = desk.no("save_patch", json!({ "patch_id": id, "path": path, "overwrite": true })).await;
+        assert_eq!(error.code, Code::Denied, "{path}");
+    }
+    assert_eq!(desk.no("save_patch", json!({ "patch_id": id, "path": "out.pd" })).await.code, Code::BadInput);
+    assert_eq!(fs::read(desk.studio.home.path().join("secret.maxpat")).expect("there"), b"{}");
+    assert_eq!(desk.no("open_patch", json!({ "path": "none.pd" })).await.code, Code::NotFound);
+    assert_eq!(desk.no("create_patch", json!({ "alias": "console" })).await.code, Code::BadInput);
+    assert_eq!(desk.no("create_patch", json!({ "alias": "a/b" })).await.code, Code::BadInput);
+}
+
+/// Texts that mean something to a shell, a file system, Max, Pd, JSON or a terminal.
+const CORPUS: [&str; 22] = [
+    "; pd quit;",
+    "$0",
+    "\\",
+    "\\;",
+    "a, b",
+    "\"quoted\"",
+    "'; DROP TABLE boxes; --",
+    "$(touch /tmp/owned)",
+    "`id`",
+    "../../../../etc/passwd",
+    "%2e%2e%2f",
+    "{\"$ref\":\"file:///etc/passwd\"}",
+    "<script>alert(1)</script>",
+    "#0@999999",
+    "#99999999999999999999@1",
+    "~1",
+    "obj-1/obj-1/obj-1",
+    "\u{202e}gnp.exe",
+    "\u{1b}[2J",
+    "a\u{0}b",
+    "line\nbreak\r\n\tand tab",
+    "𝕬𝖇𝖈 ñ 音",
+];
+
+#[tokio::test]
+async fn no_text_in_any_argument_breaks_a_tool_or_leaves_the_document_unreadable() {
+    let desk = Desk::new();
+    for format in ["maxpat", "pd"] {
+        let id =
+            desk.ok("create_patch", json!({ "format": format })).await["patch_id"].as_str().expect("an id").to_owned();
+        let osc = if format == "pd" { "osc~" } else { "cycle~" };
+        desk.ok("add_max_object", json!({ "patch_id": id, "obj_type": osc, "position": [10, 10], "varname": "a" }))
+            .await;
+        desk.ok(
+            "add_max_object",
+            json!({ "patch_id": id, "obj_type": "message", "position": [10, 90], "varname": "b" }),
+        )
+        .await;
+        let catalog = desk.studio.studio.catalog();
+        let long = "x".repeat(300);
+        for (tool, reads) in NAMES {
+            let schema = catalog.get(tool).expect("a tool").input_schema.clone();
+            let properties = schema["properties"].as_object().expect("properties");
+            for name in properties.keys().filter(|it| *it != "group") {
+                for text in CORPUS.iter().copied().chain([long.as_str()]) {
+                    let mut arguments = usual(&schema, &id);
+                    arguments[name] = poisoned(&properties[name], text);
+                    let outcome = desk.output(tool, arguments.clone()).await;
+                    if let Err(error) = outcome {
+                        assert_ne!(error.code, Code::Internal, "{tool} {arguments}: {error:?}");
+                        assert!(!error.hint.is_empty() && error.message.len() < 2000, "{tool} {arguments}: {error:?}");
+                    }
+                    if reads {
+                        continue;
+                    }
+                    // Whatever happened, the two objects are brought back for the next call.
+                    let _ = desk.output("undo_patch", json!({ "patch_id": id, "steps": 200 })).await;
+                    let _ = desk.output("redo_patch", json!({ "patch_id": id, "steps": 2 })).await;
+                    if desk.patches.ids().iter().all(|it| *it != id) {
+                        panic!("{tool} {arguments} closed the patch");
+                    }
+                    for other in desk.patches.ids().into_iter().filter(|it| *it != id) {
+                        let _ = desk.output("close_patch", json!({ "patch_id": other, "discard": true })).await;
+                    }
+                }
+            }
+        }
+        // Texts that stay in the document are read back from its own bytes.
+        for text in CORPUS {
+            let edit = json!({ "patch_id": id, "varname": "b", "new_text": text });
+            if desk.output("replace_object_text", edit).await.is_err() {
+                continue;
+            }
+            let before = desk.ok("get_objects_in_patch", json!({ "patch_id": id })).await["objects"].clone();
+            let path = format!("round.{format}");
+            let saved = desk.output("save_patch", json!({ "patch_id": id, "path": path, "overwrite": true })).await;
+            saved.unwrap_or_else(|error| panic!("{text:?}: {error:?}"));
+            let bytes = fs::read(desk.file(&path)).expect("saved");
+            let kind = conductor_patch::Format::of_name(&path).expect("a format");
+            let document = conductor_patch::Document::open(bytes, kind, &conductor_patch::Limits::default());
+            let document = document.unwrap_or_else(|fault| panic!("{text:?}: {fault}"));
+            assert_eq!(document.root().box_count(), before.as_array().map_or(0, Vec::len), "{text:?}");
+        }
+    }
+}
+
+/// Arguments that a tool takes, before one of them is poisoned.
+fn usual(schema: &Value, id: &str) -> Value {
+    let mut arguments = json!({});
+    for name in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        arguments[name] = match name {
+            "patch_id" => json!(id),
+            "varname" | "src_varname" => json!("a"),
+            "dst_varname" => json!("b"),
+            "obj_type" => json!("message"),
+            "position" => json!([50, 200]),
+            "attribute" => json!("fontsize"),
+            "value" => json!(12),
+            "outlet" | "inlet" => json!(0),
+            "hidden" | "locked" => json!(false),
+            "midpoints" => json!([]),
+            "assignments" => json!([{ "index": 0, "varname": "a" }]),
+            "varnames" => json!(["a", "b"]),
+            "edits" => json!([{ "op": "remove", "varname": "a" }]),
+            "anchor" | "target" => json!({ "varname": "a", "side": "inlet", "index": 0 }),
+            "adjust" => json!("left"),
+            "side" => json!("inlet"),
+            "mode" => json!("align_left"),
+            _ => json!("a"),
+        };
+    }
+    arguments
+}
+
+/// The text in the place of the argument, or inside it where it is no text.
+fn poisoned(schema: &Value, text: &str) -> Value {
+    match schema["type"].as_str() {
+        Some("array") if schema["items"]["type"] == "string" => json!([text]),
+        Some("array") if schema["items"].get("anyOf").is_some_and(|it| it.to_string().contains("\"const\"")) => json!([
+            { "op": "add", "obj_type": text, "position": [1, 1], "arguments": [text], "varname": text, "attributes": { text: text } },
+        ]),
+        Some("array") if schema["items"]["properties"].get("varname").is_some() => {
+            json!([{ "index": 0, "varname": text }])
+        }
+        Some("array") => json!([text]),
+        Some("object") => json!({ "varname": text, "side": "inlet", "index": 0 }),
+        Some(_) | None => json!(text),
+    }
+}
+
+#[tokio::test]
+async fn hostile_files_are_refused_or_opened_and_never_break_anything() {
+    let desk = Desk::with(Settings { max_file_mb: 1, ..Settings::default() });
+    let deep = format!("{}{}", "{\"patcher\":{\"boxes\":[{\"box\":".repeat(200), "}]}}".repeat(200));
+    let files = [
+        ("empty.maxpat", String::new()),
+        ("cut.maxpat", "{\"patcher\":{\"boxes\":[{\"box\":{\"id\":\"obj".to_owned()),
+        ("list.maxpat", "[]".to_owned()),
+        ("deep.maxpat", deep),
+        ("brackets.maxpat", "[".repeat(500_000)),
+        (
+            "surrogate.maxpat",
+            "{\"patcher\":{\"boxes\":[{\"box\":{\"id\":\"\\ud800\",\"maxclass\":\"newobj\"}}],\"lines\":[]}}"
+                .to_owned(),
+        ),
+        (
+            "types.maxpat",
+            "{\"patcher\":{\"boxes\":{\"box\":1},\"lines\":[1,null,{\"patchline\":{\"source\":\"x\"}}]}}".to_owned(),
+        ),
+        ("noise.amxd", "ampf\u{4}\u{0}\u{0}\u{0}aaaaptch".to_owned()),
+        ("open.pd", "#N canvas 0 0 1 1 12;\n#N canvas 0 0 1 1 sub 0;\n".repeat(100)),
+        ("connect.pd", "#N canvas 0 0 100 100 12;\n#X obj 1 1 osc~;\n#X connect 99999999999 0 -1 0;\n".to_owned()),
+        ("binary.pd", "\u{0}\u{1}\u{2};;;;\\".to_owned()),
+        ("large.pd", ";".repeat((1 << 20) + 1)),
+        (
+            "shell.pd",
+            "#N canvas 0 0 100 100 12;\n#X obj 1 1 shell;\n#X msg 1 50 touch owned;\n#X obj 1 90 loadbang;\n"
+                .to_owned(),
+        ),
+    ];
+    for (name, text) in &files {
+        desk.write(name, text);
+        match desk.output("open_patch", json!({ "path": name })).await {
+            Err(error) => {
+                assert!(matches!(error.code, Code::BadInput | Code::NotFound), "{name}: {error:?}");
+                assert!(error.message.len() < 1000, "{name}");
+            }
+            Ok(opened) => {
+                let id = opened.value["patch_id"].clone();
+                for tool in [
+                    "get_objects_in_patch",
+                    "get_patchlines",
+                    "get_subpatchers",
+                    "validate_layout",
+                    "render_patch",
+                    "diff_patch",
+                ] {
+                    desk.ok(tool, json!({ "patch_id": id })).await;
+                }
+                assert_eq!(desk.ok("get_patch_dirty", json!({ "patch_id": id })).await["dirty"], false, "{name}");
+                desk.ok("save_patch", json!({ "patch_id": id })).await;
+                assert_eq!(
+                    fs::read(desk.file(name)).expect("there"),
+                    text.as_bytes(),
+                    "{name}: untouched is byte-identical"
+                );
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_abstraction_beside_the_patch_is_a_known_class() {
+    let desk = Desk::new();
+    desk.write(
+        "voice.pd",
+        "#N canvas 0 0 100 100 12;\n#X obj 1 1 inlet;\n#X obj 1 30 outlet~;\n#X obj 50 30 outlet;\n",
+    );
+    let made = desk.ok("create_patch", json!({ "format": "pd", "path": "main.pd" })).await;
+    let id = made["patch_id"].clone();
+    let added = desk
+        .ok("add_max_object", json!({ "patch_id": id, "obj_type": "voice", "position": [10, 10], "arguments": [3] }))
+        .await;
+    assert_eq!((&added["inlet_count"], &added["outlet_count"]), (&json!(1), &json!(2)));
+    let unknown = desk.no("add_max_object", json!({ "patch_id": id, "obj_type": "voyce", "position": [10, 10] })).await;
+    assert_eq!(unknown.code, Code::BadInput);
+    let subs = desk.ok("get_subpatchers", json!({ "patch_id": id })).await;
+    assert_eq!(
+        (&subs["subpatchers"][0]["type"], &subs["subpatchers"][0]["embedded"]),
+        (&json!("abstraction"), &json!(false))
+    );
+    assert!(subs["subpatchers"][0]["file_path"].as_str().is_some_and(|it| it.ends_with("voice.pd")));
+}
+
+#[tokio::test]
+async fn only_so_many_patches_are_open_and_none_with_work_in_it_is_lost() {
+    let desk = Desk::with(Settings { max_open: 2, ..Settings::default() });
+    let open = |alias: &'static str| desk.ok("create_patch", json!({ "alias": alias }));
+    open("one").await;
+    open("two").await;
+    let edit = |id: &'static str| {
+        desk.ok("add_max_object", json!({ "patch_id": id, "obj_type": "button", "position": [1, 1] }))
+    };
+    edit("one").await;
+    open("three").await;
+    assert_eq!(desk.patches.ids(), ["one", "three"], "the clean one that was used least recently went");
+    edit("three").await;
+    assert_eq!(desk.no("create_patch", json!({})).await.code, Code::Busy);
+    assert_eq!(desk.patches.ids(), ["one", "three"]);
+}
+
+#[tokio::test]
+async fn watchers_hear_of_edits_and_not_of_previews() {
+    let desk = Desk::new();
+    desk.ok("create_patch", json!({ "alias": "p" })).await;
+    let mut hub = desk.studio.studio.hub.listen();
+    let edits = json!([{ "op": "add", "obj_type": "button", "position": [1, 1] }]);
+    desk.ok("edit_patch", json!({ "patch_id": "p", "edits": edits, "dry_run": true })).await;
+    assert!(hub.try_recv().is_err());
+    desk.ok("edit_patch", json!({ "patch_id": "p", "edits": edits })).await;
+    let mut heard = BTreeSet::new();
+    while let Ok(change) = hub.try_recv() {
+        heard.insert(change);
+    }
+    for uri in ["patch://p", "patch://p/objects", "patch://console"] {
+        assert!(heard.contains(&Change::Uri(uri.into())), "{uri}: {heard:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_console_of_one_principal_is_not_cleared_by_another() {
+    let desk = Desk::new();
+    desk.ok("create_patch", json!({ "alias": "p" })).await;
+    desk.ok("add_max_object", json!({ "patch_id": "p", "obj_type": "button", "position": [1, 1] })).await;
+    desk.ok("get_console_log", json!({ "clear": true })).await;
+    assert_eq!(desk.ok("get_console_log", json!({})).await["count"], 0);
+    let call = Call::new(principal("other"), "get_console_log", json!({}));
+    let Outcome::Done(Ok(seen)) = pipeline::run(&desk.studio.studio, call).await.into_outcome() else {
+        panic!("refused")
+    };
+    assert_eq!(seen.value["count"], 1);
+}
+
+#[tokio::test]
+async fn readers_and_writers_at_once_see_whole_revisions() {
+    let desk = Arc::new(Desk::new());
+    desk.ok("create_patch", json!({ "alias": "p" })).await;
+    let mut work = tokio::task::JoinSet::new();
+    for n in 0..8 {
+        let desk = Arc::clone(&desk);
+        work.spawn(async move {
+            for m in 0..10 {
+                let edits = json!([
+                    { "op": "add", "obj_type": "button", "position": [n * 40, m * 40], "as": "$a" },
+                    { "op": "add", "obj_type": "button", "position": [n * 40, m * 40 + 20], "as": "$b" },
+                    { "op": "connect", "src_varname": "$a", "outlet": 0, "dst_varname": "$b", "inlet": 0 },
+                ]);
+                desk.ok("edit_patch", json!({ "patch_id": "p", "edits": edits })).await;
+                let info = desk.ok("get_patch_info", json!({ "patch_id": "p" })).await;
+                let (boxes, cords) = (info["object_count"].as_u64(), info["patchline_count"].as_u64());
+                assert_eq!(boxes, cords.map(|it| it * 2), "no half of a batch is ever seen");
+            }
+        });
+    }
+    while let Some(done) = work.join_next().await {
+        done.expect("no task broke");
+    }
+    assert_eq!(desk.ok("get_patch_info", json!({ "patch_id": "p" })).await["revision"], 81);
+}
