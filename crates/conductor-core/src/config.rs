@@ -9,6 +9,7 @@ mod continuous;
 pub(crate) mod device;
 mod http;
 pub mod input;
+mod live;
 mod limits;
 mod mcp;
 pub mod notes;
@@ -64,6 +65,33 @@ pub struct Config {
     pub audit: Audit,
     pub http: Http,
     pub mcp: Mcp,
+    pub live: Live,
+}
+
+/// `[live]`. Paths as written; `~/` is the person's own folder, a relative one lies in the home.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Live {
+    pub default_set: String,
+    pub template_set: String,
+    pub file_roots: Vec<String>,
+    pub max_open: u32,
+    pub max_xml_mb: u32,
+    pub undo_depth: u32,
+    pub render_dir: String,
+}
+
+impl Default for Live {
+    fn default() -> Self {
+        Live {
+            default_set: String::new(),
+            template_set: String::new(),
+            file_roots: vec!["~/Music".into()],
+            max_open: 8,
+            max_xml_mb: 256,
+            undo_depth: 200,
+            render_dir: "state/renders".into(),
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -403,6 +431,7 @@ impl Default for Config {
             led: Led::default(),
             per_app_modes: None,
             log_level: LogLevel::default(),
+            live: Live::default(),
             policy: Some(Policy::default()),
             limits: Limits::default(),
             circuit: Circuit::default(),

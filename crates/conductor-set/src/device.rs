@@ -22,6 +22,8 @@ pub enum Unit {
     Bool,
     /// Whatever the document stores.
     Document,
+    /// Whatever a running Live uses; its faders run from 0 to 1, and 0.85 is 0 dB.
+    Live,
 }
 
 /// How far the range of a parameter can be trusted.
@@ -32,6 +34,8 @@ pub enum RangeSource {
     Mapping,
     /// The document does not say which values are legal.
     Unknown,
+    /// A running Live said so.
+    Host,
 }
 
 /// A parameter with its value.
@@ -212,7 +216,7 @@ fn display(unit: Unit, value: f64) -> String {
         Unit::Pan if value == 0.0 => "C".into(),
         Unit::Pan => format!("{:.0}{}", value.abs() * 50.0, if value < 0.0 { "L" } else { "R" }),
         Unit::Bool => if value == 0.0 { "off" } else { "on" }.into(),
-        Unit::Document => number(value),
+        Unit::Document | Unit::Live => number(value),
     }
 }
 

@@ -33,6 +33,11 @@ impl Revision {
         Revision(first)
     }
 
+    /// The revision of a state that is not a document's: what a running Live tells of itself.
+    pub fn of_state(text: &str) -> Self {
+        Revision::of(&[text.as_bytes()])
+    }
+
     /// The revision that follows this one when `edit` is applied.
     pub(crate) fn then(self, edit: &[u8]) -> Self {
         Revision::of(&[&self.0, edit])

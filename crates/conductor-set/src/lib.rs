@@ -70,6 +70,6 @@ pub use open_set::{Applied, Author, DEFAULT_UNDO_DEPTH, Guard, OpenSet, Stepped,
 pub use path::{ChainOwner, ChainPart, PathId, TrackPart};
 pub use render::{RenderPiece, RenderPlan, Samples, mix};
 pub use resource::{Address, Resource};
-pub use song::{CuePoint, Overview, Scene, Scenes};
+pub use song::{CuePoint, Overview, Scene, Scenes, scale_intervals};
 pub use svg::{ClipDrawing, Drawing};
 pub use track::{MixerInfo, TrackInfo, TrackKind, TrackMatches, TrackRow, TrackState};

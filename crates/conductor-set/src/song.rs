@@ -31,8 +31,8 @@ pub struct Overview {
     pub grid_is_triplet: Option<bool>,
     /// Ordinary tracks.
     pub track_count: usize,
-    /// Return tracks.
-    pub return_track_count: usize,
+    /// Return tracks; a running Live may not tell.
+    pub return_track_count: Option<usize>,
     /// Scenes.
     pub scene_count: usize,
     /// Locators.
@@ -144,6 +144,11 @@ fn at_start(track: El<'_>, param: El<'_>) -> Option<f64> {
     event.or_else(|| stored_number(param))
 }
 
+/// Semitones above the root of a scale that Live knows by this name.
+pub fn scale_intervals(name: &str) -> Option<&'static [u8]> {
+    facts::scale_by_name(name).map(|scale| scale.intervals)
+}
+
 impl Document {
     pub(crate) fn main_param(&self, name: &str) -> Option<(El<'_>, El<'_>)> {
         let main = self.main()?;
@@ -191,7 +196,7 @@ impl Document {
             grid_quantization: fraction.map(|(n, d)| format!("{n}/{d}")),
             grid_is_triplet: grid.and_then(|g| g.integer("Ntoles")).map(|n| n == 3),
             track_count: tracks.len(),
-            return_track_count: self.returns().count(),
+            return_track_count: Some(self.returns().count()),
             scene_count: self.scene_elements().len(),
             cue_point_count: self.locators().len(),
             tracks,

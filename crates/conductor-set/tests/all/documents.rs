@@ -9,7 +9,7 @@ fn the_new_set_is_sound_and_as_specified() {
     let doc = Document::new_set().expect("skeleton");
     assert_eq!(check(&doc), []);
     let seen = doc.overview();
-    assert_eq!((seen.tempo, seen.track_count, seen.return_track_count, seen.scene_count), (Some(120.0), 2, 2, 8));
+    assert_eq!((seen.tempo, seen.track_count, seen.return_track_count, seen.scene_count), (Some(120.0), 2, Some(2), 8));
     assert_eq!(seen.time_signature.as_deref(), Some("4/4"));
     assert_eq!(seen.unknown, [""; 0]);
     assert!(seen.editable);

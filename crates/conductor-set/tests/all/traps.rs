@@ -240,7 +240,7 @@ fn groups_count_as_tracks_and_hold_no_clips() {
     assert_eq!(gone.deleted, [path("track:2"), path("track:3")]);
     assert!(applied.shifted);
     assert_eq!(set.document().overview().track_count, 2);
-    assert_eq!(set.document().overview().return_track_count, 2);
+    assert_eq!(set.document().overview().return_track_count, Some(2));
     if let Some(real) = real_set("group.als") {
         let after = edited(&real, &[LiveEdit::DeleteTrack { track_id: path("track:2") }]);
         assert_eq!(

@@ -106,7 +106,7 @@ impl Words {
         tools::add_prompts(&mut catalog, owner)?;
         let patches = Patches::new(home.root(), patch::Settings::of_person(), Arc::clone(clock), Arc::clone(ids));
         crate::tools::patch::add(&mut catalog, &patches)?;
-        let live = Live::new(home.root(), live::Settings::of_home(home.root()));
+        let live = Live::new(home.root(), live::Settings::of_config(home.root(), &config.live));
         crate::tools::live::add(&mut catalog, &live)?;
         let policy = config.policy.clone().unwrap_or_else(|| {
             log.error("[policy] has a fault: until it is mended, a person is asked before every effect");

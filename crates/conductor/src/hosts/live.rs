@@ -3,6 +3,7 @@
 //! Every kind of host stands behind [`LiveHost`]. Not here: tool names and wire shapes (`tools/live`), what an edit does
 //! (`conductor-set`).
 
+pub mod abletonosc;
 pub mod document;
 pub mod lane;
 pub mod roots;
@@ -39,6 +40,7 @@ pub struct Settings {
     pub max_xml_bytes: usize,
     pub undo_depth: usize,
     pub render_dir: PathBuf,
+    pub osc: abletonosc::wire::Settings,
 }
 
 impl Settings {
@@ -52,6 +54,31 @@ impl Settings {
             max_xml_bytes: conductor_set::DEFAULT_XML_LIMIT,
             undo_depth: conductor_set::DEFAULT_UNDO_DEPTH,
             render_dir: home.join("state").join("renders"),
+            osc: abletonosc::wire::Settings::default(),
+        }
+    }
+
+    /// As `[live]` says. A home of the usual name lies in the person's own folder, which is what `~/` means.
+    pub fn of_config(home: &Path, live: &conductor_core::config::Live) -> Settings {
+        let own = home.parent().filter(|_| home.file_name().is_some_and(|it| it == ".conductor"));
+        let path = |text: &String| match (text.strip_prefix("~/"), own) {
+            (Some(rest), Some(own)) => Some(own.join(rest)),
+            (Some(_), None) => None,
+            (None, _) => (!text.is_empty()).then(|| home.join(text)),
+        };
+        let set = |text: &String| {
+            let beside = !text.is_empty() && !text.starts_with("~/") && Path::new(text).is_relative();
+            if beside { Some(home.join("sets").join(text)) } else { path(text) }
+        };
+        Settings {
+            default_set: set(&live.default_set),
+            template_set: set(&live.template_set),
+            file_roots: live.file_roots.iter().filter_map(path).collect(),
+            max_open: live.max_open as usize,
+            max_xml_bytes: (live.max_xml_mb as usize).saturating_mul(1 << 20),
+            undo_depth: live.undo_depth as usize,
+            render_dir: path(&live.render_dir).unwrap_or_else(|| home.join("state").join("renders")),
+            osc: abletonosc::wire::Settings::default(),
         }
     }
 }
@@ -125,6 +152,10 @@ pub enum Refusal {
     Offline {
         host: &'static str,
         reason: String,
+    },
+    /// The host took the question and said nothing in time.
+    NoAnswer {
+        host: &'static str,
     },
     /// Our own fault.
     Broken {
@@ -357,6 +388,25 @@ impl Live {
         self.adopt(&whole, Arc::new(host))
     }
 
+    /// Attaches a running Live, or finds it attached, and makes it the session's current Set.
+    pub async fn attach_osc(&self, key: &SessionKey) -> Result<Arc<LiveSet>, Refusal> {
+        const ID: &str = "live_osc";
+        let _one = self.opening.lock().await;
+        let known = self.lock().sets.get(ID).cloned();
+        let set = match known {
+            Some(set) => set,
+            None => {
+                let host = Arc::new(abletonosc::AbletonOscHost::attach(self.settings.osc).await?);
+                let used = AtomicU64::new(self.uses.fetch_add(1, Ordering::Relaxed));
+                let set = Arc::new(LiveSet { id: ID.into(), host, lane: Lane::default(), used });
+                self.lock().sets.insert(ID.into(), Arc::clone(&set));
+                set
+            }
+        };
+        self.lock().sessions.set_current(key, ID);
+        Ok(set)
+    }
+
     /// Makes a file that did not exist and opens it as the session's current Set.
     pub async fn create(
         &self,
@@ -423,8 +473,9 @@ impl Live {
     /// Closes the clean Set that was used longest ago, when as many are open as may be.
     fn make_room(&self) -> Result<(), Refusal> {
         let mut registry = self.lock();
-        while registry.sets.len() >= self.settings.max_open.max(1) {
-            let clean = registry.sets.values().filter(|it| !it.host.state().dirty && it.lane.is_idle());
+        let is_file = |set: &&Arc<LiveSet>| set.host.state().path.is_some();
+        while registry.sets.values().filter(is_file).count() >= self.settings.max_open.max(1) {
+            let clean = registry.sets.values().filter(is_file).filter(|it| !it.host.state().dirty && it.lane.is_idle());
             let oldest = clean.min_by_key(|it| it.used.load(Ordering::Relaxed)).map(|it| it.id.clone());
             let Some(oldest) = oldest else {
                 return Err(Refusal::AllDirty { open: registry.sets.keys().cloned().collect() });

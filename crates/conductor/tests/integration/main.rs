@@ -6,6 +6,7 @@ mod http_door;
 mod line_door;
 mod live;
 mod live_golden;
+mod live_osc;
 mod patch_tools;
 mod pipeline;
 mod pipeline_property;

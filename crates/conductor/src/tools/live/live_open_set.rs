@@ -14,7 +14,8 @@ pub fn definition(live: &Arc<Live>) -> Definition {
         let (path, host): (Option<PathBuf>, Option<String>) = (ask.take("path")?, ask.take("host")?);
         let set = match (path, host) {
             (Some(path), None) => ask.live.open(&ask.key, &path).await.map_err(refused)?,
-            (None, Some(host)) => return Err(refused(not_attached(&host))),
+            (None, Some(host)) if host == "abletonosc" => ask.live.attach_osc(&ask.key).await.map_err(refused)?,
+            (None, Some(_)) => return Err(refused(Refusal::Offline { host: "script", reason: "its script does not run in any Live".into() })),
             (Some(_), Some(_)) | (None, None) => {
                 return Err(ToolError::new(Code::BadInput, "give exactly one of path and host").hint("Pass path for a .als file, or host for a running Live."));
             }
@@ -44,10 +45,4 @@ pub fn definition(live: &Arc<Live>) -> Definition {
         "reload?": schema::said("Read the file again and drop unsaved edits", schema::boolean()),
     })))
     .output(schema::overview())
-}
-
-/// No host of a running Live is part of this build.
-fn not_attached(host: &str) -> Refusal {
-    let host = if host == "script" { "script" } else { "abletonosc" };
-    Refusal::Offline { host, reason: "no running Live can be reached".into() }
 }

@@ -62,6 +62,9 @@ pub fn refused(refusal: Refusal) -> ToolError {
         Refusal::Offline { host, reason } => ToolError::new(Code::HostOffline, format!("{host}: {reason}"))
             .hint("Ask the person to start Live and run `conductor doctor`, or open a document with live_open_set.")
             .subject(Subject::Host(host.into())),
+        Refusal::NoAnswer { host } => ToolError::new(Code::Timeout, format!("{host} gave no answer in time"))
+            .hint("Live may show a dialog, or AbletonOSC may not be loaded: ask the person to look and run `conductor doctor`. Read the state before repeating a write.")
+            .subject(Subject::Host(host.into())),
         Refusal::Broken { reason } => ToolError::new(Code::Internal, reason),
     }
 }

@@ -108,7 +108,7 @@ pub fn overview_members() -> Value {
     json!({
         "tempo": nullable(number()), "rootNote": nullable(integer()), "scaleName": nullable(text()), "scaleMode": nullable(boolean()),
         "scaleIntervals": list(integer()), "gridQuantization": nullable(text()), "gridIsTriplet": nullable(boolean()),
-        "trackCount": integer(), "returnTrackCount": integer(), "sceneCount": integer(), "cuePointCount": integer(),
+        "trackCount": integer(), "returnTrackCount": nullable(integer()), "sceneCount": integer(), "cuePointCount": integer(),
         "tracks": list(track_row()), "timeSignature": nullable(text()), "revision": text(), "editable": boolean(),
         "unknown?": list(text()), "warnings?": list(text()), "setId": text(), "host": text(), "dirty": boolean(),
         "path": nullable(text()), "externalChange?": boolean(),
