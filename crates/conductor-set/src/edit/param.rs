@@ -82,7 +82,9 @@ fn check_value(param: &Param, value: f64) -> Result<(), LiveError> {
             }
         }
         // Stored values outside the mapping range are common, so the range reaches to the stored value.
-        RangeSource::Mapping | RangeSource::Host => check_range("value", value, param.min.min(param.value), param.max.max(param.value)),
+        RangeSource::Mapping | RangeSource::Host => {
+            check_range("value", value, param.min.min(param.value), param.max.max(param.value))
+        }
     }
 }
 
