@@ -2,6 +2,8 @@
 //!
 //! Not here: coercion, defaults, dropped keys. A value fits or it is refused with the place and the constraint.
 
+use std::sync::OnceLock;
+
 use conductor_core::error::Violation;
 use jsonschema::PatternOptions;
 use serde_json::{Map, Value};
@@ -20,31 +22,40 @@ pub enum SchemaFault {
 }
 
 #[derive(Debug)]
-pub struct Validator(jsonschema::Validator);
+pub struct Validator {
+    schema: Value,
+    /// Inner absence: the schema does not compile, and nothing fits it.
+    compiled: OnceLock<Option<jsonschema::Validator>>,
+}
 
 impl Validator {
     pub fn compile(schema: &Value) -> Result<Self, SchemaFault> {
-        if let Some((pointer, target)) = find_remote_ref(schema, &mut String::new()) {
-            return Err(SchemaFault::RemoteRef { pointer, target });
-        }
-        jsonschema::draft202012::options()
-            .should_validate_formats(true)
-            .with_pattern_options(PatternOptions::regex())
-            .build(schema)
-            .map(Self)
-            .map_err(|fault| SchemaFault::DoesNotCompile(cut(&fault.to_string(), 400)))
+        let compiled = build(schema)?;
+        Ok(Self { schema: Value::Null, compiled: OnceLock::from(Some(compiled)) })
+    }
+
+    /// Compiles at the first use. For schemas of our own, which the tests compile: a hundred tools would otherwise cost every start.
+    pub fn later(schema: &Value) -> Self {
+        Self { schema: schema.clone(), compiled: OnceLock::new() }
+    }
+
+    fn compiled(&self) -> Option<&jsonschema::Validator> {
+        self.compiled.get_or_init(|| build(&self.schema).ok()).as_ref()
     }
 
     pub fn fits(&self, value: &Value) -> bool {
-        self.0.is_valid(value)
+        self.compiled().is_some_and(|it| it.is_valid(value))
     }
 
     /// The first faults, each with the JSON pointer of its place and the constraint in words.
     pub fn violations(&self, value: &Value) -> Vec<Violation> {
-        if self.0.is_valid(value) {
+        let Some(compiled) = self.compiled() else {
+            return vec![Violation { path: String::new(), message: "the tool's schema does not compile".to_owned() }];
+        };
+        if compiled.is_valid(value) {
             return Vec::new();
         }
-        self.0
+        compiled
             .iter_errors(value)
             .take(MAX_VIOLATIONS)
             .map(|fault| {
@@ -57,6 +68,17 @@ impl Validator {
             })
             .collect()
     }
+}
+
+fn build(schema: &Value) -> Result<jsonschema::Validator, SchemaFault> {
+    if let Some((pointer, target)) = find_remote_ref(schema, &mut String::new()) {
+        return Err(SchemaFault::RemoteRef { pointer, target });
+    }
+    jsonschema::draft202012::options()
+        .should_validate_formats(true)
+        .with_pattern_options(PatternOptions::regex())
+        .build(schema)
+        .map_err(|fault| SchemaFault::DoesNotCompile(cut(&fault.to_string(), 400)))
 }
 
 /// The longest prefix of at most `bytes` bytes that ends between characters, marked when something is missing.
@@ -213,5 +235,29 @@ mod tests {
             prop_assert!(short.len() <= bytes + '…'.len_utf8());
             prop_assert!(text.starts_with(short.trim_end_matches('…')) || text.contains('…'));
         }
+    }
+}
+
+#[cfg(test)]
+mod lazy {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_schema_compiled_later_judges_as_one_compiled_now() {
+        let schema =
+            json!({ "type": "object", "properties": { "n": { "type": "integer" } }, "additionalProperties": false });
+        let (now, later) = (Validator::compile(&schema).unwrap(), Validator::later(&schema));
+        for value in [json!({ "n": 1 }), json!({ "n": "x" }), json!({ "m": 1 })] {
+            assert_eq!(now.violations(&value), later.violations(&value));
+            assert_eq!(now.fits(&value), later.fits(&value));
+        }
+    }
+
+    #[test]
+    fn nothing_fits_a_schema_that_does_not_compile() {
+        let broken = Validator::later(&json!({ "$ref": "file:///etc/passwd" }));
+        assert!(!broken.fits(&json!({})));
+        assert_eq!(broken.violations(&json!({})).len(), 1);
     }
 }
