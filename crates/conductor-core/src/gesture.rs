@@ -209,6 +209,17 @@ struct ChordWindow {
     timer: Option<TimerKey>,
 }
 
+impl ChordWindow {
+    /// Nothing waits in it any more, and nothing will come due for it.
+    fn clear<T>(&mut self, timers: &mut Timers<T>) {
+        self.members.clear();
+        self.candidates.clear();
+        if let Some(timer) = self.timer.take() {
+            timers.cancel(timer);
+        }
+    }
+}
+
 #[derive(Default)]
 pub struct Gestures {
     presses: Vec<Option<Press>>,
@@ -277,11 +288,7 @@ impl Gestures {
             self.take_back(index, around);
         }
         for window in self.devices.iter_mut().flatten().flat_map(|it| it.windows.iter_mut()) {
-            window.members.clear();
-            window.candidates.clear();
-            if let Some(timer) = window.timer.take() {
-                around.timers.cancel(timer);
-            }
+            window.clear(around.timers);
         }
     }
 
@@ -300,11 +307,7 @@ impl Gestures {
         }
         if let Some(keys) = self.devices.get_mut(usize::from(device.0)).and_then(Option::as_mut) {
             for window in keys.windows.iter_mut() {
-                window.members.clear();
-                window.candidates.clear();
-                if let Some(timer) = window.timer.take() {
-                    around.timers.cancel(timer);
-                }
+                window.clear(around.timers);
             }
         }
     }
