@@ -20,6 +20,7 @@ mod root;
 pub(crate) mod rows;
 pub mod schema;
 mod settings;
+mod tools;
 pub(crate) mod tree;
 pub(crate) mod trigger;
 
@@ -30,6 +31,7 @@ pub use mcp::{Mcp, ToolNames};
 pub(crate) use root::load_with_tree;
 pub use root::{Loaded, load, load_with};
 pub use rows::GLOBAL;
+pub use tools::{Database, DatabasePlace, FileRoot, KeyRung, Tools, Web};
 
 use crate::action::{Action, Transform};
 use crate::mapping::{Continuous, Trigger};
@@ -66,6 +68,8 @@ pub struct Config {
     pub http: Http,
     pub mcp: Mcp,
     pub live: Live,
+    pub tools: Tools,
+    pub secrets: KeyRung,
 }
 
 /// `[live]`. Paths as written; `~/` is the person's own folder, a relative one lies in the home.
@@ -439,6 +443,8 @@ impl Default for Config {
             audit: Audit::default(),
             http: Http::default(),
             mcp: Mcp::default(),
+            tools: Tools::default(),
+            secrets: KeyRung::default(),
         }
     }
 }
