@@ -1,5 +1,6 @@
 //! The programs and devices we drive.
 
+pub mod database;
 pub mod desktop;
 pub mod files;
 #[cfg(feature = "desktop")]
@@ -10,4 +11,5 @@ pub mod live;
 pub mod midi;
 pub mod osc;
 pub mod patch;
+pub mod shell;
 pub mod web;

@@ -54,8 +54,10 @@ pub(super) fn audit(audit: &config::Audit) -> audit_log::Settings {
     }
 }
 
-pub(super) fn in_force(policy: Policy) -> PolicyInForce {
-    let version = policy.version(&json!({}), &json!({}));
+/// A changed `[tools]` makes every approval stale as a changed `[policy]` does: what was agreed to may mean something else now.
+pub(super) fn in_force(policy: Policy, config: &Config) -> PolicyInForce {
+    let tools = if config.tools.written.is_null() { json!({}) } else { config.tools.written.clone() };
+    let version = policy.version(&tools, &json!({}));
     PolicyInForce { policy, version }
 }
 

@@ -4,6 +4,7 @@
 //! no tool until a person has looked.
 
 use super::dispatch::Calls;
+use super::grants::{Grants, NoTls};
 use super::handle::Handle;
 use super::home::Home;
 use super::listener::Http;
@@ -18,6 +19,7 @@ use crate::hosts::patch::{self, Patches};
 use crate::outside::{Clock, Ids};
 use crate::pending_store::PendingStore;
 use crate::pipeline::record::Journal;
+use crate::secrets::Scrubber;
 use crate::pipeline::{self, Call};
 use crate::studio::hub::Change;
 use crate::studio::{Parts, RealSleeper, Studio};
@@ -45,6 +47,8 @@ pub enum WordsError {
     Catalog(#[from] CatalogFault),
     #[error("{0}")]
     Socket(#[from] socket::BindFault),
+    #[error("{0}")]
+    NoTls(#[from] NoTls),
 }
 
 /// Everything AI clients speak to.
@@ -52,6 +56,7 @@ pub struct Words {
     pub studio: Arc<Studio>,
     pub shared: Arc<Shared>,
     pub http: Arc<Http>,
+    pub grants: Grants,
     /// Absent when the log could not be opened.
     audit: Option<AuditLog>,
     /// What the log was opened with.
@@ -108,6 +113,11 @@ impl Words {
         crate::tools::patch::add(&mut catalog, &patches)?;
         let live = Live::new(home.root(), live::Settings::of_config(home.root(), &config.live));
         crate::tools::live::add(&mut catalog, &live)?;
+        let scrubber = Scrubber::new();
+        log.clean_by(&scrubber);
+        let grants = Grants::new(home.root(), config, ids, &scrubber)?;
+        grants.add_tools(&mut catalog)?;
+        grants.put_in_force(config, log);
         let policy = config.policy.clone().unwrap_or_else(|| {
             log.error("[policy] has a fault: until it is mended, a person is asked before every effect");
             sections::cautious()
@@ -123,8 +133,9 @@ impl Words {
             audit: journal,
             pending,
             catalog,
-            policy: sections::in_force(policy),
+            policy: sections::in_force(policy, config),
             settings: sections::settings(config),
+            scrubber,
         });
         let farewell = owner.clone();
         studio.on_connection_end(move |conn| {
@@ -133,7 +144,7 @@ impl Words {
         });
         let shared = Shared::new(&studio);
         let http = Http::new(&shared, &config.http, runtime, log);
-        Ok(Words { studio, shared, http, audit, audit_section: config.audit.clone(), log: log.clone() })
+        Ok(Words { studio, shared, http, grants, audit, audit_section: config.audit.clone(), log: log.clone() })
     }
 
     /// A configuration that was accepted. Does not wait for anything but short locks: the owner calls it.
@@ -141,7 +152,7 @@ impl Words {
         let seen = self.listed();
         match &config.policy {
             Some(policy) => {
-                let new = sections::in_force(policy.clone());
+                let new = sections::in_force(policy.clone(), config);
                 if new.version != self.studio.policy().version {
                     self.log.info(format_args!("policy in force: {} rules", policy.rules.len()));
                     self.studio.set_policy(new);
@@ -153,6 +164,7 @@ impl Words {
             self.log.warn(line);
         }
         self.studio.set_settings(sections::settings(config));
+        self.grants.put_in_force(config, &self.log);
         if config.audit != self.audit_section {
             self.log.info("[audit] has changed: `detail` and `read_only_sync` count now, the rest from the next start");
         }
