@@ -21,6 +21,7 @@ mod patch;
 mod performance;
 mod plans;
 mod prompt;
+mod secrets;
 mod send;
 mod set;
 mod simulate;
@@ -89,6 +90,7 @@ fn dispatch(command: Command, home: &Home, environment: &Environment, out: &mut 
         Command::Audit(args) => log_command(&args.command, home, out),
         Command::Performance(args) => performance::run(&args, home, out),
         Command::Circuit(args) => circuit::run(&args, home, out),
+        Command::Secrets(args) => secrets::run(args, home, out),
         Command::Set(args) => set::run(&args, out),
     }
 }

@@ -125,7 +125,19 @@ fn daemon(home: &Home) -> Vec<Finding> {
             Some(reason) => Finding::new(name, Grade::Note, reason),
         });
     }
+    findings.extend(secrets(home));
     findings
+}
+
+/// The truth about who holds the key. A home that has none and needs none is fine.
+fn secrets(home: &Home) -> Option<Finding> {
+    let status = Client::connect(&home.control_socket()).and_then(|mut it| it.ask("secrets.status", json!({}))).ok()?;
+    let sentence = super::text(&status, "sentence").to_owned();
+    Some(match (status["open"].as_bool(), status["count"].as_u64()) {
+        (Some(true), _) => Finding::new("secrets", Grade::Good, sentence),
+        (_, Some(0)) => Finding::new("secrets", Grade::Note, sentence),
+        _ => Finding::new("secrets", Grade::Bad, sentence).cure("`conductor secrets status` asks again"),
+    })
 }
 
 fn display(environment: &Environment) -> Finding {

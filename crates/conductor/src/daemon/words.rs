@@ -174,6 +174,12 @@ impl Words {
         }
     }
 
+    /// What a person typed when the daemon started.
+    pub fn give_passphrase(&self, passphrase: secrecy::SecretString) {
+        self.grants.secrets.give_passphrase(passphrase);
+        self.grants.open_secrets(&self.log);
+    }
+
     /// The tools that policy leaves in lists.
     fn listed(&self) -> BTreeSet<String> {
         let policy = self.studio.policy();

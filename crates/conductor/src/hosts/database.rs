@@ -46,10 +46,6 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    fn over(&self) -> bool {
-        self.cancel.is_cancelled() || self.clock.now() >= self.deadline
-    }
-
     fn left_ms(&self) -> u64 {
         (self.deadline.0.saturating_sub(self.clock.now().0) / 1000).max(1)
     }

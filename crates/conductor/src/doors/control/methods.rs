@@ -1,6 +1,7 @@
 //! What can be asked on the human door. One closed enum; every method is one arm of one match.
 
 use super::person::NotAPerson;
+use super::secrets::{self, SecretsMethod};
 use super::words::{self, WordsMethod};
 use super::{Caller, Control, play};
 use crate::daemon::config_check::Checked;
@@ -75,6 +76,11 @@ methods! {
     CircuitReset = "circuit.reset",
     HttpOpen = "http.open",
     HttpClose = "http.close",
+    SecretsSet = "secrets.set",
+    SecretsList = "secrets.list",
+    SecretsRemove = "secrets.remove",
+    SecretsStatus = "secrets.status",
+    SecretsRotate = "secrets.rotate",
 }
 
 pub enum Answer {
@@ -286,6 +292,11 @@ pub async fn answer(control: &Control, caller: Caller, method: Method, params: V
         Method::CircuitReset => return words::answer(control, caller, WordsMethod::CircuitReset, params).await,
         Method::HttpOpen => return words::answer(control, caller, WordsMethod::HttpOpen, params).await,
         Method::HttpClose => return words::answer(control, caller, WordsMethod::HttpClose, params).await,
+        Method::SecretsSet => return secrets::answer(control, caller, SecretsMethod::Set, params).await,
+        Method::SecretsList => return secrets::answer(control, caller, SecretsMethod::List, params).await,
+        Method::SecretsRemove => return secrets::answer(control, caller, SecretsMethod::Remove, params).await,
+        Method::SecretsStatus => return secrets::answer(control, caller, SecretsMethod::Status, params).await,
+        Method::SecretsRotate => return secrets::answer(control, caller, SecretsMethod::Rotate, params).await,
     };
     Ok(Answer::Value(value))
 }
