@@ -4,6 +4,8 @@
 //! Not here: what the product does with a part.
 
 pub mod jack;
+pub mod keyring;
+pub mod postgres;
 pub mod x11;
 
 use std::fmt;
