@@ -1,5 +1,7 @@
 //! The built binary as a child process: what a person at a terminal would see.
 
+#[path = "end_to_end/clients.rs"]
+mod clients;
 #[path = "end_to_end/commands.rs"]
 mod commands;
 #[cfg(feature = "jack")]
