@@ -15,3 +15,5 @@ mod reload;
 mod spine;
 #[path = "end_to_end/studio.rs"]
 mod studio;
+#[path = "end_to_end/terminal.rs"]
+mod terminal;
