@@ -127,3 +127,11 @@ pub fn suite(url: &str, home: &Path, arguments: &[&str]) -> (bool, String) {
     let ran = run(&node, &[&[script, "server", "--url", url, "-o", &out], arguments].concat(), &[]);
     (ran.status.success(), String::from_utf8_lossy(&ran.stdout).into_owned())
 }
+
+/// The most memory a process ever held at once, in bytes, where the system tells.
+pub fn resident_peak(pid: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kilobytes: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
+    Some(kilobytes * 1024)
+}

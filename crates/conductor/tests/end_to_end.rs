@@ -4,6 +4,8 @@
 mod clients;
 #[path = "end_to_end/commands.rs"]
 mod commands;
+#[path = "end_to_end/doors.rs"]
+mod doors;
 #[cfg(feature = "jack")]
 #[path = "end_to_end/jack.rs"]
 mod jack;
