@@ -338,7 +338,10 @@ impl Service<RoleServer> for LineService {
             if !first {
                 return Err(era::unknown_method("conductor.hello"));
             }
-            return self.0.hello(custom.params.as_ref(), false).map(|it| ServerResult::CustomResult(CustomResult::new(it)));
+            return self
+                .0
+                .hello(custom.params.as_ref(), false)
+                .map(|it| ServerResult::CustomResult(CustomResult::new(it)));
         }
         era::admit(&request, &context)?;
         Service::handle_request(&self.0, request, context).await
