@@ -537,9 +537,11 @@ impl ServerHandler for McpDoor {
         let era = era::of(&context);
         let uri = request.uri;
         let Some((entry, variables)) = self.find_resource(&uri) else {
-            let data = json!({ "uri": uri, "code": Code::NotFound, "hint": "Call resources/list and resources/templates/list." });
             let shown: String = uri.chars().take(256).collect();
-            return Err(ErrorData::resource_not_found(format!("Unknown resource: {shown}"), Some(data)));
+            let unknown = ToolError::new(Code::NotFound, format!("Unknown resource: {shown}"))
+                .hint("Call resources/list and resources/templates/list.")
+                .subject(Subject::Other(shown));
+            return Err(shape::resource_failure(&uri, &unknown));
         };
         let principal = self.principal(&context);
         let mut call =
@@ -612,6 +614,14 @@ impl ServerHandler for McpDoor {
                     return Err(ErrorData::invalid_params(format!("Prompt argument {name} must be a string"), None));
                 }
             }
+        }
+        if let Some(unknown) = arguments.keys().find(|name| prompt.arguments.iter().all(|it| it.name != name.as_str())) {
+            let known: Vec<&str> = prompt.arguments.iter().map(|it| it.name).collect();
+            let name: String = unknown.chars().take(128).collect();
+            return Err(ErrorData::invalid_params(
+                format!("Unknown prompt argument: {name}; {} takes: {}", prompt.name, known.join(", ")),
+                None,
+            ));
         }
         if let Some(missing) = prompt.arguments.iter().find(|it| it.required && !arguments.contains_key(it.name)) {
             return Err(ErrorData::invalid_params(format!("Missing prompt argument: {}", missing.name), None));
