@@ -4,6 +4,7 @@
 
 pub mod ask;
 pub mod complete;
+pub mod ends;
 pub mod era;
 #[cfg(feature = "conformance")]
 pub mod fixture;
@@ -52,6 +53,7 @@ use crate::tools::catalog::Tool;
 use crate::tools::lint::MCP_METHODS;
 use crate::tools::names::NameForm;
 use crate::tools::resource::Resource;
+use crate::tools::schema::Schema;
 
 const DISCOVER_TTL_MS: u64 = 300_000;
 const LIST_TTL_MS: u64 = 60_000;
@@ -228,8 +230,8 @@ impl McpDoor {
         }
     }
 
-    /// The proxy's first line: which tools its client sees.
-    fn hello(&self, params: Option<&Value>) -> Result<Value, ErrorData> {
+    /// The proxy's first line: which tools its client sees. `took`: its descriptors came with it and are driven here.
+    fn hello(&self, params: Option<&Value>, took: bool) -> Result<Value, ErrorData> {
         let params = params.unwrap_or(&Value::Null);
         let settings = self.studio().settings();
         let words: Vec<String> = match params.get("tools") {
@@ -248,12 +250,12 @@ impl McpDoor {
             .map_err(|fault| ErrorData::invalid_params(fault.to_string(), None))?;
         self.session.set_view(view);
         self.session.seat_client(&self.shared.clients);
-        Ok(json!({ "v": 1, "daemon": env!("CARGO_PKG_VERSION"), "took": false }))
+        Ok(json!({ "v": 1, "daemon": env!("CARGO_PKG_VERSION"), "took": took }))
     }
 
     fn wire_tool(&self, tool: &Tool, names: NameForm) -> WireTool {
-        let object = |value: &Value| match value {
-            Value::Object(members) => Arc::new(members.clone()),
+        let object = |schema: &Schema| match schema.value() {
+            Value::Object(members) => Arc::new(members),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Arc::default(),
         };
         let mut meta = MetaObject::default();
@@ -339,7 +341,10 @@ impl Service<RoleServer> for LineService {
             if !first {
                 return Err(era::unknown_method("conductor.hello"));
             }
-            return self.0.hello(custom.params.as_ref()).map(|it| ServerResult::CustomResult(CustomResult::new(it)));
+            return self
+                .0
+                .hello(custom.params.as_ref(), false)
+                .map(|it| ServerResult::CustomResult(CustomResult::new(it)));
         }
         era::admit(&request, &context)?;
         Service::handle_request(&self.0, request, context).await
