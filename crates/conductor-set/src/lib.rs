@@ -57,7 +57,9 @@ mod xml;
 pub use change::Change;
 pub use check::{Fault, check};
 pub use clip::{ArrangementRow, ClipInfo, ClipKind, Clips, Location, PAGE, SlotRow};
-pub use device::{Device, DeviceRow, Devices, Param, RangeSource, Totals, TrackDetail, Unit};
+pub use device::{
+    Device, DeviceRow, Devices, Param, RangeSource, Totals, TrackDetail, Unit, display, send_name,
+};
 pub use diff::{Diff, Difference, diff};
 pub use document::{DEFAULT_XML_LIMIT, Document, Family, Revision, Schema};
 pub use edit::{
@@ -71,5 +73,5 @@ pub use path::{ChainOwner, ChainPart, PathId, TrackPart};
 pub use render::{RenderPiece, RenderPlan, Samples, mix};
 pub use resource::{Address, Resource};
 pub use song::{CuePoint, Overview, Scene, Scenes, scale_intervals};
-pub use svg::{ClipDrawing, Drawing};
+pub use svg::{ClipDrawing, Drawing, draw_roll};
 pub use track::{MixerInfo, TrackInfo, TrackKind, TrackMatches, TrackRow, TrackState};
