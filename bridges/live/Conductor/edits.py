@@ -100,10 +100,10 @@ def replace_notes(song, edit, live):
             clip.add_new_notes(old)
         raise Refused("SDK_REJECTED", "Live refused the notes (%s); the old ones were put back" % fault, path)
     stored = clip.get_all_notes_extended()
-    kept = set((it.pitch, round(it.start_time, 6), round(it.duration, 6)) for it in stored)
-    adjusted = sum((it.pitch, round(it.start_time, 6), round(it.duration, 6)) not in kept for it in new)
-    # Of two with one start only the later stays, so equal ones count once.
-    adjusted += len(new) - len(set((it.pitch, round(it.start_time, 6), round(it.duration, 6)) for it in new))
+    # Of two with one start only the later stays; one that runs into the next is cut.
+    last = dict(((it.pitch, round(it.start_time, 4)), it.duration) for it in new)
+    now = dict(((it.pitch, round(it.start_time, 4)), it.duration) for it in stored)
+    adjusted = len(new) - sum(abs(now.get(place, -1) - length) < 1e-3 for place, length in last.items())
     outcome = {"id": path, "name": clip.name, "count": len(stored), "removed": len(old), "adjusted": adjusted}
     return Done(outcome, [path], shared=bool(new) or bool(old))
 

@@ -205,12 +205,17 @@ def clips(song, request):
             found.append(clip_info("%s/clipslot:%d/clip" % (path, n), slot.clip))
     for n, clip in enumerate(arranged(track)):
         found.append(clip_info("%s/clip:%d" % (path, n), clip))
-    return {"name": track.name, "slots": len(track.clip_slots), "clips": found}
+    return {"slots": len(track.clip_slots), "clips": found}
 
 
 def clip(song, request):
     path = request.get("clipId")
     return clip_info(path, clip_of(song, path))
+
+
+def one_param(song, request):
+    path = request.get("paramId")
+    return param(path, param_of(song, path), "pan" if path.endswith("/panning") else "live")
 
 
 def note(found):
@@ -283,6 +288,7 @@ OPS = {
     "clip": clip,
     "notes": notes,
     "devices": devices,
+    "param": one_param,
     "scenes": scenes,
     "fingerprint": lambda song, request: {"fingerprint": fingerprint(song)},
 }

@@ -47,6 +47,7 @@ mod open_set;
 mod path;
 mod render;
 mod resource;
+mod shifts;
 mod skeleton;
 mod song;
 mod svg;
@@ -72,6 +73,7 @@ pub use open_set::{Applied, Author, DEFAULT_UNDO_DEPTH, Guard, OpenSet, Stepped,
 pub use path::{ChainOwner, ChainPart, PathId, TrackPart};
 pub use render::{RenderPiece, RenderPlan, Samples, mix};
 pub use resource::{Address, Resource};
+pub use shifts::Shifts;
 pub use song::{CuePoint, Overview, Scene, Scenes, scale_intervals};
 pub use svg::{ClipDrawing, Drawing, draw_roll};
 pub use track::{MixerInfo, TrackInfo, TrackKind, TrackMatches, TrackRow, TrackState};

@@ -8,6 +8,7 @@ use conductor::doors::mcp::Shared;
 use conductor::hosts::live::{self, Live};
 use conductor::pipeline::{self, Call, Outcome};
 use conductor::studio::Settings;
+use conductor::studio::hub::Change;
 use conductor::tools::lint::lint_catalog;
 use conductor_core::policy::Policy;
 use conductor_core::policy::limits::{Limits, Rate};
@@ -39,6 +40,7 @@ impl Stage {
         change(&mut settings);
         let live = Live::new(studio.home.path(), settings);
         studio.studio.edit_catalog(|catalog| conductor::tools::live::add(catalog, &live)).expect("a sound catalog");
+        conductor::tools::live::connect(&studio.studio, &live);
         let ended = Arc::clone(&live);
         studio.studio.on_connection_end(move |conn| ended.connection_ended(conn.0));
         let stage = Stage { shared: Shared::new(&studio.studio), studio, live };
@@ -120,6 +122,20 @@ impl Client {
     async fn revision(&mut self) -> Value {
         self.ok("live_get_song_overview", json!({})).await["revision"].clone()
     }
+}
+
+/// Whether subscribers hear of this address, in good time.
+pub async fn hears(heard: &mut tokio::sync::broadcast::Receiver<Change>, uri: &str) -> bool {
+    let wanted = async {
+        loop {
+            if let Ok(Change::Uri(told)) = heard.recv().await
+                && &*told == uri
+            {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(10), wanted).await.is_ok()
 }
 
 const BEAT: &str = "track:0/clipslot:0/clip";
