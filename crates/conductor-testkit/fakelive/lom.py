@@ -40,7 +40,7 @@ class Undo:
             if name == "clip":
                 target.notify("has_clip")
         self.replaying = False
-        give.append(list(reversed(back)))
+        give.append(back)
 
 
 class Observable:
@@ -265,8 +265,8 @@ class Clip(Observable):
         return tuple(it.note_id for it in new)
 
     def remove_notes_extended(self, from_pitch, pitch_span, from_time, time_span):
-        doomed = self._inside(from_pitch, pitch_span, from_time, time_span)
-        self._notes = [it for it in self._notes if it not in doomed]
+        doomed = set(it.note_id for it in self._inside(from_pitch, pitch_span, from_time, time_span))
+        self._notes = [it for it in self._notes if it.note_id not in doomed]
         self.notify("notes")
 
     def fire(self):

@@ -296,6 +296,9 @@ pub struct Playing {
 pub trait LiveHost: Send + Sync {
     fn caps(&self) -> &Caps;
     fn state(&self) -> State;
+    /// Called before every read, and before the structure is counted that the reader is then held to have seen: a running Live is asked
+    /// here what the person moved.
+    fn refresh(&self) -> Answer<'_, ()>;
     fn overview(&self) -> Answer<'_, Overview>;
     fn find_track(&self, query: String) -> Answer<'_, TrackMatches>;
     fn clips(&self, track: PathId, offset: usize) -> Answer<'_, Clips>;

@@ -216,6 +216,9 @@ where
             let mut ask = Ask::new(studio, Arc::clone(&live), &leave, arguments);
             let set = ask.set().await?;
             let key = ask.key.clone();
+            if tier == Tier::ReadOnly {
+                set.host.refresh().await.map_err(refused)?;
+            }
             // Counted before the look: what shifts meanwhile is not claimed to be seen.
             let structure = set.host.state().structure;
             let done = run(ask, Arc::clone(&set)).await?;

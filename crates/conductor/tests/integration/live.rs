@@ -11,7 +11,7 @@ use conductor::studio::Settings;
 use conductor::studio::hub::Change;
 use conductor::tools::lint::lint_catalog;
 use conductor_core::policy::Policy;
-use conductor_core::policy::limits::{Limits, Rate};
+use conductor_core::policy::limits::{Limits, Rate, Retry};
 use conductor_core::principal::Principal;
 use conductor_set::Document;
 use conductor_testkit::line_client::LineClient;
@@ -35,7 +35,9 @@ impl Stage {
     pub fn with(change: impl FnOnce(&mut live::Settings)) -> Stage {
         let fast = Rate { per_minute: 1_000_000, burst: 100_000 };
         let limits = Limits { read: fast, effect: fast, ..Limits::default() };
-        let studio = TestStudio::with(Policy::default(), Settings { limits, ..Settings::default() });
+        // A retry waits on the studio's clock, which nobody moves here.
+        let retry = Retry { attempts: 1, ..Retry::default() };
+        let studio = TestStudio::with(Policy::default(), Settings { limits, retry, ..Settings::default() });
         let mut settings = live::Settings::of_home(studio.home.path());
         change(&mut settings);
         let live = Live::new(studio.home.path(), settings);

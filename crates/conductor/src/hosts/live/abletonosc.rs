@@ -418,15 +418,16 @@ impl LiveHost for AbletonOscHost {
         }
     }
 
+    fn refresh(&self) -> Answer<'_, ()> {
+        Box::pin(async move { self.look().await.map(drop) })
+    }
+
     fn overview(&self) -> Answer<'_, Overview> {
         Box::pin(self.overview_now())
     }
 
     fn find_track(&self, query: String) -> Answer<'_, TrackMatches> {
-        Box::pin(async move {
-            self.look().await?;
-            Ok(TrackMatches::find(self.tracks().into_iter(), &query)?)
-        })
+        Box::pin(async move { Ok(TrackMatches::find(self.tracks().into_iter(), &query)?) })
     }
 
     fn clips(&self, track: PathId, offset: usize) -> Answer<'_, Clips> {

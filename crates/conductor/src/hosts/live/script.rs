@@ -337,6 +337,11 @@ impl LiveHost for ScriptHost {
         }
     }
 
+    fn refresh(&self) -> Answer<'_, ()> {
+        // What the person moved comes on the line by itself; a line that ended is the only thing to notice here.
+        Box::pin(async move { self.line().await.map(drop) })
+    }
+
     fn overview(&self) -> Answer<'_, Overview> {
         Box::pin(self.overview_now())
     }

@@ -28,6 +28,7 @@ pub fn definition(live: &Arc<Live>) -> Definition {
         }
         ask.studio.hub.uri_changed("ableton://sets");
         ask.studio.circuits.reset_host(&ask.studio.catalog(), HOST);
+        set.host.refresh().await.map_err(refused)?;
         let structure = set.host.state().structure;
         let value = overview(&set).await?;
         ask.live.saw(&ask.key, &set, structure);

@@ -1,6 +1,6 @@
 //! `live_transport`: play, stop and record in a running Live.
 
-use super::{on_set, refused, schema};
+use super::{on_set, refused, schema, whole_numbers};
 use crate::hosts::live::{Live, Op, Transport};
 use crate::pipeline::call::Output;
 use crate::tools::catalog::Definition;
@@ -17,7 +17,8 @@ pub fn definition(live: &Arc<Live>) -> Definition {
         let action = action.ok_or_else(|| ToolError::new(Code::BadInput, format!("{word:?} is no action")))?;
         set.needs(Op::Transport).map_err(refused)?;
         let now = set.host.transport(action, ask.take("beat")?).await.map_err(refused)?;
-        Ok(Output::new(json!({ "isPlaying": now.is_playing, "beat": now.beat, "tempo": now.tempo })))
+        let now = json!({ "isPlaying": now.is_playing, "beat": now.beat, "tempo": now.tempo });
+        Ok(Output::new(whole_numbers(now)))
     })
     .text("Transport", "Plays, stops, continues, stops all clips, or switches recording in a running Live; beat jumps there first. A closed file cannot play.")
     .input(schema::look(json!({

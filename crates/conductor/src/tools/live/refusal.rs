@@ -1,7 +1,7 @@
 //! Why a Set refused, in the words of the tools: the one place that turns a host's refusal into what a caller sees.
 
 use crate::hosts::live::Refusal;
-use conductor_core::error::{Code, Subject, ToolError};
+use conductor_core::error::{Code, Effect, Subject, ToolError};
 use conductor_set::{Listing, LiveError};
 use std::path::PathBuf;
 
@@ -74,8 +74,12 @@ pub fn refused(refusal: Refusal) -> ToolError {
         Refusal::HalfDone { done, why } => {
             let mut error = refused(*why);
             error.message = format!("{}; {done}", error.message);
+            // A host that is gone may be asked again by itself; a write that may have been made must not be.
+            if error.code == Code::HostOffline {
+                error.code = Code::Timeout;
+            }
             let hint = "Read the state before anything else, and tell the person. live_undo takes back what was made.";
-            error.hint(hint)
+            error.hint(hint).effect(Effect::Unknown)
         }
         Refusal::Broken { reason } => ToolError::new(Code::Internal, reason),
     }

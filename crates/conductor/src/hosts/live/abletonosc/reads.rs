@@ -172,7 +172,11 @@ pub(super) fn clip_info(track: u32, slot: u32, batch: &Batch, from: usize) -> Re
 
 impl AbletonOscHost {
     pub(super) async fn overview_now(&self) -> Result<Overview, Refusal> {
-        let revision = self.look().await?;
+        let known = self.heard().revision;
+        let revision = match known {
+            Some(revision) => revision,
+            None => self.look().await?,
+        };
         self.overview_at(revision).await
     }
 
@@ -301,7 +305,6 @@ impl AbletonOscHost {
         if matches!(path, PathId::Return(_) | PathId::Main) {
             return Err(cannot(path, "AbletonOSC reaches the devices of ordinary tracks only"));
         }
-        self.look().await?;
         let (n, _) = self.track(path)?;
         let track = track_of(path)?;
         let asks = [get("/live/track/get/devices/name", &[n]), get("/live/track/get/devices/class_name", &[n])];
@@ -350,7 +353,6 @@ impl AbletonOscHost {
     }
 
     pub(super) async fn clips_now(&self, path: PathId, offset: usize) -> Result<Clips, Refusal> {
-        self.look().await?;
         let (n, row) = self.track(path)?;
         let track = track_of(path)?;
         let kind = match row.kind {

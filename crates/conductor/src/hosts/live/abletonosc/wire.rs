@@ -270,13 +270,16 @@ impl Inner {
                 open.batch.error = text.or_else(|| Some("an error without a text".into()));
                 return;
             }
-            // No two questions of a batch share address and echo.
-            let question = open.asks.iter().position(|ask| answers(ask, &message.addr, &message.args));
-            if let Some((ask, reply)) =
-                question.and_then(|at| Some((open.asks.get(at)?, open.batch.replies.get_mut(at)?)))
-            {
-                // The last one counts: a push of a listener, or the answer to a batch given up, may have come first.
-                *reply = Some(message.args.into_iter().skip(ask.echo.unwrap_or(0)).collect());
+            // The same question may stand twice in a batch. The last answer counts: a push of a listener, or the answer to a batch that
+            // was given up, may have come first.
+            let mut answered = false;
+            for (ask, reply) in open.asks.iter().zip(&mut open.batch.replies) {
+                if answers(ask, &message.addr, &message.args) {
+                    *reply = Some(message.args.iter().skip(ask.echo.unwrap_or(0)).cloned().collect());
+                    answered = true;
+                }
+            }
+            if answered {
                 return;
             }
         }
