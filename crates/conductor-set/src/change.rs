@@ -58,7 +58,9 @@ impl Change {
             return Err(LiveError::RevisionDiffers { expected: next.before.to_string(), actual: self.after });
         }
         for swap in next.swaps {
-            let same = |a: &[Arc<Chunk>], b: &[Arc<Chunk>]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b));
+            let same = |a: &[Arc<Chunk>], b: &[Arc<Chunk>]| {
+                a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b))
+            };
             match self.swaps.last_mut() {
                 // A knob that turns for minutes must not keep every text in between.
                 Some(last) if last.at == swap.at && same(&last.into, &swap.out) => last.into = swap.into,

@@ -305,7 +305,6 @@ pub(crate) fn file_path(clip: El<'_>) -> Option<String> {
     Some(parts.join("/"))
 }
 
-
 fn group_holds_none(path: PathId) -> LiveError {
     LiveError::WrongType { subject: path, reason: "a group track holds no clips".into(), listing: Listing::Tracks }
 }

@@ -105,7 +105,12 @@ pub struct Devices {
 
 impl Devices {
     /// A chain and its mixer, cut to [`PAGE`] parameters in all, those of the mixer first.
-    pub fn capped(track_id: PathId, mut devices: Vec<Device>, mut mixer: Vec<Param>, unknown: Vec<&'static str>) -> Self {
+    pub fn capped(
+        track_id: PathId,
+        mut devices: Vec<Device>,
+        mut mixer: Vec<Param>,
+        unknown: Vec<&'static str>,
+    ) -> Self {
         let (mut left, mut cut) = (PAGE, false);
         for params in std::iter::once(&mut mixer).chain(devices.iter_mut().map(|it| &mut it.params)) {
             cut |= params.len() > left;

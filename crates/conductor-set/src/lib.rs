@@ -58,9 +58,7 @@ mod xml;
 pub use change::Change;
 pub use check::{Fault, check};
 pub use clip::{ArrangementRow, ClipInfo, ClipKind, Clips, Location, PAGE, SlotRow};
-pub use device::{
-    Device, DeviceRow, Devices, Param, RangeSource, Totals, TrackDetail, Unit, display, send_name,
-};
+pub use device::{Device, DeviceRow, Devices, Param, RangeSource, Totals, TrackDetail, Unit, display, send_name};
 pub use diff::{Diff, Difference, diff};
 pub use document::{DEFAULT_XML_LIMIT, Document, Family, Revision, Schema};
 pub use edit::{

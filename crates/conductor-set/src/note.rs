@@ -153,7 +153,6 @@ pub(crate) fn stored(clip: El<'_>) -> Vec<StoredNote<'_>> {
     found
 }
 
-
 /// Which notes to read.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct NoteQuery {

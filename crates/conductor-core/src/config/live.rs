@@ -4,8 +4,8 @@
 
 use super::limits::whole;
 use super::reader::Reader;
-use super::{Live, LiveHostChoice, LiveOsc};
 use super::tree::Node;
+use super::{Live, LiveHostChoice, LiveOsc};
 use std::net::IpAddr;
 
 pub(crate) fn read<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Live> {
@@ -86,7 +86,10 @@ mod tests {
         assert_eq!(wrong.config.map(|it| (it.live.max_open, it.live.undo_depth)), Some((8, 5)));
         assert_eq!(wrong.diagnostics.len(), 2, "{:?}", wrong.diagnostics);
         let named = load("[live]\nhost = \"max\"\n[live.osc]\nhost = \"studio.local\"\nport = 0\n");
-        assert_eq!(named.config.map(|it| (it.live.host, it.live.osc)), Some((LiveHostChoice::Auto, LiveOsc::default())));
+        assert_eq!(
+            named.config.map(|it| (it.live.host, it.live.osc)),
+            Some((LiveHostChoice::Auto, LiveOsc::default()))
+        );
         assert_eq!(named.diagnostics.len(), 3, "{:?}", named.diagnostics);
     }
 }

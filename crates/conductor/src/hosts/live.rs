@@ -16,8 +16,8 @@ pub mod wav;
 use conductor_core::config::LiveHostChoice;
 use conductor_core::error::Code;
 use conductor_set::{
-    Applied, ClipDrawing, Clips, Devices, Guard, LiveEdit, LiveError, NoteQuery, Notes, Overview, Param, PathId, Scenes,
-    Stepped, TrackDetail, TrackMatches,
+    Applied, ClipDrawing, Clips, Devices, Guard, LiveEdit, LiveError, NoteQuery, Notes, Overview, Param, PathId,
+    Scenes, Stepped, TrackDetail, TrackMatches,
 };
 use document::DocumentHost;
 use futures_util::future::BoxFuture;
@@ -28,8 +28,8 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io;
-use std::path::{Path, PathBuf};
 use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;

@@ -83,7 +83,11 @@ async fn after_a_silence_ids_must_be_looked_at_again() {
     way.faults().silent = true;
     assert_eq!(client.code("live_get_song_overview", json!({})).await, "TIMEOUT");
     way.faults().silent = false;
-    assert_eq!(client.code("live_set_track_props", mute("track:0")).await, "STALE_REFERENCE", "another Set may be open");
+    assert_eq!(
+        client.code("live_set_track_props", mute("track:0")).await,
+        "STALE_REFERENCE",
+        "another Set may be open"
+    );
     client.ok("live_get_song_overview", json!({})).await;
     client.ok("live_set_track_props", mute("track:0")).await;
     assert_eq!(live.look("song.tracks[0].mute"), true);
@@ -178,7 +182,8 @@ async fn a_silent_peer_a_taken_port_and_nobody_at_all_are_told_apart() {
         matches!(refused, Err(Refusal::Offline { reason, .. }) if reason.contains("one AbletonOSC client per machine"))
     );
     drop(taken);
-    let stage = crate::live::Stage::with(|it| it.osc = Settings { peer: (Ipv4Addr::LOCALHOST, port).into(), ..settings });
+    let stage =
+        crate::live::Stage::with(|it| it.osc = Settings { peer: (Ipv4Addr::LOCALHOST, port).into(), ..settings });
     let mut client = stage.client().await;
     let error = client.refused("live_open_set", json!({ "host": "abletonosc" })).await;
     assert_eq!(error["code"], "HOST_OFFLINE");

@@ -121,7 +121,10 @@ async fn every_field_of_a_note_and_every_undo_entry_is_told_truly() {
     let error = client.refused("live_set_notes", json!({ "clipId": BEAT, "notes": [note] })).await;
     assert_eq!(error["code"], "SDK_REJECTED");
     assert!(live.look("song._undo.step is None").as_bool().unwrap_or(false), "the undo step is closed");
-    assert_eq!(client.code("live_insert_device", json!({ "trackId": "track:0", "deviceName": "Reverb", "index": 0 })).await, "UNSUPPORTED");
+    assert_eq!(
+        client.code("live_insert_device", json!({ "trackId": "track:0", "deviceName": "Reverb", "index": 0 })).await,
+        "UNSUPPORTED"
+    );
 }
 
 #[tokio::test]

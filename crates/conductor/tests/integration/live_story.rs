@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use conductor::hosts::live::abletonosc::wire;
-use conductor_testkit::real::fakelive::{self, Lossy, Running};
 use conductor_testkit::real::Missing;
+use conductor_testkit::real::fakelive::{self, Lossy, Running};
 use conductor_testkit::require;
 use serde_json::{Value, json};
 
@@ -80,7 +80,10 @@ async fn tell(client: &mut Client, told: &Told) {
         ])
     );
     let arranged = client.ok("live_list_clips", json!({ "trackId": "track:2" })).await;
-    assert_eq!((&arranged["arrangement"][0]["startBeat"], &arranged["arrangement"][0]["kind"]), (&json!(0), &json!("audio")));
+    assert_eq!(
+        (&arranged["arrangement"][0]["startBeat"], &arranged["arrangement"][0]["kind"]),
+        (&json!(0), &json!("audio"))
+    );
     // 4
     assert_eq!(client.ok("live_get_notes", json!({ "clipId": BEAT })).await["count"], 4);
     // 5
@@ -132,7 +135,10 @@ async fn tell(client: &mut Client, told: &Told) {
     // 10
     let louder = client.ok("live_set_param", json!({ "paramId": "track:0/mixer/volume", "value": 0.5 })).await;
     assert_eq!((&louder["value"], &louder["unit"]), (&json!(0.5), &json!(told.unit)));
-    assert_eq!(client.code("live_set_param", json!({ "paramId": "track:0/mixer/volume", "value": 9 })).await, "BAD_INPUT");
+    assert_eq!(
+        client.code("live_set_param", json!({ "paramId": "track:0/mixer/volume", "value": 9 })).await,
+        "BAD_INPUT"
+    );
     let devices = client.ok("live_list_devices", json!({ "trackId": "track:2" })).await;
     let param = devices["devices"][1]["params"][1].clone();
     let set = client.ok("live_set_param", json!({ "paramId": param["id"], "value": param["min"] })).await;
@@ -154,7 +160,10 @@ async fn tell(client: &mut Client, told: &Told) {
     let undone = client.ok("live_undo", json!({ "steps": 100 })).await;
     assert_eq!((&undone["canUndo"], &undone["canRedo"]), (&json!(false), &json!(true)));
     let before = client.ok("live_get_song_overview", json!({})).await;
-    assert_eq!((&before["tempo"], &before["trackCount"], &before["revision"]), (&json!(124), &json!(3), &song["revision"]));
+    assert_eq!(
+        (&before["tempo"], &before["trackCount"], &before["revision"]),
+        (&json!(124), &json!(3), &song["revision"])
+    );
     assert_eq!(client.ok("live_get_notes", json!({ "clipId": BEAT })).await["count"], 4);
     let redone = client.ok("live_redo", json!({ "steps": 100 })).await;
     assert_eq!(redone["redone"], undone["undone"]);
@@ -166,7 +175,10 @@ async fn tell(client: &mut Client, told: &Told) {
     // Clip properties, deletes and the picture.
     let props = json!({ "clipId": BEAT, "props": { "name": "Break", "muted": true, "loopStart": 1, "loopEnd": 3 } });
     let clip = client.ok("live_set_clip_props", props).await;
-    assert_eq!((&clip["name"], &clip["muted"], &clip["loopStart"], &clip["loopEnd"]), (&json!("Break"), &json!(true), &json!(1), &json!(3)));
+    assert_eq!(
+        (&clip["name"], &clip["muted"], &clip["loopStart"], &clip["loopEnd"]),
+        (&json!("Break"), &json!(true), &json!(1), &json!(3))
+    );
     let drawn = client.call("live_render_clip", json!({ "clipId": BEAT, "format": "svg" })).await;
     assert_eq!((&drawn["isError"], &drawn["structuredContent"]["count"]), (&json!(false), &json!(3)), "{drawn}");
     assert_eq!(client.ok("live_delete_clip", json!({ "clipId": BEAT })).await["deleted"], json!([BEAT]));
@@ -255,8 +267,10 @@ async fn plays(client: &mut Client, live: &mut Running) {
         assert_eq!(client.code(tool, arguments.clone()).await, code, "{tool} {arguments}");
     }
     // A group holds no clips of its own, cannot be armed, and takes its children with it.
-    live.run("g = song.add('Band', 'group'); song.tracks = lom.Tup(song.tracks[:1] + (g,) + song.tracks[1:3]); \
-              song.tracks[2].group_track = g; song.tracks[3].group_track = g");
+    live.run(
+        "g = song.add('Band', 'group'); song.tracks = lom.Tup(song.tracks[:1] + (g,) + song.tracks[1:3]); \
+              song.tracks[2].group_track = g; song.tracks[3].group_track = g",
+    );
     let song = client.ok("live_get_song_overview", json!({})).await;
     assert_eq!(song["tracks"][1], json!({ "id": "track:1", "name": "Band", "type": "group" }));
     let arm = json!({ "trackId": "track:1", "props": { "arm": true } });
@@ -276,7 +290,9 @@ async fn four_hundred_notes_are_listed_and_more_are_summed_up_on_every_host() {
     let notes = |count: usize| -> Value {
         (0..count).map(|n| json!({ "pitch": n % 128, "startTime": n as f64 * 0.25, "duration": 0.25 })).collect()
     };
-    for mut client in [stage.opened().await, attached(&on.stage, "abletonosc").await, attached(&scripted, "script").await] {
+    for mut client in
+        [stage.opened().await, attached(&on.stage, "abletonosc").await, attached(&scripted, "script").await]
+    {
         for count in [400, 401] {
             let wrote = client.ok("live_set_notes", json!({ "clipId": BEAT, "notes": notes(count) })).await;
             assert_eq!(wrote["count"], count);

@@ -30,11 +30,17 @@ struct Look {
     clips: Vec<Vec<Option<String>>>,
     /// Per track, the names of its devices.
     devices: Vec<Vec<String>>,
-    /// Per track, where its arrangement clips start.
-    starts: Vec<Vec<f64>>,
+    /// Per track, where its arrangement clips start, once asked.
+    starts: Vec<Option<Vec<f64>>>,
 }
 
 impl Look {
+    fn revision(&self) -> Revision {
+        // A track whose arrangement was not asked for yet is as one without clips there.
+        let starts: Vec<&[f64]> = self.starts.iter().map(|it| it.as_deref().unwrap_or_default()).collect();
+        Revision::of_state(&format!("{:?}", (self.tempo, &self.tracks, &self.clips, &self.devices, starts)))
+    }
+
     /// Whether an id that named something in `self` may name something else in `now`. A rename by hand looks like a move: better one look
     /// too many than a write to the wrong track.
     fn moved_in(&self, now: &Look) -> bool {
@@ -44,7 +50,10 @@ impl Look {
         shorter_or(&self.tracks, &now.tracks, |a, b| a != b)
             || shorter_or(&self.clips, &now.clips, |a, b| shorter_or(a, b, |a, b| a.is_some() && a != b))
             || shorter_or(&self.devices, &now.devices, |a, b| shorter_or(a, b, |a, b| a != b))
-            || shorter_or(&self.starts, &now.starts, |a, b| shorter_or(a, b, |a, b| a != b))
+            || self.starts.iter().zip(&now.starts).any(|(a, b)| match (a, b) {
+                (Some(a), Some(b)) => shorter_or(a, b, |a, b| a != b),
+                (_, _) => false,
+            })
     }
 }
 
@@ -137,7 +146,8 @@ impl AbletonOscHost {
             return Err(Refusal::Offline { host: NAME, reason });
         }
         let (wire, pushed) = Wire::open(settings).await?;
-        let host = Arc::new(AbletonOscHost { wire, caps: caps("AbletonOSC cannot render"), heard: Mutex::default(), told });
+        let host =
+            Arc::new(AbletonOscHost { wire, caps: caps("AbletonOSC cannot render"), heard: Mutex::default(), told });
         host.look().await?;
         tokio::spawn(hear(Arc::downgrade(&host), pushed));
         Ok(host)
@@ -157,32 +167,38 @@ impl AbletonOscHost {
 
     /// The questions a look is made of. Arrangement clips are asked of the tracks known to have them: a group answers with an error, which
     /// would end the peer's tick.
-    fn look_asks(&self) -> Vec<Ask> {
+    fn look_asks(&self) -> (Vec<Ask>, Vec<usize>) {
         let mut asks = vec![get("/live/song/get/tempo", &[]), get("/live/song/get/num_scenes", &[]), track_data(0, -1)];
-        let heard = self.heard();
-        for row in heard.look.iter().flat_map(|it| &it.tracks).filter(|it| it.kind != TrackKind::Group) {
-            if let PathId::Track(n) = row.id {
-                asks.push(get("/live/track/get/arrangement_clips/start_time", &[index(n)]));
-            }
-        }
-        asks
+        let rows = self.tracks();
+        let holders = rows.iter().enumerate().filter(|(_, it)| it.kind != TrackKind::Group).map(|(n, _)| n);
+        let holders: Vec<usize> = holders.collect();
+        asks.extend(holders.iter().map(|n| get("/live/track/get/arrangement_clips/start_time", &[index(count(*n))])));
+        (asks, holders)
     }
 
     /// Reads what the revision is made of, and notices what somebody else moved.
     async fn look(&self) -> Result<Revision, Refusal> {
-        let batch = self.wire.read(&self.look_asks()).await?;
-        let mut revision = self.absorb(&batch, 0, &Guard::default(), Mine::Nothing).await?;
+        let (asks, holders) = self.look_asks();
+        let batch = self.wire.read(&asks).await?;
+        let mut revision = self.absorb(&batch, (0, &holders), &Guard::default(), Mine::Nothing).await?;
         // The first look does not know yet which tracks hold arrangement clips.
-        if self.heard().look.as_ref().is_some_and(|it| it.starts.is_empty() && !it.tracks.is_empty()) {
-            let batch = self.wire.read(&self.look_asks()).await?;
-            revision = self.absorb(&batch, 0, &Guard::default(), Mine::Nothing).await?;
+        if holders.is_empty() && !self.tracks().is_empty() {
+            let (asks, holders) = self.look_asks();
+            let batch = self.wire.read(&asks).await?;
+            revision = self.absorb(&batch, (0, &holders), &Guard::default(), Mine::Nothing).await?;
         }
         self.listen().await?;
         Ok(revision)
     }
 
-    /// Takes the answers of a look, from the question at `from` on.
-    async fn absorb(&self, batch: &Batch, from: usize, guard: &Guard, mine: Mine) -> Result<Revision, Refusal> {
+    /// Takes the answers of a look, from the question at `from` on; `holders` are the tracks whose arrangement was asked for.
+    async fn absorb(
+        &self,
+        batch: &Batch,
+        (from, holders): (usize, &[usize]),
+        guard: &Guard,
+        mine: Mine,
+    ) -> Result<Revision, Refusal> {
         let tempo = first(batch, from, PathId::Main, Listing::Tracks, number)?;
         let scenes = first(batch, from + 1, PathId::Main, Listing::Tracks, number)?.max(0.0) as usize;
         let rows = match batch.replies.get(from + 2) {
@@ -212,13 +228,13 @@ impl AbletonOscHost {
             look.devices.push(names.iter().filter_map(text).collect());
             left = rest;
         }
-        look.starts = batch
-            .replies
-            .iter()
-            .skip(from + 3)
-            .map(|it| it.iter().flatten().filter_map(number).collect())
-            .collect();
-        let revision = Revision::of_state(&format!("{look:?}"));
+        look.starts = vec![None; look.tracks.len()];
+        for (n, reply) in holders.iter().zip(batch.replies.iter().skip(from + 3)) {
+            if let Some(known) = look.starts.get_mut(*n) {
+                *known = reply.as_ref().map(|it| it.iter().filter_map(number).collect());
+            }
+        }
+        let revision = look.revision();
         let (silent, moved) = {
             let mut heard = self.heard();
             let silent = heard.look.is_some() && heard.gaps != self.wire.gaps();
@@ -288,12 +304,12 @@ impl AbletonOscHost {
 
     /// Before a write: a look together with what the write wants to know first, then the guard.
     async fn admit(&self, guard: &Guard, edits: &[LiveEdit], asks: Vec<Ask>) -> Result<Batch, Refusal> {
-        let look = self.look_asks();
+        let (look, holders) = self.look_asks();
         let mut all = asks;
         let from = all.len();
         all.extend(look);
         let mut batch = self.wire.read(&all).await?;
-        let revision = self.absorb(&batch, from, guard, Mine::Nothing).await?;
+        let revision = self.absorb(&batch, (from, &holders), guard, Mine::Nothing).await?;
         if let Some(expected) = guard.expect_revision.clone().filter(|it| *it != revision.to_string()) {
             return Err(LiveError::RevisionDiffers { expected, actual: revision }.into());
         }
@@ -307,14 +323,15 @@ impl AbletonOscHost {
         let from = asks.len() + 1;
         let mut all = vec![write];
         all.extend(asks);
-        all.extend(self.look_asks());
+        let (look, holders) = self.look_asks();
+        all.extend(look);
         let mut batch = self.wire.batch(&all).await?;
         if batch.error.is_none() && batch.replies.iter().skip(1).any(Option::is_none) {
             let again = self.wire.read(all.get(1..).unwrap_or_default()).await?;
             let kept = batch.replies.drain(..1).collect::<Vec<_>>();
             batch = Batch { replies: kept.into_iter().chain(again.replies).collect(), error: again.error };
         }
-        let revision = match self.absorb(&batch, from, guard, mine).await {
+        let revision = match self.absorb(&batch, (from, &holders), guard, mine).await {
             Ok(revision) => revision,
             // An error of the write ends the peer's tick; the write's own answer says why.
             Err(_) if batch.error.is_some() => self.look().await?,
@@ -348,7 +365,8 @@ impl AbletonOscHost {
         match message.addr.as_str() {
             "/live/song/get/tempo" => {
                 let tempo = message.args.first().and_then(number);
-                let news = self.heard().look.as_mut().is_some_and(|it| std::mem::replace(&mut it.tempo, tempo) != tempo);
+                let news =
+                    self.heard().look.as_mut().is_some_and(|it| std::mem::replace(&mut it.tempo, tempo) != tempo);
                 if news {
                     (self.told)(&[PathId::Main], false);
                 }

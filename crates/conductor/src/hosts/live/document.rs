@@ -323,7 +323,8 @@ impl LiveHost for DocumentHost {
         // Anybody's edit in between ends the turn: its entry must not swallow ours.
         let same = *turning == Some((id, set.document().revision()));
         let edit = [LiveEdit::SetParam { param_id: id, value }];
-        let turned = if still && same { set.extend(&edit, &Guard::default()) } else { set.apply(&edit, &Guard::default()) };
+        let turned =
+            if still && same { set.extend(&edit, &Guard::default()) } else { set.apply(&edit, &Guard::default()) };
         if turned.is_ok() {
             *turning = Some((id, set.document().revision()));
             self.show(&set, None);

@@ -153,5 +153,6 @@ impl Live {
 /// AbletonOSC binds every interface and asks for no password.
 fn open_port(port: u16) -> Finding {
     let detail = format!("permission: AbletonOSC takes orders on UDP {port} from every machine of the network");
-    finding(wire::NAME, Grade::Note, detail).cure("block that port in the firewall, or use Conductor's own script in Live")
+    finding(wire::NAME, Grade::Note, detail)
+        .cure("block that port in the firewall, or use Conductor's own script in Live")
 }

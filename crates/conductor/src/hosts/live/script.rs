@@ -12,8 +12,8 @@ use super::running::{FOREIGN_UNDO, Told, caps, no_diff, track_of};
 use super::{Answer, Caps, History, KnownIds, LiveHost, Mode, Playing, Refusal, State, Transport, Way, blocking};
 use conductor_set::{
     Applied, ArrangementRow, ClipDrawing, ClipInfo, ClipKind, Clips, Device, Devices, Guard, LiveEdit, LiveError,
-    Location, Note, NoteQuery, Notes, Outcome, Overview, Param, ParamWritten, PathId, Revision, Scenes, Shifts, SlotRow,
-    Stepped, TrackDetail, TrackKind, TrackMatches, TrackPart, TrackRow, draw_roll,
+    Location, Note, NoteQuery, Notes, Outcome, Overview, Param, ParamWritten, PathId, Revision, Scenes, Shifts,
+    SlotRow, Stepped, TrackDetail, TrackKind, TrackMatches, TrackPart, TrackRow, draw_roll,
 };
 use line::{Event, Greeting, Hear, Line, Reply};
 use serde::Deserialize;
@@ -173,8 +173,8 @@ impl ScriptHost {
     }
 
     async fn overview_now(&self) -> Result<Overview, Refusal> {
-        let (song, revision) = tokio::join!(self.get::<Song>("overview", json!({})), self.look());
-        let (song, revision) = (song?, revision?);
+        let song: Song = self.get("overview", json!({})).await?;
+        let revision = self.heard().revision;
         Ok(Overview {
             tempo: Some(song.tempo),
             root_note: Some(song.root_note),
@@ -312,13 +312,10 @@ fn with_empty_slots(track: PathId, found: TrackClips) -> Result<Vec<ClipInfo>, R
 
 /// A write that was not answered may have been made.
 fn unsure(why: Refusal) -> Refusal {
-    match why {
-        Refusal::Offline { .. } | Refusal::NoAnswer { .. } => Refusal::HalfDone {
-            done: "the write was sent, and whether Live made it is not known".into(),
-            why: Box::new(why),
-        },
-        other => other,
+    if !matches!(why, Refusal::Offline { .. } | Refusal::NoAnswer { .. }) {
+        return why;
     }
+    Refusal::HalfDone { done: "the write was sent, and whether Live made it is not known".into(), why: Box::new(why) }
 }
 
 impl LiveHost for ScriptHost {
@@ -338,8 +335,8 @@ impl LiveHost for ScriptHost {
     }
 
     fn refresh(&self) -> Answer<'_, ()> {
-        // What the person moved comes on the line by itself; a line that ended is the only thing to notice here.
-        Box::pin(async move { self.line().await.map(drop) })
+        // Word of what the person moved comes on the line before this answer does.
+        Box::pin(async move { self.look().await.map(drop) })
     }
 
     fn overview(&self) -> Answer<'_, Overview> {
@@ -466,7 +463,15 @@ impl LiveHost for ScriptHost {
                 warnings.push("selected is a view state that scripts cannot set; it was dropped".into());
             }
             let changed = read(reply.result["changed"].take())?;
-            Ok(Applied { outcomes, undo_steps: reply.undo_steps, revision, changed, warnings, shifted, diff: no_diff() })
+            Ok(Applied {
+                outcomes,
+                undo_steps: reply.undo_steps,
+                revision,
+                changed,
+                warnings,
+                shifted,
+                diff: no_diff(),
+            })
         })
     }
 

@@ -1,14 +1,14 @@
 //! How each edit is made over AbletonOSC: one write per batch, read back; what was written before a failure is said.
 
 use super::notes::same;
+use super::reads::{clip_asks, clip_info, param_address, param_asks, param_of};
 use super::wire::{Ask, Batch, get, get_with, number, tell, text, truth};
 use super::{AbletonOscHost, Mine, cannot, count, first, float, index, refused, session_clip};
-use super::reads::{clip_asks, clip_info, param_address, param_asks, param_of};
 use crate::hosts::live::Refusal;
 use crate::hosts::live::running::{gone, wrong};
 use conductor_set::{
-    Applied, ClipCreated, ClipProps, Deleted, Guard, Listing, LiveEdit, LiveError, Outcome, Param, ParamWritten, PathId,
-    TrackKind, TrackPart, TrackProps, display,
+    Applied, ClipCreated, ClipProps, Deleted, Guard, Listing, LiveEdit, LiveError, Outcome, Param, ParamWritten,
+    PathId, TrackKind, TrackPart, TrackProps, display,
 };
 use rosc::OscType;
 
@@ -51,7 +51,9 @@ impl AbletonOscHost {
                 applied.done(Outcome::Tempo(self.overview_at(revision).await?), PathId::Main, revision);
                 Ok(())
             }
-            LiveEdit::SetTrackProps { track_id, props } => self.set_track_props(edit, *track_id, props, guard, applied).await,
+            LiveEdit::SetTrackProps { track_id, props } => {
+                self.set_track_props(edit, *track_id, props, guard, applied).await
+            }
             LiveEdit::ReplaceNotes { clip_id, notes, window } => {
                 self.replace_notes(edit, (*clip_id, notes, window.as_ref()), guard, applied).await
             }
@@ -61,7 +63,9 @@ impl AbletonOscHost {
             }
             LiveEdit::SetParam { param_id, value } => self.set_param(edit, *param_id, *value, guard, applied).await,
             LiveEdit::InsertDevice { track_id, .. } => Err(cannot(*track_id, "AbletonOSC cannot insert devices")),
-            LiveEdit::SetClipProps { clip_id, props } => self.set_clip_props(edit, *clip_id, props, guard, applied).await,
+            LiveEdit::SetClipProps { clip_id, props } => {
+                self.set_clip_props(edit, *clip_id, props, guard, applied).await
+            }
             LiveEdit::DeleteClip { clip_id } => self.delete_clip(edit, *clip_id, guard, applied).await,
             LiveEdit::DeleteTrack { track_id } => self.delete_track(edit, *track_id, guard, applied).await,
         }
@@ -277,7 +281,13 @@ impl AbletonOscHost {
         Ok(())
     }
 
-    async fn delete_clip(&self, edit: &LiveEdit, id: PathId, guard: &Guard, applied: &mut Applied) -> Result<(), Refusal> {
+    async fn delete_clip(
+        &self,
+        edit: &LiveEdit,
+        id: PathId,
+        guard: &Guard,
+        applied: &mut Applied,
+    ) -> Result<(), Refusal> {
         let (track, slot) = session_clip(id)?;
         let at = [index(track), index(slot)];
         let has_clip = get("/live/clip_slot/get/has_clip", &at);
@@ -297,7 +307,13 @@ impl AbletonOscHost {
         Ok(())
     }
 
-    async fn delete_track(&self, edit: &LiveEdit, id: PathId, guard: &Guard, applied: &mut Applied) -> Result<(), Refusal> {
+    async fn delete_track(
+        &self,
+        edit: &LiveEdit,
+        id: PathId,
+        guard: &Guard,
+        applied: &mut Applied,
+    ) -> Result<(), Refusal> {
         self.admit(guard, std::slice::from_ref(edit), Vec::new()).await?;
         let (n, _) = self.track(id)?;
         let before = self.tracks().len();

@@ -3,9 +3,7 @@
 use super::wire::{Ask, NAME, get, get_with, number, tell, text, truth};
 use super::{AbletonOscHost, Mine, first, float, index, refused, session_clip, values};
 use crate::hosts::live::Refusal;
-use conductor_set::{
-    Applied, Guard, Listing, LiveEdit, LiveError, Note, NoteWindow, NotesWritten, Outcome, PathId,
-};
+use conductor_set::{Applied, Guard, Listing, LiveEdit, LiveError, Note, NoteWindow, NotesWritten, Outcome, PathId};
 use rosc::OscType;
 use std::collections::BTreeMap;
 

@@ -4,12 +4,12 @@ use super::wire::{Ask, Batch, NAME, get, get_with, number, tell, text, truth};
 use super::{AbletonOscHost, cannot, count, first, float, index, refused, session_clip, values};
 use crate::hosts::live::running::{gone, track_of, wrong};
 use crate::hosts::live::{Playing, Refusal, Transport};
+use conductor_set::MixerInfo;
 use conductor_set::{
     ArrangementRow, ChainPart, ClipDrawing, ClipInfo, ClipKind, Clips, CuePoint, Device, Devices, Listing, LiveError,
     Location, Overview, Param, PathId, RangeSource, Scene, Scenes, SlotRow, TrackDetail, TrackInfo, TrackKind,
     TrackPart, TrackState, Unit, display, draw_roll, send_name,
 };
-use conductor_set::MixerInfo;
 use rosc::OscType;
 
 /// The most return tracks a Set of Live has, and so the most sends of a track.
@@ -463,10 +463,9 @@ impl AbletonOscHost {
                 let fire = tell("/live/clip_slot/fire", at.map(OscType::Int).to_vec());
                 (fire, get("/live/clip_slot/get/has_clip", &at))
             }
-            PathId::Scene(n) => (
-                tell("/live/scene/fire", vec![OscType::Int(index(n))]),
-                get("/live/scene/get/name", &[index(n)]),
-            ),
+            PathId::Scene(n) => {
+                (tell("/live/scene/fire", vec![OscType::Int(index(n))]), get("/live/scene/get/name", &[index(n)]))
+            }
             PathId::Track(_)
             | PathId::OnTrack(..)
             | PathId::Return(_)
