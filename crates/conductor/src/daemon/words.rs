@@ -137,6 +137,7 @@ impl Words {
             settings: sections::settings(config),
             scrubber,
         });
+        crate::tools::live::connect(&studio, &live);
         let farewell = owner.clone();
         studio.on_connection_end(move |conn| {
             farewell.tool_gone(conn.0);

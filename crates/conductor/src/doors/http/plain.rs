@@ -186,7 +186,7 @@ fn failed(error: &ToolError) -> Response {
 fn shown(tool: &Tool) -> Value {
     json!({
         "name": tool.name, "title": tool.title, "description": tool.description, "tier": tool.tier,
-        "inputSchema": tool.published_schema, "outputSchema": tool.output_schema, "annotations": tool.annotations.to_wire(),
+        "inputSchema": tool.published_schema.value(), "outputSchema": tool.output_schema.value(), "annotations": tool.annotations.to_wire(),
     })
 }
 
@@ -258,7 +258,7 @@ fn openapi(tools: &[Arc<Tool>]) -> Value {
             });
             let operation = json!({
                 "operationId": tool.safe_name(), "summary": tool.title, "description": tool.description, "tags": [tool.toolset],
-                "requestBody": { "required": false, "content": { "application/json": { "schema": tool.published_schema } } },
+                "requestBody": { "required": false, "content": { "application/json": { "schema": tool.published_schema.value() } } },
                 "responses": {
                     "200": { "description": "The result", "content": { "application/json": { "schema": success } } },
                     "202": error, "default": error,
@@ -279,5 +279,5 @@ fn openapi(tools: &[Arc<Tool>]) -> Value {
 /// What a success gives; errors have a status of their own here.
 fn without_error_branch(tool: &Tool) -> Value {
     let schema = &tool.definition().output_schema;
-    if schema.is_null() { json!({ "type": "object" }) } else { schema.clone() }
+    if schema.is_null() { json!({ "type": "object" }) } else { schema.value() }
 }
