@@ -31,6 +31,7 @@ bench: test-tools ## memory, start and idle time; the engine and the lanes; call
 	cargo build --release --locked --package conductor --package conductor-testkit --bins --features conductor/studio
 	crates/conductor-testkit/clients/install bench
 	crates/conductor-testkit/clients/bench
+	python3 crates/conductor-testkit/clients/outside_bench.py target/release
 
 tools:
 	@.ci/install .ci/packages.run
