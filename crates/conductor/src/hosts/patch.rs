@@ -12,12 +12,11 @@ pub mod folders;
 use crate::outside::{Clock, Environment, Ids};
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, Subject, ToolError};
-use conductor_core::timestamp::Timestamp;
 use conductor_patch::{
     Applied, BoxView, CanvasId, Diagnostic, Document, Edit, EditError, Fault, Format, JournalLimits, Limits,
-    LookupError, Op, OpenError, Patch, PatchError, Value, View, Warning, base36, id_stem,
+    LookupError, Op, OpenError, Patch, PatchError, Value, View, Warning, WarningCode, base36, id_stem,
 };
-use console::{Console, Entry, Level, Question, Source};
+use console::{Entry, Level, Question, Source, Voice};
 use folders::{Expected, Folders, Place, Steps, Undisturbed};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
@@ -105,6 +104,20 @@ pub trait PatchHost: Send + Sync {
     fn set_locked(&self, root: &str, locked: bool) -> Result<(), ToolError>;
     /// Draws a box anew; false when there is no picture to draw.
     fn redraw(&self, root: &str, object: &BoxView<'_>) -> Result<bool, ToolError>;
+    /// How many inlets and outlets the program gave a box; none when it does not tell.
+    fn ports(&self, _root: &str, _object: &BoxView<'_>) -> Result<Option<(u32, u32)>, ToolError> {
+        Ok(None)
+    }
+    /// The patch as the program has it, when that is no longer the document: somebody changed it there.
+    fn read_back(&self, _root: &str, _document: &Document) -> Result<Option<Vec<u8>>, ToolError> {
+        Ok(None)
+    }
+    /// A document made from what was read back is the one now.
+    fn adopt(&self, _root: &str, _document: &Document) -> Result<(), ToolError> {
+        Ok(())
+    }
+    /// The document is saved there.
+    fn saved(&self, _root: &str, _file: &Path) {}
 }
 
 /// All open patches of the studio.
@@ -119,7 +132,9 @@ pub struct Patches {
     /// One file is opened at a time, so that no file is open twice.
     opening: Mutex<()>,
     uses: AtomicU64,
-    console: Mutex<Console>,
+    voice: Voice,
+    /// The programs that are driven, besides none.
+    driven: Mutex<BTreeMap<HostKind, Arc<dyn PatchHost>>>,
 }
 
 /// One open patch.
@@ -181,6 +196,7 @@ pub struct Saved {
     pub hash: Digest,
     pub backup: Option<PathBuf>,
     pub changed_lines: usize,
+    pub warnings: Vec<Warning>,
 }
 
 /// What a patch is opened as.
@@ -198,6 +214,7 @@ impl Patches {
             settings.user_home.clone(),
             settings.max_file_mb.saturating_mul(1 << 20),
         );
+        let voice = Voice::new(Arc::clone(&clock));
         Arc::new(Patches {
             settings,
             folders,
@@ -207,8 +224,19 @@ impl Patches {
             shelf: Mutex::default(),
             opening: Mutex::default(),
             uses: AtomicU64::new(0),
-            console: Mutex::default(),
+            voice,
+            driven: Mutex::default(),
         })
+    }
+
+    /// Where hosts say what their programs say.
+    pub fn voice(&self) -> &Voice {
+        &self.voice
+    }
+
+    /// Lets patches be opened in a running program.
+    pub fn drive(&self, host: Arc<dyn PatchHost>) {
+        lock(&self.driven).insert(host.kind(), host);
     }
 
     pub fn folders(&self) -> &Folders {
@@ -221,6 +249,10 @@ impl Patches {
         let place = self.folders.place(path)?;
         let _one = lock(&self.opening);
         if let Some(open) = self.holder(&place) {
+            if open.host.kind() != host.kind() {
+                return Err(bad(format!("the file is open as {:?} with host {:?}", open.id, open.host.kind().as_str()))
+                    .hint("Close it with close_patch, then open it with the other host."));
+            }
             return match &naming.alias {
                 Some(alias) if *alias != open.id => Err(bad(format!("the file is open as {:?}", open.id))
                     .hint(format!("Use {:?}, or close it first to give it another name.", open.id))),
@@ -340,6 +372,9 @@ impl Patches {
     }
 
     fn host(&self, kind: HostKind) -> Result<Arc<dyn PatchHost>, ToolError> {
+        if let Some(host) = lock(&self.driven).get(&kind) {
+            return Ok(Arc::clone(host));
+        }
         let off = |text: &str, hint: &str| Err(ToolError::new(Code::Unsupported, text).hint(hint));
         match kind {
             HostKind::Document => Ok(Arc::clone(&self.document)),
@@ -544,6 +579,7 @@ impl Patches {
         let mut state = open.state(patch_id)?;
         let ask = Ask { patch_id, expected_revision, label: String::new() };
         expect_revision(&state.patch, &ask)?;
+        let warnings: Vec<Warning> = self.take_over(&open, &mut state)?.into_iter().collect();
         let format = state.patch.document().format();
         let mine = open.place();
         let place = match (path, &mine) {
@@ -593,13 +629,47 @@ impl Patches {
             hash: Digest::of(&bytes),
             backup,
             changed_lines: changed.lines_added + changed.lines_removed,
+            warnings,
         };
+        open.host.saved(&open.id, &saved.path);
         state.patch.mark_saved(bytes);
         state.names = names;
         state.on_disk = true;
         *lock(&open.place) = Some(place);
         self.say(Level::Info, Some(&open.id), None, format!("saved {}", saved.path.display()));
         Ok(saved)
+    }
+
+    /// Looks whether somebody changed a patch in its program, and takes that over.
+    pub fn reconcile(&self, root: &str) -> Result<(), ToolError> {
+        let open = self.root(root)?;
+        let mut state = open.state(root)?;
+        self.take_over(&open, &mut state).map(|_| ())
+    }
+
+    fn take_over(&self, open: &Open, state: &mut State) -> Result<Option<Warning>, ToolError> {
+        let Some(bytes) = open.host.read_back(&open.id, state.patch.document())? else { return Ok(None) };
+        let names = state.patch.document().names_file();
+        let format = state.patch.document().format();
+        let mut document =
+            Document::open(bytes, format, &self.limits()).map_err(|fault| unreadable(&state.name, &fault))?;
+        self.learn_all(&mut document, open.place().as_ref());
+        if let Some(names) = &names {
+            // Names whose boxes are gone went with them.
+            let _ = document.take_names(names);
+        }
+        open.host.adopt(&open.id, &document)?;
+        state.patch.take(document);
+        let warning = Warning {
+            code: WarningCode::RewrittenByHost,
+            message: format!(
+                "{} was changed in its program and was read from there: keys are new, and undo starts anew",
+                open.id
+            ),
+            subject: None,
+        };
+        self.say(Level::Warning, Some(&open.id), None, warning.message.clone());
+        Ok(Some(warning))
     }
 
     /// Closes a root. Unsaved edits are lost only when that was said; how many journal steps they were.
@@ -649,21 +719,12 @@ impl Patches {
     }
 
     pub fn say(&self, level: Level, patch_id: Option<&str>, object: Option<String>, text: String) {
-        let entry = Entry {
-            seq: 0,
-            time: Timestamp::from_millis(self.clock.wall_ms()),
-            level,
-            source: Source::Conductor,
-            text,
-            patch_id: patch_id.map(str::to_owned),
-            object,
-        };
-        lock(&self.console).push(entry);
+        self.voice.say(Source::Conductor, level, patch_id, object, text);
     }
 
     /// Lines of the console; `clear` then hides them from this principal.
     pub fn console(&self, question: &Question<'_>, clear: bool) -> (Vec<Entry>, u64) {
-        let mut console = lock(&self.console);
+        let mut console = self.voice.console();
         let read = console.read(question);
         if clear {
             console.clear(question.principal);
