@@ -4,6 +4,7 @@
 //! Not here: what the product does with a part.
 
 pub mod jack;
+pub mod pd;
 pub mod x11;
 
 use std::fmt;

@@ -51,9 +51,23 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The defaults, with the home folder of whoever runs the daemon.
-    pub fn of_person() -> Self {
-        Settings { user_home: Environment::read().user_home, ..Settings::default() }
+    /// Of a daemon that was started by a person.
+    pub fn of_config(patch: &conductor_core::config::Patch) -> Self {
+        let user_home = Environment::read().user_home;
+        let root = |text: &String| match (text.strip_prefix("~/"), &user_home) {
+            (Some(rest), Some(own)) => Some(own.join(rest)),
+            (Some(_), None) => None,
+            // A relative root would mean another folder for each way to start the daemon.
+            (None, _) => Some(PathBuf::from(text)).filter(|it| it.is_absolute()),
+        };
+        Settings {
+            roots: patch.roots.iter().filter_map(root).collect(),
+            max_open: patch.max_open as usize,
+            max_file_mb: patch.max_file_mb as usize,
+            journal_steps: patch.journal_steps as usize,
+            journal_mb: patch.journal_mb as usize,
+            user_home,
+        }
     }
 }
 
@@ -142,7 +156,9 @@ pub struct Open {
     id: String,
     group: Option<String>,
     host: Arc<dyn PatchHost>,
-    /// When it was opened, made or edited last, on the registry's own count.
+    /// When it was opened or made, on the registry's own count.
+    since: u64,
+    /// When it was opened, made or edited last.
     used: AtomicU64,
     /// Its file. Nothing else is locked while this is.
     place: Mutex<Option<Place>>,
@@ -333,10 +349,13 @@ impl Patches {
     ) -> Result<Arc<Open>, ToolError> {
         self.learn_all(&mut document, place.as_ref());
         self.make_room()?;
-        let mut shelf = lock(&self.shelf);
-        let id = match naming.alias {
-            Some(alias) => free_alias(&shelf, alias)?,
-            None => self.new_id(&shelf, place.as_ref()),
+        // Only one patch is opened at a time, so the id stays free while a slow program opens it and others go on.
+        let id = {
+            let shelf = lock(&self.shelf);
+            match naming.alias {
+                Some(alias) => free_alias(&shelf, alias)?,
+                None => self.new_id(&shelf, place.as_ref()),
+            }
         };
         host.open(&id, &document, place.as_ref().map(Place::path).as_deref())?;
         for diagnostic in document.diagnostics() {
@@ -359,15 +378,17 @@ impl Patches {
             on_disk: false,
             closed: false,
         };
+        let since = self.next_use();
         let open = Arc::new(Open {
             id: id.clone(),
             group: naming.group,
             host,
-            used: AtomicU64::new(self.next_use()),
+            since,
+            used: AtomicU64::new(since),
             place: Mutex::new(place),
             state: Mutex::new(state),
         });
-        shelf.insert(id, Arc::clone(&open));
+        lock(&self.shelf).insert(id, Arc::clone(&open));
         Ok(open)
     }
 
@@ -428,8 +449,11 @@ impl Patches {
         self.close(&idle.id, false).map(|_| ())
     }
 
+    /// In the order they were opened.
     pub fn list(&self) -> Vec<Arc<Open>> {
-        lock(&self.shelf).values().cloned().collect()
+        let mut open: Vec<Arc<Open>> = lock(&self.shelf).values().cloned().collect();
+        open.sort_by_key(|it| it.since);
+        open
     }
 
     pub fn ids(&self) -> Vec<String> {

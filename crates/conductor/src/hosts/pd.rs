@@ -133,6 +133,19 @@ impl PdHost {
         self.shared.state().link.as_ref().filter(|it| it.is_alive()).map(Link::pid)
     }
 
+    /// Whether a call is waiting for Pd.
+    pub fn is_busy(&self) -> bool {
+        self.shared.state.try_lock().is_err()
+    }
+
+    /// A patch as Pd itself writes it.
+    pub fn written(&self, root: &str) -> Result<Document, ToolError> {
+        self.with_root(root, |shared, link, nonce, root| {
+            let canvas = root.shown.root().map(str::to_owned).ok_or_else(|| offline("it shows nothing"))?;
+            shared.read(link, nonce, &canvas, root)
+        })
+    }
+
     fn with_root<T>(
         &self,
         root: &str,
@@ -435,7 +448,7 @@ impl PatchHost for PdHost {
 
     fn read_back(&self, root: &str, document: &Document) -> Result<Option<Vec<u8>>, ToolError> {
         self.with_root(root, |shared, link, nonce, root| {
-            let Some(canvas) = root.shown.root().map(str::to_owned) else { return Ok(None) };
+            let canvas = root.shown.root().map(str::to_owned).ok_or_else(|| offline("it shows nothing"))?;
             let told = shared.read(link, nonce, &canvas, root)?;
             Ok((!root.shown.agrees(document, &told)).then(|| told.to_bytes()))
         })

@@ -7,6 +7,7 @@ mod line_door;
 mod live;
 mod live_golden;
 mod live_osc;
+mod patch_pd;
 mod patch_tools;
 mod pipeline;
 mod pipeline_property;
