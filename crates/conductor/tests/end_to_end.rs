@@ -9,6 +9,8 @@ mod jack;
 mod life;
 #[path = "end_to_end/reload.rs"]
 mod reload;
+#[path = "end_to_end/sound.rs"]
+mod sound;
 #[path = "end_to_end/spine.rs"]
 mod spine;
 #[path = "end_to_end/studio.rs"]

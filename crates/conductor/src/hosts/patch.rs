@@ -8,21 +8,29 @@
 pub mod console;
 pub mod document;
 pub mod folders;
+pub mod knobs;
 
 use crate::outside::{Clock, Environment, Ids};
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, Subject, ToolError};
 use conductor_patch::{
-    Applied, BoxView, CanvasId, Diagnostic, Document, Edit, EditError, Fault, Format, JournalLimits, Limits,
+    Applied, Atom, BoxView, CanvasId, Diagnostic, Document, Edit, EditError, Fault, Format, JournalLimits, Limits,
     LookupError, Op, OpenError, Patch, PatchError, Value, View, Warning, WarningCode, base36, id_stem,
 };
 use console::{Entry, Level, Question, Source, Voice};
 use folders::{Expected, Folders, Place, Steps, Undisturbed};
+use conductor_core::event::Micros;
+use knobs::Knob;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Steps that a knob made are called so.
+const KNOB: &str = "knob on ";
+/// Values of a knob that are nearer than this are one step of undo.
+const ONE_TURN_US: u64 = 1_000_000;
 
 /// `[patch]`.
 #[derive(Clone, Debug)]
@@ -173,6 +181,8 @@ struct State {
     name: String,
     /// The side file as it was read or saved last.
     names: Option<String>,
+    /// The knob that made the newest step, and when: values that follow soon belong to it.
+    turned: Option<(String, Micros)>,
     /// Its file was there when it was opened or saved last.
     on_disk: bool,
     closed: bool,
@@ -375,6 +385,7 @@ impl Patches {
             patch: Patch::new(document, limits),
             name,
             names,
+            turned: None,
             on_disk: false,
             closed: false,
         };
@@ -552,13 +563,52 @@ impl Patches {
         let (patch_id, revision) = (scene.id(), state.patch.revision());
         let mut warnings = applied.warnings;
         warnings.extend(told);
-        if applied.changed {
+        // A knob would fill the console.
+        if applied.changed && !ask.label.starts_with(KNOB) {
             self.say(Level::Info, Some(&patch_id), None, format!("{}, revision {revision}", ask.label));
         }
         for warning in &warnings {
             self.say(Level::Warning, Some(&patch_id), warning.subject.clone(), warning.message.clone());
         }
         Ok(Edited { patch_id, revision, warnings, made })
+    }
+
+    /// Sets an attribute as a knob does: values that follow each other soon are one step.
+    pub fn turn(&self, knob: &Knob, value: f64) -> Result<(), ToolError> {
+        let patch_id = self.named(&knob.patch);
+        let open = self.root(&patch_id)?;
+        let now = self.clock.now();
+        let label = format!("{KNOB}{} of {}", knob.attribute, knob.object);
+        let follows = open.state(&patch_id)?.turned.as_ref().is_some_and(|(of, at)| *of == label && now.since(*at) < ONE_TURN_US);
+        let set = Op::SetAttribute {
+            target: knob.object.as_str().into(),
+            name: knob.attribute.clone(),
+            value: Value::One(Atom::Float(value)),
+            allow_unknown: false,
+        };
+        let ask = Ask { patch_id: &patch_id, expected_revision: None, label: label.clone() };
+        let apply = |patch: &mut Patch, edits: &[Edit], label: &str| {
+            let made = if follows { patch.extend(edits, label) } else { patch.apply(edits, label, None) };
+            Ok(made?.applied)
+        };
+        self.change(&ask, |_| Ok(vec![set]), apply, |_, _| Ok(()))?;
+        open.state(&patch_id)?.turned = Some((label, now));
+        Ok(())
+    }
+
+    /// A patch as a configuration names it: its id, or the name of its file.
+    fn named(&self, name: &str) -> String {
+        let (root, inside) = name.split_once('/').map_or((name, None), |(root, inside)| (root, Some(inside)));
+        if lock(&self.shelf).contains_key(root) {
+            return name.to_owned();
+        }
+        let held: Vec<Arc<Open>> =
+            self.list().into_iter().filter(|it| it.place().is_some_and(|it| it.file_name() == root)).collect();
+        match (held.as_slice(), inside) {
+            ([only], Some(inside)) => format!("{}/{inside}", only.id),
+            ([only], None) => only.id.clone(),
+            _ => name.to_owned(),
+        }
     }
 
     /// Takes steps back, or makes them again; their labels, and how many are left either way.

@@ -678,6 +678,14 @@ impl<'a> Follow<'a> {
             // The gate is another one now, and what fed it outside is gone.
             self.know(view, |canvas| canvas.seats.retain(|it| it.id != Some(id)))?;
         }
+        if shape.kind == "restore"
+            && let Some(inside) = view.get(id).and_then(|it| it.inside())
+            && let Some(canvas) = self.shown.canvases.get_mut(inside.id())
+            && canvas.address.as_ref().is_some_and(|it| it.starts_with("pd-"))
+        {
+            // A canvas that is known by its name is called by the new one.
+            canvas.address = inside.name().map(|it| format!("pd-{it}"));
+        }
         let placed = Shape { place: old.map_or(shape.place, |it| it.place), ..shape.clone() };
         self.know(view, |canvas| {
             canvas.seats.retain(|it| it.id != Some(id));
