@@ -1,12 +1,18 @@
 //! The built binary as a child process: what a person at a terminal would see.
 
+#[path = "end_to_end/clients.rs"]
+mod clients;
 #[path = "end_to_end/commands.rs"]
 mod commands;
+#[path = "end_to_end/doors.rs"]
+mod doors;
 #[cfg(feature = "jack")]
 #[path = "end_to_end/jack.rs"]
 mod jack;
 #[path = "end_to_end/life.rs"]
 mod life;
+#[path = "end_to_end/proxy.rs"]
+mod proxy;
 #[path = "end_to_end/reload.rs"]
 mod reload;
 #[path = "end_to_end/sound.rs"]
@@ -15,3 +21,5 @@ mod sound;
 mod spine;
 #[path = "end_to_end/studio.rs"]
 mod studio;
+#[path = "end_to_end/terminal.rs"]
+mod terminal;
