@@ -587,6 +587,10 @@ impl<'a> Follow<'a> {
         changed: Vec<(BoxId, Shape)>,
         disturbed: &mut BTreeSet<Port>,
     ) -> Result<(), Fault> {
+        if address.starts_with("pd-") {
+            // A canvas without a window has no selection; one of our own always has its window.
+            self.out.say(address, "vis", &["1"]);
+        }
         *self.nonce += 1;
         let nonce = format!("conductor-{}", self.nonce);
         let find = format!("+{nonce}");
