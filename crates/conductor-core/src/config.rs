@@ -13,6 +13,7 @@ mod limits;
 mod live;
 mod mcp;
 pub mod notes;
+mod plugins;
 mod policy;
 pub(crate) mod reader;
 mod render;
@@ -27,6 +28,7 @@ pub use audit::{Audit, AuditDetail, ReadOnlySync};
 pub use http::{Http, HttpToken, Scope};
 pub use limits::Circuit;
 pub use mcp::{Mcp, ToolNames};
+pub use plugins::{Plugin, PluginRetry, PluginTool, Plugins};
 pub(crate) use root::load_with_tree;
 pub use root::{Loaded, load, load_with};
 pub use rows::GLOBAL;
@@ -66,6 +68,7 @@ pub struct Config {
     pub http: Http,
     pub mcp: Mcp,
     pub live: Live,
+    pub plugins: Plugins,
 }
 
 /// `[live]`. Paths as written; `~/` is the person's own folder, a relative one lies in the home.
@@ -439,6 +442,7 @@ impl Default for Config {
             audit: Audit::default(),
             http: Http::default(),
             mcp: Mcp::default(),
+            plugins: Plugins::new(),
         }
     }
 }

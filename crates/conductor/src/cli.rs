@@ -20,6 +20,7 @@ mod panic;
 mod patch;
 mod performance;
 mod plans;
+mod plugins;
 mod prompt;
 mod send;
 mod set;
@@ -90,6 +91,7 @@ fn dispatch(command: Command, home: &Home, environment: &Environment, out: &mut 
         Command::Performance(args) => performance::run(&args, home, out),
         Command::Circuit(args) => circuit::run(&args, home, out),
         Command::Set(args) => set::run(&args, out),
+        Command::PluginHost(args) => Err(Failure::Exit(plugins::host(&args))),
     }
 }
 

@@ -11,6 +11,7 @@ pub mod lint;
 pub mod live;
 pub mod names;
 pub mod patch;
+pub mod plugins;
 pub mod prompt;
 pub mod resource;
 pub mod schema;

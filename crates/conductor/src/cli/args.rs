@@ -61,6 +61,19 @@ pub enum Command {
     Circuit(Circuit),
     /// Check, show, compare or draw Live Sets
     Set(super::set::Args),
+    /// The process of one plugin; the daemon starts it
+    #[command(hide = true)]
+    PluginHost(PluginHost),
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct PluginHost {
+    #[arg(long)]
+    pub cpu_ms: u32,
+    #[arg(long)]
+    pub heap_mb: u32,
+    #[arg(long)]
+    pub stack_kb: u32,
 }
 
 #[derive(Debug, ClapArgs)]
