@@ -14,6 +14,7 @@ mod inputs;
 mod lane;
 pub mod listener;
 pub mod log;
+pub mod plugins;
 pub mod ports;
 pub mod report;
 mod run;
@@ -202,6 +203,7 @@ impl Daemon {
             words: words.clone(),
         });
         let mcp = runtime.spawn(Words::serve(words.shared.clone(), mcp_socket));
+        runtime.spawn(Words::watch_plugins(words.clone(), serving.config.watch.debounce_ms.into()));
         let doors = runtime.spawn(async move {
             control::serve(control, socket).await;
             // The door of AI clients ends when the words do.

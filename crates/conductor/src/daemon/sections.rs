@@ -9,7 +9,7 @@ use crate::tools::catalog::Catalog;
 use crate::tools::names::{NameForm, Toolset};
 use conductor_core::config::{self, AuditDetail, Config, ReadOnlySync, ToolNames};
 use conductor_core::policy::{Decision, Pattern, Policy, Rule, Tier};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 
 pub(super) fn settings(config: &Config) -> Settings {
@@ -54,8 +54,10 @@ pub(super) fn audit(audit: &config::Audit) -> audit_log::Settings {
     }
 }
 
-pub(super) fn in_force(policy: Policy) -> PolicyInForce {
-    let version = policy.version(&json!({}), &json!({}));
+/// An approval depends on what a plugin is allowed as much as on the rules.
+pub(super) fn in_force(policy: Policy, config: &Config) -> PolicyInForce {
+    let plugins: Map<String, Value> = config.plugins.iter().map(|(name, row)| (name.clone(), row.to_json())).collect();
+    let version = policy.version(&json!({}), &Value::Object(plugins));
     PolicyInForce { policy, version }
 }
 

@@ -8,6 +8,7 @@ use super::handle::Handle;
 use super::home::Home;
 use super::listener::Http;
 use super::log::Log;
+use super::plugins::Plugins;
 use super::sections;
 use crate::audit_log::files::Disk;
 use crate::audit_log::{self, AuditLog, OpenError};
@@ -23,6 +24,7 @@ use crate::studio::hub::Change;
 use crate::studio::{Parts, RealSleeper, Studio};
 use crate::tools::catalog::{Catalog, CatalogFault, Tool};
 use crate::tools::daemon::{self as tools, mapping_call};
+use crate::tools::plugins::reach::Means;
 use conductor_core::audit::record::{CallFacts, EventName, InputHash, InputHasher, OutcomeFacts};
 use conductor_core::config::{self, Config};
 use conductor_core::event::Taint;
@@ -52,6 +54,7 @@ pub struct Words {
     pub studio: Arc<Studio>,
     pub shared: Arc<Shared>,
     pub http: Arc<Http>,
+    pub plugins: Arc<Plugins>,
     /// Absent when the log could not be opened.
     audit: Option<AuditLog>,
     /// What the log was opened with.
@@ -112,9 +115,6 @@ impl Words {
             log.error("[policy] has a fault: until it is mended, a person is asked before every effect");
             sections::cautious()
         });
-        for line in sections::unknown_names(config, &catalog) {
-            log.warn(line);
-        }
         let studio = Studio::new(Parts {
             clock: Arc::clone(clock),
             sleeper: Arc::new(RealSleeper::new(Arc::clone(clock))),
@@ -123,7 +123,7 @@ impl Words {
             audit: journal,
             pending,
             catalog,
-            policy: sections::in_force(policy),
+            policy: sections::in_force(policy, config),
             settings: sections::settings(config),
         });
         let farewell = owner.clone();
@@ -131,9 +131,18 @@ impl Words {
             farewell.tool_gone(conn.0);
             live.connection_ended(conn.0);
         });
+        let plugins = Plugins::new(&studio, crate::outside::own_program(), Means::default(), log);
+        plugins.set_rows(&config.plugins);
+        runtime.block_on(async {
+            // A client that is here first finds every tool. One plugin that takes its time keeps nobody waiting for long.
+            let _ = tokio::time::timeout(PLUGINS_AT_START, plugins.look()).await;
+        });
+        for line in sections::unknown_names(config, &studio.catalog()) {
+            log.warn(line);
+        }
         let shared = Shared::new(&studio);
         let http = Http::new(&shared, &config.http, runtime, log);
-        Ok(Words { studio, shared, http, audit, audit_section: config.audit.clone(), log: log.clone() })
+        Ok(Words { studio, shared, http, plugins, audit, audit_section: config.audit.clone(), log: log.clone() })
     }
 
     /// A configuration that was accepted. Does not wait for anything but short locks: the owner calls it.
@@ -141,7 +150,7 @@ impl Words {
         let seen = self.listed();
         match &config.policy {
             Some(policy) => {
-                let new = sections::in_force(policy.clone());
+                let new = sections::in_force(policy.clone(), config);
                 if new.version != self.studio.policy().version {
                     self.log.info(format_args!("policy in force: {} rules", policy.rules.len()));
                     self.studio.set_policy(new);
@@ -153,6 +162,7 @@ impl Words {
             self.log.warn(line);
         }
         self.studio.set_settings(sections::settings(config));
+        self.plugins.set_rows(&config.plugins);
         if config.audit != self.audit_section {
             self.log.info("[audit] has changed: `detail` and `read_only_sync` count now, the rest from the next start");
         }
@@ -193,6 +203,14 @@ impl Words {
         tokio::join!(socket::serve(listener, Arc::clone(&shared), Arc::new(Tally::default())), tidy);
     }
 
+    /// Notices files that come, go and change, until the daemon stops.
+    pub async fn watch_plugins(words: Arc<Words>, debounce_ms: u64) {
+        tokio::select! {
+            () = Arc::clone(&words.plugins).watch(debounce_ms) => {}
+            () = words.shared.stop.cancelled() => {}
+        }
+    }
+
     /// The last words of the log. Blocks for two syncs.
     pub fn stop(&self, runtime: &tokio::runtime::Runtime) {
         self.shared.stop.cancel();
@@ -210,6 +228,9 @@ impl Words {
         Some(json!({ "log_id": head.log_id.to_string(), "seq": head.seq, "hash": head.hash }))
     }
 }
+
+/// How long a start waits for plugins; what takes longer is offered when it is ready.
+const PLUGINS_AT_START: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// Every ask ends what ran out; this is for the channels that show questions.
 const EXPIRY_LOOK_US: u64 = 1_000_000;
@@ -232,6 +253,7 @@ impl Calls for PadCalls {
         let (Some((studio, runtime)), Some((tool, arguments))) = (self.words.get(), made) else {
             return owner.call_done(call.ticket, false);
         };
+        let tool = studio.catalog().named(&tool).map_or(tool, |it| it.name.to_string());
         let principal = Principal::Mapping { mode: call.mapping.mode.to_string(), id: call.mapping.id.to_string() };
         let mut asked = Call::new(principal, tool, arguments);
         asked.tainted = call.taint != Taint::Clean;

@@ -33,6 +33,7 @@ pub mod mapping_call;
 mod mirrors;
 mod plan_apply;
 pub mod plans;
+mod plugin_set;
 pub mod sysex;
 
 pub use mirrors::{add_prompts, add_resources};
@@ -83,6 +84,7 @@ pub fn definitions(owner: &Handle) -> Vec<Definition> {
         conductor_update_mapping::definition(),
         plan_apply::apply(owner),
         plan_apply::reject(),
+        plugin_set::definition(owner),
     ]
 }
 

@@ -2,7 +2,7 @@
 
 use super::person::NotAPerson;
 use super::words::{self, WordsMethod};
-use super::{Caller, Control, play};
+use super::{Caller, Control, play, plugins};
 use crate::daemon::config_check::Checked;
 use crate::daemon::handle::{self, SentBy, Wanted};
 use crate::pipeline::approval::{Attendance, DeskNews};
@@ -75,6 +75,10 @@ methods! {
     CircuitReset = "circuit.reset",
     HttpOpen = "http.open",
     HttpClose = "http.close",
+    PluginsList = "plugins.list",
+    PluginsCheck = "plugins.check",
+    PluginsEnable = "plugins.enable",
+    PluginsDisable = "plugins.disable",
 }
 
 pub enum Answer {
@@ -286,6 +290,10 @@ pub async fn answer(control: &Control, caller: Caller, method: Method, params: V
         Method::CircuitReset => return words::answer(control, caller, WordsMethod::CircuitReset, params).await,
         Method::HttpOpen => return words::answer(control, caller, WordsMethod::HttpOpen, params).await,
         Method::HttpClose => return words::answer(control, caller, WordsMethod::HttpClose, params).await,
+        Method::PluginsList => plugins::list(control, params)?,
+        Method::PluginsCheck => plugins::check(control, params).await?,
+        Method::PluginsEnable => plugins::enable(control, caller, params).await?,
+        Method::PluginsDisable => plugins::disable(control, caller, params).await?,
     };
     Ok(Answer::Value(value))
 }

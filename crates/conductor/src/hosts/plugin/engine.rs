@@ -63,7 +63,7 @@ struct Pipes;
 
 impl Pipes {
     fn send(bytes: &[u8]) {
-        if blocking::write(&mut io::stdout().lock(), bytes).is_err() {
+        if blocking::write(&mut Unbuffered, bytes).is_err() {
             std::process::exit(0);
         }
     }
@@ -82,8 +82,18 @@ impl Pipes {
     }
 }
 
-/// Reads exactly what is asked for, so that `poll` sees the rest.
+/// Reads exactly what is asked for, so that `poll` sees the rest, and holds nothing back.
 struct Unbuffered;
+
+impl io::Write for Unbuffered {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(rustix::io::write(rustix::stdio::stdout(), bytes)?)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
 
 impl io::Read for Unbuffered {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {

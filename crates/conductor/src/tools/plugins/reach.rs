@@ -12,6 +12,16 @@ use std::sync::Arc;
 /// Where a plugin's console goes: its name, how loud, and what.
 pub type Say = Arc<dyn Fn(&str, LogLevel, &str) + Send + Sync>;
 
+/// The ways out there are, shared by all plugins.
+#[derive(Clone, Default)]
+pub struct Means {}
+
+impl Means {
+    pub fn has_secret(&self, _name: &str) -> bool {
+        false
+    }
+}
+
 pub struct Reach {
     plugin: String,
     row: Plugin,
@@ -19,7 +29,7 @@ pub struct Reach {
 }
 
 impl Reach {
-    pub fn new(plugin: &str, row: &Plugin, say: Say) -> Arc<Self> {
+    pub fn new(plugin: &str, row: &Plugin, _own: Vec<String>, _means: Means, say: Say) -> Arc<Self> {
         Arc::new(Reach { plugin: plugin.to_owned(), row: row.clone(), say })
     }
 }
