@@ -91,6 +91,7 @@ fn dispatch(command: Command, home: &Home, environment: &Environment, out: &mut 
         Command::Performance(args) => performance::run(&args, home, out),
         Command::Circuit(args) => circuit::run(&args, home, out),
         Command::Set(args) => set::run(&args, out),
+        Command::Plugins(args) => plugins::run(args, home, out),
         Command::PluginHost(args) => Err(Failure::Exit(plugins::host(&args))),
     }
 }

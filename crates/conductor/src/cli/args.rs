@@ -61,9 +61,63 @@ pub enum Command {
     Circuit(Circuit),
     /// Check, show, compare or draw Live Sets
     Set(super::set::Args),
+    /// List, check, write and enable plugins: tools of your own, in JavaScript
+    Plugins(Plugins),
     /// The process of one plugin; the daemon starts it
     #[command(hide = true)]
     PluginHost(PluginHost),
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Plugins {
+    #[command(subcommand)]
+    pub command: PluginsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum PluginsCommand {
+    /// What lies in the folder of plugins, and what of it runs
+    List,
+    /// Load a file in the sandbox and show what it says about itself; enables nothing
+    Check {
+        /// A file of the folder of plugins, or any path
+        file: PathBuf,
+    },
+    /// Write a working plugin and its type definitions into the folder of plugins
+    New {
+        /// Begins with a-z and holds a-z, 0-9, - and _
+        name: String,
+    },
+    /// Show a plugin, ask, and let it run from now on
+    ///
+    /// What you see is pinned: when the file changes, its tools are refused until you enable it again. What is not given here stays as it
+    /// was. This needs a terminal.
+    Enable(PluginEnable),
+    /// Take a plugin's tools away
+    Disable {
+        name: String,
+    },
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct PluginEnable {
+    /// Name of the plugin, or of its file
+    pub name: String,
+    /// Host it may fetch from, such as api.example.org; may be given several times
+    #[arg(long, value_name = "HOST")]
+    pub net: Option<Vec<String>>,
+    /// File root it may read
+    #[arg(long, value_name = "ROOT")]
+    pub files_read: Option<Vec<String>>,
+    /// File root it may write
+    #[arg(long, value_name = "ROOT")]
+    pub files_write: Option<Vec<String>>,
+    /// Secret it may put into requests
+    #[arg(long, value_name = "NAME")]
+    pub secret: Option<Vec<String>>,
+    /// A field of its configuration, such as units=metric; the value may be JSON
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub config: Option<Vec<String>>,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -4,6 +4,7 @@ use super::{Failure, Verdict, out::Out};
 use crate::daemon::config_check::Checked;
 use crate::daemon::home::Home;
 use crate::doors::control::client::{Client, ClientError};
+use crate::hosts::plugin::sandbox::Strength;
 use crate::outside::Environment;
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
@@ -48,6 +49,7 @@ pub fn run(home: &Home, environment: &Environment, out: &mut Out) -> Result<Verd
     let mut findings = vec![folder(home), config(home)];
     findings.extend(daemon(home));
     findings.push(display(environment));
+    findings.push(sandbox());
     let bad = findings.iter().any(|it| it.grade == Grade::Bad);
     let value = json!({ "ok": !bad, "checks": findings.iter().map(wire).collect::<Vec<_>>() });
     out.show(&value, |out, _| {
@@ -126,6 +128,15 @@ fn daemon(home: &Home) -> Vec<Finding> {
         });
     }
     findings
+}
+
+fn sandbox() -> Finding {
+    let strength = Strength::here();
+    let grade = match strength {
+        Strength::Full => Grade::Good,
+        Strength::NoLandlock | Strength::LimitsOnly => Grade::Note,
+    };
+    Finding::new("sandbox", grade, strength.sentence())
 }
 
 fn display(environment: &Environment) -> Finding {

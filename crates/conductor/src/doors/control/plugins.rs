@@ -7,7 +7,6 @@ use crate::hosts::plugin::manifest::is_name;
 use crate::hosts::plugin::process::Launch;
 use crate::pipeline::Call;
 use crate::tools::plugins;
-use conductor_core::config::Plugin;
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::principal::Principal;
@@ -62,24 +61,7 @@ pub async fn check(control: &Control, params: Value) -> Result<Value, ToolError>
         ToolError::new(Code::BadInput, format!("plugins/{file}: {}", faults.join("; "))).subject(Subject::Other(file.clone()))
     })?;
     let row = control.handle.serving().config.plugins.get(&manifest.name).cloned();
-    Ok(shown(&manifest, row.as_ref()))
-}
-
-/// As `plugins check` prints it.
-pub fn shown(manifest: &crate::hosts::plugin::manifest::Manifest, row: Option<&Plugin>) -> Value {
-    let tools: Vec<Value> = manifest
-        .tools
-        .iter()
-        .map(|tool| {
-            let said = row.and_then(|row| row.tools.get(&tool.name)).copied().unwrap_or_default();
-            let asks = said.requires_approval.unwrap_or(tool.requires_approval);
-            json!({ "name": tool.name, "description": tool.description, "asks": asks })
-        })
-        .collect();
-    json!({
-        "name": manifest.name, "version": manifest.version, "description": manifest.description, "pin": manifest.pin,
-        "tools": tools, "secret_fields": manifest.secret_fields(), "row": row.map(Plugin::to_json),
-    })
+    Ok(manifest.shown(row.as_ref()))
 }
 
 pub async fn enable(control: &Control, caller: Caller, params: Value) -> Result<Value, ToolError> {

@@ -2,6 +2,7 @@
 //!
 //! Not here: whether its schemas compile and its tools fit into the catalog (`tools::plugins`), or who said yes.
 
+use conductor_core::config::Plugin;
 use conductor_core::digest::Digest;
 use conductor_core::text::{escape, is_deceptive};
 use serde_json::{Map, Value, json};
@@ -85,6 +86,22 @@ impl Manifest {
     pub fn from_json(kept: &Value) -> Option<Self> {
         let code = kept["code"].as_str()?.parse().ok()?;
         Manifest::judge(&kept["declared"], code).ok()
+    }
+
+    /// What a person is shown before the yes, with the row as it is now.
+    pub fn shown(&self, row: Option<&Plugin>) -> Value {
+        let tool = |tool: &ToolText| {
+            let said = row.and_then(|row| row.tools.get(&tool.name)).copied().unwrap_or_default();
+            json!({
+                "name": tool.name, "description": tool.description,
+                "asks": said.requires_approval.unwrap_or(tool.requires_approval),
+            })
+        };
+        json!({
+            "name": self.name, "version": self.version, "description": self.description, "pin": self.pin,
+            "tools": self.tools.iter().map(tool).collect::<Vec<_>>(), "secret_fields": self.secret_fields(),
+            "row": row.map(Plugin::to_json),
+        })
     }
 
     /// Fields of the configuration that come from the secrets, never from the file.
