@@ -21,6 +21,7 @@ mod root;
 pub(crate) mod rows;
 pub mod schema;
 mod settings;
+mod tools;
 pub(crate) mod tree;
 pub(crate) mod trigger;
 
@@ -32,6 +33,7 @@ pub use plugins::{Plugin, PluginRetry, PluginTool, Plugins};
 pub(crate) use root::load_with_tree;
 pub use root::{Loaded, load, load_with};
 pub use rows::GLOBAL;
+pub use tools::{Database, DatabasePlace, FileRoot, KeyRung, Tools, Web};
 
 use crate::action::{Action, Transform};
 use crate::mapping::{Continuous, Trigger};
@@ -69,6 +71,8 @@ pub struct Config {
     pub mcp: Mcp,
     pub live: Live,
     pub plugins: Plugins,
+    pub tools: Tools,
+    pub secrets: KeyRung,
 }
 
 /// `[live]`. Paths as written; `~/` is the person's own folder, a relative one lies in the home.
@@ -443,6 +447,8 @@ impl Default for Config {
             http: Http::default(),
             mcp: Mcp::default(),
             plugins: Plugins::new(),
+            tools: Tools::default(),
+            secrets: KeyRung::default(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The programs and devices we drive.
 
 pub mod desktop;
+pub mod files;
 #[cfg(feature = "desktop")]
 pub mod focus;
 #[cfg(feature = "gamepad")]
@@ -10,3 +11,4 @@ pub mod midi;
 pub mod osc;
 pub mod patch;
 pub mod plugin;
+pub mod web;

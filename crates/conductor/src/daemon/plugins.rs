@@ -339,7 +339,10 @@ impl Plugins {
         }
         let secrets: BTreeMap<String, String> =
             manifest.secret_fields().into_iter().map(|field| (field.clone(), format!("{name}.{field}"))).collect();
-        if let Some(missing) = secrets.values().find(|it| !self.means.has_secret(it)) {
+        let (means, names) = (self.means.clone(), secrets.clone());
+        // The holder of the key may take its time.
+        let missing = tokio::task::spawn_blocking(move || names.into_values().find(|it| !means.has_secret(it)));
+        if let Ok(Some(missing)) = missing.await {
             return Err(known(Status::NotConfigured, format!("`conductor secrets set {missing}` is missing")));
         }
         let reach = Reach::new(name, row, secrets.values().cloned().collect(), self.means.clone(), self.say());

@@ -57,7 +57,7 @@ pub(super) fn audit(audit: &config::Audit) -> audit_log::Settings {
 /// An approval depends on what a plugin is allowed as much as on the rules.
 pub(super) fn in_force(policy: Policy, config: &Config) -> PolicyInForce {
     let plugins: Map<String, Value> = config.plugins.iter().map(|(name, row)| (name.clone(), row.to_json())).collect();
-    let version = policy.version(&json!({}), &Value::Object(plugins));
+    let version = policy.version(&config.tools.written, &Value::Object(plugins));
     PolicyInForce { policy, version }
 }
 

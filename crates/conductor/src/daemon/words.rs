@@ -15,11 +15,14 @@ use crate::audit_log::{self, AuditLog, OpenError};
 use crate::doors::mcp::Shared;
 use crate::doors::mcp::socket::{self, Tally};
 use crate::hosts::live::{self, Live};
+use crate::hosts::files::Files;
 use crate::hosts::patch::{self, Patches};
+use crate::hosts::web::{self, Web};
 use crate::outside::{Clock, Ids};
 use crate::pending_store::PendingStore;
 use crate::pipeline::record::Journal;
 use crate::pipeline::{self, Call};
+use crate::secrets::{Scrubber, Secrets, SystemKeys};
 use crate::studio::hub::Change;
 use crate::studio::{Parts, RealSleeper, Studio};
 use crate::tools::catalog::{Catalog, CatalogFault, Tool};
@@ -47,6 +50,8 @@ pub enum WordsError {
     Catalog(#[from] CatalogFault),
     #[error("{0}")]
     Socket(#[from] socket::BindFault),
+    #[error("nobody can be trusted over https: {0}")]
+    Tls(#[from] rustls::Error),
 }
 
 /// Everything AI clients speak to.
@@ -131,7 +136,7 @@ impl Words {
             farewell.tool_gone(conn.0);
             live.connection_ended(conn.0);
         });
-        let plugins = Plugins::new(&studio, crate::outside::own_program(), Means::default(), log);
+        let plugins = Plugins::new(&studio, crate::outside::own_program(), means(home, config, ids)?, log);
         plugins.set_rows(&config.plugins);
         runtime.block_on(async {
             // A client that is here first finds every tool. One plugin that takes its time keeps nobody waiting for long.
@@ -227,6 +232,16 @@ impl Words {
         let head = self.audit.as_ref()?.head()?;
         Some(json!({ "log_id": head.log_id.to_string(), "seq": head.seq, "hash": head.hash }))
     }
+}
+
+fn means(home: &Home, config: &Config, ids: &Arc<dyn Ids>) -> Result<Means, WordsError> {
+    let files = Files::new(home.root(), crate::outside::Environment::read().user_home);
+    files.configure(&config.tools.roots);
+    let web = Web::new(web::system_tls()?);
+    web.configure(&config.tools.web);
+    let keys = SystemKeys { credentials: None, passphrase: None };
+    let secrets = Secrets::new(home.root(), config.secrets, Box::new(keys), Arc::clone(ids), Scrubber::new());
+    Ok(Means { files, web, secrets, ids: Arc::clone(ids) })
 }
 
 /// How long a start waits for plugins; what takes longer is offered when it is ready.

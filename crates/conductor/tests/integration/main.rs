@@ -10,4 +10,5 @@ mod live_osc;
 mod patch_tools;
 mod pipeline;
 mod pipeline_property;
+mod plugins;
 mod socket;

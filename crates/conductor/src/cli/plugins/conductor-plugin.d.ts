@@ -59,7 +59,7 @@ declare namespace Conductor {
 
   interface Entry {
     name: string;
-    kind: "file" | "folder" | "link" | "other";
+    kind: "file" | "directory" | "link" | "other";
     size: number;
     mtime_ms: number;
   }
