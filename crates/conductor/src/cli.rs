@@ -53,6 +53,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>, environment: &Environment) 
             return ExitCode::from(u8::try_from(fault.exit_code()).unwrap_or(2));
         }
     };
+    if let Command::PluginHost(host) = &args.command {
+        // It has neither a home nor an environment.
+        return plugins::host(host);
+    }
     let mut out = Out::new(args.json);
     let done = home(&args, environment).and_then(|home| dispatch(args.command, &home, environment, &mut out));
     match done.and_then(|verdict| out.finish().map(|()| verdict).map_err(Failure::from)) {

@@ -7,6 +7,8 @@ mod commands;
 mod jack;
 #[path = "end_to_end/life.rs"]
 mod life;
+#[path = "end_to_end/plugins.rs"]
+mod plugins;
 #[path = "end_to_end/reload.rs"]
 mod reload;
 #[path = "end_to_end/spine.rs"]

@@ -9,7 +9,7 @@ use crate::tools::catalog::Catalog;
 use crate::tools::names::{NameForm, Toolset};
 use conductor_core::config::{self, AuditDetail, Config, ReadOnlySync, ToolNames};
 use conductor_core::policy::{Decision, Pattern, Policy, Rule, Tier};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use std::path::PathBuf;
 
 pub(super) fn settings(config: &Config) -> Settings {

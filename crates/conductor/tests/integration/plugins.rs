@@ -38,7 +38,7 @@ fn runner(source: &str, limits: Limits) -> Arc<Runner> {
 /// A plugin `x` whose tools have these bodies, and one that adds.
 fn plugin(bodies: &[(&str, &str)]) -> String {
     let tool = |(name, body): &(&str, &str)| {
-        format!("{{ name: 'x.{name}', description: 'd', inputSchema: {{ type: 'object' }}, async handler(input, config) {{ {body} }} }}")
+        format!("{{ name: 'x.{name}', description: 'd', inputSchema: {{ type: 'object', properties: {{ a: {{ type: 'number' }}, b: {{ type: 'number' }} }} }}, async handler(input, config) {{ {body} }} }}")
     };
     let tools: Vec<String> = bodies.iter().chain([&("add", "return input.a + input.b")]).map(tool).collect();
     format!("export default {{ name: 'x', version: '1.0.0', description: 'For tests.', tools: [{}] }}", tools.join(",\n"))
@@ -150,7 +150,8 @@ async fn a_call_that_is_given_up_takes_its_process_along() {
     let runner = runner(&plugin(&[("waits", "await new Promise(r => setInterval(() => {}, 10))")]), Limits { cpu_ms: 60_000, ..TIGHT });
     adds(&runner).await;
     let pid = runner.pid().unwrap();
-    let call = runner.call("x.waits", &json!({}));
+    let nothing = json!({});
+    let call = runner.call("x.waits", &nothing);
     assert!(tokio::time::timeout(Duration::from_millis(50), call).await.is_err(), "only the clock on the wall sees it");
     adds(&runner).await;
     assert_ne!(runner.pid(), Some(pid));
@@ -191,7 +192,7 @@ async fn files_of_both_kinds_are_read_and_faults_have_their_line() {
     assert!(fault("for (;;) {}").await.contains("x.js:1:1: stopped after 200 ms"));
     let thrown = runner(&plugin(&[("bad", "\nthrow Object.assign(new Error('no'), { code: 'NOT_FOUND' })")]), TIGHT).call("x.bad", &json!({})).await.unwrap_err();
     let Fault::Threw(thrown) = thrown else { panic!("{thrown}") };
-    assert_eq!((thrown.code.as_deref(), thrown.place.as_deref()), (Some("NOT_FOUND"), Some("x.js:2:37")), "{thrown}");
+    assert_eq!((thrown.code.as_deref(), thrown.place.as_deref()), (Some("NOT_FOUND"), Some("x.js:2:25")), "{thrown}");
 }
 
 #[tokio::test]
@@ -307,6 +308,18 @@ impl Room {
             },
             Outcome::Done(Err(error)) => error.code.to_string(),
             other => format!("{other:?}"),
+        }
+    }
+
+    /// A call that may be tried again: the studio's clock moves by hand, so the delays between attempts are let pass.
+    async fn patiently(&self, tool: &str) -> String {
+        let call = self.text(tool, json!({}));
+        tokio::pin!(call);
+        loop {
+            tokio::select! {
+                text = &mut call => return text,
+                () = tokio::time::sleep(Duration::from_millis(20)) => self.test.time.advance(Duration::from_millis(1200)),
+            }
         }
     }
 
@@ -501,7 +514,7 @@ async fn every_key_of_a_row_changes_something() {
     let source = plugin(&[
         ("ask", "return 'done'"),
         ("flaky", "globalThis.n = (globalThis.n ?? 0) + 1; if (globalThis.n < 3) throw new Error('not yet'); return String(globalThis.n)"),
-        ("spin", "const end = Date.now() + 60; let n = 0; while (Date.now() < end) n++; return 'spun'"),
+        ("spin", "let n = 0; for (let i = 0; i < 3e6; i++) n += i; return 'spun'"),
         ("eat", "const a = new Uint8Array(6 << 20); return String(a.length)"),
     ])
     .replace("name: 'x.ask',", "name: 'x.ask', requiresApproval: true,");
@@ -513,24 +526,15 @@ async fn every_key_of_a_row_changes_something() {
     let tier = |tool: &str| room.test.studio.catalog().get(tool).unwrap().tier.to_string();
     assert_eq!((tier("x.ask"), tier("x.spin")), ("HardwareIO".into(), "Stateful".into()));
 
-    let more = "retry = \"always\"\ncpu_ms = 20\nheap_mb = 4\ntimeout_ms = 12345\n[plugins.x.tools.\"x.ask\"]\nrequires_approval = false\ntier = \"Stateful\"\n\
+    let more = "retry = \"always\"\ncpu_ms = 10\nheap_mb = 4\ntimeout_ms = 12345\n[plugins.x.tools.\"x.ask\"]\nrequires_approval = false\ntier = \"Stateful\"\n\
                 [plugins.x.tools.\"x.add\"]\ntier = \"ReadOnly\"\nrequires_approval = true";
     room.configure(&room.row("x", more).await).await;
     assert_eq!(room.text("x.ask", json!({})).await, "done");
     assert_eq!((tier("x.ask"), tier("x.add")), ("Stateful".into(), "ReadOnly".into()));
     assert_eq!(room.text("x.add", json!({})).await, "APPROVAL_REQUIRED");
-    let flaky = room.call("x.flaky", json!({}));
-    tokio::pin!(flaky);
-    let reply = loop {
-        // Its clock moves by hand: let the delays between attempts pass.
-        tokio::select! {
-            reply = &mut flaky => break reply,
-            () = tokio::time::sleep(Duration::from_millis(20)) => room.test.time.advance(Duration::from_secs(5)),
-        }
-    };
-    assert!(reply.is_ok(), "tried again until it worked");
+    assert_eq!(room.patiently("x.flaky").await, "3", "tried again until it worked");
     assert_eq!(room.text("x.spin", json!({})).await, "TIMEOUT");
-    assert_eq!(room.text("x.eat", json!({})).await, "INTERNAL");
+    assert_eq!(room.patiently("x.eat").await, "INTERNAL");
     assert_eq!(room.test.studio.catalog().get("x.spin").unwrap().timeout_ms, 12_345);
     room.configure(&room.row("x", "retry = \"never\"").await).await;
     assert!(!room.test.studio.catalog().get("x.flaky").unwrap().retries());
@@ -552,8 +556,6 @@ async fn a_plugin_that_crashes_trips_its_own_breaker_and_no_other() {
     assert_eq!((restarts("x"), restarts("greeter")), (5, 0));
     assert_eq!(room.text("x.add", json!({ "a": 1, "b": 2 })).await, "{\"result\":3}", "the breaker is the tool's");
     assert_eq!(room.text("greeter.greet", json!({ "who": "Ada" })).await, "Hello, Ada!");
-    let codes: Vec<Code> = ["x.eat"].map(|it| room.test.studio.circuits.list().into_iter().find(|row| row.tool == it).map_or(Code::Internal, |_| Code::CircuitOpen)).into();
-    assert_eq!(codes, [Code::CircuitOpen]);
 }
 
 #[tokio::test]
@@ -773,5 +775,134 @@ fn a_hole_in_the_engine_leads_nowhere() {
     for what in ["read", "write", "list", "connect", "unix", "spawn", "thread", "kill", "code"] {
         assert_eq!(end(what, "no"), Some(42), "{what}: without the box it works");
         assert_ne!(end(what, "yes"), Some(42), "{what}: in the box it does not");
+    }
+}
+
+// ---- the examples ----------------------------------------------------------------------------------------------------------------------------
+
+fn example(name: &str) -> String {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../examples/plugins/{name}.js"));
+    std::fs::read_to_string(path).unwrap()
+}
+
+impl Room {
+    async fn value(&self, tool: &str, arguments: Value) -> Value {
+        let text = self.text(tool, arguments).await;
+        serde_json::from_str(&text).unwrap_or(Value::String(text))
+    }
+
+    fn studio_root(&self) -> String {
+        format!("[tools.filesystem]\nroots = [{{ name = \"studio\", path = \"{}\", write = true }}]\n", self.scratch.display())
+    }
+}
+
+#[tokio::test]
+async fn the_set_list_is_kept_in_a_file() {
+    let room = Room::new();
+    room.write("setlist.js", &example("setlist"));
+    let row = room.row("setlist", "files_read = [\"studio\"]\nfiles_write = [\"studio\"]").await;
+    room.configure(&format!("{}{row}", room.studio_root())).await;
+    assert_eq!(room.value("setlist.show", json!({})).await["songs"], json!([]));
+    room.value("setlist.add", json!({ "title": "Opener", "tempo": 128, "minutes": 4 })).await;
+    room.value("setlist.add", json!({ "title": "Encore", "minutes": 6.5 })).await;
+    let list = room.value("setlist.add", json!({ "title": "Ballad", "place": 1, "key": "Am" })).await;
+    assert_eq!((&list["now"]["title"], &list["next"]["title"], &list["minutes"]), (&json!("Opener"), &json!("Ballad"), &json!(10.5)));
+    assert_eq!(room.text("setlist.add", json!({ "title": "Ballad" })).await, "BAD_INPUT");
+    assert_eq!(room.value("setlist.next", json!({})).await["now"]["title"], "Ballad");
+    assert_eq!(room.value("setlist.remove", json!({ "title": "Opener" })).await["now"]["title"], "Ballad", "what is on stays on");
+    assert_eq!(room.value("setlist.next", json!({})).await["now"]["title"], "Encore");
+    assert_eq!(room.text("setlist.next", json!({})).await, "NOT_FOUND");
+    let kept: Value = serde_json::from_slice(&std::fs::read(room.scratch.join("setlist.json")).unwrap()).unwrap();
+    assert_eq!(kept["at"], 1);
+    assert_eq!(kept["songs"][0], json!({ "title": "Ballad", "key": "Am" }));
+}
+
+#[tokio::test]
+async fn sounds_are_looked_up_with_a_key_nobody_sees() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let host = listener.local_addr().unwrap().to_string();
+    let heads: Arc<Mutex<Vec<String>>> = Arc::default();
+    let seen = Arc::clone(&heads);
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                head.push(stream.read_u8().await.unwrap());
+            }
+            let head = String::from_utf8(head).unwrap();
+            let body = json!({ "results": [
+                { "id": 1, "name": "Long rain", "duration": 61.5, "license": "https://creativecommons.org/publicdomain/zero/1.0/", "url": "u1" },
+                { "id": 2, "name": "Rain drop", "duration": 0.4, "license": "https://creativecommons.org/licenses/by/4.0/", "url": "u2" },
+                { "id": 3, "name": "Rain on tin", "duration": 9, "license": "https://creativecommons.org/publicdomain/zero/1.0/", "url": "u3" },
+            ] })
+            .to_string();
+            let line = if head.contains("canary-token-4412") { "200 OK" } else { "401 Unauthorized" };
+            seen.lock().unwrap().push(head);
+            let answer = format!("HTTP/1.1 {line}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len());
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        }
+    });
+    let room = Room::new();
+    room.write("freesound.js", &example("freesound"));
+    let row = room.row("freesound", &format!("net = [\"{host}\"]\nconfig = {{ base = \"http://{host}/apiv2\", page_size = 3 }}")).await;
+    let text = format!("[tools.web]\nallow_hosts = [\"{host}\"]\nhttp_hosts = [\"{host}\"]\n{row}");
+    room.configure(&text).await;
+    assert_eq!(room.status("freesound"), (Status::NotConfigured, Some("`conductor secrets set freesound.token` is missing".into())));
+
+    room.means.secrets.set("freesound.token", "canary-token-4412", vec![host.clone()], true).unwrap();
+    room.configure("").await;
+    room.configure(&text).await;
+    let found = room.value("freesound.search", json!({ "words": "rain & wind" })).await;
+    let names: Vec<&str> = found["sounds"].as_array().unwrap().iter().filter_map(|it| it["name"].as_str()).collect();
+    assert_eq!(names, ["Rain drop", "Rain on tin", "Long rain"]);
+    let free = room.value("freesound.search", json!({ "words": "rain", "free_only": true, "longest_s": 30 })).await;
+    assert_eq!((&free["count"], &free["sounds"][0]["id"]), (&json!(1), &json!(3)));
+    assert!(!found.to_string().contains("canary"));
+    let heads = heads.lock().unwrap();
+    assert!(heads[0].starts_with("GET /apiv2/search/text/?query=rain+%26+wind&fields=id%2Cname%2Cduration%2Clicense%2Curl&page_size=3 HTTP/1.1"), "{}", heads[0]);
+    assert!(heads[0].contains("Token canary-token-4412"));
+}
+
+#[tokio::test]
+async fn a_phrase_becomes_a_midi_file_that_a_person_allowed() {
+    let room = Room::new();
+    room.write("midifile.js", &example("midifile"));
+    let row = room.row("midifile", "files_write = [\"studio\"]").await;
+    room.configure(&format!("{}{row}", room.studio_root())).await;
+    let phrase = json!({ "name": "riff", "folder": "ideas", "tempo": 125, "notes": [
+        { "pitch": 60, "start": 0, "length": 0.5 }, { "pitch": 64, "start": 0.5, "length": 1, "velocity": 80 },
+    ] });
+    assert_eq!(room.text("midifile.write", phrase.clone()).await, "APPROVAL_REQUIRED");
+    assert!(!room.scratch.join("ideas").exists(), "nothing happened yet");
+
+    let row = format!("{row}[plugins.midifile.tools.\"midifile.write\"]\nrequires_approval = false\n");
+    room.configure(&format!("{}{row}", room.studio_root())).await;
+    let written = room.value("midifile.write", phrase).await;
+    assert_eq!(written, json!({ "path": "ideas/riff.mid", "bytes": 51, "notes": 2 }));
+    let bytes = std::fs::read(room.scratch.join("ideas/riff.mid")).unwrap();
+    let wanted = [
+        b"MThd\0\0\0\x06\0\0\0\x01\x01\xe0MTrk\0\0\0\x1d".as_slice(),
+        // 480 000 us for a quarter note at 125 beats per minute
+        &[0, 0xff, 0x51, 3, 0x07, 0x53, 0x00],
+        &[0, 0x90, 60, 96, 0x81, 0x70, 0x80, 60, 0, 0, 0x90, 64, 80, 0x83, 0x60, 0x80, 64, 0],
+        &[0, 0xff, 0x2f, 0],
+    ]
+    .concat();
+    assert_eq!(bytes[..bytes.len().min(22)], wanted[..22]);
+    assert_eq!(bytes, wanted);
+    assert_eq!(room.text("midifile.write", json!({ "name": "../x", "notes": [] })).await, "BAD_INPUT");
+}
+
+/// An example without a test is a promise nobody keeps.
+#[tokio::test]
+async fn every_example_and_the_starter_are_sound() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/plugins");
+    let mut names: Vec<String> = std::fs::read_dir(folder).unwrap().map(|it| it.unwrap().file_name().into_string().unwrap()).filter(|it| it.ends_with(".js")).collect();
+    names.sort();
+    assert_eq!(names, ["freesound.js", "midifile.js", "setlist.js"], "give a new example a test above and a name here");
+    for name in names {
+        let source = example(name.trim_end_matches(".js"));
+        look(&launch(&source, Limits::default())).await.unwrap_or_else(|faults| panic!("{name}: {faults:?}"));
     }
 }
