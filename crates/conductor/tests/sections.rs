@@ -7,7 +7,7 @@ use conductor::daemon::{Daemon, Options};
 use conductor::outside::{RandomIds, RealClock};
 use conductor::tools::catalog::Tool;
 use conductor_core::policy::{Channel, Floor};
-use conductor_testkit::http_client::{post_modern, request};
+use conductor_testkit::http_client::{post_modern, request, send};
 use conductor_testkit::line_client::{LineClient, modern};
 use conductor_testkit::tools::{self, Runs};
 use serde_json::{Value, json};
@@ -267,6 +267,161 @@ fn clients_see_what_the_file_says() {
     let mut third = studio.client();
     let refused = studio.block_on(third.next());
     assert_eq!(refused["error"]["message"], "Too many connections");
+    drop((client, second, third));
+    studio.reload("[mcp]\nmax_message_bytes = 4096\n");
+    let mut long = studio.client();
+    let (told, end) = studio.block_on(async {
+        long.line(&"x".repeat(5000)).await;
+        (long.next().await, long.next_line().await)
+    });
+    assert_eq!((&told["error"]["message"], end), (&json!("Message too long"), None));
+}
+
+#[test]
+fn a_list_that_changed_is_told_to_both_eras() {
+    let studio = Studio::start("");
+    let (mut legacy, mut listening) = (studio.client(), studio.client());
+    studio.block_on(async {
+        legacy.initialize().await;
+        legacy.request("ping", json!({})).await;
+        let filter = modern(json!({ "notifications": { "toolsListChanged": true } }));
+        listening.start("subscriptions/listen", filter).await;
+        let told = listening.next().await;
+        assert_eq!(told["method"], "notifications/subscriptions/acknowledged", "{told}");
+    });
+    studio.reload(DENY);
+    for client in [&mut legacy, &mut listening] {
+        let told = studio.block_on(client.next());
+        assert_eq!(told["method"], "notifications/tools/list_changed", "{told}");
+    }
+    // A file that leaves the list as it is tells nobody.
+    studio.reload(&format!("{DENY}[limits]\nin_flight = 7\n"));
+    let ping = studio.block_on(legacy.request("ping", json!({})));
+    assert!(ping["result"].is_object(), "{ping}");
+}
+
+/// Frames of a client of the older era that shows forms, and never answers one.
+#[test]
+fn a_form_nobody_answers_is_waited_for_as_long_as_the_file_says() {
+    let studio = Studio::start("[mcp]\nelicitation_wait_ms = 1\n[policy.approval]\nclient_tiers = [\"HardwareIO\"]\n");
+    let mut client = studio.client();
+    let reply = studio.block_on(async {
+        client.initialize_as("2025-11-25", json!({ "elicitation": {} })).await;
+        client.request("tools/call", json!({ "name": tools::DANGER, "arguments": { "text": "x" } })).await
+    });
+    assert_eq!(reply["result"]["structuredContent"]["code"], "APPROVAL_REQUIRED", "{reply}");
+}
+
+#[test]
+fn a_session_nobody_uses_ends_when_the_file_says() {
+    let studio = Studio::start("[http]\nbind = \"127.0.0.1:0\"\n[mcp]\nsession_idle_s = 1\n");
+    let at = studio.serve();
+    let bearer = format!("Bearer {}", studio.default_token());
+    let headers = [
+        ("Authorization", bearer.as_str()),
+        ("Content-Type", "application/json"),
+        ("Accept", "application/json, text/event-stream"),
+    ];
+    let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "idle", "version": "1" } } });
+    let begun = studio.block_on(send(at, &request(at, "POST", "/mcp", &headers, &hello.to_string())));
+    let session = begun.header("mcp-session-id").expect("a session").to_owned();
+    // The stream of the session ends with it; with the default this would wait for an hour.
+    let headers = [&headers[..], &[("Mcp-Session-Id", session.as_str())]].concat();
+    studio.block_on(send(at, &request(at, "GET", "/mcp", &headers, "")));
+    let list = json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/list" });
+    let gone = studio.block_on(send(at, &request(at, "POST", "/mcp", &headers, &list.to_string())));
+    assert_eq!(gone.status, 404, "{}", gone.body);
+}
+
+#[test]
+fn rules_look_at_principal_tier_and_arguments_and_raise_the_channel() {
+    let studio = Studio::start(
+        r#"
+[policy.approval]
+client_tiers = ["HardwareIO"]
+[[policy.rules]]
+tool = "test.danger"
+args = { "/text" = "quiet" }
+decision = "allow"
+[[policy.rules]]
+tool = "test.danger"
+channel = "local"
+[[policy.rules]]
+principal = "socket:*"
+tool = "test.echo"
+decision = "deny"
+[[policy.rules]]
+tier = "Stateful"
+decision = "ask"
+"#,
+    );
+    let mut client = studio.client();
+    let danger = |client: &mut LineClient, text: &str| studio.call(client, tools::DANGER, json!({ "text": text })).0;
+    assert_eq!(danger(&mut client, "quiet"), "ok");
+    assert_eq!(danger(&mut client, "loud"), "APPROVAL_REQUIRED");
+    let asked = studio.daemon().words().studio.desk.store().read(|pending| pending.iter().next().cloned()).unwrap();
+    assert_eq!(asked.channel_floor, Floor::Local, "the tier alone would let the client answer");
+    assert_eq!(studio.code(&mut client, tools::ECHO), "DENIED");
+    assert_eq!(studio.code(&mut client, tools::SET), "APPROVAL_REQUIRED");
+    let cli = conductor::pipeline::Call::new(
+        conductor_core::principal::Principal::Cli { uid: 0 },
+        tools::ECHO,
+        json!({ "text": "x" }),
+    );
+    let reply = studio.block_on(conductor::pipeline::run(&studio.daemon().words().studio, cli));
+    assert!(reply.is_ok(), "another principal may");
+}
+
+#[test]
+fn the_whole_daemon_does_as_much_at_once_as_the_file_says() {
+    let studio = Studio::start("[limits]\nin_flight = 1\n");
+    let (mut first, mut second) = (studio.client(), studio.client());
+    let crowd = studio.block_on(async {
+        let slow = first.start("tools/call", modern(json!({ "name": tools::SLOW, "arguments": {} }))).await;
+        studio.runs.until(tools::SLOW, 1).await;
+        let echo = modern(json!({ "name": tools::ECHO, "arguments": { "text": "x" } }));
+        let reply = second.request("tools/call", echo).await;
+        studio.runs.release.notify_waiters();
+        first.reply(slow).await;
+        reply["result"]["structuredContent"]["code"].clone()
+    });
+    assert_eq!(crowd, "BUSY");
+}
+
+/// After a hundred refusals for speed in a row the door stops reading from that connection for a while; others are served meanwhile.
+#[test]
+fn a_flood_is_not_listened_to_for_a_while() {
+    let studio = Studio::start("[limits]\nread = { per_minute = 1, burst = 1 }\n");
+    let mut quiet = studio.client();
+    let paused = (0..5).any(|_| {
+        let mut flood = studio.client();
+        studio.block_on(async {
+            let echo = |name| json!({ "name": name, "arguments": { "text": "x" } });
+            flood.initialize().await;
+            let mut refused = 0;
+            while refused < 100 {
+                let reply = flood.request("tools/call", echo(tools::ECHO)).await;
+                refused += u32::from(reply["result"]["structuredContent"]["code"] == "RATE_LIMITED");
+            }
+            let waiting = flood.start("ping", json!({})).await;
+            let mut answered = std::pin::pin!(flood.reply(waiting));
+            // Twenty whole exchanges of another connection, each after the flood's ping was sent.
+            let mut silent = true;
+            for _ in 0..20 {
+                tokio::select! {
+                    biased;
+                    _ = &mut answered => { silent = false; break; }
+                    reply = quiet.request("ping", json!({})) => assert!(reply["result"].is_object()),
+                }
+            }
+            if silent {
+                answered.await;
+            }
+            silent
+        })
+    });
+    assert!(paused, "the flood was answered as fast as everyone else, five times");
 }
 
 #[test]
@@ -281,9 +436,42 @@ fn the_log_holds_what_the_file_says() {
     assert!(studio.audit_text().contains("\"truncated\":true") && !studio.audit_text().contains("yyyy"));
     assert!(folder.exists(), "the second copy is written");
 
+    let records = studio.audit_text().lines().count();
+    let anchored = std::fs::read_to_string(studio.home.path().join("state/checkpoints.jsonl")).unwrap().lines().count();
+    assert!(anchored * 2 > records, "with one record each, checkpoints keep up: {anchored} for {records}");
+
     studio.reload("[audit]\ndetail = \"hash\"\n");
     studio.call(&mut client, tools::SET, json!({ "text": "as a hash" }));
     assert!(!studio.audit_text().contains("as a hash"));
+}
+
+#[test]
+fn a_segment_ends_where_the_file_says() {
+    let studio = Studio::start(
+        "[audit]\ndetail = \"full\"\nrotate_mb = 1\n[limits]\neffect = { per_minute = 100000, burst = 10000 }\n",
+    );
+    let mut client = studio.client();
+    let second = studio.home.path().join("audit/000002.jsonl");
+    let mut calls = 0;
+    while !second.exists() {
+        calls += 1;
+        assert!(calls < 1000, "a mebibyte was written long ago");
+        assert_eq!(studio.call(&mut client, tools::SET, json!({ "text": "y".repeat(3500) })).0, "ok");
+    }
+    let first = std::fs::metadata(studio.home.path().join("audit/000001.jsonl")).unwrap().len();
+    assert!((900_000..1_100_000).contains(&first), "{first} bytes in the first segment");
+}
+
+#[test]
+fn a_second_copy_that_is_required_and_cannot_be_written_stops_every_effect() {
+    let place = tempfile::tempdir().unwrap();
+    // A file where the folder should be: nobody can write below it, root included.
+    let folder = place.path().join("file").join("second");
+    std::fs::write(place.path().join("file"), "in the way").unwrap();
+    for (required, code) in [(true, "AUDIT_UNAVAILABLE"), (false, "ok")] {
+        let studio = Studio::start(&format!("[audit]\ncopy_to = {folder:?}\ncopy_required = {required}\n"));
+        assert_eq!(studio.code(&mut studio.client(), tools::SET), code, "copy_required = {required}");
+    }
 }
 
 #[test]
@@ -318,8 +506,22 @@ fn http_is_served_where_and_to_whom_the_file_says() {
     assert_eq!(studio.block_on(studio.daemon().words().http.open(at)).unwrap(), at);
     studio.daemon().words().http.close();
     assert_eq!(studio.knock(at, &studio.default_token(), &[]), 405);
-    let remote = studio.block_on(studio.daemon().words().http.open("0.0.0.0:0".parse().unwrap()));
-    assert!(remote.is_err_and(|it| it.to_string().contains("allow_remote")));
+    let everywhere = || studio.block_on(studio.daemon().words().http.open("0.0.0.0:0".parse().unwrap()));
+    assert!(everywhere().is_err_and(|it| it.to_string().contains("allow_remote")));
+    let observer = tokens.replace("\"call\"", "\"observe\"");
+    studio.reload(&format!("{head}allow_remote = true\n{observer}"));
+    while everywhere().is_err() {
+        std::thread::yield_now();
+    }
+    let scoped = || {
+        let served = studio.daemon().words().http.served();
+        served.first().is_some_and(|at| studio.knock(*at, &studio.default_token(), &[]) == 405)
+    };
+    while !scoped() {
+        std::thread::yield_now();
+    }
+    let at = studio.daemon().words().http.served()[0];
+    assert_eq!(studio.knock(at, "open sesame", &[]), 401, "a token that may look may not call");
 }
 
 #[test]

@@ -493,7 +493,7 @@ async fn no_text_in_any_argument_breaks_a_tool_or_leaves_the_document_unreadable
         let catalog = desk.studio.studio.catalog();
         let long = "x".repeat(300);
         for (tool, reads) in NAMES {
-            let schema = catalog.get(tool).expect("a tool").input_schema.clone();
+            let schema = catalog.get(tool).expect("a tool").input_schema.value();
             let properties = schema["properties"].as_object().expect("properties");
             for name in properties.keys().filter(|it| *it != "group") {
                 for text in CORPUS.iter().copied().chain([long.as_str()]) {
