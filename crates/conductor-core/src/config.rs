@@ -33,7 +33,7 @@ pub use plugins::{Plugin, PluginRetry, PluginTool, Plugins};
 pub(crate) use root::load_with_tree;
 pub use root::{Loaded, load, load_with};
 pub use rows::GLOBAL;
-pub use tools::{Database, DatabasePlace, FileRoot, KeyRung, Tools, Web};
+pub use tools::{Database, DatabasePlace, FileRoot, KeyRung, MOST_ROWS_AFFECTED, Tools, Web};
 
 use crate::action::{Action, Transform};
 use crate::mapping::{Continuous, Trigger};

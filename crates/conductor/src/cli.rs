@@ -23,6 +23,7 @@ mod plans;
 mod plugins;
 mod prompt;
 mod question;
+mod secrets;
 mod send;
 mod set;
 mod simulate;
@@ -95,6 +96,7 @@ fn dispatch(command: Command, home: &Home, environment: &Environment, out: &mut 
         Command::Audit(args) => log_command(&args.command, home, out),
         Command::Performance(args) => performance::run(&args, home, out),
         Command::Circuit(args) => circuit::run(&args, home, out),
+        Command::Secrets(args) => secrets::run(args, home, out),
         Command::Set(args) => set::run(&args, out),
         Command::Plugins(args) => plugins::run(args, home, out),
         Command::PluginHost(args) => Err(Failure::Exit(plugins::host(&args))),

@@ -8,6 +8,7 @@ pub mod config_check;
 pub mod config_file;
 pub mod demo;
 pub mod dispatch;
+pub mod grants;
 pub mod handle;
 pub mod home;
 mod inputs;

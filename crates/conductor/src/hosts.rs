@@ -1,5 +1,6 @@
 //! The programs and devices we drive.
 
+pub mod database;
 pub mod desktop;
 pub mod files;
 #[cfg(feature = "desktop")]
@@ -11,4 +12,5 @@ pub mod midi;
 pub mod osc;
 pub mod patch;
 pub mod plugin;
+pub mod shell;
 pub mod web;

@@ -182,6 +182,8 @@ pub struct Environment {
     pub display: Option<String>,
     pub xdg_data_dirs: Vec<PathBuf>,
     pub no_color: bool,
+    /// Where the service manager puts credentials.
+    pub credentials: Option<PathBuf>,
 }
 
 impl Environment {
@@ -206,6 +208,7 @@ impl Environment {
             display: std::env::var("DISPLAY").ok().filter(|it| !it.is_empty()),
             xdg_data_dirs,
             no_color: std::env::var_os("NO_COLOR").is_some(),
+            credentials: std::env::var_os("CREDENTIALS_DIRECTORY").filter(|it| !it.is_empty()).map(PathBuf::from),
         }
     }
 }

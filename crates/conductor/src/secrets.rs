@@ -153,6 +153,21 @@ impl Secrets {
         self.opened(&mut self.state(), Make::Nothing).map(|_| ())
     }
 
+    /// As [`Secrets::open_now`], unless there is nothing to open.
+    pub fn open_if_any(&self) -> Result<(), SecretFault> {
+        match Vault::read(&self.folder) {
+            Ok(None) => Ok(()),
+            Ok(Some(vault)) if vault.listed().next().is_none() => Ok(()),
+            Ok(Some(_)) | Err(_) => self.open_now(),
+        }
+    }
+
+    /// What a person typed when the daemon started; it counts from now on.
+    pub fn give_passphrase(&self, passphrase: SecretString) {
+        self.holders.take_passphrase(passphrase);
+        self.state().open = None;
+    }
+
     fn opened<'s>(&self, state: &'s mut State, make: Make) -> Result<&'s mut Open, SecretFault> {
         if state.open.is_none() {
             match self.unlock(state.rung, make) {

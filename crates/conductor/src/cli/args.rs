@@ -55,6 +55,8 @@ pub enum Command {
     Approvals(Approvals),
     /// Read and check the log of every call
     Audit(Audit),
+    /// Store what tools need and nobody should see
+    Secrets(Secrets),
     /// Keep everyone but you from changing what is on stage
     Performance(Performance),
     /// Show or reset tools that are off after failures
@@ -243,6 +245,34 @@ pub enum ApprovalsCommand {
 pub struct Audit {
     #[command(subcommand)]
     pub command: super::audit::AuditCommand,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Secrets {
+    #[command(subcommand)]
+    pub command: SecretsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum SecretsCommand {
+    /// Store a value: typed without echo, or from stdin, never from the command line
+    Set {
+        name: String,
+        /// A host it may be sent to; may be repeated. Without one it is sent to no host
+        #[arg(long = "host", value_name = "HOST")]
+        hosts: Vec<String>,
+        /// With [secrets] key = "file": make the key file. Who can read your files can then read your secrets
+        #[arg(long)]
+        allow_key_file: bool,
+    },
+    /// Names, versions and hosts; never a value
+    List,
+    /// Forget a value
+    Remove { name: String },
+    /// Who holds the key, or why nobody can be asked
+    Status,
+    /// Make a new key and seal every value again, all or none
+    Rotate,
 }
 
 #[derive(Debug, ClapArgs)]

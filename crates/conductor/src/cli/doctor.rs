@@ -127,6 +127,7 @@ fn daemon(home: &Home) -> Vec<Finding> {
             Some(reason) => Finding::new(name, Grade::Note, reason),
         });
     }
+    findings.extend(secrets(home));
     findings
 }
 
@@ -137,6 +138,17 @@ fn sandbox() -> Finding {
         Strength::NoLandlock | Strength::LimitsOnly => Grade::Note,
     };
     Finding::new("sandbox", grade, strength.sentence())
+}
+
+/// The truth about who holds the key. A home that has none and needs none is fine.
+fn secrets(home: &Home) -> Option<Finding> {
+    let status = Client::connect(&home.control_socket()).and_then(|mut it| it.ask("secrets.status", json!({}))).ok()?;
+    let sentence = super::text(&status, "sentence").to_owned();
+    Some(match (status["open"].as_bool(), status["count"].as_u64()) {
+        (Some(true), _) => Finding::new("secrets", Grade::Good, sentence),
+        (_, Some(0)) => Finding::new("secrets", Grade::Note, sentence),
+        _ => Finding::new("secrets", Grade::Bad, sentence).cure("`conductor secrets status` asks again"),
+    })
 }
 
 fn display(environment: &Environment) -> Finding {

@@ -133,6 +133,11 @@ impl Plugins {
         self.touched.notify_one();
     }
 
+    /// Something a plugin may have waited for has changed, such as a secret.
+    pub fn touch(&self) {
+        self.touched.notify_one();
+    }
+
     /// Watches the folder and acts on every change, until the future is dropped. The watcher ends with it.
     pub async fn watch(self: Arc<Self>, debounce_ms: u64) {
         let touched = Arc::clone(&self.touched);
@@ -165,7 +170,13 @@ impl Plugins {
             for (name, row) in rows.iter() {
                 let code = found.get(&row.file).map(|it| it.code);
                 match known.get(name) {
-                    Some(known) if known.row.as_ref() == Some(row) && known.code == code && code.is_some() => {
+                    // What is not configured may lack a secret, which stands neither in the row nor in the file.
+                    Some(known)
+                        if known.row.as_ref() == Some(row)
+                            && known.code == code
+                            && code.is_some()
+                            && known.status != Status::NotConfigured =>
+                    {
                         keep.insert(name.clone());
                     }
                     Some(_) | None => judged.push((name.clone(), row.clone(), found.get(&row.file).cloned())),
@@ -330,7 +341,7 @@ impl Plugins {
         };
         let written = Value::Object(row.config.clone());
         if let Some(schema) = manifest.written_schema()
-            && let Ok(validator) = Validator::compile(&schema)
+            && let Ok(validator) = Validator::compile(&schema.into())
             && let Some(first) = validator.violations(&written).first()
         {
             let place = first.path.trim_start_matches('/').replace('/', ".");

@@ -9,7 +9,7 @@ use crate::tools::catalog::Catalog;
 use crate::tools::names::{NameForm, Toolset};
 use conductor_core::config::{self, AuditDetail, Config, ReadOnlySync, ToolNames};
 use conductor_core::policy::{Decision, Pattern, Policy, Rule, Tier};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 
 pub(super) fn settings(config: &Config) -> Settings {
@@ -54,10 +54,11 @@ pub(super) fn audit(audit: &config::Audit) -> audit_log::Settings {
     }
 }
 
-/// An approval depends on what a plugin is allowed as much as on the rules.
+/// A changed `[tools]` or `[plugins]` makes every approval stale as a changed `[policy]` does: what was agreed to may mean something else now.
 pub(super) fn in_force(policy: Policy, config: &Config) -> PolicyInForce {
+    let tools = if config.tools.written.is_null() { json!({}) } else { config.tools.written.clone() };
     let plugins: Map<String, Value> = config.plugins.iter().map(|(name, row)| (name.clone(), row.to_json())).collect();
-    let version = policy.version(&config.tools.written, &Value::Object(plugins));
+    let version = policy.version(&tools, &Value::Object(plugins));
     PolicyInForce { policy, version }
 }
 

@@ -4,6 +4,7 @@
 //! no tool until a person has looked.
 
 use super::dispatch::Calls;
+use super::grants::{Grants, NoTls};
 use super::handle::Handle;
 use super::home::Home;
 use super::listener::Http;
@@ -15,14 +16,12 @@ use crate::audit_log::{self, AuditLog, OpenError};
 use crate::doors::mcp::Shared;
 use crate::doors::mcp::socket::{self, Tally};
 use crate::hosts::live::{self, Live};
-use crate::hosts::files::Files;
 use crate::hosts::patch::{self, Patches};
-use crate::hosts::web::{self, Web};
 use crate::outside::{Clock, Ids};
 use crate::pending_store::PendingStore;
 use crate::pipeline::record::Journal;
+use crate::secrets::Scrubber;
 use crate::pipeline::{self, Call};
-use crate::secrets::{Scrubber, Secrets, SystemKeys};
 use crate::studio::hub::Change;
 use crate::studio::{Parts, RealSleeper, Studio};
 use crate::tools::catalog::{Catalog, CatalogFault, Tool};
@@ -50,8 +49,8 @@ pub enum WordsError {
     Catalog(#[from] CatalogFault),
     #[error("{0}")]
     Socket(#[from] socket::BindFault),
-    #[error("nobody can be trusted over https: {0}")]
-    Tls(#[from] rustls::Error),
+    #[error("{0}")]
+    NoTls(#[from] NoTls),
 }
 
 /// Everything AI clients speak to.
@@ -59,6 +58,7 @@ pub struct Words {
     pub studio: Arc<Studio>,
     pub shared: Arc<Shared>,
     pub http: Arc<Http>,
+    pub grants: Grants,
     pub plugins: Arc<Plugins>,
     /// Absent when the log could not be opened.
     audit: Option<AuditLog>,
@@ -116,6 +116,11 @@ impl Words {
         crate::tools::patch::add(&mut catalog, &patches)?;
         let live = Live::new(home.root(), live::Settings::of_config(home.root(), &config.live));
         crate::tools::live::add(&mut catalog, &live)?;
+        let scrubber = Scrubber::new();
+        log.clean_by(&scrubber);
+        let grants = Grants::new(home.root(), config, ids, &scrubber)?;
+        grants.add_tools(&mut catalog)?;
+        grants.put_in_force(config, log);
         let policy = config.policy.clone().unwrap_or_else(|| {
             log.error("[policy] has a fault: until it is mended, a person is asked before every effect");
             sections::cautious()
@@ -130,13 +135,20 @@ impl Words {
             catalog,
             policy: sections::in_force(policy, config),
             settings: sections::settings(config),
+            scrubber,
         });
         let farewell = owner.clone();
         studio.on_connection_end(move |conn| {
             farewell.tool_gone(conn.0);
             live.connection_ended(conn.0);
         });
-        let plugins = Plugins::new(&studio, crate::outside::own_program(), means(home, config, ids)?, log);
+        let means = Means {
+            files: Arc::clone(&grants.files),
+            web: Arc::clone(&grants.web),
+            secrets: Arc::clone(&grants.secrets),
+            ids: Arc::clone(ids),
+        };
+        let plugins = Plugins::new(&studio, crate::outside::own_program(), means, log);
         plugins.set_rows(&config.plugins);
         runtime.block_on(async {
             // A client that is here first finds every tool. One plugin that takes its time keeps nobody waiting for long.
@@ -147,7 +159,7 @@ impl Words {
         }
         let shared = Shared::new(&studio);
         let http = Http::new(&shared, &config.http, runtime, log);
-        Ok(Words { studio, shared, http, plugins, audit, audit_section: config.audit.clone(), log: log.clone() })
+        Ok(Words { studio, shared, http, grants, plugins, audit, audit_section: config.audit.clone(), log: log.clone() })
     }
 
     /// A configuration that was accepted. Does not wait for anything but short locks: the owner calls it.
@@ -167,6 +179,7 @@ impl Words {
             self.log.warn(line);
         }
         self.studio.set_settings(sections::settings(config));
+        self.grants.put_in_force(config, &self.log);
         self.plugins.set_rows(&config.plugins);
         if config.audit != self.audit_section {
             self.log.info("[audit] has changed: `detail` and `read_only_sync` count now, the rest from the next start");
@@ -175,6 +188,12 @@ impl Words {
         if seen != self.listed() {
             self.studio.hub.tell(Change::Tools);
         }
+    }
+
+    /// What a person typed when the daemon started.
+    pub fn give_passphrase(&self, passphrase: secrecy::SecretString) {
+        self.grants.secrets.give_passphrase(passphrase);
+        self.grants.open_secrets(&self.log);
     }
 
     /// The tools that policy leaves in lists.
@@ -232,16 +251,6 @@ impl Words {
         let head = self.audit.as_ref()?.head()?;
         Some(json!({ "log_id": head.log_id.to_string(), "seq": head.seq, "hash": head.hash }))
     }
-}
-
-fn means(home: &Home, config: &Config, ids: &Arc<dyn Ids>) -> Result<Means, WordsError> {
-    let files = Files::new(home.root(), crate::outside::Environment::read().user_home);
-    files.configure(&config.tools.roots);
-    let web = Web::new(web::system_tls()?);
-    web.configure(&config.tools.web);
-    let keys = SystemKeys { credentials: None, passphrase: None };
-    let secrets = Secrets::new(home.root(), config.secrets, Box::new(keys), Arc::clone(ids), Scrubber::new());
-    Ok(Means { files, web, secrets, ids: Arc::clone(ids) })
 }
 
 /// How long a start waits for plugins; what takes longer is offered when it is ready.

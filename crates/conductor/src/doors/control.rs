@@ -7,6 +7,7 @@ pub mod methods;
 pub mod person;
 mod play;
 mod plugins;
+mod secrets;
 mod words;
 
 use crate::daemon::handle::Handle;

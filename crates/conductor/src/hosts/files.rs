@@ -438,6 +438,14 @@ impl Place {
         rustix::fs::fsync(&folder).map_err(|it| self.io(it.into()))
     }
 
+    /// Whether what lies here, links followed, lies under the root. Nothing there is fine.
+    pub fn stays_inside(&self) -> Result<(), FileFault> {
+        match beneath::open(&self.root.folder, &self.inside, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
+            Ok(_) | Err(Errno::NOENT) => Ok(()),
+            Err(fault) => Err(self.fault(fault)),
+        }
+    }
+
     /// What lies here, links not followed.
     pub fn kind(&self) -> Result<(Kind, u64, i64), FileFault> {
         if self.inside.as_os_str().is_empty() {

@@ -14,6 +14,7 @@ use sha2::{Digest as _, Sha256};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use zeroize::Zeroizing;
 
@@ -71,6 +72,8 @@ pub trait KeyHolders: Send + Sync {
     /// Beside the keys that are there.
     fn add(&self, rung: KeyRung, place: &Place<'_>, key: &Key) -> Result<(), String>;
     fn forget(&self, rung: KeyRung, place: &Place<'_>, id: &str) -> Result<(), String>;
+    /// What a person typed when the daemon started.
+    fn take_passphrase(&self, passphrase: SecretString);
 }
 
 /// The truth about a key that was found.
@@ -107,9 +110,9 @@ pub const fn absent_phrase(rung: KeyRung) -> &'static str {
 /// The real ones.
 pub struct SystemKeys {
     /// `$CREDENTIALS_DIRECTORY`.
-    pub credentials: Option<PathBuf>,
+    credentials: Option<PathBuf>,
     /// Asked for when the daemon started, and kept in memory only.
-    pub passphrase: Option<SecretString>,
+    passphrase: Mutex<Option<SecretString>>,
 }
 
 /// A keychain that asks a person behind our back would hold us for ever.
@@ -122,7 +125,7 @@ impl KeyHolders for SystemKeys {
         match rung {
             KeyRung::Keychain => within(keychain::probe),
             KeyRung::Credential => self.credential().map(|_| ()),
-            KeyRung::Passphrase => self.passphrase.as_ref().map(|_| ()).ok_or_else(|| absent_phrase(rung).to_owned()),
+            KeyRung::Passphrase => self.passphrase().map(|_| ()),
             KeyRung::File => Ok(()),
         }
     }
@@ -132,8 +135,7 @@ impl KeyHolders for SystemKeys {
             KeyRung::Keychain => within(|| keychain::probe().and_then(|()| keychain::load())).map(|it| keys_of(&it)),
             KeyRung::Credential => self.credential().map(|key| vec![key]),
             KeyRung::Passphrase => {
-                let phrase = self.passphrase.as_ref().ok_or_else(|| absent_phrase(rung).to_owned())?;
-                derive(phrase, &place.salt).map(|key| vec![key])
+                derive(&self.passphrase()?, &place.salt).map(|key| vec![key])
             }
             KeyRung::File => key_file(place.folder),
         }
@@ -146,9 +148,22 @@ impl KeyHolders for SystemKeys {
     fn forget(&self, rung: KeyRung, place: &Place<'_>, id: &str) -> Result<(), String> {
         self.change(rung, place, |keys| keys.retain(|it| it.id() != id))
     }
+
+    fn take_passphrase(&self, passphrase: SecretString) {
+        *self.passphrase.lock().unwrap_or_else(PoisonError::into_inner) = Some(passphrase);
+    }
 }
 
 impl SystemKeys {
+    pub fn new(credentials: Option<PathBuf>) -> Self {
+        SystemKeys { credentials, passphrase: Mutex::default() }
+    }
+
+    fn passphrase(&self) -> Result<SecretString, String> {
+        let known = self.passphrase.lock().unwrap_or_else(PoisonError::into_inner);
+        known.clone().ok_or_else(|| absent_phrase(KeyRung::Passphrase).to_owned())
+    }
+
     fn change(&self, rung: KeyRung, place: &Place<'_>, change: impl FnOnce(&mut Vec<Key>)) -> Result<(), String> {
         match rung {
             // Nothing of ours is kept there.

@@ -34,6 +34,8 @@ impl KeyHolders for Arc<Shelf> {
         self.keys.lock().unwrap().retain(|it| it.id() != id);
         Ok(())
     }
+
+    fn take_passphrase(&self, _: SecretString) {}
 }
 
 fn with(home: &Path, rung: KeyRung, holders: Box<dyn KeyHolders>) -> Arc<Secrets> {
@@ -45,11 +47,11 @@ fn on_shelf(home: &Path, shelf: &Arc<Shelf>) -> Arc<Secrets> {
 }
 
 fn system(home: &Path, rung: KeyRung, passphrase: Option<&str>, credentials: Option<&Path>) -> Arc<Secrets> {
-    let holders = SystemKeys {
-        credentials: credentials.map(Path::to_owned),
-        passphrase: passphrase.map(|it| SecretString::from(it.to_owned())),
-    };
-    with(home, rung, Box::new(holders))
+    let secrets = with(home, rung, Box::new(SystemKeys::new(credentials.map(Path::to_owned))));
+    if let Some(passphrase) = passphrase {
+        secrets.give_passphrase(SecretString::from(passphrase.to_owned()));
+    }
+    secrets
 }
 
 const VALUE: &str = "hunter2-hunter2";

@@ -34,7 +34,7 @@ pub async fn look(launch: &Launch) -> Result<Manifest, Vec<String>> {
 fn check(manifest: &Manifest) -> Result<(), Vec<String>> {
     let row = Plugin::of_file("");
     let mut faults = Vec::new();
-    if let Some(Err(fault)) = manifest.config_schema.as_ref().map(Validator::compile) {
+    if let Some(Err(fault)) = manifest.config_schema.clone().map(|it| Validator::compile(&it.into())) {
         faults.push(format!("configSchema: {fault}"));
     }
     for text in &manifest.tools {

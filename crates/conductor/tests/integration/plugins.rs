@@ -249,7 +249,7 @@ impl Room {
         std::fs::create_dir_all(test.home.path().join("plugins")).unwrap();
         let scratch = tempfile::tempdir().unwrap();
         let files = Files::new(test.home.path(), None);
-        let keys = SystemKeys { credentials: None, passphrase: None };
+        let keys = SystemKeys::new(None);
         let ids = CountingIds::new();
         let secrets = Secrets::new(test.home.path(), config::KeyRung::File, Box::new(keys), ids.clone(), Scrubber::new());
         let means = Means { files, web: Web::new(web::system_tls().unwrap()), secrets, ids };
