@@ -5,6 +5,7 @@
 
 pub mod fakelive;
 pub mod jack;
+pub mod pd;
 pub mod x11;
 
 use std::fmt;

@@ -9,3 +9,4 @@ pub mod live;
 pub mod midi;
 pub mod osc;
 pub mod patch;
+pub mod pd;
