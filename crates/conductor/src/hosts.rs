@@ -1,5 +1,6 @@
 //! The programs and devices we drive.
 
+pub mod apps;
 pub mod desktop;
 #[cfg(feature = "desktop")]
 pub mod focus;

@@ -7,6 +7,8 @@ mod commands;
 mod jack;
 #[path = "end_to_end/life.rs"]
 mod life;
+#[path = "end_to_end/machine.rs"]
+mod machine;
 #[path = "end_to_end/reload.rs"]
 mod reload;
 #[path = "end_to_end/spine.rs"]

@@ -3,7 +3,7 @@
 
 use conductor::daemon::home::Home;
 use conductor::daemon::log::Log;
-use conductor::daemon::{Daemon, Options};
+use conductor::daemon::{Daemon, Machine, Options};
 use conductor::outside::{RandomIds, RealClock};
 use conductor::tools::catalog::Tool;
 use conductor_core::policy::{Channel, Floor};
@@ -18,6 +18,9 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 
+#[path = "sections/surface.rs"]
+mod surface;
+
 struct Studio {
     home: TempDir,
     daemon: Option<Daemon>,
@@ -26,17 +29,24 @@ struct Studio {
 
 impl Studio {
     fn start(config: &str) -> Self {
+        Studio::on(Machine::default(), config)
+    }
+
+    fn on(machine: Machine, config: &str) -> Self {
         let home = tempfile::tempdir().unwrap();
         std::fs::write(home.path().join("config.toml"), config).unwrap();
         let clock = Arc::new(RealClock::new());
-        let daemon = Daemon::start(Options {
-            home: Home::at(home.path().to_owned()),
-            clock: clock.clone(),
-            ids: Arc::new(RandomIds),
-            log: Log::new(clock, Box::new(std::io::sink())),
-            first_config: "",
-            extra_devices: Vec::new(),
-        })
+        let daemon = Daemon::start_on(
+            machine,
+            Options {
+                home: Home::at(home.path().to_owned()),
+                clock: clock.clone(),
+                ids: Arc::new(RandomIds),
+                log: Log::new(clock, Box::new(std::io::sink())),
+                first_config: "",
+                extra_devices: Vec::new(),
+            },
+        )
         .unwrap();
         daemon.block_on(daemon.handle().ready()).unwrap();
         let runs: Arc<Runs> = Arc::default();
