@@ -243,9 +243,8 @@ mod tests {
                         let mut event = event(now, on);
                         event.device = DeviceSlot(device);
                         event.taint = if clean { Taint::Clean } else { Taint::Network };
-                        match &mut event.body {
-                            Body::NoteOn { note: it, .. } | Body::NoteOff { note: it, .. } => *it = note,
-                            _ => {}
+                        if let Body::NoteOn { note: it, .. } | Body::NoteOff { note: it, .. } = &mut event.body {
+                            *it = note;
                         }
                         let _ = pad.hear(&event, hardware, question);
                         if (device, note) == (0, 51) {

@@ -108,9 +108,9 @@ impl Program {
 
     /// What it printed. It is ended when it takes too long: the next turn of the knob must not wait behind it for ever.
     fn run(self, arguments: &[String]) -> Result<String, String> {
-        let told = |why: io::Error| match why.kind() {
-            io::ErrorKind::NotFound => format!("{} is not installed", self.name()),
-            _ => format!("{}: {why}", self.name()),
+        let told = |why: io::Error| {
+            let is_missing = why.kind() == io::ErrorKind::NotFound;
+            if is_missing { format!("{} is not installed", self.name()) } else { format!("{}: {why}", self.name()) }
         };
         let mut child = Command::new(self.name())
             .args(arguments)
