@@ -3,6 +3,7 @@
 //!
 //! Not here: what the product does with a part.
 
+pub mod fluidsynth;
 pub mod jack;
 pub mod pulse;
 pub mod x11;

@@ -12,12 +12,13 @@ use conductor_testkit::line_client::{LineClient, modern};
 use conductor_testkit::real::{PATIENCE, wait_for};
 use conductor_testkit::tools;
 use serde_json::json;
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use tokio::sync::mpsc as async_mpsc;
 
 /// Two controllers of the loopback; `pads` has lights and is played at `pads hand`.
-const BOARD: &str = r##"
+pub(super) const BOARD: &str = r##"
 default_mode = "Play"
 [[devices]]
 alias = "pads"
@@ -41,12 +42,12 @@ name = "Mix"
 "##;
 
 impl Studio {
-    fn ear(&self, port: &str) -> async_mpsc::Receiver<Vec<u8>> {
+    pub(super) fn ear(&self, port: &str) -> async_mpsc::Receiver<Vec<u8>> {
         self.block_on(self.daemon().handle().listen(port.to_owned())).unwrap()
     }
 
     /// The next message at a port; fails when none comes.
-    fn hear(&self, ear: &mut async_mpsc::Receiver<Vec<u8>>) -> Vec<u8> {
+    pub(super) fn hear(&self, ear: &mut async_mpsc::Receiver<Vec<u8>>) -> Vec<u8> {
         let heard = self.block_on(async { tokio::time::timeout(PATIENCE, ear.recv()).await });
         heard.expect("a message").expect("the daemon runs")
     }
@@ -70,7 +71,7 @@ impl Studio {
         assert_eq!(self.block_on(sent), Ok(1));
     }
 
-    fn play(&self, message: &[u8]) {
+    pub(super) fn play(&self, message: &[u8]) {
         self.send("pads hand", message);
     }
 
@@ -84,7 +85,7 @@ impl Studio {
 }
 
 #[test]
-fn the_scheme_its_brightness_and_its_colours_are_shown() {
+pub(super) fn the_scheme_its_brightness_and_its_colours_are_shown() {
     let shown = |lines: &str| Studio::lights(lines, 2);
     // The palette of devices without a template: green 21, blue 45, red 5.
     let green = vec![vec![0x90, 36, 21], vec![0x90, 37, 21]];
@@ -111,7 +112,7 @@ fn every_scheme_is_its_own_picture_and_off_is_none() {
 }
 
 #[test]
-fn a_template_names_the_lights_of_a_device() {
+pub(super) fn a_template_names_the_lights_of_a_device() {
     let with = |template: &str| {
         let config = BOARD.replacen("loopback = true", &format!("loopback = true\n{template}"), 1);
         let studio = Studio::start(&format!("{config}\n[led]\nscheme = \"off\"\n"));
@@ -130,7 +131,7 @@ fn row(from: &str) -> String {
 }
 
 #[test]
-fn feedback_rows_show_what_they_are_told_to_show() {
+pub(super) fn feedback_rows_show_what_they_are_told_to_show() {
     let studio = Studio::start(BOARD);
     let mut ear = studio.ear("pads");
     let on = || vec![0x92, 51, 21];
@@ -173,7 +174,7 @@ fn feedback_rows_show_what_they_are_told_to_show() {
 }
 
 #[test]
-fn a_value_is_scaled_into_its_range_and_a_motor_is_not_a_hand() {
+pub(super) fn a_value_is_scaled_into_its_range_and_a_motor_is_not_a_hand() {
     let studio = Studio::start(BOARD);
     let (mut pads, mut synth) = (studio.ear("pads"), studio.ear("synth"));
     let row = "[[feedback]]\ndevice = \"pads\"\nout = { type = \"CC\", channel = 0, controller = 20 }\n\
@@ -202,7 +203,11 @@ fn a_value_is_scaled_into_its_range_and_a_motor_is_not_a_hand() {
 }
 
 /// A controller at the end of a cable, as far as the daemon can tell: the loopback's machinery under another name.
-struct Cable(Loopback);
+pub(super) struct Cable {
+    pub machinery: Loopback,
+    /// How often its ports were listed.
+    pub scans: Arc<AtomicUsize>,
+}
 
 impl Backend for Cable {
     fn name(&self) -> &'static str {
@@ -210,28 +215,29 @@ impl Backend for Cable {
     }
 
     fn connect(&mut self) -> Result<(), Unavailable> {
-        self.0.connect()
+        self.machinery.connect()
     }
 
     fn ports(&mut self) -> Result<Vec<PortInfo>, PortFault> {
-        let ports = self.0.ports()?.into_iter().filter(|it| !it.name.ends_with(" hand"));
+        self.scans.fetch_add(1, Ordering::Relaxed);
+        let ports = self.machinery.ports()?.into_iter().filter(|it| !it.name.ends_with(" hand"));
         Ok(ports.map(|it| PortInfo { is_hardware: true, ..it }).collect())
     }
 
     fn open_input(&mut self, id: &str, lane: LaneSender) -> Result<Box<dyn Input>, PortFault> {
-        self.0.open_input(id, lane)
+        self.machinery.open_input(id, lane)
     }
 
     fn open_output(&mut self, id: &str) -> Result<Box<dyn Output>, PortFault> {
-        self.0.open_output(id)
+        self.machinery.open_output(id)
     }
 
     fn create_input(&mut self, name: &str, lane: LaneSender) -> Result<Box<dyn Input>, PortFault> {
-        self.0.create_input(name, lane)
+        self.machinery.create_input(name, lane)
     }
 
     fn create_output(&mut self, name: &str) -> Result<Box<dyn Output>, PortFault> {
-        self.0.create_output(name)
+        self.machinery.create_output(name)
     }
 }
 
@@ -244,13 +250,14 @@ fn pad_section(device: &str, note: u8, hold_ms: u32, tiers: &str) -> String {
     )
 }
 
-/// A daemon with a controller called Grand, and the hand that plays it.
-fn with_cable(config: &str) -> (Studio, Hand) {
+/// A daemon with a controller called Grand, and the hand that plays it. Another one lies unused beside it.
+pub(super) fn with_cable(config: &str) -> (Studio, Hand) {
     let (tell, told) = mpsc::channel();
     let make: MakeBackend = Box::new(move |stamp, announce| {
         let machinery = Loopback::new(stamp, announce);
+        machinery.plug("Upright");
         tell.send(machinery.plug("Grand")).unwrap();
-        Box::new(Cable(machinery))
+        Box::new(Cable { machinery, scans: Arc::default() })
     });
     let studio = Studio::on(Machine { backends: vec![make], ..Machine::default() }, config);
     let hand = told.recv().unwrap();
@@ -294,7 +301,7 @@ fn a_held_pad_allows_the_one_call_that_waits() {
 }
 
 #[test]
-fn each_key_of_the_pad_counts() {
+pub(super) fn each_key_of_the_pad_counts() {
     // Another note, another device, a longer hold, other tiers: the same gesture does nothing.
     for (what, config) in [
         ("note", pad_section("keys", 52, 50, "[\"HardwareIO\"]")),
