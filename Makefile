@@ -24,10 +24,13 @@ check: tools ## formatting and lints only
 build: tools ## build the release binary
 	cargo build --release --locked --package conductor --features studio
 
-bench: tools ## memory, start and idle time beside an empty daemon; then the benches of the engine and the lanes
+bench: test-tools ## memory, start and idle time; the engine and the lanes; calls through every door beside the bare SDK, Node and Python
 	cargo bench --locked --package conductor --features studio --bench footprint
 	cargo bench --locked --package conductor-core --bench engine -- --quick
 	cargo bench --locked --package conductor --features studio --bench lane --bench audit -- --quick
+	cargo build --release --locked --package conductor --package conductor-testkit --bins --features conductor/studio
+	crates/conductor-testkit/clients/install bench
+	crates/conductor-testkit/clients/bench
 
 tools:
 	@.ci/install .ci/packages.run

@@ -1,4 +1,6 @@
-"""The same echo tool on FastMCP, for comparison."""
+"""The same echo tool on FastMCP, for comparison: over stdio, or over HTTP at the port it is given."""
+import sys
+
 from fastmcp import FastMCP
 
 server = FastMCP("echo")
@@ -9,4 +11,7 @@ def test_echo(text: str) -> dict:
     return {"echo": text}
 
 
-server.run(show_banner=False)
+if len(sys.argv) > 1:
+    server.run(transport="http", host="127.0.0.1", port=int(sys.argv[1]), show_banner=False, log_level="error")
+else:
+    server.run(show_banner=False)

@@ -1,42 +1,64 @@
-// A whole session of the TypeScript SDK (the 1.x line) over stdio or HTTP, and every error code as a result it does not throw on.
-import { Client } from "@modelcontextprotocol/sdk/client/index.js";
-import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
-import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
+// A client of either line of the TypeScript SDK that does what it is told: one JSON object per line in, one per line out.
+//
+// typescript_client.mjs --sdk 1|2 --era legacy|modern|auto [--answer accept|decline] [--token T] stdio PROGRAM ARGS... | http URL
+import { createInterface } from "node:readline";
 
-const [kind, ...rest] = process.argv.slice(2);
-const transport =
+const given = { sdk: "1", era: "legacy" };
+const words = process.argv.slice(2);
+while (words[0].startsWith("--")) given[words.shift().slice(2)] = words.shift();
+const [kind, ...rest] = words;
+
+const one = given.sdk === "1";
+const { Client } = await import(one ? "@modelcontextprotocol/sdk/client/index.js" : "@modelcontextprotocol/client");
+const { StdioClientTransport } = await import(one ? "@modelcontextprotocol/sdk/client/stdio.js" : "@modelcontextprotocol/client/stdio");
+const { StreamableHTTPClientTransport } = await import(
+  one ? "@modelcontextprotocol/sdk/client/streamableHttp.js" : "@modelcontextprotocol/client"
+);
+
+const capabilities = given.answer ? { elicitation: { form: {} } } : {};
+const mode = given.era === "modern" ? { pin: "2026-07-28" } : given.era;
+const client = new Client({ name: "typescript", version: "1" }, { capabilities, versionNegotiation: { mode } });
+const asked = [];
+if (given.answer) {
+  const request = one ? (await import("@modelcontextprotocol/sdk/types.js")).ElicitRequestSchema : "elicitation/create";
+  client.setRequestHandler(request, async ({ params }) => {
+    asked.push(params.message);
+    return given.answer === "accept" ? { action: "accept", content: { approve: true } } : { action: "decline" };
+  });
+}
+await client.connect(
   kind === "stdio"
     ? new StdioClientTransport({ command: rest[0], args: rest.slice(1) })
-    : new StreamableHTTPClientTransport(new URL(rest[0]));
-const client = new Client({ name: "ts", version: "1" }, { capabilities: {} });
-await client.connect(transport);
-const tools = await client.listTools();
-const good = await client.callTool({ name: "test_echo", arguments: { text: "hi" } });
-const codes = {};
-for (const code of [
-  "BAD_INPUT", "NOT_FOUND", "STALE_REFERENCE", "WRONG_TYPE", "UNSUPPORTED", "SDK_REJECTED", "DENIED", "APPROVAL_REQUIRED", "PLAN_EXPIRED",
-  "PLAN_STALE", "RATE_LIMITED", "PIN_MISMATCH", "AUDIT_UNAVAILABLE", "BUSY", "HOST_OFFLINE", "TIMEOUT", "INTERNAL", "CIRCUIT_OPEN",
-]) {
-  const result = await client.callTool({ name: "test_fail_effect", arguments: { code } });
-  codes[code] = [result.isError, result.structuredContent.code, typeof result.structuredContent.hint];
-}
-const resource = await client.readResource({ uri: "test://echo" });
-const prompt = await client.getPrompt({ name: "say", arguments: { text: "hi" } });
-let unknown = "did not throw";
-try {
-  await client.callTool({ name: "no_such_tool", arguments: {} });
-} catch (error) {
-  unknown = error.code;
-}
-console.log(
-  JSON.stringify({
-    tools: tools.tools.map((tool) => tool.name).sort(),
-    good: good.structuredContent,
-    codes,
-    resource: resource.contents[0].text,
-    prompt: prompt.messages[0].content.text,
-    unknown,
-  }),
+    : new StreamableHTTPClientTransport(new URL(rest[0]), {
+        requestInit: { headers: given.token ? { Authorization: `Bearer ${given.token}` } : {} },
+      }),
 );
+
+async function perform(wish) {
+  switch (wish.do) {
+    case "list":
+      return { tools: (await client.listTools()).tools.map((tool) => tool.name).sort() };
+    case "call": {
+      const result = await client.callTool({ name: wish.name, arguments: wish.arguments });
+      return { failed: result.isError === true, value: result.structuredContent };
+    }
+    case "read":
+      return { text: (await client.readResource({ uri: wish.uri })).contents[0].text };
+    case "prompt":
+      return { text: (await client.getPrompt({ name: wish.name, arguments: wish.arguments })).messages[0].content.text };
+    default:
+      return { asked };
+  }
+}
+
+const tell = (value) => process.stdout.write(JSON.stringify(value) + "\n");
+tell({ version: client.getNegotiatedProtocolVersion?.() ?? null });
+for await (const line of createInterface({ input: process.stdin })) {
+  try {
+    tell(await perform(JSON.parse(line)));
+  } catch (fault) {
+    tell({ thrown: fault.code ?? 0, message: String(fault.message) });
+  }
+}
 await client.close();
 process.exit(0);

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
+use serde_json::Value;
 use tempfile::TempDir;
 
 /// A running door; it ends with this value.
@@ -95,4 +96,42 @@ pub fn run(program: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> 
         .stdin(Stdio::null())
         .output()
         .expect("the client runs")
+}
+
+/// One invocation of the MCP inspector's command line.
+pub fn inspector(node: &Path, arguments: &[&str], home: &Path) -> Output {
+    let package = clients().join("node_modules/@modelcontextprotocol/inspector");
+    let about: Value = std::fs::read_to_string(package.join("package.json"))
+        .ok()
+        .and_then(|it| serde_json::from_str(&it).ok())
+        .unwrap_or_default();
+    let bin = match &about["bin"] {
+        Value::String(path) => path.clone(),
+        Value::Object(all) => all.values().next().and_then(Value::as_str).unwrap_or_default().to_owned(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => String::new(),
+    };
+    let entry = package.join(bin).to_string_lossy().into_owned();
+    let catalog = home.join("inspector.json").to_string_lossy().into_owned();
+    run(
+        node,
+        &[&[entry.as_str(), "--cli"], arguments].concat(),
+        &[("MCP_CATALOG_PATH", &catalog), ("MCP_INSPECTOR_SECRET_STORE", "memory")],
+    )
+}
+
+/// The public suite against a server: whether it passed, and what it said. Its files go below `home`.
+pub fn suite(url: &str, home: &Path, arguments: &[&str]) -> (bool, String) {
+    let node = node().expect("asked before");
+    let out = home.join("out").to_string_lossy().into_owned();
+    let script = "node_modules/@modelcontextprotocol/conformance/dist/index.js";
+    let ran = run(&node, &[&[script, "server", "--url", url, "-o", &out], arguments].concat(), &[]);
+    (ran.status.success(), String::from_utf8_lossy(&ran.stdout).into_owned())
+}
+
+/// The most memory a process ever held at once, in bytes, where the system tells.
+pub fn resident_peak(pid: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kilobytes: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
+    Some(kilobytes * 1024)
 }

@@ -3,8 +3,10 @@
 //!
 //! Not here: what the product does with a part.
 
+pub mod fakelive;
 pub mod fluidsynth;
 pub mod jack;
+pub mod pd;
 pub mod pulse;
 pub mod x11;
 

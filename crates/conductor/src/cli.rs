@@ -5,6 +5,7 @@
 mod approvals;
 mod args;
 pub mod audit;
+mod bridge;
 mod call;
 mod circuit;
 mod config;
@@ -21,6 +22,7 @@ mod patch;
 mod performance;
 mod plans;
 mod prompt;
+mod question;
 mod send;
 mod set;
 mod simulate;
@@ -81,6 +83,7 @@ fn dispatch(command: Command, home: &Home, environment: &Environment, out: &mut 
         Command::Explain(args) => explain::run(&args, home, out),
         Command::Config(args) => config::run(&args, home, out),
         Command::Patch(args) => patch::run(&args, out),
+        Command::Bridge(args) => bridge::run(&args, home, out),
         Command::Doctor => doctor::run(home, environment, out),
         Command::Mcp(args) => mcp::run(args, home, environment, out),
         Command::Call(args) => call::run(args, home, out),
@@ -173,7 +176,7 @@ impl Failure {
 /// `conductor audit`: over the files, with the running daemon's word about where they end.
 fn log_command(command: &audit::AuditCommand, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
     use conductor_core::audit::Head;
-    use std::io::{IsTerminal, Write};
+    use std::io::IsTerminal;
     let told = ask(home, "audit.head", json!({}));
     let daemon_runs = !matches!(told, Err(Failure::Client(ClientError::NoDaemon)));
     let head = told.ok().and_then(|it| {
@@ -195,11 +198,12 @@ fn log_command(command: &audit::AuditCommand, home: &Home, out: &mut Out) -> Res
         ids: &outside,
         json: out.is_json(),
     };
-    let (mut shown, mut faults) = (Vec::new(), Vec::new());
-    let code = audit::run(command, &around, &mut shown, &mut faults);
-    io::stdout().write_all(&shown)?;
-    io::stderr().write_all(&faults)?;
-    if code == 0 { Ok(Verdict::Good) } else { Err(Failure::Exit(ExitCode::from(code))) }
+    let code = audit::run(command, &around, out.writer(), &mut io::stderr());
+    if code != 0 {
+        out.finish()?;
+        return Err(Failure::Exit(ExitCode::from(code)));
+    }
+    Ok(Verdict::Good)
 }
 
 /// One question to the daemon of this home.

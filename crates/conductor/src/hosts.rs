@@ -10,3 +10,4 @@ pub mod live;
 pub mod midi;
 pub mod osc;
 pub mod patch;
+pub mod pd;

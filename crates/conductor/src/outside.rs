@@ -205,6 +205,16 @@ impl Environment {
     }
 }
 
+/// Where the session's servers put their sockets.
+pub fn runtime_folders() -> Vec<PathBuf> {
+    ["PIPEWIRE_RUNTIME_DIR", "XDG_RUNTIME_DIR"]
+        .into_iter()
+        .filter_map(std::env::var_os)
+        .filter(|it| !it.is_empty())
+        .map(PathBuf::from)
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,7 +1,11 @@
 //! The built binary as a child process: what a person at a terminal would see.
 
+#[path = "end_to_end/clients.rs"]
+mod clients;
 #[path = "end_to_end/commands.rs"]
 mod commands;
+#[path = "end_to_end/doors.rs"]
+mod doors;
 #[cfg(feature = "jack")]
 #[path = "end_to_end/jack.rs"]
 mod jack;
@@ -9,9 +13,15 @@ mod jack;
 mod life;
 #[path = "end_to_end/machine.rs"]
 mod machine;
+#[path = "end_to_end/proxy.rs"]
+mod proxy;
 #[path = "end_to_end/reload.rs"]
 mod reload;
+#[path = "end_to_end/sound.rs"]
+mod sound;
 #[path = "end_to_end/spine.rs"]
 mod spine;
 #[path = "end_to_end/studio.rs"]
 mod studio;
+#[path = "end_to_end/terminal.rs"]
+mod terminal;

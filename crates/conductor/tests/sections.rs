@@ -7,8 +7,10 @@ use conductor::daemon::{Daemon, Machine, Options};
 use conductor::outside::{RandomIds, RealClock};
 use conductor::tools::catalog::Tool;
 use conductor_core::policy::{Channel, Floor};
-use conductor_testkit::http_client::{post_modern, request};
+use conductor_testkit::http_client::{post_modern, request, send};
 use conductor_testkit::line_client::{LineClient, modern};
+use conductor_testkit::real::{PATIENCE, pd, wait_for};
+use conductor_testkit::require;
 use conductor_testkit::tools::{self, Runs};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
@@ -48,11 +50,18 @@ impl std::io::Write for Page {
 
 impl Studio {
     fn start(config: &str) -> Self {
-        Studio::on(Machine::default(), config)
+        Studio::start_in(tempfile::tempdir().unwrap(), config)
+    }
+
+    fn start_in(home: TempDir, config: &str) -> Self {
+        Studio::start_with(Machine::default(), home, config)
     }
 
     fn on(machine: Machine, config: &str) -> Self {
-        let home = tempfile::tempdir().unwrap();
+        Studio::start_with(machine, tempfile::tempdir().unwrap(), config)
+    }
+
+    fn start_with(machine: Machine, home: TempDir, config: &str) -> Self {
         std::fs::write(home.path().join("config.toml"), config).unwrap();
         let clock = Arc::new(RealClock::new());
         let page = Page::default();
@@ -303,6 +312,161 @@ fn clients_see_what_the_file_says() {
     let mut third = studio.client();
     let refused = studio.block_on(third.next());
     assert_eq!(refused["error"]["message"], "Too many connections");
+    drop((client, second, third));
+    studio.reload("[mcp]\nmax_message_bytes = 4096\n");
+    let mut long = studio.client();
+    let (told, end) = studio.block_on(async {
+        long.line(&"x".repeat(5000)).await;
+        (long.next().await, long.next_line().await)
+    });
+    assert_eq!((&told["error"]["message"], end), (&json!("Message too long"), None));
+}
+
+#[test]
+fn a_list_that_changed_is_told_to_both_eras() {
+    let studio = Studio::start("");
+    let (mut legacy, mut listening) = (studio.client(), studio.client());
+    studio.block_on(async {
+        legacy.initialize().await;
+        legacy.request("ping", json!({})).await;
+        let filter = modern(json!({ "notifications": { "toolsListChanged": true } }));
+        listening.start("subscriptions/listen", filter).await;
+        let told = listening.next().await;
+        assert_eq!(told["method"], "notifications/subscriptions/acknowledged", "{told}");
+    });
+    studio.reload(DENY);
+    for client in [&mut legacy, &mut listening] {
+        let told = studio.block_on(client.next());
+        assert_eq!(told["method"], "notifications/tools/list_changed", "{told}");
+    }
+    // A file that leaves the list as it is tells nobody.
+    studio.reload(&format!("{DENY}[limits]\nin_flight = 7\n"));
+    let ping = studio.block_on(legacy.request("ping", json!({})));
+    assert!(ping["result"].is_object(), "{ping}");
+}
+
+/// Frames of a client of the older era that shows forms, and never answers one.
+#[test]
+fn a_form_nobody_answers_is_waited_for_as_long_as_the_file_says() {
+    let studio = Studio::start("[mcp]\nelicitation_wait_ms = 1\n[policy.approval]\nclient_tiers = [\"HardwareIO\"]\n");
+    let mut client = studio.client();
+    let reply = studio.block_on(async {
+        client.initialize_as("2025-11-25", json!({ "elicitation": {} })).await;
+        client.request("tools/call", json!({ "name": tools::DANGER, "arguments": { "text": "x" } })).await
+    });
+    assert_eq!(reply["result"]["structuredContent"]["code"], "APPROVAL_REQUIRED", "{reply}");
+}
+
+#[test]
+fn a_session_nobody_uses_ends_when_the_file_says() {
+    let studio = Studio::start("[http]\nbind = \"127.0.0.1:0\"\n[mcp]\nsession_idle_s = 1\n");
+    let at = studio.serve();
+    let bearer = format!("Bearer {}", studio.default_token());
+    let headers = [
+        ("Authorization", bearer.as_str()),
+        ("Content-Type", "application/json"),
+        ("Accept", "application/json, text/event-stream"),
+    ];
+    let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "idle", "version": "1" } } });
+    let begun = studio.block_on(send(at, &request(at, "POST", "/mcp", &headers, &hello.to_string())));
+    let session = begun.header("mcp-session-id").expect("a session").to_owned();
+    // The stream of the session ends with it; with the default this would wait for an hour.
+    let headers = [&headers[..], &[("Mcp-Session-Id", session.as_str())]].concat();
+    studio.block_on(send(at, &request(at, "GET", "/mcp", &headers, "")));
+    let list = json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/list" });
+    let gone = studio.block_on(send(at, &request(at, "POST", "/mcp", &headers, &list.to_string())));
+    assert_eq!(gone.status, 404, "{}", gone.body);
+}
+
+#[test]
+fn rules_look_at_principal_tier_and_arguments_and_raise_the_channel() {
+    let studio = Studio::start(
+        r#"
+[policy.approval]
+client_tiers = ["HardwareIO"]
+[[policy.rules]]
+tool = "test.danger"
+args = { "/text" = "quiet" }
+decision = "allow"
+[[policy.rules]]
+tool = "test.danger"
+channel = "local"
+[[policy.rules]]
+principal = "socket:*"
+tool = "test.echo"
+decision = "deny"
+[[policy.rules]]
+tier = "Stateful"
+decision = "ask"
+"#,
+    );
+    let mut client = studio.client();
+    let danger = |client: &mut LineClient, text: &str| studio.call(client, tools::DANGER, json!({ "text": text })).0;
+    assert_eq!(danger(&mut client, "quiet"), "ok");
+    assert_eq!(danger(&mut client, "loud"), "APPROVAL_REQUIRED");
+    let asked = studio.daemon().words().studio.desk.store().read(|pending| pending.iter().next().cloned()).unwrap();
+    assert_eq!(asked.channel_floor, Floor::Local, "the tier alone would let the client answer");
+    assert_eq!(studio.code(&mut client, tools::ECHO), "DENIED");
+    assert_eq!(studio.code(&mut client, tools::SET), "APPROVAL_REQUIRED");
+    let cli = conductor::pipeline::Call::new(
+        conductor_core::principal::Principal::Cli { uid: 0 },
+        tools::ECHO,
+        json!({ "text": "x" }),
+    );
+    let reply = studio.block_on(conductor::pipeline::run(&studio.daemon().words().studio, cli));
+    assert!(reply.is_ok(), "another principal may");
+}
+
+#[test]
+fn the_whole_daemon_does_as_much_at_once_as_the_file_says() {
+    let studio = Studio::start("[limits]\nin_flight = 1\n");
+    let (mut first, mut second) = (studio.client(), studio.client());
+    let crowd = studio.block_on(async {
+        let slow = first.start("tools/call", modern(json!({ "name": tools::SLOW, "arguments": {} }))).await;
+        studio.runs.until(tools::SLOW, 1).await;
+        let echo = modern(json!({ "name": tools::ECHO, "arguments": { "text": "x" } }));
+        let reply = second.request("tools/call", echo).await;
+        studio.runs.release.notify_waiters();
+        first.reply(slow).await;
+        reply["result"]["structuredContent"]["code"].clone()
+    });
+    assert_eq!(crowd, "BUSY");
+}
+
+/// After a hundred refusals for speed in a row the door stops reading from that connection for a while; others are served meanwhile.
+#[test]
+fn a_flood_is_not_listened_to_for_a_while() {
+    let studio = Studio::start("[limits]\nread = { per_minute = 1, burst = 1 }\n");
+    let mut quiet = studio.client();
+    let paused = (0..5).any(|_| {
+        let mut flood = studio.client();
+        studio.block_on(async {
+            let echo = |name| json!({ "name": name, "arguments": { "text": "x" } });
+            flood.initialize().await;
+            let mut refused = 0;
+            while refused < 100 {
+                let reply = flood.request("tools/call", echo(tools::ECHO)).await;
+                refused += u32::from(reply["result"]["structuredContent"]["code"] == "RATE_LIMITED");
+            }
+            let waiting = flood.start("ping", json!({})).await;
+            let mut answered = std::pin::pin!(flood.reply(waiting));
+            // Twenty whole exchanges of another connection, each after the flood's ping was sent.
+            let mut silent = true;
+            for _ in 0..20 {
+                tokio::select! {
+                    biased;
+                    _ = &mut answered => { silent = false; break; }
+                    reply = quiet.request("ping", json!({})) => assert!(reply["result"].is_object()),
+                }
+            }
+            if silent {
+                answered.await;
+            }
+            silent
+        })
+    });
+    assert!(paused, "the flood was answered as fast as everyone else, five times");
 }
 
 #[test]
@@ -317,9 +481,42 @@ fn the_log_holds_what_the_file_says() {
     assert!(studio.audit_text().contains("\"truncated\":true") && !studio.audit_text().contains("yyyy"));
     assert!(folder.exists(), "the second copy is written");
 
+    let records = studio.audit_text().lines().count();
+    let anchored = std::fs::read_to_string(studio.home.path().join("state/checkpoints.jsonl")).unwrap().lines().count();
+    assert!(anchored * 2 > records, "with one record each, checkpoints keep up: {anchored} for {records}");
+
     studio.reload("[audit]\ndetail = \"hash\"\n");
     studio.call(&mut client, tools::SET, json!({ "text": "as a hash" }));
     assert!(!studio.audit_text().contains("as a hash"));
+}
+
+#[test]
+fn a_segment_ends_where_the_file_says() {
+    let studio = Studio::start(
+        "[audit]\ndetail = \"full\"\nrotate_mb = 1\n[limits]\neffect = { per_minute = 100000, burst = 10000 }\n",
+    );
+    let mut client = studio.client();
+    let second = studio.home.path().join("audit/000002.jsonl");
+    let mut calls = 0;
+    while !second.exists() {
+        calls += 1;
+        assert!(calls < 1000, "a mebibyte was written long ago");
+        assert_eq!(studio.call(&mut client, tools::SET, json!({ "text": "y".repeat(3500) })).0, "ok");
+    }
+    let first = std::fs::metadata(studio.home.path().join("audit/000001.jsonl")).unwrap().len();
+    assert!((900_000..1_100_000).contains(&first), "{first} bytes in the first segment");
+}
+
+#[test]
+fn a_second_copy_that_is_required_and_cannot_be_written_stops_every_effect() {
+    let place = tempfile::tempdir().unwrap();
+    // A file where the folder should be: nobody can write below it, root included.
+    let folder = place.path().join("file").join("second");
+    std::fs::write(place.path().join("file"), "in the way").unwrap();
+    for (required, code) in [(true, "AUDIT_UNAVAILABLE"), (false, "ok")] {
+        let studio = Studio::start(&format!("[audit]\ncopy_to = {folder:?}\ncopy_required = {required}\n"));
+        assert_eq!(studio.code(&mut studio.client(), tools::SET), code, "copy_required = {required}");
+    }
 }
 
 #[test]
@@ -354,8 +551,22 @@ fn http_is_served_where_and_to_whom_the_file_says() {
     assert_eq!(studio.block_on(studio.daemon().words().http.open(at)).unwrap(), at);
     studio.daemon().words().http.close();
     assert_eq!(studio.knock(at, &studio.default_token(), &[]), 405);
-    let remote = studio.block_on(studio.daemon().words().http.open("0.0.0.0:0".parse().unwrap()));
-    assert!(remote.is_err_and(|it| it.to_string().contains("allow_remote")));
+    let everywhere = || studio.block_on(studio.daemon().words().http.open("0.0.0.0:0".parse().unwrap()));
+    assert!(everywhere().is_err_and(|it| it.to_string().contains("allow_remote")));
+    let observer = tokens.replace("\"call\"", "\"observe\"");
+    studio.reload(&format!("{head}allow_remote = true\n{observer}"));
+    while everywhere().is_err() {
+        std::thread::yield_now();
+    }
+    let scoped = || {
+        let served = studio.daemon().words().http.served();
+        served.first().is_some_and(|at| studio.knock(*at, &studio.default_token(), &[]) == 405)
+    };
+    while !scoped() {
+        std::thread::yield_now();
+    }
+    let at = studio.daemon().words().http.served()[0];
+    assert_eq!(studio.knock(at, "open sesame", &[]), 401, "a token that may look may not call");
 }
 
 #[test]
@@ -375,4 +586,122 @@ fn a_port_in_use_is_told_and_not_fatal() {
     let at = studio.daemon().words().http.served()[0];
     let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": modern(json!({})) });
     assert_eq!(studio.block_on(post_modern(at, &ping)).status, 401, "the token of the test is not ours");
+}
+
+const PATCH: &str = r#"{"patcher":{"boxes":[{"box":{"id":"obj-1","maxclass":"newobj","text":"cycle~ 440","varname":"osc","patching_rect":[10.0,10.0,70.0,22.0],"numinlets":2,"numoutlets":1,"outlettype":["signal"]}}],"lines":[]}}"#;
+
+/// A home with three patches, two of them opened at start.
+fn patches(section: &str) -> Studio {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::create_dir(home.path().join("patches")).unwrap();
+    for name in ["a.maxpat", "b.maxpat", "c.maxpat"] {
+        std::fs::write(home.path().join("patches").join(name), PATCH).unwrap();
+    }
+    Studio::start_in(home, &format!("schema = 1\n{section}"))
+}
+
+#[test]
+fn every_key_of_patch_counts() {
+    // `open` and its order, which is the order of the list.
+    let studio =
+        patches("[patch]\nopen = [\"b.maxpat\", \"a.maxpat\", \"none.maxpat\"]\nmax_open = 2\njournal_steps = 2\n");
+    let mut client = studio.client();
+    let (_, listed) = studio.call(&mut client, "list_active_patches", json!({}));
+    let names: Vec<&str> =
+        listed["patches"].as_array().unwrap().iter().map(|it| it["display_name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["b", "a"]);
+    // `journal_steps`: two of three edits can be taken back.
+    let id = listed["patches"][0]["patch_id"].clone();
+    for text in ["cycle~ 1", "cycle~ 2", "cycle~ 3"] {
+        studio.call(&mut client, "replace_object_text", json!({ "patch_id": id, "varname": "osc", "new_text": text }));
+    }
+    let (_, undone) = studio.call(&mut client, "undo_patch", json!({ "patch_id": id, "steps": 9 }));
+    assert_eq!(undone["undone"].as_array().map(Vec::len), Some(2));
+    // `max_open`: the clean one makes room.
+    studio.call(&mut client, "open_patch", json!({ "path": "c.maxpat" }));
+    let (_, listed) = studio.call(&mut client, "list_active_patches", json!({}));
+    let names: Vec<&str> =
+        listed["patches"].as_array().unwrap().iter().map(|it| it["display_name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["b", "c"]);
+
+    // `roots` and `max_file_mb`.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let file = elsewhere.path().join("far.maxpat");
+    std::fs::write(&file, PATCH).unwrap();
+    std::fs::write(
+        elsewhere.path().join("big.pd"),
+        format!("#N canvas 0 0 1 1 12;\n#X text 1 1 {};\n", "x".repeat(1 << 20)),
+    )
+    .unwrap();
+    let far = json!({ "path": file });
+    assert_eq!(studio.call(&mut client, "open_patch", far.clone()).0, "DENIED");
+    let rooted = patches(&format!("[patch]\nroots = [{:?}]\nmax_file_mb = 1\njournal_mb = 1\n", elsewhere.path()));
+    let mut client = rooted.client();
+    assert_eq!(rooted.call(&mut client, "open_patch", far).0, "ok");
+    let big = json!({ "path": elsewhere.path().join("big.pd") });
+    assert_eq!(rooted.call(&mut client, "open_patch", big).0, "BAD_INPUT");
+    // `journal_mb`: steps that hold more than a megabyte together are forgotten, the newest last.
+    let (_, made) = rooted.call(&mut client, "create_patch", json!({ "format": "pd" }));
+    let id = made["patch_id"].clone();
+    for n in 0..60 {
+        let edits: Vec<Value> = (0..30)
+            .map(|m| json!({ "op": "add", "obj_type": "comment", "position": [m, n], "arguments": ["y".repeat(1000)] }))
+            .collect();
+        assert_eq!(rooted.call(&mut client, "edit_patch", json!({ "patch_id": id, "edits": edits })).0, "ok");
+    }
+    let (_, undone) = rooted.call(&mut client, "undo_patch", json!({ "patch_id": id, "steps": 200 }));
+    let steps = undone["undone"].as_array().map_or(0, Vec::len);
+    assert!((1..60).contains(&steps), "{steps}");
+}
+
+#[test]
+fn every_key_of_patch_pd_counts() {
+    let create = json!({ "host": "pd", "alias": "p" });
+    let off = patches("");
+    assert_eq!(off.call(&mut off.client(), "create_patch", create.clone()).0, "UNSUPPORTED");
+    let wrong = patches("[patch.pd]\nmode = \"spawn\"\ncommand = \"/no/such/pd\"\n[retry]\nattempts = 1\n");
+    let (code, body) = wrong.call(&mut wrong.client(), "create_patch", create.clone());
+    assert_eq!(code, "HOST_OFFLINE");
+    assert!(body["message"].as_str().unwrap().contains("/no/such/pd"), "{body}");
+    let attached = patches("[patch.pd]\nmode = \"attach\"\n[retry]\nattempts = 1\n");
+    std::fs::write(attached.home.path().join("patches/x.pd"), "#N canvas 0 0 1 1 12;\n").unwrap();
+    let (code, body) = attached.call(&mut attached.client(), "open_patch", json!({ "path": "x.pd", "host": "pd" }));
+    assert_eq!(code, "HOST_OFFLINE");
+    assert!(body["hint"].as_str().unwrap().contains("bridge install pd"), "{body}");
+    require!(pd::probe());
+    let spawned = patches("[patch.pd]\nmode = \"spawn\"\nsleepgrain_ms = 2\n");
+    let mut client = spawned.client();
+    assert_eq!(spawned.call(&mut client, "create_patch", create).0, "ok");
+    let (_, log) = spawned.call(&mut client, "get_console_log", json!({}));
+    let started =
+        log["logs"].as_array().unwrap().iter().filter_map(Value::as_str).find(|it| it.contains("starting")).unwrap();
+    assert!(started.contains("\"-sleepgrain\" \"2\"") && started.contains("-noaudio"), "{started}");
+}
+
+#[test]
+fn a_knob_moves_an_attribute_of_a_patch_as_one_step() {
+    let studio = patches(
+        "[patch]\nopen = [\"a.maxpat\"]\n[[devices]]\nalias = \"pads\"\ndirection = \"Input\"\nloopback = true\n[[modes]]\nname = \"Default\"\n\
+         [[modes.continuous]]\nid = \"size\"\nsource = { type = \"CC\", cc = 7, device = \"pads\" }\nglue = { out = [8, 48], throttle_ms = 0 }\n\
+         targets = [{ type = \"PatchAttribute\", patch = \"a.maxpat\", object = \"osc\", attribute = \"fontsize\" }]\n",
+    );
+    let mut client = studio.client();
+    let (_, listed) = studio.call(&mut client, "list_active_patches", json!({}));
+    let id = listed["patches"][0]["patch_id"].clone();
+    let ask = json!({ "patch_id": id, "varname": "osc", "attribute": "fontsize" });
+    let mut control =
+        conductor::doors::control::client::Client::connect(&studio.home.path().join("control.sock")).unwrap();
+    for value in [0, 32, 64, 100, 127] {
+        control.ask("send", json!({ "port": "pads hand", "messages": [[0xB0, 7, value]] })).unwrap();
+    }
+    let arrived = wait_for(PATIENCE, || {
+        let (_, body) = studio.call(&mut client, "get_object_attribute", ask.clone());
+        (body["value"] == json!(48.0)).then_some(())
+    });
+    assert!(arrived.is_some(), "{:?}", studio.call(&mut client, "get_object_attribute", ask.clone()));
+    // All of it is one step back.
+    let (_, undone) = studio.call(&mut client, "undo_patch", json!({ "patch_id": id }));
+    assert_eq!((&undone["undone"], &undone["undo_depth"]), (&json!(["knob on fontsize of osc"]), &json!(0)));
+    let (_, dirty) = studio.call(&mut client, "get_patch_dirty", json!({ "patch_id": id }));
+    assert_eq!(dirty["dirty"], false);
 }

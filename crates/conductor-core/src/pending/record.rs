@@ -286,7 +286,7 @@ impl Record {
     }
 
     /// Open, and its time is up.
-    pub(super) fn is_over(&self, now: Timestamp) -> bool {
+    pub fn is_over(&self, now: Timestamp) -> bool {
         !self.state.has_ended() && self.expires_at.is_some_and(|at| now >= at)
     }
 

@@ -2,15 +2,22 @@
 
 #![expect(clippy::print_stderr, reason = "a program of its own, for measuring")]
 
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::process::ExitCode;
 use std::sync::Arc;
 
+use axum::serve::ListenerExt as _;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, ListToolsResult,
     PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
 };
 use rmcp::service::{RequestContext, serve_directly};
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{RoleServer, ServerHandler};
 use serde_json::{Value, json};
+use tokio::net::unix::pipe;
 
 #[derive(Clone)]
 struct Bare;
@@ -47,21 +54,50 @@ impl ServerHandler for Bare {
 }
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
-async fn main() {
-    let Some(path) = std::env::args().nth(1) else {
-        eprintln!("bare SOCKET");
-        return;
+async fn main() -> ExitCode {
+    let mut words = std::env::args().skip(1);
+    let served = match (words.next().as_deref(), words.next()) {
+        (Some("socket"), Some(path)) => socket(&path).await,
+        (Some("stdio"), None) => stdio().await,
+        (Some("http"), Some(port)) => http(port.parse().unwrap_or_default()).await,
+        _ => Err(io::Error::other("bare socket PATH | stdio | http PORT")),
     };
-    let listener = match tokio::net::UnixListener::bind(&path) {
-        Ok(listener) => listener,
+    match served {
+        Ok(()) => ExitCode::SUCCESS,
         Err(fault) => {
-            eprintln!("{path}: {fault}");
-            return;
+            eprintln!("bare: {fault}");
+            ExitCode::FAILURE
         }
-    };
-    while let Ok((stream, _)) = listener.accept().await {
+    }
+}
+
+async fn socket(path: &str) -> io::Result<()> {
+    let listener = tokio::net::UnixListener::bind(path)?;
+    loop {
+        let (stream, _) = listener.accept().await?;
         tokio::spawn(async move {
             let _ = serve_directly::<RoleServer, _, _, _, _>(Bare, stream.into_split(), None).waiting().await;
         });
     }
+}
+
+/// Pipes driven without blocking: the fastest the SDK can be here.
+async fn stdio() -> io::Result<()> {
+    let own = |fd: BorrowedFd<'_>| fd.try_clone_to_owned();
+    let read = pipe::Receiver::from_owned_fd(own(io::stdin().as_fd())?)?;
+    let write = pipe::Sender::from_owned_fd(own(io::stdout().as_fd())?)?;
+    let _ = serve_directly::<RoleServer, _, _, _, _>(Bare, (read, write), None).waiting().await;
+    Ok(())
+}
+
+/// Sessions and JSON answers, as the door has them.
+async fn http(port: u16) -> io::Result<()> {
+    let config = StreamableHttpServerConfig::default().with_legacy_session_mode(true).with_json_response(true);
+    let service = StreamableHttpService::new(|| Ok(Bare), Arc::new(LocalSessionManager::default()), config);
+    let router = axum::Router::new().route_service("/mcp", service);
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", port)).await?;
+    let listener = listener.tap_io(|stream| {
+        let _ = stream.set_nodelay(true);
+    });
+    axum::serve(listener, router).await
 }

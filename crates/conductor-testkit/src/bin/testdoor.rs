@@ -56,10 +56,8 @@ async fn proxy(home: PathBuf, tools: Vec<String>) -> ExitCode {
         let _ = tokio::signal::ctrl_c().await;
     };
     let (stdin, stdout) = (io::stdin(), io::stdout());
-    let input = stdio::input(stdin.as_fd());
-    let output = stdio::output(stdout.as_fd());
-    let exit =
-        stdio::run(&home.join("mcp.sock"), &hello, never, signal, input, output, &|line| eprintln!("{line}")).await;
+    let say = |line: &str| eprintln!("{line}");
+    let exit = stdio::run(&home.join("mcp.sock"), &hello, never, signal, stdin.as_fd(), stdout.as_fd(), &say).await;
     ExitCode::from(exit.code())
 }
 

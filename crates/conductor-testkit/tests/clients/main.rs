@@ -1,11 +1,15 @@
-//! Real clients against the doors as processes: shell pipes, the Python and TypeScript SDKs, the inspector, the public suite.
+//! Real clients against doors with tools made for tests: shell pipes, every failure in the SDKs, the public suite with its fixtures.
+//!
+//! Not here: the same clients against the product; see the end-to-end tests of `conductor`.
 
 use std::io::Write;
-use std::path::Path;
 use std::process::{Command, Stdio};
 
-use conductor_testkit::doorstep::{Doorstep, clients, node, python, run};
-use serde_json::{Value, json};
+#[cfg(feature = "conformance")]
+use conductor_testkit::doorstep::suite;
+use conductor_testkit::doorstep::{Doorstep, node, python};
+use conductor_testkit::puppet::Puppet;
+use serde_json::json;
 
 const DOOR: &str = env!("CARGO_BIN_EXE_testdoor");
 
@@ -13,12 +17,6 @@ fn proxy(door: &Doorstep, words: &[&str]) -> Command {
     let mut command = Command::new(DOOR);
     command.arg("proxy").arg(door.home.path()).args(words);
     command
-}
-
-fn last_json(out: &std::process::Output) -> Value {
-    let text = String::from_utf8_lossy(&out.stdout);
-    let line = text.lines().last().unwrap_or_default();
-    serde_json::from_str(line).unwrap_or_else(|_| panic!("no JSON: {text}\n{}", String::from_utf8_lossy(&out.stderr)))
 }
 
 #[test]
@@ -78,112 +76,58 @@ fn a_daemon_that_dies_ends_the_proxy_with_one_line() {
     drop(stdin);
 }
 
-fn check_story(story: &Value) {
-    let tools: Vec<&str> = story["tools"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    assert!(tools.contains(&"test_echo") && tools.iter().all(|it| !it.contains('.')), "{tools:?}");
-    assert_eq!(story["good"], json!({ "echo": "hi" }));
-    assert_eq!(story["resource"], "{\"echo\":\"fixed\"}");
-    assert_eq!(story["prompt"], "Call test.echo with \"hi\".");
-}
+const CODES: [&str; 18] = [
+    "BAD_INPUT",
+    "NOT_FOUND",
+    "STALE_REFERENCE",
+    "WRONG_TYPE",
+    "UNSUPPORTED",
+    "SDK_REJECTED",
+    "DENIED",
+    "APPROVAL_REQUIRED",
+    "PLAN_EXPIRED",
+    "PLAN_STALE",
+    "RATE_LIMITED",
+    "PIN_MISMATCH",
+    "AUDIT_UNAVAILABLE",
+    "BUSY",
+    "HOST_OFFLINE",
+    "TIMEOUT",
+    "INTERNAL",
+    "CIRCUIT_OPEN",
+];
 
-#[test]
-fn the_python_sdk_over_stdio_and_http() {
-    let Some(python) = python() else { return };
-    let door = Doorstep::start(DOOR, &[]);
-    let home = door.home.path().to_string_lossy().into_owned();
-    let url = door.url();
-    for arguments in [vec!["python_client.py", "stdio", DOOR, "proxy", &home], vec!["python_client.py", "http", &url]] {
-        let story = last_json(&run(&python, &arguments, &[]));
-        check_story(&story);
-        assert_eq!(story["bad"], json!([true, "BAD_INPUT"]));
-        assert_eq!(story["asks"], json!([true, "APPROVAL_REQUIRED"]));
+/// One widespread SDK checks a failure against the output schema too, and throws where it does not fit.
+fn every_failure_is_a_result(client: &mut Puppet) {
+    let tools = client.tools();
+    assert!(tools.iter().any(|it| it == "test_echo") && tools.iter().all(|it| !it.contains('.')), "{tools:?}");
+    assert_eq!(client.call("test_echo", &json!({ "text": "hi" }))["value"], json!({ "echo": "hi" }));
+    for code in CODES {
+        let seen = client.call("test_fail_effect", &json!({ "code": code }));
+        // Failures that count open the tool's circuit; the result is an error result all the same.
+        assert_eq!((&seen["failed"], seen["value"]["hint"].is_string()), (&json!(true), true), "{code}: {seen}");
     }
+    let read = client.ask(&json!({ "do": "read", "uri": "test://echo" }));
+    assert_eq!(read["text"], "{\"echo\":\"fixed\"}");
+    let prompt = client.ask(&json!({ "do": "prompt", "name": "say", "arguments": { "text": "hi" } }));
+    assert_eq!(prompt["text"], "Call test.echo with \"hi\".");
+    assert_eq!(client.call("no_such_tool", &json!({}))["thrown"], -32602);
 }
 
 #[test]
-fn the_typescript_sdk_over_stdio_and_http_throws_on_no_error_result() {
-    let Some(node) = node() else { return };
-    let door = Doorstep::start(DOOR, &[]);
-    let home = door.home.path().to_string_lossy().into_owned();
-    let url = door.url();
-    for arguments in
-        [vec!["typescript_client.mjs", "stdio", DOOR, "proxy", &home], vec!["typescript_client.mjs", "http", &url]]
-    {
-        let story = last_json(&run(&node, &arguments, &[]));
-        check_story(&story);
-        for (code, seen) in story["codes"].as_object().into_iter().flatten() {
-            // Two failures that count in a row of this tool open its circuit; the result is an error result all the same.
-            assert_eq!((&seen[0], &seen[2]), (&json!(true), &json!("string")), "{code}: {seen}");
+fn no_sdk_throws_on_an_error_result() {
+    let (Some(python), Some(node)) = (python(), node()) else { return };
+    for (program, words) in [
+        (&python, &["python_client.py"][..]),
+        (&node, &["typescript_client.mjs", "--sdk", "1"]),
+        (&node, &["typescript_client.mjs", "--sdk", "2"]),
+    ] {
+        let door = Doorstep::start(DOOR, &[]);
+        let (home, url) = (door.home.path().to_string_lossy().into_owned(), door.url());
+        for way in [&["stdio", DOOR, "proxy", &home][..], &["http", &url]] {
+            every_failure_is_a_result(&mut Puppet::start(program, &[words, way].concat()));
         }
-        assert_eq!(story["codes"].as_object().map(|it| it.len()), Some(18));
-        assert_eq!(story["unknown"], -32602);
     }
-}
-
-fn inspector(node: &Path, arguments: &[&str], home: &Path) -> std::process::Output {
-    let script = clients().join("node_modules/@modelcontextprotocol/inspector");
-    let package: Value = std::fs::read_to_string(script.join("package.json"))
-        .ok()
-        .and_then(|it| serde_json::from_str(&it).ok())
-        .unwrap_or_default();
-    let bin = match &package["bin"] {
-        Value::String(path) => path.clone(),
-        Value::Object(all) => all.values().next().and_then(Value::as_str).unwrap_or_default().to_owned(),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => String::new(),
-    };
-    let entry = script.join(bin).to_string_lossy().into_owned();
-    let mut all = vec![entry.as_str(), "--cli"];
-    all.extend_from_slice(arguments);
-    let catalog = home.join("inspector.json").to_string_lossy().into_owned();
-    run(node, &all, &[("MCP_CATALOG_PATH", &catalog), ("MCP_INSPECTOR_SECRET_STORE", "memory")])
-}
-
-#[test]
-fn the_inspector_lists_strictly_and_calls() {
-    let Some(node) = node() else { return };
-    let door = Doorstep::start(DOOR, &[]);
-    let home = door.home.path();
-    let path = home.to_string_lossy().into_owned();
-    let stdio = [DOOR, "proxy", path.as_str()];
-    let list = inspector(&node, &[&stdio[..], &["--method", "tools/list", "--strict"]].concat(), home);
-    assert!(list.status.success(), "{}", String::from_utf8_lossy(&list.stderr));
-    assert!(String::from_utf8_lossy(&list.stdout).contains("test_echo"));
-    let call = ["--method", "tools/call", "--tool-name", "test_echo", "--tool-arg", "text=hi", "--format", "json"];
-    let call = inspector(&node, &[&stdio[..], &call[..]].concat(), home);
-    assert!(
-        String::from_utf8_lossy(&call.stdout).contains("{\\\"echo\\\":\\\"hi\\\"}"),
-        "{}",
-        String::from_utf8_lossy(&call.stdout)
-    );
-    let fails = ["--method", "tools/call", "--tool-name", "test_fail", "--tool-arg", "code=NOT_FOUND"];
-    assert_eq!(inspector(&node, &[&stdio[..], &fails[..]].concat(), home).status.code(), Some(5));
-    let token = std::fs::read_to_string(home.join("state/http.token")).expect("a token");
-    let url = format!("http://127.0.0.1:{}/mcp", door.port);
-    let bearer = format!("Authorization: Bearer {token}");
-    let read = [
-        url.as_str(),
-        "--transport",
-        "http",
-        "--header",
-        &bearer,
-        "--method",
-        "resources/read",
-        "--uri",
-        "test://echo",
-    ];
-    let read = inspector(&node, &read, home);
-    assert!(String::from_utf8_lossy(&read.stdout).contains("fixed"), "{}", String::from_utf8_lossy(&read.stderr));
-}
-
-fn suite(door: &Doorstep, arguments: &[&str]) -> (bool, String) {
-    let node = node().expect("asked before");
-    let url = door.url();
-    let out = door.home.path().join("out").to_string_lossy().into_owned();
-    let mut all =
-        vec!["node_modules/@modelcontextprotocol/conformance/dist/index.js", "server", "--url", &url, "-o", &out];
-    all.extend_from_slice(arguments);
-    let ran = run(&node, &all, &[]);
-    (ran.status.success(), String::from_utf8_lossy(&ran.stdout).into_owned())
 }
 
 /// Strict both ways: an unlisted failure fails, and so does a listed pass.
@@ -198,39 +142,7 @@ fn the_public_suite_in_both_eras() {
         ["--requirements", "2026-07-28", "--expected-failures", "baseline-2026-07-28.yml"],
         ["--spec-version", "2025-11-25", "--expected-failures", "baseline-2025-11-25.yml"],
     ] {
-        let (good, text) = suite(&door, &arguments);
+        let (good, text) = suite(&door.url(), door.home.path(), &arguments);
         assert!(good, "{arguments:?}\n{text}");
     }
-}
-
-/// What a product passes without fixtures, and the control: it must not pass what needs one.
-#[cfg(not(feature = "conformance"))]
-#[test]
-fn the_product_itself_passes_what_needs_no_fixture() {
-    if node().is_none() {
-        return;
-    }
-    let door = Doorstep::start(DOOR, &[]);
-    for scenario in [
-        "server-initialize",
-        "server-session-lifecycle",
-        "ping",
-        "tools-list",
-        "resources-list",
-        "prompts-list",
-        "logging-set-level",
-        "resources-subscribe",
-        "resources-unsubscribe",
-        "server-sse-multiple-streams",
-        "dns-rebinding-protection",
-        "caching",
-        "sep-2164-resource-not-found",
-        "http-header-validation",
-        "input-required-result-unsupported-methods",
-    ] {
-        let (good, text) = suite(&door, &["--scenario", scenario]);
-        assert!(good, "{scenario}\n{text}");
-    }
-    let (good, text) = suite(&door, &["--scenario", "tools-call-simple-text"]);
-    assert!(!good, "passed without its fixture\n{text}");
 }

@@ -1,9 +1,11 @@
 //! `conductor approvals`: what waits for a person, and the person's answer.
 
 use super::args::{Approvals, ApprovalsCommand};
+use super::question::{self, Answer};
 use super::{Failure, Verdict, ask, list, out::Out, text};
 use crate::daemon::home::Home;
 use crate::doors::control::client::Client;
+use crate::outside::{Clock, RealClock};
 use conductor_core::text::escape;
 use serde_json::{Value, json};
 use std::io::{self, BufRead, IsTerminal};
@@ -31,7 +33,8 @@ pub fn run(args: Approvals, home: &Home, out: &mut Out) -> Result<Verdict, Failu
         ApprovalsCommand::List { watch: true } => watch(home, out)?,
         ApprovalsCommand::Show { id } => {
             let record = ask(home, "approvals.show", json!({ "id": id }))?;
-            out.show(&record, show_question)?;
+            let shown = question::text(&question::record(&record)?);
+            out.show(&record, |out, _| out.text(&shown))?;
         }
         ApprovalsCommand::Allow { id, uses, duration, any_args } => {
             at_a_terminal()?;
@@ -67,54 +70,60 @@ pub fn at_a_terminal() -> Result<(), Failure> {
     Err(Failure::Text("decisions are made at a terminal: run this command in one, without a pipe".into()))
 }
 
-/// What is asked, in a fixed order, with every deceptive character shown as its number.
-pub fn show_question(out: &mut Out, record: &Value) -> io::Result<()> {
-    out.line(format_args!("Approval {}", text(record, "short")))?;
-    out.line(format_args!("  who      {}", escape(text(record, "principal"))))?;
-    out.line(format_args!("  tool     {} ({})", escape(text(record, "tool")), text(record, "tier")))?;
-    out.line(format_args!("  what     {}", escape(text(record, "summary"))))?;
-    for fact in list(record, "facts") {
-        out.line(format_args!("  {:<8} {}", escape(text(fact, "label")), escape(text(fact, "text"))))?;
-    }
-    out.line(format_args!("  state    {}", text(record, "state")))?;
-    out.line(format_args!("  until    {}", text(record, "expires_at")))
-}
-
-/// Asks on the terminal; anything but `y` is no.
-pub fn ask_yes(out: &mut Out, question: &str) -> Result<bool, Failure> {
+/// Asks on the terminal; anything but a considered `y` is no.
+pub fn ask_yes(out: &mut Out, asked: &str) -> Result<bool, Failure> {
     at_a_terminal()?;
-    out.line(format_args!("{question} [y/N]"))?;
+    question::forget_what_was_typed();
+    out.line(format_args!("{asked} [y/N]"))?;
     out.finish()?;
-    flush_type_ahead();
-    let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer)?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+    let clock = RealClock::new();
+    loop {
+        let mut line = String::new();
+        io::stdin().lock().read_line(&mut line)?;
+        match question::judge(&line, clock.now().0) {
+            Answer::Yes => return Ok(true),
+            Answer::No | Answer::Neither => return Ok(false),
+            Answer::TooQuick => {
+                out.line(question::TOO_QUICK)?;
+                out.finish()?;
+            }
+        }
+    }
 }
 
-/// What was typed before the question stood there is no answer to it.
-pub fn flush_type_ahead() {
-    use rustix::termios::{QueueSelector, tcflush};
-    let _ = tcflush(io::stdin(), QueueSelector::IFlush);
-}
-
+/// Asks what is open already, then what comes.
 fn watch(home: &Home, out: &mut Out) -> Result<(), Failure> {
     at_a_terminal()?;
     let mut client = Client::connect(&home.control_socket())?;
     client.ask("approvals.watch", json!({}))?;
+    let open = ask(home, "approvals.list", json!({}))?;
     out.line("Waiting for questions; Ctrl-C ends it.")?;
     out.finish()?;
+    for item in list(&open, "approvals") {
+        answer(home, out, item)?;
+    }
     while let Some(item) = client.next_item()? {
-        let Some(id) = item["id"].as_str().filter(|_| item["state"] == "pending") else { continue };
-        show_question(out, &item)?;
-        let yes = ask_yes(out, "Allow this call once?")?;
-        let method = if yes { "approvals.allow" } else { "approvals.deny" };
-        match ask(home, method, json!({ "id": id })) {
-            Ok(_) => out.line(if yes { "allowed" } else { "denied" })?,
-            Err(failure) => out.line(format_args!("{failure}"))?,
-        }
-        out.finish()?;
+        answer(home, out, &item)?;
     }
     Ok(())
+}
+
+/// One question; news of a decision is none.
+fn answer(home: &Home, out: &mut Out, item: &Value) -> Result<(), Failure> {
+    let Some(id) = item["id"].as_str() else { return Ok(()) };
+    // It may have been answered elsewhere while another one was being read.
+    let now = ask(home, "approvals.show", json!({ "id": id }))?;
+    if now["state"] != "pending" {
+        return Ok(());
+    }
+    out.text(&question::text(&question::record(&now)?))?;
+    let yes = ask_yes(out, "Allow this call once?")?;
+    let method = if yes { "approvals.allow" } else { "approvals.deny" };
+    match ask(home, method, json!({ "id": id })) {
+        Ok(_) => out.line(if yes { "allowed" } else { "denied" })?,
+        Err(failure) => out.line(format_args!("{failure}"))?,
+    }
+    Ok(out.finish()?)
 }
 
 /// `90s`, `10m`, `2h`.

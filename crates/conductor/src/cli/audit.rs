@@ -9,6 +9,8 @@ mod seed;
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use conductor_core::audit::verify::{Fault, Report, Verdict};
@@ -19,6 +21,7 @@ use conductor_core::principal::Principal;
 use conductor_core::text::escape;
 use conductor_core::timestamp::Timestamp;
 use ed25519_dalek::{SigningKey, VerifyingKey};
+use notify::{RecursiveMode, Watcher as _};
 use serde_json::{Value, json};
 
 use crate::audit_log::files::{Disk, Files};
@@ -31,6 +34,8 @@ use lines::{Lines, segment_paths};
 
 const FAILED: u8 = 1;
 const USAGE: u8 = 2;
+/// How long a file system that tells of no change is trusted.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Subcommand)]
 pub enum AuditCommand {
@@ -131,11 +136,11 @@ pub struct Around<'a> {
     pub json: bool,
 }
 
-/// Runs a command; gives the exit code. `tail --follow` shows what is there: the caller goes on with [`Tail::poll`].
+/// Runs a command; gives the exit code. `tail --follow` ends when its output is closed.
 pub fn run(command: &AuditCommand, around: &Around<'_>, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
     let done = match command {
         AuditCommand::List(args) => list(args, around, out),
-        AuditCommand::Tail(args) => list(&ListArgs { number: args.number, ..ListArgs::default() }, around, out),
+        AuditCommand::Tail(args) => tail(args, around, out),
         AuditCommand::Verify(args) => verify(args, around, out),
         AuditCommand::Export(args) => export(args, around, out),
         AuditCommand::Hash { json } => hash(json, around, out),
@@ -211,6 +216,14 @@ fn within(record: &Value, since: Option<Timestamp>, until: Option<Timestamp>) ->
 }
 
 fn list(args: &ListArgs, around: &Around<'_>, out: &mut dyn Write) -> Done {
+    for record in newest(args, around)? {
+        show(&record, around.json, out)?;
+    }
+    Ok(0)
+}
+
+/// The newest records that fit, oldest of them first.
+fn newest(args: &ListArgs, around: &Around<'_>) -> Result<VecDeque<Value>, Failure> {
     let mut newest: VecDeque<Value> = VecDeque::new();
     let mut lines = own_lines(around)?;
     while let Some(line) = lines.next_line(&Disk)? {
@@ -227,10 +240,59 @@ fn list(args: &ListArgs, around: &Around<'_>, out: &mut dyn Write) -> Done {
             }
         }
     }
-    for record in newest {
-        show(&record, around.json, out)?;
+    Ok(newest)
+}
+
+/// The last records, and with `--follow` those to come.
+fn tail(args: &TailArgs, around: &Around<'_>, out: &mut dyn Write) -> Done {
+    // Before the records are read: one that is written meanwhile is found by both, and shown once.
+    let following = args.follow.then(|| Follow::start(around.home)).transpose()?;
+    let records = newest(&ListArgs { number: args.number, ..ListArgs::default() }, around)?;
+    for record in &records {
+        show(record, around.json, out)?;
     }
-    Ok(0)
+    let Some(mut follow) = following else { return Ok(0) };
+    follow.tail.skip_through(records.back().and_then(|it| it["seq"].as_u64()));
+    loop {
+        out.flush()?;
+        follow.wait();
+        match follow.tail.poll(around.json, out) {
+            // `conductor audit tail -f | head` is no failure.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(0),
+            shown => shown?,
+        }
+    }
+}
+
+/// The end of the log, and someone who says when it has moved.
+struct Follow {
+    tail: Tail,
+    news: mpsc::Receiver<()>,
+    /// Dropping it ends the news.
+    _watcher: notify::RecommendedWatcher,
+}
+
+impl Follow {
+    fn start(home: &Path) -> Result<Self, Failure> {
+        let layout = Layout::of(home);
+        let (sender, news) = mpsc::channel();
+        let told = move |event: notify::Result<notify::Event>| {
+            // Our own reading is an access too, and must not cause another.
+            if event.is_ok_and(|event| !event.kind.is_access()) {
+                let _ = sender.send(());
+            }
+        };
+        let failed = |error: notify::Error| Failure { code: FAILED, message: error.to_string() };
+        let mut watcher = notify::recommended_watcher(told).map_err(failed)?;
+        watcher.watch(&layout.audit, RecursiveMode::NonRecursive).map_err(failed)?;
+        Ok(Self { tail: Tail::at_end(home)?, news, _watcher: watcher })
+    }
+
+    fn wait(&self) {
+        // A file system that tells nothing is looked at now and then.
+        let _ = self.news.recv_timeout(LOOK_AGAIN);
+        while self.news.try_recv().is_ok() {}
+    }
 }
 
 /// One record as one line that nothing in it can break or colour.

@@ -1,8 +1,8 @@
 //! `conductor call TOOL [JSON]`: any tool, through the pipeline. A question it raises is answered right here, if somebody is here.
 
-use super::approvals::{ask_yes, show_question};
+use super::approvals::ask_yes;
 use super::args::CallArgs;
-use super::{Failure, Verdict, ask, out::Out};
+use super::{Failure, Verdict, ask, out::Out, question};
 use crate::daemon::home::Home;
 use crate::doors::control::client::ClientError;
 use serde_json::{Value, json};
@@ -27,8 +27,8 @@ pub fn run(args: CallArgs, home: &Home, out: &mut Out) -> Result<Verdict, Failur
             if refused.data["code"] == "APPROVAL_REQUIRED" && io::stdin().is_terminal() && !out.is_json() =>
         {
             let id = refused.data["approval_id"].as_str().unwrap_or_default().to_owned();
-            let question = ask(home, "approvals.show", json!({ "id": id }))?;
-            show_question(out, &question)?;
+            let open = ask(home, "approvals.show", json!({ "id": id }))?;
+            out.text(&question::text(&question::record(&open)?))?;
             if ask_yes(out, "Allow this call once?")? {
                 ask(home, "approvals.allow", json!({ "id": id }))?;
                 ask(home, "call", params)?

@@ -62,9 +62,9 @@ fn over_stdio(args: &McpStart, home: &Home) -> Result<Verdict, Failure> {
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let exit = runtime.block_on(async {
-        let (input, output) = (stdio::input(io::stdin().as_fd()), stdio::output(io::stdout().as_fd()));
+        let (stdin, stdout) = (io::stdin(), io::stdout());
         let socket = home.root().join("mcp.sock");
-        stdio::run(&socket, &hello, || start_daemon(home), signalled(), input, output, &say).await
+        stdio::run(&socket, &hello, || start_daemon(home), signalled(), stdin.as_fd(), stdout.as_fd(), &say).await
     });
     // A read of the client's pipe may be under way; it ends with the process.
     runtime.shutdown_background();
@@ -74,15 +74,18 @@ fn over_stdio(args: &McpStart, home: &Home) -> Result<Verdict, Failure> {
     }
 }
 
-async fn signalled() {
+/// Listens from the moment it is called, not from the first time it is awaited: a signal between the two would end the process bluntly.
+fn signalled() -> impl Future<Output = ()> {
     use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
+    let listening = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
+    async move {
+        let (Ok(mut interrupt), Ok(mut terminate)) = listening else {
+            return std::future::pending().await;
+        };
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
     }
 }
 
@@ -120,7 +123,7 @@ fn over_http(args: &McpStart, home: &Home, out: &mut Out) -> Result<Verdict, Fai
         out.finish()?;
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(signalled());
+    runtime.block_on(async { signalled().await });
     // The daemon may have gone first.
     let _ = client.ask("http.close", json!({}));
     Ok(Verdict::Good)

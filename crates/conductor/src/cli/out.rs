@@ -24,6 +24,11 @@ impl Out {
         writeln!(self.stdout, "{text}")
     }
 
+    /// Whole lines that end themselves.
+    pub fn text(&mut self, lines: &str) -> io::Result<()> {
+        self.stdout.write_all(lines.as_bytes())
+    }
+
     /// The result for programs, on one line.
     pub fn value(&mut self, value: &Value) -> io::Result<()> {
         serde_json::to_writer(&mut self.stdout, value)?;
@@ -33,6 +38,11 @@ impl Out {
     /// Shows a result either way.
     pub fn show(&mut self, value: &Value, text: impl FnOnce(&mut Self, &Value) -> io::Result<()>) -> io::Result<()> {
         if self.json { self.value(value) } else { text(self, value) }
+    }
+
+    /// For results that are written as they are found.
+    pub fn writer(&mut self) -> &mut dyn Write {
+        &mut self.stdout
     }
 
     pub fn finish(&mut self) -> io::Result<()> {

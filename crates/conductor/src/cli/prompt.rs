@@ -2,20 +2,16 @@
 //!
 //! What was typed before the question stood there counts for nothing, and a `y` that comes quicker than anyone can read is not an answer.
 
+use super::question::{self, Answer};
 use crate::daemon::words::Words;
 use crate::pipeline::approval::DeskNews;
 use crate::studio::Studio;
 use conductor_core::pending::{Record, State, Yes};
 use conductor_core::policy::Channel;
 use conductor_core::principal::Principal;
-use conductor_core::text::escape;
-use std::fmt::Write as _;
 use std::io::{self, BufRead, Write};
 use std::sync::Arc;
 use tokio::sync::{broadcast, mpsc};
-
-/// Nobody reads a question faster.
-const TOO_QUICK_US: u64 = 300_000;
 
 /// Asks until the daemon stops. The desk is attended for as long as this runs.
 pub async fn run(words: Arc<Words>) {
@@ -37,11 +33,11 @@ pub async fn run(words: Arc<Words>) {
 
 /// `None` when nobody can type any more.
 async fn answer(studio: &Arc<Studio>, record: &Record, lines: &mut mpsc::Receiver<String>) -> Option<()> {
-    super::approvals::flush_type_ahead();
+    question::forget_what_was_typed();
     while lines.try_recv().is_ok() {}
-    say(&question(record));
+    say(&format!("\n{}Allow this once? y or n: ", question::text(record)));
     let shown = studio.clock.now();
-    loop {
+    let yes = loop {
         let line = tokio::select! {
             line = lines.recv() => line?,
             // Somebody answered elsewhere, or time ran out.
@@ -50,32 +46,26 @@ async fn answer(studio: &Arc<Studio>, record: &Record, lines: &mut mpsc::Receive
                 return Some(());
             }
         };
-        let yes = match line.trim() {
-            "y" | "Y" | "yes" => true,
-            "n" | "N" | "no" => false,
-            _ => {
-                say("y or n, please: ");
-                continue;
-            }
-        };
-        if yes && studio.clock.now().since(shown) < TOO_QUICK_US {
-            say("that was quicker than reading; y or n: ");
-            continue;
+        match question::judge(&line, studio.clock.now().since(shown)) {
+            Answer::Yes => break true,
+            Answer::No => break false,
+            Answer::TooQuick => say(question::TOO_QUICK),
+            Answer::Neither => say("y or n, please: "),
         }
-        let by = Principal::Person { uid: rustix::process::geteuid().as_raw() }.to_string();
-        let done = if yes {
-            let tool = studio.catalog().get(&record.tool).cloned();
-            let grant_ms = tool.and_then(|it| it.grant_ms);
-            studio.desk.allow(studio, record.id, Yes { grant_ms, ..Yes::once(by, Channel::Terminal) }).await
-        } else {
-            studio.desk.deny(studio, record.id, &by, Channel::Terminal).await
-        };
-        match done {
-            Ok(()) => say(if yes { "allowed\n" } else { "denied\n" }),
-            Err(fault) => say(&format!("not taken: {fault}\n")),
-        }
-        return Some(());
+    };
+    let by = Principal::Person { uid: rustix::process::geteuid().as_raw() }.to_string();
+    let done = if yes {
+        let tool = studio.catalog().get(&record.tool).cloned();
+        let grant_ms = tool.and_then(|it| it.grant_ms);
+        studio.desk.allow(studio, record.id, Yes { grant_ms, ..Yes::once(by, Channel::Terminal) }).await
+    } else {
+        studio.desk.deny(studio, record.id, &by, Channel::Terminal).await
+    };
+    match done {
+        Ok(()) => say(if yes { "allowed\n" } else { "denied\n" }),
+        Err(fault) => say(&format!("not taken: {fault}\n")),
     }
+    Some(())
 }
 
 async fn decided(studio: &Arc<Studio>, record: &Record) {
@@ -89,24 +79,6 @@ async fn decided(studio: &Arc<Studio>, record: &Record) {
             Err(broadcast::error::RecvError::Closed) => return,
         }
     }
-}
-
-/// Facts in a fixed order, all rendered by us; every deceptive character stands as its number.
-pub fn question(record: &Record) -> String {
-    let mut text = format!("\nApproval {}\n", record.short);
-    let mut fact = |label: &str, value: &str| {
-        let _ = writeln!(text, "  {:<10} {}", escape(label), escape(value));
-    };
-    fact("who", &record.principal.to_string());
-    fact("tool", &format!("{} ({})", record.tool, record.tier.as_str()));
-    fact("what", &record.summary);
-    for it in &record.facts {
-        fact(&it.label, &it.text);
-    }
-    if let Some(end) = record.expires_at {
-        fact("until", &end.to_string());
-    }
-    text + "Allow this once? y or n: "
 }
 
 fn say(text: &str) {

@@ -23,6 +23,11 @@ fn show(out: &mut Out, home: &Home, status: &Value) -> io::Result<()> {
     ))?;
     let locked = if status["performance_lock"] == true { ", performance lock on" } else { "" };
     out.line(format_args!("{:<9} {}{locked}", "mode", text(status, "current_mode")))?;
+    match status["pending_plans"].as_u64() {
+        None | Some(0) => {}
+        Some(1) => out.line(format_args!("{:<9} 1 waits for you (see `conductor plans list`)", "plans"))?,
+        Some(many) => out.line(format_args!("{:<9} {many} wait for you (see `conductor plans list`)", "plans"))?,
+    }
     match status["device"]["name"].as_str() {
         Some(name) => out.line(format_args!("{:<9} {name}", "device"))?,
         None => out.line(format_args!("{:<9} none connected", "device"))?,

@@ -14,7 +14,10 @@ use crate::audit_log::{self, AuditLog, OpenError};
 use crate::doors::mcp::Shared;
 use crate::doors::mcp::socket::{self, Tally};
 use crate::hosts::live::{self, Live};
-use crate::hosts::patch::{self, Patches};
+use crate::hosts::patch::knobs::{Knob, Knobs};
+use crate::hosts::patch::{self, HostKind, Naming, Patches};
+use crate::hosts::pd::PdHost;
+use crate::hosts::pd::attach::AttachedPd;
 use crate::outside::{Clock, Ids};
 use crate::pending_store::PendingStore;
 use crate::pipeline::record::Journal;
@@ -24,9 +27,10 @@ use crate::studio::{Parts, RealSleeper, Studio};
 use crate::tools::catalog::{Catalog, CatalogFault, Tool};
 use crate::tools::daemon::{self as tools, mapping_call};
 use conductor_core::audit::record::{CallFacts, EventName, InputHash, InputHasher, OutcomeFacts};
-use conductor_core::config::{self, Config};
+use conductor_core::config::{self, Config, PdMode};
 use conductor_core::event::Taint;
 use conductor_core::hands::MappingCall;
+use conductor_core::mapping::Target;
 use conductor_core::principal::Principal;
 use conductor_core::timestamp::Timestamp;
 use futures_util::future::BoxFuture;
@@ -52,10 +56,13 @@ pub struct Words {
     pub studio: Arc<Studio>,
     pub shared: Arc<Shared>,
     pub http: Arc<Http>,
+    patches: Arc<Patches>,
     /// Absent when the log could not be opened.
     audit: Option<AuditLog>,
     /// What the log was opened with.
     audit_section: config::Audit,
+    /// What patches were made with.
+    patch_section: config::Patch,
     log: Log,
 }
 
@@ -104,7 +111,9 @@ impl Words {
         let mut catalog = Catalog::new(tools)?;
         tools::add_resources(&mut catalog, owner)?;
         tools::add_prompts(&mut catalog, owner)?;
-        let patches = Patches::new(home.root(), patch::Settings::of_person(), Arc::clone(clock), Arc::clone(ids));
+        let settings = patch::Settings::of_config(&config.patch);
+        let patches = Patches::new(home.root(), settings, Arc::clone(clock), Arc::clone(ids));
+        drive(&patches, home, (clock, ids.as_ref()), &config.patch, log);
         crate::tools::patch::add(&mut catalog, &patches)?;
         let live = Live::new(home.root(), live::Settings::of_config(home.root(), &config.live));
         crate::tools::live::add(&mut catalog, &live)?;
@@ -126,6 +135,7 @@ impl Words {
             policy: sections::in_force(policy),
             settings: sections::settings(config),
         });
+        crate::tools::live::connect(&studio, &live);
         let farewell = owner.clone();
         studio.on_connection_end(move |conn| {
             farewell.tool_gone(conn.0);
@@ -133,7 +143,16 @@ impl Words {
         });
         let shared = Shared::new(&studio);
         let http = Http::new(&shared, &config.http, runtime, log);
-        Ok(Words { studio, shared, http, audit, audit_section: config.audit.clone(), log: log.clone() })
+        Ok(Words {
+            studio,
+            shared,
+            http,
+            patches,
+            audit,
+            audit_section: config.audit.clone(),
+            patch_section: config.patch.clone(),
+            log: log.clone(),
+        })
     }
 
     /// A configuration that was accepted. Does not wait for anything but short locks: the owner calls it.
@@ -155,6 +174,9 @@ impl Words {
         self.studio.set_settings(sections::settings(config));
         if config.audit != self.audit_section {
             self.log.info("[audit] has changed: `detail` and `read_only_sync` count now, the rest from the next start");
+        }
+        if config.patch != self.patch_section {
+            self.log.info("[patch] has changed: it counts from the next start");
         }
         self.http.configure(&config.http, config.mcp.session_idle_s.into());
         if seen != self.listed() {
@@ -211,6 +233,36 @@ impl Words {
     }
 }
 
+/// Lets patches be shown by the programs that the configuration names. One that cannot be had is told and left out.
+fn drive(
+    patches: &Arc<Patches>,
+    home: &Home,
+    (clock, ids): (&Arc<dyn Clock>, &dyn Ids),
+    config: &config::Patch,
+    log: &Log,
+) {
+    if let Some(settings) = sections::pd(&config.pd) {
+        match PdHost::new(home.root(), settings, patches.voice().clone(), Arc::clone(clock)) {
+            Ok(pd) => {
+                pd.tell(patches);
+                patches.drive(pd);
+            }
+            Err(fault) => log.error(format_args!("[patch.pd]: {fault}")),
+        }
+    }
+    if config.pd.mode == PdMode::Attach {
+        match AttachedPd::listen(home.root(), ids, patches.voice().clone(), Arc::clone(clock)) {
+            Ok(pd) => patches.drive(pd),
+            Err(fault) => log.error(format_args!("[patch.pd]: {fault}")),
+        }
+    }
+    for path in &config.open {
+        if let Err(fault) = patches.open(path, HostKind::Document, Naming::default()) {
+            log.warn(format_args!("[patch] open: {path}: {}", fault.message));
+        }
+    }
+}
+
 /// Every ask ends what ran out; this is for the channels that show questions.
 const EXPIRY_LOOK_US: u64 = 1_000_000;
 
@@ -218,11 +270,19 @@ const EXPIRY_LOOK_US: u64 = 1_000_000;
 #[derive(Default)]
 pub struct PadCalls {
     words: OnceLock<(Arc<Studio>, tokio::runtime::Handle)>,
+    knobs: OnceLock<Knobs>,
 }
 
 impl PadCalls {
-    pub fn connect(&self, studio: &Arc<Studio>, runtime: tokio::runtime::Handle) {
-        let _ = self.words.set((Arc::clone(studio), runtime));
+    pub fn connect(&self, words: &Words, runtime: tokio::runtime::Handle, owner: &Handle) -> io::Result<()> {
+        let _ = self.words.set((Arc::clone(&words.studio), runtime));
+        let (log, owner) = (words.log.clone(), owner.clone());
+        let knobs = Knobs::start(&words.patches, move |why| {
+            log.debug(format_args!("patch: {why}"));
+            owner.lane_failed();
+        })?;
+        let _ = self.knobs.set(knobs);
+        Ok(())
     }
 }
 
@@ -240,6 +300,24 @@ impl Calls for PadCalls {
             let reply = pipeline::run(&studio, asked).await;
             owner.call_done(ticket, reply.is_ok());
         });
+    }
+
+    fn turn(&self, target: &Target, value: f64) -> Result<(), String> {
+        match target {
+            Target::PatchAttribute { patch, object, attribute } => {
+                let knob = Knob { patch: patch.clone(), object: object.clone(), attribute: attribute.clone() };
+                self.knobs.get().ok_or("no patch is served yet")?.turn(knob, value);
+                Ok(())
+            }
+            Target::LiveParameter { .. } => Err("no host for Live parameters".to_owned()),
+            Target::Cc { .. }
+            | Target::Cc14 { .. }
+            | Target::Nrpn { .. }
+            | Target::Rpn { .. }
+            | Target::PitchBend { .. }
+            | Target::Aftertouch { .. }
+            | Target::OscFloat { .. } => Err("this target has no host".to_owned()),
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 
 pub mod ask;
 pub mod complete;
+pub mod ends;
 pub mod era;
 #[cfg(feature = "conformance")]
 pub mod fixture;
@@ -52,6 +53,7 @@ use crate::tools::catalog::Tool;
 use crate::tools::lint::MCP_METHODS;
 use crate::tools::names::NameForm;
 use crate::tools::resource::Resource;
+use crate::tools::schema::Schema;
 
 const DISCOVER_TTL_MS: u64 = 300_000;
 const LIST_TTL_MS: u64 = 60_000;
@@ -97,6 +99,8 @@ pub struct McpDoor {
     pub shared: Arc<Shared>,
     pub session: Arc<Session>,
     subscriptions: Arc<Mutex<BTreeSet<String>>>,
+    /// A legacy peer hears of every change after the answer to its `initialize`, so listening begins before that answer.
+    watch: Arc<Mutex<Option<watch::Watch>>>,
     listens: Arc<AtomicUsize>,
     wire: Option<Arc<line::Wire>>,
 }
@@ -107,6 +111,7 @@ impl McpDoor {
             shared: Arc::clone(shared),
             session: Session::new(&shared.studio, who),
             subscriptions: Arc::default(),
+            watch: Arc::default(),
             listens: Arc::default(),
             wire: None,
         }
@@ -225,8 +230,8 @@ impl McpDoor {
         }
     }
 
-    /// The proxy's first line: which tools its client sees.
-    fn hello(&self, params: Option<&Value>) -> Result<Value, ErrorData> {
+    /// The proxy's first line: which tools its client sees. `took`: its descriptors came with it and are driven here.
+    fn hello(&self, params: Option<&Value>, took: bool) -> Result<Value, ErrorData> {
         let params = params.unwrap_or(&Value::Null);
         let settings = self.studio().settings();
         let words: Vec<String> = match params.get("tools") {
@@ -245,12 +250,12 @@ impl McpDoor {
             .map_err(|fault| ErrorData::invalid_params(fault.to_string(), None))?;
         self.session.set_view(view);
         self.session.seat_client(&self.shared.clients);
-        Ok(json!({ "v": 1, "daemon": env!("CARGO_PKG_VERSION"), "took": false }))
+        Ok(json!({ "v": 1, "daemon": env!("CARGO_PKG_VERSION"), "took": took }))
     }
 
     fn wire_tool(&self, tool: &Tool, names: NameForm) -> WireTool {
-        let object = |value: &Value| match value {
-            Value::Object(members) => Arc::new(members.clone()),
+        let object = |schema: &Schema| match schema.value() {
+            Value::Object(members) => Arc::new(members),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Arc::default(),
         };
         let mut meta = MetaObject::default();
@@ -336,7 +341,10 @@ impl Service<RoleServer> for LineService {
             if !first {
                 return Err(era::unknown_method("conductor.hello"));
             }
-            return self.0.hello(custom.params.as_ref()).map(|it| ServerResult::CustomResult(CustomResult::new(it)));
+            return self
+                .0
+                .hello(custom.params.as_ref(), false)
+                .map(|it| ServerResult::CustomResult(CustomResult::new(it)));
         }
         era::admit(&request, &context)?;
         Service::handle_request(&self.0, request, context).await
@@ -391,12 +399,16 @@ impl ServerHandler for McpDoor {
         let mut info = request;
         info.protocol_version = agreed.protocol_version.clone();
         context.peer.set_peer_info(info);
+        *self.watch.lock().unwrap_or_else(PoisonError::into_inner) = Some(watch::Watch::new(self.studio()));
         Ok(agreed)
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        let (studio, gone) = (Arc::clone(self.studio()), self.session.gone.clone());
-        tokio::spawn(watch::tell_legacy_peer(studio, Arc::clone(&self.subscriptions), gone, context.peer));
+        let watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // Said twice, or without a handshake before it: nobody is told twice.
+        let Some(watch) = watch else { return };
+        let gone = self.session.gone.clone();
+        tokio::spawn(watch::tell_legacy_peer(watch, Arc::clone(&self.subscriptions), gone, context.peer));
     }
 
     async fn discover(&self, context: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
@@ -532,9 +544,11 @@ impl ServerHandler for McpDoor {
         let era = era::of(&context);
         let uri = request.uri;
         let Some((entry, variables)) = self.find_resource(&uri) else {
-            let data = json!({ "uri": uri, "code": Code::NotFound, "hint": "Call resources/list and resources/templates/list." });
             let shown: String = uri.chars().take(256).collect();
-            return Err(ErrorData::resource_not_found(format!("Unknown resource: {shown}"), Some(data)));
+            let unknown = ToolError::new(Code::NotFound, format!("Unknown resource: {shown}"))
+                .hint("Call resources/list and resources/templates/list.")
+                .subject(Subject::Other(shown));
+            return Err(shape::resource_failure(&uri, &unknown));
         };
         let principal = self.principal(&context);
         let mut call =
@@ -607,6 +621,15 @@ impl ServerHandler for McpDoor {
                     return Err(ErrorData::invalid_params(format!("Prompt argument {name} must be a string"), None));
                 }
             }
+        }
+        if let Some(unknown) = arguments.keys().find(|name| prompt.arguments.iter().all(|it| it.name != name.as_str()))
+        {
+            let known: Vec<&str> = prompt.arguments.iter().map(|it| it.name).collect();
+            let name: String = unknown.chars().take(128).collect();
+            return Err(ErrorData::invalid_params(
+                format!("Unknown prompt argument: {name}; {} takes: {}", prompt.name, known.join(", ")),
+                None,
+            ));
         }
         if let Some(missing) = prompt.arguments.iter().find(|it| it.required && !arguments.contains_key(it.name)) {
             return Err(ErrorData::invalid_params(format!("Missing prompt argument: {}", missing.name), None));

@@ -16,6 +16,7 @@ use conductor_core::pending::{
     Ask, Asked, Changed, Fact, Kind, Limited, NewIds, Pending, Present, Record, Refused, State, Yes,
 };
 use conductor_core::policy::{Channel, Decision, Floor, Verdict};
+use conductor_core::text::escape;
 use conductor_core::timestamp::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::broadcast;
@@ -441,7 +442,7 @@ impl<'a> Question<'a> {
             None => (id.to_string(), String::new()),
         };
         let undone = if self.tool.annotations.destructive { "Not reversible." } else { "Can be undone." };
-        format!("{}: {}. {undone} Approval {short}, valid until {until}.", self.tool.name, plain(&self.ask.summary))
+        format!("{}: {}. {undone} Approval {short}, valid until {until}.", self.tool.name, escape(&self.ask.summary))
     }
 
     fn subject(&self) -> Subject {
@@ -516,26 +517,11 @@ fn bad_state() -> ToolError {
 
 /// One line, cut with the count and hash of what is missing.
 fn shown_arguments(canonical: &[u8]) -> String {
-    let text = plain(&String::from_utf8_lossy(canonical));
+    let text = escape(&String::from_utf8_lossy(canonical)).into_owned();
     if text.len() <= SHOWN_ARGUMENTS {
         return text;
     }
     let kept = cut(&text, SHOWN_ARGUMENTS);
     let rest = text.len().saturating_sub(kept.trim_end_matches('…').len());
     format!("{kept} and {rest} bytes more, {} in all", Digest::of(canonical))
-}
-
-/// Text of a caller as an approver may see it: what could move a cursor, hide or turn letters around is written out.
-pub fn plain(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for letter in text.chars() {
-        let hides = letter.is_control()
-            || matches!(letter, '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}' | '\u{2066}'..='\u{2069}' | '\u{FEFF}' | '\u{E0000}'..='\u{E007F}');
-        if hides {
-            out.push_str(&format!("\\u{{{:x}}}", letter as u32));
-        } else {
-            out.push(letter);
-        }
-    }
-    out
 }

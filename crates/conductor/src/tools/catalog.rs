@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::names::{Toolset, safe_form};
 use super::prompt::Prompt;
 use super::resource::Resource;
-use super::schema::{SchemaFault, Validator, published, with_error_branch};
+use super::schema::{Schema, SchemaFault, Validator, published, with_error_branch};
 use crate::pipeline::call::Output;
 use crate::pipeline::gate::Leave;
 use crate::studio::Studio;
@@ -71,9 +71,9 @@ pub struct Definition {
     /// Which host it needs; a host coming online resets the breakers of its tools.
     pub host: Option<Cow<'static, str>>,
     pub source: Source,
-    pub input_schema: Value,
+    pub input_schema: Schema,
     /// Of a successful result; the error branch is added. `null`: the tool gives finished blocks and no value, which only plugins do.
-    pub output_schema: Value,
+    pub output_schema: Schema,
     /// Publish the input schema as it is. For fixtures, whose schemas are what is tested.
     pub verbatim: bool,
     pub destructive: Option<bool>,
@@ -118,8 +118,8 @@ impl Definition {
             max_result_bytes: DEFAULT_RESULT_BYTES,
             host: None,
             source: Source::Builtin,
-            input_schema: json!({ "type": "object", "properties": {}, "additionalProperties": false }),
-            output_schema: json!({ "type": "object" }),
+            input_schema: json!({ "type": "object", "properties": {}, "additionalProperties": false }).into(),
+            output_schema: json!({ "type": "object" }).into(),
             verbatim: false,
             destructive: None,
             open_world: None,
@@ -142,8 +142,8 @@ impl Definition {
     }
 
     #[must_use]
-    pub fn input(mut self, schema: Value) -> Self {
-        self.input_schema = schema;
+    pub fn input(mut self, schema: impl Into<Schema>) -> Self {
+        self.input_schema = schema.into();
         self
     }
 
@@ -154,8 +154,8 @@ impl Definition {
     }
 
     #[must_use]
-    pub fn output(mut self, schema: Value) -> Self {
-        self.output_schema = schema;
+    pub fn output(mut self, schema: impl Into<Schema>) -> Self {
+        self.output_schema = schema.into();
         self
     }
 
@@ -209,8 +209,8 @@ impl Annotations {
 pub struct Tool {
     definition: Definition,
     safe_name: String,
-    pub published_schema: Value,
-    pub output_schema: Value,
+    pub published_schema: Schema,
+    pub output_schema: Schema,
     pub annotations: Annotations,
     pub pin: Digest,
     pub validator: Validator,
@@ -257,18 +257,19 @@ impl Tool {
         }
         // A debug build compiles every schema at once, so that a test finds the one that does not; a release waits for the first call.
         let trusted = definition.source == Source::Builtin && !cfg!(debug_assertions);
-        let compile = |schema: &Value| if trusted { Ok(Validator::later(schema)) } else { Validator::compile(schema) };
+        let compile = |schema: &Schema| if trusted { Ok(Validator::later(schema)) } else { Validator::compile(schema) };
         let validator =
             compile(&definition.input_schema).map_err(|fault| CatalogFault::Input { name: name.clone(), fault })?;
         let success = if definition.output_schema.is_null() {
             json!({ "type": "object" })
         } else {
-            definition.output_schema.clone()
+            definition.output_schema.value()
         };
-        let output_schema = with_error_branch(success);
+        let output_schema = with_error_branch(success).into();
         let output_validator =
             compile(&output_schema).map_err(|fault| CatalogFault::Output { name: name.clone(), fault })?;
         let annotations = Annotations::of(&definition);
+        let input = definition.input_schema.value();
         let code = match &definition.source {
             Source::Builtin => env!("CARGO_PKG_VERSION").to_owned(),
             Source::Plugin { code, .. } => code.to_string(),
@@ -276,7 +277,7 @@ impl Tool {
         let pin = Digest::of_json(&json!({
             "name": name,
             "description": definition.description,
-            "inputSchema": definition.input_schema,
+            "inputSchema": input,
             "annotations": annotations.to_wire(),
             "tier": definition.tier,
             "code": code,
@@ -287,7 +288,7 @@ impl Tool {
             published_schema: if definition.verbatim {
                 definition.input_schema.clone()
             } else {
-                published(&definition.input_schema)
+                published(input).into()
             },
             output_schema,
             annotations,

@@ -92,7 +92,7 @@ where
     let mut definition = Definition::new(name, Tier::Stateful, SET, run)
         .text(name, "A fixture of the public suite.")
         .input(open_object());
-    definition.output_schema = Value::Null;
+    definition.output_schema = Value::Null.into();
     definition.verbatim = true;
     definition
 }

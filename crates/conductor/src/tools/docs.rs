@@ -31,12 +31,11 @@ fn section(page: &mut String, tool: &Tool) {
     };
     let _ =
         write!(page, "\n### {}\n\n{} ({}{asks}). {}\n", tool.name, tool.title, tool.tier.as_str(), tool.description);
-    let Some(properties) =
-        tool.published_schema.get("properties").and_then(Value::as_object).filter(|it| !it.is_empty())
-    else {
+    let schema = tool.published_schema.value();
+    let Some(properties) = schema.get("properties").and_then(Value::as_object).filter(|it| !it.is_empty()) else {
         return;
     };
-    let required = tool.published_schema.get("required").and_then(Value::as_array);
+    let required = schema.get("required").and_then(Value::as_array);
     page.push_str("\n| argument | | |\n|---|---|---|\n");
     for (name, schema) in properties {
         let needed = required.is_some_and(|it| it.iter().any(|it| it == name.as_str()));

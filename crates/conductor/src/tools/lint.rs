@@ -77,14 +77,15 @@ pub fn lint(tool: &Tool) -> Vec<(Rule, String)> {
     if length == 0 || length > MAX_DESCRIPTION {
         faults.push((Rule::DescriptionLength, format!("{length} characters")));
     }
-    lint_input(&tool.published_schema, &mut faults);
-    lint_output(&tool.output_schema, &mut faults);
+    let output = tool.output_schema.value();
+    lint_input(&tool.published_schema.value(), &mut faults);
+    lint_output(&output, &mut faults);
     let most = match tool.source {
         Source::Builtin => MAX_SUBSCHEMAS,
         Source::Plugin { .. } => MAX_PLUGIN_SUBSCHEMAS,
     };
-    lint_schema("inputSchema", &tool.input_schema, most, &mut faults);
-    lint_schema("outputSchema", &tool.output_schema, most, &mut faults);
+    lint_schema("inputSchema", &tool.input_schema.value(), most, &mut faults);
+    lint_schema("outputSchema", &output, most, &mut faults);
     lint_annotations(tool.tier, tool.annotations, tool, &mut faults);
     faults
 }

@@ -2,7 +2,7 @@
 //!
 //! Not here: coercion, defaults, dropped keys. A value fits or it is refused with the place and the constraint.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use conductor_core::error::Violation;
 use jsonschema::PatternOptions;
@@ -21,26 +21,52 @@ pub enum SchemaFault {
     DoesNotCompile(String),
 }
 
+/// A schema at rest, as its JSON text. As a tree it takes ten times the memory, and most schemas of a daemon are never looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Schema(Arc<str>);
+
+impl Schema {
+    pub fn value(&self) -> Value {
+        serde_json::from_str(&self.0).unwrap_or_default()
+    }
+
+    pub fn is_null(&self) -> bool {
+        &*self.0 == "null"
+    }
+}
+
+impl From<Value> for Schema {
+    fn from(schema: Value) -> Self {
+        Self(schema.to_string().into())
+    }
+}
+
+impl std::fmt::Display for Schema {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 #[derive(Debug)]
 pub struct Validator {
-    schema: Value,
+    schema: Schema,
     /// Inner absence: the schema does not compile, and nothing fits it.
     compiled: OnceLock<Option<jsonschema::Validator>>,
 }
 
 impl Validator {
-    pub fn compile(schema: &Value) -> Result<Self, SchemaFault> {
-        let compiled = build(schema)?;
-        Ok(Self { schema: Value::Null, compiled: OnceLock::from(Some(compiled)) })
+    pub fn compile(schema: &Schema) -> Result<Self, SchemaFault> {
+        let compiled = build(&schema.value())?;
+        Ok(Self { schema: schema.clone(), compiled: OnceLock::from(Some(compiled)) })
     }
 
     /// Compiles at the first use. For schemas of our own, which the tests compile: a hundred tools would otherwise cost every start.
-    pub fn later(schema: &Value) -> Self {
+    pub fn later(schema: &Schema) -> Self {
         Self { schema: schema.clone(), compiled: OnceLock::new() }
     }
 
     fn compiled(&self) -> Option<&jsonschema::Validator> {
-        self.compiled.get_or_init(|| build(&self.schema).ok()).as_ref()
+        self.compiled.get_or_init(|| build(&self.schema.value()).ok()).as_ref()
     }
 
     pub fn fits(&self, value: &Value) -> bool {
@@ -119,15 +145,11 @@ fn find_remote_ref(schema: &Value, pointer: &mut String) -> Option<(String, Stri
 pub const ROOT_COMBINATORS: [&str; 7] = ["anyOf", "oneOf", "allOf", "not", "if", "then", "else"];
 
 /// The copy of an input schema that clients see. What it lacks is said in the tool's description and still validated.
-pub fn published(schema: &Value) -> Value {
-    let Value::Object(members) = schema else { return schema.clone() };
-    Value::Object(
-        members
-            .iter()
-            .filter(|(word, _)| !ROOT_COMBINATORS.contains(&word.as_str()))
-            .map(|(word, value)| (word.clone(), value.clone()))
-            .collect(),
-    )
+pub fn published(mut schema: Value) -> Value {
+    if let Value::Object(members) = &mut schema {
+        members.retain(|word, _| !ROOT_COMBINATORS.contains(&word.as_str()));
+    }
+    schema
 }
 
 /// A success schema with the error object as its other branch: one widespread SDK validates failed results too, and would throw instead
@@ -156,7 +178,7 @@ mod tests {
     use serde_json::json;
 
     fn violations(schema: Value, value: Value) -> Vec<(String, String)> {
-        let validator = Validator::compile(&schema).expect("compiles");
+        let validator = Validator::compile(&schema.into()).expect("compiles");
         validator.violations(&value).into_iter().map(|it| (it.path, it.message)).collect()
     }
 
@@ -194,15 +216,16 @@ mod tests {
     #[test]
     fn what_could_reach_out_or_run_long_does_not_load() {
         for target in ["file:///etc/passwd", "http://example.org/s.json", "other.json#/a", "#anchor"] {
-            let fault = Validator::compile(&json!({ "properties": { "a": { "$ref": target } } })).expect_err(target);
+            let fault =
+                Validator::compile(&json!({ "properties": { "a": { "$ref": target } } }).into()).expect_err(target);
             assert_eq!(fault, SchemaFault::RemoteRef { pointer: "/properties/a/$ref".into(), target: target.into() });
         }
         for pattern in ["(?=a)b", r"(a)\1", "(?<!a)b"] {
-            let fault = Validator::compile(&json!({ "type": "string", "pattern": pattern }));
+            let fault = Validator::compile(&json!({ "type": "string", "pattern": pattern }).into());
             assert!(matches!(fault, Err(SchemaFault::DoesNotCompile(_))), "{pattern}");
         }
         // The classic bomb is only slow on a backtracking engine; here it compiles and answers.
-        let bomb = Validator::compile(&json!({ "type": "string", "pattern": "^(a+)+$" })).expect("linear");
+        let bomb = Validator::compile(&json!({ "type": "string", "pattern": "^(a+)+$" }).into()).expect("linear");
         assert!(!bomb.fits(&json!(format!("{}!", "a".repeat(50_000)))));
     }
 
@@ -218,11 +241,11 @@ mod tests {
     fn the_published_copy_has_no_root_combinator_and_the_error_branch_resolves() {
         let schema =
             json!({ "type": "object", "oneOf": [{ "required": ["a"] }], "properties": { "a": { "anyOf": [] } } });
-        assert_eq!(published(&schema), json!({ "type": "object", "properties": { "a": { "anyOf": [] } } }));
+        assert_eq!(published(schema), json!({ "type": "object", "properties": { "a": { "anyOf": [] } } }));
         let output = with_error_branch(json!({
             "type": "object", "properties": { "n": { "$ref": "#/$defs/N" } }, "required": ["n"], "$defs": { "N": { "type": "integer" } }
         }));
-        let validator = Validator::compile(&output).expect("compiles");
+        let validator = Validator::compile(&output.into()).expect("compiles");
         assert!(validator.fits(&json!({ "n": 1 })));
         assert!(validator.fits(&json!({ "code": "TIMEOUT", "message": "m", "hint": "h" })));
         assert!(!validator.fits(&json!({ "n": "x" })));
@@ -246,7 +269,8 @@ mod lazy {
     #[test]
     fn a_schema_compiled_later_judges_as_one_compiled_now() {
         let schema =
-            json!({ "type": "object", "properties": { "n": { "type": "integer" } }, "additionalProperties": false });
+            json!({ "type": "object", "properties": { "n": { "type": "integer" } }, "additionalProperties": false })
+                .into();
         let (now, later) = (Validator::compile(&schema).unwrap(), Validator::later(&schema));
         for value in [json!({ "n": 1 }), json!({ "n": "x" }), json!({ "m": 1 })] {
             assert_eq!(now.violations(&value), later.violations(&value));
@@ -256,7 +280,7 @@ mod lazy {
 
     #[test]
     fn nothing_fits_a_schema_that_does_not_compile() {
-        let broken = Validator::later(&json!({ "$ref": "file:///etc/passwd" }));
+        let broken = Validator::later(&json!({ "$ref": "file:///etc/passwd" }).into());
         assert!(!broken.fits(&json!({})));
         assert_eq!(broken.violations(&json!({})).len(), 1);
     }

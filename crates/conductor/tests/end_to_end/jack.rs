@@ -144,8 +144,12 @@ impl Peer {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/jack/peer.py");
         let mut command = Command::new(python);
         command.arg(script).args(arguments).env("JACK_DEFAULT_SERVER", server);
-        let mut child =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().map_err(|_| missing())?;
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(|_| missing())?;
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         assert_eq!(lines.next().unwrap().unwrap(), "ready");
         Ok(Peer { child, lines })
@@ -194,7 +198,8 @@ action = { type = "SendMidi", port = "daw", channel = 2, message_type = "NoteOn"
     let mut dump = stage.tool("jack_midi_dump", &["-a", "dump"]).stdout(Stdio::piped()).spawn().unwrap();
     stage.until_cable("conductor:daw", "dump:input");
     // A note of a sixth of a second, twice a second.
-    let mut sequencer = stage.tool("jack_midiseq", &["seq", "24000", "0", "60", "8000"]).stdout(Stdio::null()).spawn().unwrap();
+    let mut sequencer =
+        stage.tool("jack_midiseq", &["seq", "24000", "0", "60", "8000"]).stdout(Stdio::null()).spawn().unwrap();
     stage.until_connected("seq", true);
     let lines = BufReader::new(dump.stdout.take().unwrap()).lines().map_while(Result::ok);
     let heard: Vec<String> = lines

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use conductor::doors::mcp::Shared;
-use conductor::pipeline::approval::plain;
 use conductor::pipeline::call::Outcome;
 use conductor::pipeline::{self, Call, Reply};
 use conductor::studio::{PolicyInForce, Settings};
@@ -204,13 +203,6 @@ async fn a_hundred_different_questions_do_not_reach_a_person() {
     }
     assert_eq!(codes.iter().filter(|it| **it == Code::ApprovalRequired).count(), 6);
     assert!(codes[6..].iter().all(|it| matches!(it, Code::RateLimited | Code::Busy)));
-}
-
-#[test]
-fn an_approver_sees_no_control_letter() {
-    let nasty = "ok\u{1b}[2J\u{202e}txt\u{200b}\u{e0041}\u{9b}\n";
-    assert_eq!(plain(nasty), "ok\\u{1b}[2J\\u{202e}txt\\u{200b}\\u{e0041}\\u{9b}\\u{a}");
-    assert_eq!(plain("Grüße, 日本"), "Grüße, 日本");
 }
 
 #[tokio::test]

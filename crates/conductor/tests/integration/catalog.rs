@@ -55,7 +55,7 @@ fn a_pin_follows_what_a_person_saw_and_nothing_else() {
     let changed: Vec<Digest> = vec![
         pin(&|it| it.description = "Does another thing.".into()),
         pin(&|it| it.tier = Tier::HardwareIo),
-        pin(&|it| it.input_schema = json!({ "type": "object" })),
+        pin(&|it| it.input_schema = json!({ "type": "object" }).into()),
         pin(&|it| it.destructive = Some(true)),
         pin(&|it| it.source = Source::Plugin { name: "p".into(), code: Digest::of(b"1") }),
         pin(&|it| it.source = Source::Plugin { name: "p".into(), code: Digest::of(b"2") }),
@@ -66,8 +66,8 @@ fn a_pin_follows_what_a_person_saw_and_nothing_else() {
     all.dedup();
     assert_eq!(all.len(), 7, "each differs from the base and from the others");
     // Key order of a schema is not what a person saw.
-    let one = pin(&|it| it.input_schema = json!({ "type": "object", "additionalProperties": false }));
-    let two = pin(&|it| it.input_schema = json!({ "additionalProperties": false, "type": "object" }));
+    let one = pin(&|it| it.input_schema = json!({ "type": "object", "additionalProperties": false }).into());
+    let two = pin(&|it| it.input_schema = json!({ "additionalProperties": false, "type": "object" }).into());
     assert_eq!(one, two);
 }
 
@@ -151,21 +151,23 @@ fn each_rule_finds_its_bad_tool() {
         schema
     };
     for word in ["anyOf", "oneOf", "allOf", "not", "if"] {
-        assert_eq!(broken(&|it| it.published_schema = with(word, json!([]))), [Rule::InputRootHasNoCombinator]);
+        assert_eq!(broken(&|it| it.published_schema = with(word, json!([])).into()), [Rule::InputRootHasNoCombinator]);
     }
-    let output = |it: &Tool| it.output_schema.clone();
+    let output = |it: &Tool| it.output_schema.value();
     assert_eq!(
         broken(&|it| it.output_schema = {
             let mut schema = output(it);
             schema.as_object_mut().map(|words| words.remove("type"));
-            schema
+            schema.into()
         }),
         [Rule::OutputRootIsObject]
     );
-    assert_eq!(broken(&|it| it.output_schema = json!({ "type": "object" })), [Rule::OutputTakesToolError]);
+    assert_eq!(broken(&|it| it.output_schema = json!({ "type": "object" }).into()), [Rule::OutputTakesToolError]);
     assert_eq!(
         broken(&|it| {
-            it.output_schema["properties"] = json!({ "x": { "$ref": "http://example.org/x" } });
+            let mut schema = output(it);
+            schema["properties"] = json!({ "x": { "$ref": "http://example.org/x" } });
+            it.output_schema = schema.into();
         }),
         [Rule::NoRemoteRef]
     );

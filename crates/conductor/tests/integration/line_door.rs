@@ -632,6 +632,11 @@ async fn resources_prompts_and_completion() {
         ["error"]
         .clone();
     assert_eq!((&bad["code"], &bad["data"]["code"]), (&json!(-32602), &json!("BAD_INPUT")));
+    // The same object that a tool puts into its result, and the address beside it.
+    for (told, subject) in [(&missing, json!("test://nothing")), (&bad, json!("/text"))] {
+        assert_eq!((&told["data"]["message"], &told["data"]["subject"]), (&told["message"], &subject), "{told}");
+        assert!(told["data"]["hint"].is_string() && told["data"]["uri"].is_string(), "{told}");
+    }
     client.request("resources/read", json!({ "uri": "test://echo" })).await;
     assert!(matches!(studio.journal.written().last(), Some(Written::Outcome(facts, _)) if facts.via.is_some()));
     let prompts = client.request("prompts/list", json!({})).await;
@@ -648,6 +653,10 @@ async fn resources_prompts_and_completion() {
         (json!({ "name": "nope" }), "Unknown prompt: nope"),
         (json!({ "name": "say" }), "Missing prompt argument: text"),
         (json!({ "name": "say", "arguments": { "text": 5 } }), "Prompt argument text must be a string"),
+        (
+            json!({ "name": "say", "arguments": { "text": "hi", "txet": "hi" } }),
+            "Unknown prompt argument: txet; say takes: text",
+        ),
     ] {
         let error = client.request("prompts/get", params).await["error"].clone();
         assert_eq!((&error["code"], &error["message"]), (&json!(-32602), &json!(says)));

@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 use crate::audit_log::files::{Disk, Files};
 use crate::audit_log::layout::{Layout, segment_name, segments_in};
 
@@ -62,6 +64,7 @@ pub struct Tail {
     layout: Layout,
     number: u32,
     offset: u64,
+    shown: Option<u64>,
 }
 
 impl Tail {
@@ -73,7 +76,12 @@ impl Tail {
             Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
             file => file?.size()?,
         };
-        Ok(Self { layout, number, offset })
+        Ok(Self { layout, number, offset, shown: None })
+    }
+
+    /// Records up to this one were shown already.
+    pub fn skip_through(&mut self, seq: Option<u64>) {
+        self.shown = seq;
     }
 
     /// Shows what was added since the last look.
@@ -87,7 +95,8 @@ impl Tail {
             let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
             self.offset += whole as u64;
             for line in bytes[..whole].split(|byte| *byte == b'\n') {
-                if let Ok(record) = serde_json::from_slice(line) {
+                let Ok(record) = serde_json::from_slice::<Value>(line) else { continue };
+                if record["seq"].as_u64() > self.shown {
                     super::show(&record, json, out)?;
                 }
             }

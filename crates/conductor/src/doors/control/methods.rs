@@ -6,6 +6,7 @@ use super::{Caller, Control, play};
 use crate::daemon::config_check::Checked;
 use crate::daemon::handle::{self, SentBy, Wanted};
 use crate::pipeline::approval::{Attendance, DeskNews};
+use crate::tools::daemon::plans;
 use conductor_core::config::Config;
 use conductor_core::error::{Code, RefusedBy, Subject, ToolError};
 use conductor_core::event::Taint;
@@ -183,7 +184,7 @@ pub async fn answer(control: &Control, caller: Caller, method: Method, params: V
     let value = match method {
         Method::Status => {
             let Nothing {} = read(params)?;
-            told(handle.status().await?)
+            told(plans::with_waiting(&control.words.studio, handle.status().await?))
         }
         Method::Modes => {
             let Nothing {} = read(params)?;

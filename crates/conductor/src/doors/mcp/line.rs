@@ -30,7 +30,7 @@ const WRITE_PATIENCE: Duration = Duration::from_secs(30);
 const DRAIN: Duration = Duration::from_secs(10);
 /// How often a peer that sends no more is asked whether it still listens.
 const GONE_CHECK: Duration = Duration::from_millis(50);
-const READ_CHUNK: usize = 8 * 1024;
+pub const READ_CHUNK: usize = 8 * 1024;
 /// A buffer that once held a large message is given back when it is empty: idle connections are many.
 const KEPT_BUFFER: usize = 64 * 1024;
 
@@ -43,6 +43,8 @@ pub struct Wire {
     held_back: Mutex<BTreeMap<String, Vec<u8>>>,
     /// The peer cannot be written to.
     pub failed: CancellationToken,
+    /// Nothing more is read from the peer.
+    ending: CancellationToken,
     pause_until: Mutex<Option<Instant>>,
 }
 
@@ -54,6 +56,15 @@ impl Wire {
     /// Stops reading for a moment.
     pub fn pause(&self, time: Duration) {
         *lock(&self.pause_until) = Some(Instant::now() + time);
+    }
+
+    /// As if the peer had ended its input: what was asked is answered, nothing more is read.
+    pub fn end(&self) {
+        self.ending.cancel();
+    }
+
+    pub fn is_ending(&self) -> bool {
+        self.ending.is_cancelled()
     }
 
     fn done(&self, id: &RequestId) {
@@ -70,6 +81,8 @@ pub struct LineTransport<R> {
     max_line: usize,
     ended: bool,
     drain_until: Option<Instant>,
+    /// An `initialize` that was read and not yet answered. What follows it is what it makes possible, so it waits.
+    handshake: Option<RequestId>,
     /// A refusal that waits for room in the queue. Kept here because `receive` may be dropped at any await.
     refusal: Option<Vec<u8>>,
     queue: Option<mpsc::Sender<Vec<u8>>>,
@@ -91,6 +104,7 @@ impl<R: AsyncRead + Unpin + Send + 'static> LineTransport<R> {
             max_line,
             ended: false,
             drain_until: None,
+            handshake: None,
             refusal: None,
             queue: Some(queue),
             writer: Some(writer),
@@ -151,6 +165,20 @@ impl<R: AsyncRead + Unpin + Send + 'static> LineTransport<R> {
             }
         }
         Some(())
+    }
+
+    async fn finish_handshake(&mut self) {
+        while let Some(id) = &self.handshake {
+            let answered = self.wire.answered.notified();
+            if !lock(&self.wire.in_flight).contains(id) {
+                self.handshake = None;
+                return;
+            }
+            tokio::select! {
+                () = answered => {}
+                () = self.wire.failed.cancelled() => return,
+            }
+        }
     }
 
     /// Waits until every request was answered, the peer is gone, or patience is out.
@@ -228,6 +256,7 @@ impl<R: AsyncRead + Unpin + Send + 'static> Transport<RoleServer> for LineTransp
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
         loop {
             self.flush_refusal().await?;
+            self.finish_handshake().await;
             let pause = *lock(&self.wire.pause_until);
             if let Some(until) = pause {
                 tokio::time::sleep_until(until).await;
@@ -262,6 +291,7 @@ impl<R: AsyncRead + Unpin + Send + 'static> Transport<RoleServer> for LineTransp
                     Ok(0) | Err(_) => self.ended = true,
                     Ok(_) => {}
                 },
+                () = self.wire.ending.cancelled() => self.ended = true,
                 () = self.wire.failed.cancelled() => return None,
             }
         }
@@ -292,6 +322,9 @@ impl<R: AsyncRead + Unpin + Send + 'static> LineTransport<R> {
                 if !lock(&self.wire.in_flight).insert(request.id.clone()) {
                     let id = request.id.clone().into_json_value();
                     return Err(Refusal { code: -32600, message: "id already in use", id });
+                }
+                if matches!(request.request, ClientRequest::InitializeRequest(_)) {
+                    self.handshake = Some(request.id.clone());
                 }
             }
             // The SDK sends nothing for a cancelled request, so nobody waits for its reply.

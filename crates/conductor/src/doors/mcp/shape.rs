@@ -52,7 +52,9 @@ pub fn direct_failure(error: &ToolError) -> ErrorData {
 
 /// A failed read of a resource: the object that tools put into their result is in `data`.
 pub fn resource_failure(uri: &str, error: &ToolError) -> ErrorData {
-    let data = Some(json!({ "uri": uri, "code": error.code, "hint": error.hint }));
+    let mut data = error.to_wire();
+    data["uri"] = uri.into();
+    let data = Some(data);
     match error.code {
         Code::NotFound | Code::StaleReference => ErrorData::resource_not_found(error.message.clone(), data),
         Code::BadInput | Code::WrongType => ErrorData::invalid_params(error.message.clone(), data),

@@ -10,11 +10,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use rmcp::RoleServer;
 use rmcp::service::serve_directly_with_ct;
 use rustix::event::{PollFd, PollFlags, Timespec};
-use serde_json::Value;
-use tokio::io::AsyncWriteExt;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 
-use super::line::{LineTransport, Refusal};
+use super::ends::{BYE, Input, Target, receive_first};
+use super::line::{LineTransport, READ_CHUNK, Refusal};
 use super::{LineService, McpDoor, Shared};
 use crate::doors::session::Who;
 
@@ -118,15 +119,89 @@ async fn turn_away(mut stream: UnixStream, _connected: Connected) {
 
 /// Serves one connected socket to its end.
 pub async fn serve_stream(shared: &Arc<Shared>, who: Who, stream: UnixStream) {
-    let pid = stream.peer_cred().ok().and_then(|it| it.pid());
+    let first = tokio::select! {
+        first = receive_first(&stream, READ_CHUNK) => first,
+        () = shared.stop.cancelled() => return,
+    };
+    let Ok((first, ends)) = first else { return };
+    let mut door = McpDoor::new(shared, who);
+    if let Some(pid) = stream.peer_cred().ok().and_then(|it| it.pid()) {
+        door.session.set_peer_pid(pid);
+    }
+    // Descriptors that came with anything but a hello, or that cannot be driven, are closed, and the line is answered as any other.
+    if let Some(ends) = ends
+        && let Some(hello) = proxy_hello(&first)
+        && let Ok((input, output, watched)) = ends.drive()
+    {
+        return serve_handed(door, stream, &hello, input, output, watched).await;
+    }
     let watched = rustix::io::dup(&stream);
     let (read, write) = stream.into_split();
-    let transport = LineTransport::new(read, write, shared.studio.settings().mcp.max_message_bytes);
+    let transport =
+        LineTransport::new(read, write, shared.studio.settings().mcp.max_message_bytes).with_first_bytes(first);
     let transport = match watched {
         Ok(fd) => transport.with_gone_check(move || hung_up(&fd)),
         Err(_) => transport,
     };
-    serve_lines_of(shared, who, pid, transport).await;
+    door = door.on_wire(transport.wire());
+    serve_door(door, transport).await;
+}
+
+/// The line that descriptors may come with.
+fn proxy_hello(line: &[u8]) -> Option<Value> {
+    let line = line.strip_suffix(b"\n")?;
+    let hello: Value = serde_json::from_slice(line).ok()?;
+    (hello.get("method") == Some(&Value::from("conductor.hello"))).then_some(hello)
+}
+
+/// Speaks with a proxy's client directly. The socket to the proxy carries the answer to its hello, and one line at the end.
+async fn serve_handed(
+    door: McpDoor,
+    mut proxy: UnixStream,
+    hello: &Value,
+    input: Input,
+    output: Target,
+    watched: OwnedFd,
+) {
+    door.session.first_message();
+    let id = hello.get("id").cloned().unwrap_or_default();
+    let (answer, refused) = match door.hello(hello.get("params"), true) {
+        Ok(result) => (json!({ "jsonrpc": "2.0", "id": id, "result": result }), false),
+        Err(error) => (json!({ "jsonrpc": "2.0", "id": id, "error": error }), true),
+    };
+    if proxy.write_all(format!("{answer}\n").as_bytes()).await.is_err() || refused {
+        return;
+    }
+    let Ok(proxy_watched) = rustix::io::dup(&proxy) else { return };
+    let most = door.shared.studio.settings().mcp.max_message_bytes;
+    let proxy_fd = Arc::new(proxy_watched);
+    let transport = LineTransport::new(input, output, most).with_gone_check({
+        let proxy_fd = Arc::clone(&proxy_fd);
+        move || hung_up(&proxy_fd) || hung_up(&watched)
+    });
+    let wire = transport.wire();
+    let stop = door.shared.stop.clone();
+    let served = serve_door(door.on_wire(Arc::clone(&wire)), transport);
+    tokio::pin!(served);
+    let mut says = [0; 64];
+    loop {
+        tokio::select! {
+            () = &mut served => break,
+            // The proxy has nothing to say: its end is all there is to hear.
+            heard = proxy.read(&mut says), if !wire.is_ending() => match heard {
+                Ok(1..) => {}
+                // Half-closed by a signal: what was asked is still answered. Gone: nobody is left to answer.
+                Ok(0) if !hung_up(&proxy_fd) => wire.end(),
+                Ok(_) | Err(_) => {
+                    wire.failed.cancel();
+                    wire.end();
+                }
+            },
+        }
+    }
+    if !wire.failed.is_cancelled() && !stop.is_cancelled() {
+        let _ = proxy.write_all(BYE).await;
+    }
 }
 
 /// The kernel reports a hang-up once neither direction is open.
@@ -137,25 +212,22 @@ fn hung_up(fd: &OwnedFd) -> bool {
         && fds.iter().any(|it| it.revents().intersects(PollFlags::HUP | PollFlags::ERR))
 }
 
-/// Serves one line connection to its end. Whatever ends it, its calls are cancelled and its door is told.
+/// Serves one line connection of which nothing is known but its bytes.
 pub async fn serve_lines<R>(shared: &Arc<Shared>, who: Who, transport: LineTransport<R>)
 where
     R: tokio::io::AsyncRead + Unpin + Send + 'static,
 {
-    serve_lines_of(shared, who, None, transport).await;
+    serve_door(McpDoor::new(shared, who).on_wire(transport.wire()), transport).await;
 }
 
-async fn serve_lines_of<R>(shared: &Arc<Shared>, who: Who, pid: Option<i32>, transport: LineTransport<R>)
+/// Serves one connection to its end. Whatever ends it, its calls are cancelled and its door is told.
+async fn serve_door<R>(door: McpDoor, transport: LineTransport<R>)
 where
     R: tokio::io::AsyncRead + Unpin + Send + 'static,
 {
     let wire = transport.wire();
-    let door = McpDoor::new(shared, who).on_wire(Arc::clone(&wire));
-    if let Some(pid) = pid {
-        door.session.set_peer_pid(pid);
-    }
     let gone = door.session.gone.clone();
-    let calls = shared.stop.child_token();
+    let calls = door.shared.stop.child_token();
     let running = serve_directly_with_ct::<RoleServer, _, _, _, _>(LineService(door), transport, None, calls.clone());
     // A peer that cannot be written to will never read its replies.
     let watcher = tokio::spawn({

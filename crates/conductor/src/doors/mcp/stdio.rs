@@ -1,19 +1,19 @@
 //! `conductor mcp start`: a thin process between a client's pipes and the daemon's socket.
 //!
-//! It parses one line, its own hello, and copies bytes after that. stdout belongs to the protocol; what a person should read goes to the
-//! given sink. Not here: anything about a message.
+//! It hands its own input and output to the daemon with its hello and then only waits; where the daemon cannot take them, it copies bytes
+//! both ways. stdout belongs to the protocol; what a person should read goes to the given sink. Not here: anything about a message.
 
 use std::future::Future;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::time::Duration;
 
-use rustix::fs::FileType;
 use serde_json::{Value, json};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
-use tokio::net::unix::pipe;
+
+use super::ends::{self, BYE, Ends, Input, Target};
 
 /// How long a daemon may take to open its socket.
 const START_PATIENCE: Duration = Duration::from_secs(5);
@@ -67,9 +67,6 @@ impl Hello {
     }
 }
 
-pub type Input = Box<dyn AsyncRead + Unpin + Send>;
-pub type Target = Box<dyn AsyncWrite + Unpin + Send>;
-
 /// Opens the socket, starting a daemon when none listens. Two proxies at once end with one daemon: the second to bind refuses, and both
 /// find the first.
 async fn connect(socket: &Path, start_daemon: impl FnOnce() -> io::Result<()>) -> io::Result<UnixStream> {
@@ -113,8 +110,8 @@ pub async fn run(
     hello: &Hello,
     start_daemon: impl FnOnce() -> io::Result<()>,
     signal: impl Future<Output = ()>,
-    input: Input,
-    output: Target,
+    stdin: BorrowedFd<'_>,
+    stdout: BorrowedFd<'_>,
     say: &dyn Fn(&str),
 ) -> Exit {
     let mut stream = match connect(socket, start_daemon).await {
@@ -125,7 +122,10 @@ pub async fn run(
         }
     };
     let greeted = async {
-        stream.write_all(&hello.to_line()).await?;
+        match Ends::of(stdin, stdout) {
+            Some(ends) => ends::send_with(&stream, &hello.to_line(), ends).await?,
+            None => stream.write_all(&hello.to_line()).await?,
+        }
         read_line(&mut stream).await
     };
     let (reply, early) = match greeted.await {
@@ -144,7 +144,39 @@ pub async fn run(
     if daemon != env!("CARGO_PKG_VERSION") {
         say(&format!("conductor: the daemon is version {daemon}, this is {}", env!("CARGO_PKG_VERSION")));
     }
-    copy(stream, early, signal, input, output, say).await
+    if reply.pointer("/result/took") == Some(&Value::Bool(true)) {
+        return wait(stream, early, signal, say).await;
+    }
+    copy(stream, early, signal, ends::input(stdin), ends::output(stdout), say).await
+}
+
+/// The daemon speaks with the client itself. It says goodbye when it is done; a connection that ends without that broke.
+async fn wait(
+    mut stream: UnixStream,
+    mut heard: Vec<u8>,
+    signal: impl Future<Output = ()>,
+    say: &dyn Fn(&str),
+) -> Exit {
+    // One line and no more is ever sent here.
+    const MOST: u64 = 64;
+    let mut to_end = async |stream: &mut UnixStream| {
+        let _ = stream.take(MOST).read_to_end(&mut heard).await;
+        heard == BYE
+    };
+    tokio::select! {
+        bye = to_end(&mut stream) => {
+            if bye {
+                return Exit::Done;
+            }
+            say("conductor: the daemon closed the connection");
+            return Exit::Lost;
+        }
+        () = signal => {}
+    }
+    // Half-closed: the daemon takes nothing more from the client and finishes what it was asked.
+    let _ = stream.shutdown().await;
+    let _ = tokio::time::timeout(DRAIN_AFTER_SIGNAL, stream.read_to_end(&mut Vec::new())).await;
+    Exit::Done
 }
 
 async fn copy(
@@ -187,65 +219,4 @@ async fn copy(
     };
     let _ = tokio::time::timeout(drain, down).await;
     Exit::Done
-}
-
-/// How a descriptor is driven. Node hands its children socket pairs, not FIFOs; without this the common fast path never engages there.
-pub fn input(fd: BorrowedFd<'_>) -> Input {
-    match kind(fd) {
-        Some(FileType::Fifo) => match reopen(fd).and_then(pipe::Receiver::from_file) {
-            Ok(pipe) => Box::new(pipe),
-            Err(_) => Box::new(tokio::io::stdin()),
-        },
-        Some(FileType::Socket) => match socket(fd) {
-            Ok(stream) => Box::new(stream),
-            Err(_) => Box::new(tokio::io::stdin()),
-        },
-        Some(_) | None => Box::new(tokio::io::stdin()),
-    }
-}
-
-pub fn output(fd: BorrowedFd<'_>) -> Target {
-    match kind(fd) {
-        Some(FileType::Fifo) => match reopen_write(fd).and_then(pipe::Sender::from_file) {
-            Ok(pipe) => Box::new(pipe),
-            Err(_) => Box::new(tokio::io::stdout()),
-        },
-        Some(FileType::Socket) => match socket(fd) {
-            Ok(stream) => Box::new(stream),
-            Err(_) => Box::new(tokio::io::stdout()),
-        },
-        Some(_) | None => Box::new(tokio::io::stdout()),
-    }
-}
-
-fn kind(fd: BorrowedFd<'_>) -> Option<FileType> {
-    rustix::fs::fstat(fd).ok().map(|stat| FileType::from_raw_mode(stat.st_mode))
-}
-
-/// A file description of our own: the non-blocking flag must not leak into whoever shares the pipe.
-fn reopen(fd: BorrowedFd<'_>) -> io::Result<std::fs::File> {
-    use std::os::unix::fs::OpenOptionsExt as _;
-    std::fs::OpenOptions::new()
-        .read(true)
-        .custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32)
-        .open(format!("/proc/self/fd/{}", fd.as_raw_fd()))
-}
-
-fn reopen_write(fd: BorrowedFd<'_>) -> io::Result<std::fs::File> {
-    use std::os::unix::fs::OpenOptionsExt as _;
-    std::fs::OpenOptions::new()
-        .write(true)
-        .custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32)
-        .open(format!("/proc/self/fd/{}", fd.as_raw_fd()))
-}
-
-fn socket(fd: BorrowedFd<'_>) -> io::Result<UnixStream> {
-    let domain = rustix::net::sockopt::socket_domain(fd)?;
-    if domain != rustix::net::AddressFamily::UNIX {
-        return Err(io::ErrorKind::Unsupported.into());
-    }
-    let own = fd.as_fd().try_clone_to_owned()?;
-    let stream = std::os::unix::net::UnixStream::from(own);
-    stream.set_nonblocking(true)?;
-    UnixStream::from_std(stream)
 }

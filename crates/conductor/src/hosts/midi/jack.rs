@@ -3,8 +3,8 @@
 //! One client. Ports are handed to the process callback through a ring and come back through another, so the callback neither locks nor
 //! frees. Output goes through [`queue`](super::queue): a burst that does not fit into one period goes on in the next, in order.
 //!
-//! libjack is loaded when the first connection is tried. Without it, or without a server, `connect` says so; nothing else happens. After
-//! the server ended, every handle is dead and `connect` starts anew.
+//! libjack is loaded when a server is first seen. Without it, or without a server, `connect` says so; nothing else happens. After the
+//! server ended, every handle is dead and `connect` starts anew.
 
 use super::queue::{QUEUE_BYTES, QueueReceiver, QueueSender, queue};
 use super::ring::LaneSender;
@@ -64,6 +64,10 @@ impl Jack {
 
 impl Live {
     fn start(name: &str, stamp: &Stamp, announce: &Announce) -> Result<Live, Unavailable> {
+        if !server_may_run() {
+            let detail = "no sign of JACK or PipeWire".to_owned();
+            return Err(Unavailable { backend: NAME, cause: Cause::NoServer, detail });
+        }
         let (client, _) = Client::new(name, ClientOptions::NO_START_SERVER).map_err(unavailable)?;
         // The library is there now. What it has to say it says through its return values; its lines would land in the terminal.
         jack::set_logger(LoggerType::None);
@@ -145,6 +149,27 @@ impl Live {
 
 fn refused(id: &str, error: jack::Error) -> PortFault {
     PortFault::Refused { id: id.into(), detail: error.to_string() }
+}
+
+/// Loading libjack brings four megabytes of libraries along, so without a server it stays on the disk. A server's socket lies in
+/// `/dev/shm` (`jack_<name>_<uid>_<number>`, or `jack-<uid>/` for the older one); PipeWire's in the runtime folder. What cannot be read
+/// counts as a sign.
+fn server_may_run() -> bool {
+    use std::os::unix::fs::FileTypeExt as _;
+    if !cfg!(target_os = "linux") {
+        return true;
+    }
+    let Ok(shared) = std::fs::read_dir("/dev/shm") else { return true };
+    let older = format!("jack-{}", rustix::process::geteuid().as_raw());
+    let jack = shared.flatten().any(|entry| {
+        let name = entry.file_name();
+        let is_socket = entry.file_type().is_ok_and(|kind| kind.is_socket());
+        name == *older || (is_socket && name.as_encoded_bytes().starts_with(b"jack"))
+    });
+    jack || crate::outside::runtime_folders().iter().any(|folder| {
+        let Ok(entries) = std::fs::read_dir(folder) else { return false };
+        entries.flatten().any(|entry| entry.file_name().as_encoded_bytes().starts_with(b"pipewire-"))
+    })
 }
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "a foreign enum; only two of its members say more than their text")]

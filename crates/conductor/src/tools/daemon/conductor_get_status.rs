@@ -1,6 +1,6 @@
 //! `conductor_get_status`: how the daemon and its devices stand.
 
-use super::{TOOLSET, boolean, give, integer, list, nullable, object, text};
+use super::{TOOLSET, boolean, give, integer, list, nullable, object, plans, text};
 use crate::daemon::handle::Handle;
 use crate::tools::catalog::Definition;
 use conductor_core::policy::Tier;
@@ -8,14 +8,14 @@ use serde_json::json;
 
 pub fn definition(owner: &Handle) -> Definition {
     let owner = owner.clone();
-    Definition::new("conductor_get_status", Tier::ReadOnly, TOOLSET, move |_studio, _leave, _arguments| {
+    Definition::new("conductor_get_status", Tier::ReadOnly, TOOLSET, move |studio, _leave, _arguments| {
         let owner = owner.clone();
-        async move { give(&owner.status().await?) }
+        async move { give(&plans::with_waiting(&studio, owner.status().await?)) }
     })
     .text(
         "Get status",
         "Daemon, device and configuration state: lifecycle, current mode, connected device, counters, which backends are missing and why, \
-         whether the newest configuration is in force, and whether the performance lock is on.",
+         whether the newest configuration is in force, whether the performance lock is on, and how many plans wait for a person.",
     )
     .output(object(json!({
         "daemon_running": boolean(), "lifecycle_state": text(), "connected": boolean(), "device_connected": boolean(),
@@ -30,6 +30,6 @@ pub fn definition(owner: &Handle) -> Definition {
         "config": object(json!({
             "hash": nullable(text()), "loaded_at": text(), "error": nullable(text()), "disabled_mappings": integer(),
         })),
-        "performance_lock": boolean(), "pending_plans?": integer(), "pid?": integer(),
+        "performance_lock": boolean(), "pending_plans": integer(), "pid?": integer(),
     })))
 }

@@ -3,6 +3,7 @@
 //! The tools here only draft. `plan.apply` and `plan.reject` are hidden tools that only a `person:` can call, from the human door.
 
 use crate::daemon::handle::Handle;
+use crate::daemon::report::Status;
 use crate::pending_store::Beside;
 use crate::pipeline::gate::Leave;
 use crate::studio::Studio;
@@ -17,6 +18,7 @@ use conductor_core::plan::{self, Change, Draft, PlanError};
 use conductor_core::policy::{Channel, Floor};
 use conductor_core::principal::Principal;
 use conductor_core::templates;
+use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io;
@@ -54,6 +56,23 @@ const fn platform() -> Platform {
     } else {
         Platform::Linux
     }
+}
+
+/// The owner's word about itself, and beside it how many plans wait for a person: the owner knows of no plans.
+#[derive(Serialize)]
+pub struct StatusAndPlans {
+    #[serde(flatten)]
+    status: Status,
+    pending_plans: usize,
+}
+
+pub fn with_waiting(studio: &Studio, status: Status) -> StatusAndPlans {
+    let now = studio.timestamp();
+    let pending_plans = studio.desk.store().read(|pending| {
+        let waits = |it: &&Record| it.kind == Kind::Plan && it.state == State::Pending && !it.is_over(now);
+        pending.iter().filter(waits).count()
+    });
+    StatusAndPlans { status, pending_plans }
 }
 
 /// Drafts the changes on the file as it is and keeps the plan. Nothing else changes.

@@ -1,0 +1,117 @@
+//! A program on a terminal of its own, and the person in front of it: reads what stands there and types.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+/// Real time a test waits for words before it gives up; nothing asserts on it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub struct Terminal {
+    child: Child,
+    keys: File,
+    shown: Receiver<Vec<u8>>,
+    /// Everything that came so far.
+    text: String,
+    /// Up to where it has been looked at.
+    seen: usize,
+}
+
+impl Terminal {
+    /// The program is in a session of its own, with the terminal as its controlling one.
+    pub fn start(mut command: Command) -> Self {
+        let person = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+        grantpt(&person).expect("a terminal");
+        unlockpt(&person).expect("a terminal");
+        let name = ptsname(&person, Vec::new()).expect("a terminal has a name");
+        let program: OwnedFd =
+            rustix::fs::open(&name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).expect("a terminal");
+        let end = || Stdio::from(program.try_clone().expect("a descriptor"));
+        command.stdin(end()).stdout(end()).stderr(end());
+        // SAFETY: both calls are safe between fork and exec.
+        unsafe {
+            command.pre_exec(|| {
+                rustix::process::setsid()?;
+                rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;
+                Ok(())
+            });
+        }
+        let child = command.spawn().expect("the program starts");
+        // Its ends must be the program's alone, or the end of the program is never seen.
+        drop(command);
+        drop(program);
+        let keys = File::from(person);
+        let mut screen = keys.try_clone().expect("a descriptor");
+        let (sender, shown) = channel();
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            // The end of the last process on a terminal is an error to its reader.
+            while let Ok(count) = screen.read(&mut buffer) {
+                let Some(bytes) = buffer.get(..count).filter(|it| !it.is_empty()) else { return };
+                if sender.send(bytes.to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { child, keys, shown, text: String::new(), seen: 0 }
+    }
+
+    /// Waits for one of the words and gives what stood before and with it; what comes later is for the next look.
+    pub fn until_any(&mut self, words: &[&str]) -> String {
+        loop {
+            let fresh = self.text.get(self.seen..).unwrap_or_default();
+            if let Some(end) = words.iter().filter_map(|word| fresh.find(word).map(|at| at + word.len())).min() {
+                let found = fresh.get(..end).unwrap_or_default().to_owned();
+                self.seen += end;
+                return found;
+            }
+            match self.shown.recv_timeout(PATIENCE) {
+                Ok(bytes) => self.text.push_str(&String::from_utf8_lossy(&bytes)),
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                    panic!("none of {words:?} came; there stood:\n{}", self.text)
+                }
+            }
+        }
+    }
+
+    pub fn until(&mut self, word: &str) -> String {
+        self.until_any(&[word])
+    }
+
+    pub fn type_in(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).expect("the terminal takes keys");
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits for the program to end by itself; gives what it said in all.
+    pub fn end(mut self) -> (ExitStatus, String) {
+        let status = self.child.wait().expect("it ends");
+        while let Ok(bytes) = self.shown.recv() {
+            self.text.push_str(&String::from_utf8_lossy(&bytes));
+        }
+        (status, std::mem::take(&mut self.text))
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Runs a command on a terminal to its end, as a person would: its exit code and what it said.
+pub fn at_a_terminal(command: Command) -> (Option<i32>, String) {
+    let (status, text) = Terminal::start(command).end();
+    (status.code(), text)
+}

@@ -1,0 +1,323 @@
+//! The person at a terminal: the prompt of `conductor up`, `conductor approvals`, `conductor plans`, `conductor call`; and nobody at one.
+
+use crate::studio::{BINARY, DEVICES, Studio, text, until};
+use conductor::doors::control::client::{Client, ClientError};
+use conductor_testkit::terminal::{Terminal, at_a_terminal};
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::Command;
+
+const MODES: &str = r#"
+# The first comment stays.
+[[modes]]
+name = "Play"
+"#;
+
+fn conductor(home: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new(BINARY);
+    command.env("CONDUCTOR_HOME", home).env_remove("DISPLAY").args(words);
+    command
+}
+
+fn sysex(byte: u8) -> Value {
+    json!({ "port": "synth", "data": [0x7D, byte] })
+}
+
+/// A script at `mcp.sock`, in the direct dialect.
+struct Script {
+    stream: BufReader<UnixStream>,
+}
+
+impl Script {
+    fn connect(home: &Path) -> Self {
+        Script { stream: BufReader::new(UnixStream::connect(home.join("mcp.sock")).unwrap()) }
+    }
+
+    fn ask(&mut self, tool: &str, arguments: &Value) {
+        let line = json!({ "jsonrpc": "2.0", "id": 1, "method": tool, "params": arguments });
+        writeln!(self.stream.get_mut(), "{line}").unwrap();
+    }
+
+    fn answer(&mut self) -> Value {
+        let mut line = String::new();
+        self.stream.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap()
+    }
+
+    fn call(&mut self, tool: &str, arguments: &Value) -> Value {
+        self.ask(tool, arguments);
+        self.answer()
+    }
+}
+
+/// A considered yes: one that comes too quickly is said again, as a person would.
+fn say_yes(terminal: &mut Terminal) {
+    loop {
+        terminal.type_in("y\n");
+        if terminal.until_any(&["allowed", "quicker than reading; y or n: "]).ends_with("allowed") {
+            return;
+        }
+    }
+}
+
+#[test]
+fn the_daemon_on_a_terminal_asks_there() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("config.toml"), format!("{DEVICES}{MODES}")).unwrap();
+    let mut terminal = Terminal::start(conductor(home.path(), &["up", "--http", "127.0.0.1:0"]));
+    terminal.until("Conductor is up");
+    until("the terminal is attended", || home.path().join("mcp.sock").exists().then_some(()));
+
+    let mut script = Script::connect(home.path());
+    // What is typed before there is a question is no answer to it.
+    terminal.type_in("y\ny\n");
+    let nasty = json!({ "port": "synth\u{1b}[2J\u{202e}", "data": [0x7D, 1] });
+    script.ask("conductor_send_sysex", &nasty);
+    let shown = terminal.until("Allow this once? y or n: ");
+    let facts: Vec<&str> = shown.lines().skip_while(|it| !it.starts_with("Approval ")).skip(1).collect();
+    let labels: Vec<&str> = facts.iter().filter_map(|it| it.split_whitespace().next()).collect();
+    assert_eq!(&labels[..5], ["who", "tool", "tier", "summary", "arguments"], "{shown}");
+    assert!(labels.contains(&"state") && labels.contains(&"until"), "{shown}");
+    assert!(shown.contains("synth\\u{1b}[2J\\u{202e}"), "what deceives is written out: {shown}");
+    assert!(!shown.contains(['\u{1b}', '\u{202e}']), "{shown:?}");
+    terminal.type_in("maybe\n");
+    terminal.until("y or n, please: ");
+    terminal.type_in("n\n");
+    terminal.until("denied");
+    let refused = script.answer();
+    assert_eq!(
+        (&refused["error"]["data"]["code"], &refused["error"]["data"]["by"]),
+        (&json!("DENIED"), &json!("person"))
+    );
+
+    // A yes runs it once, and only once.
+    let mut synth = Client::connect(&home.path().join("control.sock")).unwrap();
+    synth.ask("listen", json!({ "port": "synth" })).unwrap();
+    script.ask("conductor_send_sysex", &sysex(2));
+    terminal.until("Allow this once? y or n: ");
+    say_yes(&mut terminal);
+    assert_eq!(script.answer()["result"]["status"], "confirmed");
+    assert_eq!(synth.next_item().unwrap().unwrap()["bytes"], json!([0xF0, 0x7D, 2, 0xF7]));
+    script.ask("conductor_send_sysex", &sysex(2));
+    terminal.until("Allow this once? y or n: ");
+
+    // Answered at another terminal: this one says so and goes on.
+    let mut asking = Client::connect(&home.path().join("control.sock")).unwrap();
+    let open = asking.ask("approvals.list", json!({})).unwrap();
+    let short = open["approvals"][0]["short"].as_str().unwrap();
+    assert_eq!(at_a_terminal(conductor(home.path(), &["approvals", "deny", short])).0, Some(0));
+    terminal.until(&format!("{short} is decided"));
+    assert_eq!(script.answer()["error"]["data"]["code"], "DENIED");
+
+    let log = std::fs::read_to_string(home.path().join("audit.log")).unwrap();
+    let channels: Vec<&str> =
+        ["\"channel\":\"terminal\"", "\"channel\":\"cli\""].into_iter().filter(|it| log.contains(it)).collect();
+    assert_eq!(channels.len(), 2, "{log}");
+}
+
+/// Silence is no answer: the call is parked when the wait is over, and the question stays open.
+#[test]
+fn a_terminal_where_nobody_answers_holds_a_call_as_long_as_the_file_says() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("config.toml"), format!("{DEVICES}{MODES}[policy.approval]\nwait_ms = 50\n"))
+        .unwrap();
+    let mut terminal = Terminal::start(conductor(home.path(), &["up", "--http", "127.0.0.1:0"]));
+    terminal.until("Conductor is up");
+    until("the daemon listens", || home.path().join("mcp.sock").exists().then_some(()));
+    let mut script = Script::connect(home.path());
+    script.ask("conductor_send_sysex", &sysex(3));
+    terminal.until("Allow this once? y or n: ");
+    assert_eq!(script.answer()["error"]["data"]["code"], "APPROVAL_REQUIRED");
+    say_yes(&mut terminal);
+    assert_eq!(script.call("conductor_send_sysex", &sysex(3))["result"]["status"], "confirmed", "repeated, it runs");
+}
+
+#[test]
+fn without_a_terminal_a_call_is_parked_at_once_and_nobody_decides() {
+    let studio = Studio::start(&format!("{DEVICES}{MODES}"));
+    let mut script = Script::connect(studio.home());
+    let parked = script.call("conductor_send_sysex", &sysex(1));
+    let data = &parked["error"]["data"];
+    assert_eq!(data["code"], "APPROVAL_REQUIRED");
+    let short = data["short"].as_str().unwrap();
+    assert!(!data["hint"].as_str().unwrap().contains("approvals allow"), "no command ready to paste: {data}");
+    let plan =
+        script.call("conductor_plan_changes", &json!({ "changes": [{ "change_type": "CreateMode", "mode": "Mix" }] }));
+    let plan_id = plan["result"]["plan_id"].as_str().unwrap();
+
+    // The command notices it itself.
+    for words in [
+        ["approvals", "allow", short],
+        ["approvals", "deny", short],
+        ["plans", "apply", plan_id],
+        ["plans", "reject", plan_id],
+    ] {
+        let output = studio.run(&words);
+        assert_eq!(output.status.code(), Some(1), "{words:?}");
+        assert!(text(&output.stderr).contains("at a terminal"), "{}", text(&output.stderr));
+    }
+    assert_eq!(studio.run(&["approvals", "list", "--watch"]).status.code(), Some(1));
+    // And the daemon, where the command does not: this process has no terminal, or it would be a person.
+    let mut bare = session_without_terminal(studio.home());
+    for (method, params) in [
+        ("approvals.allow", json!({ "id": short })),
+        ("approvals.deny", json!({ "id": short })),
+        ("approvals.watch", json!({})),
+        ("plans.apply", json!({ "id": plan_id })),
+        ("plans.reject", json!({ "id": plan_id })),
+        ("plans.undo", json!({ "id": plan_id })),
+        ("llm_apply_plan", json!({ "planId": plan_id })),
+        ("llm_reject_plan", json!({ "planId": plan_id })),
+        ("circuit.reset", json!({})),
+        ("performance.set", json!({ "on": true })),
+    ] {
+        let refused = bare(method, params);
+        assert_eq!(refused["error"]["data"]["code"], "DENIED", "{method}: {refused}");
+    }
+    assert_eq!(bare("approvals.show", json!({ "id": short }))["result"]["state"], "pending", "looking is free");
+    assert_eq!(bare("plans.show", json!({ "id": plan_id }))["result"]["state"], "pending");
+}
+
+/// One question to a socket, and its answer.
+const ASK: &str = "import socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+s.sendall(sys.argv[2].encode() + b'\\n')
+sys.stdout.write(s.makefile().readline())";
+
+/// Speaks to `control.sock` from a session that certainly has no terminal, whatever the test was started from.
+fn session_without_terminal(home: &Path) -> impl FnMut(&str, Value) -> Value + use<'_> {
+    move |method, params| {
+        let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        let output = Command::new("setsid")
+            .args(["python3", "-c", ASK])
+            .arg(home.join("control.sock"))
+            .arg(request.to_string())
+            .output()
+            .unwrap();
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)))
+    }
+}
+
+#[test]
+fn approvals_are_listed_shown_and_answered_at_a_terminal() {
+    let studio = Studio::start(&format!("{DEVICES}{MODES}"));
+    let person = |words: &[&str]| at_a_terminal(conductor(studio.home(), words));
+    assert_eq!(person(&["approvals", "list"]), (Some(0), "nothing waits\r\n".to_owned()));
+    let mut script = Script::connect(studio.home());
+    let parked = script.call("conductor_send_sysex", &sysex(1));
+    let short = parked["error"]["data"]["short"].as_str().unwrap().to_owned();
+    let (code, said) = person(&["approvals", "show", &short]);
+    assert_eq!(code, Some(0), "{said}");
+    for word in ["socket:", "conductor_send_sysex", "HardwareIO", "\"data\":[125,1]", "pending"] {
+        assert!(said.contains(word), "{word}: {said}");
+    }
+    let (code, said) = person(&["approvals", "allow", "ZZZZ-ZZZZ"]);
+    assert!(code == Some(1) && said.contains("no approval"), "{said}");
+    let (code, said) = person(&["approvals", "allow", &short, "--any-args"]);
+    assert_eq!(code, Some(1), "SysEx is allowed one by one: {said}");
+    assert_eq!(person(&["approvals", "allow", &short, "--for", "soon"]).0, Some(1));
+    assert_eq!(person(&["approvals", "allow", &short]).0, Some(0));
+    assert_eq!(person(&["approvals", "deny", &short]).0, Some(0), "a yes that was not used yet can be taken back");
+    assert_eq!(script.call("conductor_send_sysex", &sysex(1))["error"]["data"]["code"], "DENIED");
+
+    let parked = script.call("conductor_send_sysex", &sysex(2));
+    let short = parked["error"]["data"]["short"].as_str().unwrap().to_owned();
+    assert_eq!(person(&["approvals", "allow", &short]).0, Some(0));
+    assert_eq!(script.call("conductor_send_sysex", &sysex(2))["result"]["status"], "confirmed");
+    let (code, said) = person(&["approvals", "deny", &short]);
+    assert_eq!(code, Some(1), "what was used is used: {said}");
+}
+
+/// `approvals list --watch` shows what is open already and what comes, and a call waits for it.
+#[test]
+fn someone_who_watches_is_asked() {
+    let studio = Studio::start(&format!("{DEVICES}{MODES}"));
+    let mut script = Script::connect(studio.home());
+    let parked = script.call("conductor_send_sysex", &sysex(1));
+    assert_eq!(parked["error"]["data"]["code"], "APPROVAL_REQUIRED");
+    let mut watch = Terminal::start(conductor(studio.home(), &["approvals", "list", "--watch"]));
+    watch.until("Allow this call once? [y/N]");
+    watch.type_in("n\n");
+    watch.until("denied");
+    script.ask("conductor_send_sysex", &sysex(2));
+    watch.until("Allow this call once? [y/N]");
+    say_yes(&mut watch);
+    assert_eq!(script.answer()["result"]["status"], "confirmed", "the call was held while someone was there");
+}
+
+#[test]
+fn a_call_from_the_command_line_is_answered_where_it_was_made() {
+    let studio = Studio::start(&format!("{DEVICES}{MODES}"));
+    let mut synth = studio.listen("synth");
+    let arguments = sysex(9).to_string();
+    let call = || Terminal::start(conductor(studio.home(), &["call", "conductor_send_sysex", &arguments]));
+    let mut refused = call();
+    refused.until("Allow this call once? [y/N]");
+    refused.type_in("\n");
+    let (status, said) = refused.end();
+    assert!(!status.success() && said.contains("not allowed"), "{said}");
+    let other = sysex(8).to_string();
+    let mut allowed = Terminal::start(conductor(studio.home(), &["call", "conductor_send_sysex", &other]));
+    allowed.until("Allow this call once? [y/N]");
+    loop {
+        allowed.type_in("y\n");
+        if allowed.until_any(&["confirmed", "quicker than reading; y or n: "]).ends_with("confirmed") {
+            break;
+        }
+    }
+    assert!(allowed.end().0.success());
+    assert_eq!(synth.hear(), Some(vec![0xF0, 0x7D, 8, 0xF7]));
+}
+
+#[test]
+fn plans_are_listed_applied_undone_and_rejected_at_a_terminal() {
+    let studio = Studio::start(&format!("{DEVICES}{MODES}"));
+    let person = |words: &[&str]| at_a_terminal(conductor(studio.home(), words));
+    let before = std::fs::read_to_string(studio.config_file()).unwrap();
+    assert_eq!(studio.status()["pending_plans"], 0);
+    let mut script = Script::connect(studio.home());
+    let mut plan = |mode: &str| {
+        let made = script
+            .call("conductor_plan_changes", &json!({ "changes": [{ "change_type": "CreateMode", "mode": mode }] }));
+        made["result"]["plan_id"].as_str().unwrap_or_else(|| panic!("{made}")).to_owned()
+    };
+    let (first, second) = (plan("Mix"), plan("Solo"));
+    assert_eq!(studio.status()["pending_plans"], 2);
+    let (_, said) = person(&["status"]);
+    assert!(said.contains("2 wait for you"), "{said}");
+    let told = studio.ask("call", json!({ "tool": "conductor_get_status" }));
+    assert_eq!(told["pending_plans"], 2, "the tool says the same");
+
+    let (_, said) = person(&["plans", "list"]);
+    assert_eq!(said.lines().filter(|it| it.contains("pending")).count(), 2, "{said}");
+    let (_, said) = person(&["plans", "show", &first]);
+    assert!(said.contains("+name = \"Mix\"") || said.contains("name = \"Mix\""), "{said}");
+    let (code, said) = person(&["plans", "apply", &first]);
+    assert!(code == Some(0) && said.starts_with("applied"), "{said}");
+    let (code, said) = person(&["plans", "apply", &second]);
+    assert!(code == Some(1) && said.contains("stale") || said.contains("changed"), "made on another file: {said}");
+    assert_eq!(person(&["plans", "apply", &first]).0, Some(1), "once");
+    let after = std::fs::read_to_string(studio.config_file()).unwrap();
+    assert!(after.contains("# The first comment stays.") && after.contains("Mix"), "{after}");
+
+    let mut undo = Terminal::start(conductor(studio.home(), &["plans", "undo", &first]));
+    undo.until("Undo it like this? [y/N]");
+    loop {
+        undo.type_in("y\n");
+        if undo.until_any(&["undone", "quicker than reading; y or n: "]).ends_with("undone") {
+            break;
+        }
+    }
+    assert!(undo.end().0.success());
+    assert_eq!(std::fs::read_to_string(studio.config_file()).unwrap(), before);
+
+    let third = plan("Drums");
+    let (code, said) = person(&["plans", "reject", &third]);
+    assert!(code == Some(0) && said.starts_with("rejected"), "{said}");
+    assert_eq!(studio.status()["pending_plans"], 0);
+    let refused = studio.control().ask("plans.show", json!({ "id": "no such plan" }));
+    assert!(matches!(refused, Err(ClientError::Refused(_))));
+}
