@@ -455,4 +455,5 @@ impl Known {
 }
 
 fn is_of(tool: &Tool, manifest: &Manifest) -> bool {
-    tool.source == crate::tools::catalog::Source::Plugin { name: manifest.name.clone(), code
+    tool.source == crate::tools::catalog::Source::Plugin { name: manifest.name.clone(), code: manifest.code }
+}
