@@ -73,6 +73,7 @@ pub struct Config {
 /// `[live]`. Paths as written; `~/` is the person's own folder, a relative one lies in the home.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Live {
+    pub host: LiveHostChoice,
     pub default_set: String,
     pub template_set: String,
     pub file_roots: Vec<String>,
@@ -80,11 +81,49 @@ pub struct Live {
     pub max_xml_mb: u32,
     pub undo_depth: u32,
     pub render_dir: String,
+    pub osc: LiveOsc,
+    /// `[live.script] timeout_ms`
+    pub script_timeout_ms: u32,
+}
+
+/// `[live] host`: what calls mean that name no Set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LiveHostChoice {
+    /// The script in Live, then AbletonOSC, then `default_set`.
+    Auto,
+    Document,
+    AbletonOsc,
+    Script,
+}
+
+impl LiveHostChoice {
+    pub const NAMES: [(&'static str, LiveHostChoice); 4] = [
+        ("auto", LiveHostChoice::Auto),
+        ("document", LiveHostChoice::Document),
+        ("abletonosc", LiveHostChoice::AbletonOsc),
+        ("script", LiveHostChoice::Script),
+    ];
+}
+
+/// `[live.osc]`. `host` is an address, not a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveOsc {
+    pub host: String,
+    pub port: u16,
+    pub reply_port: u16,
+    pub timeout_ms: u32,
+}
+
+impl Default for LiveOsc {
+    fn default() -> Self {
+        LiveOsc { host: "127.0.0.1".into(), port: 11_000, reply_port: 11_001, timeout_ms: 1500 }
+    }
 }
 
 impl Default for Live {
     fn default() -> Self {
         Live {
+            host: LiveHostChoice::Auto,
             default_set: String::new(),
             template_set: String::new(),
             file_roots: vec!["~/Music".into()],
@@ -92,6 +131,8 @@ impl Default for Live {
             max_xml_mb: 256,
             undo_depth: 200,
             render_dir: "state/renders".into(),
+            osc: LiveOsc::default(),
+            script_timeout_ms: 2000,
         }
     }
 }

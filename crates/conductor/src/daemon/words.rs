@@ -135,6 +135,7 @@ impl Words {
             policy: sections::in_force(policy),
             settings: sections::settings(config),
         });
+        crate::tools::live::connect(&studio, &live);
         let farewell = owner.clone();
         studio.on_connection_end(move |conn| {
             farewell.tool_gone(conn.0);

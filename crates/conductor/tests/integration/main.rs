@@ -7,6 +7,8 @@ mod line_door;
 mod live;
 mod live_golden;
 mod live_osc;
+mod live_script;
+mod live_story;
 mod patch_pd;
 mod patch_tools;
 mod pipeline;
