@@ -122,7 +122,11 @@ fn round(home: &Path) -> Vec<(&'static str, f64)> {
 }
 
 fn add(patches: &Patches, id: &str, class: &str, n: usize) {
-    let new = NewBox { class: class.into(), position: Point::new((n % 50) as f64 * 90.0, -50.0 - (n / 50) as f64 * 30.0), ..NewBox::default() };
+    let new = NewBox {
+        class: class.into(),
+        position: Point::new((n % 50) as f64 * 90.0, -50.0 - (n / 50) as f64 * 30.0),
+        ..NewBox::default()
+    };
     let ask = Ask { patch_id: id, expected_revision: None, label: "bench".into() };
     patches.edit(&ask, |_| Ok(vec![Op::Add(new)]), |_, _| Ok(())).unwrap();
 }
@@ -134,7 +138,8 @@ fn peers(file: &Path) {
         println!("(py2max and MaxPyLang are not installed: crates/conductor-testkit/clients/install bench)");
         return;
     }
-    let output = Command::new(python).arg(clients.join("patch_peers.py")).arg(file).arg(ROUNDS.to_string()).output().unwrap();
+    let output =
+        Command::new(python).arg(clients.join("patch_peers.py")).arg(file).arg(ROUNDS.to_string()).output().unwrap();
     let mut all: BTreeMap<String, BTreeMap<&str, Vec<f64>>> = BTreeMap::new();
     for line in String::from_utf8_lossy(&output.stdout).lines() {
         let round: serde_json::Value = serde_json::from_str(line).unwrap();
@@ -198,7 +203,8 @@ impl Bare {
         let (socket, _) = listener.accept().unwrap();
         socket.set_nodelay(true).unwrap();
         let mut bare = Bare { child, socket, canvas: String::new() };
-        let fonts = "8 5 11 10 6 13 12 7 16 16 10 19 24 14 29 36 22 44 16 10 23 20 12 27 24 14 32 32 20 44 48 28 58 72 44 89";
+        let fonts =
+            "8 5 11 10 6 13 12 7 16 16 10 19 24 14 29 36 22 44 16 10 23 20 12 27 24 14 32 32 20 44 48 28 58 72 44 89";
         bare.send(&format!("pd init /tmp 0 {fonts};\npd menunew bare.pd /tmp;\n"));
         let told = bare.until("pdtk_undomenu");
         let at = told.find("pdtk_canvas_new ").unwrap() + "pdtk_canvas_new ".len();

@@ -563,10 +563,12 @@ fn patches(section: &str) -> Studio {
 #[test]
 fn every_key_of_patch_counts() {
     // `open` and its order, which is the order of the list.
-    let studio = patches("[patch]\nopen = [\"b.maxpat\", \"a.maxpat\", \"none.maxpat\"]\nmax_open = 2\njournal_steps = 2\n");
+    let studio =
+        patches("[patch]\nopen = [\"b.maxpat\", \"a.maxpat\", \"none.maxpat\"]\nmax_open = 2\njournal_steps = 2\n");
     let mut client = studio.client();
     let (_, listed) = studio.call(&mut client, "list_active_patches", json!({}));
-    let names: Vec<&str> = listed["patches"].as_array().unwrap().iter().map(|it| it["display_name"].as_str().unwrap()).collect();
+    let names: Vec<&str> =
+        listed["patches"].as_array().unwrap().iter().map(|it| it["display_name"].as_str().unwrap()).collect();
     assert_eq!(names, ["b", "a"]);
     // `journal_steps`: two of three edits can be taken back.
     let id = listed["patches"][0]["patch_id"].clone();
@@ -578,14 +580,19 @@ fn every_key_of_patch_counts() {
     // `max_open`: the clean one makes room.
     studio.call(&mut client, "open_patch", json!({ "path": "c.maxpat" }));
     let (_, listed) = studio.call(&mut client, "list_active_patches", json!({}));
-    let names: Vec<&str> = listed["patches"].as_array().unwrap().iter().map(|it| it["display_name"].as_str().unwrap()).collect();
+    let names: Vec<&str> =
+        listed["patches"].as_array().unwrap().iter().map(|it| it["display_name"].as_str().unwrap()).collect();
     assert_eq!(names, ["b", "c"]);
 
     // `roots` and `max_file_mb`.
     let elsewhere = tempfile::tempdir().unwrap();
     let file = elsewhere.path().join("far.maxpat");
     std::fs::write(&file, PATCH).unwrap();
-    std::fs::write(elsewhere.path().join("big.pd"), format!("#N canvas 0 0 1 1 12;\n#X text 1 1 {};\n", "x".repeat(1 << 20))).unwrap();
+    std::fs::write(
+        elsewhere.path().join("big.pd"),
+        format!("#N canvas 0 0 1 1 12;\n#X text 1 1 {};\n", "x".repeat(1 << 20)),
+    )
+    .unwrap();
     let far = json!({ "path": file });
     assert_eq!(studio.call(&mut client, "open_patch", far.clone()).0, "DENIED");
     let rooted = patches(&format!("[patch]\nroots = [{:?}]\nmax_file_mb = 1\njournal_mb = 1\n", elsewhere.path()));
@@ -597,7 +604,9 @@ fn every_key_of_patch_counts() {
     let (_, made) = rooted.call(&mut client, "create_patch", json!({ "format": "pd" }));
     let id = made["patch_id"].clone();
     for n in 0..60 {
-        let edits: Vec<Value> = (0..30).map(|m| json!({ "op": "add", "obj_type": "comment", "position": [m, n], "arguments": ["y".repeat(1000)] })).collect();
+        let edits: Vec<Value> = (0..30)
+            .map(|m| json!({ "op": "add", "obj_type": "comment", "position": [m, n], "arguments": ["y".repeat(1000)] }))
+            .collect();
         assert_eq!(rooted.call(&mut client, "edit_patch", json!({ "patch_id": id, "edits": edits })).0, "ok");
     }
     let (_, undone) = rooted.call(&mut client, "undo_patch", json!({ "patch_id": id, "steps": 200 }));
@@ -624,7 +633,8 @@ fn every_key_of_patch_pd_counts() {
     let mut client = spawned.client();
     assert_eq!(spawned.call(&mut client, "create_patch", create).0, "ok");
     let (_, log) = spawned.call(&mut client, "get_console_log", json!({}));
-    let started = log["logs"].as_array().unwrap().iter().filter_map(Value::as_str).find(|it| it.contains("starting")).unwrap();
+    let started =
+        log["logs"].as_array().unwrap().iter().filter_map(Value::as_str).find(|it| it.contains("starting")).unwrap();
     assert!(started.contains("\"-sleepgrain\" \"2\"") && started.contains("-noaudio"), "{started}");
 }
 
@@ -639,7 +649,8 @@ fn a_knob_moves_an_attribute_of_a_patch_as_one_step() {
     let (_, listed) = studio.call(&mut client, "list_active_patches", json!({}));
     let id = listed["patches"][0]["patch_id"].clone();
     let ask = json!({ "patch_id": id, "varname": "osc", "attribute": "fontsize" });
-    let mut control = conductor::doors::control::client::Client::connect(&studio.home.path().join("control.sock")).unwrap();
+    let mut control =
+        conductor::doors::control::client::Client::connect(&studio.home.path().join("control.sock")).unwrap();
     for value in [0, 32, 64, 100, 127] {
         control.ask("send", json!({ "port": "pads hand", "messages": [[0xB0, 7, value]] })).unwrap();
     }
