@@ -13,4 +13,5 @@ mod patch_pd;
 mod patch_tools;
 mod pipeline;
 mod pipeline_property;
+mod plugins;
 mod socket;

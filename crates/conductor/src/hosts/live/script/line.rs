@@ -90,12 +90,36 @@ impl Line {
     pub async fn open(met: &Rendezvous, timeout: Duration, hear: Hear) -> Result<(Line, Greeting), Refusal> {
         if met.protocol != PROTOCOL {
             return Err(offline(format!(
-                "the script in Live did not take the token of {}: the file is left over from another Live",
-                super::rendezvous::path(std::path::Path::new("")).display()
+                "the script in Live speaks protocol {} and this Conductor {PROTOCOL}; install it again with \
+                 `conductor bridge install live`",
+                met.protocol
             )));
-        } else {
-            hello?
+        }
+        let connected = tokio::time::timeout(timeout, TcpStream::connect((Ipv4Addr::LOCALHOST, met.port))).await;
+        let stream = match connected {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(fault)) => {
+                return Err(offline(format!(
+                    "nothing listens on port {} ({fault}): Live (pid {}) ended without tidying up",
+                    met.port, met.pid
+                )));
+            }
+            Err(_) => return Err(Refusal::NoAnswer { host: NAME }),
         };
+        stream.set_nodelay(true).map_err(offline)?;
+        let (reader, writer) = stream.into_split();
+        let (waiting, ended): (Waiting, _) = (Waiting::default(), Arc::new(AtomicBool::new(false)));
+        let reader = tokio::spawn(receive(reader, Arc::clone(&waiting), Arc::clone(&ended), hear));
+        let writer = tokio::sync::Mutex::new(writer);
+        let line = Line { writer, waiting, ended, next: AtomicU64::new(1), timeout, reader };
+        let hello = line.ask("hello", json!({ "token": met.token, "protocol": PROTOCOL })).await;
+        // The script closes the door on a wrong token without a word.
+        if matches!(hello, Err(Refusal::Offline { .. })) {
+            let why =
+                "the script in Live did not take the token: state/live-script.json is left over from another Live";
+            return Err(offline(why));
+        }
+        let reply = hello?;
         let list = reply.result["caps"].as_array().cloned().unwrap_or_default();
         let greeting = Greeting {
             live: reply.result["live"].as_str().unwrap_or("unknown").to_owned(),
