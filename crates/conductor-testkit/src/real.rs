@@ -5,7 +5,9 @@
 
 pub mod fakelive;
 pub mod jack;
+pub mod keyring;
 pub mod pd;
+pub mod postgres;
 pub mod x11;
 
 use std::fmt;
