@@ -553,7 +553,7 @@ async fn no_text_in_any_argument_reaches_a_running_pd_as_a_command() {
         if reads && !matches!(tool, "get_object_value" | "get_object_io_info") {
             continue;
         }
-        let schema = catalog.get(tool).expect("a tool").input_schema.clone();
+        let schema = catalog.get(tool).expect("a tool").input_schema.value();
         let properties = schema["properties"].as_object().expect("properties");
         for name in properties.keys().filter(|it| !matches!(it.as_str(), "group" | "label" | "steps")) {
             for text in CORPUS.iter().copied().chain(hostile).chain([many.as_str(), long.as_str()]) {
