@@ -5,6 +5,7 @@ pub mod desktop;
 pub mod focus;
 #[cfg(feature = "gamepad")]
 pub mod gamepad;
+pub mod knobs;
 pub mod live;
 pub mod midi;
 pub mod osc;

@@ -76,6 +76,7 @@ methods! {
     CircuitReset = "circuit.reset",
     HttpOpen = "http.open",
     HttpClose = "http.close",
+    LiveExamine = "live.examine",
 }
 
 pub enum Answer {
@@ -287,6 +288,10 @@ pub async fn answer(control: &Control, caller: Caller, method: Method, params: V
         Method::CircuitReset => return words::answer(control, caller, WordsMethod::CircuitReset, params).await,
         Method::HttpOpen => return words::answer(control, caller, WordsMethod::HttpOpen, params).await,
         Method::HttpClose => return words::answer(control, caller, WordsMethod::HttpClose, params).await,
+        Method::LiveExamine => {
+            let Nothing {} = read(params)?;
+            json!({ "checks": control.words.live.examine().await })
+        }
     };
     Ok(Answer::Value(value))
 }
