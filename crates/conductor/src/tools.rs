@@ -14,3 +14,4 @@ pub mod patch;
 pub mod prompt;
 pub mod resource;
 pub mod schema;
+pub mod shape;

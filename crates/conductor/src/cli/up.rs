@@ -24,6 +24,7 @@ pub fn run(args: &Up, home: &Home, _: &Environment, out: &mut Out) -> Result<Ver
     })?;
     if args.demo {
         daemon.block_on(demo::show_patch(&daemon.words().studio, home))?;
+        daemon.block_on(demo::show_set(&daemon.words().studio, home))?;
     }
     let served = daemon.block_on(daemon.words().http.open_own(args.http));
     let url = served.map(|it| format!("http://{it}/mcp"));
