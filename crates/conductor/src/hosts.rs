@@ -8,6 +8,7 @@ pub mod files;
 pub mod focus;
 #[cfg(feature = "gamepad")]
 pub mod gamepad;
+pub mod knobs;
 pub mod live;
 pub mod midi;
 pub mod osc;

@@ -144,11 +144,16 @@ pub enum BridgeCommand {
     Install {
         #[arg(value_enum)]
         name: BridgeName,
+        /// Folder to put it into, instead of the usual one of the program
+        #[arg(long, value_name = "DIR")]
+        to: Option<PathBuf>,
     },
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub enum BridgeName {
+    /// A control surface for Ableton Live 11 and later
+    Live,
     /// A helper patch for a Pure Data that you start yourself
     Pd,
 }

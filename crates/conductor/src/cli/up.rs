@@ -32,6 +32,7 @@ pub fn run(args: &Up, home: &Home, environment: &Environment, out: &mut Out) -> 
     ask_passphrase(&daemon)?;
     if args.demo {
         daemon.block_on(demo::show_patch(&daemon.words().studio, home))?;
+        daemon.block_on(demo::show_set(&daemon.words().studio, home))?;
     }
     let served = daemon.block_on(daemon.words().http.open_own(args.http));
     let url = served.map(|it| format!("http://{it}/mcp"));

@@ -12,7 +12,7 @@ mod write;
 pub use undo::UNDO;
 
 use super::catalog::{Catalog, CatalogFault, Definition, Tool};
-use super::daemon::{object, text};
+use super::shape::{object, text};
 use crate::hosts::files::{Files, Place};
 use crate::pipeline::call::Output;
 use crate::pipeline::gate::Leave;

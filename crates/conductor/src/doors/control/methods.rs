@@ -87,6 +87,7 @@ methods! {
     SecretsRemove = "secrets.remove",
     SecretsStatus = "secrets.status",
     SecretsRotate = "secrets.rotate",
+    LiveExamine = "live.examine",
 }
 
 pub enum Answer {
@@ -311,6 +312,10 @@ pub async fn answer(control: &Control, caller: Caller, method: Method, params: V
         Method::SecretsRemove => return secrets::answer(control, caller, SecretsMethod::Remove, params).await,
         Method::SecretsStatus => return secrets::answer(control, caller, SecretsMethod::Status, params).await,
         Method::SecretsRotate => return secrets::answer(control, caller, SecretsMethod::Rotate, params).await,
+        Method::LiveExamine => {
+            let Nothing {} = read(params)?;
+            json!({ "checks": control.words.live.examine().await })
+        }
     };
     Ok(Answer::Value(value))
 }

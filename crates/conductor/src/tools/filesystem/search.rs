@@ -3,7 +3,7 @@
 use super::{Asked, over, root_schema};
 use crate::hosts::files::{Files, Query, glob};
 use crate::tools::catalog::Definition;
-use crate::tools::daemon::{boolean, integer, list, object, text};
+use crate::tools::shape::{boolean, integer, list, object, text};
 use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::event::Micros;
 use conductor_core::policy::Tier;

@@ -4,7 +4,7 @@ use super::undo::keep;
 use super::{Asked, At, Encoding, at_schema, encoding_schema, expected, hash_schema, over, state, undo_schema};
 use crate::hosts::files::Files;
 use crate::tools::catalog::Definition;
-use crate::tools::daemon::{boolean, integer, object, text};
+use crate::tools::shape::{boolean, integer, object, text};
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, RefusedBy, ToolError};
 use conductor_core::policy::Tier;
