@@ -96,9 +96,7 @@ pub enum PluginsCommand {
     /// was. This needs a terminal.
     Enable(PluginEnable),
     /// Take a plugin's tools away
-    Disable {
-        name: String,
-    },
+    Disable { name: String },
 }
 
 #[derive(Debug, ClapArgs)]

@@ -20,8 +20,8 @@ use crate::hosts::patch::{self, Patches};
 use crate::outside::{Clock, Ids};
 use crate::pending_store::PendingStore;
 use crate::pipeline::record::Journal;
-use crate::secrets::Scrubber;
 use crate::pipeline::{self, Call};
+use crate::secrets::Scrubber;
 use crate::studio::hub::Change;
 use crate::studio::{Parts, RealSleeper, Studio};
 use crate::tools::catalog::{Catalog, CatalogFault, Tool};
@@ -159,7 +159,16 @@ impl Words {
         }
         let shared = Shared::new(&studio);
         let http = Http::new(&shared, &config.http, runtime, log);
-        Ok(Words { studio, shared, http, grants, plugins, audit, audit_section: config.audit.clone(), log: log.clone() })
+        Ok(Words {
+            studio,
+            shared,
+            http,
+            grants,
+            plugins,
+            audit,
+            audit_section: config.audit.clone(),
+            log: log.clone(),
+        })
     }
 
     /// A configuration that was accepted. Does not wait for anything but short locks: the owner calls it.
