@@ -3,7 +3,11 @@
 //!
 //! Not here: what the product does with a part.
 
+pub mod fakelive;
 pub mod jack;
+pub mod keyring;
+pub mod pd;
+pub mod postgres;
 pub mod x11;
 
 use std::fmt;

@@ -5,6 +5,7 @@
 mod approvals;
 mod args;
 pub mod audit;
+mod bridge;
 mod call;
 mod circuit;
 mod config;
@@ -88,6 +89,7 @@ fn dispatch(command: Command, home: &Home, environment: &Environment, out: &mut 
         Command::Explain(args) => explain::run(&args, home, out),
         Command::Config(args) => config::run(&args, home, out),
         Command::Patch(args) => patch::run(&args, out),
+        Command::Bridge(args) => bridge::run(&args, home, out),
         Command::Doctor => doctor::run(home, environment, out),
         Command::Mcp(args) => mcp::run(args, home, environment, out),
         Command::Call(args) => call::run(args, home, out),

@@ -195,7 +195,7 @@ impl Daemon {
         })?;
 
         let stop = CancellationToken::new();
-        pad_calls.connect(&words.studio, runtime.handle().clone());
+        pad_calls.connect(&words, runtime.handle().clone(), &handle)?;
         let control = Arc::new(Control {
             handle: handle.clone(),
             home,

@@ -11,6 +11,7 @@ pub mod live;
 pub mod midi;
 pub mod osc;
 pub mod patch;
+pub mod pd;
 pub mod plugin;
 pub mod shell;
 pub mod web;

@@ -12,6 +12,7 @@ pub trait Disk {
     fn write(&self, path: &Path, bytes: &[u8], mode: u32) -> io::Result<()>;
     fn sync(&self, path: &Path) -> io::Result<()>;
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    fn remove(&self, path: &Path) -> io::Result<()>;
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
 }
 
@@ -31,6 +32,10 @@ impl Disk for RealDisk {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
@@ -56,18 +61,29 @@ pub fn replace_if(
     let mode = fs::metadata(&target).map_or(mode, |it| it.permissions().mode() & 0o7777);
     let dir = target.parent().map_or_else(|| PathBuf::from("."), Path::to_owned);
     let name = target.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let temporary = dir.join(format!(".{name}.{unique}.new"));
+    swap(disk, &dir.join(format!(".{name}.{unique}.new")), &target, bytes, mode, still)
+}
+
+/// Gives `bytes` the name `target`. Until the rename they are in `temporary`, of the same folder and nobody else's.
+pub fn swap(
+    disk: &impl Disk,
+    temporary: &Path,
+    target: &Path,
+    bytes: &[u8],
+    mode: u32,
+    still: impl FnOnce() -> io::Result<()>,
+) -> io::Result<()> {
     let written = disk
-        .write(&temporary, bytes, mode)
-        .and_then(|()| disk.sync(&temporary))
+        .write(temporary, bytes, mode)
+        .and_then(|()| disk.sync(temporary))
         .and_then(|()| still())
-        .and_then(|()| disk.rename(&temporary, &target));
+        .and_then(|()| disk.rename(temporary, target));
     if let Err(fault) = written {
         // Whatever went wrong, the old file stands; a leftover of ours does not.
-        let _ = fs::remove_file(&temporary);
+        let _ = disk.remove(temporary);
         return Err(fault);
     }
-    disk.sync_dir(&dir)
+    disk.sync_dir(target.parent().unwrap_or(Path::new(".")))
 }
 
 #[cfg(test)]
@@ -103,6 +119,10 @@ mod tests {
 
         fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
             if self.step() { Err(io::Error::other("rename")) } else { RealDisk.rename(from, to) }
+        }
+
+        fn remove(&self, path: &Path) -> io::Result<()> {
+            RealDisk.remove(path)
         }
 
         fn sync_dir(&self, dir: &Path) -> io::Result<()> {

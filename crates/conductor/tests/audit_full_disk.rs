@@ -3,65 +3,22 @@
 //! The work is done by a child of this same binary inside a mount namespace of its own; where none can be made, the test says so.
 #![cfg(target_os = "linux")]
 
+#[path = "shared/audit.rs"]
+mod audit;
+
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use audit::{RealTime, Seeded, facts, good, verdict};
 use conductor::audit_log::files::Disk;
-use conductor::audit_log::layout::Layout;
-use conductor::audit_log::outside::{Clock, Ids};
-use conductor::audit_log::{AuditLog, Durability, Settings, keys, walk};
-use conductor_core::audit::{CallFacts, InputHasher, OutcomeFacts, Verdict};
-use conductor_core::error::AuditResult;
+use conductor::audit_log::outside::Ids;
+use conductor::audit_log::{AuditLog, Durability, Settings};
+use conductor_core::audit::Verdict;
 use conductor_core::policy::Tier;
-use conductor_core::principal::Principal;
-use conductor_core::timestamp::Timestamp;
-use serde_json::json;
 
 const HOME: &str = "CONDUCTOR_FULL_HOME";
-
-#[derive(Debug)]
-struct RealTime;
-
-#[expect(clippy::disallowed_methods, reason = "the log under test runs on the real clock")]
-impl Clock for RealTime {
-    fn now(&self) -> Timestamp {
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        Timestamp::from_millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
-    }
-
-    fn monotonic_ms(&self) -> u64 {
-        self.now().as_millis()
-    }
-}
-
-#[derive(Debug)]
-struct Counted(AtomicU64);
-
-impl Ids for Counted {
-    fn fill(&self, bytes: &mut [u8]) {
-        for byte in bytes {
-            *byte = (self.0.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed) >> 56) as u8;
-        }
-    }
-}
-
-fn facts(ids: &dyn Ids) -> CallFacts {
-    CallFacts {
-        call: ids.v4(),
-        principal: Principal::socket(1000, "full"),
-        conn: None,
-        tool: "filesystem.read".into(),
-        tier: Some(Tier::ReadOnly),
-        pin: None,
-        input_hash: InputHasher::new(&[0; 32]).hash(&json!({})),
-        input: None,
-        via: None,
-        approval: None,
-    }
-}
 
 #[test]
 #[ignore = "the child of refuses_when_full_and_works_again"]
@@ -73,26 +30,21 @@ fn fill() {
     let home = Path::new(&home);
     let ballast = home.join("ballast");
     std::fs::write(&ballast, vec![1; 400_000]).expect("room for the ballast");
-    let ids = Arc::new(Counted(AtomicU64::new(1)));
+    let ids = Arc::new(Seeded::new(1));
     let (log, _) = AuditLog::open(home, Arc::new(Disk), Settings::default(), Arc::new(RealTime), ids.clone())
         .expect("the log opens");
-    let outcome = OutcomeFacts {
-        result: AuditResult::Ok,
-        code: None,
-        effect: None,
-        attempts: 1,
-        duration_ms: 0,
-        output_bytes: 0,
-    };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     runtime.block_on(async {
         let mut written = 0_u64;
-        while log.outcome(facts(&*ids), outcome.clone(), Durability::Soon).await.is_ok() {
+        while log.outcome(facts(ids.v4(), Tier::ReadOnly), good(), Durability::Soon).await.is_ok() {
             written += 1;
             assert!(written < 10_000, "1 MB never filled up");
         }
         assert!(written > 100, "{written}");
-        assert!(log.intent(facts(&*ids)).await.is_err(), "no effect while the log cannot be written");
+        assert!(
+            log.intent(facts(ids.v4(), Tier::ReadOnly)).await.is_err(),
+            "no effect while the log cannot be written"
+        );
         assert!(log.check().is_err());
         std::fs::remove_file(&ballast).expect("removed");
         let up = async {
@@ -101,14 +53,12 @@ fn fill() {
             }
         };
         tokio::time::timeout(Duration::from_secs(20), up).await.expect("up again by itself");
-        log.intent(facts(&*ids)).await.expect("written");
+        log.intent(facts(ids.v4(), Tier::ReadOnly)).await.expect("written");
         assert_eq!(log.health().owed, 0, "the outcome that did not fit was written first");
     });
     log.stop();
-    let layout = Layout::of(home);
-    let key = keys::public_key(&Disk, &layout).expect("readable").expect("a key");
-    let report = walk::verify(&Disk, &layout, &key, None, &mut |_| {}).expect("readable");
-    assert_eq!(report.verdict, Verdict::Intact, "{:?}", report.faults);
+    let (found, faults) = verdict(home);
+    assert_eq!(found, Verdict::Intact, "{faults}");
 }
 
 /// Where real parts are required, a missing one is a failure.

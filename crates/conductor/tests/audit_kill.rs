@@ -4,22 +4,22 @@
 //! The writer is this same test binary, run as a child with a home in its environment.
 #![cfg(unix)]
 
+#[path = "shared/audit.rs"]
+mod audit;
+
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
+use audit::{RealTime, Seeded, facts, good, verdict};
 use conductor::audit_log::files::Disk;
 use conductor::audit_log::layout::Layout;
-use conductor::audit_log::outside::{Clock, Ids};
-use conductor::audit_log::{AuditLog, Durability, Settings, keys, walk};
-use conductor_core::audit::{CallFacts, EventName, InputHasher, OutcomeFacts, Verdict};
-use conductor_core::error::AuditResult;
+use conductor::audit_log::outside::Ids;
+use conductor::audit_log::{AuditLog, Durability, Settings};
+use conductor_core::audit::{EventName, Verdict};
 use conductor_core::policy::Tier;
-use conductor_core::principal::Principal;
-use conductor_core::timestamp::Timestamp;
 use serde_json::{Value, json};
 
 const HOME: &str = "CONDUCTOR_KILL_HOME";
@@ -28,63 +28,12 @@ const KILLS: u64 = 200;
 /// Kills on one home before the next fresh one.
 const KILLS_PER_HOME: u64 = 25;
 
-#[derive(Debug)]
-struct RealTime;
-
-#[expect(clippy::disallowed_methods, reason = "the writer under test runs on the real clock")]
-impl Clock for RealTime {
-    fn now(&self) -> Timestamp {
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        Timestamp::from_millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
-    }
-
-    fn monotonic_ms(&self) -> u64 {
-        self.now().as_millis()
-    }
-}
-
-/// splitmix64: a failing run can be repeated from its seed.
-#[derive(Debug)]
-struct Seeded(AtomicU64);
-
-impl Seeded {
-    fn next(&self) -> u64 {
-        let mut z = self.0.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-}
-
-impl Ids for Seeded {
-    fn fill(&self, bytes: &mut [u8]) {
-        for piece in bytes.chunks_mut(8) {
-            piece.copy_from_slice(&self.next().to_le_bytes()[..piece.len()]);
-        }
-    }
-}
-
 fn open(home: &Path, seed: u64) -> (AuditLog, usize) {
     let settings = Settings { rotate_bytes: 48 * 1024, ..Settings::default() };
-    let ids = Arc::new(Seeded(AtomicU64::new(seed)));
+    let ids = Arc::new(Seeded::new(seed));
     let (log, opened) = AuditLog::open(home, Arc::new(Disk), settings, Arc::new(RealTime), ids).expect("the log opens");
     assert_eq!(opened.down, None);
     (log, opened.unanswered.len())
-}
-
-fn facts(call: uuid::Uuid, tier: Tier) -> CallFacts {
-    CallFacts {
-        call,
-        principal: Principal::socket(1000, "kill"),
-        conn: None,
-        tool: "shell.exec".into(),
-        tier: Some(tier),
-        pin: None,
-        input_hash: InputHasher::new(&[0; 32]).hash(&json!({})),
-        input: None,
-        via: None,
-        approval: None,
-    }
 }
 
 /// One write per acknowledgement: what the parent has read, the log had promised.
@@ -104,14 +53,7 @@ fn writer() {
     };
     let seed: u64 = seed.parse().expect("a number");
     let (log, _) = open(Path::new(&home), seed);
-    let outcome = OutcomeFacts {
-        result: AuditResult::Ok,
-        code: None,
-        effect: None,
-        attempts: 1,
-        duration_ms: 0,
-        output_bytes: 0,
-    };
+    let outcome = good();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().expect("a runtime");
     runtime.block_on(async {
         log.event(None, None, EventName::DaemonStart, json!({}), Durability::Synced).await.expect("written");
@@ -119,7 +61,7 @@ fn writer() {
             .map(|n| {
                 let (log, outcome) = (log.clone(), outcome.clone());
                 tokio::spawn(async move {
-                    let ids = Seeded(AtomicU64::new(seed ^ (n + 1)));
+                    let ids = Seeded::new(seed ^ (n + 1));
                     // Without end: only a kill stops it.
                     for _ in 0..u64::MAX {
                         let call = ids.v4();
@@ -201,16 +143,9 @@ fn check(home: &Path, promised: &Promised, context: &str) {
     }
 }
 
-fn verdict(home: &Path) -> (Verdict, String) {
-    let layout = Layout::of(home);
-    let key = keys::public_key(&Disk, &layout).expect("readable").expect("a key");
-    let report = walk::verify(&Disk, &layout, &key, None, &mut |_| {}).expect("readable");
-    (report.verdict, format!("{:?}", report.faults))
-}
-
 #[test]
 fn killed_at_random_moments() {
-    let random = Seeded(AtomicU64::new(20));
+    let random = Seeded::new(20);
     let (mut kills, mut promises, mut recovered, mut torn) = (0, 0, 0, 0);
     while kills < KILLS {
         let home = tempfile::tempdir().expect("a folder");

@@ -17,6 +17,8 @@ mod plugins;
 mod proxy;
 #[path = "end_to_end/reload.rs"]
 mod reload;
+#[path = "end_to_end/sound.rs"]
+mod sound;
 #[path = "end_to_end/spine.rs"]
 mod spine;
 #[path = "end_to_end/studio.rs"]

@@ -7,7 +7,7 @@ use super::reader::{DeviceName, Fault, Fields, Names, Paths, Reader};
 use super::render::Lines;
 use super::tree::Node;
 use super::{Class, Config, Device, Diagnostic, Mode, Rows, Severity, Surroundings, rows, settings};
-use super::{audit, http, limits, live, mcp, plugins, policy, tools};
+use super::{audit, http, limits, live, mcp, patch, plugins, policy, tools};
 use std::collections::BTreeSet;
 
 /// What came of reading a text.
@@ -137,6 +137,7 @@ fn read<'t>(r: &mut Reader<'t>, tree: &'t Node) -> Option<Config> {
         per_app_modes: f.opt(r, "per_app_modes", settings::per_app_modes),
         log_level: f.opt(r, "logging", settings::logging).unwrap_or_default(),
         live: f.opt(r, "live", live::read).unwrap_or_default(),
+        patch: f.opt(r, "patch", patch::read).unwrap_or_default(),
         policy: f
             .node("policy")
             .map_or_else(|| policy::without_section(tree), |it| r.under("policy", |r| policy::policy(r, it))),

@@ -13,9 +13,9 @@ use rmcp::model::{
     PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
 };
 use rmcp::service::{RequestContext, serve_directly};
-use rmcp::{RoleServer, ServerHandler};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use rmcp::{RoleServer, ServerHandler};
 use serde_json::{Value, json};
 use tokio::net::unix::pipe;
 

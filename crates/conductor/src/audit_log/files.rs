@@ -7,6 +7,8 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::whole_file;
+
 /// A file that only grows, or is cut back.
 pub trait LogFile: Send + Sync + std::fmt::Debug {
     /// One write at the end of the file. Fewer bytes than given may be taken, as by the system call.
@@ -149,17 +151,38 @@ pub fn append_whole(file: &dyn LogFile, bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Replaces a small file so that a crash leaves the old or the new one, never a part.
+/// Replaces a small file so that a crash leaves the old or the new one, never a part. The directory has one owner.
 pub fn replace(files: &dyn Files, dir: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
-    let temp = dir.join(format!(".{name}.new"));
-    // Left by a crash of ours; the directory has one owner.
-    match files.remove(&temp) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        Ok(()) | Err(_) => {}
+    let temporary = dir.join(format!(".{name}.new"));
+    whole_file::swap(&Steps(files), &temporary, &dir.join(name), bytes, 0o600, || Ok(()))
+}
+
+/// The steps of a replacement over these files, which are all readable by the owner alone.
+struct Steps<'a>(&'a dyn Files);
+
+impl whole_file::Disk for Steps<'_> {
+    fn write(&self, path: &Path, bytes: &[u8], _mode: u32) -> io::Result<()> {
+        // Left by a crash of ours.
+        match self.0.remove(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+        append_whole(&*self.0.create(path)?, bytes)
     }
-    let file = files.create(&temp)?;
-    append_whole(&*file, bytes)?;
-    file.sync()?;
-    files.rename(&temp, &dir.join(name))?;
-    files.sync_dir(dir)
+
+    fn sync(&self, path: &Path) -> io::Result<()> {
+        self.0.open(path)?.sync()
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.0.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.0.remove(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.0.sync_dir(dir)
+    }
 }

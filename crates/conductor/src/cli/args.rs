@@ -43,6 +43,8 @@ pub enum Command {
     Config(Config),
     /// Check, describe, compare or draw patch files of Max and Pure Data
     Patch(Patch),
+    /// Install what runs inside Pure Data or Max, so that they can be driven
+    Bridge(Bridge),
     /// Look for what is missing on this machine
     Doctor,
     /// Let an AI client in
@@ -128,6 +130,27 @@ pub struct PluginHost {
     pub heap_mb: u32,
     #[arg(long)]
     pub stack_kb: u32,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Bridge {
+    #[command(subcommand)]
+    pub command: BridgeCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum BridgeCommand {
+    /// Write the bridge with the address of this studio, and say where it is
+    Install {
+        #[arg(value_enum)]
+        name: BridgeName,
+    },
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub enum BridgeName {
+    /// A helper patch for a Pure Data that you start yourself
+    Pd,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -4,10 +4,11 @@
 
 use crate::audit_log;
 use crate::doors::http::Token;
+use crate::hosts::pd;
 use crate::studio::{McpSettings, PolicyInForce, Settings};
 use crate::tools::catalog::Catalog;
 use crate::tools::names::{NameForm, Toolset};
-use conductor_core::config::{self, AuditDetail, Config, ReadOnlySync, ToolNames};
+use conductor_core::config::{self, AuditDetail, Config, PdAudio, PdMode, ReadOnlySync, ToolNames};
 use conductor_core::policy::{Decision, Pattern, Policy, Rule, Tier};
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
@@ -51,6 +52,20 @@ pub(super) fn audit(audit: &config::Audit) -> audit_log::Settings {
         retention_days: audit.retention_days,
         copy_to: audit.copy_to.as_ref().map(PathBuf::from),
         copy_required: audit.copy_required,
+    }
+}
+
+/// The Pd that we start, when that is wanted.
+pub(super) fn pd(section: &config::Pd) -> Option<pd::Settings> {
+    let audio = match section.audio {
+        PdAudio::Off => pd::Audio::Off,
+        PdAudio::Default => pd::Audio::Default,
+        PdAudio::Jack => pd::Audio::Jack,
+    };
+    let spawned = pd::Settings { command: PathBuf::from(&section.command), sleepgrain_ms: section.sleepgrain_ms, audio };
+    match section.mode {
+        PdMode::Spawn => Some(spawned),
+        PdMode::Off | PdMode::Attach => None,
     }
 }
 

@@ -16,7 +16,10 @@ use crate::audit_log::{self, AuditLog, OpenError};
 use crate::doors::mcp::Shared;
 use crate::doors::mcp::socket::{self, Tally};
 use crate::hosts::live::{self, Live};
-use crate::hosts::patch::{self, Patches};
+use crate::hosts::patch::knobs::{Knob, Knobs};
+use crate::hosts::patch::{self, HostKind, Naming, Patches};
+use crate::hosts::pd::PdHost;
+use crate::hosts::pd::attach::AttachedPd;
 use crate::outside::{Clock, Ids};
 use crate::pending_store::PendingStore;
 use crate::pipeline::record::Journal;
@@ -28,9 +31,10 @@ use crate::tools::catalog::{Catalog, CatalogFault, Tool};
 use crate::tools::daemon::{self as tools, mapping_call};
 use crate::tools::plugins::reach::Means;
 use conductor_core::audit::record::{CallFacts, EventName, InputHash, InputHasher, OutcomeFacts};
-use conductor_core::config::{self, Config};
+use conductor_core::config::{self, Config, PdMode};
 use conductor_core::event::Taint;
 use conductor_core::hands::MappingCall;
+use conductor_core::mapping::Target;
 use conductor_core::principal::Principal;
 use conductor_core::timestamp::Timestamp;
 use futures_util::future::BoxFuture;
@@ -58,12 +62,15 @@ pub struct Words {
     pub studio: Arc<Studio>,
     pub shared: Arc<Shared>,
     pub http: Arc<Http>,
+    patches: Arc<Patches>,
     pub grants: Grants,
     pub plugins: Arc<Plugins>,
     /// Absent when the log could not be opened.
     audit: Option<AuditLog>,
     /// What the log was opened with.
     audit_section: config::Audit,
+    /// What patches were made with.
+    patch_section: config::Patch,
     log: Log,
 }
 
@@ -112,7 +119,9 @@ impl Words {
         let mut catalog = Catalog::new(tools)?;
         tools::add_resources(&mut catalog, owner)?;
         tools::add_prompts(&mut catalog, owner)?;
-        let patches = Patches::new(home.root(), patch::Settings::of_person(), Arc::clone(clock), Arc::clone(ids));
+        let settings = patch::Settings::of_config(&config.patch);
+        let patches = Patches::new(home.root(), settings, Arc::clone(clock), Arc::clone(ids));
+        drive(&patches, home, (clock, ids.as_ref()), &config.patch, log);
         crate::tools::patch::add(&mut catalog, &patches)?;
         let live = Live::new(home.root(), live::Settings::of_config(home.root(), &config.live));
         crate::tools::live::add(&mut catalog, &live)?;
@@ -137,6 +146,7 @@ impl Words {
             settings: sections::settings(config),
             scrubber,
         });
+        crate::tools::live::connect(&studio, &live);
         let farewell = owner.clone();
         studio.on_connection_end(move |conn| {
             farewell.tool_gone(conn.0);
@@ -163,10 +173,12 @@ impl Words {
             studio,
             shared,
             http,
+            patches,
             grants,
             plugins,
             audit,
             audit_section: config.audit.clone(),
+            patch_section: config.patch.clone(),
             log: log.clone(),
         })
     }
@@ -192,6 +204,9 @@ impl Words {
         self.plugins.set_rows(&config.plugins);
         if config.audit != self.audit_section {
             self.log.info("[audit] has changed: `detail` and `read_only_sync` count now, the rest from the next start");
+        }
+        if config.patch != self.patch_section {
+            self.log.info("[patch] has changed: it counts from the next start");
         }
         self.http.configure(&config.http, config.mcp.session_idle_s.into());
         if seen != self.listed() {
@@ -248,6 +263,7 @@ impl Words {
     pub fn stop(&self, runtime: &tokio::runtime::Runtime) {
         self.shared.stop.cancel();
         self.http.close();
+        runtime.block_on(self.plugins.stop());
         if let Some(audit) = &self.audit {
             runtime.block_on(async {
                 let _ = Journal::event(audit, None, EventName::DaemonStop, json!({})).await;
@@ -262,6 +278,35 @@ impl Words {
     }
 }
 
+/// Lets patches be shown by the programs that the configuration names. One that cannot be had is told and left out.
+fn drive(
+    patches: &Arc<Patches>,
+    home: &Home,
+    (clock, ids): (&Arc<dyn Clock>, &dyn Ids),
+    config: &config::Patch,
+    log: &Log,
+) {
+    if let Some(settings) = sections::pd(&config.pd) {
+        match PdHost::new(home.root(), settings, patches.voice().clone(), Arc::clone(clock)) {
+            Ok(pd) => {
+                pd.tell(patches);
+                patches.drive(pd);
+            }
+            Err(fault) => log.error(format_args!("[patch.pd]: {fault}")),
+        }
+    }
+    if config.pd.mode == PdMode::Attach {
+        match AttachedPd::listen(home.root(), ids, patches.voice().clone(), Arc::clone(clock)) {
+            Ok(pd) => patches.drive(pd),
+            Err(fault) => log.error(format_args!("[patch.pd]: {fault}")),
+        }
+    }
+    for path in &config.open {
+        if let Err(fault) = patches.open(path, HostKind::Document, Naming::default()) {
+            log.warn(format_args!("[patch] open: {path}: {}", fault.message));
+        }
+    }
+}
 /// How long a start waits for plugins; what takes longer is offered when it is ready.
 const PLUGINS_AT_START: std::time::Duration = std::time::Duration::from_secs(2);
 
@@ -272,11 +317,19 @@ const EXPIRY_LOOK_US: u64 = 1_000_000;
 #[derive(Default)]
 pub struct PadCalls {
     words: OnceLock<(Arc<Studio>, tokio::runtime::Handle)>,
+    knobs: OnceLock<Knobs>,
 }
 
 impl PadCalls {
-    pub fn connect(&self, studio: &Arc<Studio>, runtime: tokio::runtime::Handle) {
-        let _ = self.words.set((Arc::clone(studio), runtime));
+    pub fn connect(&self, words: &Words, runtime: tokio::runtime::Handle, owner: &Handle) -> io::Result<()> {
+        let _ = self.words.set((Arc::clone(&words.studio), runtime));
+        let (log, owner) = (words.log.clone(), owner.clone());
+        let knobs = Knobs::start(&words.patches, move |why| {
+            log.debug(format_args!("patch: {why}"));
+            owner.lane_failed();
+        })?;
+        let _ = self.knobs.set(knobs);
+        Ok(())
     }
 }
 
@@ -295,6 +348,24 @@ impl Calls for PadCalls {
             let reply = pipeline::run(&studio, asked).await;
             owner.call_done(ticket, reply.is_ok());
         });
+    }
+
+    fn turn(&self, target: &Target, value: f64) -> Result<(), String> {
+        match target {
+            Target::PatchAttribute { patch, object, attribute } => {
+                let knob = Knob { patch: patch.clone(), object: object.clone(), attribute: attribute.clone() };
+                self.knobs.get().ok_or("no patch is served yet")?.turn(knob, value);
+                Ok(())
+            }
+            Target::LiveParameter { .. } => Err("no host for Live parameters".to_owned()),
+            Target::Cc { .. }
+            | Target::Cc14 { .. }
+            | Target::Nrpn { .. }
+            | Target::Rpn { .. }
+            | Target::PitchBend { .. }
+            | Target::Aftertouch { .. }
+            | Target::OscFloat { .. } => Err("this target has no host".to_owned()),
+        }
     }
 }
 

@@ -99,6 +99,8 @@ pub struct McpDoor {
     pub shared: Arc<Shared>,
     pub session: Arc<Session>,
     subscriptions: Arc<Mutex<BTreeSet<String>>>,
+    /// A legacy peer hears of every change after the answer to its `initialize`, so listening begins before that answer.
+    watch: Arc<Mutex<Option<watch::Watch>>>,
     listens: Arc<AtomicUsize>,
     wire: Option<Arc<line::Wire>>,
 }
@@ -109,6 +111,7 @@ impl McpDoor {
             shared: Arc::clone(shared),
             session: Session::new(&shared.studio, who),
             subscriptions: Arc::default(),
+            watch: Arc::default(),
             listens: Arc::default(),
             wire: None,
         }
@@ -396,12 +399,16 @@ impl ServerHandler for McpDoor {
         let mut info = request;
         info.protocol_version = agreed.protocol_version.clone();
         context.peer.set_peer_info(info);
+        *self.watch.lock().unwrap_or_else(PoisonError::into_inner) = Some(watch::Watch::new(self.studio()));
         Ok(agreed)
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        let (studio, gone) = (Arc::clone(self.studio()), self.session.gone.clone());
-        tokio::spawn(watch::tell_legacy_peer(studio, Arc::clone(&self.subscriptions), gone, context.peer));
+        let watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // Said twice, or without a handshake before it: nobody is told twice.
+        let Some(watch) = watch else { return };
+        let gone = self.session.gone.clone();
+        tokio::spawn(watch::tell_legacy_peer(watch, Arc::clone(&self.subscriptions), gone, context.peer));
     }
 
     async fn discover(&self, context: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
@@ -615,7 +622,8 @@ impl ServerHandler for McpDoor {
                 }
             }
         }
-        if let Some(unknown) = arguments.keys().find(|name| prompt.arguments.iter().all(|it| it.name != name.as_str())) {
+        if let Some(unknown) = arguments.keys().find(|name| prompt.arguments.iter().all(|it| it.name != name.as_str()))
+        {
             let known: Vec<&str> = prompt.arguments.iter().map(|it| it.name).collect();
             let name: String = unknown.chars().take(128).collect();
             return Err(ErrorData::invalid_params(

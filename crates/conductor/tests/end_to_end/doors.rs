@@ -417,6 +417,8 @@ fn proxies_that_start_at_once_end_with_one_daemon() {
         })
         .collect();
     let daemon = pids[0];
+    // Those that came too late to the home say so and end.
+    until("one daemon is left", || (daemons(home.path()) == [daemon as u32]).then_some(()));
     assert!(pids.iter().all(|it| *it == daemon), "{pids:?}");
     assert!(proxies.iter().all(|it| u64::from(it.child.id()) != daemon), "the daemon is a process of its own");
     // It stays when its clients end.
@@ -432,7 +434,20 @@ fn proxies_that_start_at_once_end_with_one_daemon() {
     kill_process(Pid::from_raw(daemon as i32).unwrap(), Signal::TERM).unwrap();
     assert_eq!(late.child.wait().unwrap().code(), Some(1));
     drop(input);
-    until("the daemon has let go of its home", || (!home.path().join("control.sock").exists()).then_some(()));
+    until("the daemon has ended", || daemons(home.path()).is_empty().then_some(()));
+    assert!(!home.path().join("control.sock").exists(), "it has let go of its home");
+}
+
+/// Every daemon of this home, by its process.
+fn daemons(home: &Path) -> Vec<u32> {
+    let own = |entry: std::fs::DirEntry| {
+        let pid = entry.file_name().to_str()?.parse().ok()?;
+        let words = std::fs::read(entry.path().join("cmdline")).ok()?;
+        let words: Vec<&[u8]> = words.split(|it| *it == 0).collect();
+        let home = home.as_os_str().as_encoded_bytes();
+        (words.contains(&home) && words.contains(&&b"up"[..])).then_some(pid)
+    };
+    std::fs::read_dir("/proc").unwrap().flatten().filter_map(own).collect()
 }
 
 #[test]

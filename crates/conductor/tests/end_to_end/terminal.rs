@@ -180,16 +180,19 @@ fn without_a_terminal_a_call_is_parked_at_once_and_nobody_decides() {
     assert_eq!(bare("plans.show", json!({ "id": plan_id }))["result"]["state"], "pending");
 }
 
+/// One question to a socket, and its answer.
+const ASK: &str = "import socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+s.sendall(sys.argv[2].encode() + b'\\n')
+sys.stdout.write(s.makefile().readline())";
+
 /// Speaks to `control.sock` from a session that certainly has no terminal, whatever the test was started from.
 fn session_without_terminal(home: &Path) -> impl FnMut(&str, Value) -> Value + use<'_> {
     move |method, params| {
         let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-        let script = format!(
-            "import socket,sys\ns=socket.socket(socket.AF_UNIX)\ns.connect(sys.argv[1])\ns.sendall(sys.argv[2].encode()+b'\\n')\n\
-             sys.stdout.write(s.makefile().readline())"
-        );
         let output = Command::new("setsid")
-            .args(["python3", "-c", &script])
+            .args(["python3", "-c", ASK])
             .arg(home.join("control.sock"))
             .arg(request.to_string())
             .output()

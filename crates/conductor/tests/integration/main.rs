@@ -1,12 +1,18 @@
 //! Pipeline, doors and tools, driven as a caller drives them.
 
 mod approval;
+mod builtin;
+mod canary;
 mod catalog;
 mod http_door;
+mod http_plain;
 mod line_door;
 mod live;
 mod live_golden;
 mod live_osc;
+mod live_script;
+mod live_story;
+mod patch_pd;
 mod patch_tools;
 mod pipeline;
 mod pipeline_property;

@@ -108,13 +108,7 @@ fn compare(targets: &[Target], calls: usize, rounds: usize) {
             crowd / base.1,
         );
         let range = |it: &[f64]| format!("{:.0}..{:.0}", it.first().unwrap_or(&0.0), it.last().unwrap_or(&0.0));
-        println!(
-            "{:<22} {:>9} {:>19} {:>29}",
-            "",
-            range(&f.p50_us),
-            range(&f.alone),
-            format_args!("{:>20}", range(&f.crowd))
-        );
+        println!("{:<22} {:>9} {:>19} {:>20}", "", range(&f.p50_us), range(&f.alone), range(&f.crowd));
     }
 }
 
@@ -129,7 +123,11 @@ fn idle(count: usize, socket: &str, pid: u32) -> io::Result<()> {
         clients.push(Server::open(&target)?);
     }
     let grown = resident_kib(pid).ok_or_else(gone)?.saturating_sub(before);
-    println!("{count} idle line clients add {:.1} MiB, {} KiB each", grown as f64 / 1024.0, grown / count.max(1) as u64);
+    println!(
+        "{count} idle line clients add {:.1} MiB, {} KiB each",
+        grown as f64 / 1024.0,
+        grown / count.max(1) as u64
+    );
     Ok(())
 }
 

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
+use crate::whole_file::{self, RealDisk};
+
 const NAME: &str = "conductor";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -160,7 +162,8 @@ pub fn apply(client: Client, places: &Places, program: &Path) -> Result<Done, Se
     }
     let mut text = serde_json::to_string_pretty(&whole).unwrap_or_default();
     text.push('\n');
-    replace(&file, &text).map_err(fault)?;
+    // Dotfiles may be links to where they are kept; those stay links.
+    whole_file::replace(&RealDisk, &file, text.as_bytes(), 0o644, &std::process::id().to_string()).map_err(fault)?;
     Ok(Done::Written { file })
 }
 
@@ -173,22 +176,6 @@ fn back_up(file: &Path, text: &str) -> io::Result<()> {
         Err(there) if there.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(other) => Err(other),
     }
-}
-
-/// Whole or not at all; the file's own permissions stay.
-fn replace(file: &Path, text: &str) -> io::Result<()> {
-    let mut name = file.as_os_str().to_owned();
-    name.push(".conductor-tmp");
-    let temporary = PathBuf::from(name);
-    let mut out = std::fs::File::create(&temporary)?;
-    out.write_all(text.as_bytes())?;
-    if let Ok(there) = std::fs::metadata(file) {
-        out.set_permissions(there.permissions())?;
-    }
-    out.sync_all()?;
-    // A link is followed, so that dotfiles kept elsewhere stay where they are.
-    let target = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
-    std::fs::rename(&temporary, target)
 }
 
 #[cfg(test)]

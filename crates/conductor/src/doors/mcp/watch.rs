@@ -102,13 +102,12 @@ impl Watch {
 
 /// Legacy: from the end of the handshake until the peer is gone. It holds nothing that would keep the session alive.
 pub async fn tell_legacy_peer(
-    studio: Arc<Studio>,
+    mut watch: Watch,
     subscriptions: Arc<Mutex<BTreeSet<String>>>,
     gone: CancellationToken,
     peer: Peer<RoleServer>,
 ) {
     let subscribed = || subscriptions.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut watch = Watch::new(&studio);
     loop {
         let news = tokio::select! {
             () = gone.cancelled() => return,

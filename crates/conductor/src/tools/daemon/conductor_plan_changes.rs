@@ -3,27 +3,14 @@
 use super::{TOOLSET, config_plan, object, plans};
 use crate::pipeline::call::Output;
 use crate::tools::catalog::Definition;
-use conductor_core::config::schema;
-use conductor_core::error::{Code, ToolError};
+use conductor_core::config::{Diagnostic, schema};
 use conductor_core::plan::Change;
 use conductor_core::policy::Tier;
 use serde_json::{Value, json};
 
 pub fn definition() -> Definition {
     Definition::new("conductor_plan_changes", Tier::ConfigChange, TOOLSET, |studio, leave, arguments| async move {
-        let list = arguments.get("changes").and_then(Value::as_array);
-        let list = list.ok_or_else(|| ToolError::new(Code::BadInput, "changes is missing"))?;
-        let mut changes = Vec::with_capacity(list.len());
-        let mut faults = Vec::new();
-        for (index, change) in list.iter().enumerate() {
-            match Change::read(change, &format!("/changes/{index}")) {
-                Ok(change) => changes.push(change),
-                Err(found) => faults.extend(found),
-            }
-        }
-        if !faults.is_empty() {
-            return Err(plans::bad_change(faults));
-        }
+        let changes = changes(&arguments).map_err(plans::bad_change)?;
         let description = arguments.get("description").and_then(Value::as_str).map(str::to_owned);
         Ok(Output::new(plans::make(&studio, &leave, &arguments, &changes, description).await?))
     })
@@ -46,15 +33,22 @@ pub fn definition() -> Definition {
         },
         "description?": { "type": "string", "maxLength": 1024, "description": "One line for the person who decides" },
     })))
-    .check(|arguments| {
-        let list = arguments.get("changes").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-        let faults = list.iter().enumerate().flat_map(|(index, change)| {
-            Change::read(change, &format!("/changes/{index}")).err().unwrap_or_default()
-        });
-        plans::violations(&faults.collect::<Vec<_>>())
-    })
+    .check(|arguments| plans::violations(&changes(arguments).err().unwrap_or_default()))
     .output(config_plan())
     .summary(|arguments| format!("plan {} changes", arguments["changes"].as_array().map_or(0, Vec::len)))
+}
+
+/// All of them, or every fault of every one.
+fn changes(arguments: &Value) -> Result<Vec<Change>, Vec<Diagnostic>> {
+    let list = arguments.get("changes").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let (mut changes, mut faults) = (Vec::with_capacity(list.len()), Vec::new());
+    for (index, change) in list.iter().enumerate() {
+        match Change::read(change, &format!("/changes/{index}")) {
+            Ok(change) => changes.push(change),
+            Err(found) => faults.extend(found),
+        }
+    }
+    if faults.is_empty() { Ok(changes) } else { Err(faults) }
 }
 
 /// A `ConfigPlan`, as every planning tool gives it.

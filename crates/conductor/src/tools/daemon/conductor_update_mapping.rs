@@ -3,6 +3,7 @@
 use super::{TOOLSET, config_plan, mapping_input, plans, row_of};
 use crate::pipeline::call::Output;
 use crate::tools::catalog::Definition;
+use conductor_core::config::Diagnostic;
 use conductor_core::plan::Change;
 use conductor_core::policy::Tier;
 use serde_json::{Value, json};
@@ -16,13 +17,7 @@ pub fn definition() -> Definition {
     input["oneOf"] = json!([{ "required": ["id"] }, { "required": ["index"] }]);
     input["anyOf"] = json!([{ "required": ["trigger"] }, { "required": ["action"] }, { "required": ["description"] }, { "required": ["enabled"] }]);
     Definition::new("conductor_update_mapping", Tier::ConfigChange, TOOLSET, |studio, leave, arguments| async move {
-        let mut change = row_of("UpdateMapping", &arguments);
-        for key in ["trigger", "action", "description", "enabled"] {
-            if let Some(value) = arguments.get(key) {
-                change[key] = value.clone();
-            }
-        }
-        let change = Change::read(&change, "").map_err(plans::bad_change)?;
+        let change = change(&arguments).map_err(plans::bad_change)?;
         Ok(Output::new(plans::make(&studio, &leave, &arguments, &[change], None).await?))
     })
     .text(
@@ -31,17 +26,19 @@ pub fn definition() -> Definition {
          enabled. Trigger and action as in conductor_create_mapping. Nothing changes until a person applies the plan.",
     )
     .input(input)
-    .check(|arguments| {
-        let mut change = row_of("UpdateMapping", arguments);
-        for key in ["trigger", "action", "description", "enabled"] {
-            if let Some(value) = arguments.get(key) {
-                change[key] = value.clone();
-            }
-        }
-        plans::violations(&Change::read(&change, "").err().unwrap_or_default())
-    })
+    .check(|arguments| plans::violations(&change(arguments).err().unwrap_or_default()))
     .output(config_plan())
     .summary(|arguments| format!("plan a change of mapping {} in {}", which(arguments), arguments["mode"]))
+}
+
+fn change(arguments: &Value) -> Result<Change, Vec<Diagnostic>> {
+    let mut change = row_of("UpdateMapping", arguments);
+    for key in ["trigger", "action", "description", "enabled"] {
+        if let Some(value) = arguments.get(key) {
+            change[key] = value.clone();
+        }
+    }
+    Change::read(&change, "")
 }
 
 pub fn which(arguments: &Value) -> String {
