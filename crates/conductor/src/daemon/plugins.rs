@@ -384,7 +384,8 @@ impl Plugins {
         if let Ok(Some(missing)) = missing.await {
             return Err(known(Status::NotConfigured, format!("`conductor secrets set {missing}` is missing")));
         }
-        let reach = Reach::new(&self.studio, name, row, secrets.values().cloned().collect(), self.means.clone(), self.say());
+        let reach =
+            Reach::new(&self.studio, name, row, secrets.values().cloned().collect(), self.means.clone(), self.say());
         let expected = Arc::new(move |declared: &Value| match manifest::pin(declared, code) {
             Some(now) if now == pin => Ok(()),
             Some(_) | None => Err("it declares something else each time it is loaded".to_owned()),
@@ -465,4 +466,5 @@ impl Known {
 }
 
 fn is_of(tool: &Tool, manifest: &Manifest) -> bool {
-    tool.source == crate::tools::catalog::Source::Plugin { name: manifest.name.clone(), code
+    tool.source == crate::tools::catalog::Source::Plugin { name: manifest.name.clone(), code: manifest.code }
+}
