@@ -271,6 +271,7 @@ impl Words {
     pub fn stop(&self, runtime: &tokio::runtime::Runtime) {
         self.shared.stop.cancel();
         self.http.close();
+        runtime.block_on(self.plugins.stop());
         if let Some(audit) = &self.audit {
             runtime.block_on(async {
                 let _ = Journal::event(audit, None, EventName::DaemonStop, json!({})).await;

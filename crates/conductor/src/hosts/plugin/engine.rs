@@ -370,6 +370,17 @@ impl Loader for Granted {
 mod tests {
     use super::*;
 
+    /// Without the prelude all of these make code from text; with it none does (`no_code_is_made_from_text`).
+    #[test]
+    fn a_bare_engine_makes_code_from_text() {
+        let context = Context::full(&Runtime::new().unwrap()).unwrap();
+        context.with(|ctx| {
+            for way in ["eval('1')", "Function('return 1')()", "(() => {}).constructor('return 1')()"] {
+                assert_eq!(ctx.eval::<i32, _>(way).unwrap(), 1, "{way}");
+            }
+        });
+    }
+
     #[test]
     fn the_innermost_line_of_the_file_is_the_place() {
         let stack =

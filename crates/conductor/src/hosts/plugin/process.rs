@@ -47,6 +47,8 @@ pub struct Refusal {
 pub trait Answers: Send + Sync {
     fn answer(&self, what: String, with: Value) -> BoxFuture<'static, Result<Value, Refusal>>;
     fn log(&self, level: LogLevel, text: &str);
+    /// Its process was started anew.
+    fn restarted(&self) {}
 }
 
 /// For a file that is only looked at: it is given nothing.

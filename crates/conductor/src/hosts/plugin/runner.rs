@@ -83,6 +83,7 @@ impl Runner {
         }
         if std::mem::replace(&mut seat.started, true) {
             self.restarts.fetch_add(1, Ordering::Relaxed);
+            self.answers.restarted();
         }
         let (mut process, declared) = Process::start(&self.launch).await?;
         (self.expected)(&declared).map_err(Fault::Changed)?;

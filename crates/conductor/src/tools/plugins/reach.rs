@@ -8,6 +8,7 @@ use crate::hosts::plugin::process::{Answers, LogLevel, Refusal};
 use crate::hosts::web::{self, Sealed, Wanted, Web};
 use crate::outside::Ids;
 use crate::secrets::Secrets;
+use crate::studio::Studio;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use conductor_core::config::Plugin;
@@ -16,7 +17,7 @@ use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use url::Url;
@@ -49,6 +50,7 @@ impl Means {
 
 pub struct Reach {
     granted: Arc<Granted>,
+    studio: Weak<Studio>,
     say: Say,
 }
 
@@ -62,10 +64,18 @@ struct Granted {
 }
 
 impl Reach {
-    pub fn new(plugin: &str, row: &Plugin, own: Vec<String>, means: Means, say: Say) -> Arc<Self> {
+    pub fn new(
+        studio: &Arc<Studio>,
+        plugin: &str,
+        row: &Plugin,
+        own: Vec<String>,
+        means: Means,
+        say: Say,
+    ) -> Arc<Self> {
         let fetches = Semaphore::new(FETCHES);
         let granted = Granted { plugin: plugin.to_owned(), row: row.clone(), own, means, fetches };
-        Arc::new(Reach { granted: Arc::new(granted), say })
+        // The studio holds the catalog, which holds the runner, which holds this.
+        Arc::new(Reach { granted: Arc::new(granted), studio: Arc::downgrade(studio), say })
     }
 }
 
@@ -77,6 +87,12 @@ impl Answers for Reach {
 
     fn log(&self, level: LogLevel, text: &str) {
         (self.say)(&self.granted.plugin, level, text);
+    }
+
+    fn restarted(&self) {
+        if let Some(studio) = self.studio.upgrade() {
+            studio.meters.plugin_restarted(&self.granted.plugin);
+        }
     }
 }
 
