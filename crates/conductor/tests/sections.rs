@@ -216,17 +216,28 @@ fn limits_hold() {
     assert_eq!(studio.call(&mut client, tools::ECHO, long).0, "ok");
     let asked = ["c", "d"].map(|text| studio.call(&mut client, tools::DANGER, json!({ "text": text })).0);
     assert_eq!(asked, ["APPROVAL_REQUIRED", "RATE_LIMITED"]);
-    studio.reload("[mcp]\nmax_in_flight = 1\n");
-    let crowd = studio.block_on(async {
-        let slow = client.start("tools/call", modern(json!({ "name": tools::SLOW, "arguments": {} }))).await;
-        studio.runs.until(tools::SLOW, 1).await;
-        let reply =
-            client.request("tools/call", modern(json!({ "name": tools::ECHO, "arguments": { "text": "x" } }))).await;
-        studio.runs.release.notify_waiters();
-        client.reply(slow).await;
-        reply["result"]["structuredContent"]["code"].clone()
-    });
-    assert_eq!(crowd, "BUSY");
+}
+
+#[test]
+fn a_connection_and_the_whole_daemon_do_as_much_at_once_as_the_file_says() {
+    let slow = || modern(json!({ "name": tools::SLOW, "arguments": {} }));
+    let echo = || modern(json!({ "name": tools::ECHO, "arguments": { "text": "x" } }));
+    // What a second call of the same connection and one of another connection get while the first is under way.
+    for (config, same, other) in
+        [("[mcp]\nmax_in_flight = 1\n", true, false), ("[limits]\nin_flight = 1\n", true, true)]
+    {
+        let studio = Studio::start(config);
+        let (mut first, mut second) = (studio.client(), studio.client());
+        let busy = studio.block_on(async {
+            let held = first.start("tools/call", slow()).await;
+            studio.runs.until(tools::SLOW, 1).await;
+            let replies = [first.request("tools/call", echo()).await, second.request("tools/call", echo()).await];
+            studio.runs.release.notify_waiters();
+            first.reply(held).await;
+            replies.map(|it| it["result"]["structuredContent"]["code"] == "BUSY")
+        });
+        assert_eq!(busy, [same, other], "{config}");
+    }
 }
 
 #[test]
@@ -371,22 +382,6 @@ decision = "ask"
     );
     let reply = studio.block_on(conductor::pipeline::run(&studio.daemon().words().studio, cli));
     assert!(reply.is_ok(), "another principal may");
-}
-
-#[test]
-fn the_whole_daemon_does_as_much_at_once_as_the_file_says() {
-    let studio = Studio::start("[limits]\nin_flight = 1\n");
-    let (mut first, mut second) = (studio.client(), studio.client());
-    let crowd = studio.block_on(async {
-        let slow = first.start("tools/call", modern(json!({ "name": tools::SLOW, "arguments": {} }))).await;
-        studio.runs.until(tools::SLOW, 1).await;
-        let echo = modern(json!({ "name": tools::ECHO, "arguments": { "text": "x" } }));
-        let reply = second.request("tools/call", echo).await;
-        studio.runs.release.notify_waiters();
-        first.reply(slow).await;
-        reply["result"]["structuredContent"]["code"].clone()
-    });
-    assert_eq!(crowd, "BUSY");
 }
 
 /// After a hundred refusals for speed in a row the door stops reading from that connection for a while; others are served meanwhile.
