@@ -13,6 +13,8 @@ mod limits;
 mod live;
 mod mcp;
 pub mod notes;
+mod patch;
+mod plugins;
 mod policy;
 pub(crate) mod reader;
 mod render;
@@ -20,6 +22,7 @@ mod root;
 pub(crate) mod rows;
 pub mod schema;
 mod settings;
+mod tools;
 pub(crate) mod tree;
 pub(crate) mod trigger;
 
@@ -27,9 +30,11 @@ pub use audit::{Audit, AuditDetail, ReadOnlySync};
 pub use http::{Http, HttpToken, Scope};
 pub use limits::Circuit;
 pub use mcp::{Mcp, ToolNames};
+pub use plugins::{Plugin, PluginRetry, PluginTool, Plugins};
 pub(crate) use root::load_with_tree;
 pub use root::{Loaded, load, load_with};
 pub use rows::GLOBAL;
+pub use tools::{Database, DatabasePlace, FileRoot, KeyRung, MOST_ROWS_AFFECTED, Tools, Web};
 
 use crate::action::{Action, Transform};
 use crate::mapping::{Continuous, Trigger};
@@ -66,11 +71,16 @@ pub struct Config {
     pub http: Http,
     pub mcp: Mcp,
     pub live: Live,
+    pub patch: Patch,
+    pub plugins: Plugins,
+    pub tools: Tools,
+    pub secrets: KeyRung,
 }
 
 /// `[live]`. Paths as written; `~/` is the person's own folder, a relative one lies in the home.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Live {
+    pub host: LiveHostChoice,
     pub default_set: String,
     pub template_set: String,
     pub file_roots: Vec<String>,
@@ -78,11 +88,49 @@ pub struct Live {
     pub max_xml_mb: u32,
     pub undo_depth: u32,
     pub render_dir: String,
+    pub osc: LiveOsc,
+    /// `[live.script] timeout_ms`
+    pub script_timeout_ms: u32,
+}
+
+/// `[live] host`: what calls mean that name no Set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LiveHostChoice {
+    /// The script in Live, then AbletonOSC, then `default_set`.
+    Auto,
+    Document,
+    AbletonOsc,
+    Script,
+}
+
+impl LiveHostChoice {
+    pub const NAMES: [(&'static str, LiveHostChoice); 4] = [
+        ("auto", LiveHostChoice::Auto),
+        ("document", LiveHostChoice::Document),
+        ("abletonosc", LiveHostChoice::AbletonOsc),
+        ("script", LiveHostChoice::Script),
+    ];
+}
+
+/// `[live.osc]`. `host` is an address, not a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveOsc {
+    pub host: String,
+    pub port: u16,
+    pub reply_port: u16,
+    pub timeout_ms: u32,
+}
+
+impl Default for LiveOsc {
+    fn default() -> Self {
+        LiveOsc { host: "127.0.0.1".into(), port: 11_000, reply_port: 11_001, timeout_ms: 1500 }
+    }
 }
 
 impl Default for Live {
     fn default() -> Self {
         Live {
+            host: LiveHostChoice::Auto,
             default_set: String::new(),
             template_set: String::new(),
             file_roots: vec!["~/Music".into()],
@@ -90,8 +138,80 @@ impl Default for Live {
             max_xml_mb: 256,
             undo_depth: 200,
             render_dir: "state/renders".into(),
+            osc: LiveOsc::default(),
+            script_timeout_ms: 2000,
         }
     }
+}
+
+/// `[patch]`. Paths as written; `~/` is the person's own folder, a relative one lies in `patches` of the home.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Patch {
+    /// Beside `patches` of the home, which always counts.
+    pub roots: Vec<String>,
+    /// Opened at start.
+    pub open: Vec<String>,
+    pub max_open: u32,
+    pub max_file_mb: u32,
+    pub journal_steps: u32,
+    pub journal_mb: u32,
+    pub pd: Pd,
+    pub max: MaxBridge,
+}
+
+impl Default for Patch {
+    fn default() -> Self {
+        Patch {
+            roots: Vec::new(),
+            open: Vec::new(),
+            max_open: 64,
+            max_file_mb: 64,
+            journal_steps: 200,
+            journal_mb: 64,
+            pd: Pd::default(),
+            max: MaxBridge::default(),
+        }
+    }
+}
+
+/// `[patch.pd]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pd {
+    pub mode: PdMode,
+    pub command: String,
+    pub sleepgrain_ms: f64,
+    pub audio: PdAudio,
+}
+
+impl Default for Pd {
+    fn default() -> Self {
+        Pd { mode: PdMode::Off, command: "pd".into(), sleepgrain_ms: 0.5, audio: PdAudio::Off }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PdMode {
+    Off,
+    /// We start it.
+    Spawn,
+    /// The person starts it, with our helper patch in it.
+    Attach,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PdAudio {
+    Off,
+    /// Whatever Pd takes by itself.
+    Default,
+    Jack,
+}
+
+/// `[patch.max]`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MaxBridge {
+    pub enabled: bool,
+    /// 0 is a free one.
+    pub port: u16,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -432,6 +552,7 @@ impl Default for Config {
             per_app_modes: None,
             log_level: LogLevel::default(),
             live: Live::default(),
+            patch: Patch::default(),
             policy: Some(Policy::default()),
             limits: Limits::default(),
             circuit: Circuit::default(),
@@ -439,6 +560,9 @@ impl Default for Config {
             audit: Audit::default(),
             http: Http::default(),
             mcp: Mcp::default(),
+            plugins: Plugins::new(),
+            tools: Tools::default(),
+            secrets: KeyRung::default(),
         }
     }
 }

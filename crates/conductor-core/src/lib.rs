@@ -7,6 +7,7 @@
 pub mod action;
 pub mod audit;
 pub mod breaker;
+pub mod command;
 pub mod config;
 pub mod digest;
 pub mod error;

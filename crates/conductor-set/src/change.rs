@@ -57,7 +57,16 @@ impl Change {
         if next.before != self.after {
             return Err(LiveError::RevisionDiffers { expected: next.before.to_string(), actual: self.after });
         }
-        self.swaps.extend(next.swaps);
+        for swap in next.swaps {
+            let same = |a: &[Arc<Chunk>], b: &[Arc<Chunk>]| {
+                a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b))
+            };
+            match self.swaps.last_mut() {
+                // A knob that turns for minutes must not keep every text in between.
+                Some(last) if last.at == swap.at && same(&last.into, &swap.out) => last.into = swap.into,
+                Some(_) | None => self.swaps.push(swap),
+            }
+        }
         self.after = next.after;
         Ok(self)
     }

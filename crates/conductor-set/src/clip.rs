@@ -8,13 +8,13 @@ use crate::path::{PathId, TrackPart};
 use crate::track::{Track, TrackKind};
 use crate::wire;
 use crate::xml::El;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Entries per list in one answer.
 pub const PAGE: usize = 400;
 
 /// What a slot or clip holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ClipKind {
     /// Notes.
@@ -26,7 +26,7 @@ pub enum ClipKind {
 }
 
 /// Where a clip lies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Location {
     /// In a slot.
@@ -36,7 +36,7 @@ pub enum Location {
 }
 
 /// One session slot.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SlotRow {
     /// `track:N/clipslot:M`
@@ -50,7 +50,7 @@ pub struct SlotRow {
 }
 
 /// One arrangement clip.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ArrangementRow {
     /// `track:N/clip:M`
@@ -83,10 +83,28 @@ pub struct Clips {
     /// Where the next page begins.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<usize>,
+    /// What the reader should know.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+impl Clips {
+    /// One page of a track's slots and arrangement clips, from `offset` on in both lists.
+    pub fn page(track: PathId, session: Vec<SlotRow>, arrangement: Vec<ArrangementRow>, offset: usize) -> Clips {
+        let more = session.len().max(arrangement.len()) > offset.saturating_add(PAGE);
+        Clips {
+            track_id: track,
+            session: session.into_iter().skip(offset).take(PAGE).collect(),
+            arrangement: arrangement.into_iter().skip(offset).take(PAGE).collect(),
+            truncated: more.then_some(true),
+            next_offset: more.then_some(offset + PAGE),
+            warnings: Vec::new(),
+        }
+    }
 }
 
 /// A clip, or an empty slot, in full.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClipInfo {
     /// The clip's path, or the slot's when it is empty.
@@ -132,6 +150,31 @@ pub struct ClipInfo {
     /// The sample of an audio clip.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file_path: Option<String>,
+}
+
+impl ClipInfo {
+    /// A slot without a clip.
+    pub fn empty(slot: PathId) -> ClipInfo {
+        ClipInfo {
+            id: slot,
+            is_midi: false,
+            kind: ClipKind::Empty,
+            location: Location::Session,
+            slot_id: Some(slot),
+            name: String::new(),
+            start_time: 0.0,
+            end_time: 0.0,
+            duration: 0.0,
+            looping: false,
+            loop_start: 0.0,
+            loop_end: 0.0,
+            start_marker: 0.0,
+            end_marker: 0.0,
+            color: 0,
+            muted: false,
+            file_path: None,
+        }
+    }
 }
 
 /// A clip on a track of the document.
@@ -262,29 +305,6 @@ pub(crate) fn file_path(clip: El<'_>) -> Option<String> {
     Some(parts.join("/"))
 }
 
-fn empty_slot(track: Track<'_>, n: u32) -> ClipInfo {
-    let slot = track.on(TrackPart::Slot(n));
-    ClipInfo {
-        id: slot,
-        is_midi: false,
-        kind: ClipKind::Empty,
-        location: Location::Session,
-        slot_id: Some(slot),
-        name: String::new(),
-        start_time: 0.0,
-        end_time: 0.0,
-        duration: 0.0,
-        looping: false,
-        loop_start: 0.0,
-        loop_end: 0.0,
-        start_marker: 0.0,
-        end_marker: 0.0,
-        color: 0,
-        muted: false,
-        file_path: None,
-    }
-}
-
 fn group_holds_none(path: PathId) -> LiveError {
     LiveError::WrongType { subject: path, reason: "a group track holds no clips".into(), listing: Listing::Tracks }
 }
@@ -347,7 +367,7 @@ impl Document {
         let track = self.need_track(path)?;
         let slots = track.slots();
         let arrangement = track.arrangement();
-        let session = (0..).zip(&slots).skip(offset).take(PAGE).map(|(n, slot)| {
+        let session = (0..).zip(&slots).map(|(n, slot)| {
             let slot_id = track.on(TrackPart::Slot(n));
             match in_slot(*slot) {
                 Some(el) => {
@@ -357,21 +377,14 @@ impl Document {
                 None => SlotRow { slot_id, clip_id: None, name: None, kind: ClipKind::Empty },
             }
         });
-        let rows = arrangement.iter().skip(offset).take(PAGE).map(|clip| ArrangementRow {
+        let rows = arrangement.iter().map(|clip| ArrangementRow {
             clip_id: clip.path,
             name: clip.name(),
             start_beat: clip.start(),
             end_beat: clip.end(),
             kind: clip.kind(),
         });
-        let more = slots.len().max(arrangement.len()) > offset.saturating_add(PAGE);
-        Ok(Clips {
-            track_id: path,
-            session: session.collect(),
-            arrangement: rows.collect(),
-            truncated: more.then_some(true),
-            next_offset: more.then_some(offset + PAGE),
-        })
+        Ok(Clips::page(path, session.collect(), rows.collect(), offset))
     }
 
     /// A clip in full.
@@ -386,7 +399,7 @@ impl Document {
     pub(crate) fn clip_infos(&self, track: Track<'_>) -> Vec<ClipInfo> {
         let slots = (0..).zip(track.slots()).map(|(n, slot)| match in_slot(slot) {
             Some(el) => Clip { el, track, path: track.on(TrackPart::SlotClip(n)) }.info(),
-            None => empty_slot(track, n),
+            None => ClipInfo::empty(track.on(TrackPart::Slot(n))),
         });
         slots.chain(track.arrangement().iter().map(|c| c.info())).collect()
     }

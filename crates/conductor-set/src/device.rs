@@ -8,10 +8,10 @@ use crate::path::{ChainPart, PathId};
 use crate::track::{Chain, mixer_of, stored_number, stored_text};
 use crate::wire;
 use crate::xml::{El, number};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What a parameter's numbers mean.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Unit {
     /// Linear gain; 1 is 0 dB.
@@ -27,7 +27,7 @@ pub enum Unit {
 }
 
 /// How far the range of a parameter can be trusted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RangeSource {
     /// The range a controller would be mapped to, ends sorted; a switch is 0 to 1.
@@ -39,7 +39,7 @@ pub enum RangeSource {
 }
 
 /// A parameter with its value.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Param {
     /// Its path.
@@ -66,12 +66,12 @@ pub struct Param {
     pub display: String,
     /// Where the range comes from.
     pub range_source: RangeSource,
-    /// Whether an envelope moves it.
-    pub automated: bool,
+    /// Whether an envelope moves it; a running Live may not tell.
+    pub automated: Option<bool>,
 }
 
 /// A device with its parameters.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Device {
     /// Its path.
@@ -101,6 +101,24 @@ pub struct Devices {
     pub truncated: Option<bool>,
     /// Facts that a document does not hold.
     pub unknown: Vec<&'static str>,
+}
+
+impl Devices {
+    /// A chain and its mixer, cut to [`PAGE`] parameters in all, those of the mixer first.
+    pub fn capped(
+        track_id: PathId,
+        mut devices: Vec<Device>,
+        mut mixer: Vec<Param>,
+        unknown: Vec<&'static str>,
+    ) -> Self {
+        let (mut left, mut cut) = (PAGE, false);
+        for params in std::iter::once(&mut mixer).chain(devices.iter_mut().map(|it| &mut it.params)) {
+            cut |= params.len() > left;
+            params.truncate(left);
+            left -= params.len();
+        }
+        Devices { track_id, devices, mixer, truncated: cut.then_some(true), unknown }
+    }
 }
 
 /// A device with the ids of its parameters.
@@ -137,6 +155,34 @@ pub struct TrackDetail {
     /// How many there are in all; present when entries were left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub totals: Option<Totals>,
+    /// Facts above that the host does not tell.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unknown: Vec<&'static str>,
+}
+
+impl TrackDetail {
+    /// A track with all its clips and devices, cut to [`PAGE`] clips and as many parameters.
+    pub fn capped(
+        track_id: PathId,
+        mut clips: Vec<ClipInfo>,
+        devices: Vec<Device>,
+        mixer: Vec<Param>,
+        unknown: Vec<&'static str>,
+    ) -> Self {
+        let totals = Totals { clips: clips.len(), params: devices.iter().map(|it| it.params.len()).sum() };
+        let truncated = totals.clips > PAGE || totals.params > PAGE;
+        clips.truncate(PAGE);
+        let (mut rows, mut params) = (Vec::new(), Vec::new());
+        for device in devices {
+            let shown = device.params.into_iter().take(PAGE - params.len());
+            let from = params.len();
+            params.extend(shown);
+            let param_ids = params.iter().skip(from).map(|it: &Param| it.id).collect();
+            rows.push(DeviceRow { id: device.id, name: device.name, class_name: device.class_name, param_ids });
+        }
+        let (truncated, totals) = (truncated.then_some(true), truncated.then_some(totals));
+        TrackDetail { track_id, clips, params, devices: rows, mixer, truncated, totals, unknown }
+    }
 }
 
 /// Entries before any cap.
@@ -209,7 +255,8 @@ pub(crate) fn device_name(device: El<'_>) -> String {
 // Live shows this gain, and anything below it, as minus infinity.
 const SILENCE: f64 = 0.000_316_227_757_1;
 
-fn display(unit: Unit, value: f64) -> String {
+/// A parameter's value for people.
+pub fn display(unit: Unit, value: f64) -> String {
     match unit {
         Unit::Gain if value <= SILENCE => "-inf dB".into(),
         Unit::Gain => format!("{:.1} dB", 20.0 * value.log10()),
@@ -218,6 +265,12 @@ fn display(unit: Unit, value: f64) -> String {
         Unit::Bool => if value == 0.0 { "off" } else { "on" }.into(),
         Unit::Document | Unit::Live => number(value),
     }
+}
+
+/// As Live letters its returns: `Send A`.
+pub fn send_name(n: u32) -> String {
+    let letter = char::from_u32(u32::from(b'A').saturating_add(n)).filter(char::is_ascii_uppercase);
+    letter.map_or_else(|| format!("Send {}", n.saturating_add(1)), |c| format!("Send {c}"))
 }
 
 /// A parameter element with what is needed to show or write it.
@@ -258,12 +311,27 @@ impl FoundParam<'_> {
             unit,
             display: display(unit, value),
             range_source,
-            automated: envelope(self.chain.el, self.el).is_some_and(|e| e.len() > 1),
+            automated: Some(envelope(self.chain.el, self.el).is_some_and(|e| e.len() > 1)),
         }
     }
 }
 
 impl<'a> Chain<'a> {
+    pub fn mixer(&self) -> Vec<Param> {
+        self.mixer_params().iter().map(FoundParam::info).collect()
+    }
+
+    pub fn all_devices(&self) -> Vec<Device> {
+        let of = |(n, el): (u32, El<'a>)| Device {
+            id: self.owner.part(ChainPart::Device(n)),
+            name: device_name(el),
+            class_name: el.name().to_owned(),
+            is_on: el.child("On").and_then(stored_number).map(|v| v != 0.0),
+            params: self.device_params(n, el).iter().map(FoundParam::info).collect(),
+        };
+        (0..).zip(self.devices()).map(of).collect()
+    }
+
     pub fn mixer_params(&self) -> Vec<FoundParam<'a>> {
         let chain = *self;
         let found = |part, name: String, el, unit| FoundParam { chain, el, id: chain.owner.part(part), name, unit };
@@ -272,11 +340,7 @@ impl<'a> Chain<'a> {
             mixer.and_then(|m| m.child("Volume")).map(|el| found(ChainPart::Volume, "Volume".into(), el, Unit::Gain));
         let pan =
             mixer.and_then(|m| m.child("Pan")).map(|el| found(ChainPart::Panning, "Panning".into(), el, Unit::Pan));
-        let sends = (0..).zip(self.sends()).map(|(n, el)| {
-            let letter = char::from_u32(u32::from(b'A') + n).filter(char::is_ascii_uppercase);
-            let name = letter.map_or_else(|| format!("Send {}", n + 1), |c| format!("Send {c}"));
-            found(ChainPart::Send(n), name, el, Unit::Gain)
-        });
+        let sends = (0..).zip(self.sends()).map(|(n, el)| found(ChainPart::Send(n), send_name(n), el, Unit::Gain));
         volume.into_iter().chain(pan).chain(sends).collect()
     }
 
@@ -331,32 +395,7 @@ impl Document {
     /// Wrong kind of path; no such track.
     pub fn devices(&self, path: PathId) -> Result<Devices, LiveError> {
         let chain = self.need_chain(path)?;
-        let mut left = PAGE;
-        let mut truncated = false;
-        let mut take = |found: Vec<FoundParam<'_>>| -> Vec<Param> {
-            truncated |= found.len() > left;
-            let shown: Vec<Param> = found.iter().take(left).map(FoundParam::info).collect();
-            left -= shown.len();
-            shown
-        };
-        let mixer = take(chain.mixer_params());
-        let devices = (0..)
-            .zip(chain.devices())
-            .map(|(n, el)| Device {
-                id: chain.owner.part(ChainPart::Device(n)),
-                name: device_name(el),
-                class_name: el.name().to_owned(),
-                is_on: el.child("On").and_then(stored_number).map(|v| v != 0.0),
-                params: take(chain.device_params(n, el)),
-            })
-            .collect();
-        Ok(Devices {
-            track_id: path,
-            devices,
-            mixer,
-            truncated: truncated.then_some(true),
-            unknown: vec!["defaultValue"],
-        })
+        Ok(Devices::capped(path, chain.all_devices(), chain.mixer(), vec!["defaultValue"]))
     }
 
     /// Everything about one ordinary track, capped by entry.
@@ -366,31 +405,7 @@ impl Document {
     pub fn track_detail(&self, path: PathId) -> Result<TrackDetail, LiveError> {
         let track = self.need_track(path)?;
         let chain = track.chain();
-        let mut clips = self.clip_infos(track);
-        let mut params = Vec::new();
-        let mut devices = Vec::new();
-        for (n, el) in (0..).zip(chain.devices()) {
-            let found = chain.device_params(n, el);
-            devices.push(DeviceRow {
-                id: chain.owner.part(ChainPart::Device(n)),
-                name: device_name(el),
-                class_name: el.name().to_owned(),
-                param_ids: found.iter().take(PAGE.saturating_sub(params.len())).map(|p| p.id).collect(),
-            });
-            params.extend(found);
-        }
-        let totals = Totals { clips: clips.len(), params: params.len() };
-        let truncated = totals.clips > PAGE || totals.params > PAGE;
-        clips.truncate(PAGE);
-        Ok(TrackDetail {
-            track_id: path,
-            clips,
-            params: params.iter().take(PAGE).map(FoundParam::info).collect(),
-            devices,
-            mixer: chain.mixer_params().iter().map(FoundParam::info).collect(),
-            truncated: truncated.then_some(true),
-            totals: truncated.then_some(totals),
-        })
+        Ok(TrackDetail::capped(path, self.clip_infos(track), chain.all_devices(), chain.mixer(), Vec::new()))
     }
 
     /// The device classes of this Set that a new device can be cloned from, by name, with their element.

@@ -3,7 +3,7 @@
 use crate::clip::Clip;
 use crate::device::{FoundParam, class_name};
 use crate::document::Document;
-use crate::note::{Note, order};
+use crate::note::Note;
 use crate::path::{ChainPart, PathId, TrackPart};
 use crate::track::{Chain, Track, TrackKind};
 use crate::xml::{El, number};
@@ -320,7 +320,7 @@ fn notes(x: Clip<'_>, y: Clip<'_>, changes: &mut Changes) {
     let removed = old.iter().filter(|n| !is.contains_key(&place(n))).count();
     let altered = new.iter().filter(|n| was.get(&place(n)).is_some_and(|o| *o != *n)).count();
     let mut first: Vec<&Note> = new.iter().filter(|n| was.get(&place(n)).is_none_or(|o| *o != *n)).collect();
-    first.sort_by(|a, b| order(a, b));
+    first.sort_by(|a, b| a.order(b));
     let at = first.first().map(|n| format!(", first at beat {}", number(n.start_time))).unwrap_or_default();
     let after = format!("{} notes ({added} added, {removed} removed, {altered} altered{at})", new.len());
     changes.push("replace_notes", y.path, Some(format!("{} notes", old.len())), Some(after));

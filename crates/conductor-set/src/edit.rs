@@ -14,6 +14,7 @@ use crate::clip::ClipInfo;
 use crate::diff::{Diff, diff};
 use crate::document::{Document, Revision};
 use crate::error::LiveError;
+use crate::facts::COLORS;
 use crate::note::Note;
 use crate::path::PathId;
 use crate::song::Overview;
@@ -113,6 +114,28 @@ impl LiveEdit {
         }
     }
 
+    /// Refuses values that no host takes, whatever the Set holds.
+    ///
+    /// # Errors
+    /// The first argument at fault.
+    pub fn check(&self) -> Result<(), LiveError> {
+        match self {
+            LiveEdit::SetTempo { bpm } => check_range("bpm", *bpm, 20.0, 999.0),
+            LiveEdit::SetTrackProps { props, .. } => props.check(),
+            LiveEdit::ReplaceNotes { notes, window, .. } => notes::check(notes, window.as_ref()),
+            LiveEdit::CreateMidiClip { length_beats, .. } => check_range("lengthBeats", *length_beats, 0.25, 1e9),
+            LiveEdit::SetParam { value, .. } if !value.is_finite() => {
+                Err(LiveError::value("value", "must be a finite number"))
+            }
+            LiveEdit::InsertDevice { device_name, .. } => check_text("deviceName", device_name),
+            LiveEdit::SetClipProps { props, .. } => props.check(),
+            LiveEdit::CreateTrack { .. }
+            | LiveEdit::SetParam { .. }
+            | LiveEdit::DeleteClip { .. }
+            | LiveEdit::DeleteTrack { .. } => Ok(()),
+        }
+    }
+
     /// What undo lists show.
     pub fn label(&self) -> String {
         match self {
@@ -152,6 +175,19 @@ pub struct TrackProps {
     pub arm: Option<bool>,
 }
 
+impl TrackProps {
+    fn check(&self) -> Result<(), LiveError> {
+        if *self == TrackProps::default() {
+            return Err(LiveError::value("props", "must hold at least one of name, mute, solo, arm"));
+        }
+        let Some(name) = &self.name else { return Ok(()) };
+        if name.is_empty() {
+            return Err(LiveError::value("props.name", "must hold at least 1 character"));
+        }
+        check_text("props.name", name)
+    }
+}
+
 /// What can be set on a clip. Positions are in beats of the clip.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
@@ -182,6 +218,40 @@ pub struct ClipProps {
     pub looping: Option<bool>,
 }
 
+impl ClipProps {
+    fn check(&self) -> Result<(), LiveError> {
+        if *self == ClipProps::default() {
+            return Err(LiveError::value("props", "must hold at least one property"));
+        }
+        check_text("props.name", self.name.as_deref().unwrap_or_default())?;
+        if let Some(color) = self.color.filter(|it| *it as usize >= COLORS.len()) {
+            return Err(LiveError::value("props.color", format!("must be 0 to 69, not {color}")));
+        }
+        for (name, value) in [
+            ("props.loopStart", self.loop_start),
+            ("props.loopEnd", self.loop_end),
+            ("props.startMarker", self.start_marker),
+            ("props.endMarker", self.end_marker),
+        ] {
+            value.map_or(Ok(()), |v| check_range(name, v, -1e9, 1e9))?;
+        }
+        Ok(())
+    }
+
+    /// The loop this leaves a clip with whose loop is `now`.
+    ///
+    /// # Errors
+    /// A loop that ends before it begins.
+    pub fn loop_after(&self, now: (f64, f64)) -> Result<(f64, f64), LiveError> {
+        let (start, end) = (self.loop_start.unwrap_or(now.0), self.loop_end.unwrap_or(now.1));
+        if (self.loop_start.is_some() || self.loop_end.is_some()) && start >= end {
+            let at_fault = if self.loop_end.is_some() { "props.loopEnd" } else { "props.loopStart" };
+            return Err(LiveError::value(at_fault, format!("loopStart ({start}) must be below loopEnd ({end})")));
+        }
+        Ok((start, end))
+    }
+}
+
 /// What one edit did, in the shape its tool returns.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
@@ -207,7 +277,7 @@ pub enum Outcome {
 }
 
 /// A new clip.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClipCreated {
     /// The clip.
@@ -220,7 +290,7 @@ pub struct ClipCreated {
 }
 
 /// What a delete removed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deleted {
     /// Ids as they were before.
     pub deleted: Vec<PathId>,

@@ -47,6 +47,7 @@ mod open_set;
 mod path;
 mod render;
 mod resource;
+mod shifts;
 mod skeleton;
 mod song;
 mod svg;
@@ -57,7 +58,7 @@ mod xml;
 pub use change::Change;
 pub use check::{Fault, check};
 pub use clip::{ArrangementRow, ClipInfo, ClipKind, Clips, Location, PAGE, SlotRow};
-pub use device::{Device, DeviceRow, Devices, Param, RangeSource, Totals, TrackDetail, Unit};
+pub use device::{Device, DeviceRow, Devices, Param, RangeSource, Totals, TrackDetail, Unit, display, send_name};
 pub use diff::{Diff, Difference, diff};
 pub use document::{DEFAULT_XML_LIMIT, Document, Family, Revision, Schema};
 pub use edit::{
@@ -70,6 +71,7 @@ pub use open_set::{Applied, Author, DEFAULT_UNDO_DEPTH, Guard, OpenSet, Stepped,
 pub use path::{ChainOwner, ChainPart, PathId, TrackPart};
 pub use render::{RenderPiece, RenderPlan, Samples, mix};
 pub use resource::{Address, Resource};
+pub use shifts::Shifts;
 pub use song::{CuePoint, Overview, Scene, Scenes, scale_intervals};
-pub use svg::{ClipDrawing, Drawing};
+pub use svg::{ClipDrawing, Drawing, draw_roll};
 pub use track::{MixerInfo, TrackInfo, TrackKind, TrackMatches, TrackRow, TrackState};

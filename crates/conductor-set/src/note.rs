@@ -86,6 +86,11 @@ impl Note {
         self.start_time + self.duration
     }
 
+    /// How notes are listed: by start, then pitch.
+    pub fn order(&self, other: &Note) -> std::cmp::Ordering {
+        self.start_time.total_cmp(&other.start_time).then(self.pitch.cmp(&other.pitch))
+    }
+
     pub(crate) fn check(&self) -> Result<(), String> {
         let range = |name: &str, value: f64, low: f64, high: f64| {
             if (low..=high).contains(&value) {
@@ -144,12 +149,8 @@ pub(crate) fn stored(clip: El<'_>) -> Vec<StoredNote<'_>> {
             found.push(StoredNote { note, id: el.attr_u32("NoteId"), el });
         }
     }
-    found.sort_by(|a, b| order(&a.note, &b.note));
+    found.sort_by(|a, b| a.note.order(&b.note));
     found
-}
-
-pub(crate) fn order(a: &Note, b: &Note) -> std::cmp::Ordering {
-    a.start_time.total_cmp(&b.start_time).then(a.pitch.cmp(&b.pitch))
 }
 
 /// Which notes to read.
@@ -213,6 +214,38 @@ pub enum Notes {
     },
 }
 
+impl Notes {
+    /// What a question about a clip is answered with: all notes up to 400, else a summary; with a window or offset always a page.
+    /// `all` is in the order of start, then pitch.
+    ///
+    /// # Errors
+    /// A window that is not finite.
+    pub fn answer(clip: PathId, all: Vec<Note>, query: NoteQuery) -> Result<Notes, LiveError> {
+        for (name, value) in [("fromBeat", query.from_beat), ("toBeat", query.to_beat)] {
+            if value.is_some_and(|v| !v.is_finite()) {
+                return Err(LiveError::value(name, "must be a finite number"));
+            }
+        }
+        let inside = |n: &Note| {
+            query.from_beat.is_none_or(|from| n.start_time >= from) && query.to_beat.is_none_or(|to| n.start_time < to)
+        };
+        let notes: Vec<Note> = all.into_iter().filter(inside).collect();
+        let count = notes.len();
+        if query.is_whole() && count > PAGE {
+            let summary = NoteSummary {
+                pitch_range: pitch_range(&notes).unwrap_or_default(),
+                span_beats: notes.iter().map(Note::end).fold(0.0, f64::max),
+            };
+            let first_notes = notes.into_iter().take(FIRST_NOTES).collect();
+            return Ok(Notes::Summary { clip_id: clip, count, summary, first_notes, truncated: true });
+        }
+        let offset = query.offset.unwrap_or(0);
+        let next_offset = (count > offset.saturating_add(PAGE)).then(|| offset + PAGE);
+        let notes = notes.into_iter().skip(offset).take(PAGE).collect();
+        Ok(Notes::Listed { clip_id: clip, count, notes, next_offset })
+    }
+}
+
 pub(crate) fn pitch_range(notes: &[Note]) -> Option<[u8; 2]> {
     Some([notes.iter().map(|n| n.pitch).min()?, notes.iter().map(|n| n.pitch).max()?])
 }
@@ -229,29 +262,7 @@ impl Document {
     /// # Errors
     /// Wrong kind of path; no such clip; an audio clip; a window that is not finite.
     pub fn notes(&self, path: PathId, query: NoteQuery) -> Result<Notes, LiveError> {
-        let clip = self.need_midi_clip(path)?;
-        for (name, value) in [("fromBeat", query.from_beat), ("toBeat", query.to_beat)] {
-            if value.is_some_and(|v| !v.is_finite()) {
-                return Err(LiveError::value(name, "must be a finite number"));
-            }
-        }
-        let inside = |n: &Note| {
-            query.from_beat.is_none_or(|from| n.start_time >= from) && query.to_beat.is_none_or(|to| n.start_time < to)
-        };
-        let notes: Vec<Note> = clip.notes().into_iter().filter(inside).collect();
-        let count = notes.len();
-        if query.is_whole() && count > PAGE {
-            let summary = NoteSummary {
-                pitch_range: pitch_range(&notes).unwrap_or_default(),
-                span_beats: notes.iter().map(Note::end).fold(0.0, f64::max),
-            };
-            let first_notes = notes.into_iter().take(FIRST_NOTES).collect();
-            return Ok(Notes::Summary { clip_id: path, count, summary, first_notes, truncated: true });
-        }
-        let offset = query.offset.unwrap_or(0);
-        let next_offset = (count > offset.saturating_add(PAGE)).then(|| offset + PAGE);
-        let notes = notes.into_iter().skip(offset).take(PAGE).collect();
-        Ok(Notes::Listed { clip_id: path, count, notes, next_offset })
+        Notes::answer(path, self.need_midi_clip(path)?.notes(), query)
     }
 
     /// Every note of a MIDI clip, without a cap: for drawing and comparing, not for a wire.

@@ -6,8 +6,9 @@ use crate::document::{Document, Revision};
 use crate::edit::{LiveEdit, Outcome, Plan};
 use crate::error::LiveError;
 use crate::path::PathId;
+use crate::shifts::Shifts;
 use serde::Serialize;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Undo entries kept unless told otherwise.
@@ -123,13 +124,8 @@ pub struct OpenSet {
     undo: VecDeque<Entry>,
     redo: Vec<Entry>,
     depth: usize,
-    structure: u64,
-    /// Per author, the structure count after their last shift.
-    shifts: BTreeMap<Author, u64>,
+    shifts: Shifts,
 }
-
-// Undo by somebody unknown still shifts indices for everyone else.
-const NOBODY: Author = Author(u64::MAX);
 
 impl OpenSet {
     /// Opens `.als` bytes and keeps them, so that saving without edits gives them back.
@@ -153,8 +149,7 @@ impl OpenSet {
             undo: VecDeque::new(),
             redo: Vec::new(),
             depth: DEFAULT_UNDO_DEPTH,
-            structure: 0,
-            shifts: BTreeMap::new(),
+            shifts: Shifts::default(),
         }
     }
 
@@ -177,7 +172,7 @@ impl OpenSet {
 
     /// Counts edits that shift indices.
     pub fn structure(&self) -> u64 {
-        self.structure
+        self.shifts.count()
     }
 
     /// Starts over from the file's bytes, which somebody else changed. History is gone, and every index may have shifted.
@@ -190,7 +185,7 @@ impl OpenSet {
         self.saved = fresh.saved;
         self.undo.clear();
         self.redo.clear();
-        self.shift(NOBODY);
+        self.shifts.foreign();
         Ok(())
     }
 
@@ -216,13 +211,7 @@ impl OpenSet {
                 return Err(LiveError::RevisionDiffers { expected: expected.clone(), actual });
             }
         }
-        if let Some((who, seen)) = guard.seen
-            && positional
-            && self.shifts.iter().any(|(author, at)| *author != who && *at > seen)
-        {
-            return Err(LiveError::StructureShifted);
-        }
-        Ok(())
+        self.shifts.admit(guard, positional)
     }
 
     /// Works edits out without making them: same checks, same diff, nothing changed.
@@ -271,14 +260,9 @@ impl OpenSet {
         self.redo.clear();
         self.document = plan.after.clone();
         if plan.shifted {
-            self.shift(guard.seen.map_or(NOBODY, |(who, _)| who));
+            self.shifts.ours(guard);
         }
         Ok(applied(&plan, steps))
-    }
-
-    fn shift(&mut self, who: Author) {
-        self.structure += 1;
-        self.shifts.insert(who, self.structure);
     }
 
     /// Takes back up to `steps` entries.
@@ -310,7 +294,7 @@ impl OpenSet {
             labels.push(entry.label.clone());
             if entry.shifted {
                 shifted = true;
-                self.shift(guard.seen.map_or(NOBODY, |(who, _)| who));
+                self.shifts.ours(guard);
             }
             if back { self.redo.push(entry) } else { self.undo.push_back(entry) }
         }

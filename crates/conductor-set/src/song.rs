@@ -8,7 +8,7 @@ use crate::path::PathId;
 use crate::track::{TrackRow, mixer_of, stored_number};
 use crate::wire;
 use crate::xml::El;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The Set at a glance.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -54,7 +54,7 @@ pub struct Overview {
 }
 
 /// One scene.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Scene {
     /// `scene:N`
@@ -71,7 +71,7 @@ pub struct Scene {
 }
 
 /// One locator.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CuePoint {
     /// `cuepoint:N`
@@ -84,7 +84,7 @@ pub struct CuePoint {
 }
 
 /// Scenes and locators.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Scenes {
     /// In order.

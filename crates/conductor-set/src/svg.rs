@@ -4,6 +4,8 @@
 mod grid;
 mod roll;
 
+pub use roll::draw_roll;
+
 use crate::xml::escape;
 use serde::Serialize;
 use std::fmt::Write as _;

@@ -40,7 +40,7 @@ impl TrackKind {
 }
 
 /// A track as lists show it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrackRow {
     /// `track:N`
     pub id: PathId,
@@ -60,8 +60,23 @@ pub struct TrackMatches {
     pub count: usize,
 }
 
+impl TrackMatches {
+    /// The tracks whose name contains the query, whatever the case.
+    ///
+    /// # Errors
+    /// An empty query.
+    pub fn find(tracks: impl Iterator<Item = TrackRow>, query: &str) -> Result<TrackMatches, LiveError> {
+        if query.is_empty() {
+            return Err(LiveError::value("query", "must hold at least 1 character"));
+        }
+        let wanted = query.to_lowercase();
+        let matches: Vec<_> = tracks.filter(|it| it.name.to_lowercase().contains(&wanted)).collect();
+        Ok(TrackMatches { count: matches.len(), matches })
+    }
+}
+
 /// The properties of a track that can be set.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrackState {
     /// `track:N`
     pub id: PathId,
@@ -76,7 +91,7 @@ pub struct TrackState {
 }
 
 /// A track in full, as a new one is reported.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TrackInfo {
     /// `track:N`
@@ -104,7 +119,7 @@ pub struct TrackInfo {
 }
 
 /// The mixer of a track in numbers.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MixerInfo {
     /// Linear gain; 1 is 0 dB.
@@ -298,13 +313,7 @@ impl Document {
     /// # Errors
     /// An empty query.
     pub fn find_track(&self, query: &str) -> Result<TrackMatches, LiveError> {
-        if query.is_empty() {
-            return Err(LiveError::value("query", "must hold at least 1 character"));
-        }
-        let wanted = query.to_lowercase();
-        let matches: Vec<_> =
-            self.tracks().map(|t| t.row()).filter(|r| r.name.to_lowercase().contains(&wanted)).collect();
-        Ok(TrackMatches { count: matches.len(), matches })
+        TrackMatches::find(self.tracks().map(|t| t.row()), query)
     }
 
     /// A track's name and switches.

@@ -3,7 +3,9 @@
 //!
 //! Not here: what the product does with a part.
 
+pub mod fakelive;
 pub mod jack;
+pub mod pd;
 pub mod x11;
 
 use std::fmt;

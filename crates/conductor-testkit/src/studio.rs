@@ -7,6 +7,7 @@ use conductor::outside::{Clock, CountingIds, Ids};
 use conductor::pending_store::PendingStore;
 use conductor::pipeline::record::Journal;
 use conductor::pipeline::{self, Call, Principal, Reply};
+use conductor::secrets::Scrubber;
 use conductor::studio::{Parts, PolicyInForce, Settings, Studio};
 use conductor_core::audit::record::{CallFacts, EventName, InputHash, InputHasher, OutcomeFacts};
 use conductor_core::digest::Digest;
@@ -137,6 +138,7 @@ impl TestStudio {
             catalog: tools::catalog(&runs),
             policy: PolicyInForce { policy, version: Digest::of(b"policy") },
             settings,
+            scrubber: Scrubber::new(),
         });
         Self { studio, time, runs, journal, home }
     }

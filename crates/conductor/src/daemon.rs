@@ -8,12 +8,14 @@ pub mod config_check;
 pub mod config_file;
 pub mod demo;
 pub mod dispatch;
+pub mod grants;
 pub mod handle;
 pub mod home;
 mod inputs;
 mod lane;
 pub mod listener;
 pub mod log;
+pub mod plugins;
 pub mod ports;
 pub mod report;
 mod run;
@@ -193,7 +195,7 @@ impl Daemon {
         })?;
 
         let stop = CancellationToken::new();
-        pad_calls.connect(&words.studio, runtime.handle().clone());
+        pad_calls.connect(&words, runtime.handle().clone(), &handle)?;
         let control = Arc::new(Control {
             handle: handle.clone(),
             home,
@@ -202,6 +204,7 @@ impl Daemon {
             words: words.clone(),
         });
         let mcp = runtime.spawn(Words::serve(words.shared.clone(), mcp_socket));
+        runtime.spawn(Words::watch_plugins(words.clone(), serving.config.watch.debounce_ms.into()));
         let doors = runtime.spawn(async move {
             control::serve(control, socket).await;
             // The door of AI clients ends when the words do.

@@ -1,6 +1,8 @@
 //! The programs and devices we drive.
 
+pub mod database;
 pub mod desktop;
+pub mod files;
 #[cfg(feature = "desktop")]
 pub mod focus;
 #[cfg(feature = "gamepad")]
@@ -9,3 +11,7 @@ pub mod live;
 pub mod midi;
 pub mod osc;
 pub mod patch;
+pub mod pd;
+pub mod plugin;
+pub mod shell;
+pub mod web;

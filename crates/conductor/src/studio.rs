@@ -26,6 +26,7 @@ use crate::pipeline::call::ConnId;
 use crate::pipeline::circuit::Circuits;
 use crate::pipeline::limits::Traffic;
 use crate::pipeline::record::Journal;
+use crate::secrets::Scrubber;
 use crate::tools::catalog::{Catalog, Tool};
 use hub::{Change, Hub};
 
@@ -118,6 +119,8 @@ pub struct Studio {
     pub traffic: Traffic,
     pub circuits: Circuits,
     pub hub: Hub,
+    /// Knows every open secret; whatever leaves the studio passes it.
+    pub scrubber: Arc<Scrubber>,
     catalog: ArcSwap<Catalog>,
     catalog_editor: Mutex<()>,
     policy: ArcSwap<PolicyInForce>,
@@ -140,14 +143,16 @@ pub struct Parts {
     pub catalog: Catalog,
     pub policy: PolicyInForce,
     pub settings: Settings,
+    pub scrubber: Arc<Scrubber>,
 }
 
 impl Studio {
     pub fn new(parts: Parts) -> Arc<Self> {
-        let Parts { clock, sleeper, ids, home, audit, pending, catalog, policy, settings } = parts;
+        let Parts { clock, sleeper, ids, home, audit, pending, catalog, policy, settings, scrubber } = parts;
         Arc::new(Self {
             circuits: Circuits::new(Arc::clone(&clock)),
             hub: Hub::default(),
+            scrubber,
             clock,
             sleeper,
             ids,

@@ -6,11 +6,17 @@ pub mod catalog;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod daemon;
+pub mod database;
 pub mod docs;
+pub mod filesystem;
+pub mod fit;
 pub mod lint;
 pub mod live;
 pub mod names;
 pub mod patch;
+pub mod plugins;
 pub mod prompt;
 pub mod resource;
 pub mod schema;
+pub mod shell;
+pub mod web;

@@ -1,11 +1,10 @@
 //! New clips and clip properties.
 
-use super::{ClipCreated, ClipProps, Done, Outcome, check_range, check_text};
+use super::{ClipCreated, ClipProps, Done, Outcome, check_range};
 use crate::change::Draft;
 use crate::clip::in_slot;
 use crate::document::Document;
 use crate::error::{Listing, LiveError};
-use crate::facts::COLORS;
 use crate::path::{PathId, TrackPart};
 use crate::skeleton;
 use crate::track::TrackKind;
@@ -126,9 +125,7 @@ pub(super) fn create(draft: &mut Draft, path: PathId, length: f64) -> Result<Don
 pub(super) fn set_props(draft: &mut Draft, path: PathId, props: &ClipProps) -> Result<Done, LiveError> {
     let doc = &draft.doc;
     let clip = doc.need_clip(path)?;
-    if *props == ClipProps::default() {
-        return Err(LiveError::value("props", "must hold at least one property"));
-    }
+    props.check()?;
     doc.need_thawed(clip.track)?;
     let now = clip.info();
     if props.looping.is_some_and(|on| on != now.looping) {
@@ -139,32 +136,15 @@ pub(super) fn set_props(draft: &mut Draft, path: PathId, props: &ClipProps) -> R
     }
     let mut splices = Splices::default();
     if let Some(name) = &props.name {
-        check_text("props.name", name)?;
         splices.value(clip.el, "Name", name);
     }
     if let Some(muted) = props.muted {
         splices.value(clip.el, "Disabled", if muted { "true" } else { "false" });
     }
     if let Some(color) = props.color {
-        if color as usize >= COLORS.len() {
-            return Err(LiveError::value("props.color", format!("must be 0 to 69, not {color}")));
-        }
         splices.value(clip.el, "Color", &color.to_string());
     }
-    for (name, value) in [
-        ("props.loopStart", props.loop_start),
-        ("props.loopEnd", props.loop_end),
-        ("props.startMarker", props.start_marker),
-        ("props.endMarker", props.end_marker),
-    ] {
-        value.map_or(Ok(()), |v| check_range(name, v, -1e9, 1e9))?;
-    }
-    let loop_start = props.loop_start.unwrap_or(now.loop_start);
-    let loop_end = props.loop_end.unwrap_or(now.loop_end);
-    if (props.loop_start.is_some() || props.loop_end.is_some()) && loop_start >= loop_end {
-        let at_fault = if props.loop_end.is_some() { "props.loopEnd" } else { "props.loopStart" };
-        return Err(LiveError::value(at_fault, format!("loopStart ({loop_start}) must be below loopEnd ({loop_end})")));
-    }
+    let (loop_start, loop_end) = props.loop_after((now.loop_start, now.loop_end))?;
     splices.number(clip.el, "Loop/LoopStart", loop_start);
     splices.number(clip.el, "Loop/LoopEnd", loop_end);
     // The start marker is stored from the loop start, so moving the loop alone must not move the marker.

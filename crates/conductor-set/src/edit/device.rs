@@ -9,11 +9,11 @@ use crate::ids::renumber;
 use crate::path::{ChainOwner, ChainPart, PathId};
 use crate::track::{TrackKind, chain_of};
 use crate::xml::{Outline, Splices, reindent, splice};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// A device by id and name.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceRef {
     /// Its path.
     pub id: PathId,
@@ -22,7 +22,7 @@ pub struct DeviceRef {
 }
 
 /// A parameter by id and name.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ParamRef {
     /// Its path.
     pub id: PathId,
@@ -31,7 +31,7 @@ pub struct ParamRef {
 }
 
 /// A new device.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeviceInserted {
     /// Its track.

@@ -28,7 +28,8 @@ pub struct NoteWindow {
 }
 
 impl NoteWindow {
-    fn holds(&self, note: &Note) -> bool {
+    /// Whether the note starts inside.
+    pub fn holds(&self, note: &Note) -> bool {
         (self.from_beat..self.to_beat).contains(&note.start_time)
             && self.from_pitch.is_none_or(|p| note.pitch >= p)
             && self.to_pitch.is_none_or(|p| note.pitch <= p)
@@ -48,7 +49,7 @@ impl NoteWindow {
 }
 
 /// A clip after its notes were replaced.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotesWritten {
     /// The clip.
     pub id: PathId,
@@ -187,7 +188,7 @@ fn key_tracks(notes: &[(Planned<'_>, u32)], el: El<'_>, doc: &Document, omit: bo
     out
 }
 
-fn check_notes(notes: &[Note], window: Option<&NoteWindow>) -> Result<(), LiveError> {
+pub(super) fn check(notes: &[Note], window: Option<&NoteWindow>) -> Result<(), LiveError> {
     if let Some(window) = window {
         window.check()?;
     }
@@ -208,7 +209,7 @@ pub(super) fn replace(
 ) -> Result<Done, LiveError> {
     let doc = &draft.doc;
     let clip = doc.need_midi_clip(path)?;
-    check_notes(notes, window)?;
+    check(notes, window)?;
     doc.need_thawed(clip.track)?;
     let keys =
         clip.el.at("Notes/KeyTracks").ok_or_else(|| LiveError::unsupported(path, "the clip stores no note list"))?;

@@ -1,6 +1,6 @@
 //! Track properties, and new tracks cloned from one of the same kind, so that the schema of the file is kept.
 
-use super::{Done, Outcome, TrackProps, check_text, param};
+use super::{Done, Outcome, TrackProps, param};
 use crate::change::Draft;
 use crate::document::{Document, Family};
 use crate::error::{Listing, LiveError};
@@ -12,15 +12,9 @@ use crate::xml::{El, Outline, Splices, reindent, splice};
 
 pub(super) fn set_props(draft: &mut Draft, path: PathId, props: &TrackProps) -> Result<Done, LiveError> {
     let track = draft.doc.need_track(path)?;
-    if *props == TrackProps::default() {
-        return Err(LiveError::value("props", "must hold at least one of name, mute, solo, arm"));
-    }
+    props.check()?;
     let mut splices = Splices::default();
     if let Some(name) = &props.name {
-        if name.is_empty() {
-            return Err(LiveError::value("props.name", "must hold at least 1 character"));
-        }
-        check_text("props.name", name)?;
         splices.value(track.el, "Name/EffectiveName", name);
         splices.value(track.el, "Name/UserName", name);
     }

@@ -188,6 +188,49 @@ fn note(canvas: &mut Canvas, frame: &Frame, note: &Note) {
     );
 }
 
+/// Draws a MIDI clip as a piano roll, 320 to 4096 pixels wide. `signature` is numerator and denominator.
+///
+/// # Errors
+/// A width out of range.
+pub fn draw_roll(
+    info: &ClipInfo,
+    track: &str,
+    notes: &[Note],
+    signature: (u32, u32),
+    width: u32,
+) -> Result<ClipDrawing, LiveError> {
+    if !(320..=4096).contains(&width) {
+        return Err(LiveError::value("width", format!("must be 320 to 4096, not {width}")));
+    }
+    let range = pitch_range(notes);
+    let (low, high) = rows(range);
+    let row = (420.0 / f64::from(high - low + 1)).clamp(6.0, 16.0).floor();
+    let end = notes.iter().map(Note::end).fold(info.loop_end.max(info.end_marker), f64::max);
+    let from = info.loop_start.min(info.start_marker).min(0.0);
+    let frame = Frame { width: f64::from(width), low, high, row, from, to: end.max(from + 1.0) };
+    let bar = f64::from(signature.0.max(1)) * 4.0 / f64::from(signature.1.max(1));
+
+    let mut canvas = Canvas::new();
+    let title = if info.name.is_empty() { "(no name)" } else { &info.name };
+    let right = frame.width - MARGIN;
+    canvas.rect(MARGIN, 9.0, 12.0, 12.0, &format!("fill=\"{}\" rx=\"2\"", hex(info.color)));
+    canvas.text((MARGIN + 20.0, 20.0), Pen { size: 13.0, fill: TEXT, anchor: "start" }, right * 0.5, title);
+    let facts = format!("{track} · {} · {} notes · {} beats", info.id, notes.len(), number(info.duration));
+    canvas.text((right, 20.0), Pen { size: 11.0, fill: DIM_TEXT, anchor: "end" }, right * 0.45, &facts);
+    keys(&mut canvas, &frame);
+    let lane_top = frame.bottom();
+    canvas.rect(KEYS, lane_top, right - KEYS, LANE, "fill=\"#1f2227\"");
+    canvas.line(KEYS, lane_top, right, lane_top, STRONG_LINE, 1.0);
+    canvas.text((KEYS - 8.0, lane_top + 14.0), Pen { size: 9.0, fill: DIM_TEXT, anchor: "end" }, KEYS, "vel");
+    beats(&mut canvas, &frame, bar);
+    markers(&mut canvas, &frame, info);
+    notes.iter().for_each(|n| note(&mut canvas, &frame, n));
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most 128 rows of 16 pixels")]
+    let height = (lane_top + LANE + MARGIN) as u32;
+    let svg = canvas.finish(width, height);
+    Ok(ClipDrawing { clip_id: info.id, width, height, pitch_range: range, count: notes.len(), svg })
+}
+
 impl Document {
     /// Draws a MIDI clip as a piano roll, 320 to 4096 pixels wide.
     ///
@@ -195,43 +238,7 @@ impl Document {
     /// Wrong kind of path; no such clip; an audio clip; a width out of range.
     pub fn draw_clip(&self, path: PathId, width: u32) -> Result<ClipDrawing, LiveError> {
         let clip = self.need_midi_clip(path)?;
-        if !(320..=4096).contains(&width) {
-            return Err(LiveError::value("width", format!("must be 320 to 4096, not {width}")));
-        }
-        let (info, notes) = (clip.info(), clip.notes());
-        let range = pitch_range(&notes);
-        let (low, high) = rows(range);
-        let row = (420.0 / f64::from(high - low + 1)).clamp(6.0, 16.0).floor();
-        let end = notes.iter().map(Note::end).fold(info.loop_end.max(info.end_marker), f64::max);
-        let from = info.loop_start.min(info.start_marker).min(0.0);
-        let frame = Frame { width: f64::from(width), low, high, row, from, to: end.max(from + 1.0) };
-        let (numerator, denominator) = self.time_signature().unwrap_or((4, 4));
-        let bar = f64::from(numerator) * 4.0 / f64::from(denominator);
-
-        let mut canvas = Canvas::new();
-        let title = if info.name.is_empty() { "(no name)" } else { &info.name };
-        let right = frame.width - MARGIN;
-        canvas.rect(MARGIN, 9.0, 12.0, 12.0, &format!("fill=\"{}\" rx=\"2\"", hex(info.color)));
-        canvas.text((MARGIN + 20.0, 20.0), Pen { size: 13.0, fill: TEXT, anchor: "start" }, right * 0.5, title);
-        let facts = format!("{} · {path} · {} notes · {} beats", clip.track.name(), notes.len(), number(info.duration));
-        canvas.text((right, 20.0), Pen { size: 11.0, fill: DIM_TEXT, anchor: "end" }, right * 0.45, &facts);
-        keys(&mut canvas, &frame);
-        let lane_top = frame.bottom();
-        canvas.rect(KEYS, lane_top, right - KEYS, LANE, "fill=\"#1f2227\"");
-        canvas.line(KEYS, lane_top, right, lane_top, STRONG_LINE, 1.0);
-        canvas.text((KEYS - 8.0, lane_top + 14.0), Pen { size: 9.0, fill: DIM_TEXT, anchor: "end" }, KEYS, "vel");
-        beats(&mut canvas, &frame, bar);
-        markers(&mut canvas, &frame, &info);
-        notes.iter().for_each(|n| note(&mut canvas, &frame, n));
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most 128 rows of 16 pixels")]
-        let height = (lane_top + LANE + MARGIN) as u32;
-        Ok(ClipDrawing {
-            clip_id: path,
-            width,
-            height,
-            pitch_range: range,
-            count: notes.len(),
-            svg: canvas.finish(width, height),
-        })
+        let signature = self.time_signature().unwrap_or((4, 4));
+        draw_roll(&clip.info(), &clip.track.name(), &clip.notes(), signature, width)
     }
 }

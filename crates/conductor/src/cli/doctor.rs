@@ -4,6 +4,7 @@ use super::{Failure, Verdict, out::Out};
 use crate::daemon::config_check::Checked;
 use crate::daemon::home::Home;
 use crate::doors::control::client::{Client, ClientError};
+use crate::hosts::plugin::sandbox::Strength;
 use crate::outside::Environment;
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
@@ -48,6 +49,7 @@ pub fn run(home: &Home, environment: &Environment, out: &mut Out) -> Result<Verd
     let mut findings = vec![folder(home), config(home)];
     findings.extend(daemon(home));
     findings.push(display(environment));
+    findings.push(sandbox());
     let bad = findings.iter().any(|it| it.grade == Grade::Bad);
     let value = json!({ "ok": !bad, "checks": findings.iter().map(wire).collect::<Vec<_>>() });
     out.show(&value, |out, _| {
@@ -125,7 +127,28 @@ fn daemon(home: &Home) -> Vec<Finding> {
             Some(reason) => Finding::new(name, Grade::Note, reason),
         });
     }
+    findings.extend(secrets(home));
     findings
+}
+
+fn sandbox() -> Finding {
+    let strength = Strength::here();
+    let grade = match strength {
+        Strength::Full => Grade::Good,
+        Strength::NoLandlock | Strength::LimitsOnly => Grade::Note,
+    };
+    Finding::new("sandbox", grade, strength.sentence())
+}
+
+/// The truth about who holds the key. A home that has none and needs none is fine.
+fn secrets(home: &Home) -> Option<Finding> {
+    let status = Client::connect(&home.control_socket()).and_then(|mut it| it.ask("secrets.status", json!({}))).ok()?;
+    let sentence = super::text(&status, "sentence").to_owned();
+    Some(match (status["open"].as_bool(), status["count"].as_u64()) {
+        (Some(true), _) => Finding::new("secrets", Grade::Good, sentence),
+        (_, Some(0)) => Finding::new("secrets", Grade::Note, sentence),
+        _ => Finding::new("secrets", Grade::Bad, sentence).cure("`conductor secrets status` asks again"),
+    })
 }
 
 fn display(environment: &Environment) -> Finding {

@@ -7,6 +7,8 @@ use crate::daemon::log::Log;
 use crate::daemon::report::Status;
 use crate::daemon::{Daemon, Options, demo};
 use crate::outside::{Environment, RandomIds, RealClock};
+use conductor_core::config::KeyRung;
+use secrecy::SecretString;
 use serde_json::json;
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
@@ -22,6 +24,8 @@ pub fn run(args: &Up, home: &Home, _: &Environment, out: &mut Out) -> Result<Ver
         first_config: if args.demo { demo::CONFIG } else { conductor_core::config::TUTORIAL },
         extra_devices: if args.demo && has_config { demo::controllers() } else { Vec::new() },
     })?;
+    crate::secrets::on_panic(&daemon.words().studio.scrubber);
+    ask_passphrase(&daemon)?;
     if args.demo {
         daemon.block_on(demo::show_patch(&daemon.words().studio, home))?;
     }
@@ -55,6 +59,16 @@ pub fn run(args: &Up, home: &Home, _: &Environment, out: &mut Out) -> Result<Ver
     daemon.stop();
     ended?;
     Ok(Verdict::Good)
+}
+
+/// With `[secrets] key = "passphrase"` the person at the terminal is asked once; without a terminal secrets stay locked, and say so.
+fn ask_passphrase(daemon: &Daemon) -> Result<(), Failure> {
+    let wanted = daemon.handle().serving().config.secrets == KeyRung::Passphrase;
+    if wanted && io::stdin().is_terminal() {
+        let typed = super::secrets::value("Passphrase of the secrets (not shown): ")?;
+        daemon.words().give_passphrase(SecretString::from(typed.as_str()));
+    }
+    Ok(())
 }
 
 fn greet(out: &mut Out, home: &Home, daemon: &Daemon, status: &Status) -> io::Result<()> {

@@ -5,14 +5,19 @@
 
 pub mod abletonosc;
 pub mod document;
+pub mod examine;
 pub mod lane;
 pub mod roots;
+pub mod running;
+pub mod script;
 pub mod sessions;
 pub mod wav;
 
+use conductor_core::config::LiveHostChoice;
+use conductor_core::error::Code;
 use conductor_set::{
-    Applied, ClipDrawing, Clips, Devices, Guard, LiveEdit, LiveError, NoteQuery, Notes, Overview, PathId, Scenes,
-    Stepped, TrackDetail, TrackMatches,
+    Applied, ClipDrawing, Clips, Devices, Guard, LiveEdit, LiveError, NoteQuery, Notes, Overview, Param, PathId,
+    Scenes, Stepped, TrackDetail, TrackMatches,
 };
 use document::DocumentHost;
 use futures_util::future::BoxFuture;
@@ -23,13 +28,21 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+
+/// The ids of the Sets of a running Live.
+pub const OSC_SET: &str = "live_osc";
+pub const SCRIPT_SET: &str = "live_script";
 
 /// `[live]`.
 #[derive(Debug, Clone)]
 pub struct Settings {
+    /// What calls mean that name no Set.
+    pub host: LiveHostChoice,
     /// Opened at the first call that names no Set.
     pub default_set: Option<PathBuf>,
     /// What a new Set is a copy of; else the built-in skeleton.
@@ -41,12 +54,14 @@ pub struct Settings {
     pub undo_depth: usize,
     pub render_dir: PathBuf,
     pub osc: abletonosc::wire::Settings,
+    pub script: script::Settings,
 }
 
 impl Settings {
     /// What holds where the file says nothing.
     pub fn of_home(home: &Path) -> Settings {
         Settings {
+            host: LiveHostChoice::Document,
             default_set: None,
             template_set: None,
             file_roots: Vec::new(),
@@ -55,6 +70,7 @@ impl Settings {
             undo_depth: conductor_set::DEFAULT_UNDO_DEPTH,
             render_dir: home.join("state").join("renders"),
             osc: abletonosc::wire::Settings::default(),
+            script: script::Settings { home: home.to_owned(), timeout: Duration::from_secs(2) },
         }
     }
 
@@ -70,7 +86,9 @@ impl Settings {
             let beside = !text.is_empty() && !text.starts_with("~/") && Path::new(text).is_relative();
             if beside { Some(home.join("sets").join(text)) } else { path(text) }
         };
+        let osc = &live.osc;
         Settings {
+            host: live.host,
             default_set: set(&live.default_set),
             template_set: set(&live.template_set),
             file_roots: live.file_roots.iter().filter_map(path).collect(),
@@ -78,7 +96,16 @@ impl Settings {
             max_xml_bytes: (live.max_xml_mb as usize).saturating_mul(1 << 20),
             undo_depth: live.undo_depth as usize,
             render_dir: path(&live.render_dir).unwrap_or_else(|| home.join("state").join("renders")),
-            osc: abletonosc::wire::Settings::default(),
+            osc: abletonosc::wire::Settings {
+                // The file was checked to hold an address.
+                peer: (osc.host.parse().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)), osc.port).into(),
+                reply_port: osc.reply_port,
+                timeout: Duration::from_millis(osc.timeout_ms.into()),
+            },
+            script: script::Settings {
+                home: home.to_owned(),
+                timeout: Duration::from_millis(live.script_timeout_ms.into()),
+            },
         }
     }
 }
@@ -157,6 +184,18 @@ pub enum Refusal {
     NoAnswer {
         host: &'static str,
     },
+    /// The host said so itself.
+    Said {
+        host: &'static str,
+        code: Code,
+        message: String,
+        subject: Option<String>,
+    },
+    /// Something was written, or may have been, before it failed.
+    HalfDone {
+        done: String,
+        why: Box<Refusal>,
+    },
     /// Our own fault.
     Broken {
         reason: String,
@@ -222,7 +261,30 @@ pub enum Transport {
     RecordOff,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+impl Transport {
+    pub const ALL: [Transport; 6] = [
+        Transport::Play,
+        Transport::Stop,
+        Transport::Continue,
+        Transport::StopClips,
+        Transport::RecordOn,
+        Transport::RecordOff,
+    ];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Transport::Play => "play",
+            Transport::Stop => "stop",
+            Transport::Continue => "continue",
+            Transport::StopClips => "stop_clips",
+            Transport::RecordOn => "record_on",
+            Transport::RecordOff => "record_off",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Playing {
     pub is_playing: bool,
     pub beat: f64,
@@ -234,6 +296,9 @@ pub struct Playing {
 pub trait LiveHost: Send + Sync {
     fn caps(&self) -> &Caps;
     fn state(&self) -> State;
+    /// Called before every read, and before the structure is counted that the reader is then held to have seen: a running Live is asked
+    /// here what the person moved.
+    fn refresh(&self) -> Answer<'_, ()>;
     fn overview(&self) -> Answer<'_, Overview>;
     fn find_track(&self, query: String) -> Answer<'_, TrackMatches>;
     fn clips(&self, track: PathId, offset: usize) -> Answer<'_, Clips>;
@@ -242,6 +307,10 @@ pub trait LiveHost: Send + Sync {
     fn scenes(&self) -> Answer<'_, Scenes>;
     fn track_detail(&self, track: PathId) -> Answer<'_, TrackDetail>;
     fn draw_clip(&self, clip: PathId, width: u32) -> Answer<'_, ClipDrawing>;
+    fn param(&self, id: PathId) -> Answer<'_, Param>;
+    /// A value from a knob: the next replaces it, so it is not read back and takes no turn. While it is still turning it is one undo
+    /// entry where the history is ours.
+    fn turn_knob(&self, id: PathId, value: f64, still: bool) -> Answer<'_, ()>;
     fn write(self: Arc<Self>, turn: Turn, edits: Vec<LiveEdit>, guard: Guard, mode: Mode) -> Answer<'static, Applied>;
     fn step(self: Arc<Self>, turn: Turn, way: Way, steps: u32, guard: Guard, mode: Mode) -> Answer<'static, History>;
     fn launch(&self, id: PathId) -> Answer<'_, &'static str>;
@@ -289,24 +358,50 @@ struct Registry {
     sessions: Sessions,
 }
 
+/// Told of a change that nobody asked for: the Set, the objects that changed, and whether ids moved.
+type Listener = Box<dyn Fn(&LiveSet, &[PathId], bool) + Send + Sync>;
+
 /// All open Sets of the studio, and what each session last saw of them.
 pub struct Live {
     settings: Settings,
     roots: Roots,
     registry: Mutex<Registry>,
     uses: AtomicU64,
+    listener: OnceLock<Listener>,
+    me: Weak<Live>,
     /// One opening at a time: two that open the same file must get the same Set.
     opening: tokio::sync::Mutex<()>,
 }
 
 impl Live {
     pub fn new(home: &Path, settings: Settings) -> Arc<Live> {
-        Arc::new(Live {
+        Arc::new_cyclic(|me| Live {
             roots: Roots::new(home, &settings.file_roots),
             settings,
             registry: Mutex::default(),
             uses: AtomicU64::new(1),
+            listener: OnceLock::new(),
+            me: Weak::clone(me),
             opening: tokio::sync::Mutex::default(),
+        })
+    }
+
+    /// Who is told when somebody changes a Set without a call: the first to ask.
+    pub fn on_change(&self, listener: impl Fn(&LiveSet, &[PathId], bool) + Send + Sync + 'static) {
+        let _ = self.listener.set(Box::new(listener));
+    }
+
+    fn told(&self, id: &'static str) -> running::Told {
+        let me = Weak::clone(&self.me);
+        Arc::new(move |changed, shifted| {
+            let Some(live) = me.upgrade() else { return };
+            let set = live.lock().sets.get(id).cloned();
+            if let (Some(set), Some(listener)) = (set, live.listener.get()) {
+                if shifted {
+                    live.sessions(|sessions| sessions.shifted(id));
+                }
+                listener(&set, changed, shifted);
+            }
         })
     }
 
@@ -352,15 +447,39 @@ impl Live {
                 None => None,
             }
         };
-        let found = match known.or_else(|| self.fallback()) {
+        let found = match known {
             Some(set) => set,
-            None => match self.settings.default_set.clone() {
-                Some(path) => self.open_file(&path).await?,
-                None => return Err(Refusal::NoSet { open: self.lock().sets.keys().cloned().collect() }),
-            },
+            None => self.default_set(key).await?,
         };
         found.used.store(self.uses.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
         Ok(found)
+    }
+
+    /// What a session starts on, as `[live] host` says.
+    async fn default_set(&self, key: &SessionKey) -> Result<Arc<LiveSet>, Refusal> {
+        match self.settings.host {
+            LiveHostChoice::Document => {}
+            LiveHostChoice::Script => return self.attach_script(key).await,
+            LiveHostChoice::AbletonOsc => return self.attach_osc(key).await,
+            // A session stays with what it started on: a Live that starts later must not take over its ids.
+            LiveHostChoice::Auto => {
+                if let Ok(set) = self.attach_script(key).await {
+                    return Ok(set);
+                }
+                if let Ok(set) = self.attach_osc(key).await {
+                    return Ok(set);
+                }
+            }
+        }
+        let set = match (self.fallback(), self.settings.default_set.clone()) {
+            (Some(set), _) => set,
+            (None, Some(path)) => self.open_file(&path).await?,
+            (None, None) => return Err(Refusal::NoSet { open: self.lock().sets.keys().cloned().collect() }),
+        };
+        if self.settings.host == LiveHostChoice::Auto {
+            self.lock().sessions.set_current(key, &set.id);
+        }
+        Ok(set)
     }
 
     /// For completion, which knows no session.
@@ -388,22 +507,43 @@ impl Live {
         self.adopt(&whole, Arc::new(host))
     }
 
-    /// Attaches a running Live, or finds it attached, and makes it the session's current Set.
+    /// Attaches a running Live through AbletonOSC, or finds it attached, and makes it the session's current Set.
     pub async fn attach_osc(&self, key: &SessionKey) -> Result<Arc<LiveSet>, Refusal> {
-        const ID: &str = "live_osc";
+        let attach = || async {
+            let told = self.told(OSC_SET);
+            Ok(abletonosc::AbletonOscHost::attach(self.settings.osc, told).await? as Arc<dyn LiveHost>)
+        };
+        self.attach(key, OSC_SET, attach).await
+    }
+
+    /// The same through our own script.
+    pub async fn attach_script(&self, key: &SessionKey) -> Result<Arc<LiveSet>, Refusal> {
+        let attach = || async {
+            let told = self.told(SCRIPT_SET);
+            Ok(script::ScriptHost::attach(self.settings.script.clone(), told).await? as Arc<dyn LiveHost>)
+        };
+        self.attach(key, SCRIPT_SET, attach).await
+    }
+
+    async fn attach<F: Future<Output = Result<Arc<dyn LiveHost>, Refusal>>>(
+        &self,
+        key: &SessionKey,
+        id: &'static str,
+        attach: impl FnOnce() -> F,
+    ) -> Result<Arc<LiveSet>, Refusal> {
         let _one = self.opening.lock().await;
-        let known = self.lock().sets.get(ID).cloned();
+        let known = self.lock().sets.get(id).cloned();
         let set = match known {
             Some(set) => set,
             None => {
-                let host = Arc::new(abletonosc::AbletonOscHost::attach(self.settings.osc).await?);
+                let host = attach().await?;
                 let used = AtomicU64::new(self.uses.fetch_add(1, Ordering::Relaxed));
-                let set = Arc::new(LiveSet { id: ID.into(), host, lane: Lane::default(), used });
-                self.lock().sets.insert(ID.into(), Arc::clone(&set));
+                let set = Arc::new(LiveSet { id: id.into(), host, lane: Lane::default(), used });
+                self.lock().sets.insert(id.into(), Arc::clone(&set));
                 set
             }
         };
-        self.lock().sessions.set_current(key, ID);
+        self.lock().sessions.set_current(key, id);
         Ok(set)
     }
 
@@ -468,6 +608,28 @@ impl Live {
         let set = Arc::new(LiveSet { id: id.clone(), host, lane: Lane::default(), used });
         registry.sets.insert(id, Arc::clone(&set));
         Ok(set)
+    }
+
+    /// Which hosts can be reached: name, state and, for one that cannot, why.
+    pub async fn hosts(&self) -> Vec<(&'static str, &'static str, Option<String>)> {
+        let attached = |id: &str| self.lock().sets.contains_key(id);
+        let (has_script, has_osc) = (attached(SCRIPT_SET), attached(OSC_SET));
+        let home = self.settings.script.home.clone();
+        let script = match blocking(move || script::rendezvous::read(&home).map_err(Refusal::from)).await {
+            _ if has_script => (script::NAME, "attached", None),
+            Ok(_) => (script::NAME, "ready", None),
+            Err(Refusal::Offline { reason, .. }) => (script::NAME, "absent", Some(reason)),
+            Err(_) => (script::NAME, "absent", None),
+        };
+        let peer = self.settings.osc.peer;
+        let osc = if has_osc {
+            (abletonosc::wire::NAME, "attached", None)
+        } else if abletonosc::wire::nobody_listens(peer).await {
+            (abletonosc::wire::NAME, "absent", Some(format!("nothing listens on UDP {peer}")))
+        } else {
+            (abletonosc::wire::NAME, "ready", None)
+        };
+        vec![(document::NAME, "ready", None), script, osc]
     }
 
     /// Closes the clean Set that was used longest ago, when as many are open as may be.

@@ -248,16 +248,17 @@ impl<'a> Question<'a> {
             state: state_of(studio, tool, call).await,
         };
         let own = tool.facts.as_ref().map(|facts| facts(studio, &call.arguments)).unwrap_or_default();
-        let summary = cut(&tool.summarize(&call.arguments), 190);
+        let clean = |text: &str| studio.scrubber.text(text).into_owned();
+        let summary = cut(&clean(&tool.summarize(&call.arguments)), 190);
         let fact = |label: &str, text: String| Fact { label: label.to_owned(), text };
         let mut facts = vec![
             fact("who", call.principal.to_string()),
             fact("tool", tool.name.to_string()),
             fact("tier", tool.tier.to_string()),
             fact("summary", summary.clone()),
-            fact("arguments", shown_arguments(canonical)),
+            fact("arguments", shown_arguments(clean(&String::from_utf8_lossy(canonical)).as_bytes())),
         ];
-        facts.extend(own.facts.into_iter().map(|(label, text)| Fact { label, text: cut(&text, 16_000) }));
+        facts.extend(own.facts.into_iter().map(|(label, text)| Fact { label, text: cut(&clean(&text), 16_000) }));
         let ask = Ask {
             principal: call.principal.clone(),
             tool: tool.name.to_string(),

@@ -14,6 +14,7 @@ use uuid::Uuid;
 use super::call::{Call, ConnId, Outcome, Principal, Via};
 use super::{Step, Steps, handler, is_effectful};
 use crate::audit_log::{AuditLog, Durability};
+use crate::secrets::Scrubber;
 use crate::studio::Studio;
 use crate::tools::catalog::Tool;
 
@@ -94,6 +95,7 @@ pub struct Paper {
     pub output_bytes: u64,
     started: Micros,
     steps: Steps,
+    scrubber: Arc<Scrubber>,
 }
 
 impl Paper {
@@ -113,6 +115,7 @@ impl Paper {
             output_bytes: 0,
             started: studio.clock.now(),
             steps,
+            scrubber: Arc::clone(&studio.scrubber),
         }
     }
 
@@ -131,11 +134,11 @@ impl Paper {
             call: self.id,
             principal: call.principal.clone(),
             conn: (call.conn != ConnId::NONE).then(|| call.conn.0.to_string()),
-            tool: tool.map_or_else(|| call.tool.clone(), |tool| tool.name.to_string()),
+            tool: tool.map_or_else(|| self.scrubber.text(&call.tool).into_owned(), |tool| tool.name.to_string()),
             tier: tool.map(|tool| tool.tier),
             pin: tool.map(|tool| tool.pin),
             input_hash: self.input_hash,
-            input: self.full_detail.then(|| input_of(&call.arguments)),
+            input: self.full_detail.then(|| input_of(&self.scrubber, &call.arguments)),
             via: match call.via {
                 Via::Tool => None,
                 Via::Resource { .. } => Some(AuditVia::Resource),
@@ -146,10 +149,16 @@ impl Paper {
 }
 
 /// Arguments as a record holds them. Half a JSON text proves nothing; the hash beside it stands for the whole either way.
-fn input_of(arguments: &Value) -> Value {
+fn input_of(scrubber: &Scrubber, arguments: &Value) -> Value {
     const MOST_BYTES: usize = 4096;
     let bytes = arguments.to_string().len();
-    if bytes <= MOST_BYTES { arguments.clone() } else { json!({ "truncated": true, "bytes": bytes }) }
+    if bytes <= MOST_BYTES {
+        let mut arguments = arguments.clone();
+        scrubber.value(&mut arguments);
+        arguments
+    } else { 
+        json!({ "truncated": true, "bytes": bytes })
+    }
 }
 
 /// A call whose outcome the audit log has taken, or could not take and said so. Only [`record`] makes one.
@@ -180,6 +189,8 @@ pub(super) async fn record(studio: &Arc<Studio>, call: &Call, mut paper: Paper, 
         })),
         other @ (Outcome::Done(Ok(_)) | Outcome::Cancelled | Outcome::Ask { .. }) => other,
     };
+    // The one way out: whatever a reply holds, it holds no secret.
+    let outcome = clean(&studio.scrubber, outcome);
     let (result, code, effect) = match &outcome {
         Outcome::Done(Ok(_)) => (AuditResult::Ok, None, None),
         Outcome::Done(Err(error)) => (error.audit_result(), Some(error.code), error.effect),
@@ -211,4 +222,16 @@ pub(super) async fn record(studio: &Arc<Studio>, call: &Call, mut paper: Paper, 
     };
     paper.pass(Step::Respond);
     Recorded { outcome, tool: paper.tool, steps: paper.steps }
+}
+
+fn clean(scrubber: &Scrubber, mut outcome: Outcome) -> Outcome {
+    if !scrubber.is_idle() {
+        match &mut outcome {
+            Outcome::Done(Ok(output)) => output.clean(scrubber),
+            Outcome::Done(Err(error)) => scrubber.error(error),
+            Outcome::Ask { message, .. } => scrubber.string(message),
+            Outcome::Cancelled => {}
+        }
+    }
+    outcome
 }

@@ -148,14 +148,29 @@ impl Ask {
 
     /// Tells whoever subscribed to what a write changed, under both addresses of each resource.
     fn tell(&self, set: &LiveSet, changed: &[PathId], shifted: bool) {
-        let tracks = set.host.known_ids().tracks;
-        for resource in Resource::touched_by(changed, tracks, shifted) {
-            let uri = resource.uri();
-            self.studio.hub.uri_changed(&format!("{uri}?set={}", set.id));
-            self.studio.hub.uri_changed(&uri);
-        }
-        self.studio.hub.uri_changed("ableton://sets");
+        announce(&self.studio, set, changed, shifted);
     }
+}
+
+fn announce(studio: &Studio, set: &LiveSet, changed: &[PathId], shifted: bool) {
+    let tracks = set.host.known_ids().tracks;
+    for resource in Resource::touched_by(changed, tracks, shifted) {
+        let uri = resource.uri();
+        studio.hub.uri_changed(&format!("{uri}?set={}", set.id));
+        studio.hub.uri_changed(&uri);
+    }
+    studio.hub.uri_changed("ableton://sets");
+}
+
+/// From now on subscribers hear of what somebody changes in a running Live.
+pub fn connect(studio: &Arc<Studio>, live: &Live) {
+    // The studio holds the tools, which hold the Sets: a strong way back would keep all of them for ever.
+    let studio = Arc::downgrade(studio);
+    live.on_change(move |set, changed, shifted| {
+        if let Some(studio) = studio.upgrade() {
+            announce(&studio, set, changed, shifted);
+        }
+    });
 }
 
 /// JSON has one kind of number: `60.0` is the integer 60 to a schema, and must be to us.
@@ -201,6 +216,9 @@ where
             let mut ask = Ask::new(studio, Arc::clone(&live), &leave, arguments);
             let set = ask.set().await?;
             let key = ask.key.clone();
+            if tier == Tier::ReadOnly {
+                set.host.refresh().await.map_err(refused)?;
+            }
             // Counted before the look: what shifts meanwhile is not claimed to be seen.
             let structure = set.host.state().structure;
             let done = run(ask, Arc::clone(&set)).await?;

@@ -8,9 +8,10 @@ use conductor::doors::mcp::Shared;
 use conductor::hosts::live::{self, Live};
 use conductor::pipeline::{self, Call, Outcome};
 use conductor::studio::Settings;
+use conductor::studio::hub::Change;
 use conductor::tools::lint::lint_catalog;
 use conductor_core::policy::Policy;
-use conductor_core::policy::limits::{Limits, Rate};
+use conductor_core::policy::limits::{Limits, Rate, Retry};
 use conductor_core::principal::Principal;
 use conductor_set::Document;
 use conductor_testkit::line_client::LineClient;
@@ -34,11 +35,14 @@ impl Stage {
     pub fn with(change: impl FnOnce(&mut live::Settings)) -> Stage {
         let fast = Rate { per_minute: 1_000_000, burst: 100_000 };
         let limits = Limits { read: fast, effect: fast, ..Limits::default() };
-        let studio = TestStudio::with(Policy::default(), Settings { limits, ..Settings::default() });
+        // A retry waits on the studio's clock, which nobody moves here.
+        let retry = Retry { attempts: 1, ..Retry::default() };
+        let studio = TestStudio::with(Policy::default(), Settings { limits, retry, ..Settings::default() });
         let mut settings = live::Settings::of_home(studio.home.path());
         change(&mut settings);
         let live = Live::new(studio.home.path(), settings);
         studio.studio.edit_catalog(|catalog| conductor::tools::live::add(catalog, &live)).expect("a sound catalog");
+        conductor::tools::live::connect(&studio.studio, &live);
         let ended = Arc::clone(&live);
         studio.studio.on_connection_end(move |conn| ended.connection_ended(conn.0));
         let stage = Stage { shared: Shared::new(&studio.studio), studio, live };
@@ -120,6 +124,20 @@ impl Client {
     async fn revision(&mut self) -> Value {
         self.ok("live_get_song_overview", json!({})).await["revision"].clone()
     }
+}
+
+/// Whether subscribers hear of this address, in good time.
+pub async fn hears(heard: &mut tokio::sync::broadcast::Receiver<Change>, uri: &str) -> bool {
+    let wanted = async {
+        loop {
+            if let Ok(Change::Uri(told)) = heard.recv().await
+                && &*told == uri
+            {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(10), wanted).await.is_ok()
 }
 
 const BEAT: &str = "track:0/clipslot:0/clip";

@@ -1,54 +1,78 @@
 //! A running Live behind AbletonOSC. Every write is read back, because the peer never says that one worked.
 //!
-//! What the peer cannot tell is absent and named in `unknown`; what it cannot do is refused. Not here: the wire and its fence (`wire`).
-//! Checked against recorded exchanges and a strict stand-in, not in a running Live.
+//! What the peer cannot tell is absent and named in `unknown`; what it cannot do is refused. Not here: the wire and its fence (`wire`),
+//! what is read (`reads`, `notes`), how each edit is made (`edits`). Checked against recorded exchanges and a strict stand-in, not in a
+//! running Live.
 
+mod edits;
+mod notes;
+mod reads;
 pub mod wire;
 
 use super::lane::Turn;
-use super::{Answer, Caps, History, KnownIds, LiveHost, Mode, Op, Playing, Refusal, State, Transport, Way};
+use super::running::{FOREIGN_UNDO, Told, caps, gone, no_diff, track_of};
+use super::{Answer, Caps, History, KnownIds, LiveHost, Mode, Playing, Refusal, State, Transport, Way};
 use conductor_set::{
-    Applied, ArrangementRow, Author, ChainPart, ClipCreated, ClipDrawing, ClipKind, Clips, CuePoint, Deleted, Device,
-    Devices, Diff, Guard, Listing, LiveEdit, LiveError, MixerInfo, Note, NoteQuery, NoteSummary, Notes, NotesWritten,
-    Outcome, Overview, PAGE, Param, ParamWritten, PathId, RangeSource, Revision, Scene, Scenes, SlotRow, Stepped,
-    TrackDetail, TrackInfo, TrackKind, TrackMatches, TrackPart, TrackRow, TrackState, Unit,
+    Applied, ClipDrawing, Clips, Devices, Guard, Listing, LiveEdit, LiveError, NoteQuery, Notes, Overview, Param,
+    PathId, Revision, Scenes, Shifts, Stepped, TrackDetail, TrackKind, TrackMatches, TrackPart, TrackRow,
 };
-use rosc::OscType;
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use rosc::{OscMessage, OscType};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use tokio::sync::mpsc;
 use wire::{Ask, Batch, NAME, Settings, Wire, get, get_with, number, tell, text, truth};
 
-/// Notes per datagram when adding: about 8 KB, under the smallest default of the systems Live runs on.
-const NOTES_PER_DATAGRAM: usize = 400;
-/// The whole of a clip: without a range the peer misses pitch 127.
-const WHOLE_CLIP: [OscType; 4] =
-    [OscType::Int(0), OscType::Int(128), OscType::Float(-8192.0), OscType::Float(16_384.0)];
+/// The Set as a whole, as it was last heard.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Look {
+    tempo: Option<f64>,
+    tracks: Vec<TrackRow>,
+    /// Per track and slot, the name of the clip.
+    clips: Vec<Vec<Option<String>>>,
+    /// Per track, the names of its devices.
+    devices: Vec<Vec<String>>,
+    /// Per track, where its arrangement clips start, once asked.
+    starts: Vec<Option<Vec<f64>>>,
+}
 
-/// What was last heard of the Set as a whole.
+impl Look {
+    fn revision(&self) -> Revision {
+        // A track whose arrangement was not asked for yet is as one without clips there.
+        let starts: Vec<&[f64]> = self.starts.iter().map(|it| it.as_deref().unwrap_or_default()).collect();
+        Revision::of_state(&format!("{:?}", (self.tempo, &self.tracks, &self.clips, &self.devices, starts)))
+    }
+
+    /// Whether an id that named something in `self` may name something else in `now`. A rename by hand looks like a move: better one look
+    /// too many than a write to the wrong track.
+    fn moved_in(&self, now: &Look) -> bool {
+        fn shorter_or<T>(old: &[T], new: &[T], differs: impl Fn(&T, &T) -> bool) -> bool {
+            new.len() < old.len() || old.iter().zip(new).any(|(a, b)| differs(a, b))
+        }
+        shorter_or(&self.tracks, &now.tracks, |a, b| a != b)
+            || shorter_or(&self.clips, &now.clips, |a, b| shorter_or(a, b, |a, b| a.is_some() && a != b))
+            || shorter_or(&self.devices, &now.devices, |a, b| shorter_or(a, b, |a, b| a != b))
+            || self.starts.iter().zip(&now.starts).any(|(a, b)| match (a, b) {
+                (Some(a), Some(b)) => shorter_or(a, b, |a, b| a != b),
+                (_, _) => false,
+            })
+    }
+}
+
 #[derive(Default)]
 struct Heard {
+    look: Option<Look>,
     revision: Option<Revision>,
-    tracks: Vec<TrackRow>,
-    structure: u64,
-    shifts: BTreeMap<Author, u64>,
+    shifts: Shifts,
+    /// Tracks that listeners were asked for.
+    listened: usize,
+    /// The silences that were counted when listeners were last asked for.
+    gaps: u64,
 }
 
 pub struct AbletonOscHost {
     wire: Wire,
     caps: Caps,
     heard: Mutex<Heard>,
-}
-
-/// Somebody at the computer, or another program.
-const NOBODY: Author = Author(u64::MAX);
-const FOREIGN_UNDO: &str = "this is Live's own undo list, which also holds what the person did";
-
-fn gone(subject: PathId, listing: Listing) -> LiveError {
-    LiveError::Gone { subject, listing }
-}
-
-fn wrong(subject: PathId, expected: &'static str, listing: Listing) -> Refusal {
-    LiveError::WrongKind { subject, expected, listing }.into()
+    told: Told,
 }
 
 fn cannot(subject: PathId, reason: &str) -> Refusal {
@@ -64,17 +88,12 @@ fn index(n: u32) -> i32 {
     i32::try_from(n).unwrap_or(i32::MAX)
 }
 
+fn count(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
 fn float(value: f64) -> OscType {
     OscType::Float(value as f32)
-}
-
-fn same(sent: f64, read: f64) -> bool {
-    // The peer stores and answers 32-bit numbers.
-    (sent - read).abs() <= sent.abs().max(1.0) * 1e-6
-}
-
-fn track_of(path: PathId) -> Result<u32, Refusal> {
-    if let PathId::Track(n) = path { Ok(n) } else { Err(wrong(path, "a track (track:N)", Listing::Tracks)) }
 }
 
 fn session_clip(path: PathId) -> Result<(u32, u32), Refusal> {
@@ -84,7 +103,7 @@ fn session_clip(path: PathId) -> Result<(u32, u32), Refusal> {
     if matches!(path, PathId::OnTrack(_, TrackPart::Clip(_))) {
         return Err(cannot(path, "AbletonOSC reaches session clips only"));
     }
-    Err(wrong(path, "a clip (track:N/clipslot:M/clip)", Listing::Clips))
+    Err(super::running::wrong(path, "a clip (track:N/clipslot:M/clip)", Listing::Clips))
 }
 
 /// The values of one question, or why there are none.
@@ -93,16 +112,17 @@ fn values(batch: &Batch, at: usize, subject: PathId, listing: Listing) -> Result
         return Ok(values.clone());
     }
     Err(match &batch.error {
-        Some(error) if error.contains("Index out of range") => gone(subject, listing).into(),
-        Some(error) if error.contains("'NoneType'") => LiveError::EmptySlot { subject }.into(),
-        Some(error) => LiveError::Refused {
-            subject,
-            reason: error.clone(),
-            cure: "repeat the call once, then make a simpler change",
+        Some(error) if error.contains("Index out of range") || error.contains("index out of range") => {
+            gone(subject, listing)
         }
-        .into(),
+        Some(error) if error.contains("'NoneType'") => LiveError::EmptySlot { subject }.into(),
+        Some(error) => refused(subject, error.clone()),
         None => Refusal::NoAnswer { host: NAME },
     })
+}
+
+fn refused(subject: PathId, reason: String) -> Refusal {
+    LiveError::Refused { subject, reason, cure: "repeat the call once, then make a simpler change" }.into()
 }
 
 fn first<T>(
@@ -117,40 +137,85 @@ fn first<T>(
 }
 
 impl AbletonOscHost {
-    pub async fn attach(settings: Settings) -> Result<AbletonOscHost, Refusal> {
-        let missing =
-            [(Op::Files, "a running Live saves its Set itself"), (Op::RenderTrack, "AbletonOSC cannot render")];
-        let host = AbletonOscHost {
-            wire: Wire::open(settings).await?,
-            caps: Caps { missing: missing.into() },
-            heard: Mutex::default(),
-        };
+    pub async fn attach(settings: Settings, told: Told) -> Result<Arc<AbletonOscHost>, Refusal> {
+        if wire::nobody_listens(settings.peer).await {
+            let reason = format!(
+                "nothing listens on UDP {}: Live does not run, or AbletonOSC is not chosen as a control surface",
+                settings.peer
+            );
+            return Err(Refusal::Offline { host: NAME, reason });
+        }
+        let (wire, pushed) = Wire::open(settings).await?;
+        let host =
+            Arc::new(AbletonOscHost { wire, caps: caps("AbletonOSC cannot render"), heard: Mutex::default(), told });
         host.look().await?;
+        tokio::spawn(hear(Arc::downgrade(&host), pushed));
         Ok(host)
+    }
+
+    /// What Live calls itself, when it answers.
+    pub async fn version(&self) -> Result<(u32, u32), Refusal> {
+        let batch = self.wire.read(&[get("/live/application/get/version", &[])]).await?;
+        let parts = values(&batch, 0, PathId::Main, Listing::Tracks)?;
+        let part = |n: usize| parts.get(n).and_then(number).map(|it| it.max(0.0) as u32);
+        part(0).zip(part(1)).ok_or_else(|| Refusal::Offline { host: NAME, reason: "Live tells no version".into() })
     }
 
     fn heard(&self) -> MutexGuard<'_, Heard> {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads what the revision is made of, and notices what somebody else shifted.
+    /// The questions a look is made of. Arrangement clips are asked of the tracks known to have them: a group answers with an error, which
+    /// would end the peer's tick.
+    fn look_asks(&self) -> (Vec<Ask>, Vec<usize>) {
+        let mut asks = vec![get("/live/song/get/tempo", &[]), get("/live/song/get/num_scenes", &[]), track_data(0, -1)];
+        let rows = self.tracks();
+        let holders = rows.iter().enumerate().filter(|(_, it)| it.kind != TrackKind::Group).map(|(n, _)| n);
+        let holders: Vec<usize> = holders.collect();
+        asks.extend(holders.iter().map(|n| get("/live/track/get/arrangement_clips/start_time", &[index(count(*n))])));
+        (asks, holders)
+    }
+
+    /// Reads what the revision is made of, and notices what somebody else moved.
     async fn look(&self) -> Result<Revision, Refusal> {
-        let words = |words: &[&str]| {
-            let mut all = vec![OscType::Int(0), OscType::Int(-1)];
-            all.extend(words.iter().map(|it| OscType::String((*it).into())));
-            get_with("/live/song/get/track_data", all, 0)
-        };
-        let asks = [
-            get("/live/song/get/tempo", &[]),
-            words(&["track.name", "track.has_midi_input", "track.is_foldable"]),
-            words(&["clip.name"]),
-            words(&["device.name"]),
-        ];
+        let (asks, holders) = self.look_asks();
         let batch = self.wire.read(&asks).await?;
-        let rows = values(&batch, 1, PathId::Main, Listing::Tracks)?;
-        let tracks: Vec<TrackRow> = (0..)
-            .zip(rows.chunks_exact(3))
-            .map(|(n, row)| TrackRow {
+        let mut revision = self.absorb(&batch, (0, &holders), &Guard::default(), Mine::Nothing).await?;
+        // The first look does not know yet which tracks hold arrangement clips.
+        if holders.is_empty() && !self.tracks().is_empty() {
+            let (asks, holders) = self.look_asks();
+            let batch = self.wire.read(&asks).await?;
+            revision = self.absorb(&batch, (0, &holders), &Guard::default(), Mine::Nothing).await?;
+        }
+        self.listen().await?;
+        Ok(revision)
+    }
+
+    /// Takes the answers of a look, from the question at `from` on; `holders` are the tracks whose arrangement was asked for.
+    async fn absorb(
+        &self,
+        batch: &Batch,
+        (from, holders): (usize, &[usize]),
+        guard: &Guard,
+        mine: Mine,
+    ) -> Result<Revision, Refusal> {
+        let tempo = first(batch, from, PathId::Main, Listing::Tracks, number)?;
+        let scenes = first(batch, from + 1, PathId::Main, Listing::Tracks, number)?.max(0.0) as usize;
+        let rows = match batch.replies.get(from + 2) {
+            Some(Some(rows)) => rows.clone(),
+            // The names of a very large Set do not fit one datagram.
+            Some(None) | None => self.track_data_in_parts().await?,
+        };
+        let mut look = Look { tempo: Some(tempo), ..Look::default() };
+        let mut left = rows.as_slice();
+        while let Some((row, rest)) = left.split_at_checked(4) {
+            if row.is_empty() {
+                break;
+            }
+            let devices = row.get(3).and_then(number).map_or(0, |it| it.max(0.0) as usize);
+            let (Some((slots, rest)), n) = (rest.split_at_checked(scenes), count(look.tracks.len())) else { break };
+            let Some((names, rest)) = rest.split_at_checked(devices) else { break };
+            look.tracks.push(TrackRow {
                 id: PathId::Track(n),
                 name: row.first().and_then(text).unwrap_or_default(),
                 kind: match (row.get(2).and_then(truth), row.get(1).and_then(truth)) {
@@ -158,687 +223,200 @@ impl AbletonOscHost {
                     (_, Some(true)) => TrackKind::Midi,
                     (_, _) => TrackKind::Audio,
                 },
-            })
-            .collect();
-        let revision = Revision::of_state(&format!("{:?}", batch.replies));
-        let mut heard = self.heard();
-        let same = heard.tracks.len() == tracks.len()
-            && heard.tracks.iter().zip(&tracks).all(|(a, b)| a.kind == b.kind && a.name == b.name);
-        // A rename by hand looks like a move: better one look too many than a write to the wrong track.
-        if !same && heard.revision.is_some() {
-            heard.structure += 1;
-            let now = heard.structure;
-            heard.shifts.insert(NOBODY, now);
+            });
+            look.clips.push(slots.iter().map(text).collect());
+            look.devices.push(names.iter().filter_map(text).collect());
+            left = rest;
         }
-        heard.tracks = tracks;
-        heard.revision = Some(revision);
-        Ok(revision)
-    }
-
-    /// After a write of ours: what changed is ours.
-    async fn look_after(&self, guard: &Guard, shifted: bool) -> Result<Revision, Refusal> {
-        let (structure, shifts) = {
-            let heard = self.heard();
-            (heard.structure, heard.shifts.clone())
+        look.starts = vec![None; look.tracks.len()];
+        for (n, reply) in holders.iter().zip(batch.replies.iter().skip(from + 3)) {
+            if let Some(known) = look.starts.get_mut(*n) {
+                *known = reply.as_ref().map(|it| it.iter().filter_map(number).collect());
+            }
+        }
+        let revision = look.revision();
+        let (silent, moved) = {
+            let mut heard = self.heard();
+            let silent = heard.look.is_some() && heard.gaps != self.wire.gaps();
+            let foreign = heard.look.as_ref().is_some_and(|old| mine != Mine::Anything && old.moved_in(&look));
+            if foreign || silent {
+                heard.shifts.foreign();
+            }
+            if mine == Mine::Anything {
+                heard.shifts.ours(guard);
+            }
+            heard.look = Some(look);
+            heard.revision = Some(revision);
+            (silent, foreign)
         };
-        let revision = self.look().await?;
-        let mut heard = self.heard();
-        (heard.structure, heard.shifts) = (structure, shifts);
-        if shifted {
-            heard.structure += 1;
-            let now = heard.structure;
-            heard.shifts.insert(guard.seen.map_or(NOBODY, |it| it.0), now);
+        if moved || silent {
+            (self.told)(&[], true);
         }
         Ok(revision)
     }
 
-    async fn admit(&self, guard: &Guard, positional: bool) -> Result<(), Refusal> {
-        let actual = self.look().await?;
-        if let Some(expected) = guard.expect_revision.clone().filter(|it| *it != actual.to_string()) {
-            return Err(LiveError::RevisionDiffers { expected, actual }.into());
+    async fn track_data_in_parts(&self) -> Result<Vec<OscType>, Refusal> {
+        let batch = self.wire.read(&[get("/live/song/get/num_tracks", &[])]).await?;
+        let tracks = first(&batch, 0, PathId::Main, Listing::Tracks, number)?.max(0.0) as usize;
+        let (mut rows, mut at, mut part) = (Vec::new(), 0, tracks.div_ceil(2).max(1));
+        while at < tracks {
+            let end = (at + part).min(tracks);
+            let batch = self.wire.read(&[track_data(index(count(at)), index(count(end)))]).await?;
+            match batch.replies.into_iter().next().flatten() {
+                Some(more) => {
+                    rows.extend(more);
+                    at = end;
+                }
+                None if part > 1 => part = part.div_ceil(2),
+                None => return Err(Refusal::NoAnswer { host: NAME }),
+            }
         }
-        let shifted = guard
-            .seen
-            .is_some_and(|(who, seen)| self.heard().shifts.iter().any(|(author, at)| *author != who && *at > seen));
-        if positional && shifted { Err(LiveError::StructureShifted.into()) } else { Ok(()) }
+        Ok(rows)
+    }
+
+    /// Asks for listeners on what has none yet; after a silence on everything, because the peer may have started anew.
+    async fn listen(&self) -> Result<(), Refusal> {
+        let (from, to, gaps) = {
+            let heard = self.heard();
+            let gaps = self.wire.gaps();
+            let tracks = heard.look.as_ref().map_or(0, |it| it.tracks.len());
+            let from = if heard.gaps == gaps { heard.listened } else { 0 };
+            (from, tracks, gaps)
+        };
+        if from >= to && self.heard().gaps == gaps {
+            return Ok(());
+        }
+        let mut asks = vec![get("/live/song/get/is_playing", &[])];
+        if from == 0 {
+            asks.push(tell("/live/song/start_listen/tempo", Vec::new()));
+            asks.push(tell("/live/song/start_listen/is_playing", Vec::new()));
+        }
+        for n in from..to {
+            let n = OscType::Int(index(count(n)));
+            asks.push(tell("/live/track/start_listen/name", vec![n.clone()]));
+            asks.push(tell("/live/track/start_listen/playing_slot_index", vec![n]));
+        }
+        self.wire.batch(&asks).await?;
+        let mut heard = self.heard();
+        (heard.listened, heard.gaps) = (to, gaps);
+        Ok(())
+    }
+
+    /// Before a write: a look together with what the write wants to know first, then the guard.
+    async fn admit(&self, guard: &Guard, edits: &[LiveEdit], asks: Vec<Ask>) -> Result<Batch, Refusal> {
+        let (look, holders) = self.look_asks();
+        let mut all = asks;
+        let from = all.len();
+        all.extend(look);
+        let mut batch = self.wire.read(&all).await?;
+        let revision = self.absorb(&batch, (from, &holders), guard, Mine::Nothing).await?;
+        if let Some(expected) = guard.expect_revision.clone().filter(|it| *it != revision.to_string()) {
+            return Err(LiveError::RevisionDiffers { expected, actual: revision }.into());
+        }
+        self.heard().shifts.admit(guard, edits.iter().any(LiveEdit::is_positional))?;
+        batch.replies.truncate(from);
+        Ok(batch)
+    }
+
+    /// A write, its read-backs, a look and the fence, in one batch. A read-back that was lost is asked again; the write never is.
+    async fn put(&self, guard: &Guard, mine: Mine, write: Ask, asks: Vec<Ask>) -> Result<(Batch, Revision), Refusal> {
+        let from = asks.len() + 1;
+        let mut all = vec![write];
+        all.extend(asks);
+        let (look, holders) = self.look_asks();
+        all.extend(look);
+        let mut batch = self.wire.batch(&all).await?;
+        if batch.error.is_none() && batch.replies.iter().skip(1).any(Option::is_none) {
+            let again = self.wire.read(all.get(1..).unwrap_or_default()).await?;
+            let kept = batch.replies.drain(..1).collect::<Vec<_>>();
+            batch = Batch { replies: kept.into_iter().chain(again.replies).collect(), error: again.error };
+        }
+        let revision = match self.absorb(&batch, (from, &holders), guard, mine).await {
+            Ok(revision) => revision,
+            // An error of the write ends the peer's tick; the write's own answer says why.
+            Err(_) if batch.error.is_some() => self.look().await?,
+            Err(refusal) => return Err(refusal),
+        };
+        batch.replies.truncate(from);
+        Ok((batch, revision))
     }
 
     fn track(&self, path: PathId) -> Result<(i32, TrackRow), Refusal> {
         let n = track_of(path)?;
-        let row = self.heard().tracks.get(n as usize).cloned();
-        row.map(|row| (index(n), row)).ok_or_else(|| gone(path, Listing::Tracks).into())
+        let row = self.heard().look.as_ref().and_then(|it| it.tracks.get(n as usize).cloned());
+        row.map(|row| (index(n), row)).ok_or_else(|| gone(path, Listing::Tracks))
     }
 
-    /// A write, its read-back and the fence. The value read must be the one sent.
-    async fn write_number(&self, subject: PathId, write: Ask, read: Ask, sent: f64) -> Result<f64, Refusal> {
-        let batch = self.wire.batch(&[write, read]).await?;
-        let now = first(&batch, 1, subject, Listing::Tracks, number)?;
-        if same(sent, now) {
-            return Ok(now);
+    fn tracks(&self) -> Vec<TrackRow> {
+        self.heard().look.as_ref().map(|it| it.tracks.clone()).unwrap_or_default()
+    }
+
+    /// What our own write is about to change, so that the look after it finds only what somebody else did.
+    fn expect(&self, change: impl FnOnce(&mut Look)) {
+        if let Some(look) = &mut self.heard().look {
+            change(look);
         }
-        let reason = batch.error.unwrap_or_else(|| format!("Live answers {now} after {sent} was written"));
-        Err(LiveError::Refused { subject, reason, cure: "repeat the call once, then make a simpler change" }.into())
     }
 
-    async fn make(&self, edit: &LiveEdit) -> Result<(Outcome, Vec<PathId>, u32, bool, Vec<String>), Refusal> {
-        match edit {
-            LiveEdit::SetTempo { bpm } => {
-                let (write, read) = (tell("/live/song/set/tempo", vec![float(*bpm)]), get("/live/song/get/tempo", &[]));
-                self.write_number(PathId::Main, write, read, *bpm).await?;
-                Ok((Outcome::Tempo(self.overview_now().await?), vec![PathId::Main], 1, false, Vec::new()))
+    /// A push of a listener. Values we know already are our own writes, or the first answer of a new listener.
+    fn pushed(&self, message: &OscMessage) {
+        let at = message.args.first().and_then(number).map(|it| it.max(0.0) as usize);
+        let track = at.map(|n| PathId::Track(count(n)));
+        match message.addr.as_str() {
+            "/live/song/get/tempo" => {
+                let tempo = message.args.first().and_then(number);
+                let news =
+                    self.heard().look.as_mut().is_some_and(|it| std::mem::replace(&mut it.tempo, tempo) != tempo);
+                if news {
+                    (self.told)(&[PathId::Main], false);
+                }
             }
-            LiveEdit::SetTrackProps { track_id, props } => {
-                let (n, _) = self.track(*track_id)?;
-                let mut steps = 0;
-                if let Some(name) = &props.name {
-                    let write = tell("/live/track/set/name", vec![OscType::Int(n), OscType::String(name.clone())]);
-                    let batch = self.wire.batch(&[write, get("/live/track/get/name", &[n])]).await?;
-                    if first(&batch, 1, *track_id, Listing::Tracks, text)? != *name {
-                        let reason = batch.error.unwrap_or_else(|| "Live kept another name".into());
-                        return Err(
-                            LiveError::Refused { subject: *track_id, reason, cure: "repeat the call once" }.into()
-                        );
+            "/live/song/get/is_playing" => (self.told)(&[PathId::Main], false),
+            "/live/track/get/playing_slot_index" => (self.told)(track.as_slice(), false),
+            "/live/track/get/name" => {
+                let name = message.args.get(1).and_then(text);
+                let mut heard = self.heard();
+                let known = heard.look.as_mut().zip(at).and_then(|(look, n)| look.tracks.get_mut(n));
+                let news = match (known, name) {
+                    (Some(row), Some(name)) if row.name != name => {
+                        row.name = name;
+                        true
                     }
-                    steps += 1;
-                }
-                let switches = [
-                    (props.mute, "/live/track/set/mute", "/live/track/get/mute"),
-                    (props.solo, "/live/track/set/solo", "/live/track/get/solo"),
-                    (props.arm, "/live/track/set/arm", "/live/track/get/arm"),
-                ];
-                for (value, set, read) in switches {
-                    let Some(value) = value else { continue };
-                    let write = tell(set, vec![OscType::Int(n), OscType::Int(i32::from(value))]);
-                    self.write_number(*track_id, write, get(read, &[n]), f64::from(u8::from(value))).await?;
-                    steps += 1;
-                }
-                if steps == 0 {
-                    return Err(LiveError::BadValue {
-                        subject: "props".into(),
-                        reason: "give at least one of name, mute, solo, arm".into(),
-                    }
-                    .into());
-                }
-                Ok((Outcome::Track(self.track_state(*track_id, n).await?), vec![*track_id], steps, false, Vec::new()))
-            }
-            LiveEdit::ReplaceNotes { clip_id, notes, window } => {
-                self.replace_notes(*clip_id, notes, window.is_some()).await
-            }
-            LiveEdit::CreateTrack { kind } => {
-                let address = match kind {
-                    TrackKind::Midi => "/live/song/create_midi_track",
-                    TrackKind::Audio => "/live/song/create_audio_track",
-                    TrackKind::Group => return Err(cannot(PathId::Main, "AbletonOSC cannot group tracks")),
+                    (_, _) => false,
                 };
-                let before = self.heard().tracks.len();
-                let batch = self
-                    .wire
-                    .batch(&[tell(address, vec![OscType::Int(-1)]), get("/live/song/get/num_tracks", &[])])
-                    .await?;
-                let after = first(&batch, 1, PathId::Main, Listing::Tracks, number)?;
-                if !same(after, before as f64 + 1.0) {
-                    let reason = batch
-                        .error
-                        .unwrap_or_else(|| format!("Live has {after} tracks after one was added to {before}"));
-                    return Err(LiveError::Refused {
-                        subject: PathId::Main,
-                        reason,
-                        cure: "list the tracks, then repeat once",
-                    }
-                    .into());
+                if news {
+                    heard.shifts.foreign();
+                    drop(heard);
+                    (self.told)(track.as_slice(), true);
                 }
-                self.look().await?;
-                let id = PathId::Track(u32::try_from(before).unwrap_or(u32::MAX));
-                Ok((Outcome::TrackCreated(self.track_info(id).await?), vec![id], 1, false, Vec::new()))
             }
-            LiveEdit::CreateMidiClip { slot_id, length_beats } => {
-                let PathId::OnTrack(track, TrackPart::Slot(slot)) = *slot_id else {
-                    return Err(wrong(*slot_id, "a session slot (track:N/clipslot:M)", Listing::Clips));
-                };
-                let (_, row) = self.track(PathId::Track(track))?;
-                if row.kind != TrackKind::Midi {
-                    return Err(LiveError::WrongType {
-                        subject: *slot_id,
-                        reason: "only MIDI tracks hold MIDI clips".into(),
-                        listing: Listing::Tracks,
-                    }
-                    .into());
-                }
-                let at = [index(track), index(slot)];
-                let before = self.wire.read(&[get("/live/clip_slot/get/has_clip", &at)]).await?;
-                if first(&before, 0, *slot_id, Listing::Clips, truth)? {
-                    return Err(LiveError::SlotOccupied { subject: *slot_id }.into());
-                }
-                let write = tell(
-                    "/live/clip_slot/create_clip",
-                    vec![OscType::Int(at[0]), OscType::Int(at[1]), float(*length_beats)],
-                );
-                self.write_number(*slot_id, write, get("/live/clip_slot/get/has_clip", &at), 1.0).await?;
-                let clip_id = PathId::OnTrack(track, TrackPart::SlotClip(slot));
-                let made = ClipCreated { clip_id, slot_id: *slot_id, length_beats: *length_beats };
-                Ok((Outcome::ClipCreated(made), vec![clip_id], 1, false, Vec::new()))
-            }
-            LiveEdit::SetParam { param_id, value } => {
-                let before = self.param(*param_id).await?;
-                if !(before.min..=before.max).contains(value) {
-                    let reason = format!("must be {} to {}, not {value}", before.min, before.max);
-                    return Err(LiveError::BadValue { subject: "value".into(), reason }.into());
-                }
-                let (set, read, mut arguments) = self.param_address(*param_id)?;
-                let question = get_with(read, arguments.clone(), arguments.len());
-                arguments.push(float(*value));
-                let now = self.write_number(*param_id, tell(set, arguments), question, *value).await?;
-                let param = Param { value: now, display: now.to_string(), ..before.clone() };
-                let written =
-                    ParamWritten { param, previous: before.value, unknown: vec!["defaultValue", "automated"] };
-                Ok((Outcome::Param(written), vec![*param_id], 1, false, Vec::new()))
-            }
-            LiveEdit::DeleteClip { clip_id } => {
-                let (track, slot) = session_clip(*clip_id)?;
-                let at = [index(track), index(slot)];
-                let before = self.wire.read(&[get("/live/clip_slot/get/has_clip", &at)]).await?;
-                if !first(&before, 0, *clip_id, Listing::Clips, truth)? {
-                    return Err(LiveError::EmptySlot { subject: *clip_id }.into());
-                }
-                let write = tell("/live/clip_slot/delete_clip", at.map(OscType::Int).to_vec());
-                self.write_number(*clip_id, write, get("/live/clip_slot/get/has_clip", &at), 0.0).await?;
-                Ok((
-                    Outcome::Deleted(Deleted { deleted: vec![*clip_id], shifted: false }),
-                    vec![*clip_id],
-                    1,
-                    false,
-                    Vec::new(),
-                ))
-            }
-            LiveEdit::DeleteTrack { track_id } => {
-                let (n, _) = self.track(*track_id)?;
-                let before = self.heard().tracks.len();
-                let batch = self
-                    .wire
-                    .batch(&[
-                        tell("/live/song/delete_track", vec![OscType::Int(n)]),
-                        get("/live/song/get/num_tracks", &[]),
-                    ])
-                    .await?;
-                let after = first(&batch, 1, *track_id, Listing::Tracks, number)?;
-                if after >= before as f64 {
-                    let reason = batch.error.unwrap_or_else(|| "the track is still there".into());
-                    return Err(LiveError::Refused {
-                        subject: *track_id,
-                        reason,
-                        cure: "list the tracks, then repeat once",
-                    }
-                    .into());
-                }
-                Ok((
-                    Outcome::Deleted(Deleted { deleted: vec![*track_id], shifted: true }),
-                    vec![*track_id],
-                    1,
-                    true,
-                    Vec::new(),
-                ))
-            }
-            LiveEdit::InsertDevice { track_id, .. } => Err(cannot(*track_id, "AbletonOSC cannot insert devices")),
-            LiveEdit::SetClipProps { clip_id, .. } => {
-                Err(cannot(*clip_id, "clip properties are not written over AbletonOSC"))
-            }
+            _ => {}
         }
-    }
-
-    async fn replace_notes(
-        &self,
-        clip: PathId,
-        notes: &[Note],
-        windowed: bool,
-    ) -> Result<(Outcome, Vec<PathId>, u32, bool, Vec<String>), Refusal> {
-        let (track, slot) = session_clip(clip)?;
-        if windowed {
-            return Err(cannot(clip, "a window of notes is not written over AbletonOSC"));
-        }
-        let plain = Note::new(0, 0.0, 1.0);
-        for (at, note) in notes.iter().enumerate() {
-            let subject = || format!("notes[{at}]");
-            if note.probability != plain.probability
-                || note.velocity_deviation != 0.0
-                || note.release_velocity != plain.release_velocity
-            {
-                let reason = "AbletonOSC carries no probability, velocityDeviation or releaseVelocity".to_owned();
-                return Err(LiveError::Unsupported {
-                    subject: Some(subject()),
-                    reason,
-                    instead: "use Conductor's script in Live".into(),
-                }
-                .into());
-            }
-            if !(note.duration > 0.0
-                && note.duration.is_finite()
-                && note.start_time.is_finite()
-                && note.velocity.is_finite())
-            {
-                return Err(LiveError::BadValue {
-                    subject: subject(),
-                    reason: "duration must be above 0, and every number finite".into(),
-                }
-                .into());
-            }
-        }
-        let before = self.notes_of(clip).await?;
-        let at = [index(track), index(slot)];
-        let name = self.wire.read(&[get("/live/clip/get/name", &at)]).await?;
-        let name = first(&name, 0, clip, Listing::Clips, text)?;
-        let mut whole = at.map(OscType::Int).to_vec();
-        whole.extend(WHOLE_CLIP);
-        let read = || get_with("/live/clip/get/notes", whole.clone(), 2);
-        let batch = self.wire.batch(&[tell("/live/clip/remove/notes", whole.clone()), read()]).await?;
-        if !values(&batch, 1, clip, Listing::Clips)?.is_empty() {
-            let reason = batch.error.unwrap_or_else(|| "the old notes are still there".into());
-            return Err(LiveError::Refused { subject: clip, reason, cure: "read the notes, then repeat once" }.into());
-        }
-        let mut steps = 1;
-        for part in notes.chunks(NOTES_PER_DATAGRAM) {
-            let mut arguments = at.map(OscType::Int).to_vec();
-            for note in part {
-                arguments.extend([OscType::Int(i32::from(note.pitch)), float(note.start_time), float(note.duration)]);
-                arguments.extend([float(note.velocity), OscType::Bool(note.muted)]);
-            }
-            self.wire.batch(&[tell("/live/clip/add/notes", arguments)]).await?;
-            steps += 1;
-        }
-        let now = self.notes_of(clip).await?;
-        let starts = |notes: &[Note]| {
-            let mut all: Vec<(u8, i64)> =
-                notes.iter().map(|it| (it.pitch, (it.start_time * 1e4).round() as i64)).collect();
-            all.sort_unstable();
-            all.dedup();
-            all
-        };
-        if starts(&now) != starts(notes) {
-            let reason = format!("{} notes were written and {} are there now", notes.len(), now.len());
-            return Err(LiveError::Refused {
-                subject: clip,
-                reason,
-                cure: "read the notes with live_get_notes; live_undo brings the old ones back",
-            }
-            .into());
-        }
-        let written = NotesWritten {
-            id: clip,
-            name,
-            count: now.len(),
-            removed: before.len(),
-            adjusted: notes.len().saturating_sub(now.len()),
-        };
-        let lost =
-            "probability, velocity deviation and release velocity of the old notes were not readable and are gone"
-                .to_owned();
-        let warnings = if before.is_empty() { Vec::new() } else { vec![lost] };
-        Ok((Outcome::Notes(written), vec![clip], steps, false, warnings))
-    }
-
-    async fn notes_of(&self, clip: PathId) -> Result<Vec<Note>, Refusal> {
-        let (track, slot) = session_clip(clip)?;
-        let mut arguments = vec![OscType::Int(index(track)), OscType::Int(index(slot))];
-        arguments.extend(WHOLE_CLIP);
-        let batch = self.wire.read(&[get_with("/live/clip/get/notes", arguments, 2)]).await?;
-        let values = values(&batch, 0, clip, Listing::Clips)?;
-        let note = |row: &[OscType]| {
-            let at = |n: usize| row.get(n).and_then(number);
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be a pitch")]
-            let pitch = at(0).filter(|it| (0.0..=127.0).contains(it))? as u8;
-            let muted = row.get(4).and_then(truth)?;
-            Some(Note { velocity: at(3)?, muted, ..Note::new(pitch, at(1)?, at(2)?) })
-        };
-        let mut notes: Vec<Note> = values.chunks_exact(5).filter_map(note).collect();
-        notes.sort_by(|a, b| a.start_time.total_cmp(&b.start_time).then(a.pitch.cmp(&b.pitch)));
-        Ok(notes)
-    }
-
-    async fn track_state(&self, id: PathId, n: i32) -> Result<TrackState, Refusal> {
-        let asks =
-            [get("/live/track/get/name", &[n]), get("/live/track/get/mute", &[n]), get("/live/track/get/solo", &[n])];
-        let batch = self.wire.read(&asks).await?;
-        // A track that cannot arm answers with an error, which would end the batch of the others.
-        let can = self.wire.read(&[get("/live/track/get/can_be_armed", &[n])]).await?;
-        let arm = if first(&can, 0, id, Listing::Tracks, truth)? {
-            let batch = self.wire.read(&[get("/live/track/get/arm", &[n])]).await?;
-            first(&batch, 0, id, Listing::Tracks, truth)?
-        } else {
-            false
-        };
-        let flag = |at| first(&batch, at, id, Listing::Tracks, truth);
-        Ok(TrackState { id, name: first(&batch, 0, id, Listing::Tracks, text)?, mute: flag(1)?, solo: flag(2)?, arm })
-    }
-
-    async fn track_info(&self, id: PathId) -> Result<TrackInfo, Refusal> {
-        let (n, row) = self.track(id)?;
-        let state = self.track_state(id, n).await?;
-        let asks = [
-            get("/live/song/get/num_scenes", &[]),
-            get("/live/track/get/num_devices", &[n]),
-            get("/live/track/get/volume", &[n]),
-            get("/live/track/get/panning", &[n]),
-        ];
-        let batch = self.wire.read(&asks).await?;
-        let count = |at| first(&batch, at, id, Listing::Tracks, number).map(|it| it.max(0.0) as usize);
-        let level = |at| first(&batch, at, id, Listing::Tracks, number);
-        Ok(TrackInfo {
-            id,
-            kind: row.kind,
-            name: state.name,
-            mute: state.mute,
-            solo: state.solo,
-            muted_via_solo: false,
-            arm: state.arm,
-            clip_slot_count: count(0)?,
-            arrangement_clip_count: 0,
-            device_count: count(1)?,
-            mixer: MixerInfo { volume: Some(level(2)?), panning: Some(level(3)?), send_count: 0 },
-        })
-    }
-
-    async fn overview_now(&self) -> Result<Overview, Refusal> {
-        let revision = self.look().await?;
-        let asks = [
-            get("/live/song/get/tempo", &[]),
-            get("/live/song/get/root_note", &[]),
-            get("/live/song/get/scale_name", &[]),
-            get("/live/song/get/num_scenes", &[]),
-            get("/live/song/get/cue_points", &[]),
-            get("/live/song/get/signature_numerator", &[]),
-            get("/live/song/get/signature_denominator", &[]),
-        ];
-        let batch = self.wire.read(&asks).await?;
-        let count =
-            |at: usize| batch.replies.get(at).and_then(|it| it.as_ref()).and_then(|it| it.first()).and_then(number);
-        let tempo = first(&batch, 0, PathId::Main, Listing::Tracks, number)?;
-        let scale_name = batch.replies.get(2).and_then(|it| it.as_ref()).and_then(|it| it.first()).and_then(text);
-        let cues = batch.replies.get(4).and_then(|it| it.as_ref()).map_or(0, |it| it.len() / 2);
-        let tracks = self.heard().tracks.clone();
-        let scale_intervals =
-            scale_name.as_deref().and_then(conductor_set::scale_intervals).unwrap_or_default().to_vec();
-        Ok(Overview {
-            tempo: Some(tempo),
-            root_note: count(1).map(|it| it as u8),
-            scale_name,
-            scale_mode: None,
-            scale_intervals,
-            grid_quantization: None,
-            grid_is_triplet: None,
-            track_count: tracks.len(),
-            return_track_count: None,
-            scene_count: count(3).map_or(0, |it| it.max(0.0) as usize),
-            cue_point_count: cues,
-            tracks,
-            time_signature: count(5).zip(count(6)).map(|(n, d)| format!("{n}/{d}")),
-            revision,
-            editable: true,
-            unknown: vec!["scaleMode", "gridQuantization", "gridIsTriplet", "returnTrackCount"],
-            warnings: Vec::new(),
-        })
-    }
-
-    /// Where a parameter is written and read, with its indices.
-    fn param_address(&self, path: PathId) -> Result<(&'static str, &'static str, Vec<OscType>), Refusal> {
-        let PathId::OnTrack(track, TrackPart::Chain(part)) = path else {
-            return Err(wrong(
-                path,
-                "a parameter of an ordinary track (track:N/device:M/param:P or track:N/mixer/volume)",
-                Listing::Devices,
-            ));
-        };
-        let n = OscType::Int(index(track));
-        match part {
-            ChainPart::Volume => Ok(("/live/track/set/volume", "/live/track/get/volume", vec![n])),
-            ChainPart::Panning => Ok(("/live/track/set/panning", "/live/track/get/panning", vec![n])),
-            ChainPart::Send(send) => {
-                Ok(("/live/track/set/send", "/live/track/get/send", vec![n, OscType::Int(index(send))]))
-            }
-            ChainPart::Param(device, param) => Ok((
-                "/live/device/set/parameter/value",
-                "/live/device/get/parameter/value",
-                vec![n, OscType::Int(index(device)), OscType::Int(index(param))],
-            )),
-            ChainPart::Device(_) | ChainPart::Mixer => {
-                Err(wrong(path, "a parameter, not a device or a mixer", Listing::Devices))
-            }
-        }
-    }
-
-    async fn param(&self, path: PathId) -> Result<Param, Refusal> {
-        if let PathId::OnTrack(track, TrackPart::Chain(ChainPart::Param(device, param))) = path {
-            let all = self.device_params(PathId::Track(track), track, device).await?;
-            return all.into_iter().nth(param as usize).ok_or_else(|| gone(path, Listing::Devices).into());
-        }
-        let (_, read, arguments) = self.param_address(path)?;
-        let echo = arguments.len();
-        let batch = self.wire.read(&[get_with(read, arguments, echo)]).await?;
-        let value = first(&batch, 0, path, Listing::Devices, number)?;
-        let (name, low) = if read.ends_with("panning") {
-            ("Panning", -1.0)
-        } else if read.ends_with("send") {
-            ("Send", 0.0)
-        } else {
-            ("Volume", 0.0)
-        };
-        Ok(mixer_param(path, name, low, value))
-    }
-
-    async fn device_params(&self, owner: PathId, track: u32, device: u32) -> Result<Vec<Param>, Refusal> {
-        let at = [index(track), index(device)];
-        let asks = [
-            get("/live/device/get/parameters/name", &at),
-            get("/live/device/get/parameters/min", &at),
-            get("/live/device/get/parameters/max", &at),
-            get("/live/device/get/parameters/is_quantized", &at),
-            get("/live/device/get/parameters/value", &at),
-        ];
-        let batch = self.wire.read(&asks).await?;
-        let column = |n| values(&batch, n, owner, Listing::Devices);
-        let (names, lows, highs, steps, now) = (column(0)?, column(1)?, column(2)?, column(3)?, column(4)?);
-        let at = |list: &[OscType], n: usize| list.get(n).and_then(number).unwrap_or(0.0);
-        Ok(names
-            .iter()
-            .enumerate()
-            .map(|(n, name)| Param {
-                id: PathId::OnTrack(
-                    track,
-                    TrackPart::Chain(ChainPart::Param(device, u32::try_from(n).unwrap_or(u32::MAX))),
-                ),
-                name: text(name).unwrap_or_default(),
-                min: at(&lows, n),
-                max: at(&highs, n),
-                is_quantized: steps.get(n).and_then(truth).unwrap_or(false),
-                default_value: None,
-                value: at(&now, n),
-                unit: Unit::Live,
-                display: at(&now, n).to_string(),
-                range_source: RangeSource::Host,
-                automated: false,
-            })
-            .collect())
-    }
-
-    async fn devices_now(&self, path: PathId) -> Result<Devices, Refusal> {
-        self.look().await?;
-        let (n, _) = self.track(path)?;
-        let track = track_of(path)?;
-        let asks = [
-            get("/live/track/get/devices/name", &[n]),
-            get("/live/track/get/devices/class_name", &[n]),
-            get("/live/track/get/volume", &[n]),
-            get("/live/track/get/panning", &[n]),
-        ];
-        let batch = self.wire.read(&asks).await?;
-        let (names, classes) = (values(&batch, 0, path, Listing::Devices)?, values(&batch, 1, path, Listing::Devices)?);
-        let mut devices = Vec::new();
-        let (mut left, mut cut) = (PAGE, false);
-        for (d, name) in (0_u32..).zip(&names) {
-            let mut params = self.device_params(path, track, d).await?;
-            cut |= params.len() > left;
-            params.truncate(left);
-            left -= params.len();
-            devices.push(Device {
-                id: PathId::OnTrack(track, TrackPart::Chain(ChainPart::Device(d))),
-                name: text(name).unwrap_or_default(),
-                class_name: classes.get(d as usize).and_then(text).unwrap_or_default(),
-                is_on: params.first().map(|it| it.value != 0.0),
-                params,
-            });
-        }
-        let on = |part| PathId::OnTrack(track, TrackPart::Chain(part));
-        let level = |at| first(&batch, at, path, Listing::Devices, number);
-        let mixer = vec![
-            mixer_param(on(ChainPart::Volume), "Volume", 0.0, level(2)?),
-            mixer_param(on(ChainPart::Panning), "Panning", -1.0, level(3)?),
-        ];
-        Ok(Devices {
-            track_id: path,
-            devices,
-            mixer,
-            truncated: cut.then_some(true),
-            unknown: vec!["defaultValue", "automated", "sends"],
-        })
-    }
-
-    async fn clips_now(&self, path: PathId, offset: usize) -> Result<Clips, Refusal> {
-        self.look().await?;
-        let (n, row) = self.track(path)?;
-        let track = track_of(path)?;
-        let kind = match row.kind {
-            TrackKind::Midi => ClipKind::Midi,
-            TrackKind::Audio => ClipKind::Audio,
-            TrackKind::Group => {
-                return Ok(Clips {
-                    track_id: path,
-                    session: Vec::new(),
-                    arrangement: Vec::new(),
-                    truncated: None,
-                    next_offset: None,
-                });
-            }
-        };
-        let slots = vec![OscType::Int(n), OscType::Int(n + 1), OscType::String("clip.name".into())];
-        let asks = [
-            get_with("/live/song/get/track_data", slots, 0),
-            get("/live/track/get/arrangement_clips/name", &[n]),
-            get("/live/track/get/arrangement_clips/start_time", &[n]),
-            get("/live/track/get/arrangement_clips/length", &[n]),
-        ];
-        let batch = self.wire.read(&asks).await?;
-        let column = |at| values(&batch, at, path, Listing::Clips);
-        let (names, arranged, starts, lengths) = (column(0)?, column(1)?, column(2)?, column(3)?);
-        let session = (0_u32..).zip(&names).skip(offset).take(PAGE).map(|(slot, name)| {
-            let (slot_id, clip) =
-                (PathId::OnTrack(track, TrackPart::Slot(slot)), PathId::OnTrack(track, TrackPart::SlotClip(slot)));
-            match text(name) {
-                Some(name) => SlotRow { slot_id, clip_id: Some(clip), name: Some(name), kind },
-                None => SlotRow { slot_id, clip_id: None, name: None, kind: ClipKind::Empty },
-            }
-        });
-        let at = |list: &[OscType], n: usize| list.get(n).and_then(number).unwrap_or(0.0);
-        let arrangement = arranged.iter().enumerate().skip(offset).take(PAGE).map(|(c, name)| ArrangementRow {
-            clip_id: PathId::OnTrack(track, TrackPart::Clip(u32::try_from(c).unwrap_or(u32::MAX))),
-            name: text(name).unwrap_or_default(),
-            start_beat: at(&starts, c),
-            end_beat: at(&starts, c) + at(&lengths, c),
-            kind,
-        });
-        let more = names.len().max(arranged.len()) > offset.saturating_add(PAGE);
-        Ok(Clips {
-            track_id: path,
-            session: session.collect(),
-            arrangement: arrangement.collect(),
-            truncated: more.then_some(true),
-            next_offset: more.then_some(offset + PAGE),
-        })
-    }
-
-    async fn scenes_now(&self) -> Result<Scenes, Refusal> {
-        let asks = [get("/live/song/get/scenes/name", &[]), get("/live/song/get/cue_points", &[])];
-        let batch = self.wire.read(&asks).await?;
-        let names = values(&batch, 0, PathId::Main, Listing::Tracks)?;
-        let cues = values(&batch, 1, PathId::Main, Listing::Tracks)?;
-        let mut scenes = Vec::new();
-        for (n, name) in (0_u32..).zip(&names) {
-            let batch = self.wire.read(&[get("/live/scene/get/is_empty", &[index(n)])]).await?;
-            let is_empty = first(&batch, 0, PathId::Scene(n), Listing::Tracks, truth)?;
-            scenes.push(Scene {
-                id: PathId::Scene(n),
-                name: text(name).unwrap_or_default(),
-                tempo: None,
-                time_signature: None,
-                is_empty,
-            });
-        }
-        let cue = |(n, row): (u32, &[OscType])| CuePoint {
-            id: PathId::CuePoint(n),
-            name: row.first().and_then(text).unwrap_or_default(),
-            beat: row.get(1).and_then(number).unwrap_or(0.0),
-        };
-        Ok(Scenes { scenes, cue_points: (0..).zip(cues.chunks_exact(2)).map(cue).collect() })
-    }
-
-    async fn launch_now(&self, id: PathId) -> Result<&'static str, Refusal> {
-        let write = match id {
-            PathId::OnTrack(track, TrackPart::Slot(slot) | TrackPart::SlotClip(slot)) => {
-                tell("/live/clip_slot/fire", vec![OscType::Int(index(track)), OscType::Int(index(slot))])
-            }
-            PathId::Scene(n) => tell("/live/scene/fire", vec![OscType::Int(index(n))]),
-            PathId::Track(_)
-            | PathId::OnTrack(..)
-            | PathId::Return(_)
-            | PathId::OnReturn(..)
-            | PathId::Main
-            | PathId::OnMain(_)
-            | PathId::CuePoint(_) => return Err(wrong(id, "a slot, a session clip or a scene", Listing::Clips)),
-        };
-        let batch = self.wire.batch(&[write]).await?;
-        match batch.error {
-            None => Ok("fired"),
-            Some(error) if error.contains("Index out of range") => Err(gone(id, Listing::Clips).into()),
-            Some(reason) => {
-                Err(LiveError::Refused { subject: id, reason, cure: "list the clips, then repeat once" }.into())
-            }
-        }
-    }
-
-    async fn transport_now(&self, action: Transport, beat: Option<f64>) -> Result<Playing, Refusal> {
-        if let Some(beat) = beat {
-            self.wire.batch(&[tell("/live/song/set/current_song_time", vec![float(beat)])]).await?;
-        }
-        let write = match action {
-            Transport::Play => tell("/live/song/start_playing", Vec::new()),
-            Transport::Stop => tell("/live/song/stop_playing", Vec::new()),
-            Transport::Continue => tell("/live/song/continue_playing", Vec::new()),
-            Transport::StopClips => tell("/live/song/stop_all_clips", Vec::new()),
-            Transport::RecordOn => tell("/live/song/set/record_mode", vec![OscType::Int(1)]),
-            Transport::RecordOff => tell("/live/song/set/record_mode", vec![OscType::Int(0)]),
-        };
-        let asks = [
-            write,
-            get("/live/song/get/is_playing", &[]),
-            get("/live/song/get/current_song_time", &[]),
-            get("/live/song/get/tempo", &[]),
-        ];
-        let batch = self.wire.batch(&asks).await?;
-        let at = |n| first(&batch, n, PathId::Main, Listing::Tracks, number);
-        Ok(Playing { is_playing: at(1)? != 0.0, beat: at(2)?, tempo: at(3)? })
     }
 }
 
-fn mixer_param(id: PathId, name: &str, low: f64, value: f64) -> Param {
-    Param {
-        id,
-        name: name.into(),
-        min: low,
-        max: 1.0,
-        is_quantized: false,
-        default_value: None,
-        value,
-        unit: if low < 0.0 { Unit::Pan } else { Unit::Live },
-        display: value.to_string(),
-        range_source: RangeSource::Host,
-        automated: false,
+/// How much of what a look finds is our own doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mine {
+    /// What `expect` said, and no more.
+    Nothing,
+    /// Ids moved by our doing, in a way that we cannot foresee.
+    Anything,
+}
+
+fn track_data(from: i32, to: i32) -> Ask {
+    let words =
+        ["track.name", "track.has_midi_input", "track.is_foldable", "track.num_devices", "clip.name", "device.name"];
+    let mut all = vec![OscType::Int(from), OscType::Int(to)];
+    all.extend(words.iter().map(|it| OscType::String((*it).into())));
+    get_with("/live/song/get/track_data", all, 0)
+}
+
+/// Hears the pushes of listeners for as long as the host is there.
+async fn hear(host: Weak<AbletonOscHost>, mut pushed: mpsc::Receiver<OscMessage>) {
+    while let Some(message) = pushed.recv().await {
+        let Some(host) = host.upgrade() else { return };
+        host.pushed(&message);
     }
 }
 
@@ -854,8 +432,12 @@ impl LiveHost for AbletonOscHost {
             path: None,
             dirty: false,
             revision: heard.revision.map(|it| it.to_string()).unwrap_or_default(),
-            structure: heard.structure,
+            structure: heard.shifts.count(),
         }
+    }
+
+    fn refresh(&self) -> Answer<'_, ()> {
+        Box::pin(async move { self.look().await.map(drop) })
     }
 
     fn overview(&self) -> Answer<'_, Overview> {
@@ -863,13 +445,7 @@ impl LiveHost for AbletonOscHost {
     }
 
     fn find_track(&self, query: String) -> Answer<'_, TrackMatches> {
-        Box::pin(async move {
-            self.look().await?;
-            let wanted = query.to_lowercase();
-            let matches: Vec<TrackRow> =
-                self.heard().tracks.iter().filter(|it| it.name.to_lowercase().contains(&wanted)).cloned().collect();
-            Ok(TrackMatches { count: matches.len(), matches })
-        })
+        Box::pin(async move { Ok(TrackMatches::find(self.tracks().into_iter(), &query)?) })
     }
 
     fn clips(&self, track: PathId, offset: usize) -> Answer<'_, Clips> {
@@ -877,31 +453,7 @@ impl LiveHost for AbletonOscHost {
     }
 
     fn notes(&self, clip: PathId, query: NoteQuery) -> Answer<'_, Notes> {
-        Box::pin(async move {
-            let inside = |it: &Note| {
-                query.from_beat.is_none_or(|from| it.start_time >= from)
-                    && query.to_beat.is_none_or(|to| it.start_time < to)
-            };
-            let notes: Vec<Note> = self.notes_of(clip).await?.into_iter().filter(inside).collect();
-            let count = notes.len();
-            if query == NoteQuery::default() && count > PAGE {
-                let pitches = notes.iter().map(|it| it.pitch);
-                let summary = NoteSummary {
-                    pitch_range: [pitches.clone().min().unwrap_or(0), pitches.max().unwrap_or(0)],
-                    span_beats: notes.iter().map(Note::end).fold(0.0, f64::max),
-                };
-                let first_notes = notes.into_iter().take(conductor_set::FIRST_NOTES).collect();
-                return Ok(Notes::Summary { clip_id: clip, count, summary, first_notes, truncated: true });
-            }
-            let offset = query.offset.unwrap_or(0);
-            let next_offset = (count > offset.saturating_add(PAGE)).then(|| offset + PAGE);
-            Ok(Notes::Listed {
-                clip_id: clip,
-                count,
-                notes: notes.into_iter().skip(offset).take(PAGE).collect(),
-                next_offset,
-            })
-        })
+        Box::pin(async move { Ok(Notes::answer(clip, self.notes_of(clip).await?, query)?) })
     }
 
     fn devices(&self, chain: PathId) -> Answer<'_, Devices> {
@@ -913,14 +465,23 @@ impl LiveHost for AbletonOscHost {
     }
 
     fn track_detail(&self, track: PathId) -> Answer<'_, TrackDetail> {
-        Box::pin(std::future::ready(Err(cannot(
-            track,
-            "a track in full is not read over AbletonOSC; list its clips and devices",
-        ))))
+        Box::pin(self.track_detail_now(track))
     }
 
-    fn draw_clip(&self, clip: PathId, _: u32) -> Answer<'_, ClipDrawing> {
-        Box::pin(std::future::ready(Err(cannot(clip, "clips of a running Live are not drawn"))))
+    fn draw_clip(&self, clip: PathId, width: u32) -> Answer<'_, ClipDrawing> {
+        Box::pin(self.draw_clip_now(clip, width))
+    }
+
+    fn param(&self, id: PathId) -> Answer<'_, Param> {
+        Box::pin(self.param_now(id))
+    }
+
+    fn turn_knob(&self, id: PathId, value: f64, _: bool) -> Answer<'_, ()> {
+        Box::pin(async move {
+            let (set, _, mut arguments) = reads::param_address(id)?;
+            arguments.push(float(value));
+            self.wire.send(&tell(set, arguments)).await
+        })
     }
 
     fn write(self: Arc<Self>, turn: Turn, edits: Vec<LiveEdit>, guard: Guard, mode: Mode) -> Answer<'static, Applied> {
@@ -929,20 +490,20 @@ impl LiveHost for AbletonOscHost {
             if mode == Mode::Preview {
                 return Err(Refusal::Missing { host: NAME, reason: "a change cannot be tried out in a running Live" });
             }
-            self.admit(&guard, edits.iter().any(LiveEdit::is_positional)).await?;
-            let (mut outcomes, mut changed, mut undo_steps, mut shifted, mut warnings) =
-                (Vec::new(), Vec::new(), 0, false, Vec::new());
+            edits.iter().try_for_each(LiveEdit::check)?;
+            let mut applied = Applied {
+                outcomes: Vec::new(),
+                undo_steps: 0,
+                revision: Revision::of_state(""),
+                changed: Vec::new(),
+                warnings: Vec::new(),
+                shifted: false,
+                diff: no_diff(),
+            };
             for edit in &edits {
-                let done = self.make(edit).await?;
-                outcomes.push(done.0);
-                changed.extend(done.1);
-                undo_steps += done.2;
-                shifted |= done.3;
-                warnings.extend(done.4);
+                self.make(edit, &guard, &mut applied).await?;
             }
-            let revision = self.look_after(&guard, shifted).await?;
-            let diff = Diff { changes: Vec::new(), count: 0, text: String::new() };
-            Ok(Applied { outcomes, undo_steps, revision, changed, warnings, shifted, diff })
+            Ok(applied)
         })
     }
 
@@ -952,36 +513,33 @@ impl LiveHost for AbletonOscHost {
             if mode == Mode::Preview {
                 return Err(Refusal::Missing { host: NAME, reason: "undo cannot be tried out in a running Live" });
             }
-            self.admit(&guard, false).await?;
             let (write, can) = match way {
                 Way::Undo => ("/live/song/undo", "/live/song/get/can_undo"),
                 Way::Redo => ("/live/song/redo", "/live/song/get/can_redo"),
             };
-            let mut count = 0;
-            for _ in 0..steps {
-                let batch = self.wire.read(&[get(can, &[])]).await?;
-                if !first(&batch, 0, PathId::Main, Listing::Tracks, truth)? {
-                    break;
-                }
-                self.wire.batch(&[tell(write, Vec::new())]).await?;
-                count += 1;
+            let more = |batch: &Batch, at| first(batch, at, PathId::Main, Listing::Tracks, truth);
+            let mut able = more(&self.admit(&guard, &[], vec![get(can, &[])]).await?, 0)?;
+            let mut stepped = 0;
+            let mut revision = self.heard().revision.unwrap_or_else(|| Revision::of_state(""));
+            while able && stepped < steps {
+                // What the list holds is not known, so any id may have moved.
+                let made = self.put(&guard, Mine::Anything, tell(write, Vec::new()), vec![get(can, &[])]).await;
+                let (batch, now) = made.map_err(|why| half_done(why, stepped, steps))?;
+                (able, revision) = (more(&batch, 1)?, now);
+                stepped += 1;
             }
-            let asks = [get("/live/song/get/can_undo", &[]), get("/live/song/get/can_redo", &[])];
-            let batch = self.wire.read(&asks).await?;
-            let flag = |at| first(&batch, at, PathId::Main, Listing::Tracks, truth);
-            // What the list held is not known, so any index may have moved.
-            let revision = self.look_after(&guard, count > 0).await?;
+            let both = [get("/live/song/get/can_undo", &[]), get("/live/song/get/can_redo", &[])];
+            let batch = self.wire.read(&both).await?;
             let stepped = Stepped {
-                count,
+                count: stepped,
                 labels: Vec::new(),
-                can_undo: flag(0)?,
-                can_redo: flag(1)?,
+                can_undo: more(&batch, 0)?,
+                can_redo: more(&batch, 1)?,
                 revision,
-                shifted: count > 0,
+                shifted: stepped > 0,
             };
-            let tracks = u32::try_from(self.heard().tracks.len()).unwrap_or(u32::MAX);
-            let diff = Diff { changes: Vec::new(), count: 0, text: String::new() };
-            Ok(History { stepped, diff, tracks, warnings: vec![FOREIGN_UNDO.into()] })
+            let tracks = count(self.tracks().len());
+            Ok(History { stepped, diff: no_diff(), tracks, warnings: vec![FOREIGN_UNDO.into()] })
         })
     }
 
@@ -994,10 +552,54 @@ impl LiveHost for AbletonOscHost {
     }
 
     fn known_ids(&self) -> KnownIds {
-        KnownIds { tracks: u32::try_from(self.heard().tracks.len()).unwrap_or(u32::MAX), midi_clips: Vec::new() }
+        let heard = self.heard();
+        let Some(look) = &heard.look else { return KnownIds::default() };
+        let midi = look.tracks.iter().zip(&look.clips).filter(|(row, _)| row.kind == TrackKind::Midi);
+        let clips = midi.flat_map(|(row, slots)| {
+            let track = track_of(row.id).unwrap_or(0);
+            let filled = slots.iter().enumerate().filter(|(_, name)| name.is_some());
+            filled.map(move |(slot, _)| PathId::OnTrack(track, TrackPart::SlotClip(count(slot))))
+        });
+        KnownIds { tracks: count(look.tracks.len()), midi_clips: clips.collect() }
     }
 
     fn document(self: Arc<Self>) -> Option<Arc<super::document::DocumentHost>> {
         None
+    }
+}
+
+fn half_done(why: Refusal, stepped: u32, steps: u32) -> Refusal {
+    if stepped == 0 {
+        return why;
+    }
+    Refusal::HalfDone { done: format!("{stepped} of {steps} steps were made"), why: Box::new(why) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(n: u32, name: &str) -> TrackRow {
+        TrackRow { id: PathId::Track(n), name: name.into(), kind: TrackKind::Midi }
+    }
+
+    #[test]
+    fn what_is_added_at_the_end_moves_nothing() {
+        let old = Look {
+            tracks: vec![row(0, "a"), row(1, "b")],
+            clips: vec![vec![Some("x".into()), None], vec![None, None]],
+            ..Look::default()
+        };
+        let mut now = old.clone();
+        now.tracks.push(row(2, "c"));
+        now.clips.push(vec![None, None]);
+        now.clips[1][1] = Some("new".into());
+        assert!(!old.moved_in(&now));
+        now.clips[0][0] = Some("another".into());
+        assert!(old.moved_in(&now), "another clip lies in a slot that was filled");
+        let swapped = Look { tracks: vec![row(0, "b"), row(1, "a")], ..old.clone() };
+        assert!(old.moved_in(&swapped));
+        let fewer = Look { tracks: vec![row(0, "a")], ..old.clone() };
+        assert!(old.moved_in(&fewer));
     }
 }

@@ -10,7 +10,7 @@ use arc_swap::ArcSwap;
 use conductor_core::timestamp::Timestamp;
 use conductor_set::{
     Applied, ClipDrawing, Clips, Devices, Diff, Document, Guard, LiveEdit, LiveError, NoteQuery, Notes, OpenSet,
-    Overview, PathId, Scenes, TrackDetail, TrackMatches, check, diff,
+    Overview, Param, PathId, Revision, Scenes, TrackDetail, TrackMatches, check, diff,
 };
 use sha2::{Digest, Sha256};
 use std::io;
@@ -40,6 +40,8 @@ pub struct DocumentHost {
     set: Mutex<OpenSet>,
     shown: ArcSwap<Shown>,
     disk: Mutex<OnDisk>,
+    /// The knob that turned last, and the state it left.
+    turning: Mutex<Option<(PathId, Revision)>>,
     limit: usize,
     caps: Caps,
 }
@@ -93,6 +95,7 @@ impl DocumentHost {
             }),
             set: Mutex::new(set),
             disk: Mutex::new(OnDisk { place: Arc::new(place), stamp, digest: digest(&als) }),
+            turning: Mutex::default(),
             limit,
             caps: Caps { missing: missing.into() },
         })
@@ -274,6 +277,10 @@ impl LiveHost for DocumentHost {
         }
     }
 
+    fn refresh(&self) -> Answer<'_, ()> {
+        now(Ok(()))
+    }
+
     fn overview(&self) -> Answer<'_, Overview> {
         now(Ok(self.snapshot().overview()))
     }
@@ -304,6 +311,25 @@ impl LiveHost for DocumentHost {
 
     fn draw_clip(&self, clip: PathId, width: u32) -> Answer<'_, ClipDrawing> {
         now(self.snapshot().draw_clip(clip, width))
+    }
+
+    fn param(&self, id: PathId) -> Answer<'_, Param> {
+        now(self.snapshot().param(id))
+    }
+
+    fn turn_knob(&self, id: PathId, value: f64, still: bool) -> Answer<'_, ()> {
+        let mut set = self.set();
+        let mut turning = self.turning.lock().unwrap_or_else(PoisonError::into_inner);
+        // Anybody's edit in between ends the turn: its entry must not swallow ours.
+        let same = *turning == Some((id, set.document().revision()));
+        let edit = [LiveEdit::SetParam { param_id: id, value }];
+        let turned =
+            if still && same { set.extend(&edit, &Guard::default()) } else { set.apply(&edit, &Guard::default()) };
+        if turned.is_ok() {
+            *turning = Some((id, set.document().revision()));
+            self.show(&set, None);
+        }
+        now(turned.map(drop))
     }
 
     fn write(self: Arc<Self>, turn: Turn, edits: Vec<LiveEdit>, guard: Guard, mode: Mode) -> Answer<'static, Applied> {

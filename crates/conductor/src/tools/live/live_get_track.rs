@@ -23,6 +23,6 @@ pub fn definition(live: &Arc<Live>) -> Definition {
         "trackId": text(), "clips": list(object(schema::clip_info_members())), "params": list(schema::param()),
         "devices": list(object(json!({ "id": text(), "name": text(), "className": text(), "paramIds": list(text()) }))),
         "mixer": list(schema::param()), "truncated?": boolean(),
-        "totals?": object(json!({ "clips": integer(), "params": integer() })),
+        "unknown?": list(text()), "totals?": object(json!({ "clips": integer(), "params": integer() })),
     })))
 }

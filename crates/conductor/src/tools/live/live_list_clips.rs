@@ -25,6 +25,6 @@ pub fn definition(live: &Arc<Live>) -> Definition {
         "arrangement": list(object(json!({
             "clipId": text(), "name": text(), "startBeat": number(), "endBeat": number(), "kind": clip_kind(),
         }))),
-        "truncated?": schema::boolean(), "nextOffset?": integer(),
+        "truncated?": schema::boolean(), "nextOffset?": integer(), "warnings?": list(text()),
     })))
 }

@@ -24,7 +24,12 @@ pub fn definition(live: &Arc<Live>) -> Definition {
                     })
                 })
                 .collect();
-            let hosts = json!([{ "name": "document", "state": "ready", "reason": null }]);
+            let hosts: Vec<Value> = live
+                .hosts()
+                .await
+                .into_iter()
+                .map(|(name, state, reason)| json!({ "name": name, "state": state, "reason": reason }))
+                .collect();
             Ok(Output::new(json!({ "sets": sets, "hosts": hosts })))
         }
     })

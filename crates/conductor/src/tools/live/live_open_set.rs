@@ -1,7 +1,7 @@
 //! `live_open_set`: opens a file and makes it the caller's current Set.
 
 use super::{HOST, on_files, overview, refused, schema};
-use crate::hosts::live::{Live, Refusal};
+use crate::hosts::live::Live;
 use crate::pipeline::call::Output;
 use crate::tools::catalog::Definition;
 use conductor_core::error::{Code, ToolError};
@@ -15,7 +15,7 @@ pub fn definition(live: &Arc<Live>) -> Definition {
         let set = match (path, host) {
             (Some(path), None) => ask.live.open(&ask.key, &path).await.map_err(refused)?,
             (None, Some(host)) if host == "abletonosc" => ask.live.attach_osc(&ask.key).await.map_err(refused)?,
-            (None, Some(_)) => return Err(refused(Refusal::Offline { host: "script", reason: "its script does not run in any Live".into() })),
+            (None, Some(_)) => ask.live.attach_script(&ask.key).await.map_err(refused)?,
             (Some(_), Some(_)) | (None, None) => {
                 return Err(ToolError::new(Code::BadInput, "give exactly one of path and host").hint("Pass path for a .als file, or host for a running Live."));
             }
@@ -28,6 +28,7 @@ pub fn definition(live: &Arc<Live>) -> Definition {
         }
         ask.studio.hub.uri_changed("ableton://sets");
         ask.studio.circuits.reset_host(&ask.studio.catalog(), HOST);
+        set.host.refresh().await.map_err(refused)?;
         let structure = set.host.state().structure;
         let value = overview(&set).await?;
         ask.live.saw(&ask.key, &set, structure);

@@ -1,7 +1,7 @@
 //! Why a Set refused, in the words of the tools: the one place that turns a host's refusal into what a caller sees.
 
 use crate::hosts::live::Refusal;
-use conductor_core::error::{Code, Subject, ToolError};
+use conductor_core::error::{Code, Effect, Subject, ToolError};
 use conductor_set::{Listing, LiveError};
 use std::path::PathBuf;
 
@@ -65,6 +65,22 @@ pub fn refused(refusal: Refusal) -> ToolError {
         Refusal::NoAnswer { host } => ToolError::new(Code::Timeout, format!("{host} gave no answer in time"))
             .hint("Live may show a dialog, or AbletonOSC may not be loaded: ask the person to look and run `conductor doctor`. Read the state before repeating a write.")
             .subject(Subject::Host(host.into())),
+        Refusal::Said { host, code, message, subject } => {
+            let error = ToolError::new(code, message);
+            // Only a host that cannot names one that can; the other codes have hints of their own.
+            let error = if code == Code::Unsupported { error.hint(format!("Do not retry another way; {ATTACH}.")) } else { error };
+            error.subject(subject.map_or_else(|| Subject::Host(host.into()), Subject::Other))
+        }
+        Refusal::HalfDone { done, why } => {
+            let mut error = refused(*why);
+            error.message = format!("{}; {done}", error.message);
+            // A host that is gone may be asked again by itself; a write that may have been made must not be.
+            if error.code == Code::HostOffline {
+                error.code = Code::Timeout;
+            }
+            let hint = "Read the state before anything else, and tell the person. live_undo takes back what was made.";
+            error.hint(hint).effect(Effect::Unknown)
+        }
         Refusal::Broken { reason } => ToolError::new(Code::Internal, reason),
     }
 }

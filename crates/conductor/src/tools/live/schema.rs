@@ -158,7 +158,7 @@ pub fn clip_info_members() -> Value {
 pub fn param_members() -> Value {
     json!({
         "id": text(), "name": text(), "min": number(), "max": number(), "isQuantized": boolean(), "defaultValue": nullable(number()),
-        "value": number(), "unit": text(), "display": text(), "rangeSource": text(), "automated": boolean(),
+        "value": number(), "unit": text(), "display": text(), "rangeSource": text(), "automated": nullable(boolean()),
     })
 }
 

@@ -2,19 +2,29 @@
 //!
 //! The peer links no error to its cause and says nothing about a write. So one batch is under way at a time, it ends with `/live/test`,
 //! and what came before the fence's answer belongs to it: a reply that is missing then is a failure. Silence is never success.
+//!
+//! One task receives. What answers no question is a listener's push, and goes to whoever attached.
 
 use crate::hosts::live::Refusal;
 use rosc::{OscMessage, OscPacket, OscType};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::net::UdpSocket;
+use tokio::sync::{mpsc, oneshot};
 
 pub const NAME: &str = "abletonosc";
 const FENCE: &str = "/live/test";
 const ERROR: &str = "/live/error";
+/// Sent by AbletonOSC when Live has loaded it: another Set may be open now.
+const STARTUP: &str = "/live/startup";
 /// The largest packet UDP carries.
 const PACKET_MAX: usize = 65_507;
+/// Questions per batch: their answers must fit the receive buffer of the socket.
+const QUESTIONS: usize = 96;
+/// Pushes that may wait to be looked at; beyond that one look is as good as many.
+const PUSHES: usize = 256;
 
 /// `[live.osc]`.
 #[derive(Debug, Clone, Copy)]
@@ -67,106 +77,237 @@ pub struct Batch {
     pub error: Option<String>,
 }
 
-pub struct Wire {
+impl Batch {
+    fn is_complete(&self, asks: &[Ask]) -> bool {
+        asks.iter().zip(&self.replies).all(|(ask, reply)| ask.echo.is_none() || reply.is_some())
+    }
+}
+
+/// The batch under way.
+struct Open {
+    asks: Vec<Ask>,
+    batch: Batch,
+    closed: oneshot::Sender<Batch>,
+}
+
+#[derive(Default)]
+struct State {
+    open: Option<Open>,
+    /// Fences of batches that were given up: their answers may still come.
+    late: u32,
+}
+
+struct Inner {
     socket: UdpSocket,
-    settings: Settings,
-    /// Held for a whole batch. Counts fences of batches that were given up: their answers may still come.
-    late: tokio::sync::Mutex<u32>,
+    peer: SocketAddr,
+    state: Mutex<State>,
+    pushes: mpsc::Sender<OscMessage>,
+    /// Counts silences: after one, another Live or another Set may be there.
+    gaps: AtomicU64,
     /// Datagrams from elsewhere.
-    pub foreign: AtomicU64,
+    foreign: AtomicU64,
+}
+
+pub struct Wire {
+    inner: Arc<Inner>,
+    timeout: Duration,
+    /// Held for a whole batch.
+    turn: tokio::sync::Mutex<()>,
+    receiver: tokio::task::JoinHandle<()>,
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        self.receiver.abort();
+    }
+}
+
+fn offline(reason: impl ToString) -> Refusal {
+    Refusal::Offline { host: NAME, reason: reason.to_string() }
 }
 
 impl Wire {
-    pub async fn open(settings: Settings) -> Result<Wire, Refusal> {
-        let socket =
-            UdpSocket::bind((Ipv4Addr::LOCALHOST, settings.reply_port)).await.map_err(|fault| Refusal::Offline {
-                host: NAME,
-                reason: format!(
-                    "UDP port {} cannot be bound ({fault}); one AbletonOSC client per machine",
-                    settings.reply_port
-                ),
-            })?;
-        Ok(Wire { socket, settings, late: tokio::sync::Mutex::default(), foreign: AtomicU64::new(0) })
+    /// Binds the port and listens; asks nothing yet.
+    pub async fn open(settings: Settings) -> Result<(Wire, mpsc::Receiver<OscMessage>), Refusal> {
+        // Another machine cannot be reached from the loopback address.
+        let here = if settings.peer.ip().is_loopback() { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
+        let socket = UdpSocket::bind((here, settings.reply_port)).await.map_err(|fault| {
+            offline(format!(
+                "UDP port {} cannot be bound ({fault}); one AbletonOSC client per machine",
+                settings.reply_port
+            ))
+        })?;
+        let (pushes, pushed) = mpsc::channel(PUSHES);
+        let inner = Arc::new(Inner {
+            socket,
+            peer: settings.peer,
+            state: Mutex::default(),
+            pushes,
+            gaps: AtomicU64::new(0),
+            foreign: AtomicU64::new(0),
+        });
+        let receiver = tokio::spawn(Arc::clone(&inner).receive());
+        Ok((Wire { inner, timeout: settings.timeout, turn: tokio::sync::Mutex::default(), receiver }, pushed))
     }
 
-    /// Questions only: asked once more when no answer came at all.
+    /// Grows with every silence and every start of the peer.
+    pub fn gaps(&self) -> u64 {
+        self.inner.gaps.load(Ordering::Relaxed)
+    }
+
+    /// Datagrams that came from elsewhere and were dropped.
+    pub fn foreign(&self) -> u64 {
+        self.inner.foreign.load(Ordering::Relaxed)
+    }
+
+    /// Questions only: those that got no answer and no error are asked once more, because a datagram may be lost.
     pub async fn read(&self, asks: &[Ask]) -> Result<Batch, Refusal> {
-        match self.batch(asks).await {
-            Err(Refusal::NoAnswer { .. }) => self.batch(asks).await,
-            done => done,
+        let mut whole = Batch::default();
+        for part in asks.chunks(QUESTIONS) {
+            let batch = match self.batch(part).await {
+                Ok(batch) if batch.error.is_some() || batch.is_complete(part) => batch,
+                Ok(_) | Err(Refusal::NoAnswer { .. }) => self.batch(part).await?,
+                Err(refusal) => return Err(refusal),
+            };
+            whole.replies.extend(batch.replies);
+            whole.error = whole.error.or(batch.error);
         }
+        Ok(whole)
     }
 
-    /// Sends once. At most one of the messages may be a write, so that an error has one possible cause.
+    /// Sends once. At most one of the messages may be a write, so that an error has one possible cause, and at least one is a question,
+    /// so that a fence's answer that comes late is told from the right one.
     pub async fn batch(&self, asks: &[Ask]) -> Result<Batch, Refusal> {
-        let mut late = self.late.lock().await;
-        let mut waste = [0; 1];
-        while self.socket.try_recv_from(&mut waste).is_ok() {}
-        for ask in asks {
-            self.send(ask.address, &ask.arguments).await?;
+        let _turn = self.turn.lock().await;
+        let (closed, close) = oneshot::channel();
+        let batch = Batch { replies: asks.iter().map(|_| None).collect(), error: None };
+        {
+            let mut state = self.inner.lock();
+            // A caller that hung up left its fence on the way.
+            if state.open.replace(Open { asks: asks.to_vec(), batch, closed }).is_some() {
+                state.late = state.late.saturating_add(1);
+            }
         }
-        self.send(FENCE, &[]).await?;
-        let mut batch = Batch { replies: asks.iter().map(|_| None).collect(), error: None };
-        let closed = tokio::time::timeout(self.settings.timeout, self.collect(asks, &mut batch, &mut late)).await;
-        match closed {
-            Ok(done) => done.map(|()| batch),
-            Err(_) => {
-                *late = late.saturating_add(1);
+        for ask in asks {
+            self.inner.send(ask.address, &ask.arguments).await?;
+        }
+        self.inner.send(FENCE, &[]).await?;
+        match tokio::time::timeout(self.timeout, close).await {
+            Ok(Ok(batch)) => Ok(batch),
+            Ok(Err(_)) | Err(_) => {
+                let mut state = self.inner.lock();
+                state.open = None;
+                state.late = state.late.saturating_add(1);
+                self.inner.gaps.fetch_add(1, Ordering::Relaxed);
                 Err(Refusal::NoAnswer { host: NAME })
             }
         }
+    }
+
+    /// Between batches, with nothing read back: for values that the next one replaces anyway.
+    pub async fn send(&self, ask: &Ask) -> Result<(), Refusal> {
+        let _turn = self.turn.lock().await;
+        self.inner.send(ask.address, &ask.arguments).await
+    }
+}
+
+impl Inner {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn send(&self, address: &str, arguments: &[OscType]) -> Result<(), Refusal> {
         let message = OscMessage { addr: address.to_owned(), args: arguments.to_vec() };
         let bytes = rosc::encoder::encode(&OscPacket::Message(message))
             .map_err(|fault| Refusal::Broken { reason: format!("OSC: {fault}") })?;
-        let offline = |fault: std::io::Error| Refusal::Offline { host: NAME, reason: fault.to_string() };
-        self.socket.send_to(&bytes, self.settings.peer).await.map(drop).map_err(offline)
+        if bytes.len() > PACKET_MAX {
+            return Err(Refusal::Broken { reason: format!("{address}: {} bytes do not fit a datagram", bytes.len()) });
+        }
+        self.socket.send_to(&bytes, self.peer).await.map(drop).map_err(offline)
     }
 
-    async fn collect(&self, asks: &[Ask], batch: &mut Batch, late: &mut u32) -> Result<(), Refusal> {
+    async fn receive(self: Arc<Self>) {
         let mut buffer = vec![0; PACKET_MAX];
         loop {
-            let offline = |fault: std::io::Error| Refusal::Offline { host: NAME, reason: fault.to_string() };
             let (length, from) = match self.socket.recv_from(&mut buffer).await {
-                Ok(received) => received,
-                // The system tells of a closed port at the other end this way: nobody listens there.
-                Err(fault) if fault.kind() == std::io::ErrorKind::ConnectionRefused => return Err(offline(fault)),
-                Err(fault) => return Err(offline(fault)),
+                Ok(came) => came,
+                // Tells of an earlier packet that nobody took; the batch it belonged to runs out by itself.
+                Err(fault) if fault.kind() == std::io::ErrorKind::ConnectionRefused => continue,
+                Err(_) => return,
             };
-            if from.ip() != self.settings.peer.ip() {
+            if from.ip() != self.peer.ip() {
                 self.foreign.fetch_add(1, Ordering::Relaxed);
                 continue;
             }
-            let Some(message) = buffer.get(..length).and_then(single) else { continue };
-            match message.addr.as_str() {
-                FENCE => {
-                    let complete =
-                        asks.iter().zip(&batch.replies).all(|(ask, reply)| ask.echo.is_none() || reply.is_some());
-                    // The answer to a fence that was given up may come now; the right one follows.
-                    if *late > 0 && !complete && batch.error.is_none() {
-                        *late -= 1;
-                        continue;
-                    }
-                    return Ok(());
-                }
-                ERROR => {
-                    batch.error =
-                        message.args.into_iter().find_map(OscType::string).or(Some("an error without a text".into()))
-                }
-                address => {
-                    let open = asks
-                        .iter()
-                        .zip(&mut batch.replies)
-                        .find(|(ask, reply)| reply.is_none() && answers(ask, address, &message.args));
-                    if let Some((ask, reply)) = open {
-                        *reply = Some(message.args.into_iter().skip(ask.echo.unwrap_or(0)).collect());
-                    }
-                }
+            if let Some(message) = buffer.get(..length).and_then(single) {
+                self.took(message);
             }
         }
     }
+
+    fn took(&self, message: OscMessage) {
+        let mut state = self.lock();
+        if message.addr == FENCE {
+            let State { open, late } = &mut *state;
+            let Some(current) = open.as_ref() else {
+                *late = late.saturating_sub(1);
+                return;
+            };
+            // The answer to a fence that was given up may come now; the right one follows.
+            if *late > 0 && !current.batch.is_complete(&current.asks) && current.batch.error.is_none() {
+                *late -= 1;
+                return;
+            }
+            if let Some(done) = open.take() {
+                // A caller that gave up is no fault.
+                let _ = done.closed.send(done.batch);
+            }
+            return;
+        }
+        if let Some(open) = &mut state.open {
+            if message.addr == ERROR {
+                let text = message.args.into_iter().find_map(OscType::string);
+                open.batch.error = text.or_else(|| Some("an error without a text".into()));
+                return;
+            }
+            // The same question may stand twice in a batch. The last answer counts: a push of a listener, or the answer to a batch that
+            // was given up, may have come first.
+            let mut answered = false;
+            for (ask, reply) in open.asks.iter().zip(&mut open.batch.replies) {
+                if answers(ask, &message.addr, &message.args) {
+                    *reply = Some(message.args.iter().skip(ask.echo.unwrap_or(0)).cloned().collect());
+                    answered = true;
+                }
+            }
+            if answered {
+                return;
+            }
+        }
+        if message.addr == STARTUP {
+            self.gaps.fetch_add(1, Ordering::Relaxed);
+        }
+        // A full queue means that a look is due already.
+        let _ = self.pushes.try_send(message);
+    }
+}
+
+/// Whether anything listens at the peer's port, as far as the system tells: on this machine a closed port is told at once.
+pub async fn nobody_listens(peer: SocketAddr) -> bool {
+    const TELLS_WITHIN: Duration = Duration::from_millis(50);
+    if !peer.ip().is_loopback() {
+        return false;
+    }
+    let asked = async {
+        let socket = UdpSocket::bind((IpAddr::from(Ipv4Addr::LOCALHOST), 0)).await?;
+        socket.connect(peer).await?;
+        let fence = OscPacket::Message(OscMessage { addr: FENCE.into(), args: Vec::new() });
+        socket.send(&rosc::encoder::encode(&fence).unwrap_or_default()).await?;
+        match tokio::time::timeout(TELLS_WITHIN, socket.recv(&mut [0; 64])).await {
+            Ok(received) => received.map(drop),
+            Err(_) => Ok(()),
+        }
+    };
+    matches!(asked.await, Err(fault) if fault.kind() == std::io::ErrorKind::ConnectionRefused)
 }
 
 /// One message, never a bundle: AbletonOSC sends none, and nested ones recurse in the decoder.
@@ -187,13 +328,14 @@ fn answers(ask: &Ask, address: &str, values: &[OscType]) -> bool {
         && ask.arguments.iter().zip(values).take(echo).all(|(sent, came)| number(sent) == number(came))
 }
 
-/// A number of any width.
+/// A number of any width. The peer answers in 32 bits: 0.85 comes as 0.8500000238, and the shortest text that means those 32 bits is what
+/// was meant.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the other OSC types are no numbers")]
 pub fn number(value: &OscType) -> Option<f64> {
     match value {
         OscType::Int(it) => Some(f64::from(*it)),
         OscType::Long(it) => Some(*it as f64),
-        OscType::Float(it) => Some(f64::from(*it)),
+        OscType::Float(it) => Some(it.to_string().parse().unwrap_or_else(|_| f64::from(*it))),
         OscType::Double(it) => Some(*it),
         OscType::Bool(it) => Some(f64::from(u8::from(*it))),
         _ => None,
@@ -206,4 +348,27 @@ pub fn truth(value: &OscType) -> Option<bool> {
 
 pub fn text(value: &OscType) -> Option<String> {
     value.clone().string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thirty_two_bits_are_read_as_they_were_meant() {
+        assert_eq!(number(&OscType::Float(0.85)), Some(0.85));
+        assert_eq!(number(&OscType::Float(124.0)), Some(124.0));
+        assert_eq!(number(&OscType::Float(1.0 / 3.0)), Some(0.333_333_34));
+        assert_eq!(number(&OscType::Nil), None);
+    }
+
+    #[test]
+    fn a_reply_answers_the_question_with_its_indices() {
+        let ask = get("/live/track/get/name", &[1]);
+        let came = |n| vec![OscType::Int(n), OscType::String("x".into())];
+        assert!(answers(&ask, "/live/track/get/name", &came(1)));
+        assert!(!answers(&ask, "/live/track/get/name", &came(2)));
+        assert!(!answers(&ask, "/live/track/get/mute", &came(1)));
+        assert!(!answers(&tell("/live/track/get/name", came(1)), "/live/track/get/name", &came(1)));
+    }
 }

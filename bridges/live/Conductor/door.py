@@ -1,0 +1,219 @@
+"""The way in: one client on 127.0.0.1, one JSON object per line, and a token that only this user can read.
+
+Nothing here waits: sockets are asked in each tick of Live's main thread. Not here: what a request means.
+"""
+
+import base64
+import errno
+import json
+import os
+import socket
+import time
+
+PROTOCOL = 1
+LINE_IN = 1 << 20
+LINE_OUT = 8 << 20
+HELLO_SECONDS = 2.0
+AGAIN = (errno.EAGAIN, errno.EWOULDBLOCK)
+
+
+def same(a, b):
+    """Compares in a time that depends on the length alone."""
+    a, b = a.encode("utf-8"), b.encode("utf-8")
+    different = len(a) ^ len(b)
+    for n in range(len(b)):
+        different |= b[n] ^ a[n % len(a)] if a else 1
+    return different == 0
+
+
+def line(message):
+    return json.dumps(message, separators=(",", ":"), allow_nan=False).encode("utf-8") + b"\n"
+
+
+def home():
+    """Where Conductor lives: what the installation wrote beside this file, else the usual place."""
+    told = os.path.join(os.path.dirname(os.path.abspath(__file__)), "home.txt")
+    try:
+        with open(told, encoding="utf-8") as file:
+            path = file.read().strip()
+        if path:
+            return path
+    except OSError:
+        pass
+    return os.path.join(os.path.expanduser("~"), ".conductor")
+
+
+class Client(object):
+    def __init__(self, connection, now):
+        connection.setblocking(False)
+        # Small answers must not wait for the other end to acknowledge the one before.
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.connection = connection
+        self.since = now
+        self.greeted = False
+        self.closing = False
+        self._in = b""
+        self._out = b""
+
+    def lines(self):
+        """Whole lines that came. Raises ConnectionError when the other end is gone or talks nonsense."""
+        while True:
+            try:
+                data = self.connection.recv(65536)
+            except (BlockingIOError, InterruptedError):
+                break
+            if not data:
+                raise ConnectionError("closed")
+            self._in += data
+            if b"\n" not in self._in and len(self._in) > LINE_IN:
+                break
+        *whole, self._in = self._in.split(b"\n")
+        if len(self._in) > LINE_IN or any(len(it) > LINE_IN for it in whole):
+            self.say({"ok": False, "error": {"code": "BAD_INPUT", "message": "a line is longer than 1 MiB", "subject": None}})
+            self.closing = True
+        return [it for it in whole if it.strip() and len(it) <= LINE_IN]
+
+    def say(self, message):
+        try:
+            data = line(message)
+        except (TypeError, ValueError) as fault:
+            data = b""
+            why = "the answer cannot be written: %s" % fault
+        else:
+            why = "the answer is longer than 8 MiB"
+        if not data or len(data) > LINE_OUT:
+            error = {"code": "SDK_REJECTED", "message": why, "subject": None}
+            data = line({"id": message.get("id"), "ok": False, "error": error})
+        self._out += data
+        self.flush()
+
+    def flush(self):
+        while self._out:
+            try:
+                sent = self.connection.send(self._out[:65536])
+            except (BlockingIOError, InterruptedError):
+                # One that never reads must not fill Live's memory.
+                if len(self._out) > 2 * LINE_OUT:
+                    raise ConnectionError("the client does not read")
+                return
+            self._out = self._out[sent:]
+        if self.closing:
+            raise ConnectionError("done")
+
+    def close(self):
+        try:
+            self.connection.close()
+        except OSError:
+            pass
+
+
+class Door(object):
+    """`answer(request)` gives the reply to one request, without its id."""
+
+    def __init__(self, answer, greeting, log, clock=time.monotonic):
+        self._answer = answer
+        self._greeting = greeting
+        self._log = log
+        self._clock = clock
+        self._client = None
+        self._pending = []
+        self._token = base64.urlsafe_b64encode(os.urandom(32)).decode("ascii").rstrip("=")
+        self._listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self._listener.bind(("127.0.0.1", 0))
+        self._listener.listen(2)
+        self._listener.setblocking(False)
+        self._file = os.path.join(home(), "state", "live-script.json")
+        self._write_rendezvous()
+
+    def _write_rendezvous(self):
+        folder = os.path.dirname(self._file)
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        text = json.dumps({"port": self._listener.getsockname()[1], "token": self._token, "pid": os.getpid(), "protocol": PROTOCOL})
+        fresh = "%s.%d" % (self._file, os.getpid())
+        # Made with the narrow mode, never widened and narrowed again: nobody may read the token in between.
+        handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text + "\n")
+        os.replace(fresh, self._file)
+
+    def tick(self, budget):
+        """Lets in, reads, answers and sends, for about `budget` seconds; what is left waits for the next tick."""
+        until = self._clock() + budget
+        self._accept()
+        client = self._client
+        if client is None:
+            return
+        try:
+            self._pending += client.lines()
+            while self._pending and self._client is client:
+                self._serve(client, self._pending.pop(0))
+                if self._clock() >= until:
+                    break
+            client.flush()
+            if not client.greeted and self._clock() - client.since > HELLO_SECONDS:
+                raise ConnectionError("no hello")
+        except OSError as fault:
+            self._drop(str(fault))
+
+    def _accept(self):
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError as fault:
+                if fault.errno not in AGAIN:
+                    self._log("accept: %s" % fault)
+                return
+            if self._client is None:
+                self._client = Client(connection, self._clock())
+                continue
+            late = Client(connection, self._clock())
+            try:
+                late.say({"ok": False, "error": {"code": "BUSY", "message": "another client is connected", "subject": None}})
+            except OSError:
+                pass
+            late.close()
+
+    def _serve(self, client, raw):
+        try:
+            request = json.loads(raw.decode("utf-8"))
+        except ValueError:
+            request = None
+        if not isinstance(request, dict):
+            raise ConnectionError("not a JSON object")
+        if not client.greeted:
+            token = request.get("token")
+            if request.get("op") != "hello" or not isinstance(token, str) or not same(token, self._token):
+                raise ConnectionError("wrong token")
+            client.greeted = True
+            reply = self._greeting()
+        else:
+            reply = self._answer(request)
+        reply["id"] = request.get("id")
+        client.say(reply)
+
+    def tell(self, event):
+        """An event for the client, if there is one."""
+        client = self._client
+        if client is not None and client.greeted:
+            try:
+                client.say(event)
+            except OSError as fault:
+                self._drop(str(fault))
+
+    def _drop(self, why):
+        self._log("the client left: %s" % why)
+        if self._client is not None:
+            self._client.close()
+        self._client = None
+        self._pending = []
+
+    def close(self):
+        self._drop("Live ends")
+        self._listener.close()
+        try:
+            with open(self._file, encoding="utf-8") as file:
+                own = json.load(file).get("token") == self._token
+            if own:
+                os.remove(self._file)
+        except (OSError, ValueError):
+            pass

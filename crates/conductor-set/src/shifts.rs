@@ -1,0 +1,67 @@
+//! Who moved ids, and whose knowledge of them is stale. Ids are positions: a delete by one caller re-points the ids of another.
+
+use crate::error::LiveError;
+use crate::open_set::{Author, Guard};
+use std::collections::BTreeMap;
+
+/// Somebody without a number: the person at the computer, another program, an undo by a pad.
+const SOMEBODY: Author = Author(u64::MAX);
+
+/// Counts what moved ids, and who did it.
+#[derive(Debug, Clone, Default)]
+pub struct Shifts {
+    count: u64,
+    /// Per author, the count after their last move.
+    by: BTreeMap<Author, u64>,
+}
+
+impl Shifts {
+    /// How often ids moved.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Ids were moved by the caller of this guard.
+    pub fn ours(&mut self, guard: &Guard) {
+        self.add(guard.seen.map_or(SOMEBODY, |(who, _)| who));
+    }
+
+    /// Ids were moved by somebody who is no caller: everyone must look again.
+    pub fn foreign(&mut self) {
+        self.add(SOMEBODY);
+    }
+
+    fn add(&mut self, author: Author) {
+        self.count += 1;
+        self.by.insert(author, self.count);
+    }
+
+    /// Refuses ids that somebody else moved since the caller last looked.
+    ///
+    /// # Errors
+    /// [`LiveError::StructureShifted`]
+    pub fn admit(&self, guard: &Guard, positional: bool) -> Result<(), LiveError> {
+        let behind = guard.seen.is_some_and(|(who, seen)| self.by.iter().any(|(by, at)| *by != who && *at > seen));
+        if behind && positional { Err(LiveError::StructureShifted) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_somebody_else_moved_makes_an_id_stale() {
+        let mut shifts = Shifts::default();
+        let (me, you) = (Author(1), Author(2));
+        let guard = |who, seen| Guard { expect_revision: None, seen: Some((who, seen)) };
+        shifts.ours(&guard(me, 0));
+        assert!(shifts.admit(&guard(me, 0), true).is_ok());
+        assert!(shifts.admit(&guard(you, 0), true).is_err());
+        assert!(shifts.admit(&guard(you, 1), true).is_ok());
+        assert!(shifts.admit(&guard(you, 0), false).is_ok());
+        shifts.foreign();
+        assert!(shifts.admit(&guard(me, 1), true).is_err());
+        assert!(shifts.admit(&Guard::default(), true).is_ok(), "hands mean the position at this moment");
+    }
+}

@@ -1,0 +1,259 @@
+//! A stand-in for Live, in Python: our script runs in it, or it answers as AbletonOSC does. It proves wiring and protocol, never what
+//! Live does.
+//!
+//! Between it and us a [`Lossy`] way can lie, on which datagrams are lost, late or doubled.
+
+use super::Missing;
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::net::UdpSocket;
+
+fn missing(why: impl ToString) -> Missing {
+    Missing { part: "fakelive", package: "python3", why: why.to_string() }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Every address that AbletonOSC registers.
+pub const ADDRESSES: &str = include_str!("../../fakelive/abletonosc-addresses.txt");
+
+/// A running stand-in. Dropping it ends it.
+pub struct Running {
+    child: Child,
+    orders: ChildStdin,
+    answers: BufReader<ChildStdout>,
+    /// Where it answers as AbletonOSC.
+    pub port: u16,
+}
+
+/// Our script, in a Live of this version, with its rendezvous file in this home.
+pub fn script(home: &Path, version: &str) -> Result<Running, Missing> {
+    let bridges = root().join("bridges/live");
+    // The script finds the home beside itself, so it runs from a copy that says so.
+    let folder = home.join("Remote Scripts");
+    let copied = copy(&bridges.join("Conductor"), &folder.join("Conductor"))
+        .and_then(|()| std::fs::write(folder.join("Conductor/home.txt"), home.to_string_lossy().as_bytes()));
+    copied.map_err(missing)?;
+    start(&["script", &folder.to_string_lossy(), "--live", version])
+}
+
+fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(to)?;
+    for file in std::fs::read_dir(from)?.flatten() {
+        if file.path().is_file() {
+            std::fs::copy(file.path(), to.join(file.file_name()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Something that answers as AbletonOSC does, on the Set of the story.
+pub fn osc() -> Result<Running, Missing> {
+    start(&["osc"])
+}
+
+/// The same on the Set that the recorded exchanges were made on.
+pub fn recorded_osc() -> Result<Running, Missing> {
+    start(&["osc", "--song", "recorded"])
+}
+
+/// Started with these arguments and ready.
+pub fn start(arguments: &[&str]) -> Result<Running, Missing> {
+    let mut child = Command::new("python3")
+        .arg("-B")
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("fakelive/serve.py"))
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|error| missing(format!("python3 does not start: {error}")))?;
+    let (Some(orders), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
+        return Err(missing("no pipes"));
+    };
+    let mut running = Running { child, orders, answers: BufReader::new(answers), port: 0 };
+    let ready = running.answer().ok_or_else(|| missing("it did not become ready"))?;
+    running.port = ready["port"].as_u64().and_then(|it| it.try_into().ok()).unwrap_or(0);
+    Ok(running)
+}
+
+impl Running {
+    fn answer(&mut self) -> Option<Value> {
+        let mut line = String::new();
+        self.answers.read_line(&mut line).ok().filter(|it| *it > 0)?;
+        serde_json::from_str(&line).ok()
+    }
+
+    fn order(&mut self, order: Value) -> Value {
+        let told = writeln!(self.orders, "{order}").and_then(|()| self.orders.flush());
+        let answer = told.ok().and_then(|()| self.answer()).unwrap_or(Value::Null);
+        assert!(answer["error"].is_null(), "{order}: {answer}");
+        answer["ok"].clone()
+    }
+
+    /// The person does this, as a statement about `song`.
+    pub fn run(&mut self, statement: &str) {
+        self.order(json!({ "run": statement }));
+    }
+
+    /// What an expression about `song` is.
+    pub fn look(&mut self, expression: &str) -> Value {
+        self.order(json!({ "look": expression }))
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
+    }
+
+    /// The person quits Live, which tidies up.
+    pub fn quit(mut self) {
+        let _ = writeln!(self.orders, "{}", json!({ "quit": true })).and_then(|()| self.orders.flush());
+        let _ = self.child.wait();
+    }
+
+    /// Live crashes.
+    pub fn crash(mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What goes wrong on the way. Addresses are those of OSC messages.
+#[derive(Default)]
+pub struct Faults {
+    /// Replies at this address are lost, so many times.
+    pub lose: Option<(&'static str, u32)>,
+    /// Requests at this address never arrive.
+    pub ignore: Option<&'static str>,
+    /// The next reply at this address comes after the fence's answer.
+    pub late: Option<&'static str>,
+    /// Errors that belong to nothing come before every reply.
+    pub stray_error: bool,
+    /// Nothing arrives any more.
+    pub silent: bool,
+    /// Live quits when it has taken a request at this address: that one is done, and nothing is answered from there on.
+    pub quit_at: Option<&'static str>,
+}
+
+/// A way for datagrams with faults on it.
+pub struct Lossy {
+    pub address: SocketAddr,
+    faults: Arc<Mutex<Faults>>,
+    tasks: [tokio::task::JoinHandle<()>; 2],
+}
+
+impl Drop for Lossy {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+}
+
+fn address_of(packet: &[u8]) -> String {
+    String::from_utf8_lossy(packet.split(|it| *it == 0).next().unwrap_or_default()).into_owned()
+}
+
+/// `/live/error` with a text, as the peer writes it.
+const GRIEVANCE: &[u8] = b"/live/error\0,s\0\0an old grievance\0\0\0\0";
+
+impl Lossy {
+    pub async fn before(peer: SocketAddr) -> std::io::Result<Lossy> {
+        let here = Arc::new(UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await?);
+        let there = Arc::new(UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await?);
+        there.connect(peer).await?;
+        let faults: Arc<Mutex<Faults>> = Arc::default();
+        let client: Arc<Mutex<Option<SocketAddr>>> = Arc::default();
+        let address = here.local_addr()?;
+        let tasks = [
+            tokio::spawn(onward(Arc::clone(&here), Arc::clone(&there), Arc::clone(&faults), Arc::clone(&client))),
+            tokio::spawn(back(there, here, Arc::clone(&faults), client)),
+        ];
+        Ok(Lossy { address, faults, tasks })
+    }
+
+    pub fn faults(&self) -> MutexGuard<'_, Faults> {
+        self.faults.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn onward(
+    here: Arc<UdpSocket>,
+    there: Arc<UdpSocket>,
+    faults: Arc<Mutex<Faults>>,
+    client: Arc<Mutex<Option<SocketAddr>>>,
+) {
+    let mut buffer = vec![0; 65_536];
+    while let Ok((length, from)) = here.recv_from(&mut buffer).await {
+        *client.lock().unwrap_or_else(PoisonError::into_inner) = Some(from);
+        let Some(packet) = buffer.get(..length) else { continue };
+        let address = address_of(packet);
+        let passes = {
+            let mut faults = faults.lock().unwrap_or_else(PoisonError::into_inner);
+            let passes = !faults.silent && faults.ignore != Some(address.as_str());
+            faults.silent |= faults.quit_at == Some(address.as_str());
+            passes
+        };
+        if passes {
+            let _ = there.send(packet).await;
+        }
+    }
+}
+
+async fn back(
+    there: Arc<UdpSocket>,
+    here: Arc<UdpSocket>,
+    faults: Arc<Mutex<Faults>>,
+    client: Arc<Mutex<Option<SocketAddr>>>,
+) {
+    let mut buffer = vec![0; 65_536];
+    let mut held: Option<Vec<u8>> = None;
+    loop {
+        // A closed port at the other end is told as an error; the peer may come back.
+        let Ok(length) = there.recv(&mut buffer).await else { continue };
+        let Some(packet) = buffer.get(..length) else { continue };
+        let address = address_of(packet);
+        let mut out: Vec<Vec<u8>> = Vec::new();
+        {
+            let mut faults = faults.lock().unwrap_or_else(PoisonError::into_inner);
+            if faults.silent {
+                continue;
+            }
+            if let Some((lost, times)) = &mut faults.lose
+                && *lost == address
+                && *times > 0
+            {
+                *times -= 1;
+                continue;
+            }
+            if faults.late == Some(address.as_str()) {
+                faults.late = None;
+                held = Some(packet.to_vec());
+                continue;
+            }
+            if faults.stray_error && address != "/live/test" {
+                out.push(GRIEVANCE.to_vec());
+            }
+        }
+        out.push(packet.to_vec());
+        if address == "/live/test" {
+            out.extend(held.take());
+        }
+        let to = *client.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(to) = to {
+            for packet in out {
+                let _ = here.send_to(&packet, to).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! What both hosts of a running Live share: whom they tell of changes, and what cannot be done there.
+
+use super::{Caps, Op, Refusal};
+use conductor_set::{Diff, Listing, LiveError, PathId};
+use std::sync::Arc;
+
+/// Told when somebody changed the Set: the objects that changed, and whether ids moved.
+pub type Told = Arc<dyn Fn(&[PathId], bool) + Send + Sync>;
+
+/// The note with every undo and redo of a running Live.
+pub const FOREIGN_UNDO: &str = "this is Live's own undo list, which also holds what the person did";
+
+/// What no running Live does for us.
+pub fn caps(render: &'static str) -> Caps {
+    Caps { missing: [(Op::Files, "a running Live saves its Set itself"), (Op::RenderTrack, render)].into() }
+}
+
+pub fn gone(subject: PathId, listing: Listing) -> Refusal {
+    LiveError::Gone { subject, listing }.into()
+}
+
+pub fn wrong(subject: PathId, expected: &'static str, listing: Listing) -> Refusal {
+    LiveError::WrongKind { subject, expected, listing }.into()
+}
+
+pub fn track_of(path: PathId) -> Result<u32, Refusal> {
+    if let PathId::Track(n) = path { Ok(n) } else { Err(wrong(path, "a track (track:N)", Listing::Tracks)) }
+}
+
+/// Live tells nothing about what an edit would do, so there is no diff.
+pub fn no_diff() -> Diff {
+    Diff { changes: Vec::new(), count: 0, text: String::new() }
+}

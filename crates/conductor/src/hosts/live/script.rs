@@ -1,0 +1,516 @@
+//! A running Live behind our own script: every field of a note, Live's undo steps, devices, and word of what the person changes.
+//!
+//! The script does the work on Live's main thread and tells what it did; this side keeps the guard, the revision and the shapes. Not here:
+//! the script itself (`bridges/live`), the connection (`line`), the file that leads to it (`rendezvous`). Checked against a strict
+//! stand-in, not in a running Live.
+
+pub mod line;
+pub mod rendezvous;
+
+use super::lane::Turn;
+use super::running::{FOREIGN_UNDO, Told, caps, no_diff, track_of};
+use super::{Answer, Caps, History, KnownIds, LiveHost, Mode, Playing, Refusal, State, Transport, Way, blocking};
+use conductor_set::{
+    Applied, ArrangementRow, ClipDrawing, ClipInfo, ClipKind, Clips, Device, Devices, Guard, LiveEdit, LiveError,
+    Location, Note, NoteQuery, Notes, Outcome, Overview, Param, ParamWritten, PathId, Revision, Scenes, Shifts,
+    SlotRow, Stepped, TrackDetail, TrackKind, TrackMatches, TrackPart, TrackRow, draw_roll,
+};
+use line::{Event, Greeting, Hear, Line, Reply};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+
+pub const NAME: &str = "script";
+/// What Live's scripts cannot ask for.
+const SONG_UNKNOWN: [&str; 2] = ["gridQuantization", "gridIsTriplet"];
+
+/// `[live.script]`.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Where the rendezvous file lies.
+    pub home: PathBuf,
+    pub timeout: Duration,
+}
+
+/// What was last heard.
+struct Heard {
+    greeting: Greeting,
+    epoch: u64,
+    revision: Revision,
+    known: KnownIds,
+    shifts: Shifts,
+}
+
+pub struct ScriptHost {
+    settings: Settings,
+    caps: Caps,
+    line: tokio::sync::Mutex<Arc<Line>>,
+    heard: Mutex<Heard>,
+    told: Told,
+    me: Weak<ScriptHost>,
+}
+
+/// Tempo, then per track: name, type, clip names per slot, arrangement starts, device names.
+type Fingerprint = (f64, Vec<(String, TrackKind, Vec<Option<String>>, Vec<f64>, Vec<String>)>);
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Song {
+    tempo: f64,
+    root_note: u8,
+    scale_name: String,
+    scale_mode: bool,
+    scale_intervals: Vec<u8>,
+    time_signature: String,
+    return_track_count: usize,
+    scene_count: usize,
+    cue_point_count: usize,
+    tracks: Vec<TrackRow>,
+}
+
+#[derive(Deserialize)]
+struct TrackClips {
+    slots: u32,
+    clips: Vec<ClipInfo>,
+}
+
+#[derive(Deserialize)]
+struct Chain {
+    devices: Vec<Device>,
+    mixer: Vec<Param>,
+}
+
+#[derive(Deserialize)]
+struct WrittenParam {
+    #[serde(flatten)]
+    param: Param,
+    previous: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Steps {
+    count: u32,
+    can_undo: bool,
+    can_redo: bool,
+}
+
+fn read<T: DeserializeOwned>(value: Value) -> Result<T, Refusal> {
+    serde_json::from_value(value)
+        .map_err(|fault| Refusal::Offline { host: NAME, reason: format!("an answer makes no sense: {fault}") })
+}
+
+impl ScriptHost {
+    pub async fn attach(settings: Settings, told: Told) -> Result<Arc<ScriptHost>, Refusal> {
+        let host: Arc<OnceLock<Weak<ScriptHost>>> = Arc::default();
+        let (line, greeting) = meet(&settings, hear(Arc::clone(&host))).await?;
+        let fingerprint: Fingerprint = read(line.ask("fingerprint", json!({})).await?.result["fingerprint"].take())?;
+        let heard = Heard {
+            epoch: greeting.epoch,
+            greeting,
+            revision: revision(&fingerprint),
+            known: known(&fingerprint),
+            shifts: Shifts::default(),
+        };
+        let made = Arc::new_cyclic(|me| ScriptHost {
+            settings,
+            caps: caps("scripts in Live cannot render"),
+            line: tokio::sync::Mutex::new(Arc::new(line)),
+            heard: Mutex::new(heard),
+            told,
+            me: Weak::clone(me),
+        });
+        let _ = host.set(Arc::downgrade(&made));
+        Ok(made)
+    }
+
+    pub fn greeting(&self) -> Greeting {
+        self.heard().greeting.clone()
+    }
+
+    fn heard(&self) -> MutexGuard<'_, Heard> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The line, connected again when it ended. After that another Set may be open, so everyone must look again.
+    async fn line(&self) -> Result<Arc<Line>, Refusal> {
+        let mut line = self.line.lock().await;
+        if line.has_ended() {
+            let (again, greeting) = meet(&self.settings, hear(Arc::new(OnceLock::from(Weak::clone(&self.me))))).await?;
+            *line = Arc::new(again);
+            {
+                let mut heard = self.heard();
+                heard.epoch = greeting.epoch;
+                heard.greeting = greeting;
+                heard.shifts.foreign();
+            }
+            (self.told)(&[], true);
+        }
+        Ok(Arc::clone(&line))
+    }
+
+    async fn ask(&self, op: &str, body: Value) -> Result<Reply, Refusal> {
+        self.line().await?.ask(op, body).await
+    }
+
+    async fn get<T: DeserializeOwned>(&self, op: &str, body: Value) -> Result<T, Refusal> {
+        read(self.ask(op, body).await?.result)
+    }
+
+    fn note(&self, fingerprint: &Fingerprint) -> Revision {
+        let mut heard = self.heard();
+        heard.revision = revision(fingerprint);
+        heard.known = known(fingerprint);
+        heard.revision
+    }
+
+    async fn look(&self) -> Result<Revision, Refusal> {
+        let fingerprint: Fingerprint = read(self.ask("fingerprint", json!({})).await?.result["fingerprint"].take())?;
+        Ok(self.note(&fingerprint))
+    }
+
+    async fn overview_now(&self) -> Result<Overview, Refusal> {
+        let song: Song = self.get("overview", json!({})).await?;
+        let revision = self.heard().revision;
+        Ok(Overview {
+            tempo: Some(song.tempo),
+            root_note: Some(song.root_note),
+            scale_name: Some(song.scale_name),
+            scale_mode: Some(song.scale_mode),
+            scale_intervals: song.scale_intervals,
+            grid_quantization: None,
+            grid_is_triplet: None,
+            track_count: song.tracks.len(),
+            return_track_count: Some(song.return_track_count),
+            scene_count: song.scene_count,
+            cue_point_count: song.cue_point_count,
+            tracks: song.tracks,
+            time_signature: Some(song.time_signature),
+            revision,
+            editable: true,
+            unknown: SONG_UNKNOWN.into(),
+            warnings: Vec::new(),
+        })
+    }
+
+    async fn track_clips(&self, track: PathId) -> Result<TrackClips, Refusal> {
+        track_of(track)?;
+        self.get("clips", json!({ "trackId": track })).await
+    }
+
+    async fn all_notes(&self, clip: PathId) -> Result<Vec<Note>, Refusal> {
+        #[derive(Deserialize)]
+        struct All {
+            notes: Vec<Note>,
+        }
+        Ok(self.get::<All>("notes", json!({ "clipId": clip })).await?.notes)
+    }
+
+    /// What must hold for a write, and the epoch that the script is to check once more in the tick of the write.
+    async fn admit(&self, guard: &Guard, edits: &[LiveEdit]) -> Result<Value, Refusal> {
+        // Events of the person's changes come on the same line as this answer, and before it.
+        let actual = self.look().await?;
+        if let Some(expected) = guard.expect_revision.clone().filter(|it| *it != actual.to_string()) {
+            return Err(LiveError::RevisionDiffers { expected, actual }.into());
+        }
+        let heard = self.heard();
+        heard.shifts.admit(guard, edits.iter().any(LiveEdit::is_positional))?;
+        let positional = guard.seen.is_some() && edits.iter().any(LiveEdit::is_positional);
+        Ok(if positional { json!({ "expectEpoch": heard.epoch }) } else { json!({}) })
+    }
+
+    /// Takes what a write of ours told: the new revision, and whether it moved ids.
+    fn wrote(&self, reply: &mut Reply, guard: &Guard) -> Result<(Revision, bool), Refusal> {
+        let fingerprint: Fingerprint = read(reply.result["fingerprint"].take())?;
+        let revision = self.note(&fingerprint);
+        let mut heard = self.heard();
+        let shifted = heard.epoch != reply.epoch;
+        if shifted {
+            heard.epoch = reply.epoch;
+            heard.shifts.ours(guard);
+        }
+        Ok((revision, shifted))
+    }
+
+    fn heard_event(&self, event: &Event) {
+        let subject: Option<PathId> = event.subject.parse().ok();
+        let shifted = event.what == "structure";
+        if shifted {
+            let mut heard = self.heard();
+            if heard.epoch == event.epoch {
+                return;
+            }
+            heard.epoch = event.epoch;
+            heard.shifts.foreign();
+        }
+        (self.told)(subject.as_slice(), shifted);
+    }
+
+    async fn outcome(&self, edit: &LiveEdit, value: Value) -> Result<Outcome, Refusal> {
+        Ok(match edit {
+            LiveEdit::SetTempo { .. } => Outcome::Tempo(self.overview_now().await?),
+            LiveEdit::SetTrackProps { .. } => Outcome::Track(read(value)?),
+            LiveEdit::ReplaceNotes { .. } => Outcome::Notes(read(value)?),
+            LiveEdit::CreateTrack { .. } => Outcome::TrackCreated(read(value)?),
+            LiveEdit::CreateMidiClip { .. } => Outcome::ClipCreated(read(value)?),
+            LiveEdit::SetParam { .. } => {
+                let WrittenParam { param, previous } = read(value)?;
+                Outcome::Param(ParamWritten { param, previous, unknown: Vec::new() })
+            }
+            LiveEdit::InsertDevice { .. } => Outcome::Device(read(value)?),
+            LiveEdit::SetClipProps { .. } => Outcome::Clip(read(value)?),
+            LiveEdit::DeleteClip { .. } | LiveEdit::DeleteTrack { .. } => Outcome::Deleted(read(value)?),
+        })
+    }
+}
+
+async fn meet(settings: &Settings, hear: Hear) -> Result<(Line, Greeting), Refusal> {
+    let home = settings.home.clone();
+    let met = blocking(move || rendezvous::read(&home).map_err(Refusal::from)).await?;
+    Line::open(&met, settings.timeout, hear).await
+}
+
+/// The line is there before the host that hears it.
+fn hear(host: Arc<OnceLock<Weak<ScriptHost>>>) -> Hear {
+    Arc::new(move |event| {
+        if let Some(host) = host.get().and_then(Weak::upgrade) {
+            host.heard_event(event);
+        }
+    })
+}
+
+fn revision(fingerprint: &Fingerprint) -> Revision {
+    Revision::of_state(&format!("{fingerprint:?}"))
+}
+
+fn known(fingerprint: &Fingerprint) -> KnownIds {
+    let midi = (0_u32..).zip(&fingerprint.1).filter(|(_, track)| track.1 == TrackKind::Midi);
+    let clips = midi.flat_map(|(n, track)| {
+        let filled = (0_u32..).zip(&track.2).filter(|(_, name)| name.is_some());
+        filled.map(move |(slot, _)| PathId::OnTrack(n, TrackPart::SlotClip(slot)))
+    });
+    KnownIds { tracks: u32::try_from(fingerprint.1.len()).unwrap_or(u32::MAX), midi_clips: clips.collect() }
+}
+
+/// Every slot, empty ones included, then the arrangement clips.
+fn with_empty_slots(track: PathId, found: TrackClips) -> Result<Vec<ClipInfo>, Refusal> {
+    let n = track_of(track)?;
+    let (session, arrangement): (Vec<ClipInfo>, Vec<ClipInfo>) =
+        found.clips.into_iter().partition(|it| it.location == Location::Session);
+    let mut session = session.into_iter().peekable();
+    let mut all = Vec::new();
+    for slot in 0..found.slots {
+        let id = PathId::OnTrack(n, TrackPart::Slot(slot));
+        all.push(session.next_if(|it| it.slot_id == Some(id)).unwrap_or_else(|| ClipInfo::empty(id)));
+    }
+    all.extend(arrangement);
+    Ok(all)
+}
+
+/// A write that was not answered may have been made.
+fn unsure(why: Refusal) -> Refusal {
+    if !matches!(why, Refusal::Offline { .. } | Refusal::NoAnswer { .. }) {
+        return why;
+    }
+    Refusal::HalfDone { done: "the write was sent, and whether Live made it is not known".into(), why: Box::new(why) }
+}
+
+impl LiveHost for ScriptHost {
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn state(&self) -> State {
+        let heard = self.heard();
+        State {
+            host: NAME,
+            path: None,
+            dirty: false,
+            revision: heard.revision.to_string(),
+            structure: heard.shifts.count(),
+        }
+    }
+
+    fn refresh(&self) -> Answer<'_, ()> {
+        // Word of what the person moved comes on the line before this answer does.
+        Box::pin(async move { self.look().await.map(drop) })
+    }
+
+    fn overview(&self) -> Answer<'_, Overview> {
+        Box::pin(self.overview_now())
+    }
+
+    fn find_track(&self, query: String) -> Answer<'_, TrackMatches> {
+        Box::pin(async move {
+            let song: Song = self.get("overview", json!({})).await?;
+            Ok(TrackMatches::find(song.tracks.into_iter(), &query)?)
+        })
+    }
+
+    fn clips(&self, track: PathId, offset: usize) -> Answer<'_, Clips> {
+        Box::pin(async move {
+            let all = with_empty_slots(track, self.track_clips(track).await?)?;
+            let (mut session, mut arrangement) = (Vec::new(), Vec::new());
+            for clip in all {
+                match (clip.location, clip.slot_id) {
+                    (Location::Session, Some(slot_id)) => {
+                        let filled = clip.kind != ClipKind::Empty;
+                        let (clip_id, name) = (filled.then_some(clip.id), filled.then_some(clip.name));
+                        session.push(SlotRow { slot_id, clip_id, name, kind: clip.kind });
+                    }
+                    (Location::Session | Location::Arrangement, _) => arrangement.push(ArrangementRow {
+                        clip_id: clip.id,
+                        name: clip.name,
+                        start_beat: clip.start_time,
+                        end_beat: clip.end_time,
+                        kind: clip.kind,
+                    }),
+                }
+            }
+            Ok(Clips::page(track, session, arrangement, offset))
+        })
+    }
+
+    fn notes(&self, clip: PathId, query: NoteQuery) -> Answer<'_, Notes> {
+        Box::pin(async move { Ok(Notes::answer(clip, self.all_notes(clip).await?, query)?) })
+    }
+
+    fn devices(&self, chain: PathId) -> Answer<'_, Devices> {
+        Box::pin(async move {
+            let found: Chain = self.get("devices", json!({ "trackId": chain })).await?;
+            Ok(Devices::capped(chain, found.devices, found.mixer, Vec::new()))
+        })
+    }
+
+    fn scenes(&self) -> Answer<'_, Scenes> {
+        Box::pin(self.get("scenes", json!({})))
+    }
+
+    fn track_detail(&self, track: PathId) -> Answer<'_, TrackDetail> {
+        Box::pin(async move {
+            let clips = with_empty_slots(track, self.track_clips(track).await?)?;
+            let found: Chain = self.get("devices", json!({ "trackId": track })).await?;
+            Ok(TrackDetail::capped(track, clips, found.devices, found.mixer, Vec::new()))
+        })
+    }
+
+    fn draw_clip(&self, clip: PathId, width: u32) -> Answer<'_, ClipDrawing> {
+        Box::pin(async move {
+            let notes = self.all_notes(clip).await?;
+            let info: ClipInfo = self.get("clip", json!({ "clipId": clip })).await?;
+            let song: Song = self.get("overview", json!({})).await?;
+            let signature = song.time_signature.split_once('/');
+            let signature = signature.and_then(|(n, d)| Some((n.parse().ok()?, d.parse().ok()?))).unwrap_or((4, 4));
+            let track = match clip {
+                PathId::OnTrack(n, _) => song.tracks.get(n as usize).map(|it| it.name.clone()).unwrap_or_default(),
+                PathId::Track(_)
+                | PathId::Return(_)
+                | PathId::OnReturn(..)
+                | PathId::Main
+                | PathId::OnMain(_)
+                | PathId::Scene(_)
+                | PathId::CuePoint(_) => String::new(),
+            };
+            Ok(draw_roll(&info, &track, &notes, signature, width)?)
+        })
+    }
+
+    fn param(&self, id: PathId) -> Answer<'_, Param> {
+        Box::pin(self.get("param", json!({ "paramId": id })))
+    }
+
+    fn turn_knob(&self, id: PathId, value: f64, _: bool) -> Answer<'_, ()> {
+        Box::pin(async move {
+            let edit = LiveEdit::SetParam { param_id: id, value };
+            let mut reply = self.ask("apply", json!({ "edits": [edit] })).await?;
+            self.wrote(&mut reply, &Guard::default()).map(drop)
+        })
+    }
+
+    fn write(self: Arc<Self>, turn: Turn, edits: Vec<LiveEdit>, guard: Guard, mode: Mode) -> Answer<'static, Applied> {
+        Box::pin(async move {
+            let _turn = turn;
+            if mode == Mode::Preview {
+                return Err(Refusal::Missing { host: NAME, reason: "a change cannot be tried out in a running Live" });
+            }
+            edits.iter().try_for_each(LiveEdit::check)?;
+            let mut body = self.admit(&guard, &edits).await?;
+            body["edits"] = json!(edits);
+            let mut reply = self.ask("apply", body).await.map_err(unsure)?;
+            let (revision, shifted) = self.wrote(&mut reply, &guard)?;
+            let told: Vec<Value> = read(reply.result["outcomes"].take())?;
+            let mut outcomes = Vec::new();
+            for (edit, value) in edits.iter().zip(told) {
+                outcomes.push(self.outcome(edit, value).await?);
+            }
+            let mut warnings: Vec<String> = read(reply.result["warnings"].take())?;
+            let selected = |it: &LiveEdit| match it {
+                LiveEdit::ReplaceNotes { notes, .. } => notes.iter().any(|it| it.selected.is_some()),
+                LiveEdit::SetTempo { .. }
+                | LiveEdit::SetTrackProps { .. }
+                | LiveEdit::CreateTrack { .. }
+                | LiveEdit::CreateMidiClip { .. }
+                | LiveEdit::SetParam { .. }
+                | LiveEdit::InsertDevice { .. }
+                | LiveEdit::SetClipProps { .. }
+                | LiveEdit::DeleteClip { .. }
+                | LiveEdit::DeleteTrack { .. } => false,
+            };
+            if edits.iter().any(selected) {
+                warnings.push("selected is a view state that scripts cannot set; it was dropped".into());
+            }
+            let changed = read(reply.result["changed"].take())?;
+            Ok(Applied {
+                outcomes,
+                undo_steps: reply.undo_steps,
+                revision,
+                changed,
+                warnings,
+                shifted,
+                diff: no_diff(),
+            })
+        })
+    }
+
+    fn step(self: Arc<Self>, turn: Turn, way: Way, steps: u32, guard: Guard, mode: Mode) -> Answer<'static, History> {
+        Box::pin(async move {
+            let _turn = turn;
+            if mode == Mode::Preview {
+                return Err(Refusal::Missing { host: NAME, reason: "undo cannot be tried out in a running Live" });
+            }
+            self.admit(&guard, &[]).await?;
+            let op = match way {
+                Way::Undo => "undo",
+                Way::Redo => "redo",
+            };
+            let mut reply = self.ask(op, json!({ "steps": steps })).await.map_err(unsure)?;
+            let (revision, shifted) = self.wrote(&mut reply, &guard)?;
+            let Steps { count, can_undo, can_redo } = read(reply.result)?;
+            let stepped = Stepped { count, labels: Vec::new(), can_undo, can_redo, revision, shifted };
+            let tracks = self.heard().known.tracks;
+            Ok(History { stepped, diff: no_diff(), tracks, warnings: vec![FOREIGN_UNDO.into()] })
+        })
+    }
+
+    fn launch(&self, id: PathId) -> Answer<'_, &'static str> {
+        Box::pin(async move {
+            self.ask("fire", json!({ "target": id })).await?;
+            Ok("fired")
+        })
+    }
+
+    fn transport(&self, action: Transport, beat: Option<f64>) -> Answer<'_, Playing> {
+        Box::pin(self.get("transport", json!({ "action": action.word(), "beat": beat })))
+    }
+
+    fn known_ids(&self) -> KnownIds {
+        self.heard().known.clone()
+    }
+
+    fn document(self: Arc<Self>) -> Option<Arc<super::document::DocumentHost>> {
+        None
+    }
+}

@@ -1,0 +1,176 @@
+//! A running Live with our script: its door, its token, what the person does meanwhile, and Live that ends in the middle.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use conductor::hosts::live::script::rendezvous;
+use conductor_testkit::real::fakelive;
+use conductor_testkit::require;
+use serde_json::{Value, json};
+
+use crate::live::hears;
+use crate::live_story::{BEAT, attached, script_stage};
+
+/// A bare connection, for what our own host never does.
+fn knock(home: &Path) -> (TcpStream, rendezvous::Rendezvous) {
+    let met = rendezvous::read(home).expect("a rendezvous");
+    let stream = TcpStream::connect(("127.0.0.1", met.port)).expect("a door");
+    stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
+    (stream, met)
+}
+
+fn line(stream: &TcpStream) -> Option<Value> {
+    let mut text = String::new();
+    BufReader::new(stream).read_line(&mut text).ok().filter(|it| *it > 0)?;
+    serde_json::from_str(&text).ok()
+}
+
+#[tokio::test]
+async fn only_who_knows_the_token_is_let_in_and_only_one() {
+    let (_live, stage) = require!(script_stage("12.2.0"));
+    let home = stage.studio.home.path().to_owned();
+    let mode = fs::metadata(rendezvous::path(&home)).expect("the file").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    // A wrong token, and something that is no hello at all.
+    for words in [r#"{"id":1,"op":"hello","token":"guess"}"#, r#"{"id":1,"op":"overview"}"#, "GET / HTTP/1.1"] {
+        let (mut stream, _) = knock(&home);
+        writeln!(stream, "{words}").expect("sent");
+        assert_eq!(line(&stream), None, "{words}: closed without a word");
+    }
+    // Nobody who says nothing holds the door.
+    let (mut mute, _) = knock(&home);
+    assert_eq!(mute.read(&mut [0; 16]).ok(), Some(0), "closed after two seconds");
+    // One client; the second is told so.
+    let mut client = attached(&stage, "script").await;
+    let (second, _) = knock(&home);
+    assert_eq!(line(&second).map(|it| it["error"]["code"].clone()), Some(json!("BUSY")));
+    client.ok("live_get_song_overview", json!({})).await;
+}
+
+#[tokio::test]
+async fn a_line_that_is_too_long_ends_the_connection() {
+    let (_live, stage) = require!(script_stage("12.2.0"));
+    let (mut stream, met) = knock(stage.studio.home.path());
+    writeln!(stream, "{}", json!({ "id": 1, "op": "hello", "token": met.token, "protocol": 1 })).expect("sent");
+    assert_eq!(line(&stream).map(|it| it["ok"].clone()), Some(json!(true)));
+    let sent = stream.write_all(&vec![b'x'; (1 << 20) + 2]);
+    // The other end may be gone before all of it is written.
+    if sent.is_ok() {
+        assert_eq!(line(&stream).map(|it| it["error"]["code"].clone()), Some(json!("BAD_INPUT")));
+    }
+    // The door is free again.
+    attached(&stage, "script").await;
+}
+
+#[tokio::test]
+async fn a_stale_token_and_an_open_file_are_refused_clearly() {
+    let (live, stage) = require!(script_stage("12.2.0"));
+    let file = rendezvous::path(stage.studio.home.path());
+    let good = fs::read(&file).expect("the file");
+    let mut client = stage.client().await;
+    let open = json!({ "host": "script" });
+    let mut stale: Value = serde_json::from_slice(&good).expect("JSON");
+    stale["token"] = json!("left-over-from-another-live");
+    fs::write(&file, stale.to_string()).expect("written");
+    let error = client.refused("live_open_set", open.clone()).await;
+    assert_eq!(error["code"], "HOST_OFFLINE");
+    assert!(error["message"].as_str().is_some_and(|it| it.contains("token")), "{error}");
+    fs::write(&file, &good).expect("written");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).expect("a mode");
+    let error = client.refused("live_open_set", open.clone()).await;
+    assert!(error["message"].as_str().is_some_and(|it| it.contains("0600")), "{error}");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("a mode");
+    let mut newer: Value = serde_json::from_slice(&good).expect("JSON");
+    newer["protocol"] = json!(9);
+    fs::write(&file, newer.to_string()).expect("written");
+    let error = client.refused("live_open_set", open.clone()).await;
+    assert!(error["message"].as_str().is_some_and(|it| it.contains("protocol 9")), "{error}");
+    fs::write(&file, &good).expect("written");
+    client.ok("live_open_set", open.clone()).await;
+    // A Live that crashed leaves its file behind.
+    live.crash();
+    let fresh = stage.client().await;
+    drop(client);
+    let mut fresh = fresh;
+    assert_eq!(fresh.code("live_get_song_overview", json!({ "setId": "live_script" })).await, "HOST_OFFLINE");
+}
+
+#[tokio::test]
+async fn every_field_of_a_note_and_every_undo_entry_is_told_truly() {
+    let (mut live, stage) = require!(script_stage("12.2.0"));
+    let mut client = attached(&stage, "script").await;
+    let note = json!({
+        "pitch": 64, "startTime": 0.5, "duration": 1.25, "velocity": 77.5, "muted": true, "probability": 0.25,
+        "velocityDeviation": -12, "releaseVelocity": 33,
+    });
+    let wrote = client.ok("live_set_notes", json!({ "clipId": BEAT, "notes": [note] })).await;
+    assert_eq!(wrote["undoSteps"], 1);
+    assert_eq!(client.ok("live_get_notes", json!({ "clipId": BEAT })).await["notes"], json!([note]));
+    let rename = json!({ "trackId": "track:0", "props": { "name": "A" } });
+    assert_eq!(client.ok("live_set_track_props", rename).await["undoSteps"], 1);
+    let all = json!({ "trackId": "track:0", "props": { "name": "B", "mute": true, "solo": true } });
+    assert_eq!(client.ok("live_set_track_props", all).await["undoSteps"], 2, "a rename is an entry of its own");
+    client.ok("live_set_param", json!({ "paramId": "track:0/mixer/panning", "value": -0.5 })).await;
+    assert_eq!(live.look("len(song._undo.done)"), 5, "as many as were told");
+    // An edit that Live refuses half way leaves no step open and no half of it.
+    live.run("song._broken = True\ndef refuse(specs): raise RuntimeError('no more notes')\nsong.tracks[0].clip_slots[0].clip.__dict__['add_new_notes'] = refuse");
+    let error = client.refused("live_set_notes", json!({ "clipId": BEAT, "notes": [note] })).await;
+    assert_eq!(error["code"], "SDK_REJECTED");
+    assert!(live.look("song._undo.step is None").as_bool().unwrap_or(false), "the undo step is closed");
+    assert_eq!(
+        client.code("live_insert_device", json!({ "trackId": "track:0", "deviceName": "Reverb", "index": 0 })).await,
+        "UNSUPPORTED"
+    );
+}
+
+#[tokio::test]
+async fn what_the_person_does_is_told_and_makes_ids_stale() {
+    let (mut live, stage) = require!(script_stage("12.2.0"));
+    let mut client = attached(&stage, "script").await;
+    let mut heard = stage.studio.studio.hub.listen();
+    live.run("song.tempo = 99.5");
+    assert!(hears(&mut heard, "ableton://song").await);
+    live.run("song.tracks[0].clip_slots[0].clip.name = 'Groove'");
+    assert!(hears(&mut heard, "ableton://clip/track%3A0%2Fclipslot%3A0%2Fclip/notes").await);
+    // A new track at the end moves no id; a deleted one does.
+    live.run("song.create_midi_track(-1)");
+    let mute = json!({ "trackId": "track:1", "props": { "mute": true } });
+    client.ok("live_set_track_props", mute.clone()).await;
+    live.run("song.delete_track(0)");
+    assert_eq!(client.code("live_set_track_props", mute.clone()).await, "STALE_REFERENCE");
+    assert_eq!(live.look("song.tracks[1].mute"), false, "nothing was written");
+    client.ok("live_get_song_overview", json!({})).await;
+    client.ok("live_set_track_props", mute).await;
+    assert_eq!(live.look("[song.tracks[1].name, song.tracks[1].mute]"), json!(["Vocals", true]));
+}
+
+#[tokio::test]
+async fn live_that_ends_is_told_and_found_again() {
+    let (live, stage) = require!(script_stage("12.2.0"));
+    let mut client = attached(&stage, "script").await;
+    live.quit();
+    assert!(!rendezvous::path(stage.studio.home.path()).exists(), "it tidies up");
+    let error = client.refused("live_set_tempo", json!({ "bpm": 99 })).await;
+    assert_eq!(error["code"], "HOST_OFFLINE");
+    let again = require!(fakelive::script(stage.studio.home.path(), "12.2.0"));
+    let mute = json!({ "trackId": "track:0", "props": { "mute": true } });
+    assert_eq!(client.code("live_set_track_props", mute.clone()).await, "STALE_REFERENCE", "another Set may be open");
+    client.ok("live_get_song_overview", json!({})).await;
+    client.ok("live_set_track_props", mute).await;
+    drop(again);
+}
+
+#[tokio::test]
+async fn a_write_that_live_did_not_answer_is_said_to_be_unsure() {
+    let (mut live, stage) = require!(script_stage("12.2.0"));
+    let mut client = attached(&stage, "script").await;
+    // Live ends while it makes the edit.
+    live.run("import os\ndef end(self, index): os._exit(1)\nlom.Song.create_midi_track = end");
+    let error = client.refused("live_create_track", json!({ "kind": "midi" })).await;
+    assert_eq!((&error["code"], &error["effect"]), (&json!("TIMEOUT"), &json!("unknown")));
+    assert!(error["message"].as_str().is_some_and(|it| it.contains("not known")), "{error}");
+}
