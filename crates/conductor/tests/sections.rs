@@ -4,7 +4,7 @@
 use conductor::daemon::home::Home;
 use conductor::daemon::log::Log;
 use conductor::daemon::{Daemon, Options};
-use conductor::outside::{RandomIds, RealClock};
+use conductor::outside::{Clock, RandomIds, RealClock};
 use conductor::tools::catalog::Tool;
 use conductor_core::policy::{Channel, Floor};
 use conductor_testkit::http_client::{post_modern, request, send};
@@ -32,8 +32,11 @@ impl Studio {
     }
 
     fn start_in(home: TempDir, config: &str) -> Self {
+        Studio::start_at(home, config, Arc::new(RealClock::new()))
+    }
+
+    fn start_at(home: TempDir, config: &str, clock: Arc<dyn Clock>) -> Self {
         std::fs::write(home.path().join("config.toml"), config).unwrap();
-        let clock = Arc::new(RealClock::new());
         let daemon = Daemon::start(Options {
             home: Home::at(home.path().to_owned()),
             clock: clock.clone(),
@@ -135,6 +138,16 @@ impl Studio {
 
     fn default_token(&self) -> String {
         std::fs::read_to_string(self.home.path().join("state/http.token")).unwrap().trim().to_owned()
+    }
+}
+
+impl Studio {
+    /// Ends the daemon; its home stays for the next one.
+    fn stop(mut self) -> TempDir {
+        if let Some(daemon) = self.daemon.take() {
+            daemon.stop();
+        }
+        std::mem::replace(&mut self.home, tempfile::tempdir().unwrap())
     }
 }
 
@@ -267,6 +280,36 @@ fn circuits_trip_and_calls_are_repeated_as_often_as_the_file_says() {
         }
     };
     assert_eq!((again.as_str(), studio.runs.of(tools::FAIL)), ("HOST_OFFLINE", 5));
+}
+
+#[test]
+fn failures_are_counted_and_a_circuit_closes_as_the_file_says() {
+    let attempts = "[retry]\nattempts = 1\n";
+    let bad = || json!({ "code": "HOST_OFFLINE" });
+    let good = || json!({ "code": "HOST_OFFLINE", "good_from": 1 });
+    let run = |config: &str, calls: &[Value]| -> Vec<String> {
+        let studio = Studio::start(&format!("{attempts}[circuit]\nfailures = 2\n{config}"));
+        let mut client = studio.client();
+        calls.iter().map(|arguments| studio.call(&mut client, tools::FAIL, arguments.clone()).0).collect()
+    };
+    // A success in between: two in a row are wanted, or two in a window.
+    let broken_up = [bad(), good(), bad(), good()];
+    let off = ["HOST_OFFLINE", "ok", "HOST_OFFLINE", "CIRCUIT_OPEN"];
+    let on = ["HOST_OFFLINE", "ok", "HOST_OFFLINE", "ok"];
+    assert_eq!(run("", &broken_up), off);
+    assert_eq!(run("mode = \"consecutive\"\n", &broken_up), on);
+
+    let studio = Studio::start(&format!("{attempts}[circuit]\nfailures = 1\nopen_ms = 1\nclose_after = 2\n"));
+    let mut client = studio.client();
+    let state =
+        || studio.daemon().words().studio.circuits.list().into_iter().find(|it| it.tool == tools::FAIL).unwrap().state;
+    assert_eq!(studio.call(&mut client, tools::FAIL, bad()).0, "HOST_OFFLINE");
+    let mut probes = 0;
+    while state() != conductor_core::breaker::State::Passing {
+        // Refused until the millisecond is over; then each good probe counts.
+        probes += u32::from(studio.call(&mut client, tools::FAIL, good()).0 == "ok");
+    }
+    assert_eq!(probes, 2);
 }
 
 #[test]
@@ -462,6 +505,56 @@ fn a_segment_ends_where_the_file_says() {
     assert!((900_000..1_100_000).contains(&first), "{first} bytes in the first segment");
 }
 
+/// The real clock, with the calendar ten days ago.
+struct TenDaysAgo(RealClock);
+
+impl Clock for TenDaysAgo {
+    fn now(&self) -> conductor_core::event::Micros {
+        self.0.now()
+    }
+
+    fn wall(&self) -> std::time::SystemTime {
+        self.0.wall() - std::time::Duration::from_secs(10 * 24 * 3600)
+    }
+}
+
+#[test]
+fn segments_older_than_the_file_says_are_removed() {
+    let small = "rotate_mb = 1\n[limits]\neffect = { per_minute = 100000, burst = 10000 }\n";
+    let fill = |studio: &Studio, segment: &str| {
+        let mut client = studio.client();
+        while !studio.home.path().join("audit").join(segment).exists() {
+            assert_eq!(studio.call(&mut client, tools::SET, json!({ "text": "y".repeat(3500) })).0, "ok");
+        }
+    };
+    let full = format!("[audit]\ndetail = \"full\"\n{small}");
+    let old = Studio::start_at(tempfile::tempdir().unwrap(), &full, Arc::new(TenDaysAgo(RealClock::new())));
+    fill(&old, "000002.jsonl");
+    let home = old.stop();
+    let kept = Studio::start_in(home, &full);
+    assert!(kept.home.path().join("audit/000001.jsonl").exists(), "everything is kept by default");
+    let home = kept.stop();
+    let tidy = Studio::start_in(home, &full.replacen("[audit]\n", "[audit]\nretention_days = 1\n", 1));
+    while tidy.home.path().join("audit/000001.jsonl").exists() {
+        assert_eq!(tidy.code(&mut tidy.client(), tools::ECHO), "ok", "the log is looked after while it is used");
+    }
+}
+
+/// Far fewer records than `checkpoint_records`, and nobody calls any more: time alone makes the checkpoint.
+#[test]
+fn a_checkpoint_is_made_when_the_file_says() {
+    let studio = Studio::start("[audit]\ncheckpoint_ms = 100\n");
+    assert_eq!(studio.code(&mut studio.client(), tools::SET), "ok");
+    let last = studio.audit_text().lines().last().map(|it| serde_json::from_str::<Value>(it).unwrap()).unwrap();
+    let anchored = || {
+        let text = std::fs::read_to_string(studio.home.path().join("state/checkpoints.jsonl")).unwrap_or_default();
+        text.lines().last().and_then(|it| serde_json::from_str::<Value>(it).ok()?["seq"].as_u64())
+    };
+    while anchored() < last["seq"].as_u64() {
+        std::thread::yield_now();
+    }
+}
+
 #[test]
 fn a_second_copy_that_is_required_and_cannot_be_written_stops_every_effect() {
     let place = tempfile::tempdir().unwrap();
@@ -558,10 +651,12 @@ fn patches(section: &str) -> Studio {
 #[test]
 fn every_key_of_patch_counts() {
     // `open` and its order, which is the order of the list.
-    let studio = patches("[patch]\nopen = [\"b.maxpat\", \"a.maxpat\", \"none.maxpat\"]\nmax_open = 2\njournal_steps = 2\n");
+    let studio =
+        patches("[patch]\nopen = [\"b.maxpat\", \"a.maxpat\", \"none.maxpat\"]\nmax_open = 2\njournal_steps = 2\n");
     let mut client = studio.client();
     let (_, listed) = studio.call(&mut client, "list_active_patches", json!({}));
-    let names: Vec<&str> = listed["patches"].as_array().unwrap().iter().map(|it| it["display_name"].as_str().unwrap()).collect();
+    let names: Vec<&str> =
+        listed["patches"].as_array().unwrap().iter().map(|it| it["display_name"].as_str().unwrap()).collect();
     assert_eq!(names, ["b", "a"]);
     // `journal_steps`: two of three edits can be taken back.
     let id = listed["patches"][0]["patch_id"].clone();
@@ -573,14 +668,19 @@ fn every_key_of_patch_counts() {
     // `max_open`: the clean one makes room.
     studio.call(&mut client, "open_patch", json!({ "path": "c.maxpat" }));
     let (_, listed) = studio.call(&mut client, "list_active_patches", json!({}));
-    let names: Vec<&str> = listed["patches"].as_array().unwrap().iter().map(|it| it["display_name"].as_str().unwrap()).collect();
+    let names: Vec<&str> =
+        listed["patches"].as_array().unwrap().iter().map(|it| it["display_name"].as_str().unwrap()).collect();
     assert_eq!(names, ["b", "c"]);
 
     // `roots` and `max_file_mb`.
     let elsewhere = tempfile::tempdir().unwrap();
     let file = elsewhere.path().join("far.maxpat");
     std::fs::write(&file, PATCH).unwrap();
-    std::fs::write(elsewhere.path().join("big.pd"), format!("#N canvas 0 0 1 1 12;\n#X text 1 1 {};\n", "x".repeat(1 << 20))).unwrap();
+    std::fs::write(
+        elsewhere.path().join("big.pd"),
+        format!("#N canvas 0 0 1 1 12;\n#X text 1 1 {};\n", "x".repeat(1 << 20)),
+    )
+    .unwrap();
     let far = json!({ "path": file });
     assert_eq!(studio.call(&mut client, "open_patch", far.clone()).0, "DENIED");
     let rooted = patches(&format!("[patch]\nroots = [{:?}]\nmax_file_mb = 1\njournal_mb = 1\n", elsewhere.path()));
@@ -592,7 +692,9 @@ fn every_key_of_patch_counts() {
     let (_, made) = rooted.call(&mut client, "create_patch", json!({ "format": "pd" }));
     let id = made["patch_id"].clone();
     for n in 0..60 {
-        let edits: Vec<Value> = (0..30).map(|m| json!({ "op": "add", "obj_type": "comment", "position": [m, n], "arguments": ["y".repeat(1000)] })).collect();
+        let edits: Vec<Value> = (0..30)
+            .map(|m| json!({ "op": "add", "obj_type": "comment", "position": [m, n], "arguments": ["y".repeat(1000)] }))
+            .collect();
         assert_eq!(rooted.call(&mut client, "edit_patch", json!({ "patch_id": id, "edits": edits })).0, "ok");
     }
     let (_, undone) = rooted.call(&mut client, "undo_patch", json!({ "patch_id": id, "steps": 200 }));
@@ -619,7 +721,8 @@ fn every_key_of_patch_pd_counts() {
     let mut client = spawned.client();
     assert_eq!(spawned.call(&mut client, "create_patch", create).0, "ok");
     let (_, log) = spawned.call(&mut client, "get_console_log", json!({}));
-    let started = log["logs"].as_array().unwrap().iter().filter_map(Value::as_str).find(|it| it.contains("starting")).unwrap();
+    let started =
+        log["logs"].as_array().unwrap().iter().filter_map(Value::as_str).find(|it| it.contains("starting")).unwrap();
     assert!(started.contains("\"-sleepgrain\" \"2\"") && started.contains("-noaudio"), "{started}");
 }
 
@@ -634,7 +737,8 @@ fn a_knob_moves_an_attribute_of_a_patch_as_one_step() {
     let (_, listed) = studio.call(&mut client, "list_active_patches", json!({}));
     let id = listed["patches"][0]["patch_id"].clone();
     let ask = json!({ "patch_id": id, "varname": "osc", "attribute": "fontsize" });
-    let mut control = conductor::doors::control::client::Client::connect(&studio.home.path().join("control.sock")).unwrap();
+    let mut control =
+        conductor::doors::control::client::Client::connect(&studio.home.path().join("control.sock")).unwrap();
     for value in [0, 32, 64, 100, 127] {
         control.ask("send", json!({ "port": "pads hand", "messages": [[0xB0, 7, value]] })).unwrap();
     }
