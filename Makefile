@@ -30,6 +30,7 @@ bench: test-tools ## memory, start and idle time; the engine and the lanes; call
 	cargo bench --locked --package conductor --features studio --bench lane --bench audit -- --quick
 	cargo build --release --locked --package conductor --package conductor-testkit --bins --features conductor/studio
 	crates/conductor-testkit/clients/install bench
+	cargo bench --locked --package conductor --features studio --bench patch
 	crates/conductor-testkit/clients/bench
 
 tools:

@@ -1,5 +1,6 @@
 //! The programs and devices we drive.
 
+pub mod apps;
 pub mod database;
 pub mod desktop;
 pub mod files;

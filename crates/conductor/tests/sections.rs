@@ -3,7 +3,7 @@
 
 use conductor::daemon::home::Home;
 use conductor::daemon::log::Log;
-use conductor::daemon::{Daemon, Options};
+use conductor::daemon::{Daemon, Machine, Options};
 use conductor::outside::{Clock, RandomIds, RealClock};
 use conductor::tools::catalog::Tool;
 use conductor_core::policy::{Channel, Floor};
@@ -15,15 +15,37 @@ use conductor_testkit::tools::{self, Runs};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
+
+#[path = "sections/every_key.rs"]
+mod every_key;
+#[path = "sections/surface.rs"]
+mod surface;
 
 struct Studio {
     home: TempDir,
     daemon: Option<Daemon>,
     runs: Arc<Runs>,
+    page: Page,
+    log: Log,
+}
+
+/// What the daemon logged.
+#[derive(Clone, Default)]
+struct Page(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Page {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 impl Studio {
@@ -36,15 +58,28 @@ impl Studio {
     }
 
     fn start_at(home: TempDir, config: &str, clock: Arc<dyn Clock>) -> Self {
+        Studio::start_with(Machine::default(), home, config, clock)
+    }
+
+    fn on(machine: Machine, config: &str) -> Self {
+        Studio::start_with(machine, tempfile::tempdir().unwrap(), config, Arc::new(RealClock::new()))
+    }
+
+    fn start_with(machine: Machine, home: TempDir, config: &str, clock: Arc<dyn Clock>) -> Self {
         std::fs::write(home.path().join("config.toml"), config).unwrap();
-        let daemon = Daemon::start(Options {
-            home: Home::at(home.path().to_owned()),
-            clock: clock.clone(),
-            ids: Arc::new(RandomIds),
-            log: Log::new(clock, Box::new(std::io::sink())),
-            first_config: "",
-            extra_devices: Vec::new(),
-        })
+        let page = Page::default();
+        let log = Log::new(clock.clone(), Box::new(page.clone()));
+        let daemon = Daemon::start_on(
+            machine,
+            Options {
+                home: Home::at(home.path().to_owned()),
+                clock: clock.clone(),
+                ids: Arc::new(RandomIds),
+                log: log.clone(),
+                first_config: "",
+                extra_devices: Vec::new(),
+            },
+        )
         .unwrap();
         daemon.block_on(daemon.handle().ready()).unwrap();
         let runs: Arc<Runs> = Arc::default();
@@ -53,7 +88,7 @@ impl Studio {
                 catalog.add(Tool::new(definition).unwrap()).unwrap();
             }
         });
-        Studio { home, daemon: Some(daemon), runs }
+        Studio { home, daemon: Some(daemon), runs, page, log }
     }
 
     fn daemon(&self) -> &Daemon {
@@ -109,6 +144,11 @@ impl Studio {
 
     fn audit_text(&self) -> String {
         std::fs::read_to_string(self.home.path().join("audit.log")).unwrap()
+    }
+
+    fn log(&self) -> String {
+        self.log.flush();
+        String::from_utf8_lossy(&self.page.0.lock().unwrap()).into_owned()
     }
 
     fn missing(&self, backend: &str) -> Option<String> {

@@ -92,7 +92,9 @@ impl Plugin {
         let tools: Map<String, Value> = self
             .tools
             .iter()
-            .map(|(name, tool)| (name.clone(), json!({ "tier": tool.tier, "requires_approval": tool.requires_approval })))
+            .map(|(name, tool)| {
+                (name.clone(), json!({ "tier": tool.tier, "requires_approval": tool.requires_approval }))
+            })
             .collect();
         json!({
             "enabled": self.enabled, "file": self.file, "pin": self.pin, "net": self.net, "files_read": self.files_read,
@@ -147,7 +149,8 @@ fn plugin<'t>(r: &mut Reader<'t>, node: &'t Node, name: &str) -> Option<Plugin> 
 }
 
 fn tools<'t>(r: &mut Reader<'t>, node: &'t Node, plugin: &str) -> Option<BTreeMap<String, PluginTool>> {
-    const TIERS: &[(&str, Tier)] = &[("ReadOnly", Tier::ReadOnly), ("Stateful", Tier::Stateful), ("HardwareIO", Tier::HardwareIo)];
+    const TIERS: &[(&str, Tier)] =
+        &[("ReadOnly", Tier::ReadOnly), ("Stateful", Tier::Stateful), ("HardwareIO", Tier::HardwareIo)];
     r.table(node)?;
     let mut tools = BTreeMap::new();
     for entry in node.entries().unwrap_or_default() {
@@ -253,7 +256,14 @@ mod tests {
         assert_eq!(enabled, ["b"]);
         assert_eq!(plugins["b"].file, "b.js");
         let paths: Vec<&str> = loaded.errors().map(|it| it.path.as_str()).collect();
-        let wanted = ["plugins.a.file", "plugins.c.net[0]", "plugins.d.heap_mb", "plugins.e.tools.alarm", "plugins.f.pin", "plugins.G"];
+        let wanted = [
+            "plugins.a.file",
+            "plugins.c.net[0]",
+            "plugins.d.heap_mb",
+            "plugins.e.tools.alarm",
+            "plugins.f.pin",
+            "plugins.G",
+        ];
         assert_eq!(paths, wanted);
     }
 }

@@ -98,9 +98,7 @@ pub enum PluginsCommand {
     /// was. This needs a terminal.
     Enable(PluginEnable),
     /// Take a plugin's tools away
-    Disable {
-        name: String,
-    },
+    Disable { name: String },
 }
 
 #[derive(Debug, ClapArgs)]
@@ -355,8 +353,14 @@ pub struct Mode {
 
 #[derive(Debug, Subcommand)]
 pub enum ModeCommand {
-    /// Switch to a mode
-    Set { name: String },
+    /// Switch to a mode, or let the window in front choose it again
+    Set {
+        #[arg(required_unless_present = "auto")]
+        name: Option<String>,
+        /// Let the rules of [per_app_modes] choose
+        #[arg(long, conflicts_with = "name")]
+        auto: bool,
+    },
 }
 
 #[derive(Debug, ClapArgs)]

@@ -47,7 +47,12 @@ fn show_list(out: &mut Out, answer: &Value) -> io::Result<()> {
         return out.line("`conductor plugins new NAME` writes one to begin with");
     }
     for it in plugins {
-        out.line(format_args!("{:<20} {:<15} {}", escape(text(it, "name")), text(it, "status"), escape(text(it, "file"))))?;
+        out.line(format_args!(
+            "{:<20} {:<15} {}",
+            escape(text(it, "name")),
+            text(it, "status"),
+            escape(text(it, "file"))
+        ))?;
         if let Some(reason) = it["reason"].as_str() {
             out.line(format_args!("{:<20} {}", "", escape(reason)))?;
         }
@@ -76,7 +81,8 @@ fn find(file: &Path, home: &Home) -> Result<PathBuf, Failure> {
 fn look(path: &Path) -> Result<Result<crate::hosts::plugin::manifest::Manifest, Vec<String>>, Failure> {
     let source = std::fs::read(path)?;
     let file = path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
-    let launch = Launch { program: crate::outside::own_program(), limits: Limits::default(), file, source: source.into() };
+    let launch =
+        Launch { program: crate::outside::own_program(), limits: Limits::default(), file, source: source.into() };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     Ok(runtime.block_on(plugins::look(&launch)))
 }
@@ -126,7 +132,8 @@ fn write_new(name: &str, home: &Home, out: &mut Out) -> Result<(), Failure> {
     let folder = home.plugins();
     std::fs::create_dir_all(&folder)?;
     let path = folder.join(format!("{name}.js"));
-    let mut file = std::fs::File::create_new(&path).map_err(|fault| Failure::Text(format!("{}: {fault}", path.display())))?;
+    let mut file =
+        std::fs::File::create_new(&path).map_err(|fault| Failure::Text(format!("{}: {fault}", path.display())))?;
     file.write_all(STARTER.replace("NAME", name).as_bytes())?;
     let types = folder.join("conductor-plugin.d.ts");
     std::fs::write(&types, TYPES)?;
@@ -199,7 +206,8 @@ fn show_grants(out: &mut Out, row: &Map<String, Value>) -> io::Result<()> {
     ];
     let mut any = false;
     for (key, said) in words {
-        let named: Vec<&str> = row.get(key).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
+        let named: Vec<&str> =
+            row.get(key).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
         if !named.is_empty() {
             any = true;
             out.line(format_args!("  may      {said}: {}", escape(&named.join(", "))))?;

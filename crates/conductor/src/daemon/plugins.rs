@@ -149,7 +149,9 @@ impl Plugins {
         });
         let watching = watcher.and_then(|mut it| it.watch(&self.folder, RecursiveMode::NonRecursive).map(|()| it));
         if let Err(fault) = &watching {
-            self.log.warn(format_args!("plugins: {fault}; a changed file is noticed only when the configuration is read again"));
+            self.log.warn(format_args!(
+                "plugins: {fault}; a changed file is noticed only when the configuration is read again"
+            ));
         }
         loop {
             self.touched.notified().await;
@@ -193,7 +195,10 @@ impl Plugins {
         for (file, it) in found.iter().filter(|(file, _)| !taken.contains(file.as_str())) {
             let stem = file.rsplit_once('.').map_or(file.as_str(), |(stem, _)| stem);
             let name = if rows.contains_key(stem) || fresh.contains_key(stem) { file.as_str() } else { stem };
-            let known = Known { code: Some(it.code), ..Known::of(file, Status::Disabled, Some("found; nobody has enabled it".into())) };
+            let known = Known {
+                code: Some(it.code),
+                ..Known::of(file, Status::Disabled, Some("found; nobody has enabled it".into()))
+            };
             fresh.insert(name.to_owned(), known);
         }
         self.put(&keep, fresh).await;
@@ -239,7 +244,8 @@ impl Plugins {
             }
             for (name, it) in known.iter_mut() {
                 let (Some(manifest), Some(row)) = (&it.manifest, &it.row) else { continue };
-                if manifest.tools.iter().all(|tool| catalog.get(&tool.name).is_some_and(|there| is_of(there, manifest))) {
+                if manifest.tools.iter().all(|tool| catalog.get(&tool.name).is_some_and(|there| is_of(there, manifest)))
+                {
                     continue;
                 }
                 let made = tools::tools(manifest, row, it.runner.as_ref());
@@ -250,7 +256,11 @@ impl Plugins {
                             catalog.remove(&tool.name);
                         }
                     }
-                    *it = Known { row: it.row.take(), code: it.code, ..Known::of(&it.file, Status::InitFailed, Some(fault.to_string())) };
+                    *it = Known {
+                        row: it.row.take(),
+                        code: it.code,
+                        ..Known::of(&it.file, Status::InitFailed, Some(fault.to_string()))
+                    };
                     self.log.error(format_args!("plugin {name}: {fault}"));
                 }
             }
@@ -305,7 +315,10 @@ impl Plugins {
             return Err(known(Status::Disabled, "switched off in config.toml".into()));
         }
         let Some(pin) = row.pin else {
-            return Err(known(Status::Disabled, format!("it has no pin: `conductor plugins enable {name}` shows it and asks")));
+            return Err(known(
+                Status::Disabled,
+                format!("it has no pin: `conductor plugins enable {name}` shows it and asks"),
+            ));
         };
         let Some(Found { source, code }) = found else {
             return Err(known(Status::InitFailed, format!("plugins/{} is not there", row.file)));
@@ -326,15 +339,20 @@ impl Plugins {
                 return Err(changed(format!("plugins/{} is not what was enabled: {enable}", row.file)));
             }
             Ok(manifest) if manifest.name != name => {
-                return Err(known(Status::InitFailed, format!("it calls itself \"{}\", the row is named \"{name}\"", manifest.name)));
+                return Err(known(
+                    Status::InitFailed,
+                    format!("it calls itself \"{}\", the row is named \"{name}\"", manifest.name),
+                ));
             }
             Ok(manifest) => manifest,
             // A file that was enabled could be loaded then; if other bytes lie there now, that is what matters.
             Err(faults) => {
                 return Err(match self.kept(name, pin) {
-                    Some(kept) if kept.code != code => {
-                        changed(format!("plugins/{} was changed since it was enabled, and does not load: {}", row.file, faults.join("; ")))
-                    }
+                    Some(kept) if kept.code != code => changed(format!(
+                        "plugins/{} was changed since it was enabled, and does not load: {}",
+                        row.file,
+                        faults.join("; ")
+                    )),
                     Some(_) | None => known(Status::InitFailed, faults.join("; ")),
                 });
             }
@@ -367,10 +385,16 @@ impl Plugins {
             Ok(Ok(())) => {}
             Ok(Err(crate::hosts::plugin::process::Fault::Changed(why))) => return Err(changed(why)),
             Ok(Err(fault)) => return Err(known(Status::InitFailed, format!("onLoad: {fault}"))),
-            Err(_) => return Err(known(Status::InitFailed, format!("onLoad did not end within {} ms", row.timeout_ms))),
+            Err(_) => {
+                return Err(known(Status::InitFailed, format!("onLoad did not end within {} ms", row.timeout_ms)));
+            }
         }
         self.keep(&manifest);
-        Ok(Known { manifest: Some(Arc::new(manifest)), runner: Some(runner), ..Known::of(&row.file, Status::Ready, None) })
+        Ok(Known {
+            manifest: Some(Arc::new(manifest)),
+            runner: Some(runner),
+            ..Known::of(&row.file, Status::Ready, None)
+        })
     }
 
     fn say(&self) -> Say {

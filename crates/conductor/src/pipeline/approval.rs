@@ -100,6 +100,12 @@ impl Desk {
         tokio::task::spawn_blocking(move || store.change(change)).await.map_err(io::Error::other)?
     }
 
+    /// How many questions wait for a person.
+    pub fn waiting(&self) -> usize {
+        self.store
+            .read(|pending| pending.iter().filter(|it| it.kind == Kind::Call && it.state == State::Pending).count())
+    }
+
     pub fn get(&self, id: Uuid) -> Option<Record> {
         self.store.read(|pending| pending.get(id).cloned())
     }
@@ -133,6 +139,8 @@ impl Desk {
 
     async fn tell(&self, studio: &Studio, event: EventName, id: Uuid, by: &str, channel: Channel) {
         let detail = json!({ "approval": id.to_string(), "channel": channel.as_str() });
+        let decision = if event == EventName::ApprovalAllowed { "allowed" } else { "denied" };
+        studio.meters.decision(decision, channel.as_str());
         let _ = studio.audit.event(by.parse().ok(), event, detail).await;
         let _ = self.news.send(DeskNews::Decided(id));
     }

@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::call::{Call, ConnId, Outcome, Principal, Via};
 use super::{Step, Steps, handler, is_effectful};
-use crate::audit_log::{AuditLog, Durability};
+use crate::audit_log::{AuditLog, Durability, Health};
 use crate::secrets::Scrubber;
 use crate::studio::Studio;
 use crate::tools::catalog::Tool;
@@ -22,6 +22,10 @@ use crate::tools::catalog::Tool;
 pub trait Journal: Send + Sync {
     /// Why nothing can be written now.
     fn up(&self) -> Result<(), String>;
+    /// For metrics; none where there is no log behind it.
+    fn health(&self) -> Option<Health> {
+        None
+    }
     /// Under the salt of this log.
     fn hash_input(&self, arguments: &Value) -> InputHash;
     /// Durable when it returns.
@@ -41,6 +45,10 @@ pub trait Journal: Send + Sync {
 impl Journal for AuditLog {
     fn up(&self) -> Result<(), String> {
         self.check().map_err(|down| down.to_string())
+    }
+
+    fn health(&self) -> Option<Health> {
+        Some(AuditLog::health(self))
     }
 
     fn hash_input(&self, arguments: &Value) -> InputHash {
@@ -156,7 +164,7 @@ fn input_of(scrubber: &Scrubber, arguments: &Value) -> Value {
         let mut arguments = arguments.clone();
         scrubber.value(&mut arguments);
         arguments
-    } else { 
+    } else {
         json!({ "truncated": true, "bytes": bytes })
     }
 }
@@ -209,6 +217,12 @@ pub(super) async fn record(studio: &Arc<Studio>, call: &Call, mut paper: Paper, 
     let durable = paper.intent.is_some() || studio.settings().read_only_before_reply;
     let written = studio.audit.outcome(paper.facts(call), facts, durable).await;
     studio.count(paper.tool.as_deref(), result, elapsed);
+    studio.news.tell("tool.complete", || {
+        json!({
+            "call": paper.id.to_string(), "tool": told_name(paper.tool.as_deref()), "principal": call.principal.to_string(),
+            "result": result.as_str(), "code": code, "duration_ms": elapsed / 1000,
+        })
+    });
     let outcome = match written {
         Ok(()) => outcome,
         Err(reason) => {
@@ -234,4 +248,17 @@ fn clean(scrubber: &Scrubber, mut outcome: Outcome) -> Outcome {
         }
     }
     outcome
+}
+
+/// Observers hear of tools there are; what else a caller asked for stays between it and the log.
+fn told_name(tool: Option<&Tool>) -> &str {
+    tool.map_or("_unknown", |tool| tool.name.as_ref())
+}
+
+/// The call is about to run.
+pub(super) fn started(studio: &Studio, call: &Call, paper: &Paper) {
+    studio.news.tell("tool.start", || {
+        let tool = told_name(paper.tool.as_deref());
+        json!({ "call": paper.id.to_string(), "tool": tool, "principal": call.principal.to_string() })
+    });
 }

@@ -29,8 +29,10 @@ fn at_a_terminal(studio: &Studio, arguments: &str, answer: Option<&str>) -> (boo
     // What is typed before the question stands there is thrown away, and nobody tells when that was: the answer is typed until it is heard.
     let typing = answer.map(|answer| {
         let line = format!("{answer}\n");
-        std::thread::spawn(move || while stdin.write_all(line.as_bytes()).is_ok() {
-            std::thread::park_timeout(std::time::Duration::from_millis(50));
+        std::thread::spawn(move || {
+            while stdin.write_all(line.as_bytes()).is_ok() {
+                std::thread::park_timeout(std::time::Duration::from_millis(50));
+            }
         })
     });
     stdout.read_to_end(&mut printed).unwrap();
@@ -71,10 +73,20 @@ fn a_file_is_dropped_enabled_at_a_terminal_played_by_a_pad_and_refused_when_it_c
     assert!(!good && printed.contains("nothing was changed"), "{printed}");
     let (good, printed) = at_a_terminal(&studio, "plugins enable counter", Some("y"));
     assert!(good, "{printed}");
-    for line in ["counter 1.0.0", "tool     counter.up (runs without asking)", "may      reach nothing outside its process", "pin      sha256:", "counter is ready"] {
+    for line in [
+        "counter 1.0.0",
+        "tool     counter.up (runs without asking)",
+        "may      reach nothing outside its process",
+        "pin      sha256:",
+        "counter is ready",
+    ] {
         assert!(printed.contains(line), "{line}: {printed}");
     }
-    assert!(std::fs::read_to_string(studio.config_file()).unwrap().contains("[plugins.counter]\nenabled = true\nfile = \"counter.js\"\npin = \"sha256:"));
+    assert!(
+        std::fs::read_to_string(studio.config_file())
+            .unwrap()
+            .contains("[plugins.counter]\nenabled = true\nfile = \"counter.js\"\npin = \"sha256:")
+    );
     assert_eq!(studio.ask("call", json!({ "tool": "counter.up" })), json!({ "n": 1 }));
 
     // A pad, by the plugin's name alone: it has one tool.
@@ -82,7 +94,12 @@ fn a_file_is_dropped_enabled_at_a_terminal_played_by_a_pad_and_refused_when_it_c
     let count = || studio.ask("call", json!({ "tool": "counter.up", "arguments": { "by": 0 } }))["n"].as_i64();
     assert_eq!(until("the pad counted", || count().filter(|it| *it != 1)), 6);
     let audit = std::fs::read_to_string(studio.home().join("audit.log")).unwrap();
-    assert!(audit.lines().any(|it| it.contains("\"principal\":\"mapping:Default/count\"") && it.contains("\"tool\":\"counter.up\"")), "through the pipeline");
+    assert!(
+        audit
+            .lines()
+            .any(|it| it.contains("\"principal\":\"mapping:Default/count\"") && it.contains("\"tool\":\"counter.up\"")),
+        "through the pipeline"
+    );
     assert!(audit.contains("\"event\":\"plugin.enabled\""));
 
     std::fs::write(&file, COUNTER.replace("?? 1", "?? 2")).unwrap();
@@ -108,7 +125,10 @@ fn a_new_plugin_works_as_it_is_written() {
     let checked = studio.run(&["--json", "plugins", "check", "hello"]);
     let shown: Value = serde_json::from_slice(&checked.stdout).unwrap_or_else(|_| panic!("{checked:?}"));
     assert_eq!((&shown["name"], &shown["tools"][0]["name"]), (&json!("hello"), &json!("hello.greet")));
-    let row = format!("{DEVICES}\n[plugins.hello]\nenabled = true\npin = {}\nconfig = {{ greeting = \"Hi\" }}\n", shown["pin"]);
+    let row = format!(
+        "{DEVICES}\n[plugins.hello]\nenabled = true\npin = {}\nconfig = {{ greeting = \"Hi\" }}\n",
+        shown["pin"]
+    );
     studio.save(&row);
     until_it_is(&studio, "hello", "ready");
     let said = studio.run(&["call", "hello.greet", r#"{"who":"Ada"}"#]);

@@ -38,10 +38,15 @@ fn runner(source: &str, limits: Limits) -> Arc<Runner> {
 /// A plugin `x` whose tools have these bodies, and one that adds.
 fn plugin(bodies: &[(&str, &str)]) -> String {
     let tool = |(name, body): &(&str, &str)| {
-        format!("{{ name: 'x.{name}', description: 'd', inputSchema: {{ type: 'object', properties: {{ a: {{ type: 'number' }}, b: {{ type: 'number' }} }} }}, async handler(input, config) {{ {body} }} }}")
+        format!(
+            "{{ name: 'x.{name}', description: 'd', inputSchema: {{ type: 'object', properties: {{ a: {{ type: 'number' }}, b: {{ type: 'number' }} }} }}, async handler(input, config) {{ {body} }} }}"
+        )
     };
     let tools: Vec<String> = bodies.iter().chain([&("add", "return input.a + input.b")]).map(tool).collect();
-    format!("export default {{ name: 'x', version: '1.0.0', description: 'For tests.', tools: [{}] }}", tools.join(",\n"))
+    format!(
+        "export default {{ name: 'x', version: '1.0.0', description: 'For tests.', tools: [{}] }}",
+        tools.join(",\n")
+    )
 }
 
 async fn adds(runner: &Runner) {
@@ -61,7 +66,11 @@ const NINE: &[(&str, &str, &[End])] = &[
     ("spin_await", "for (;;) await 0", &[End::Time]),
     ("big_arrays", "const a = []; for (;;) a.push(new Array(100000).fill(1))", &[End::Memory]),
     ("small_objects", "globalThis.kept = []; for (;;) kept.push({ a: 1 })", &[End::Memory, End::Time]),
-    ("small_objects_in_a_job", "return Promise.resolve().then(() => { const a = []; for (;;) a.push({ i: 1 }) })", &[End::Memory, End::Time]),
+    (
+        "small_objects_in_a_job",
+        "return Promise.resolve().then(() => { const a = []; for (;;) a.push({ i: 1 }) })",
+        &[End::Memory, End::Time],
+    ),
     ("never", "return new Promise(() => {})", &[End::Threw]),
     ("recursion", "const f = () => f() + 1; return f()", &[End::Threw]),
     ("swallow", "for (;;) { try { for (;;) {} } catch {} }", &[End::Time]),
@@ -87,7 +96,15 @@ async fn the_nine_abusive_handlers_are_stopped_and_the_next_call_works() {
         adds(&runner).await;
         assert_eq!(runner.pid() == before, end == End::Threw, "{name}: a process that was over its limits is replaced");
     }
-    for friend in ["process.kill(0)", "process.abort()", "std.exit(0)", "os.exit()", "Deno.exit()", "globalThis.close()", "require('process')"] {
+    for friend in [
+        "process.kill(0)",
+        "process.abort()",
+        "std.exit(0)",
+        "os.exit()",
+        "Deno.exit()",
+        "globalThis.close()",
+        "require('process')",
+    ] {
         let runner = self::runner(&plugin(&[("friend", friend)]), TIGHT);
         assert!(matches!(runner.call("x.friend", &json!({})).await, Err(Fault::Threw(_))), "{friend}");
         adds(&runner).await;
@@ -99,7 +116,10 @@ async fn memory_runs_out_before_time_when_there_is_enough_time() {
     let kept = plugin(&[("kept", "globalThis.kept = []; for (;;) kept.push({ a: 'x'.repeat(50) })")]);
     let runner = runner(&kept, Limits { cpu_ms: 20_000, heap_mb: 8, stack_kb: 256 });
     let fault = runner.call("x.kept", &json!({})).await.unwrap_err();
-    assert!(matches!(&fault, Fault::Over(Over::Memory, thrown) if thrown.place.as_deref().is_none_or(|it| it.starts_with("x.js:"))), "{fault}");
+    assert!(
+        matches!(&fault, Fault::Over(Over::Memory, thrown) if thrown.place.as_deref().is_none_or(|it| it.starts_with("x.js:"))),
+        "{fault}"
+    );
     adds(&runner).await;
 }
 
@@ -118,7 +138,13 @@ async fn a_loop_left_behind_is_paid_for_by_the_call_that_left_it() {
     let runner = runner(&plugin(&[("leaves", "(async () => { for (;;) await 0 })(); return 1")]), TIGHT);
     assert!(matches!(runner.call("x.leaves", &json!({})).await, Err(Fault::Over(Over::Time, _))));
     adds(&runner).await;
-    let timers = self::runner(&plugin(&[("leaves", "setInterval(() => { globalThis.ticks = (globalThis.ticks ?? 0) + 1 }, 1); return 1"), ("ticks", "await new Promise(r => setTimeout(r, 20)); return globalThis.ticks ?? 0")]), TIGHT);
+    let timers = self::runner(
+        &plugin(&[
+            ("leaves", "setInterval(() => { globalThis.ticks = (globalThis.ticks ?? 0) + 1 }, 1); return 1"),
+            ("ticks", "await new Promise(r => setTimeout(r, 20)); return globalThis.ticks ?? 0"),
+        ]),
+        TIGHT,
+    );
     assert_eq!(timers.call("x.leaves", &json!({})).await, Ok(json!(1)));
     assert_eq!(timers.call("x.ticks", &json!({})).await, Ok(json!(0)), "timers end with their call");
 }
@@ -127,7 +153,13 @@ async fn a_loop_left_behind_is_paid_for_by_the_call_that_left_it() {
 /// engine's clock.
 #[tokio::test]
 async fn a_process_that_dies_is_started_anew() {
-    let runner = runner(&plugin(&[("native", "return Array.prototype.includes.call({ length: 2 ** 53 - 1 }, 1)"), ("native2", "return new Array(4294967295).join('').length")]), TIGHT);
+    let runner = runner(
+        &plugin(&[
+            ("native", "return Array.prototype.includes.call({ length: 2 ** 53 - 1 }, 1)"),
+            ("native2", "return new Array(4294967295).join('').length"),
+        ]),
+        TIGHT,
+    );
     adds(&runner).await;
     assert_eq!(runner.restarts(), 0);
     let fault = runner.call("x.native2", &json!({})).await.unwrap_err();
@@ -147,7 +179,10 @@ async fn a_process_that_dies_is_started_anew() {
 
 #[tokio::test]
 async fn a_call_that_is_given_up_takes_its_process_along() {
-    let runner = runner(&plugin(&[("waits", "await new Promise(r => setInterval(() => {}, 10))")]), Limits { cpu_ms: 60_000, ..TIGHT });
+    let runner = runner(
+        &plugin(&[("waits", "await new Promise(r => setInterval(() => {}, 10))")]),
+        Limits { cpu_ms: 60_000, ..TIGHT },
+    );
     adds(&runner).await;
     let pid = runner.pid().unwrap();
     let nothing = json!({});
@@ -190,7 +225,10 @@ async fn files_of_both_kinds_are_read_and_faults_have_their_line() {
     assert!(fault("export const a = 1").await.contains("exports no plugin"));
     assert!(fault("await new Promise(() => {})").await.contains("never comes"));
     assert!(fault("for (;;) {}").await.contains("x.js:1:1: stopped after 200 ms"));
-    let thrown = runner(&plugin(&[("bad", "\nthrow Object.assign(new Error('no'), { code: 'NOT_FOUND' })")]), TIGHT).call("x.bad", &json!({})).await.unwrap_err();
+    let thrown = runner(&plugin(&[("bad", "\nthrow Object.assign(new Error('no'), { code: 'NOT_FOUND' })")]), TIGHT)
+        .call("x.bad", &json!({}))
+        .await
+        .unwrap_err();
     let Fault::Threw(thrown) = thrown else { panic!("{thrown}") };
     assert_eq!((thrown.code.as_deref(), thrown.place.as_deref()), (Some("NOT_FOUND"), Some("x.js:2:25")), "{thrown}");
 }
@@ -214,7 +252,20 @@ async fn what_is_given_works() {
         const clone = structuredClone({ a: [1, new Map([[1, 2]])] });\n\
         return [u.href, u.host, new URL('http://h:81').port, URL.canParse('x'), new TextDecoder().decode(new TextEncoder().encode('hä😀')), Date.now() - t >= 14,\n\
           clone.a[1].get(1), crypto.randomUUID().length, Object.keys(process.env), typeof require('fs/promises').readFile, atob(btoa('abc')), new URLSearchParams({ a: 'b c' }).toString()]";
-    let wanted = json!(["https://a.example/c/b?x=1&q=%C3%BC+%26#h", "a.example", "81", false, "hä😀", true, 2, 36, [], "function", "abc", "a=b+c"]);
+    let wanted = json!([
+        "https://a.example/c/b?x=1&q=%C3%BC+%26#h",
+        "a.example",
+        "81",
+        false,
+        "hä😀",
+        true,
+        2,
+        36,
+        [],
+        "function",
+        "abc",
+        "a=b+c"
+    ]);
     assert_eq!(runner(&plugin(&[("all", body)]), TIGHT).call("x.all", &json!({})).await, Ok(wanted));
 }
 
@@ -251,7 +302,8 @@ impl Room {
         let files = Files::new(test.home.path(), None);
         let keys = SystemKeys::new(None);
         let ids = CountingIds::new();
-        let secrets = Secrets::new(test.home.path(), config::KeyRung::File, Box::new(keys), ids.clone(), Scrubber::new());
+        let secrets =
+            Secrets::new(test.home.path(), config::KeyRung::File, Box::new(keys), ids.clone(), Scrubber::new());
         let means = Means { files, web: Web::new(web::system_tls().unwrap()), secrets, ids };
         let log: Arc<Mutex<Vec<u8>>> = Arc::default();
         let sink = Log::new(Arc::new(RealClock::new()), Box::new(Sink(Arc::clone(&log))));
@@ -291,7 +343,8 @@ impl Room {
     }
 
     fn status(&self, name: &str) -> (Status, Option<String>) {
-        let report = self.plugins.reports().into_iter().find(|it| it.name == name).unwrap_or_else(|| panic!("no plugin {name}"));
+        let report =
+            self.plugins.reports().into_iter().find(|it| it.name == name).unwrap_or_else(|| panic!("no plugin {name}"));
         (report.status, report.reason)
     }
 
@@ -303,7 +356,9 @@ impl Room {
         let reply = self.call(tool, arguments).await;
         match reply.into_outcome() {
             Outcome::Done(Ok(output)) => match output.into_parts() {
-                (Value::Null, _, blocks) => blocks.iter().map(|it| if let Content::Text(text) = it { text.as_str() } else { "?" }).collect(),
+                (Value::Null, _, blocks) => {
+                    blocks.iter().map(|it| if let Content::Text(text) = it { text.as_str() } else { "?" }).collect()
+                }
                 (value, _, _) => value.to_string(),
             },
             Outcome::Done(Err(error)) => error.code.to_string(),
@@ -367,7 +422,11 @@ async fn a_file_is_found_enabled_called_and_taken_away() {
     assert_eq!(room.text("greeter.greet", json!({ "who": "Ada" })).await, "Hello, Ada!");
     assert_eq!(room.text("greeter_greet", json!({ "who": "Ada" })).await, "Hello, Ada!");
     assert_eq!(room.error("greeter.greet", json!({ "who": 1 })).await.code, Code::BadInput);
-    assert_eq!(room.error("greeter.greet", json!({ "who": "a", "more": 1 })).await.code, Code::BadInput, "closed, though its author said nothing");
+    assert_eq!(
+        room.error("greeter.greet", json!({ "who": "a", "more": 1 })).await.code,
+        Code::BadInput,
+        "closed, though its author said nothing"
+    );
 
     let pid = room.plugins.reports()[0].pid;
     room.plugins.look().await;
@@ -400,7 +459,12 @@ async fn a_changed_file_is_refused_until_a_person_enables_it_again() {
     assert_eq!(room.failed_events(), 1);
 
     // The same after a restart, when nothing of the old file is in memory.
-    let again = Plugins::new(&room.test.studio, PROGRAM.into(), room.means.clone(), &Log::new(Arc::new(RealClock::new()), Box::new(std::io::sink())));
+    let again = Plugins::new(
+        &room.test.studio,
+        PROGRAM.into(),
+        room.means.clone(),
+        &Log::new(Arc::new(RealClock::new()), Box::new(std::io::sink())),
+    );
     room.test.studio.edit_catalog(|catalog| catalog.remove("greeter.greet"));
     again.set_rows(&config::load(&row).config.unwrap().plugins);
     again.look().await;
@@ -422,7 +486,13 @@ async fn a_changed_file_is_refused_until_a_person_enables_it_again() {
 async fn the_changed_file_would_have_run() {
     let changed = runner(&greeter("Hallo"), TIGHT);
     assert_eq!(changed.call("greeter.greet", &json!({ "who": "Ada" })).await, Ok(json!("Hallo, Ada!")));
-    let compared = Runner::new(launch(&greeter("Hallo"), TIGHT), &json!({}), &json!({}), Arc::new(|_| Err("changed".into())), Arc::new(NoAnswers));
+    let compared = Runner::new(
+        launch(&greeter("Hallo"), TIGHT),
+        &json!({}),
+        &json!({}),
+        Arc::new(|_| Err("changed".into())),
+        Arc::new(NoAnswers),
+    );
     assert_eq!(compared.call("greeter.greet", &json!({ "who": "Ada" })).await, Err(Fault::Changed("changed".into())));
 }
 
@@ -462,7 +532,9 @@ async fn what_deceives_or_takes_a_name_does_not_load() {
         assert!(!faults.is_empty());
     }
     // A name that another plugin has.
-    let twin = greeter("Hello").replace("name: 'greeter'", "name: 'greeter-x'").replace("'greeter.greet'", "'greeter-x.greet'");
+    let twin = greeter("Hello")
+        .replace("name: 'greeter'", "name: 'greeter-x'")
+        .replace("'greeter.greet'", "'greeter-x.greet'");
     room.write("greeter.js", &greeter("Hello"));
     room.write("twin.js", &twin);
     let twin_row = room.row("twin", "file = \"twin.js\"").await;
@@ -489,7 +561,10 @@ async fn a_configuration_is_held_to_the_plugins_own_schema() {
     };
     assert!(reason("").await.contains("[plugins.tuner] config: \"pitch\" is a required property"));
     assert!(reason("config = { pitch = 20 }\n").await.contains("config.pitch: 20 is less than"));
-    assert!(reason("config = { pitch = 440, key = \"literal\" }\n").await.contains("key"), "a secret does not stand in the file");
+    assert!(
+        reason("config = { pitch = 440, key = \"literal\" }\n").await.contains("key"),
+        "a secret does not stand in the file"
+    );
     assert_eq!(reason("config = { pitch = 440 }\n").await, "`conductor secrets set tuner.key` is missing");
 
     room.means.secrets.set("tuner.key", "canary-7d1f", vec!["api.example.org".into()], true).unwrap();
@@ -497,7 +572,10 @@ async fn a_configuration_is_held_to_the_plugins_own_schema() {
     room.configure(&format!("{row}config = {{ pitch = 444 }}\n")).await;
     let (status, reason) = room.status("tuner");
     assert_eq!(status, Status::InitFailed);
-    assert!(reason.as_deref().is_some_and(|it| it.starts_with("onLoad: tuner.js:3:") && it.ends_with("never 444")), "{reason:?}");
+    assert!(
+        reason.as_deref().is_some_and(|it| it.starts_with("onLoad: tuner.js:3:") && it.ends_with("never 444")),
+        "{reason:?}"
+    );
     room.configure(&format!("{row}config = {{ pitch = 440 }}\n")).await;
     let told = room.text("tuner.pitch", json!({})).await;
     assert_eq!(told, "440 {{secret:tuner.key}}", "a handle, and never the value");
@@ -544,7 +622,13 @@ async fn every_key_of_a_row_changes_something() {
 async fn a_plugin_that_crashes_trips_its_own_breaker_and_no_other() {
     let room = Room::new();
     room.write("greeter.js", &greeter("Hello"));
-    room.write("x.js", &plugin(&[("crash", "return new Array(4294967295).join('').length"), ("eat", "const a = []; for (;;) a.push(new Array(10000).fill(1))")]));
+    room.write(
+        "x.js",
+        &plugin(&[
+            ("crash", "return new Array(4294967295).join('').length"),
+            ("eat", "const a = []; for (;;) a.push(new Array(10000).fill(1))"),
+        ]),
+    );
     let rows = format!("{}{}", room.row("greeter", "").await, room.row("x", "heap_mb = 4\ncpu_ms = 30000").await);
     room.configure(&rows).await;
     for _ in 0..5 {
@@ -599,7 +683,8 @@ async fn files_are_reached_under_granted_roots_only() {
     room.configure(&format!("{roots}{}", room.row("x", "").await)).await;
     assert_eq!(ask("read", "a.txt", None).await, "DENIED", "nothing is granted by itself");
 
-    room.configure(&format!("{roots}{}", room.row("x", "files_read = [\"songs\"]\nfiles_write = [\"out\"]").await)).await;
+    room.configure(&format!("{roots}{}", room.row("x", "files_read = [\"songs\"]\nfiles_write = [\"out\"]").await))
+        .await;
     assert_eq!(ask("read", "a.txt", None).await, "la la");
     assert_eq!(ask("fs", "a.txt", None).await, "la la");
     assert_eq!(ask("read", &format!("{scratch}/songs/a.txt"), None).await, "la la");
@@ -654,8 +739,17 @@ async fn echo() -> (std::net::SocketAddr, Arc<std::sync::atomic::AtomicUsize>) {
                     head.push(stream.read_u8().await?);
                 }
                 let text = String::from_utf8_lossy(&head).to_ascii_lowercase();
-                let line = if text.starts_with("get /away") { format!("302 Found\r\nLocation: http://localhost:{}/there", at.port()) } else { "200 OK".into() };
-                stream.write_all(format!("HTTP/1.1 {line}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{text}", text.len()).as_bytes()).await
+                let line = if text.starts_with("get /away") {
+                    format!("302 Found\r\nLocation: http://localhost:{}/there", at.port())
+                } else {
+                    "200 OK".into()
+                };
+                stream
+                    .write_all(
+                        format!("HTTP/1.1 {line}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{text}", text.len())
+                            .as_bytes(),
+                    )
+                    .await
             });
         }
     });
@@ -689,14 +783,25 @@ async fn hosts_are_reached_when_granted_and_secrets_go_to_their_hosts_only() {
     let row = room.row("x", &format!("net = [\"{host}\"]\nsecrets = [\"api\", \"other\"]")).await;
     room.configure(&format!("{web}{row}")).await;
     let plain = get("/a", None, false).await;
-    assert!(plain.starts_with("200 get /a") && plain.contains("x-plain: p") && !plain.contains("authorization"), "{plain}");
+    assert!(
+        plain.starts_with("200 get /a") && plain.contains("x-plain: p") && !plain.contains("authorization"),
+        "{plain}"
+    );
     let sent = get("/b", Some("api"), false).await;
     assert!(sent.contains("authorization: bearer canary-91c2a7"), "the server saw the value: {sent}");
     let before = seen();
     assert!(get("/", Some("other"), false).await.starts_with("DENIED"), "not this secret's host");
     assert!(get("/", Some("mine"), false).await.starts_with("DENIED"), "not granted");
     assert!(get("/", Some("api"), true).await.starts_with("DENIED"), "never in an address");
-    for url in ["http://127.0.0.1:1/", "http://localhost/", "http://[::1]/", "http://2130706433/", "http://169.254.169.254/latest", "file:///etc/passwd", "http://user:pw@127.0.0.1/"] {
+    for url in [
+        "http://127.0.0.1:1/",
+        "http://localhost/",
+        "http://[::1]/",
+        "http://2130706433/",
+        "http://169.254.169.254/latest",
+        "file:///etc/passwd",
+        "http://user:pw@127.0.0.1/",
+    ] {
         let end = room.text("x.get", json!({ "url": url })).await;
         assert!(end.starts_with("DENIED") || end.starts_with("BAD_INPUT"), "{url}: {end}");
     }
@@ -718,12 +823,22 @@ async fn the_process_has_given_everything_up() {
         assert!(status.contains(line), "{line}: {status}");
     }
     let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
-    let limit = |name: &str| limits.lines().find(|it| it.starts_with(name)).and_then(|it| it.split_ascii_whitespace().rev().nth(2)).unwrap_or_default().to_owned();
+    let limit = |name: &str| {
+        limits
+            .lines()
+            .find(|it| it.starts_with(name))
+            .and_then(|it| it.split_ascii_whitespace().rev().nth(2))
+            .unwrap_or_default()
+            .to_owned()
+    };
     assert_eq!(limit("Max address space"), (256_u64 << 20).to_string());
     assert_eq!(limit("Max open files"), "16");
     assert_eq!(limit("Max file size"), "0");
     assert_eq!(std::fs::read(format!("/proc/{pid}/environ")).unwrap(), b"", "its environment is empty");
-    let mut open: Vec<String> = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().map(|it| it.unwrap().file_name().into_string().unwrap()).collect();
+    let mut open: Vec<String> = std::fs::read_dir(format!("/proc/{pid}/fd"))
+        .unwrap()
+        .map(|it| it.unwrap().file_name().into_string().unwrap())
+        .collect();
     open.sort();
     assert_eq!(open, ["0", "1", "2"], "two pipes, and nothing where stderr was");
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
@@ -744,7 +859,9 @@ fn attempt() {
     let done = match what.as_str() {
         "nothing" => true,
         "read" => std::fs::read("/etc/passwd").is_ok(),
-        "write" => std::fs::write(std::env::temp_dir().join(format!("conductor-attempt-{}", std::process::id())), "x").is_ok(),
+        "write" => {
+            std::fs::write(std::env::temp_dir().join(format!("conductor-attempt-{}", std::process::id())), "x").is_ok()
+        }
         "list" => std::fs::read_dir("/").is_ok(),
         "connect" => std::net::UdpSocket::bind("127.0.0.1:0").is_ok(),
         "unix" => std::os::unix::net::UnixDatagram::unbound().is_ok(),
@@ -754,7 +871,10 @@ fn attempt() {
         "code" => {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
             // SAFETY: a fresh page that nobody uses.
-            unsafe { libc::mmap(std::ptr::null_mut(), 4096, libc::PROT_READ | libc::PROT_EXEC, flags, -1, 0) != libc::MAP_FAILED }
+            unsafe {
+                libc::mmap(std::ptr::null_mut(), 4096, libc::PROT_READ | libc::PROT_EXEC, flags, -1, 0)
+                    != libc::MAP_FAILED
+            }
         }
         other => panic!("{other}"),
     };
@@ -792,7 +912,10 @@ impl Room {
     }
 
     fn studio_root(&self) -> String {
-        format!("[tools.filesystem]\nroots = [{{ name = \"studio\", path = \"{}\", write = true }}]\n", self.scratch.display())
+        format!(
+            "[tools.filesystem]\nroots = [{{ name = \"studio\", path = \"{}\", write = true }}]\n",
+            self.scratch.display()
+        )
     }
 }
 
@@ -806,10 +929,17 @@ async fn the_set_list_is_kept_in_a_file() {
     room.value("setlist.add", json!({ "title": "Opener", "tempo": 128, "minutes": 4 })).await;
     room.value("setlist.add", json!({ "title": "Encore", "minutes": 6.5 })).await;
     let list = room.value("setlist.add", json!({ "title": "Ballad", "place": 1, "key": "Am" })).await;
-    assert_eq!((&list["now"]["title"], &list["next"]["title"], &list["minutes"]), (&json!("Opener"), &json!("Ballad"), &json!(10.5)));
+    assert_eq!(
+        (&list["now"]["title"], &list["next"]["title"], &list["minutes"]),
+        (&json!("Opener"), &json!("Ballad"), &json!(10.5))
+    );
     assert_eq!(room.text("setlist.add", json!({ "title": "Ballad" })).await, "BAD_INPUT");
     assert_eq!(room.value("setlist.next", json!({})).await["now"]["title"], "Ballad");
-    assert_eq!(room.value("setlist.remove", json!({ "title": "Opener" })).await["now"]["title"], "Ballad", "what is on stays on");
+    assert_eq!(
+        room.value("setlist.remove", json!({ "title": "Opener" })).await["now"]["title"],
+        "Ballad",
+        "what is on stays on"
+    );
     assert_eq!(room.value("setlist.next", json!({})).await["now"]["title"], "Encore");
     assert_eq!(room.text("setlist.next", json!({})).await, "NOT_FOUND");
     let kept: Value = serde_json::from_slice(&std::fs::read(room.scratch.join("setlist.json")).unwrap()).unwrap();
@@ -839,16 +969,24 @@ async fn sounds_are_looked_up_with_a_key_nobody_sees() {
             .to_string();
             let line = if head.contains("canary-token-4412") { "200 OK" } else { "401 Unauthorized" };
             seen.lock().unwrap().push(head);
-            let answer = format!("HTTP/1.1 {line}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len());
+            let answer = format!(
+                "HTTP/1.1 {line}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+                body.len()
+            );
             stream.write_all(answer.as_bytes()).await.unwrap();
         }
     });
     let room = Room::new();
     room.write("freesound.js", &example("freesound"));
-    let row = room.row("freesound", &format!("net = [\"{host}\"]\nconfig = {{ base = \"http://{host}/apiv2\", page_size = 3 }}")).await;
+    let row = room
+        .row("freesound", &format!("net = [\"{host}\"]\nconfig = {{ base = \"http://{host}/apiv2\", page_size = 3 }}"))
+        .await;
     let text = format!("[tools.web]\nallow_hosts = [\"{host}\"]\nhttp_hosts = [\"{host}\"]\n{row}");
     room.configure(&text).await;
-    assert_eq!(room.status("freesound"), (Status::NotConfigured, Some("`conductor secrets set freesound.token` is missing".into())));
+    assert_eq!(
+        room.status("freesound"),
+        (Status::NotConfigured, Some("`conductor secrets set freesound.token` is missing".into()))
+    );
 
     room.means.secrets.set("freesound.token", "canary-token-4412", vec![host.clone()], true).unwrap();
     room.configure("").await;
@@ -898,7 +1036,11 @@ async fn a_phrase_becomes_a_midi_file_that_a_person_allowed() {
 #[tokio::test]
 async fn every_example_and_the_starter_are_sound() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/plugins");
-    let mut names: Vec<String> = std::fs::read_dir(folder).unwrap().map(|it| it.unwrap().file_name().into_string().unwrap()).filter(|it| it.ends_with(".js")).collect();
+    let mut names: Vec<String> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|it| it.unwrap().file_name().into_string().unwrap())
+        .filter(|it| it.ends_with(".js"))
+        .collect();
     names.sort();
     assert_eq!(names, ["freesound.js", "midifile.js", "setlist.js"], "give a new example a test above and a name here");
     for name in names {

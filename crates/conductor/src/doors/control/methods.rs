@@ -46,6 +46,7 @@ methods! {
     DeviceEnable = "device.enable",
     PortsScan = "ports.scan",
     ModeSet = "mode.set",
+    ModeAuto = "mode.auto",
     PerformanceSet = "performance.set",
     Reload = "reload",
     Panic = "panic",
@@ -222,6 +223,10 @@ pub async fn answer(control: &Control, caller: Caller, method: Method, params: V
         Method::ModeSet => {
             let OfMode { mode } = read(params)?;
             told(handle.switch_mode(mode).await?)
+        }
+        Method::ModeAuto => {
+            let Nothing {} = read(params)?;
+            told(handle.auto_mode().await?)
         }
         Method::PerformanceSet => {
             let PerformanceSet { on } = read(params)?;

@@ -109,7 +109,14 @@ impl Process {
         let Limits { cpu_ms, heap_mb, stack_kb } = launch.limits;
         let mut child = Command::new(&launch.program)
             .arg("plugin-host")
-            .args(["--cpu-ms", &cpu_ms.to_string(), "--heap-mb", &heap_mb.to_string(), "--stack-kb", &stack_kb.to_string()])
+            .args([
+                "--cpu-ms",
+                &cpu_ms.to_string(),
+                "--heap-mb",
+                &heap_mb.to_string(),
+                "--stack-kb",
+                &stack_kb.to_string(),
+            ])
             .env_clear()
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

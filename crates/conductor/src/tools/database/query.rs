@@ -22,7 +22,7 @@ pub fn definition(shelf: &Shelf) -> Definition {
     let shelf = shelf.clone();
     let cell = json!({ "anyOf": [
         { "type": "string" }, { "type": "number" }, { "type": "boolean" }, { "type": "null" }, { "type": "object" },
-        { "type": "array", "items": { "type": ["string", "number", "boolean", "null", "object", "array"] } },
+        { "type": "array" },
     ] });
     let mut definition = Definition::new("database.query", Tier::ReadOnly, TOOLSET, move |studio, leave, arguments| {
         let shelf = shelf.clone();

@@ -156,7 +156,9 @@ impl Granted {
                     let text = format!("{} has {} bytes, at most {MAX_FILE_BYTES} are read", of.path, slice.size);
                     return Err(ToolError::new(Code::Unsupported, text));
                 }
-                Ok(json!({ "content": STANDARD.encode(&slice.bytes), "size": slice.size, "mtime_ms": slice.modified_ms }))
+                Ok(
+                    json!({ "content": STANDARD.encode(&slice.bytes), "size": slice.size, "mtime_ms": slice.modified_ms }),
+                )
             }
             "files.write" => {
                 let content = of.content.as_deref().ok_or_else(|| bad("content is missing"))?;
@@ -220,7 +222,8 @@ impl Granted {
         // The holder of the secrets' key may take its time.
         let (granted, target, given) = (Arc::clone(self), url.clone(), fetch.headers);
         let filled = tokio::task::spawn_blocking(move || granted.headers(&target, &given)).await;
-        let (headers, sealed) = filled.unwrap_or_else(|fault| Err(ToolError::new(Code::Internal, fault.to_string())))?;
+        let (headers, sealed) =
+            filled.unwrap_or_else(|fault| Err(ToolError::new(Code::Internal, fault.to_string())))?;
         let wanted = Wanted { method, url, headers, body, max_bytes: web::MOST_BYTES, sealed };
         let reach = web::Reach { only: Some(self.row.net.clone()), ..self.means.web.reach() };
         // Never closed while a request may be under way.
@@ -239,10 +242,12 @@ impl Granted {
 
     /// Plain headers, and those with a secret in them, which go to that secret's hosts only.
     fn headers(&self, url: &Url, given: &[(String, String)]) -> Result<(HeaderMap, Vec<Sealed>), ToolError> {
-        const OURS: [&str; 6] = ["host", "content-length", "connection", "transfer-encoding", "upgrade", "proxy-authorization"];
+        const OURS: [&str; 6] =
+            ["host", "content-length", "connection", "transfer-encoding", "upgrade", "proxy-authorization"];
         let (mut headers, mut sealed) = (HeaderMap::new(), Vec::new());
         for (name, value) in given {
-            let name = HeaderName::from_bytes(name.as_bytes()).map_err(|fault| bad(format!("header {name:?}: {fault}")))?;
+            let name =
+                HeaderName::from_bytes(name.as_bytes()).map_err(|fault| bad(format!("header {name:?}: {fault}")))?;
             if OURS.contains(&name.as_str()) {
                 return Err(bad(format!("the header {name} is set by Conductor")));
             }
