@@ -13,6 +13,8 @@ mod limits;
 mod live;
 mod mcp;
 pub mod notes;
+mod patch;
+mod plugins;
 mod policy;
 pub(crate) mod reader;
 mod render;
@@ -28,6 +30,7 @@ pub use audit::{Audit, AuditDetail, ReadOnlySync};
 pub use http::{Http, HttpToken, Scope};
 pub use limits::Circuit;
 pub use mcp::{Mcp, ToolNames};
+pub use plugins::{Plugin, PluginRetry, PluginTool, Plugins};
 pub(crate) use root::load_with_tree;
 pub use root::{Loaded, load, load_with};
 pub use rows::GLOBAL;
@@ -68,6 +71,8 @@ pub struct Config {
     pub http: Http,
     pub mcp: Mcp,
     pub live: Live,
+    pub patch: Patch,
+    pub plugins: Plugins,
     pub tools: Tools,
     pub secrets: KeyRung,
 }
@@ -137,6 +142,76 @@ impl Default for Live {
             script_timeout_ms: 2000,
         }
     }
+}
+
+/// `[patch]`. Paths as written; `~/` is the person's own folder, a relative one lies in `patches` of the home.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Patch {
+    /// Beside `patches` of the home, which always counts.
+    pub roots: Vec<String>,
+    /// Opened at start.
+    pub open: Vec<String>,
+    pub max_open: u32,
+    pub max_file_mb: u32,
+    pub journal_steps: u32,
+    pub journal_mb: u32,
+    pub pd: Pd,
+    pub max: MaxBridge,
+}
+
+impl Default for Patch {
+    fn default() -> Self {
+        Patch {
+            roots: Vec::new(),
+            open: Vec::new(),
+            max_open: 64,
+            max_file_mb: 64,
+            journal_steps: 200,
+            journal_mb: 64,
+            pd: Pd::default(),
+            max: MaxBridge::default(),
+        }
+    }
+}
+
+/// `[patch.pd]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pd {
+    pub mode: PdMode,
+    pub command: String,
+    pub sleepgrain_ms: f64,
+    pub audio: PdAudio,
+}
+
+impl Default for Pd {
+    fn default() -> Self {
+        Pd { mode: PdMode::Off, command: "pd".into(), sleepgrain_ms: 0.5, audio: PdAudio::Off }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PdMode {
+    Off,
+    /// We start it.
+    Spawn,
+    /// The person starts it, with our helper patch in it.
+    Attach,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PdAudio {
+    Off,
+    /// Whatever Pd takes by itself.
+    Default,
+    Jack,
+}
+
+/// `[patch.max]`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MaxBridge {
+    pub enabled: bool,
+    /// 0 is a free one.
+    pub port: u16,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -477,6 +552,7 @@ impl Default for Config {
             per_app_modes: None,
             log_level: LogLevel::default(),
             live: Live::default(),
+            patch: Patch::default(),
             policy: Some(Policy::default()),
             limits: Limits::default(),
             circuit: Circuit::default(),
@@ -484,6 +560,7 @@ impl Default for Config {
             audit: Audit::default(),
             http: Http::default(),
             mcp: Mcp::default(),
+            plugins: Plugins::new(),
             tools: Tools::default(),
             secrets: KeyRung::default(),
         }
@@ -548,8 +625,6 @@ pub struct Surroundings<'a> {
     pub tools: Option<&'a BTreeSet<String>>,
     /// Every plugin with its tools.
     pub plugins: Option<&'a BTreeMap<String, BTreeSet<String>>>,
-    /// Every device template.
-    pub templates: Option<&'a BTreeSet<String>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -249,6 +249,15 @@ impl Patch {
         Ok(back)
     }
 
+    /// Takes over a document that another program made of this one. Nothing before it can be taken back: the steps do not fit it.
+    pub fn take(&mut self, document: Document) {
+        self.document = document;
+        self.revision += 1;
+        self.undo.clear();
+        self.redo.clear();
+        self.trail.clear();
+    }
+
     /// How many steps can be taken back and made again.
     pub fn depths(&self) -> (usize, usize) {
         (self.undo.len(), self.redo.len())

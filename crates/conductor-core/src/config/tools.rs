@@ -298,7 +298,8 @@ fn databases<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Vec<Database>> {
             let mut f = r.table(&entry.node)?;
             let place = f.need(r, "url", url);
             let password = f.opt(r, "password", secret_name);
-            let max_rows_affected = f.or(r, "max_rows_affected", MOST_ROWS_AFFECTED, |r, it| whole(r, it, 1, 1_000_000_000));
+            let max_rows_affected =
+                f.or(r, "max_rows_affected", MOST_ROWS_AFFECTED, |r, it| whole(r, it, 1, 1_000_000_000));
             f.finish(r);
             let database = Database { name: entry.key.clone(), place: place?, password, max_rows_affected };
             (r.errors() == before).then_some(database)

@@ -313,29 +313,9 @@ impl Transaction<'_> {
         } else {
             let mut atoms = vec!["#X".to_owned(), kind.to_owned()];
             atoms.extend(place);
-            let given = pd::spell(&text);
-            let gui = if kind == "obj" {
-                objects::table(Format::Pd).class_of(&text).map(|(class, _)| class.name)
-            } else {
-                Some(kind)
-            };
-            let defaults = gui.and_then(pd::gui_default);
-            match defaults {
-                Some(defaults) => {
-                    // Pd writes every field of a GUI box; what is not given has its usual value.
-                    let first = if kind == "obj" { given.get(..1).unwrap_or_default().to_vec() } else { Vec::new() };
-                    let rest = given.get(first.len()..).unwrap_or_default();
-                    atoms.extend(first);
-                    atoms.extend(
-                        defaults
-                            .split(' ')
-                            .enumerate()
-                            .map(|(n, usual)| rest.get(n).cloned().unwrap_or_else(|| usual.to_owned())),
-                    );
-                }
-                None => atoms.extend(given),
-            }
-            let printed = pd::print(&atoms, columns.filter(|_| defaults.is_none()), &style);
+            let (told, is_gui) = told_atoms(kind, &text);
+            atoms.extend(told);
+            let printed = pd::print(&atoms, columns.filter(|_| !is_gui), &style);
             let facts = pd::facts(kind_word(kind), &printed, font, None);
             (Chunk::owned(printed), Chunk::EMPTY, None, facts)
         };
@@ -344,6 +324,21 @@ impl Transaction<'_> {
         self.insert(id, Piece::Box { slot, face: Arc::new(face), inner }, None)?;
         Ok(slot)
     }
+}
+
+/// The atoms of a box with this text, and whether it is a user interface object. Pd writes every field of one; what is not given has its
+/// usual value.
+pub(super) fn told_atoms(kind: &str, text: &str) -> (Vec<String>, bool) {
+    let given = pd::spell(text);
+    let gui = match kind {
+        "obj" => objects::table(Format::Pd).class_of(text).map(|(class, _)| class.name),
+        _ => Some(kind),
+    };
+    let Some(defaults) = gui.and_then(pd::gui_default) else { return (given, false) };
+    let (first, rest) = given.split_at_checked(usize::from(kind == "obj")).unwrap_or_default();
+    let fields = defaults.split(' ').enumerate();
+    let fields = fields.map(|(n, usual)| rest.get(n).cloned().unwrap_or_else(|| usual.to_owned()));
+    (first.iter().cloned().chain(fields).collect(), true)
 }
 
 pub(super) fn kind_word(kind: &str) -> &'static str {

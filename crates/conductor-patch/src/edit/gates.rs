@@ -40,6 +40,10 @@ fn gates(canvas: &Canvas) -> Gates {
             .filter(|(slot, _)| names.contains(&class_of(canvas, *slot)))
             .map(|(slot, face)| (face.facts.rect.x, slot))
             .collect();
+        // At the same place, Pd puts the earlier one on the right and Max on the left.
+        if found.iter().any(|(_, slot)| canvas.face(*slot).is_some_and(|face| face.facts.native.is_some())) {
+            found.reverse();
+        }
         found.sort_by(|a, b| a.0.total_cmp(&b.0));
         found.into_iter().map(|(_, slot)| slot).collect()
     };

@@ -1,5 +1,6 @@
 //! Changing the text of a box, and with it what the box is, without losing what can stay.
 
+use super::add::told_atoms;
 use super::boxes::{CONTENT, automatic_width, bad, check_text, port_members};
 use super::transaction::Transaction;
 use super::{DroppedCord, EditError, Outcome, Target, WarningCode};
@@ -183,12 +184,13 @@ impl Transaction<'_> {
                 return Err(EditError::Unsupported { what: "text", why: "number and symbol boxes have none" });
             }
         }
-        atoms.extend(pd::spell(text));
+        let (told, is_gui) = if native == "obj" { told_atoms(native, text) } else { (pd::spell(text), false) };
+        atoms.extend(told);
         let object = self.object(id, slot)?;
         let in_after = native == "restore";
         let chunk = if in_after { &object.face.after } else { &object.face.before };
         let (_, attached) = pd::own_statement(chunk.bytes(&self.document.source));
-        let mut printed = pd::print(&atoms, columns.filter(|_| native != "restore"), &style);
+        let mut printed = pd::print(&atoms, columns.filter(|_| native != "restore" && !is_gui), &style);
         printed.extend_from_slice(attached);
         self.finish_statement(id, slot, printed)?;
         if native == "restore" || matches!(native, "msg" | "text") {

@@ -43,6 +43,8 @@ pub enum Command {
     Config(Config),
     /// Check, describe, compare or draw patch files of Max and Pure Data
     Patch(Patch),
+    /// Install what runs inside Pure Data or Max, so that they can be driven
+    Bridge(Bridge),
     /// Look for what is missing on this machine
     Doctor,
     /// Let an AI client in
@@ -63,6 +65,97 @@ pub enum Command {
     Circuit(Circuit),
     /// Check, show, compare or draw Live Sets
     Set(super::set::Args),
+    /// List, check, write and enable plugins: tools of your own, in JavaScript
+    Plugins(Plugins),
+    /// The process of one plugin; the daemon starts it
+    #[command(hide = true)]
+    PluginHost(PluginHost),
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Plugins {
+    #[command(subcommand)]
+    pub command: PluginsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum PluginsCommand {
+    /// What lies in the folder of plugins, and what of it runs
+    List,
+    /// Load a file in the sandbox and show what it says about itself; enables nothing
+    Check {
+        /// A file of the folder of plugins, or any path
+        file: PathBuf,
+    },
+    /// Write a working plugin and its type definitions into the folder of plugins
+    New {
+        /// Begins with a-z and holds a-z, 0-9, - and _
+        name: String,
+    },
+    /// Show a plugin, ask, and let it run from now on
+    ///
+    /// What you see is pinned: when the file changes, its tools are refused until you enable it again. What is not given here stays as it
+    /// was. This needs a terminal.
+    Enable(PluginEnable),
+    /// Take a plugin's tools away
+    Disable { name: String },
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct PluginEnable {
+    /// Name of the plugin, or of its file
+    pub name: String,
+    /// Host it may fetch from, such as api.example.org; may be given several times
+    #[arg(long, value_name = "HOST")]
+    pub net: Option<Vec<String>>,
+    /// File root it may read
+    #[arg(long, value_name = "ROOT")]
+    pub files_read: Option<Vec<String>>,
+    /// File root it may write
+    #[arg(long, value_name = "ROOT")]
+    pub files_write: Option<Vec<String>>,
+    /// Secret it may put into requests
+    #[arg(long, value_name = "NAME")]
+    pub secret: Option<Vec<String>>,
+    /// A field of its configuration, such as units=metric; the value may be JSON
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub config: Option<Vec<String>>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct PluginHost {
+    #[arg(long)]
+    pub cpu_ms: u32,
+    #[arg(long)]
+    pub heap_mb: u32,
+    #[arg(long)]
+    pub stack_kb: u32,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Bridge {
+    #[command(subcommand)]
+    pub command: BridgeCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum BridgeCommand {
+    /// Write the bridge with the address of this studio, and say where it is
+    Install {
+        #[arg(value_enum)]
+        name: BridgeName,
+        /// Folder to put it into, instead of the usual one of the program
+        #[arg(long, value_name = "DIR")]
+        to: Option<PathBuf>,
+    },
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub enum BridgeName {
+    /// A control surface for Ableton Live 11 and later
+    Live,
+    /// A helper patch for a Pure Data that you start yourself
+    Pd,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -265,8 +358,14 @@ pub struct Mode {
 
 #[derive(Debug, Subcommand)]
 pub enum ModeCommand {
-    /// Switch to a mode
-    Set { name: String },
+    /// Switch to a mode, or let the window in front choose it again
+    Set {
+        #[arg(required_unless_present = "auto")]
+        name: Option<String>,
+        /// Let the rules of [per_app_modes] choose
+        #[arg(long, conflicts_with = "name")]
+        auto: bool,
+    },
 }
 
 #[derive(Debug, ClapArgs)]

@@ -26,9 +26,9 @@ use serde_json::{Value, json};
 use crate::audit_log::files::{Disk, Files};
 use crate::audit_log::keys;
 use crate::audit_log::layout::Layout;
+use crate::audit_log::lines::{self as lines_of_log, Filter, Lines, segment_paths, within};
 use crate::audit_log::outside::{Clock, Ids};
 use crate::audit_log::{accept, walk};
-use crate::audit_log::lines::{self as lines_of_log, Filter, Lines, segment_paths, within};
 pub use lines::Tail;
 
 const FAILED: u8 = 1;

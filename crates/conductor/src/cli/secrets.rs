@@ -13,10 +13,11 @@ pub fn run(args: Secrets, home: &Home, out: &mut Out) -> Result<Verdict, Failure
     match args.command {
         SecretsCommand::Set { name, hosts, allow_key_file } => {
             let value = value(&format!("Value of {name} (not shown): "))?;
-            let params =
-                json!({ "name": name, "value": *value, "hosts": hosts, "allow_key_file": allow_key_file });
+            let params = json!({ "name": name, "value": *value, "hosts": hosts, "allow_key_file": allow_key_file });
             let stored = ask(home, "secrets.set", params)?;
-            out.show(&stored, |out, stored| out.line(format_args!("stored {} (version {})", text(stored, "name"), stored["version"])))?;
+            out.show(&stored, |out, stored| {
+                out.line(format_args!("stored {} (version {})", text(stored, "name"), stored["version"]))
+            })?;
         }
         SecretsCommand::List => {
             let answer = ask(home, "secrets.list", json!({}))?;

@@ -12,6 +12,7 @@ use crate::hosts::osc;
 use conductor_core::action::Volume;
 use conductor_core::event::{Body, DeviceSlot, OscMessage, Taint, midi};
 use conductor_core::hands::{Effect, MappingCall};
+use conductor_core::mapping::Target;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
@@ -20,6 +21,9 @@ use tokio::sync::mpsc;
 /// Actions that take the pipeline. Each call is answered with [`Handle::call_done`], however it ends.
 pub trait Calls: Send + Sync {
     fn start(&self, call: MappingCall, owner: &Handle);
+
+    /// A value for what only a host knows. Never waits; a value that does not arrive later is told with [`Handle::lane_failed`].
+    fn turn(&self, target: &Target, value: f64, ranged: bool) -> Result<(), String>;
 }
 
 /// Why an effect did not leave.
@@ -122,7 +126,9 @@ impl Dispatch {
             Effect::Click { button, at } => taken(self.desktop.push(Job::Click { button, at }), "desktop"),
             Effect::Volume(volume) => taken(self.mixer.push(volume), "volume"),
             Effect::ModeChanged { .. } => Ok(()),
-            Effect::Parameter { .. } => Err(Undone::Refused("no host for Live parameters or patch attributes".into())),
+            Effect::Parameter { target, value, ranged } => {
+                self.calls.turn(&target, value, ranged).map_err(Undone::Refused)
+            }
             Effect::Call(call) => {
                 self.calls.start(*call, &self.owner);
                 Ok(())
@@ -130,7 +136,7 @@ impl Dispatch {
         }
     }
 
-    fn send_body(&mut self, port: DeviceSlot, body: &Body, taint: Taint) -> Result<(), Undone> {
+    pub fn send_body(&mut self, port: DeviceSlot, body: &Body, taint: Taint) -> Result<(), Undone> {
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.clear();
         let sent = match midi::encode(body, &mut bytes) {

@@ -10,9 +10,9 @@ use conductor_core::config::LogLevel;
 use conductor_core::timestamp::Timestamp;
 use std::fmt::Display;
 use std::io::Write;
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Lines that wait for a slow reader; beyond it they are lost.
@@ -51,7 +51,12 @@ impl Log {
         let (lines, written) = mpsc::sync_channel(BACKLOG);
         // Without its thread the log is silent; the daemon is not worth less for it.
         let _ = std::thread::Builder::new().name("log".into()).spawn(move || write_all(&written, &mut *sink));
-        Log(Arc::new(Inner { level: AtomicU8::new(rank(LogLevel::default())), clock, lines, scrubber: OnceLock::new() }))
+        Log(Arc::new(Inner {
+            level: AtomicU8::new(rank(LogLevel::default())),
+            clock,
+            lines,
+            scrubber: OnceLock::new(),
+        }))
     }
 
     /// Waits a moment for the lines so far to be written.

@@ -9,26 +9,33 @@ use super::handle::Handle;
 use super::home::Home;
 use super::listener::Http;
 use super::log::Log;
+use super::plugins::Plugins;
 use super::sections;
 use crate::audit_log::files::Disk;
 use crate::audit_log::{self, AuditLog, OpenError};
 use crate::doors::mcp::Shared;
 use crate::doors::mcp::socket::{self, Tally};
+use crate::hosts::knobs::Knobs;
 use crate::hosts::live::{self, Live};
-use crate::hosts::patch::{self, Patches};
+use crate::hosts::patch::knobs as patch_knobs;
+use crate::hosts::patch::{self, HostKind, Naming, Patches};
+use crate::hosts::pd::PdHost;
+use crate::hosts::pd::attach::AttachedPd;
 use crate::outside::{Clock, Ids};
 use crate::pending_store::PendingStore;
 use crate::pipeline::record::Journal;
-use crate::secrets::Scrubber;
 use crate::pipeline::{self, Call};
+use crate::secrets::Scrubber;
 use crate::studio::hub::Change;
 use crate::studio::{Parts, RealSleeper, Studio};
 use crate::tools::catalog::{Catalog, CatalogFault, Tool};
 use crate::tools::daemon::{self as tools, mapping_call};
+use crate::tools::plugins::reach::Means;
 use conductor_core::audit::record::{CallFacts, EventName, InputHash, InputHasher, OutcomeFacts};
-use conductor_core::config::{self, Config};
+use conductor_core::config::{self, Config, PdMode};
 use conductor_core::event::Taint;
 use conductor_core::hands::MappingCall;
+use conductor_core::mapping::Target;
 use conductor_core::principal::Principal;
 use conductor_core::timestamp::Timestamp;
 use futures_util::future::BoxFuture;
@@ -56,11 +63,17 @@ pub struct Words {
     pub studio: Arc<Studio>,
     pub shared: Arc<Shared>,
     pub http: Arc<Http>,
+    patches: Arc<Patches>,
     pub grants: Grants,
+    pub plugins: Arc<Plugins>,
+    pub live: Arc<Live>,
     /// Absent when the log could not be opened.
     audit: Option<AuditLog>,
     /// What the log was opened with.
     audit_section: config::Audit,
+    /// What patches were made with.
+    patch_section: config::Patch,
+    live_section: config::Live,
     log: Log,
 }
 
@@ -109,7 +122,9 @@ impl Words {
         let mut catalog = Catalog::new(tools)?;
         tools::add_resources(&mut catalog, owner)?;
         tools::add_prompts(&mut catalog, owner)?;
-        let patches = Patches::new(home.root(), patch::Settings::of_person(), Arc::clone(clock), Arc::clone(ids));
+        let settings = patch::Settings::of_config(&config.patch);
+        let patches = Patches::new(home.root(), settings, Arc::clone(clock), Arc::clone(ids));
+        drive(&patches, home, (clock, ids.as_ref()), &config.patch, log);
         crate::tools::patch::add(&mut catalog, &patches)?;
         let live = Live::new(home.root(), live::Settings::of_config(home.root(), &config.live));
         crate::tools::live::add(&mut catalog, &live)?;
@@ -122,9 +137,6 @@ impl Words {
             log.error("[policy] has a fault: until it is mended, a person is asked before every effect");
             sections::cautious()
         });
-        for line in sections::unknown_names(config, &catalog) {
-            log.warn(line);
-        }
         let studio = Studio::new(Parts {
             clock: Arc::clone(clock),
             sleeper: Arc::new(RealSleeper::new(Arc::clone(clock))),
@@ -138,14 +150,42 @@ impl Words {
             scrubber,
         });
         crate::tools::live::connect(&studio, &live);
-        let farewell = owner.clone();
+        let (farewell, left) = (owner.clone(), Arc::clone(&live));
         studio.on_connection_end(move |conn| {
             farewell.tool_gone(conn.0);
-            live.connection_ended(conn.0);
+            left.connection_ended(conn.0);
         });
+        let means = Means {
+            files: Arc::clone(&grants.files),
+            web: Arc::clone(&grants.web),
+            secrets: Arc::clone(&grants.secrets),
+            ids: Arc::clone(ids),
+        };
+        let plugins = Plugins::new(&studio, crate::outside::own_program(), means, log);
+        plugins.set_rows(&config.plugins);
+        runtime.block_on(async {
+            // A client that is here first finds every tool. One plugin that takes its time keeps nobody waiting for long.
+            let _ = tokio::time::timeout(PLUGINS_AT_START, plugins.look()).await;
+        });
+        for line in sections::unknown_names(config, &studio.catalog()) {
+            log.warn(line);
+        }
         let shared = Shared::new(&studio);
         let http = Http::new(&shared, &config.http, runtime, log);
-        Ok(Words { studio, shared, http, grants, audit, audit_section: config.audit.clone(), log: log.clone() })
+        Ok(Words {
+            studio,
+            shared,
+            http,
+            patches,
+            grants,
+            plugins,
+            live,
+            audit,
+            audit_section: config.audit.clone(),
+            patch_section: config.patch.clone(),
+            live_section: config.live.clone(),
+            log: log.clone(),
+        })
     }
 
     /// A configuration that was accepted. Does not wait for anything but short locks: the owner calls it.
@@ -166,8 +206,15 @@ impl Words {
         }
         self.studio.set_settings(sections::settings(config));
         self.grants.put_in_force(config, &self.log);
+        self.plugins.set_rows(&config.plugins);
         if config.audit != self.audit_section {
             self.log.info("[audit] has changed: `detail` and `read_only_sync` count now, the rest from the next start");
+        }
+        if config.patch != self.patch_section {
+            self.log.info("[patch] has changed: it counts from the next start");
+        }
+        if config.live != self.live_section {
+            self.log.info("[live] has changed: it counts from the next start");
         }
         self.http.configure(&config.http, config.mcp.session_idle_s.into());
         if seen != self.listed() {
@@ -212,10 +259,19 @@ impl Words {
         tokio::join!(socket::serve(listener, Arc::clone(&shared), Arc::new(Tally::default())), tidy);
     }
 
+    /// Notices files that come, go and change, until the daemon stops.
+    pub async fn watch_plugins(words: Arc<Words>, debounce_ms: u64) {
+        tokio::select! {
+            () = Arc::clone(&words.plugins).watch(debounce_ms) => {}
+            () = words.shared.stop.cancelled() => {}
+        }
+    }
+
     /// The last words of the log. Blocks for two syncs.
     pub fn stop(&self, runtime: &tokio::runtime::Runtime) {
         self.shared.stop.cancel();
         self.http.close();
+        runtime.block_on(self.plugins.stop());
         if let Some(audit) = &self.audit {
             runtime.block_on(async {
                 let _ = Journal::event(audit, None, EventName::DaemonStop, json!({})).await;
@@ -230,6 +286,38 @@ impl Words {
     }
 }
 
+/// Lets patches be shown by the programs that the configuration names. One that cannot be had is told and left out.
+fn drive(
+    patches: &Arc<Patches>,
+    home: &Home,
+    (clock, ids): (&Arc<dyn Clock>, &dyn Ids),
+    config: &config::Patch,
+    log: &Log,
+) {
+    if let Some(settings) = sections::pd(&config.pd) {
+        match PdHost::new(home.root(), settings, patches.voice().clone(), Arc::clone(clock)) {
+            Ok(pd) => {
+                pd.tell(patches);
+                patches.drive(pd);
+            }
+            Err(fault) => log.error(format_args!("[patch.pd]: {fault}")),
+        }
+    }
+    if config.pd.mode == PdMode::Attach {
+        match AttachedPd::listen(home.root(), ids, patches.voice().clone(), Arc::clone(clock)) {
+            Ok(pd) => patches.drive(pd),
+            Err(fault) => log.error(format_args!("[patch.pd]: {fault}")),
+        }
+    }
+    for path in &config.open {
+        if let Err(fault) = patches.open(path, HostKind::Document, Naming::default()) {
+            log.warn(format_args!("[patch] open: {path}: {}", fault.message));
+        }
+    }
+}
+/// How long a start waits for plugins; what takes longer is offered when it is ready.
+const PLUGINS_AT_START: std::time::Duration = std::time::Duration::from_secs(2);
+
 /// Every ask ends what ran out; this is for the channels that show questions.
 const EXPIRY_LOOK_US: u64 = 1_000_000;
 
@@ -237,11 +325,31 @@ const EXPIRY_LOOK_US: u64 = 1_000_000;
 #[derive(Default)]
 pub struct PadCalls {
     words: OnceLock<(Arc<Studio>, tokio::runtime::Handle)>,
+    patch_knobs: OnceLock<Knobs<patch_knobs::Knob>>,
+    live_knobs: OnceLock<Knobs<live::knobs::Knob>>,
 }
 
 impl PadCalls {
-    pub fn connect(&self, studio: &Arc<Studio>, runtime: tokio::runtime::Handle) {
-        let _ = self.words.set((Arc::clone(studio), runtime));
+    pub fn connect(&self, words: &Words, runtime: tokio::runtime::Handle, owner: &Handle) -> io::Result<()> {
+        let _ = self.words.set((Arc::clone(&words.studio), runtime.clone()));
+        let (log, lane) = (words.log.clone(), owner.clone());
+        let knobs = patch_knobs::start(&words.patches, move |why| {
+            log.debug(format_args!("patch: {why}"));
+            lane.lane_failed();
+        })?;
+        let _ = self.patch_knobs.set(knobs);
+        let (log, lane, clock) = (words.log.clone(), owner.clone(), Arc::clone(&words.studio.clock));
+        let knobs = live::knobs::start(
+            &words.live,
+            runtime,
+            move || clock.now(),
+            move |knob, refusal| {
+                log.debug(format_args!("live: {}: {}", knob.path, crate::tools::live::refused(refusal).message));
+                lane.lane_failed();
+            },
+        )?;
+        let _ = self.live_knobs.set(knobs);
+        Ok(())
     }
 }
 
@@ -251,6 +359,7 @@ impl Calls for PadCalls {
         let (Some((studio, runtime)), Some((tool, arguments))) = (self.words.get(), made) else {
             return owner.call_done(call.ticket, false);
         };
+        let tool = studio.catalog().named(&tool).map_or(tool, |it| it.name.to_string());
         let principal = Principal::Mapping { mode: call.mapping.mode.to_string(), id: call.mapping.id.to_string() };
         let mut asked = Call::new(principal, tool, arguments);
         asked.tainted = call.taint != Taint::Clean;
@@ -259,6 +368,29 @@ impl Calls for PadCalls {
             let reply = pipeline::run(&studio, asked).await;
             owner.call_done(ticket, reply.is_ok());
         });
+    }
+
+    fn turn(&self, target: &Target, value: f64, ranged: bool) -> Result<(), String> {
+        match target {
+            Target::PatchAttribute { patch, object, attribute } => {
+                let (patch, object, attribute) = (patch.clone(), object.clone(), attribute.clone());
+                let knobs = self.patch_knobs.get().ok_or("no patch is served yet")?;
+                knobs.turn(patch_knobs::Knob { patch, object, attribute }, value);
+                Ok(())
+            }
+            Target::LiveParameter { path } => {
+                let knobs = self.live_knobs.get().ok_or("no Set is served yet")?;
+                knobs.turn(live::knobs::Knob { path: path.clone(), ranged }, value);
+                Ok(())
+            }
+            Target::Cc { .. }
+            | Target::Cc14 { .. }
+            | Target::Nrpn { .. }
+            | Target::Rpn { .. }
+            | Target::PitchBend { .. }
+            | Target::Aftertouch { .. }
+            | Target::OscFloat { .. } => Err("this target has no host".to_owned()),
+        }
     }
 }
 

@@ -6,6 +6,7 @@ pub mod client;
 pub mod methods;
 pub mod person;
 mod play;
+mod plugins;
 mod secrets;
 mod words;
 

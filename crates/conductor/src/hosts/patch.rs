@@ -8,22 +8,29 @@
 pub mod console;
 pub mod document;
 pub mod folders;
+pub mod knobs;
 
 use crate::outside::{Clock, Environment, Ids};
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, Subject, ToolError};
-use conductor_core::timestamp::Timestamp;
+use conductor_core::event::Micros;
 use conductor_patch::{
-    Applied, BoxView, CanvasId, Diagnostic, Document, Edit, EditError, Fault, Format, JournalLimits, Limits,
-    LookupError, Op, OpenError, Patch, PatchError, Value, View, Warning, base36, id_stem,
+    Applied, Atom, BoxView, CanvasId, Diagnostic, Document, Edit, EditError, Fault, Format, JournalLimits, Limits,
+    LookupError, Op, OpenError, Patch, PatchError, Value, View, Warning, WarningCode, base36, id_stem,
 };
-use console::{Console, Entry, Level, Question, Source};
+use console::{Entry, Level, Question, Source, Voice};
 use folders::{Expected, Folders, Place, Steps, Undisturbed};
+use knobs::Knob;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Steps that a knob made are called so.
+const KNOB: &str = "knob on ";
+/// Values of a knob that are nearer than this are one step of undo.
+const ONE_TURN_US: u64 = 1_000_000;
 
 /// `[patch]`.
 #[derive(Clone, Debug)]
@@ -52,9 +59,23 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The defaults, with the home folder of whoever runs the daemon.
-    pub fn of_person() -> Self {
-        Settings { user_home: Environment::read().user_home, ..Settings::default() }
+    /// Of a daemon that was started by a person.
+    pub fn of_config(patch: &conductor_core::config::Patch) -> Self {
+        let user_home = Environment::read().user_home;
+        let root = |text: &String| match (text.strip_prefix("~/"), &user_home) {
+            (Some(rest), Some(own)) => Some(own.join(rest)),
+            (Some(_), None) => None,
+            // A relative root would mean another folder for each way to start the daemon.
+            (None, _) => Some(PathBuf::from(text)).filter(|it| it.is_absolute()),
+        };
+        Settings {
+            roots: patch.roots.iter().filter_map(root).collect(),
+            max_open: patch.max_open as usize,
+            max_file_mb: patch.max_file_mb as usize,
+            journal_steps: patch.journal_steps as usize,
+            journal_mb: patch.journal_mb as usize,
+            user_home,
+        }
     }
 }
 
@@ -105,6 +126,20 @@ pub trait PatchHost: Send + Sync {
     fn set_locked(&self, root: &str, locked: bool) -> Result<(), ToolError>;
     /// Draws a box anew; false when there is no picture to draw.
     fn redraw(&self, root: &str, object: &BoxView<'_>) -> Result<bool, ToolError>;
+    /// How many inlets and outlets the program gave a box; none when it does not tell.
+    fn ports(&self, _root: &str, _object: &BoxView<'_>) -> Result<Option<(u32, u32)>, ToolError> {
+        Ok(None)
+    }
+    /// The patch as the program has it, when that is no longer the document: somebody changed it there.
+    fn read_back(&self, _root: &str, _document: &Document) -> Result<Option<Vec<u8>>, ToolError> {
+        Ok(None)
+    }
+    /// A document made from what was read back is the one now.
+    fn adopt(&self, _root: &str, _document: &Document) -> Result<(), ToolError> {
+        Ok(())
+    }
+    /// The document is saved there.
+    fn saved(&self, _root: &str, _file: &Path) {}
 }
 
 /// All open patches of the studio.
@@ -119,7 +154,9 @@ pub struct Patches {
     /// One file is opened at a time, so that no file is open twice.
     opening: Mutex<()>,
     uses: AtomicU64,
-    console: Mutex<Console>,
+    voice: Voice,
+    /// The programs that are driven, besides none.
+    driven: Mutex<BTreeMap<HostKind, Arc<dyn PatchHost>>>,
 }
 
 /// One open patch.
@@ -127,7 +164,9 @@ pub struct Open {
     id: String,
     group: Option<String>,
     host: Arc<dyn PatchHost>,
-    /// When it was opened, made or edited last, on the registry's own count.
+    /// When it was opened or made, on the registry's own count.
+    since: u64,
+    /// When it was opened, made or edited last.
     used: AtomicU64,
     /// Its file. Nothing else is locked while this is.
     place: Mutex<Option<Place>>,
@@ -142,6 +181,8 @@ struct State {
     name: String,
     /// The side file as it was read or saved last.
     names: Option<String>,
+    /// The knob that made the newest step, and when: values that follow soon belong to it.
+    turned: Option<(String, Micros)>,
     /// Its file was there when it was opened or saved last.
     on_disk: bool,
     closed: bool,
@@ -181,6 +222,7 @@ pub struct Saved {
     pub hash: Digest,
     pub backup: Option<PathBuf>,
     pub changed_lines: usize,
+    pub warnings: Vec<Warning>,
 }
 
 /// What a patch is opened as.
@@ -198,6 +240,7 @@ impl Patches {
             settings.user_home.clone(),
             settings.max_file_mb.saturating_mul(1 << 20),
         );
+        let voice = Voice::new(Arc::clone(&clock));
         Arc::new(Patches {
             settings,
             folders,
@@ -207,8 +250,19 @@ impl Patches {
             shelf: Mutex::default(),
             opening: Mutex::default(),
             uses: AtomicU64::new(0),
-            console: Mutex::default(),
+            voice,
+            driven: Mutex::default(),
         })
+    }
+
+    /// Where hosts say what their programs say.
+    pub fn voice(&self) -> &Voice {
+        &self.voice
+    }
+
+    /// Lets patches be opened in a running program.
+    pub fn drive(&self, host: Arc<dyn PatchHost>) {
+        lock(&self.driven).insert(host.kind(), host);
     }
 
     pub fn folders(&self) -> &Folders {
@@ -221,6 +275,14 @@ impl Patches {
         let place = self.folders.place(path)?;
         let _one = lock(&self.opening);
         if let Some(open) = self.holder(&place) {
+            if open.host.kind() != host.kind() {
+                return Err(bad(format!(
+                    "the file is open as {:?} with host {:?}",
+                    open.id,
+                    open.host.kind().as_str()
+                ))
+                .hint("Close it with close_patch, then open it with the other host."));
+            }
             return match &naming.alias {
                 Some(alias) if *alias != open.id => Err(bad(format!("the file is open as {:?}", open.id))
                     .hint(format!("Use {:?}, or close it first to give it another name.", open.id))),
@@ -301,10 +363,13 @@ impl Patches {
     ) -> Result<Arc<Open>, ToolError> {
         self.learn_all(&mut document, place.as_ref());
         self.make_room()?;
-        let mut shelf = lock(&self.shelf);
-        let id = match naming.alias {
-            Some(alias) => free_alias(&shelf, alias)?,
-            None => self.new_id(&shelf, place.as_ref()),
+        // Only one patch is opened at a time, so the id stays free while a slow program opens it and others go on.
+        let id = {
+            let shelf = lock(&self.shelf);
+            match naming.alias {
+                Some(alias) => free_alias(&shelf, alias)?,
+                None => self.new_id(&shelf, place.as_ref()),
+            }
         };
         host.open(&id, &document, place.as_ref().map(Place::path).as_deref())?;
         for diagnostic in document.diagnostics() {
@@ -324,22 +389,28 @@ impl Patches {
             patch: Patch::new(document, limits),
             name,
             names,
+            turned: None,
             on_disk: false,
             closed: false,
         };
+        let since = self.next_use();
         let open = Arc::new(Open {
             id: id.clone(),
             group: naming.group,
             host,
-            used: AtomicU64::new(self.next_use()),
+            since,
+            used: AtomicU64::new(since),
             place: Mutex::new(place),
             state: Mutex::new(state),
         });
-        shelf.insert(id, Arc::clone(&open));
+        lock(&self.shelf).insert(id, Arc::clone(&open));
         Ok(open)
     }
 
     fn host(&self, kind: HostKind) -> Result<Arc<dyn PatchHost>, ToolError> {
+        if let Some(host) = lock(&self.driven).get(&kind) {
+            return Ok(Arc::clone(host));
+        }
         let off = |text: &str, hint: &str| Err(ToolError::new(Code::Unsupported, text).hint(hint));
         match kind {
             HostKind::Document => Ok(Arc::clone(&self.document)),
@@ -393,8 +464,11 @@ impl Patches {
         self.close(&idle.id, false).map(|_| ())
     }
 
+    /// In the order they were opened.
     pub fn list(&self) -> Vec<Arc<Open>> {
-        lock(&self.shelf).values().cloned().collect()
+        let mut open: Vec<Arc<Open>> = lock(&self.shelf).values().cloned().collect();
+        open.sort_by_key(|it| it.since);
+        open
     }
 
     pub fn ids(&self) -> Vec<String> {
@@ -493,13 +567,53 @@ impl Patches {
         let (patch_id, revision) = (scene.id(), state.patch.revision());
         let mut warnings = applied.warnings;
         warnings.extend(told);
-        if applied.changed {
+        // A knob would fill the console.
+        if applied.changed && !ask.label.starts_with(KNOB) {
             self.say(Level::Info, Some(&patch_id), None, format!("{}, revision {revision}", ask.label));
         }
         for warning in &warnings {
             self.say(Level::Warning, Some(&patch_id), warning.subject.clone(), warning.message.clone());
         }
         Ok(Edited { patch_id, revision, warnings, made })
+    }
+
+    /// Sets an attribute as a knob does: values that follow each other soon are one step.
+    pub fn turn(&self, knob: &Knob, value: f64) -> Result<(), ToolError> {
+        let patch_id = self.named(&knob.patch);
+        let open = self.root(&patch_id)?;
+        let now = self.clock.now();
+        let label = format!("{KNOB}{} of {}", knob.attribute, knob.object);
+        let follows =
+            open.state(&patch_id)?.turned.as_ref().is_some_and(|(of, at)| *of == label && now.since(*at) < ONE_TURN_US);
+        let set = Op::SetAttribute {
+            target: knob.object.as_str().into(),
+            name: knob.attribute.clone(),
+            value: Value::One(Atom::Float(value)),
+            allow_unknown: false,
+        };
+        let ask = Ask { patch_id: &patch_id, expected_revision: None, label: label.clone() };
+        let apply = |patch: &mut Patch, edits: &[Edit], label: &str| {
+            let made = if follows { patch.extend(edits, label) } else { patch.apply(edits, label, None) };
+            Ok(made?.applied)
+        };
+        self.change(&ask, |_| Ok(vec![set]), apply, |_, _| Ok(()))?;
+        open.state(&patch_id)?.turned = Some((label, now));
+        Ok(())
+    }
+
+    /// A patch as a configuration names it: its id, or the name of its file.
+    fn named(&self, name: &str) -> String {
+        let (root, inside) = name.split_once('/').map_or((name, None), |(root, inside)| (root, Some(inside)));
+        if lock(&self.shelf).contains_key(root) {
+            return name.to_owned();
+        }
+        let held: Vec<Arc<Open>> =
+            self.list().into_iter().filter(|it| it.place().is_some_and(|it| it.file_name() == root)).collect();
+        match (held.as_slice(), inside) {
+            ([only], Some(inside)) => format!("{}/{inside}", only.id),
+            ([only], None) => only.id.clone(),
+            _ => name.to_owned(),
+        }
     }
 
     /// Takes steps back, or makes them again; their labels, and how many are left either way.
@@ -544,6 +658,7 @@ impl Patches {
         let mut state = open.state(patch_id)?;
         let ask = Ask { patch_id, expected_revision, label: String::new() };
         expect_revision(&state.patch, &ask)?;
+        let warnings: Vec<Warning> = self.take_over(&open, &mut state)?.into_iter().collect();
         let format = state.patch.document().format();
         let mine = open.place();
         let place = match (path, &mine) {
@@ -593,13 +708,47 @@ impl Patches {
             hash: Digest::of(&bytes),
             backup,
             changed_lines: changed.lines_added + changed.lines_removed,
+            warnings,
         };
+        open.host.saved(&open.id, &saved.path);
         state.patch.mark_saved(bytes);
         state.names = names;
         state.on_disk = true;
         *lock(&open.place) = Some(place);
         self.say(Level::Info, Some(&open.id), None, format!("saved {}", saved.path.display()));
         Ok(saved)
+    }
+
+    /// Looks whether somebody changed a patch in its program, and takes that over.
+    pub fn reconcile(&self, root: &str) -> Result<(), ToolError> {
+        let open = self.root(root)?;
+        let mut state = open.state(root)?;
+        self.take_over(&open, &mut state).map(|_| ())
+    }
+
+    fn take_over(&self, open: &Open, state: &mut State) -> Result<Option<Warning>, ToolError> {
+        let Some(bytes) = open.host.read_back(&open.id, state.patch.document())? else { return Ok(None) };
+        let names = state.patch.document().names_file();
+        let format = state.patch.document().format();
+        let mut document =
+            Document::open(bytes, format, &self.limits()).map_err(|fault| unreadable(&state.name, &fault))?;
+        self.learn_all(&mut document, open.place().as_ref());
+        if let Some(names) = &names {
+            // Names whose boxes are gone went with them.
+            let _ = document.take_names(names);
+        }
+        open.host.adopt(&open.id, &document)?;
+        state.patch.take(document);
+        let warning = Warning {
+            code: WarningCode::RewrittenByHost,
+            message: format!(
+                "{} was changed in its program and was read from there: keys are new, and undo starts anew",
+                open.id
+            ),
+            subject: None,
+        };
+        self.say(Level::Warning, Some(&open.id), None, warning.message.clone());
+        Ok(Some(warning))
     }
 
     /// Closes a root. Unsaved edits are lost only when that was said; how many journal steps they were.
@@ -649,21 +798,12 @@ impl Patches {
     }
 
     pub fn say(&self, level: Level, patch_id: Option<&str>, object: Option<String>, text: String) {
-        let entry = Entry {
-            seq: 0,
-            time: Timestamp::from_millis(self.clock.wall_ms()),
-            level,
-            source: Source::Conductor,
-            text,
-            patch_id: patch_id.map(str::to_owned),
-            object,
-        };
-        lock(&self.console).push(entry);
+        self.voice.say(Source::Conductor, level, patch_id, object, text);
     }
 
     /// Lines of the console; `clear` then hides them from this principal.
     pub fn console(&self, question: &Question<'_>, clear: bool) -> (Vec<Entry>, u64) {
-        let mut console = lock(&self.console);
+        let mut console = self.voice.console();
         let read = console.read(question);
         if clear {
             console.clear(question.principal);

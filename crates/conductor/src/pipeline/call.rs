@@ -203,6 +203,13 @@ impl Output {
         self.text.len() + self.content.iter().map(Content::bytes).sum::<usize>()
     }
 
+    /// The texts among the blocks, one after the other.
+    pub(super) fn plain(&self) -> String {
+        let texts =
+            self.content.iter().filter_map(|it| if let Content::Text(text) = it { Some(text.as_str()) } else { None });
+        texts.collect::<Vec<_>>().join("\n")
+    }
+
     /// No known secret stays in any part of it.
     pub(super) fn clean(&mut self, scrubber: &Scrubber) {
         scrubber.value(&mut self.value);

@@ -11,7 +11,7 @@ use conductor_core::policy::Tier;
 use futures_util::FutureExt;
 use serde_json::json;
 
-use super::call::{Call, LogLevel, Output};
+use super::call::{Call, Content, LogLevel, Output};
 use super::circuit::PermitGuard;
 use super::gate::Gate;
 use super::record::Paper;
@@ -177,6 +177,10 @@ fn finish(studio: &Studio, tool: &Tool, mut output: Output, paper: &mut Paper) -
     let mut bytes = output.render();
     if bytes > most {
         match &tool.source {
+            Source::Plugin { .. } if !output.is_structured() => {
+                output = Output::blocks(vec![Content::Text(cut(&output.plain(), most.saturating_sub('…'.len_utf8())))]);
+                bytes = output.render();
+            }
             Source::Plugin { .. } => {
                 output = Output::new(json!({ "text": cut(output.text(), most), "truncated": true }));
                 bytes = output.render();

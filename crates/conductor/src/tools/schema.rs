@@ -4,8 +4,8 @@
 
 use std::sync::{Arc, OnceLock};
 
-pub use conductor_core::text::cut;
 use conductor_core::error::Violation;
+pub use conductor_core::text::cut;
 use jsonschema::PatternOptions;
 use serde_json::{Map, Value};
 
@@ -39,6 +39,12 @@ impl Schema {
 impl From<Value> for Schema {
     fn from(schema: Value) -> Self {
         Self(schema.to_string().into())
+    }
+}
+
+impl serde::Serialize for Schema {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.value().serialize(serializer)
     }
 }
 

@@ -46,8 +46,15 @@ fn the_keyring_of_the_desktop_holds_the_key_and_another_program_can_see_that() {
 
     // A rotation changes what the keyring holds, and a restart still opens the secrets.
     let nothing = Path::new("/dev/null");
-    assert!(!at_a_terminal(&studio, "secrets rotate", nothing).status.success(), "decisions are not made with a redirected stdin");
-    let rotated = studio.command_of("script").args(["-qec", &format!("'{BINARY}' secrets rotate"), "/dev/null"]).output().unwrap();
+    assert!(
+        !at_a_terminal(&studio, "secrets rotate", nothing).status.success(),
+        "decisions are not made with a redirected stdin"
+    );
+    let rotated = studio
+        .command_of("script")
+        .args(["-qec", &format!("'{BINARY}' secrets rotate"), "/dev/null"])
+        .output()
+        .unwrap();
     assert!(rotated.status.success(), "{}", text(&rotated.stdout));
     let new = ring.lookup("conductor", "master").unwrap();
     assert!(new != key && new.trim().len() == 44);
@@ -100,7 +107,8 @@ fn a_passphrase_is_asked_for_at_the_terminal_of_up_and_nowhere_else() {
     assert!(stored.status.success(), "{}", text(&stored.stdout));
     assert_eq!(status(&studio)["sentence"], "key opened by passphrase at start");
     let pid = studio.status()["pid"].as_i64().unwrap();
-    rustix::process::kill_process(rustix::process::Pid::from_raw(pid as i32).unwrap(), rustix::process::Signal::TERM).unwrap();
+    rustix::process::kill_process(rustix::process::Pid::from_raw(pid as i32).unwrap(), rustix::process::Signal::TERM)
+        .unwrap();
     child.wait().unwrap();
 }
 
@@ -153,7 +161,10 @@ fn a_canary_is_in_no_file_and_no_word_of_a_running_daemon() {
     let token = std::fs::read_to_string(studio.home().join("state/http.token")).unwrap();
     let url = ready["http"].as_str().unwrap().replace("/mcp", "");
     for path in ["/audit?limit=1000", "/metrics"] {
-        let got = Command::new("curl").args(["-s", "-H", &format!("Authorization: Bearer {token}"), &format!("{url}{path}")]).output().unwrap();
+        let got = Command::new("curl")
+            .args(["-s", "-H", &format!("Authorization: Bearer {token}"), &format!("{url}{path}")])
+            .output()
+            .unwrap();
         assert!(!got.stdout.is_empty(), "{path}");
         heard.push_str(&text(&got.stdout));
     }
@@ -161,14 +172,18 @@ fn a_canary_is_in_no_file_and_no_word_of_a_running_daemon() {
     let ended = studio.ended();
     heard.push_str(&text(&ended.stderr));
     let files = until("the files are there", || {
-        let output = Command::new("find").arg(studio.home()).args(["-type", "f", "-exec", "cat", "{}", "+"]).output().ok()?;
+        let output =
+            Command::new("find").arg(studio.home()).args(["-type", "f", "-exec", "cat", "{}", "+"]).output().ok()?;
         output.status.success().then_some(text(&output.stdout))
     });
     for spelling in spellings() {
         assert!(!heard.contains(&spelling), "{spelling} was said: {heard}");
         assert!(!files.contains(&spelling), "{spelling} is in a file");
     }
-    assert!(heard.contains("[secret:bird]") && files.contains("[secret:bird]"), "negative control: there was something to hide");
+    assert!(
+        heard.contains("[secret:bird]") && files.contains("[secret:bird]"),
+        "negative control: there was something to hide"
+    );
 }
 
 fn spellings() -> Vec<String> {

@@ -119,8 +119,14 @@ async fn files_are_read_listed_and_searched_without_asking() {
     let listed = room.call("filesystem.list", json!({ "depth": 2 })).await.unwrap();
     let names: Vec<_> = listed["entries"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["sets", "sets/one.txt", "sets/two.txt"]);
-    let found = room.call("filesystem.search", json!({ "pattern": "KICK|kick", "regex": true, "glob": "*.txt" })).await.unwrap();
-    assert_eq!(found["matches"], json!([{ "path": "sets/one.txt", "line": 2, "column": 1, "text": "kick on the one" }]));
+    let found = room
+        .call("filesystem.search", json!({ "pattern": "KICK|kick", "regex": true, "glob": "*.txt" }))
+        .await
+        .unwrap();
+    assert_eq!(
+        found["matches"],
+        json!([{ "path": "sets/one.txt", "line": 2, "column": 1, "text": "kick on the one" }])
+    );
     // A pattern is text unless it says otherwise, and a pattern that could run for ever does not exist.
     assert_eq!(room.call("filesystem.search", json!({ "pattern": "KICK|kick" })).await.unwrap()["matches"], json!([]));
     let refused = room.call("filesystem.search", json!({ "pattern": "(?=x)", "regex": true })).await.unwrap_err();
@@ -137,7 +143,10 @@ async fn a_write_is_asked_bound_to_what_is_there_and_undone_by_a_person_alone() 
     room.put("a.txt", "old");
     let write = json!({ "path": "a.txt", "content": "new" });
     let done = room.agreed("filesystem.write", write.clone()).await.unwrap();
-    assert_eq!((done["created"].as_bool(), std::fs::read_to_string(room.path("a.txt")).unwrap().as_str()), (Some(false), "new"));
+    assert_eq!(
+        (done["created"].as_bool(), std::fs::read_to_string(room.path("a.txt")).unwrap().as_str()),
+        (Some(false), "new")
+    );
     let undo = done["undo_id"].as_str().unwrap().to_owned();
     // The model cannot undo; the tool does not exist for it.
     let refused = room.call("filesystem.undo", json!({ "undo_id": undo })).await.unwrap_err();
@@ -157,7 +166,10 @@ async fn a_write_is_asked_bound_to_what_is_there_and_undone_by_a_person_alone() 
     assert_eq!(std::fs::read_to_string(room.path("a.txt")).unwrap(), "changed by another program");
 
     // What was made is removed by its undo, and what was deleted comes back; a change in between is not lost.
-    let made = room.agreed("filesystem.write", json!({ "path": "x/new.txt", "content": "x", "create_dirs": true })).await.unwrap();
+    let made = room
+        .agreed("filesystem.write", json!({ "path": "x/new.txt", "content": "x", "create_dirs": true }))
+        .await
+        .unwrap();
     assert_eq!(made["created"], true);
     let gone = room.agreed("filesystem.delete", json!({ "path": "a.txt" })).await.unwrap();
     assert!(!room.path("a.txt").exists());
@@ -169,7 +181,10 @@ async fn a_write_is_asked_bound_to_what_is_there_and_undone_by_a_person_alone() 
     std::fs::remove_file(room.path("a.txt")).unwrap();
     room.person("filesystem.undo", json!({ "undo_id": gone["undo_id"] })).await.unwrap();
     assert_eq!(std::fs::read_to_string(room.path("a.txt")).unwrap(), "changed by another program");
-    let edits = studio.desk.store().read(|pending| pending.iter().filter(|it| it.kind == Kind::Edit && it.state == State::Undone).count());
+    let edits = studio
+        .desk
+        .store()
+        .read(|pending| pending.iter().filter(|it| it.kind == Kind::Edit && it.state == State::Undone).count());
     assert_eq!(edits, 3);
 }
 
@@ -273,7 +288,8 @@ async fn only_allowed_commands_run_and_only_those_that_change_something_ask() {
 async fn a_command_has_a_bare_environment_bounded_output_and_dies_with_all_it_started() {
     let room = Room::new(COMMANDS);
     let env = room.call("shell.exec", json!({ "command": "env" })).await.unwrap();
-    let mut lines: Vec<&str> = env["stdout"].as_str().unwrap().lines().map(|it| it.split('=').next().unwrap()).collect();
+    let mut lines: Vec<&str> =
+        env["stdout"].as_str().unwrap().lines().map(|it| it.split('=').next().unwrap()).collect();
     lines.sort_unstable();
     assert_eq!(lines, ["HOME", "LANG", "MY_KEY"]);
     let flood = room.call("shell.exec", json!({ "command": "flood" })).await.unwrap();
@@ -314,10 +330,16 @@ async fn the_studios_own_database_is_there_and_keeps_reads_and_changes_apart() {
     room.agreed("database.execute", made).await.unwrap();
     let put = json!({ "sql": "INSERT INTO takes VALUES (?1, ?2)", "params": ["one", 120] });
     assert_eq!(room.agreed("database.execute", put).await.unwrap(), json!({ "rows_affected": 1, "last_insert_id": 1 }));
-    let rows = room.call("database.query", json!({ "sql": "SELECT name, bpm FROM takes WHERE bpm > ?1", "params": [100] })).await.unwrap();
+    let rows = room
+        .call("database.query", json!({ "sql": "SELECT name, bpm FROM takes WHERE bpm > ?1", "params": [100] }))
+        .await
+        .unwrap();
     assert_eq!(rows["rows"], json!([["one", 120]]));
     let schema = room.call("database.schema", json!({})).await.unwrap();
-    assert_eq!(schema["tables"][0]["columns"], json!([{ "name": "name", "type": "TEXT" }, { "name": "bpm", "type": "INTEGER" }]));
+    assert_eq!(
+        schema["tables"][0]["columns"],
+        json!([{ "name": "name", "type": "TEXT" }, { "name": "bpm", "type": "INTEGER" }])
+    );
     let refused = room.call("database.query", json!({ "sql": "DELETE FROM takes" })).await.unwrap_err();
     assert_eq!(refused.code, Code::Denied);
     let unknown = room.call("database.query", json!({ "sql": "SELECT 1", "database": "nowhere" })).await.unwrap_err();
@@ -344,11 +366,15 @@ async fn a_real_postgres_keeps_reads_reads() {
     room.secrets.set("sets-db", "a-studio-password", vec![], true).unwrap();
     room.secrets.set("boss", postgres::BOSS_PASSWORD, vec![], true).unwrap();
     let rows = room
-        .call("database.query", json!({ "database": "sets", "sql": "SELECT * FROM sets WHERE id > $1 ORDER BY id DESC", "params": [1] }))
+        .call(
+            "database.query",
+            json!({ "database": "sets", "sql": "SELECT * FROM sets WHERE id > $1 ORDER BY id DESC", "params": [1] }),
+        )
         .await
         .unwrap();
     let first = rows["rows"][0].as_array().unwrap();
-    let wanted = [json!("9007199254740993"), json!("One"), json!("3.50"), json!({ "a": [1] }), json!({ "base64": "AP8=" })];
+    let wanted =
+        [json!("9007199254740993"), json!("One"), json!("3.50"), json!({ "a": [1] }), json!({ "base64": "AP8=" })];
     assert_eq!(first[..5], wanted);
     assert_eq!(rows["rows"][1], json!([2, null, null, null, null, null]));
     assert_eq!(rows["columns"][2], json!({ "name": "length", "type": "numeric" }));
@@ -376,7 +402,10 @@ async fn a_real_postgres_keeps_reads_reads() {
     assert_eq!(server.sql("SELECT count(*) FROM sets"), "3");
     let boss = room.call("database.query", json!({ "database": "boss", "sql": "SELECT 1" })).await.unwrap_err();
     assert!(boss.code == Code::Denied && boss.message.contains("superuser"), "{boss:?}");
-    let many = room.agreed("database.execute", json!({ "database": "sets", "sql": "UPDATE sets SET title = 'x'" })).await.unwrap_err();
+    let many = room
+        .agreed("database.execute", json!({ "database": "sets", "sql": "UPDATE sets SET title = 'x'" }))
+        .await
+        .unwrap_err();
     assert!(many.code == Code::Denied && many.message.contains("nothing was changed"), "{many:?}");
     let one = json!({ "database": "sets", "sql": "UPDATE sets SET title = $1 WHERE id = $2", "params": ["Two", 2] });
     assert_eq!(room.agreed("database.execute", one).await.unwrap()["rows_affected"], 1);

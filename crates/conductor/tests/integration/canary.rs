@@ -19,7 +19,12 @@ pub fn spellings(secret: &str) -> Vec<String> {
         secret.to_owned(),
         json[1..json.len() - 1].to_owned(),
         base64::engine::general_purpose::STANDARD_NO_PAD.encode(secret),
-        secret.bytes().map(|it| if it.is_ascii_alphanumeric() || it == b'-' { char::from(it).to_string() } else { format!("%{it:02X}") }).collect(),
+        secret
+            .bytes()
+            .map(|it| {
+                if it.is_ascii_alphanumeric() || it == b'-' { char::from(it).to_string() } else { format!("%{it:02X}") }
+            })
+            .collect(),
     ]
 }
 
@@ -119,7 +124,8 @@ fn dump(folder: &std::path::Path, out: &mut String) {
 async fn a_secret_is_not_written_to_a_file_by_a_tool() {
     let room = Room::new("[tools.filesystem]\nroots = [{ name = \"studio\", path = \"STUDIO\", write = true }]\n");
     room.secrets.set("bird", CANARY, vec![], true).unwrap();
-    let refused = room.agreed("filesystem.write", json!({ "path": "x", "content": format!("a {CANARY}") })).await.unwrap_err();
+    let refused =
+        room.agreed("filesystem.write", json!({ "path": "x", "content": format!("a {CANARY}") })).await.unwrap_err();
     assert_eq!(refused.code, Code::Denied);
     assert!(!room.path("x").exists());
 }

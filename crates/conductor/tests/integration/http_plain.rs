@@ -93,7 +93,11 @@ async fn the_description_of_the_doors_is_made_of_the_catalog() {
     for (path, item) in openapi["paths"].as_object().unwrap() {
         let name = path.strip_prefix("/tools/").unwrap();
         let tool = studio.studio.catalog().get(name).cloned().unwrap();
-        assert_eq!(item["post"]["requestBody"]["content"]["application/json"]["schema"], tool.published_schema.value(), "{name}");
+        assert_eq!(
+            item["post"]["requestBody"]["content"]["application/json"]["schema"],
+            tool.published_schema.value(),
+            "{name}"
+        );
     }
 }
 
@@ -109,7 +113,10 @@ fn series(text: &str) -> Vec<(String, f64)> {
         } else if !line.starts_with('#') {
             let (series, value) = line.rsplit_once(' ').unwrap();
             let name = series.split('{').next().unwrap();
-            let base = ["_bucket", "_sum", "_count"].iter().find_map(|it| name.strip_suffix(it)).filter(|it| typed.contains_key(*it));
+            let base = ["_bucket", "_sum", "_count"]
+                .iter()
+                .find_map(|it| name.strip_suffix(it))
+                .filter(|it| typed.contains_key(*it));
             assert!(typed.contains_key(base.unwrap_or(name)), "without a type: {line}");
             out.push((series.to_owned(), value.parse().unwrap()));
         }
@@ -156,7 +163,10 @@ async fn observers_hear_names_results_and_times_and_nothing_else() {
         }
     }
     let (name, data) = &heard[0];
-    assert_eq!((name.as_str(), data["tool"].as_str(), data["result"].as_str()), ("tool.complete", Some("_unknown"), Some("invalid")));
+    assert_eq!(
+        (name.as_str(), data["tool"].as_str(), data["result"].as_str()),
+        ("tool.complete", Some("_unknown"), Some("invalid"))
+    );
     assert!(!data.to_string().contains("private") && !data.to_string().contains("nowhere"), "{data}");
 }
 
@@ -166,7 +176,10 @@ async fn more_streams_than_there_may_be_are_refused() {
     let mut open = Vec::new();
     for _ in 0..16 {
         let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
-        stream.write_all(&request(address, "GET", "/events", &[("Authorization", "Bearer observer")], "")).await.unwrap();
+        stream
+            .write_all(&request(address, "GET", "/events", &[("Authorization", "Bearer observer")], ""))
+            .await
+            .unwrap();
         let mut lines = BufReader::new(stream).lines();
         while lines.next_line().await.unwrap().is_some_and(|it| !it.is_empty()) {}
         open.push(lines);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use base64::Engine;
 use conductor::daemon::demo;
@@ -18,55 +18,66 @@ use conductor::tools::lint::lint_catalog;
 use conductor::tools::names::Toolset;
 use conductor::tools::patch;
 use conductor_core::error::{Code, ToolError};
-use conductor_core::policy::limits::{Limits, Rate};
+use conductor_core::policy::limits::{Limits, Rate, Retry};
 use conductor_core::policy::{Policy, Tier};
 use conductor_testkit::studio::{TestStudio, principal};
 use serde_json::{Value, json};
 
-struct Desk {
-    studio: TestStudio,
-    patches: Arc<Patches>,
+pub struct Desk {
+    pub studio: TestStudio,
+    pub patches: Arc<Patches>,
+    /// What was asked and answered, in order.
+    pub told: Mutex<Vec<(String, Value)>>,
 }
 
 impl Desk {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self::with(Settings::default())
     }
 
-    fn with(settings: Settings) -> Self {
+    pub fn with(settings: Settings) -> Self {
         let fast = Rate { per_minute: 1_000_000, burst: 1_000_000 };
         let limits = Limits { read: fast, effect: fast, ..Limits::default() };
-        let studio = TestStudio::with(Policy::default(), StudioSettings { limits, ..StudioSettings::default() });
+        // Time moves by hand here, so nothing waits for a second attempt.
+        let retry = Retry { attempts: 1, ..Retry::default() };
+        let studio = TestStudio::with(Policy::default(), StudioSettings { limits, retry, ..StudioSettings::default() });
         let (clock, ids) = (Arc::clone(&studio.studio.clock), Arc::clone(&studio.studio.ids));
         let patches = Patches::new(studio.home.path(), settings, clock, ids);
         studio.studio.edit_catalog(|catalog| patch::add(catalog, &patches)).expect("sound tools");
-        Desk { studio, patches }
+        Desk { studio, patches, told: Mutex::default() }
     }
 
-    fn file(&self, name: &str) -> PathBuf {
+    pub fn file(&self, name: &str) -> PathBuf {
         self.studio.home.path().join("patches").join(name)
     }
 
-    fn write(&self, name: &str, text: &str) {
+    pub fn write(&self, name: &str, text: &str) {
         fs::create_dir_all(self.file(name).parent().expect("a folder")).expect("made");
         fs::write(self.file(name), text).expect("written");
     }
 
-    async fn output(&self, tool: &str, arguments: Value) -> Result<Output, ToolError> {
+    pub async fn output(&self, tool: &str, arguments: Value) -> Result<Output, ToolError> {
         match self.studio.call(tool, arguments).await.into_outcome() {
-            Outcome::Done(done) => done,
+            Outcome::Done(done) => {
+                let told = match &done {
+                    Ok(output) => output.value.clone(),
+                    Err(error) => json!({ "code": error.code.as_str(), "message": error.message }),
+                };
+                self.told.lock().expect("no test thread broke").push((tool.to_owned(), told));
+                done
+            }
             other @ (Outcome::Cancelled | Outcome::Ask { .. }) => panic!("{tool}: {other:?}"),
         }
     }
 
-    async fn ok(&self, tool: &str, arguments: Value) -> Value {
+    pub async fn ok(&self, tool: &str, arguments: Value) -> Value {
         match self.output(tool, arguments.clone()).await {
             Ok(output) => output.value,
             Err(error) => panic!("{tool} {arguments}: {error:?}"),
         }
     }
 
-    async fn no(&self, tool: &str, arguments: Value) -> ToolError {
+    pub async fn no(&self, tool: &str, arguments: Value) -> ToolError {
         match self.output(tool, arguments.clone()).await {
             Ok(output) => panic!("{tool} {arguments}: {}", output.value),
             Err(error) => error,
@@ -75,7 +86,7 @@ impl Desk {
 }
 
 /// Every name of the table of tiers, and whether it only reads.
-const NAMES: [(&str, bool); 43] = [
+pub const NAMES: [(&str, bool); 43] = [
     ("add_max_object", false),
     ("align_objects", true),
     ("assign_varnames", false),
@@ -152,7 +163,7 @@ async fn every_tool_has_a_file() {
 }
 
 /// From an empty patch to a saved one and back, with every tool on the way.
-async fn story(desk: &Desk, format: &str) -> BTreeSet<&'static str> {
+pub async fn story(desk: &Desk, format: &str, host: &str) -> BTreeSet<&'static str> {
     let max = format == "maxpat";
     let class = |max_word: &'static str, pd_word: &'static str| if max { max_word } else { pd_word };
     let mut used = BTreeSet::new();
@@ -170,7 +181,7 @@ async fn story(desk: &Desk, format: &str) -> BTreeSet<&'static str> {
     }
     assert_eq!(no!("get_frontmost_patch", {}).message, "No active patches");
     let file = format!("synth.{format}");
-    let made = ok!("create_patch", { "format": format, "path": file, "group": "instruments" });
+    let made = ok!("create_patch", { "format": format, "path": file, "group": "instruments", "host": host });
     let id = made["patch_id"].as_str().expect("an id").to_owned();
     assert!(id.starts_with("synth_") && id.len() == 10, "{id}");
     assert_eq!((&made["revision"], &made["dirty"], &made["group"]), (&json!(1), &json!(false), &json!("instruments")));
@@ -297,7 +308,8 @@ async fn story(desk: &Desk, format: &str) -> BTreeSet<&'static str> {
         assert_eq!(desk.no("set_object_hidden", hide).await.code, Code::Unsupported);
         assert_eq!(ok!("get_object_hidden", { "patch_id": id, "varname": "osc1" })["hidden"], false);
     }
-    assert_eq!(ok!("redraw_object", { "patch_id": id, "varname": "osc1" })["effect"], "none_document");
+    let drawn = ok!("redraw_object", { "patch_id": id, "varname": "osc1" });
+    assert_eq!(drawn["effect"], if host == "document" { "none_document" } else { "host_redraw" });
     assert_eq!(no!("get_object_value", { "patch_id": id, "varname": "osc1" }).code, Code::Unsupported);
     let note = ok!("add_max_object", { "patch_id": id, "obj_type": "message", "position": [300, 50], "arguments": ["hello", 1] });
     let value = desk.output("get_object_value", json!({ "patch_id": id, "varname": note["id"] })).await;
@@ -396,25 +408,25 @@ async fn story(desk: &Desk, format: &str) -> BTreeSet<&'static str> {
     assert!(log["count"].as_u64() > Some(5) && log["logs"][0].as_str().is_some_and(|it| it.starts_with("conductor: ")));
     assert_eq!(ok!("close_patch", { "patch_id": id })["closed"], true);
     assert_eq!(no!("get_patch_info", { "patch_id": id }).code, Code::NotFound);
-    let reopened = ok!("open_patch", { "path": format!("copy.{format}"), "alias": "mine" });
+    let reopened = ok!("open_patch", { "path": format!("copy.{format}"), "alias": "mine", "host": host });
     assert_eq!((&reopened["patch_id"], &reopened["dirty"]), (&json!("mine"), &json!(false)));
     // Names of Pd boxes came back from the file beside it.
     assert_eq!(ok!("find_objects", { "patch_id": "mine", "varname": "osc1" })["count"], 1);
-    assert_eq!(ok!("open_patch", { "path": format!("copy.{format}") })["patch_id"], "mine");
+    assert_eq!(ok!("open_patch", { "path": format!("copy.{format}"), "host": host })["patch_id"], "mine");
     ok!("close_patch", { "patch_id": "mine" });
     used
 }
 
 #[tokio::test]
 async fn the_whole_set_on_a_max_document() {
-    let used = story(&Desk::new(), "maxpat").await;
+    let used = story(&Desk::new(), "maxpat", "document").await;
     let all: BTreeSet<&str> = NAMES.iter().map(|(name, _)| *name).collect();
     assert_eq!(all.difference(&used).collect::<Vec<_>>(), Vec::<&&str>::new(), "tools without a place in the story");
 }
 
 #[tokio::test]
 async fn the_whole_set_on_a_pd_document() {
-    story(&Desk::new(), "pd").await;
+    story(&Desk::new(), "pd", "document").await;
 }
 
 #[tokio::test]
@@ -451,7 +463,7 @@ async fn paths_lead_nowhere_but_to_patches() {
 }
 
 /// Texts that mean something to a shell, a file system, Max, Pd, JSON or a terminal.
-const CORPUS: [&str; 22] = [
+pub const CORPUS: [&str; 22] = [
     "; pd quit;",
     "$0",
     "\\",
@@ -539,7 +551,7 @@ async fn no_text_in_any_argument_breaks_a_tool_or_leaves_the_document_unreadable
 }
 
 /// Arguments that a tool takes, before one of them is poisoned.
-fn usual(schema: &Value, id: &str) -> Value {
+pub fn usual(schema: &Value, id: &str) -> Value {
     let mut arguments = json!({});
     for name in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         arguments[name] = match name {
@@ -567,7 +579,7 @@ fn usual(schema: &Value, id: &str) -> Value {
 }
 
 /// The text in the place of the argument, or inside it where it is no text.
-fn poisoned(schema: &Value, text: &str) -> Value {
+pub fn poisoned(schema: &Value, text: &str) -> Value {
     match schema["type"].as_str() {
         Some("array") if schema["items"]["type"] == "string" => json!([text]),
         Some("array") if schema["items"].get("anyOf").is_some_and(|it| it.to_string().contains("\"const\"")) => json!([

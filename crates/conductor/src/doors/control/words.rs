@@ -4,6 +4,7 @@
 
 use super::methods::{Answer, Stream, read, refuse};
 use super::{Caller, Control};
+use crate::doors::mcp::shape;
 use crate::pipeline::approval::DeskFault;
 use crate::pipeline::call::{ConnId, Outcome};
 use crate::pipeline::{self, Call};
@@ -256,8 +257,10 @@ fn plan_or_edit(control: &Control, id: &str) -> Result<Record, ToolError> {
 }
 
 /// A call of the command line: its result, or its error.
-async fn run(control: &Control, call: Call) -> Result<Value, ToolError> {
+pub(super) async fn run(control: &Control, call: Call) -> Result<Value, ToolError> {
     match pipeline::run(&control.words.studio, call).await.into_outcome() {
+        // A plugin's finished blocks: there is nothing else to show.
+        Outcome::Done(Ok(output)) if !output.is_structured() => Ok(shape::direct_success(output)),
         Outcome::Done(Ok(output)) => {
             let (value, _, content) = output.into_parts();
             let blocks = content.len();

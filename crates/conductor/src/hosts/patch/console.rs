@@ -1,7 +1,9 @@
 //! What hosts had to say: a ring of lines per host under one count, and how far each principal has cleared its own view.
 
+use crate::outside::Clock;
 use conductor_core::timestamp::Timestamp;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Lines kept per host.
 const KEPT: usize = 1000;
@@ -63,6 +65,36 @@ pub struct Console {
     rings: BTreeMap<Source, VecDeque<Entry>>,
     last: u64,
     cleared: BTreeMap<String, u64>,
+}
+
+/// A way to say something on the console from any thread.
+#[derive(Clone)]
+pub struct Voice {
+    console: Arc<Mutex<Console>>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Voice {
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Voice { console: Arc::default(), clock }
+    }
+
+    pub fn say(&self, source: Source, level: Level, patch_id: Option<&str>, object: Option<String>, text: String) {
+        let entry = Entry {
+            seq: 0,
+            time: Timestamp::from_millis(self.clock.wall_ms()),
+            level,
+            source,
+            text,
+            patch_id: patch_id.map(str::to_owned),
+            object,
+        };
+        self.console().push(entry);
+    }
+
+    pub fn console(&self) -> MutexGuard<'_, Console> {
+        self.console.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Which lines to read.

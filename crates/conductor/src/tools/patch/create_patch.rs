@@ -14,7 +14,7 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
     change("create_patch", patches, run)
         .text("New patch", "Makes an empty patch. Nothing is written until save_patch; with a path it is saved there.")
         .input(input(json!({
-            "format": { "enum": ["maxpat", "maxhelp", "pd"], "default": "maxpat" }, "path": "path", "name": "name", "host": "host",
+            "format": { "enum": ["maxpat", "maxhelp", "pd"], "default": "maxpat", "description": "On host pd the default is pd" }, "path": "path", "name": "name", "host": "host",
             "group": "name", "alias": "name",
         })))
         .output(opened())
@@ -22,12 +22,12 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
 
 fn run(asked: &Asked) -> Result<Output, ToolError> {
     let arguments = asked.arguments();
-    let format = match arguments.text("format") {
-        Some("pd") => Format::Pd,
-        Some("maxhelp") => Format::Maxhelp,
-        Some(_) | None => Format::Maxpat,
-    };
     let host = HostKind::parse(arguments.text("host").unwrap_or("document")).unwrap_or(HostKind::Document);
+    let format = match (arguments.text("format"), host) {
+        (Some("pd"), _) | (None, HostKind::Pd) => Format::Pd,
+        (Some("maxhelp"), _) => Format::Maxhelp,
+        (Some(_), _) | (None, HostKind::Document | HostKind::Max) => Format::Maxpat,
+    };
     let naming =
         Naming { group: arguments.text("group").map(str::to_owned), alias: arguments.text("alias").map(str::to_owned) };
     let open = asked.patches.create(format, arguments.text("path"), arguments.text("name"), host, naming)?;

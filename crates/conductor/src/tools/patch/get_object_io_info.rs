@@ -6,6 +6,7 @@ use crate::hosts::patch::Patches;
 use crate::pipeline::call::Output;
 use crate::tools::catalog::Definition;
 use conductor_core::error::ToolError;
+use conductor_patch::{Basis, Ports};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -19,7 +20,11 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
 fn run(asked: &Asked) -> Result<Output, ToolError> {
     asked.patches.look(asked.patch_id(), |scene| {
         let object = scene.object(asked.arguments().word("varname"))?;
-        let ports = object.ports();
+        let mut ports = object.ports();
+        if let Some((inlets, outlets)) = scene.open.host().ports(scene.open.id(), &object)? {
+            let types = ports.outlet_types.filter(|it| it.len() == outlets as usize);
+            ports = Ports { inlets: Some(inlets), outlets: Some(outlets), outlet_types: types, basis: Basis::Host, exact: true };
+        }
         let mut told = json!({
             "varname": object.label(), "inlet_count": ports.inlets, "outlet_count": ports.outlets, "basis": told::basis(ports.basis),
         });

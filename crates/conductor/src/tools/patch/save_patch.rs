@@ -26,5 +26,5 @@ fn run(asked: &Asked) -> Result<Output, ToolError> {
         "backup_path": saved.backup.map(|it| it.display().to_string()), "changed_lines": saved.changed_lines,
     }));
     let patch_id = asked.patch_id().split('/').next().unwrap_or_default().to_owned();
-    Ok(told::edited(Edited { patch_id, revision: saved.revision, warnings: Vec::new(), made }))
+    Ok(told::edited(Edited { patch_id, revision: saved.revision, warnings: saved.warnings, made }))
 }

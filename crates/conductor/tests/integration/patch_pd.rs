@@ -1,0 +1,634 @@
+//! The patch tools on a running Pure Data: the same calls, the same results, and what must never reach it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::patch_tools::{CORPUS, Desk, NAMES, poisoned, story, usual};
+use conductor::hosts::patch::console::{Level, Question};
+use conductor::hosts::patch::{HostKind, PatchHost};
+use conductor::hosts::pd::fudi::meant;
+use conductor::hosts::pd::{PdHost, Settings};
+use conductor::outside::RealClock;
+use conductor_core::error::Code;
+use conductor_patch::{Document, View};
+use conductor_testkit::real::{PATIENCE, pd, wait_for};
+use conductor_testkit::require;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use serde_json::{Value, json};
+
+struct Stage {
+    desk: Desk,
+    pd: Arc<PdHost>,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let desk = Desk::new();
+        let clock = Arc::new(RealClock::new());
+        let pd = PdHost::new(desk.studio.home.path(), Settings::default(), desk.patches.voice().clone(), clock)
+            .expect("a folder");
+        pd.tell(&desk.patches);
+        desk.patches.drive(Arc::clone(&pd) as Arc<dyn PatchHost>);
+        Stage { desk, pd }
+    }
+
+    async fn create(&self) -> String {
+        let made = self.desk.ok("create_patch", json!({ "host": "pd", "format": "pd" })).await;
+        made["patch_id"].as_str().expect("an id").to_owned()
+    }
+
+    async fn edit(&self, id: &str, edits: Value) -> Value {
+        self.desk.ok("edit_patch", json!({ "patch_id": id, "edits": edits })).await
+    }
+
+    /// What Pd writes is what the document holds, and nothing had to be taken over.
+    async fn same(&self, id: &str) {
+        let root = id.split('/').next().expect("a root");
+        let revision = self.desk.ok("get_patch_info", json!({ "patch_id": root })).await["revision"].clone();
+        let written = self.pd.written(root).expect("Pd writes the patch");
+        let ours = self.desk.patches.look(root, |scene| Ok(picture(&scene.patch.document().root()))).expect("open");
+        assert_eq!(picture(&written.root()), ours);
+        self.desk.patches.reconcile(root).expect("Pd answers");
+        let after = self.desk.ok("get_patch_info", json!({ "patch_id": root })).await["revision"].clone();
+        assert_eq!(revision, after, "we believe something else than Pd shows");
+    }
+
+    fn errors(&self) -> Vec<String> {
+        let question =
+            Question { principal: "test", patch_id: None, after: None, level: Some(Level::Error), lines: 100 };
+        self.desk.patches.console(&question, false).0.into_iter().map(|it| it.text).collect()
+    }
+}
+
+/// Boxes and cords without regard to Pd's numbers: Pd puts a box whose text changed behind the others.
+fn picture(view: &View<'_>) -> Value {
+    let name = |it: &conductor_patch::BoxView<'_>| {
+        // A symbol that holds a comma is spelled in more than one way.
+        let words: Vec<String> = it.pd_atoms().iter().map(|it| meant(it)).collect();
+        format!("{} {} {words:?} {:?}", it.rect().x, it.rect().y, it.pd_columns())
+    };
+    let mut boxes: Vec<(String, Value)> =
+        view.boxes().map(|it| (name(&it), it.inside().map_or(Value::Null, |inside| picture(&inside)))).collect();
+    boxes.sort_by_key(|it| it.0.clone());
+    let mut outlets: BTreeMap<(String, u32), Vec<(String, u32)>> = BTreeMap::new();
+    for cord in view.cords() {
+        if let (Some(from), Some(to)) = (cord.from(), cord.to()) {
+            outlets.entry((name(&from), cord.outlet())).or_default().push((name(&to), cord.inlet()));
+        }
+    }
+    json!({ "boxes": boxes, "cords": outlets.into_iter().collect::<Vec<_>>() })
+}
+
+/// What a call answered, without what must differ: who the host is, how it knows, and where the home lies.
+fn plain(told: &[(String, Value)], home: &str) -> Vec<(String, Value)> {
+    let id = told.iter().find_map(|(_, it)| it["patch_id"].as_str()).unwrap_or_default().to_owned();
+    told.iter()
+        .map(|(tool, value)| {
+            let text = value.to_string().replace(home, "HOME").replace(&id, "ID");
+            let mut value: Value = serde_json::from_str(&text).expect("JSON");
+            for key in ["host", "capabilities", "basis", "effect", "entries", "logs", "next", "count"] {
+                value.as_object_mut().map(|it| it.remove(key));
+            }
+            if let Some(patches) = value["patches"].as_array_mut() {
+                patches.iter_mut().for_each(|it| drop(it.as_object_mut().map(|it| it.remove("host"))));
+            }
+            (tool.clone(), value)
+        })
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_whole_set_on_a_running_pd_answers_as_on_a_document() {
+    require!(pd::probe());
+    let document = Desk::new();
+    story(&document, "pd", "document").await;
+    let stage = Stage::new();
+    let used = story(&stage.desk, "pd", "pd").await;
+    assert_eq!(used.len(), NAMES.len());
+    let told = |desk: &Desk| plain(&desk.told.lock().expect("whole"), &desk.studio.home.path().display().to_string());
+    let (on_file, on_pd) = (told(&document), told(&stage.desk));
+    assert_eq!(on_file.len(), on_pd.len());
+    for (a, b) in on_file.iter().zip(&on_pd) {
+        // A running message box shows its text; a file stores no value apart from it.
+        if a.0 != "get_object_value" {
+            assert_eq!(a, b);
+        }
+    }
+    assert!(stage.pd.pid().is_none(), "an idle Pd is not kept");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_row_of_the_recipe() {
+    require!(pd::probe());
+    let stage = Stage::new();
+    let id = stage.create().await;
+    // Two equal boxes: one of them is removed by its key, and it is the right one.
+    stage
+        .edit(
+            &id,
+            json!([
+                { "op": "add", "obj_type": "osc~ 440", "position": [50, 50], "varname": "a" },
+                { "op": "add", "obj_type": "osc~ 440", "position": [50, 50], "varname": "b" },
+                { "op": "add", "obj_type": "*~ 0.1", "position": [50, 100], "varname": "gain" },
+                { "op": "add", "obj_type": "dac~", "position": [50, 150], "varname": "out" },
+                { "op": "connect", "src_varname": "b", "outlet": 0, "dst_varname": "gain", "inlet": 0 },
+                { "op": "connect", "src_varname": "b", "outlet": 0, "dst_varname": "out", "inlet": 0 },
+                { "op": "connect", "src_varname": "gain", "outlet": 0, "dst_varname": "out", "inlet": 1 },
+            ]),
+        )
+        .await;
+    stage.same(&id).await;
+    stage.desk.ok("remove_max_object", json!({ "patch_id": id, "varname": "a" })).await;
+    stage.same(&id).await;
+    assert_eq!(stage.desk.ok("get_patchlines", json!({ "patch_id": id })).await["count"], 3);
+    // Replaced with its cords kept, in their order; then with fewer outlets.
+    let replaced =
+        stage.desk.ok("replace_object_text", json!({ "patch_id": id, "varname": "gain", "new_text": "*~ 0.25" })).await;
+    assert_eq!(replaced["reconnected"], 2);
+    stage.same(&id).await;
+    let replaced =
+        stage.desk.ok("replace_object_text", json!({ "patch_id": id, "varname": "gain", "new_text": "print~" })).await;
+    assert_eq!((&replaced["reconnected"], replaced["dropped"].as_array().map(Vec::len)), (&json!(1), Some(1)));
+    stage.same(&id).await;
+    for _ in 0..3 {
+        stage.desk.ok("undo_patch", json!({ "patch_id": id })).await;
+        stage.same(&id).await;
+    }
+    stage.desk.ok("redo_patch", json!({ "patch_id": id, "steps": 3 })).await;
+    stage.same(&id).await;
+    stage.desk.ok("undo_patch", json!({ "patch_id": id, "steps": 2 })).await;
+    // Moved, near and far, and given a width.
+    stage.edit(&id, json!([{ "op": "move", "varname": "gain", "position": [83, 41] }, { "op": "move", "varname": "out", "position": [9000, 20] }])).await;
+    stage.same(&id).await;
+    stage.edit(&id, json!([{ "op": "set_attribute", "varname": "b", "attribute": "width", "value": 20 }])).await;
+    stage.same(&id).await;
+    stage.desk.ok("undo_patch", json!({ "patch_id": id })).await;
+    stage.same(&id).await;
+    // User interface objects, numbers, messages, comments.
+    let made = stage.edit(&id, json!([
+        { "op": "add", "obj_type": "hsl", "position": [300, 10], "varname": "fader" },
+        { "op": "add", "obj_type": "number", "position": [300, 40], "varname": "num" },
+        { "op": "add", "obj_type": "message", "position": [300, 70], "arguments": ["set $1, bang; foo 3"], "varname": "msg" },
+        { "op": "add", "obj_type": "comment", "position": [300, 100], "arguments": ["hello, world; here"], "varname": "note" },
+        { "op": "connect", "src_varname": "fader", "outlet": 0, "dst_varname": "num", "inlet": 0 },
+    ])).await;
+    assert_eq!(made["warnings"], json!([]));
+    stage.same(&id).await;
+    stage
+        .desk
+        .ok("set_object_attribute", json!({ "patch_id": id, "varname": "fader", "attribute": "maximum", "value": 1 }))
+        .await;
+    stage.same(&id).await;
+    stage.desk.ok("replace_object_text", json!({ "patch_id": id, "varname": "msg", "new_text": "1 2\\, 3" })).await;
+    stage.same(&id).await;
+    let value = stage.desk.ok("get_object_value", json!({ "patch_id": id, "varname": "num" })).await;
+    assert_eq!((&value["value"], &value["basis"]), (&json!(0), &json!("live")));
+    let io = stage.desk.ok("get_object_io_info", json!({ "patch_id": id, "varname": "out" })).await;
+    assert_eq!((&io["inlet_count"], &io["outlet_count"], &io["basis"]), (&json!(2), &json!(0), &json!("host")));
+    // Subpatches: made, filled, addressed by their own canvas though two have one name; gates that shift the cords outside.
+    stage
+        .edit(
+            &id,
+            json!([
+                { "op": "add", "obj_type": "pd sub", "position": [50, 300], "varname": "one" },
+                { "op": "add", "obj_type": "pd sub", "position": [150, 300], "varname": "two" },
+            ]),
+        )
+        .await;
+    let two = format!("{id}/two");
+    stage
+        .edit(
+            &two,
+            json!([
+                { "op": "add", "obj_type": "inlet", "position": [100, 10], "varname": "right" },
+                { "op": "add", "obj_type": "outlet", "position": [100, 90], "varname": "out" },
+                { "op": "connect", "src_varname": "right", "outlet": 0, "dst_varname": "out", "inlet": 0 },
+            ]),
+        )
+        .await;
+    stage
+        .desk
+        .ok(
+            "connect_max_objects",
+            json!({ "patch_id": id, "src_varname": "num", "outlet": 0, "dst_varname": "two", "inlet": 0 }),
+        )
+        .await;
+    stage.same(&id).await;
+    stage.edit(&two, json!([{ "op": "add", "obj_type": "inlet", "position": [10, 10], "varname": "left" }])).await;
+    stage.same(&id).await;
+    let cords = stage.desk.ok("get_patchlines", json!({ "patch_id": id })).await;
+    assert!(
+        cords["patchlines"].as_array().expect("cords").iter().any(|it| it["inlet"] == 1 && it["dst_varname"] == "two"),
+        "{cords}"
+    );
+    stage.edit(&two, json!([{ "op": "move", "varname": "left", "position": [200, 10] }])).await;
+    stage.same(&id).await;
+    stage.edit(&two, json!([{ "op": "set_text", "varname": "right", "new_text": "inlet~" }])).await;
+    stage.same(&id).await;
+    stage.desk.ok("replace_object_text", json!({ "patch_id": id, "varname": "two", "new_text": "pd other" })).await;
+    stage.same(&id).await;
+    stage.desk.ok("encapsulate_objects", json!({ "patch_id": id, "varnames": ["num", "msg"], "name": "boxed" })).await;
+    stage.same(&id).await;
+    stage.desk.ok("remove_max_object", json!({ "patch_id": id, "varname": "two" })).await;
+    stage.same(&id).await;
+    stage.desk.ok("undo_patch", json!({ "patch_id": id, "steps": 200 })).await;
+    stage.same(&id).await;
+    stage.desk.ok("redo_patch", json!({ "patch_id": id, "steps": 200 })).await;
+    stage.same(&id).await;
+    assert_eq!(stage.errors(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_pd_refuses_is_taken_back_and_said() {
+    require!(pd::probe());
+    let stage = Stage::new();
+    let id = stage.create().await;
+    stage.edit(&id, json!([{ "op": "add", "obj_type": "osc~ 440", "position": [50, 50], "varname": "a" }])).await;
+    let error = stage
+        .desk
+        .no(
+            "add_max_object",
+            json!({ "patch_id": id, "obj_type": "nosuchclass", "position": [9, 9], "allow_unknown": true }),
+        )
+        .await;
+    assert_eq!(error.code, Code::SdkRejected, "{error:?}");
+    assert!(error.message.contains("nosuchclass"), "{}", error.message);
+    stage.same(&id).await;
+    // Half of a batch is taken back too, and a box whose text was changed is what it was.
+    let error = stage
+        .desk
+        .no(
+            "edit_patch",
+            json!({ "patch_id": id, "edits": [
+            { "op": "add", "obj_type": "f", "position": [90, 90] },
+            { "op": "set_text", "varname": "a", "new_text": "nosuchclass 3", "allow_unknown": true },
+        ] }),
+        )
+        .await;
+    assert_eq!(error.code, Code::SdkRejected);
+    stage.same(&id).await;
+    let info = stage.desk.ok("get_patch_info", json!({ "patch_id": id })).await;
+    assert_eq!((&info["object_count"], &info["revision"]), (&json!(1), &json!(2)));
+    // The console says so, with its level and where it comes from.
+    let log = stage.desk.ok("get_console_log", json!({ "level": "error" })).await;
+    let entries = log["entries"].as_array().expect("entries");
+    assert!(
+        entries
+            .iter()
+            .any(|it| it["source"] == "pd" && it["text"].as_str().is_some_and(|it| it.contains("couldn't create"))),
+        "{log}"
+    );
+    assert_eq!(stage.desk.no("open_patch", json!({ "path": "x.maxpat", "host": "pd" })).await.code, Code::NotFound);
+    let error = stage.desk.no("create_patch", json!({ "format": "maxpat", "host": "pd" })).await;
+    assert_eq!(error.code, Code::BadInput);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_with_everything_is_shown_edited_and_saved_with_its_own_bytes() {
+    require!(pd::probe());
+    let stage = Stage::new();
+    let file = "#N canvas 0 50 450 300 12;\n#X declare -path lib;\n#X obj 50 50 osc~ 440.0;\n#N canvas 0 50 450 300 sub 0;\n#X obj 10 10 inlet;\n\
+                #N canvas 0 50 450 300 deep 0;\n#X obj 20 20 f 3;\n#X restore 30 60 pd deep;\n#X restore 50 100 pd sub;\n\
+                #N canvas 0 0 450 278 (subpatch) 0;\n#X array array1 4 float 3;\n#A 0 0.5 0 0 0;\n#X coords 0 1 4 -1 200 140 1 0 0;\n\
+                #X restore 200 200 graph;\n#X obj 300 110 nonexist 3;\n#X obj 300 150 helper 7;\n#X connect 0 0 1 0;\n#X connect 0 7 4 0;\n";
+    stage.desk.write("big.pd", file);
+    stage
+        .desk
+        .write("helper.pd", "#N canvas 0 0 9 9 12;\n#X obj 10 10 inlet;\n#X obj 60 10 inlet;\n#X obj 10 60 outlet;\n");
+    let opened = stage.desk.ok("open_patch", json!({ "path": "big.pd", "host": "pd", "alias": "big" })).await;
+    assert_eq!((&opened["object_count"], &opened["host"]), (&json!(5), &json!("pd")));
+    stage.desk.patches.reconcile("big").expect("Pd answers");
+    assert_eq!(stage.desk.ok("get_patch_info", json!({ "patch_id": "big" })).await["revision"], 1);
+    // The abstraction beside the file was found, and Pd tells its ports.
+    let io = stage.desk.ok("get_object_io_info", json!({ "patch_id": "big", "varname": "~5" })).await;
+    assert_eq!((&io["inlet_count"], &io["outlet_count"], &io["basis"]), (&json!(2), &json!(1), &json!("host")));
+    stage
+        .edit(
+            "big/sub/deep",
+            json!([{ "op": "add", "obj_type": "print x", "position": [20, 60], "as": "$p" },
+        { "op": "connect", "src_varname": "~1", "outlet": 0, "dst_varname": "$p", "inlet": 0 }]),
+        )
+        .await;
+    stage.desk.patches.reconcile("big").expect("Pd answers");
+    let saved = stage.desk.ok("save_patch", json!({ "patch_id": "big" })).await;
+    assert_eq!((&saved["changed_lines"], &saved["warnings"]), (&json!(2), &json!([])));
+    let now = std::fs::read_to_string(stage.desk.file("big.pd")).expect("saved");
+    assert!(now.contains("osc~ 440.0;") && now.contains("#X declare -path lib;"), "{now}");
+    // A graph with its data is removed and comes back; only loading can bring data, and the answer says that it did.
+    stage.desk.ok("remove_max_object", json!({ "patch_id": "big", "varname": "~3" })).await;
+    let undone = stage.desk.ok("undo_patch", json!({ "patch_id": "big" })).await;
+    assert_eq!(undone["warnings"][0]["code"], "host_degraded");
+    stage.desk.patches.reconcile("big").expect("Pd answers");
+    assert_eq!(stage.desk.ok("get_patch_dirty", json!({ "patch_id": "big" })).await["dirty"], false);
+    // Nothing is left in the folder.
+    let left: Vec<_> =
+        std::fs::read_dir(stage.desk.file("")).expect("a folder").flatten().map(|it| it.file_name()).collect();
+    assert!(left.iter().all(|it| !it.to_string_lossy().contains("conductor-pd")), "{left:?}");
+    let again = stage.desk.no("open_patch", json!({ "path": "big.pd" })).await;
+    assert!(again.message.contains("host \"pd\""), "{}", again.message);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_patch_that_changes_itself_is_noticed() {
+    require!(pd::probe());
+    let stage = Stage::new();
+    // On loading, the patch makes an object in itself.
+    stage.desk.write("self.pd", "#N canvas 0 50 450 300 12;\n#X obj 10 10 loadbang;\n#X obj 10 90 delay 100;\n#X msg 10 40 \\; pd-self.pd obj 200 200 print mine;\n#X connect 0 0 1 0;\n#X connect 1 0 2 0;\n");
+    stage.desk.ok("open_patch", json!({ "path": "self.pd", "host": "pd", "alias": "s" })).await;
+    let found = wait_for(PATIENCE, || {
+        stage.desk.patches.reconcile("s").expect("Pd answers");
+        let count = stage.desk.patches.look("s", |scene| Ok((scene.view.box_count(), scene.revision()))).expect("open");
+        (count == (4, 2)).then_some(())
+    });
+    assert!(found.is_some(), "the new object was not noticed");
+    let log = stage.desk.ok("get_console_log", json!({ "patch_id": "s" })).await;
+    assert!(log.to_string().contains("was changed in its program"), "{log}");
+    stage.edit("s", json!([{ "op": "add", "obj_type": "f", "position": [1, 1] }])).await;
+    stage.same("s").await;
+}
+
+/// Edits as numbers, so that a run can be repeated and made smaller.
+fn edits() -> impl Strategy<Value = Vec<(u8, u16, u16, u16)>> {
+    prop::collection::vec((0u8..12, any::<u16>(), any::<u16>(), any::<u16>()), 1..24)
+}
+
+/// One call for a number, on whatever is there now.
+fn call(desk: &Desk, root: &str, step: usize, (kind, a, b, c): (u8, u16, u16, u16)) -> (&'static str, Value) {
+    const TEXTS: [&str; 12] = [
+        "osc~ 440", "*~ 0.5", "f", "t b f b", "print x", "+ 1", "inlet", "outlet", "message", "pd inner", "number",
+        "hsl",
+    ];
+    let pick = |from: &[String], n: u16| from.get(usize::from(n) % from.len().max(1)).cloned().unwrap_or_default();
+    let canvases: Vec<String> = desk
+        .patches
+        .look(root, |scene| {
+            let subs = scene.view.subpatchers(true);
+            Ok(std::iter::once(root.to_owned())
+                .chain(subs.iter().filter_map(|it| scene.id_of(it.canvas.as_ref()?)))
+                .collect())
+        })
+        .expect("open");
+    let patch = pick(&canvases, c / 7);
+    let keys: Vec<String> = desk
+        .patches
+        .look(&patch, |scene| Ok(scene.view.boxes().map(|it| it.key().to_owned()).collect()))
+        .expect("open");
+    // Places are never used twice, so that boxes can be told apart by them.
+    let place = json!([10 + step * 13 % 700, 10 + step * 17]);
+    let text = TEXTS[usize::from(a) % TEXTS.len()];
+    let ends = json!({ "patch_id": patch, "src_varname": pick(&keys, a), "outlet": b % 3, "dst_varname": pick(&keys, c), "inlet": b / 3 % 2 });
+    match kind {
+        0..=2 => ("add_max_object", json!({ "patch_id": patch, "obj_type": text, "position": place })),
+        3 | 4 => ("connect_max_objects", ends),
+        5 => ("disconnect_max_objects", ends),
+        6 => ("remove_max_object", json!({ "patch_id": patch, "varname": pick(&keys, b) })),
+        7 => ("replace_object_text", json!({ "patch_id": patch, "varname": pick(&keys, b), "new_text": text })),
+        8 => (
+            "edit_patch",
+            json!({ "patch_id": patch, "edits": [{ "op": "move", "varname": pick(&keys, b), "position": place }] }),
+        ),
+        9 => ("undo_patch", json!({ "patch_id": root, "steps": 1 + b % 3 })),
+        10 => ("redo_patch", json!({ "patch_id": root, "steps": 1 + b % 3 })),
+        _ => (
+            "encapsulate_objects",
+            json!({ "patch_id": patch, "varnames": [pick(&keys, a), pick(&keys, b)], "name": "boxed" }),
+        ),
+    }
+}
+
+#[test]
+fn random_edits_end_in_the_same_patch_on_a_document_and_on_a_running_pd() {
+    require!(pd::probe());
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    let (document, stage) = (Desk::new(), Stage::new());
+    let mut runner = TestRunner::new(Config { cases: 40, failure_persistence: None, ..Config::default() });
+    let outcome = runner.run(&edits(), |list| {
+        runtime.block_on(async {
+            for desk in [&document, &stage.desk] {
+                let host = if std::ptr::eq(desk, &document) { "document" } else { "pd" };
+                // Left open by a run that failed, and is being made smaller.
+                let _ = desk.output("close_patch", json!({ "patch_id": "p", "discard": true })).await;
+                desk.ok("create_patch", json!({ "format": "pd", "host": host, "alias": "p" })).await;
+            }
+            for (step, number) in list.iter().enumerate() {
+                let (tool, arguments) = call(&document, "p", step, *number);
+                let (on_file, on_pd) =
+                    (document.output(tool, arguments.clone()).await, stage.desk.output(tool, arguments.clone()).await);
+                let told = |it: &Result<conductor::pipeline::call::Output, conductor_core::error::ToolError>| match it {
+                    Ok(it) => it.value.clone(),
+                    Err(it) => json!([it.code.as_str(), it.message]),
+                };
+                prop_assert_eq!(told(&on_file), told(&on_pd), "{} {}", tool, arguments);
+                let bytes = |desk: &Desk| {
+                    desk.patches
+                        .look("p", |scene| Ok(String::from_utf8_lossy(&scene.patch.document().to_bytes()).into_owned()))
+                        .expect("open")
+                };
+                prop_assert_eq!(bytes(&document), bytes(&stage.desk));
+            }
+            let written = stage.pd.written("p").expect("Pd writes");
+            let ours = document.patches.look("p", |scene| Ok(picture(&scene.patch.document().root()))).expect("open");
+            prop_assert_eq!(picture(&written.root()), ours);
+            Ok(())
+        })
+    });
+    if let Err(fault) = outcome {
+        panic!("{fault}");
+    }
+}
+
+/// The comparison above can fail: one number, one place, one cord, the order of two cords.
+#[test]
+fn the_comparison_sees_every_difference() {
+    let of = |text: &str| {
+        let document = Document::open(text.as_bytes().to_vec(), conductor_patch::Format::Pd, &Default::default())
+            .expect("a patch");
+        picture(&document.root())
+    };
+    let base = "#N canvas 0 0 1 1 12;\n#X obj 1 1 f;\n#X obj 1 40 print;\n#X obj 1 80 print;\n#X connect 0 0 1 0;\n#X connect 0 0 2 0;\n";
+    assert_eq!(of(base), of(base));
+    for (from, to) in [
+        ("1 80", "1 81"),
+        ("40 print", "40 print a"),
+        ("#X connect 0 0 1 0;\n", ""),
+        ("0 0 1 0;\n#X connect 0 0 2 0", "0 0 2 0;\n#X connect 0 0 1 0"),
+    ] {
+        assert_ne!(of(base), of(&base.replace(from, to)), "{from}");
+    }
+}
+
+fn signal(pid: u32, signal: rustix::process::Signal) {
+    let pid = rustix::process::Pid::from_raw(pid as i32).expect("a process");
+    rustix::process::kill_process(pid, signal).expect("signalled");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pd_killed_in_the_middle_of_a_batch_leaves_nothing_half_done() {
+    require!(pd::probe());
+    let stage = Arc::new(Stage::new());
+    let id = stage.create().await;
+    stage.edit(&id, json!([{ "op": "add", "obj_type": "osc~ 440", "position": [50, 50], "varname": "a" }])).await;
+    let first = stage.pd.pid().expect("Pd runs");
+    // Stopped, so that the batch is under way when Pd dies.
+    signal(first, rustix::process::Signal::STOP);
+    let (busy, patch) = (Arc::clone(&stage), id.clone());
+    let batch = tokio::spawn(async move {
+        let edits: Vec<Value> = (0..500)
+            .map(|n| json!({ "op": "add", "obj_type": "f", "position": [n % 50 * 20, n / 50 * 30 + 100] }))
+            .collect();
+        busy.desk.no("edit_patch", json!({ "patch_id": patch, "edits": edits })).await
+    });
+    let begun = wait_for(PATIENCE, || {
+        // The call holds the patch while it waits for Pd.
+        stage.pd_is_busy().then_some(())
+    });
+    assert!(begun.is_some());
+    signal(first, rustix::process::Signal::KILL);
+    let error = batch.await.expect("the call ends");
+    assert_eq!(error.code, Code::HostOffline, "{error:?}");
+    let info = stage.desk.ok("get_patch_info", json!({ "patch_id": id })).await;
+    assert_eq!((&info["object_count"], &info["revision"]), (&json!(1), &json!(2)));
+    // The next call works, on another process that shows the patch as it was.
+    stage.edit(&id, json!([{ "op": "add", "obj_type": "dac~", "position": [50, 90], "varname": "out" }])).await;
+    stage.same(&id).await;
+    let second = stage.pd.pid().expect("Pd runs again");
+    assert_ne!(first, second);
+    // Without any call it comes back by itself.
+    signal(second, rustix::process::Signal::KILL);
+    let third = wait_for(PATIENCE, || stage.pd.pid().filter(|it| *it != second));
+    assert!(third.is_some(), "it was not started again");
+    stage.same(&id).await;
+    // Three deaths within a minute are enough.
+    signal(third.expect("a process"), rustix::process::Signal::KILL);
+    let dead = wait_for(PATIENCE, || stage.pd.pid().is_none().then_some(()));
+    assert!(dead.is_some());
+    let error = stage.desk.no("remove_max_object", json!({ "patch_id": id, "varname": "a" })).await;
+    assert_eq!(error.code, Code::HostOffline);
+    assert!(error.message.contains("3 times"), "{}", error.message);
+    // The document is still there, whole.
+    assert_eq!(stage.desk.ok("get_patch_info", json!({ "patch_id": id })).await["object_count"], 2);
+}
+
+impl Stage {
+    /// Whether a call is waiting for Pd.
+    fn pd_is_busy(&self) -> bool {
+        self.pd.is_busy()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_text_in_any_argument_reaches_a_running_pd_as_a_command() {
+    require!(pd::probe());
+    let stage = Stage::new();
+    let id = stage.create().await;
+    stage
+        .edit(
+            &id,
+            json!([
+                { "op": "add", "obj_type": "osc~", "position": [10, 10], "varname": "a" },
+                { "op": "add", "obj_type": "message", "position": [10, 90], "varname": "b" },
+            ]),
+        )
+        .await;
+    let first = stage.pd.pid();
+    let catalog = stage.desk.studio.studio.catalog();
+    let many = "x ".repeat(10_000);
+    let long = "x".repeat(5000);
+    let hostile = [
+        "; pd quit",
+        ";pd quit;",
+        "\\; pd quit",
+        "x; pd dsp 1",
+        ", quit",
+        "$0",
+        "$1-x",
+        "\\",
+        "a\\",
+        "a;b,c",
+        "{ } [exit]",
+        "#N canvas 0 0 1 1 12;",
+    ];
+    for (tool, reads) in NAMES {
+        if reads && !matches!(tool, "get_object_value" | "get_object_io_info") {
+            continue;
+        }
+        let schema = catalog.get(tool).expect("a tool").input_schema.value();
+        let properties = schema["properties"].as_object().expect("properties");
+        for name in properties.keys().filter(|it| !matches!(it.as_str(), "group" | "label" | "steps")) {
+            for text in CORPUS.iter().copied().chain(hostile).chain([many.as_str(), long.as_str()]) {
+                let mut arguments = usual(&schema, &id);
+                arguments[name] = poisoned(&properties[name], text);
+                if properties.contains_key("host") && name != "host" {
+                    arguments["host"] = json!("pd");
+                }
+                if properties.contains_key("allow_unknown") {
+                    arguments["allow_unknown"] = json!(true);
+                }
+                if let Err(error) = stage.desk.output(tool, arguments.clone()).await {
+                    assert!(
+                        !matches!(error.code, Code::Internal | Code::HostOffline | Code::Timeout),
+                        "{tool} {arguments}: {error:?}"
+                    );
+                }
+                for other in stage.desk.patches.ids().into_iter().filter(|it| *it != id) {
+                    let _ = stage.desk.output("close_patch", json!({ "patch_id": other, "discard": true })).await;
+                }
+                let depth = stage.desk.ok("get_patch_info", json!({ "patch_id": id })).await["revision"].as_u64();
+                if depth > Some(2) {
+                    let _ = stage.desk.output("undo_patch", json!({ "patch_id": id, "steps": 200 })).await;
+                    let _ = stage.desk.output("redo_patch", json!({ "patch_id": id, "steps": 1 })).await;
+                }
+            }
+        }
+    }
+    assert_eq!(stage.pd.pid(), first, "Pd was told to quit");
+    let info = stage.desk.ok("get_patch_info", json!({ "patch_id": id })).await;
+    assert_eq!((&info["object_count"], &info["host"]), (&json!(2), &json!(HostKind::Pd.as_str())));
+    stage.same(&id).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hostile_files_do_not_take_the_daemon_with_them() {
+    require!(pd::probe());
+    let stage = Stage::new();
+    stage.desk.ok("create_patch", json!({ "host": "pd", "alias": "mine" })).await;
+    let deep = format!(
+        "#N canvas 0 0 1 1 12;\n{}{}",
+        "#N canvas 0 0 1 1 x 0;\n".repeat(70),
+        "#X restore 1 1 pd x;\n".repeat(70)
+    );
+    let files = [
+        ("deep.pd", deep, Some(Code::BadInput)),
+        ("empty.pd", String::new(), Some(Code::BadInput)),
+        ("open.pd", "#N canvas 0 0 1 1 12;\n#N canvas 0 0 1 1 sub 0;\n".to_owned(), Some(Code::BadInput)),
+        (
+            "dangling.pd",
+            "#N canvas 0 0 9 9 12;\n#X obj 1 1 osc~;\n#X connect 0 0 7 0;\n#X connect 0 9 0 0;\n#X connect 0 0 0 0;\n"
+                .to_owned(),
+            None,
+        ),
+        ("crlf.pd", "#N canvas 0 0 9 9 12;\r\n#X obj 1 1 osc~ 1;\r\n#X text 1 40 a b;\r\n".to_owned(), None),
+    ];
+    for (name, text, wanted) in files {
+        stage.desk.write(name, &text);
+        let opened = stage.desk.output("open_patch", json!({ "path": name, "host": "pd", "alias": "h" })).await;
+        assert_eq!(opened.as_ref().err().map(|it| it.code), wanted, "{name}: {opened:?}");
+        if opened.is_ok() {
+            stage.edit("h", json!([{ "op": "add", "obj_type": "f", "position": [100, 100] }])).await;
+            stage.desk.patches.reconcile("h").expect("Pd answers");
+            assert_eq!(stage.desk.ok("get_patch_info", json!({ "patch_id": "h" })).await["revision"], 2, "{name}");
+            stage.desk.ok("close_patch", json!({ "patch_id": "h", "discard": true })).await;
+        }
+    }
+    // A patch that ends Pd as soon as it is loaded: it is said, others come back, and in the end it is closed.
+    stage.desk.write(
+        "quit.pd",
+        "#N canvas 0 0 9 9 12;\n#X obj 1 1 loadbang;\n#X msg 1 40 \\; pd quit;\n#X connect 0 0 1 0;\n",
+    );
+    let opened = stage.desk.output("open_patch", json!({ "path": "quit.pd", "host": "pd", "alias": "q" })).await;
+    assert_eq!(opened.err().map(|it| it.code), Some(Code::HostOffline));
+    assert_eq!(stage.desk.no("get_patch_info", json!({ "patch_id": "q" })).await.code, Code::NotFound);
+    stage.edit("mine", json!([{ "op": "add", "obj_type": "f", "position": [1, 1] }])).await;
+    stage.same("mine").await;
+}
