@@ -371,7 +371,7 @@ async fn a_real_postgres_keeps_reads_reads() {
         .await
         .unwrap();
     assert_eq!(
-        rows["rows"][0][..5],
+        rows["rows"][0].as_array().unwrap()[..5],
         json!(["9007199254740993", "One", "3.50", { "a": [1] }, { "base64": "AP8=" }]).as_array().unwrap()[..]
     );
     assert_eq!(rows["rows"][1], json!([2, null, null, null, null, null]));
