@@ -9,6 +9,7 @@ pub mod action;
 pub mod approval_pad;
 pub mod audit;
 pub mod breaker;
+pub mod command;
 pub mod config;
 pub mod digest;
 pub mod error;

@@ -6,7 +6,9 @@
 pub mod fakelive;
 pub mod fluidsynth;
 pub mod jack;
+pub mod keyring;
 pub mod pd;
+pub mod postgres;
 pub mod pulse;
 pub mod x11;
 

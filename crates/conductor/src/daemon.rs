@@ -10,12 +10,14 @@ pub mod config_file;
 pub mod demo;
 mod desktop;
 pub mod dispatch;
+pub mod grants;
 pub mod handle;
 pub mod home;
 mod inputs;
 mod lane;
 pub mod listener;
 pub mod log;
+pub mod plugins;
 pub mod ports;
 pub mod report;
 mod run;
@@ -233,6 +235,7 @@ impl Daemon {
             words: words.clone(),
         });
         let mcp = runtime.spawn(Words::serve(words.shared.clone(), mcp_socket));
+        runtime.spawn(Words::watch_plugins(words.clone(), serving.config.watch.debounce_ms.into()));
         let doors = runtime.spawn(async move {
             control::serve(control, socket).await;
             // The door of AI clients ends when the words do.

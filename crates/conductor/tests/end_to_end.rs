@@ -13,10 +13,14 @@ mod jack;
 mod life;
 #[path = "end_to_end/machine.rs"]
 mod machine;
+#[path = "end_to_end/plugins.rs"]
+mod plugins;
 #[path = "end_to_end/proxy.rs"]
 mod proxy;
 #[path = "end_to_end/reload.rs"]
 mod reload;
+#[path = "end_to_end/secrets.rs"]
+mod secrets;
 #[path = "end_to_end/sound.rs"]
 mod sound;
 #[path = "end_to_end/spine.rs"]

@@ -4,12 +4,12 @@
 use conductor::daemon::home::Home;
 use conductor::daemon::log::Log;
 use conductor::daemon::{Daemon, Machine, Options};
-use conductor::outside::{RandomIds, RealClock};
+use conductor::outside::{Clock, RandomIds, RealClock};
 use conductor::tools::catalog::Tool;
 use conductor_core::policy::{Channel, Floor};
 use conductor_testkit::http_client::{post_modern, request, send};
 use conductor_testkit::line_client::{LineClient, modern};
-use conductor_testkit::real::{PATIENCE, pd, wait_for};
+use conductor_testkit::real::{PATIENCE, fakelive, pd, wait_for};
 use conductor_testkit::require;
 use conductor_testkit::tools::{self, Runs};
 use serde_json::{Value, json};
@@ -54,16 +54,19 @@ impl Studio {
     }
 
     fn start_in(home: TempDir, config: &str) -> Self {
-        Studio::start_with(Machine::default(), home, config)
+        Studio::start_at(home, config, Arc::new(RealClock::new()))
+    }
+
+    fn start_at(home: TempDir, config: &str, clock: Arc<dyn Clock>) -> Self {
+        Studio::start_with(Machine::default(), home, config, clock)
     }
 
     fn on(machine: Machine, config: &str) -> Self {
-        Studio::start_with(machine, tempfile::tempdir().unwrap(), config)
+        Studio::start_with(machine, tempfile::tempdir().unwrap(), config, Arc::new(RealClock::new()))
     }
 
-    fn start_with(machine: Machine, home: TempDir, config: &str) -> Self {
+    fn start_with(machine: Machine, home: TempDir, config: &str, clock: Arc<dyn Clock>) -> Self {
         std::fs::write(home.path().join("config.toml"), config).unwrap();
-        let clock = Arc::new(RealClock::new());
         let page = Page::default();
         let log = Log::new(clock.clone(), Box::new(page.clone()));
         let daemon = Daemon::start_on(
@@ -178,6 +181,16 @@ impl Studio {
     }
 }
 
+impl Studio {
+    /// Ends the daemon; its home stays for the next one.
+    fn stop(mut self) -> TempDir {
+        if let Some(daemon) = self.daemon.take() {
+            daemon.stop();
+        }
+        std::mem::replace(&mut self.home, tempfile::tempdir().unwrap())
+    }
+}
+
 impl Drop for Studio {
     fn drop(&mut self) {
         if let Some(daemon) = self.daemon.take() {
@@ -261,17 +274,28 @@ fn limits_hold() {
     assert_eq!(studio.call(&mut client, tools::ECHO, long).0, "ok");
     let asked = ["c", "d"].map(|text| studio.call(&mut client, tools::DANGER, json!({ "text": text })).0);
     assert_eq!(asked, ["APPROVAL_REQUIRED", "RATE_LIMITED"]);
-    studio.reload("[mcp]\nmax_in_flight = 1\n");
-    let crowd = studio.block_on(async {
-        let slow = client.start("tools/call", modern(json!({ "name": tools::SLOW, "arguments": {} }))).await;
-        studio.runs.until(tools::SLOW, 1).await;
-        let reply =
-            client.request("tools/call", modern(json!({ "name": tools::ECHO, "arguments": { "text": "x" } }))).await;
-        studio.runs.release.notify_waiters();
-        client.reply(slow).await;
-        reply["result"]["structuredContent"]["code"].clone()
-    });
-    assert_eq!(crowd, "BUSY");
+}
+
+#[test]
+fn a_connection_and_the_whole_daemon_do_as_much_at_once_as_the_file_says() {
+    let slow = || modern(json!({ "name": tools::SLOW, "arguments": {} }));
+    let echo = || modern(json!({ "name": tools::ECHO, "arguments": { "text": "x" } }));
+    // What a second call of the same connection and one of another connection get while the first is under way.
+    for (config, same, other) in
+        [("[mcp]\nmax_in_flight = 1\n", true, false), ("[limits]\nin_flight = 1\n", true, true)]
+    {
+        let studio = Studio::start(config);
+        let (mut first, mut second) = (studio.client(), studio.client());
+        let busy = studio.block_on(async {
+            let held = first.start("tools/call", slow()).await;
+            studio.runs.until(tools::SLOW, 1).await;
+            let replies = [first.request("tools/call", echo()).await, second.request("tools/call", echo()).await];
+            studio.runs.release.notify_waiters();
+            first.reply(held).await;
+            replies.map(|it| it["result"]["structuredContent"]["code"] == "BUSY")
+        });
+        assert_eq!(busy, [same, other], "{config}");
+    }
 }
 
 #[test]
@@ -296,6 +320,36 @@ fn circuits_trip_and_calls_are_repeated_as_often_as_the_file_says() {
         }
     };
     assert_eq!((again.as_str(), studio.runs.of(tools::FAIL)), ("HOST_OFFLINE", 5));
+}
+
+#[test]
+fn failures_are_counted_and_a_circuit_closes_as_the_file_says() {
+    let attempts = "[retry]\nattempts = 1\n";
+    let bad = || json!({ "code": "HOST_OFFLINE" });
+    let good = || json!({ "code": "HOST_OFFLINE", "good_from": 1 });
+    let run = |config: &str, calls: &[Value]| -> Vec<String> {
+        let studio = Studio::start(&format!("{attempts}[circuit]\nfailures = 2\n{config}"));
+        let mut client = studio.client();
+        calls.iter().map(|arguments| studio.call(&mut client, tools::FAIL, arguments.clone()).0).collect()
+    };
+    // A success in between: two in a row are wanted, or two in a window.
+    let broken_up = [bad(), good(), bad(), good()];
+    let off = ["HOST_OFFLINE", "ok", "HOST_OFFLINE", "CIRCUIT_OPEN"];
+    let on = ["HOST_OFFLINE", "ok", "HOST_OFFLINE", "ok"];
+    assert_eq!(run("", &broken_up), off);
+    assert_eq!(run("mode = \"consecutive\"\n", &broken_up), on);
+
+    let studio = Studio::start(&format!("{attempts}[circuit]\nfailures = 1\nopen_ms = 1\nclose_after = 2\n"));
+    let mut client = studio.client();
+    let state =
+        || studio.daemon().words().studio.circuits.list().into_iter().find(|it| it.tool == tools::FAIL).unwrap().state;
+    assert_eq!(studio.call(&mut client, tools::FAIL, bad()).0, "HOST_OFFLINE");
+    let mut probes = 0;
+    while state() != conductor_core::breaker::State::Passing {
+        // Refused until the millisecond is over; then each good probe counts.
+        probes += u32::from(studio.call(&mut client, tools::FAIL, good()).0 == "ok");
+    }
+    assert_eq!(probes, 2);
 }
 
 #[test]
@@ -418,22 +472,6 @@ decision = "ask"
     assert!(reply.is_ok(), "another principal may");
 }
 
-#[test]
-fn the_whole_daemon_does_as_much_at_once_as_the_file_says() {
-    let studio = Studio::start("[limits]\nin_flight = 1\n");
-    let (mut first, mut second) = (studio.client(), studio.client());
-    let crowd = studio.block_on(async {
-        let slow = first.start("tools/call", modern(json!({ "name": tools::SLOW, "arguments": {} }))).await;
-        studio.runs.until(tools::SLOW, 1).await;
-        let echo = modern(json!({ "name": tools::ECHO, "arguments": { "text": "x" } }));
-        let reply = second.request("tools/call", echo).await;
-        studio.runs.release.notify_waiters();
-        first.reply(slow).await;
-        reply["result"]["structuredContent"]["code"].clone()
-    });
-    assert_eq!(crowd, "BUSY");
-}
-
 /// After a hundred refusals for speed in a row the door stops reading from that connection for a while; others are served meanwhile.
 #[test]
 fn a_flood_is_not_listened_to_for_a_while() {
@@ -505,6 +543,56 @@ fn a_segment_ends_where_the_file_says() {
     }
     let first = std::fs::metadata(studio.home.path().join("audit/000001.jsonl")).unwrap().len();
     assert!((900_000..1_100_000).contains(&first), "{first} bytes in the first segment");
+}
+
+/// The real clock, with the calendar ten days ago.
+struct TenDaysAgo(RealClock);
+
+impl Clock for TenDaysAgo {
+    fn now(&self) -> conductor_core::event::Micros {
+        self.0.now()
+    }
+
+    fn wall(&self) -> std::time::SystemTime {
+        self.0.wall() - std::time::Duration::from_secs(10 * 24 * 3600)
+    }
+}
+
+#[test]
+fn segments_older_than_the_file_says_are_removed() {
+    let small = "rotate_mb = 1\n[limits]\neffect = { per_minute = 100000, burst = 10000 }\n";
+    let fill = |studio: &Studio, segment: &str| {
+        let mut client = studio.client();
+        while !studio.home.path().join("audit").join(segment).exists() {
+            assert_eq!(studio.call(&mut client, tools::SET, json!({ "text": "y".repeat(3500) })).0, "ok");
+        }
+    };
+    let full = format!("[audit]\ndetail = \"full\"\n{small}");
+    let old = Studio::start_at(tempfile::tempdir().unwrap(), &full, Arc::new(TenDaysAgo(RealClock::new())));
+    fill(&old, "000002.jsonl");
+    let home = old.stop();
+    let kept = Studio::start_in(home, &full);
+    assert!(kept.home.path().join("audit/000001.jsonl").exists(), "everything is kept by default");
+    let home = kept.stop();
+    let tidy = Studio::start_in(home, &full.replacen("[audit]\n", "[audit]\nretention_days = 1\n", 1));
+    while tidy.home.path().join("audit/000001.jsonl").exists() {
+        assert_eq!(tidy.code(&mut tidy.client(), tools::ECHO), "ok", "the log is looked after while it is used");
+    }
+}
+
+/// Far fewer records than `checkpoint_records`, and nobody calls any more: time alone makes the checkpoint.
+#[test]
+fn a_checkpoint_is_made_when_the_file_says() {
+    let studio = Studio::start("[audit]\ncheckpoint_ms = 100\n");
+    assert_eq!(studio.code(&mut studio.client(), tools::SET), "ok");
+    let last = studio.audit_text().lines().last().map(|it| serde_json::from_str::<Value>(it).unwrap()).unwrap();
+    let anchored = || {
+        let text = std::fs::read_to_string(studio.home.path().join("state/checkpoints.jsonl")).unwrap_or_default();
+        text.lines().last().and_then(|it| serde_json::from_str::<Value>(it).ok()?["seq"].as_u64())
+    };
+    while anchored() < last["seq"].as_u64() {
+        std::thread::yield_now();
+    }
 }
 
 #[test]
@@ -704,4 +792,209 @@ fn a_knob_moves_an_attribute_of_a_patch_as_one_step() {
     assert_eq!((&undone["undone"], &undone["undo_depth"]), (&json!(["knob on fontsize of osc"]), &json!(0)));
     let (_, dirty) = studio.call(&mut client, "get_patch_dirty", json!({ "patch_id": id }));
     assert_eq!(dirty["dirty"], false);
+}
+
+/// The Set of the examples: three tracks, two scenes.
+const SET: &[u8] = include_bytes!("../../../examples/sets/golden.als");
+
+/// A home with a Set in it.
+fn sets(config: &str) -> Studio {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::create_dir(home.path().join("sets")).unwrap();
+    for name in ["a.als", "b.als", "c.als"] {
+        std::fs::write(home.path().join("sets").join(name), SET).unwrap();
+    }
+    Studio::start_in(home, &format!("schema = 1\n{config}"))
+}
+
+const NO_RETRY: &str = "[retry]\nattempts = 1\n";
+
+#[test]
+fn every_key_of_live_counts() {
+    // `default_set`, `max_open`, `undo_depth`.
+    let studio = sets("[live]\nhost = \"document\"\ndefault_set = \"a.als\"\nmax_open = 1\nundo_depth = 2\n");
+    let mut client = studio.client();
+    let (_, song) = studio.call(&mut client, "live_get_song_overview", json!({}));
+    assert!(song["path"].as_str().unwrap().ends_with("a.als"), "{song}");
+    for bpm in [90, 91, 92] {
+        assert_eq!(studio.call(&mut client, "live_set_tempo", json!({ "bpm": bpm })).0, "ok");
+    }
+    assert_eq!(studio.call(&mut client, "live_open_set", json!({ "path": "b.als" })).0, "BUSY");
+    assert_eq!(studio.call(&mut client, "live_undo", json!({ "steps": 9 })).1["undone"], 2);
+    // `file_roots`, `max_xml_mb`, `template_set`.
+    let elsewhere = tempfile::tempdir().unwrap();
+    std::fs::write(elsewhere.path().join("far.als"), SET).unwrap();
+    let far = json!({ "path": elsewhere.path().join("far.als") });
+    assert_eq!(studio.call(&mut client, "live_open_set", far.clone()).0, "DENIED");
+    let roots =
+        format!("[live]\nhost = \"document\"\nfile_roots = [{:?}]\ntemplate_set = \"a.als\"\n", elsewhere.path());
+    let rooted = sets(&roots);
+    let mut client = rooted.client();
+    assert_eq!(rooted.call(&mut client, "live_open_set", far).0, "ok");
+    let (_, made) = rooted.call(&mut client, "live_new_set", json!({ "path": "new.als" }));
+    assert_eq!((&made["trackCount"], &made["tempo"]), (&json!(3), &json!(124)), "a copy of the template: {made}");
+    let folder = elsewhere.path().join("renders");
+    let small = sets(&format!("[live]\nhost = \"document\"\nmax_xml_mb = 1\nrender_dir = {folder:?}\n"));
+    let xml = format!("<Ableton>{}</Ableton>", " ".repeat(2 << 20));
+    std::fs::write(small.home.path().join("sets/big.als"), gzip(xml.as_bytes())).unwrap();
+    let mut client = small.client();
+    let (code, body) = small.call(&mut client, "live_open_set", json!({ "path": "big.als" }));
+    assert_eq!(code, "BAD_INPUT", "{body}");
+    // `host`: without a Live, what each choice means.
+    let nowhere = "[live.osc]\nport = 1\nreply_port = 19\ntimeout_ms = 300\n";
+    for (choice, code) in
+        [("script", "HOST_OFFLINE"), ("abletonosc", "HOST_OFFLINE"), ("auto", "ok"), ("document", "ok")]
+    {
+        let studio = sets(&format!("{NO_RETRY}[live]\nhost = \"{choice}\"\ndefault_set = \"a.als\"\n{nowhere}"));
+        let (got, body) = studio.call(&mut studio.client(), "live_get_song_overview", json!({}));
+        assert_eq!(got, code, "{choice}: {body}");
+        if choice == "abletonosc" {
+            assert!(body["message"].as_str().unwrap().contains("127.0.0.1:1"), "the port of the file: {body}");
+        }
+    }
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    use std::io::Write;
+    let mut child = std::process::Command::new("gzip")
+        .arg("-c")
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(bytes).unwrap();
+    child.wait_with_output().unwrap().stdout
+}
+
+#[test]
+fn the_keys_of_live_osc_and_script_count() {
+    let live = require!(fakelive::osc());
+    let osc = format!(
+        "[live.osc]\nhost = \"127.0.0.1\"\nport = {}\nreply_port = {}\ntimeout_ms = 2000\n",
+        live.port,
+        free_port()
+    );
+    let studio = sets(&format!("{NO_RETRY}[live]\nhost = \"auto\"\n{osc}"));
+    let (_, song) = studio.call(&mut studio.client(), "live_get_song_overview", json!({}));
+    assert_eq!((&song["host"], &song["setId"]), (&json!("abletonosc"), &json!("live_osc")), "{song}");
+    // The script comes first where it runs, and a Live that does not answer is given up after `timeout_ms`.
+    let studio = sets(&format!("{NO_RETRY}[live]\nhost = \"auto\"\n[live.script]\ntimeout_ms = 300\n{osc}"));
+    let mut scripted = require!(fakelive::script(studio.home.path(), "12.2.0"));
+    let mut client = studio.client();
+    let (_, song) = studio.call(&mut client, "live_get_song_overview", json!({}));
+    assert_eq!(song["host"], "script", "{song}");
+    scripted.freeze();
+    assert_eq!(studio.call(&mut client, "live_get_song_overview", json!({})).0, "TIMEOUT");
+}
+
+fn free_port() -> u16 {
+    std::net::UdpSocket::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
+}
+
+const HANDS: &str = "[[devices]]\nalias = \"pads\"\ndirection = \"Input\"\nloopback = true\n[[modes]]\nname = \"Default\"\n\
+    [[modes.continuous]]\nid = \"volume\"\nsource = { type = \"CC\", cc = 7, device = \"pads\" }\nglue = { throttle_ms = 0 }\n\
+    targets = [{ type = \"LiveParameter\", path = \"track:0/mixer/panning\" }]\n\
+    [[modes.continuous]]\nid = \"exact\"\nsource = { type = \"CC\", cc = 8, device = \"pads\" }\nglue = { out = [0.0, 0.5], throttle_ms = 0 }\n\
+    targets = [{ type = \"LiveParameter\", path = \"track:1/mixer/panning\" }]\n\
+    [[modes.mappings]]\nid = \"clip\"\ntrigger = { type = \"Note\", note = 36, device = \"pads\" }\n\
+    action = { type = \"CallTool\", tool = \"live_fire_clip\", arguments = { clipId = \"track:1/clipslot:0/clip\" } }\n\
+    [[modes.mappings]]\nid = \"scene\"\ntrigger = { type = \"Note\", note = 37, device = \"pads\" }\n\
+    action = { type = \"CallTool\", tool = \"live_fire_scene\", arguments = { sceneId = \"scene:1\" } }\n";
+
+impl Studio {
+    fn hand(&self, messages: Value) {
+        let mut control =
+            conductor::doors::control::client::Client::connect(&self.home.path().join("control.sock")).unwrap();
+        control.ask("send", json!({ "port": "pads hand", "messages": messages })).unwrap();
+    }
+}
+
+#[test]
+fn a_knob_turns_a_parameter_of_a_set_as_one_step() {
+    let studio = sets(&format!("[live]\nhost = \"document\"\ndefault_set = \"a.als\"\n{HANDS}"));
+    let mut client = studio.client();
+    let panning = |client: &mut LineClient, track: usize| {
+        let (_, listed) = studio.call(client, "live_list_devices", json!({ "trackId": format!("track:{track}") }));
+        listed["mixer"][1]["value"].as_f64().unwrap()
+    };
+    assert_eq!(panning(&mut client, 0), 0.0);
+    for value in [10, 40, 90, 127] {
+        studio.hand(json!([[0xB0, 7, value]]));
+    }
+    assert!(
+        wait_for(PATIENCE, || (panning(&mut client, 0) == 1.0).then_some(())).is_some(),
+        "0 to 1 is all of the range"
+    );
+    let (_, undone) = studio.call(&mut client, "live_undo", json!({}));
+    assert_eq!((&undone["undone"], &undone["canUndo"]), (&json!(1), &json!(false)), "{undone}");
+    assert_eq!(panning(&mut client, 0), 0.0);
+    studio.hand(json!([[0xB0, 8, 127]]));
+    assert!(wait_for(PATIENCE, || (panning(&mut client, 1) == 0.5).then_some(())).is_some(), "`out` gives the range");
+}
+
+#[test]
+fn hands_reach_a_running_live_through_either_host() {
+    for host in ["script", "abletonosc"] {
+        let mut osc = require!(fakelive::osc());
+        let config = format!(
+            "{NO_RETRY}[live]\nhost = \"{host}\"\n[live.osc]\nport = {}\nreply_port = {}\n{HANDS}",
+            osc.port,
+            free_port()
+        );
+        let studio = sets(&config);
+        let mut scripted = require!(fakelive::script(studio.home.path(), "12.2.0"));
+        let live = if host == "script" { &mut scripted } else { &mut osc };
+        let seen = |live: &mut fakelive::Running, what: &str, wanted: Value| {
+            wait_for(PATIENCE, || (live.look(what) == wanted).then_some(())).is_some()
+        };
+        studio.hand(json!([[0xB0, 7, 0]]));
+        assert!(seen(live, "song.tracks[0].mixer_device.panning.value", json!(-1.0)), "{host}: a knob");
+        studio.hand(json!([[0x90, 36, 100]]));
+        assert!(seen(live, "song.tracks[1].clip_slots[0].clip.is_playing", json!(true)), "{host}: a pad on a clip");
+        studio.hand(json!([[0x90, 37, 100]]));
+        assert!(seen(live, "song.scenes[1].fired", json!(1)), "{host}: a pad on a scene");
+    }
+}
+
+#[test]
+fn doctor_says_which_of_port_script_version_or_permission_is_wrong() {
+    let examine = |studio: &Studio| {
+        let found = studio.block_on(studio.daemon().words().live.examine());
+        serde_json::to_value(found).unwrap()
+    };
+    let of = |found: &Value, check: &str, word: &str| {
+        let all = found.as_array().unwrap();
+        all.iter().any(|it| {
+            it["check"] == check
+                && it["detail"].as_str().unwrap().contains(word)
+                && (it["grade"] == "ok" || it["cure"].is_string())
+        })
+    };
+    let alone = sets("[live]\nhost = \"auto\"\nfile_roots = [\"/no/such/folder\"]\n[live.osc]\nport = 1\n");
+    let found = examine(&alone);
+    assert!(of(&found, "live files", "/no/such/folder") && of(&found, "live script", "not running"), "{found}");
+    assert!(of(&found, "abletonosc", "script: nothing listens"), "{found}");
+    // The port that answers go to is taken.
+    let live = require!(fakelive::osc());
+    let taken = std::net::UdpSocket::bind(("127.0.0.1", 0)).unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let busy = sets(&format!("[live.osc]\nport = {}\nreply_port = {port}\n", live.port));
+    assert!(of(&examine(&busy), "abletonosc", "port: UDP port"), "{}", examine(&busy));
+    drop(taken);
+    let found = examine(&busy);
+    assert!(of(&found, "abletonosc", "Live 12.2 answers") && of(&found, "abletonosc", "permission:"), "{found}");
+    // An old Live.
+    let old = require!(fakelive::start(&["osc", "--live", "10.1.0"]));
+    let studio = sets(&format!("[live.osc]\nport = {}\nreply_port = {}\n", old.port, free_port()));
+    assert!(of(&examine(&studio), "abletonosc", "version: Live 10.1"), "{}", examine(&studio));
+    // The script: fine, then with a file that others may read.
+    let scripted = require!(fakelive::script(studio.home.path(), "12.2.0"));
+    assert!(of(&examine(&studio), "live script", "Live 12.2.0"), "{}", examine(&studio));
+    use std::os::unix::fs::PermissionsExt;
+    let file = studio.home.path().join("state/live-script.json");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+    assert!(of(&examine(&studio), "live script", "permission:"), "{}", examine(&studio));
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    scripted.crash();
+    assert!(of(&examine(&studio), "live script", "nothing listens on port"), "{}", examine(&studio));
 }

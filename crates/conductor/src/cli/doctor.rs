@@ -4,6 +4,8 @@ use super::{Failure, Verdict, out::Out};
 use crate::daemon::config_check::Checked;
 use crate::daemon::home::Home;
 use crate::doors::control::client::{Client, ClientError};
+use crate::hosts::live::{self, Live};
+use crate::hosts::plugin::sandbox::Strength;
 use crate::outside::Environment;
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
@@ -47,7 +49,9 @@ impl Finding {
 pub fn run(home: &Home, environment: &Environment, out: &mut Out) -> Result<Verdict, Failure> {
     let mut findings = vec![folder(home), config(home)];
     findings.extend(daemon(home));
+    findings.extend(live(home)?);
     findings.push(display(environment));
+    findings.push(sandbox());
     let bad = findings.iter().any(|it| it.grade == Grade::Bad);
     let value = json!({ "ok": !bad, "checks": findings.iter().map(wire).collect::<Vec<_>>() });
     out.show(&value, |out, _| {
@@ -125,7 +129,50 @@ fn daemon(home: &Home) -> Vec<Finding> {
             Some(reason) => Finding::new(name, Grade::Note, reason),
         });
     }
+    findings.extend(secrets(home));
     findings
+}
+
+fn sandbox() -> Finding {
+    let strength = Strength::here();
+    let grade = match strength {
+        Strength::Full => Grade::Good,
+        Strength::NoLandlock | Strength::LimitsOnly => Grade::Note,
+    };
+    Finding::new("sandbox", grade, strength.sentence())
+}
+
+/// The truth about who holds the key. A home that has none and needs none is fine.
+fn secrets(home: &Home) -> Option<Finding> {
+    let status = Client::connect(&home.control_socket()).and_then(|mut it| it.ask("secrets.status", json!({}))).ok()?;
+    let sentence = super::text(&status, "sentence").to_owned();
+    Some(match (status["open"].as_bool(), status["count"].as_u64()) {
+        (Some(true), _) => Finding::new("secrets", Grade::Good, sentence),
+        (_, Some(0)) => Finding::new("secrets", Grade::Note, sentence),
+        _ => Finding::new("secrets", Grade::Bad, sentence).cure("`conductor secrets status` asks again"),
+    })
+}
+
+/// The daemon looks when it runs: it may hold the ports that a look needs.
+fn live(home: &Home) -> Result<Vec<Finding>, Failure> {
+    let told = match super::ask(home, "live.examine", json!({})) {
+        Ok(told) => told,
+        Err(Failure::Client(ClientError::NoDaemon)) => {
+            let Ok(serving) = super::offline(home) else { return Ok(Vec::new()) };
+            let settings = live::Settings::of_config(home.root(), &serving.config.live);
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            json!({ "checks": runtime.block_on(Live::new(home.root(), settings).examine()) })
+        }
+        Err(failure) => return Err(failure),
+    };
+    let grade = |name: &str| [Grade::Good, Grade::Note, Grade::Bad].into_iter().find(|it| it.name() == name);
+    let of = |it: &Value| Finding {
+        check: super::text(it, "check").to_owned(),
+        grade: grade(super::text(it, "grade")).unwrap_or(Grade::Note),
+        detail: super::text(it, "detail").to_owned(),
+        cure: it["cure"].as_str().map(str::to_owned),
+    };
+    Ok(super::list(&told, "checks").iter().map(of).collect())
 }
 
 fn display(environment: &Environment) -> Finding {

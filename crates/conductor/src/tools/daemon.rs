@@ -33,11 +33,13 @@ pub mod mapping_call;
 mod mirrors;
 mod plan_apply;
 pub mod plans;
+mod plugin_set;
 pub mod sysex;
 
 pub use mirrors::{add_prompts, add_resources};
 
 use super::catalog::Definition;
+use super::shape::{boolean, integer, list, nullable, object, said, text};
 use crate::daemon::handle::Handle;
 use crate::pipeline::call::{Output, Principal};
 use crate::pipeline::gate::Leave;
@@ -83,66 +85,20 @@ pub fn definitions(owner: &Handle) -> Vec<Definition> {
         conductor_update_mapping::definition(),
         plan_apply::apply(owner),
         plan_apply::reject(),
+        plugin_set::definition(owner),
     ]
 }
 
 /// The value as a result.
-fn give(value: &impl Serialize) -> Result<Output, ToolError> {
+pub(super) fn give(value: &impl Serialize) -> Result<Output, ToolError> {
     serde_json::to_value(value)
         .map(Output::new)
         .map_err(|fault| ToolError::new(Code::Internal, format!("the result cannot be written: {fault}")))
 }
 
 /// Arguments that passed validation, as a type of the tool's own.
-fn take<T: DeserializeOwned>(arguments: Value) -> Result<T, ToolError> {
+pub(super) fn take<T: DeserializeOwned>(arguments: Value) -> Result<T, ToolError> {
     serde_json::from_value(arguments).map_err(|fault| ToolError::new(Code::BadInput, fault.to_string()))
-}
-
-/// A closed object: every property required, unless its name ends in `?`.
-fn object(properties: Value) -> Value {
-    let mut required = Vec::new();
-    let mut named = serde_json::Map::new();
-    if let Value::Object(members) = properties {
-        for (name, schema) in members {
-            match name.strip_suffix('?') {
-                Some(name) => {
-                    named.insert(name.to_owned(), schema);
-                }
-                None => {
-                    required.push(Value::from(name.clone()));
-                    named.insert(name, schema);
-                }
-            }
-        }
-    }
-    json!({ "type": "object", "properties": named, "required": required, "additionalProperties": false })
-}
-
-fn list(items: Value) -> Value {
-    json!({ "type": "array", "items": items })
-}
-
-fn text() -> Value {
-    json!({ "type": "string" })
-}
-
-fn nullable(schema: Value) -> Value {
-    json!({ "anyOf": [schema, { "type": "null" }] })
-}
-
-fn integer() -> Value {
-    json!({ "type": "integer" })
-}
-
-fn boolean() -> Value {
-    json!({ "type": "boolean" })
-}
-
-fn said(text: &'static str, mut schema: Value) -> Value {
-    if let Value::Object(members) = &mut schema {
-        members.insert("description".to_owned(), Value::from(text));
-    }
-    schema
 }
 
 /// While the performance lock is on, only the person in the room changes what is on stage.

@@ -44,7 +44,7 @@ where
 }
 
 /// A pad may call tools, but no tool that decides.
-fn person(leave: &Leave) -> Result<Principal, ToolError> {
+pub(super) fn person(leave: &Leave) -> Result<Principal, ToolError> {
     if leave.principal().is_person() {
         return Ok(leave.principal().clone());
     }
