@@ -26,6 +26,7 @@ build: tools ## build the release binary
 
 bench: test-tools ## memory, start and idle time; the engine and the lanes; calls through every door beside the bare SDK, Node and Python
 	cargo bench --locked --package conductor --features studio --bench footprint
+	cargo bench --locked --package conductor --features studio --bench plugins
 	cargo bench --locked --package conductor-core --bench engine -- --quick
 	cargo bench --locked --package conductor --features studio --bench lane --bench audit -- --quick
 	cargo build --release --locked --package conductor --package conductor-testkit --bins --features conductor/studio

@@ -625,8 +625,6 @@ pub struct Surroundings<'a> {
     pub tools: Option<&'a BTreeSet<String>>,
     /// Every plugin with its tools.
     pub plugins: Option<&'a BTreeMap<String, BTreeSet<String>>>,
-    /// Every device template.
-    pub templates: Option<&'a BTreeSet<String>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

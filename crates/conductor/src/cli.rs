@@ -89,7 +89,7 @@ fn dispatch(command: Command, home: &Home, environment: &Environment, out: &mut 
         Command::Explain(args) => explain::run(&args, home, out),
         Command::Config(args) => config::run(&args, home, out),
         Command::Patch(args) => patch::run(&args, out),
-        Command::Bridge(args) => bridge::run(&args, home, out),
+        Command::Bridge(args) => bridge::run(&args, home, environment, out),
         Command::Doctor => doctor::run(home, environment, out),
         Command::Mcp(args) => mcp::run(args, home, environment, out),
         Command::Call(args) => call::run(args, home, out),

@@ -1,5 +1,6 @@
 //! The programs and devices we drive.
 
+pub mod apps;
 pub mod database;
 pub mod desktop;
 pub mod files;
@@ -7,6 +8,7 @@ pub mod files;
 pub mod focus;
 #[cfg(feature = "gamepad")]
 pub mod gamepad;
+pub mod knobs;
 pub mod live;
 pub mod midi;
 pub mod osc;

@@ -170,7 +170,11 @@ impl Ids for CountingIds {
 
 /// This program, for starting it again. On Linux the running one, even when an upgrade has replaced its file.
 pub fn own_program() -> PathBuf {
-    if cfg!(target_os = "linux") { PathBuf::from("/proc/self/exe") } else { std::env::current_exe().unwrap_or_default() }
+    if cfg!(target_os = "linux") {
+        PathBuf::from("/proc/self/exe")
+    } else {
+        std::env::current_exe().unwrap_or_default()
+    }
 }
 
 /// What the process environment says, read once at start.

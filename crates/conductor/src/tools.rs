@@ -18,5 +18,6 @@ pub mod plugins;
 pub mod prompt;
 pub mod resource;
 pub mod schema;
+pub mod shape;
 pub mod shell;
 pub mod web;

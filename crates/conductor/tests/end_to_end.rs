@@ -11,6 +11,8 @@ mod doors;
 mod jack;
 #[path = "end_to_end/life.rs"]
 mod life;
+#[path = "end_to_end/machine.rs"]
+mod machine;
 #[path = "end_to_end/plugins.rs"]
 mod plugins;
 #[path = "end_to_end/proxy.rs"]

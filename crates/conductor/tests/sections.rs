@@ -3,27 +3,49 @@
 
 use conductor::daemon::home::Home;
 use conductor::daemon::log::Log;
-use conductor::daemon::{Daemon, Options};
+use conductor::daemon::{Daemon, Machine, Options};
 use conductor::outside::{RandomIds, RealClock};
 use conductor::tools::catalog::Tool;
 use conductor_core::policy::{Channel, Floor};
 use conductor_testkit::http_client::{post_modern, request, send};
 use conductor_testkit::line_client::{LineClient, modern};
-use conductor_testkit::real::{PATIENCE, pd, wait_for};
+use conductor_testkit::real::{PATIENCE, fakelive, pd, wait_for};
 use conductor_testkit::require;
 use conductor_testkit::tools::{self, Runs};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
+
+#[path = "sections/every_key.rs"]
+mod every_key;
+#[path = "sections/surface.rs"]
+mod surface;
 
 struct Studio {
     home: TempDir,
     daemon: Option<Daemon>,
     runs: Arc<Runs>,
+    page: Page,
+    log: Log,
+}
+
+/// What the daemon logged.
+#[derive(Clone, Default)]
+struct Page(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Page {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 impl Studio {
@@ -32,16 +54,29 @@ impl Studio {
     }
 
     fn start_in(home: TempDir, config: &str) -> Self {
+        Studio::start_with(Machine::default(), home, config)
+    }
+
+    fn on(machine: Machine, config: &str) -> Self {
+        Studio::start_with(machine, tempfile::tempdir().unwrap(), config)
+    }
+
+    fn start_with(machine: Machine, home: TempDir, config: &str) -> Self {
         std::fs::write(home.path().join("config.toml"), config).unwrap();
         let clock = Arc::new(RealClock::new());
-        let daemon = Daemon::start(Options {
-            home: Home::at(home.path().to_owned()),
-            clock: clock.clone(),
-            ids: Arc::new(RandomIds),
-            log: Log::new(clock, Box::new(std::io::sink())),
-            first_config: "",
-            extra_devices: Vec::new(),
-        })
+        let page = Page::default();
+        let log = Log::new(clock.clone(), Box::new(page.clone()));
+        let daemon = Daemon::start_on(
+            machine,
+            Options {
+                home: Home::at(home.path().to_owned()),
+                clock: clock.clone(),
+                ids: Arc::new(RandomIds),
+                log: log.clone(),
+                first_config: "",
+                extra_devices: Vec::new(),
+            },
+        )
         .unwrap();
         daemon.block_on(daemon.handle().ready()).unwrap();
         let runs: Arc<Runs> = Arc::default();
@@ -50,7 +85,7 @@ impl Studio {
                 catalog.add(Tool::new(definition).unwrap()).unwrap();
             }
         });
-        Studio { home, daemon: Some(daemon), runs }
+        Studio { home, daemon: Some(daemon), runs, page, log }
     }
 
     fn daemon(&self) -> &Daemon {
@@ -106,6 +141,11 @@ impl Studio {
 
     fn audit_text(&self) -> String {
         std::fs::read_to_string(self.home.path().join("audit.log")).unwrap()
+    }
+
+    fn log(&self) -> String {
+        self.log.flush();
+        String::from_utf8_lossy(&self.page.0.lock().unwrap()).into_owned()
     }
 
     fn missing(&self, backend: &str) -> Option<String> {
@@ -664,4 +704,209 @@ fn a_knob_moves_an_attribute_of_a_patch_as_one_step() {
     assert_eq!((&undone["undone"], &undone["undo_depth"]), (&json!(["knob on fontsize of osc"]), &json!(0)));
     let (_, dirty) = studio.call(&mut client, "get_patch_dirty", json!({ "patch_id": id }));
     assert_eq!(dirty["dirty"], false);
+}
+
+/// The Set of the examples: three tracks, two scenes.
+const SET: &[u8] = include_bytes!("../../../examples/sets/golden.als");
+
+/// A home with a Set in it.
+fn sets(config: &str) -> Studio {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::create_dir(home.path().join("sets")).unwrap();
+    for name in ["a.als", "b.als", "c.als"] {
+        std::fs::write(home.path().join("sets").join(name), SET).unwrap();
+    }
+    Studio::start_in(home, &format!("schema = 1\n{config}"))
+}
+
+const NO_RETRY: &str = "[retry]\nattempts = 1\n";
+
+#[test]
+fn every_key_of_live_counts() {
+    // `default_set`, `max_open`, `undo_depth`.
+    let studio = sets("[live]\nhost = \"document\"\ndefault_set = \"a.als\"\nmax_open = 1\nundo_depth = 2\n");
+    let mut client = studio.client();
+    let (_, song) = studio.call(&mut client, "live_get_song_overview", json!({}));
+    assert!(song["path"].as_str().unwrap().ends_with("a.als"), "{song}");
+    for bpm in [90, 91, 92] {
+        assert_eq!(studio.call(&mut client, "live_set_tempo", json!({ "bpm": bpm })).0, "ok");
+    }
+    assert_eq!(studio.call(&mut client, "live_open_set", json!({ "path": "b.als" })).0, "BUSY");
+    assert_eq!(studio.call(&mut client, "live_undo", json!({ "steps": 9 })).1["undone"], 2);
+    // `file_roots`, `max_xml_mb`, `template_set`.
+    let elsewhere = tempfile::tempdir().unwrap();
+    std::fs::write(elsewhere.path().join("far.als"), SET).unwrap();
+    let far = json!({ "path": elsewhere.path().join("far.als") });
+    assert_eq!(studio.call(&mut client, "live_open_set", far.clone()).0, "DENIED");
+    let roots =
+        format!("[live]\nhost = \"document\"\nfile_roots = [{:?}]\ntemplate_set = \"a.als\"\n", elsewhere.path());
+    let rooted = sets(&roots);
+    let mut client = rooted.client();
+    assert_eq!(rooted.call(&mut client, "live_open_set", far).0, "ok");
+    let (_, made) = rooted.call(&mut client, "live_new_set", json!({ "path": "new.als" }));
+    assert_eq!((&made["trackCount"], &made["tempo"]), (&json!(3), &json!(124)), "a copy of the template: {made}");
+    let folder = elsewhere.path().join("renders");
+    let small = sets(&format!("[live]\nhost = \"document\"\nmax_xml_mb = 1\nrender_dir = {folder:?}\n"));
+    let xml = format!("<Ableton>{}</Ableton>", " ".repeat(2 << 20));
+    std::fs::write(small.home.path().join("sets/big.als"), gzip(xml.as_bytes())).unwrap();
+    let mut client = small.client();
+    let (code, body) = small.call(&mut client, "live_open_set", json!({ "path": "big.als" }));
+    assert_eq!(code, "BAD_INPUT", "{body}");
+    // `host`: without a Live, what each choice means.
+    let nowhere = "[live.osc]\nport = 1\nreply_port = 19\ntimeout_ms = 300\n";
+    for (choice, code) in
+        [("script", "HOST_OFFLINE"), ("abletonosc", "HOST_OFFLINE"), ("auto", "ok"), ("document", "ok")]
+    {
+        let studio = sets(&format!("{NO_RETRY}[live]\nhost = \"{choice}\"\ndefault_set = \"a.als\"\n{nowhere}"));
+        let (got, body) = studio.call(&mut studio.client(), "live_get_song_overview", json!({}));
+        assert_eq!(got, code, "{choice}: {body}");
+        if choice == "abletonosc" {
+            assert!(body["message"].as_str().unwrap().contains("127.0.0.1:1"), "the port of the file: {body}");
+        }
+    }
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    use std::io::Write;
+    let mut child = std::process::Command::new("gzip")
+        .arg("-c")
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(bytes).unwrap();
+    child.wait_with_output().unwrap().stdout
+}
+
+#[test]
+fn the_keys_of_live_osc_and_script_count() {
+    let live = require!(fakelive::osc());
+    let osc = format!(
+        "[live.osc]\nhost = \"127.0.0.1\"\nport = {}\nreply_port = {}\ntimeout_ms = 2000\n",
+        live.port,
+        free_port()
+    );
+    let studio = sets(&format!("{NO_RETRY}[live]\nhost = \"auto\"\n{osc}"));
+    let (_, song) = studio.call(&mut studio.client(), "live_get_song_overview", json!({}));
+    assert_eq!((&song["host"], &song["setId"]), (&json!("abletonosc"), &json!("live_osc")), "{song}");
+    // The script comes first where it runs, and a Live that does not answer is given up after `timeout_ms`.
+    let studio = sets(&format!("{NO_RETRY}[live]\nhost = \"auto\"\n[live.script]\ntimeout_ms = 300\n{osc}"));
+    let mut scripted = require!(fakelive::script(studio.home.path(), "12.2.0"));
+    let mut client = studio.client();
+    let (_, song) = studio.call(&mut client, "live_get_song_overview", json!({}));
+    assert_eq!(song["host"], "script", "{song}");
+    scripted.freeze();
+    assert_eq!(studio.call(&mut client, "live_get_song_overview", json!({})).0, "TIMEOUT");
+}
+
+fn free_port() -> u16 {
+    std::net::UdpSocket::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
+}
+
+const HANDS: &str = "[[devices]]\nalias = \"pads\"\ndirection = \"Input\"\nloopback = true\n[[modes]]\nname = \"Default\"\n\
+    [[modes.continuous]]\nid = \"volume\"\nsource = { type = \"CC\", cc = 7, device = \"pads\" }\nglue = { throttle_ms = 0 }\n\
+    targets = [{ type = \"LiveParameter\", path = \"track:0/mixer/panning\" }]\n\
+    [[modes.continuous]]\nid = \"exact\"\nsource = { type = \"CC\", cc = 8, device = \"pads\" }\nglue = { out = [0.0, 0.5], throttle_ms = 0 }\n\
+    targets = [{ type = \"LiveParameter\", path = \"track:1/mixer/panning\" }]\n\
+    [[modes.mappings]]\nid = \"clip\"\ntrigger = { type = \"Note\", note = 36, device = \"pads\" }\n\
+    action = { type = \"CallTool\", tool = \"live_fire_clip\", arguments = { clipId = \"track:1/clipslot:0/clip\" } }\n\
+    [[modes.mappings]]\nid = \"scene\"\ntrigger = { type = \"Note\", note = 37, device = \"pads\" }\n\
+    action = { type = \"CallTool\", tool = \"live_fire_scene\", arguments = { sceneId = \"scene:1\" } }\n";
+
+impl Studio {
+    fn hand(&self, messages: Value) {
+        let mut control =
+            conductor::doors::control::client::Client::connect(&self.home.path().join("control.sock")).unwrap();
+        control.ask("send", json!({ "port": "pads hand", "messages": messages })).unwrap();
+    }
+}
+
+#[test]
+fn a_knob_turns_a_parameter_of_a_set_as_one_step() {
+    let studio = sets(&format!("[live]\nhost = \"document\"\ndefault_set = \"a.als\"\n{HANDS}"));
+    let mut client = studio.client();
+    let panning = |client: &mut LineClient, track: usize| {
+        let (_, listed) = studio.call(client, "live_list_devices", json!({ "trackId": format!("track:{track}") }));
+        listed["mixer"][1]["value"].as_f64().unwrap()
+    };
+    assert_eq!(panning(&mut client, 0), 0.0);
+    for value in [10, 40, 90, 127] {
+        studio.hand(json!([[0xB0, 7, value]]));
+    }
+    assert!(
+        wait_for(PATIENCE, || (panning(&mut client, 0) == 1.0).then_some(())).is_some(),
+        "0 to 1 is all of the range"
+    );
+    let (_, undone) = studio.call(&mut client, "live_undo", json!({}));
+    assert_eq!((&undone["undone"], &undone["canUndo"]), (&json!(1), &json!(false)), "{undone}");
+    assert_eq!(panning(&mut client, 0), 0.0);
+    studio.hand(json!([[0xB0, 8, 127]]));
+    assert!(wait_for(PATIENCE, || (panning(&mut client, 1) == 0.5).then_some(())).is_some(), "`out` gives the range");
+}
+
+#[test]
+fn hands_reach_a_running_live_through_either_host() {
+    for host in ["script", "abletonosc"] {
+        let mut osc = require!(fakelive::osc());
+        let config = format!(
+            "{NO_RETRY}[live]\nhost = \"{host}\"\n[live.osc]\nport = {}\nreply_port = {}\n{HANDS}",
+            osc.port,
+            free_port()
+        );
+        let studio = sets(&config);
+        let mut scripted = require!(fakelive::script(studio.home.path(), "12.2.0"));
+        let live = if host == "script" { &mut scripted } else { &mut osc };
+        let seen = |live: &mut fakelive::Running, what: &str, wanted: Value| {
+            wait_for(PATIENCE, || (live.look(what) == wanted).then_some(())).is_some()
+        };
+        studio.hand(json!([[0xB0, 7, 0]]));
+        assert!(seen(live, "song.tracks[0].mixer_device.panning.value", json!(-1.0)), "{host}: a knob");
+        studio.hand(json!([[0x90, 36, 100]]));
+        assert!(seen(live, "song.tracks[1].clip_slots[0].clip.is_playing", json!(true)), "{host}: a pad on a clip");
+        studio.hand(json!([[0x90, 37, 100]]));
+        assert!(seen(live, "song.scenes[1].fired", json!(1)), "{host}: a pad on a scene");
+    }
+}
+
+#[test]
+fn doctor_says_which_of_port_script_version_or_permission_is_wrong() {
+    let examine = |studio: &Studio| {
+        let found = studio.block_on(studio.daemon().words().live.examine());
+        serde_json::to_value(found).unwrap()
+    };
+    let of = |found: &Value, check: &str, word: &str| {
+        let all = found.as_array().unwrap();
+        all.iter().any(|it| {
+            it["check"] == check
+                && it["detail"].as_str().unwrap().contains(word)
+                && (it["grade"] == "ok" || it["cure"].is_string())
+        })
+    };
+    let alone = sets("[live]\nhost = \"auto\"\nfile_roots = [\"/no/such/folder\"]\n[live.osc]\nport = 1\n");
+    let found = examine(&alone);
+    assert!(of(&found, "live files", "/no/such/folder") && of(&found, "live script", "not running"), "{found}");
+    assert!(of(&found, "abletonosc", "script: nothing listens"), "{found}");
+    // The port that answers go to is taken.
+    let live = require!(fakelive::osc());
+    let taken = std::net::UdpSocket::bind(("127.0.0.1", 0)).unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let busy = sets(&format!("[live.osc]\nport = {}\nreply_port = {port}\n", live.port));
+    assert!(of(&examine(&busy), "abletonosc", "port: UDP port"), "{}", examine(&busy));
+    drop(taken);
+    let found = examine(&busy);
+    assert!(of(&found, "abletonosc", "Live 12.2 answers") && of(&found, "abletonosc", "permission:"), "{found}");
+    // An old Live.
+    let old = require!(fakelive::start(&["osc", "--live", "10.1.0"]));
+    let studio = sets(&format!("[live.osc]\nport = {}\nreply_port = {}\n", old.port, free_port()));
+    assert!(of(&examine(&studio), "abletonosc", "version: Live 10.1"), "{}", examine(&studio));
+    // The script: fine, then with a file that others may read.
+    let scripted = require!(fakelive::script(studio.home.path(), "12.2.0"));
+    assert!(of(&examine(&studio), "live script", "Live 12.2.0"), "{}", examine(&studio));
+    use std::os::unix::fs::PermissionsExt;
+    let file = studio.home.path().join("state/live-script.json");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+    assert!(of(&examine(&studio), "live script", "permission:"), "{}", examine(&studio));
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    scripted.crash();
+    assert!(of(&examine(&studio), "live script", "nothing listens on port"), "{}", examine(&studio));
 }

@@ -174,7 +174,7 @@ pub type Selected = Option<(bool, u16)>;
 pub enum Sent {
     Midi(Vec<Body>),
     Osc(OscMessage),
-    Parameter(f64),
+    Parameter { value: f64, ranged: bool },
 }
 
 /// A value 0..=1 as the target wants it.
@@ -221,7 +221,9 @@ pub fn render(glue: &Glue, target: &Target, value: f64, selected: &mut Selected)
             args.push(OscArg::Float(scale(1.0) as f32));
             Sent::Osc(OscMessage { address: address.clone(), args })
         }
-        Target::LiveParameter { .. } | Target::PatchAttribute { .. } => Sent::Parameter(scale(1.0)),
+        Target::LiveParameter { .. } | Target::PatchAttribute { .. } => {
+            Sent::Parameter { value: scale(1.0), ranged: glue.output.is_some() }
+        }
     }
 }
 

@@ -38,6 +38,8 @@ pub enum Effect {
     Parameter {
         target: Arc<Target>,
         value: f64,
+        /// Whether `out` gave the range, so that the value is in the target's own units; else it is 0 to 1.
+        ranged: bool,
     },
     /// Shell, Launch, CallTool or Plugin, to go through the pipeline. Answered by `Hands::call_done`.
     Call(Box<MappingCall>),

@@ -497,7 +497,9 @@ impl Hands {
                         out.push(Effect::Osc { host, port: *port, message });
                     }
                 }
-                Sent::Parameter(value) => out.push(Effect::Parameter { target: Arc::clone(&target.spec), value }),
+                Sent::Parameter { value, ranged } => {
+                    out.push(Effect::Parameter { target: Arc::clone(&target.spec), value, ranged });
+                }
             }
         }
     }

@@ -461,7 +461,7 @@ impl<'a> Editor<'a> {
         templates: &dyn Fn(&str) -> Option<Template>,
     ) -> Result<ChangeRow, PlanError> {
         let Some(template) = templates(name) else {
-            let known = self.around.templates.map(|it| it.iter().cloned().collect()).unwrap_or_default();
+            let known = crate::templates::names().into_iter().collect();
             return Err(PlanError::NotFound { subject: Subject::Template, name: name.to_owned(), known });
         };
         let Some(index) = self.view().device_index(alias) else {

@@ -110,6 +110,12 @@ impl Running {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }
 
+    /// Live shows a dialog: it takes no order and answers nothing until it ends.
+    pub fn freeze(&mut self) {
+        let _ = writeln!(self.orders, "{}", json!({ "run": "import time; time.sleep(600)" }))
+            .and_then(|()| self.orders.flush());
+    }
+
     /// The person quits Live, which tidies up.
     pub fn quit(mut self) {
         let _ = writeln!(self.orders, "{}", json!({ "quit": true })).and_then(|()| self.orders.flush());

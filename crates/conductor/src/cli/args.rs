@@ -144,11 +144,16 @@ pub enum BridgeCommand {
     Install {
         #[arg(value_enum)]
         name: BridgeName,
+        /// Folder to put it into, instead of the usual one of the program
+        #[arg(long, value_name = "DIR")]
+        to: Option<PathBuf>,
     },
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub enum BridgeName {
+    /// A control surface for Ableton Live 11 and later
+    Live,
     /// A helper patch for a Pure Data that you start yourself
     Pd,
 }
@@ -353,8 +358,14 @@ pub struct Mode {
 
 #[derive(Debug, Subcommand)]
 pub enum ModeCommand {
-    /// Switch to a mode
-    Set { name: String },
+    /// Switch to a mode, or let the window in front choose it again
+    Set {
+        #[arg(required_unless_present = "auto")]
+        name: Option<String>,
+        /// Let the rules of [per_app_modes] choose
+        #[arg(long, conflicts_with = "name")]
+        auto: bool,
+    },
 }
 
 #[derive(Debug, ClapArgs)]

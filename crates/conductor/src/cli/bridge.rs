@@ -4,12 +4,36 @@ use super::args::{Bridge, BridgeCommand, BridgeName};
 use super::{Failure, Verdict, out::Out};
 use crate::daemon::home::Home;
 use crate::hosts::pd::attach;
-use crate::outside::RandomIds;
+use crate::outside::{Environment, RandomIds};
 use serde_json::json;
+use std::fs;
+use std::path::{Path, PathBuf};
 
-pub fn run(args: &Bridge, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
-    let BridgeCommand::Install { name } = &args.command;
+/// The script as it lies in the User Library of Live.
+const SCRIPT: [(&str, &str); 7] = [
+    ("__init__.py", include_str!("../../../../bridges/live/Conductor/__init__.py")),
+    ("door.py", include_str!("../../../../bridges/live/Conductor/door.py")),
+    ("edits.py", include_str!("../../../../bridges/live/Conductor/edits.py")),
+    ("reads.py", include_str!("../../../../bridges/live/Conductor/reads.py")),
+    ("surface.py", include_str!("../../../../bridges/live/Conductor/surface.py")),
+    ("watch.py", include_str!("../../../../bridges/live/Conductor/watch.py")),
+    ("words.py", include_str!("../../../../bridges/live/Conductor/words.py")),
+];
+
+pub fn run(args: &Bridge, home: &Home, environment: &Environment, out: &mut Out) -> Result<Verdict, Failure> {
+    let BridgeCommand::Install { name, to } = &args.command;
     match name {
+        BridgeName::Live => {
+            let folder = install_script(home, environment, to.as_deref())?;
+            out.show(&json!({ "bridge": "live", "folder": folder }), |out, _| {
+                out.line(format_args!("wrote {}", folder.display()))?;
+                out.line("In Live: Settings > Link, Tempo & MIDI > Control Surface > Conductor (start Live again if it is not listed).")?;
+                out.line("Then `conductor doctor` says whether it is found.")
+            })?;
+        }
+        BridgeName::Pd if to.is_some() => {
+            return Err(Failure::Text("the helper patch lies in the studio's own folder; --to is for live".into()));
+        }
         BridgeName::Pd => {
             let address = attach::Address::of(home.root(), &RandomIds)?;
             let file = address.install(home.root(), &RandomIds)?;
@@ -20,4 +44,28 @@ pub fn run(args: &Bridge, home: &Home, out: &mut Out) -> Result<Verdict, Failure
         }
     }
     Ok(Verdict::Good)
+}
+
+/// Where Live looks for scripts, when it has been started once.
+fn remote_scripts(environment: &Environment) -> Option<PathBuf> {
+    let library = environment.user_home.as_ref()?.join("Music/Ableton/User Library");
+    library.is_dir().then(|| library.join("Remote Scripts"))
+}
+
+/// The folder that Live then shows as a control surface.
+fn install_script(home: &Home, environment: &Environment, to: Option<&Path>) -> Result<PathBuf, Failure> {
+    let scripts = to.map(Path::to_owned).or_else(|| remote_scripts(environment)).ok_or_else(|| {
+        Failure::Text(
+            "no User Library of Live was found under ~/Music/Ableton; say where with --to \"…/User Library/Remote Scripts\""
+                .into(),
+        )
+    })?;
+    let folder = scripts.join("Conductor");
+    fs::create_dir_all(&folder)?;
+    for (name, text) in SCRIPT {
+        fs::write(folder.join(name), text)?;
+    }
+    // The script writes its token into this home and nowhere else.
+    fs::write(folder.join("home.txt"), format!("{}\n", home.root().display()))?;
+    Ok(folder)
 }

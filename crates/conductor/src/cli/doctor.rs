@@ -4,6 +4,7 @@ use super::{Failure, Verdict, out::Out};
 use crate::daemon::config_check::Checked;
 use crate::daemon::home::Home;
 use crate::doors::control::client::{Client, ClientError};
+use crate::hosts::live::{self, Live};
 use crate::hosts::plugin::sandbox::Strength;
 use crate::outside::Environment;
 use serde_json::{Value, json};
@@ -48,6 +49,7 @@ impl Finding {
 pub fn run(home: &Home, environment: &Environment, out: &mut Out) -> Result<Verdict, Failure> {
     let mut findings = vec![folder(home), config(home)];
     findings.extend(daemon(home));
+    findings.extend(live(home)?);
     findings.push(display(environment));
     findings.push(sandbox());
     let bad = findings.iter().any(|it| it.grade == Grade::Bad);
@@ -149,6 +151,28 @@ fn secrets(home: &Home) -> Option<Finding> {
         (_, Some(0)) => Finding::new("secrets", Grade::Note, sentence),
         _ => Finding::new("secrets", Grade::Bad, sentence).cure("`conductor secrets status` asks again"),
     })
+}
+
+/// The daemon looks when it runs: it may hold the ports that a look needs.
+fn live(home: &Home) -> Result<Vec<Finding>, Failure> {
+    let told = match super::ask(home, "live.examine", json!({})) {
+        Ok(told) => told,
+        Err(Failure::Client(ClientError::NoDaemon)) => {
+            let Ok(serving) = super::offline(home) else { return Ok(Vec::new()) };
+            let settings = live::Settings::of_config(home.root(), &serving.config.live);
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            json!({ "checks": runtime.block_on(Live::new(home.root(), settings).examine()) })
+        }
+        Err(failure) => return Err(failure),
+    };
+    let grade = |name: &str| [Grade::Good, Grade::Note, Grade::Bad].into_iter().find(|it| it.name() == name);
+    let of = |it: &Value| Finding {
+        check: super::text(it, "check").to_owned(),
+        grade: grade(super::text(it, "grade")).unwrap_or(Grade::Note),
+        detail: super::text(it, "detail").to_owned(),
+        cure: it["cure"].as_str().map(str::to_owned),
+    };
+    Ok(super::list(&told, "checks").iter().map(of).collect())
 }
 
 fn display(environment: &Environment) -> Finding {

@@ -5,7 +5,7 @@ use super::{Failure, Verdict, out::Out};
 use crate::daemon::home::Home;
 use crate::daemon::log::Log;
 use crate::daemon::report::Status;
-use crate::daemon::{Daemon, Options, demo};
+use crate::daemon::{Daemon, Machine, Options, demo};
 use crate::outside::{Environment, RandomIds, RealClock};
 use conductor_core::config::KeyRung;
 use secrecy::SecretString;
@@ -13,21 +13,26 @@ use serde_json::json;
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
 
-pub fn run(args: &Up, home: &Home, _: &Environment, out: &mut Out) -> Result<Verdict, Failure> {
+pub fn run(args: &Up, home: &Home, environment: &Environment, out: &mut Out) -> Result<Verdict, Failure> {
     let clock = Arc::new(RealClock::new());
     let has_config = home.config_file().exists();
-    let mut daemon = Daemon::start(Options {
-        home: home.clone(),
-        clock: clock.clone(),
-        ids: Arc::new(RandomIds),
-        log: Log::new(clock, Box::new(io::stderr())),
-        first_config: if args.demo { demo::CONFIG } else { conductor_core::config::TUTORIAL },
-        extra_devices: if args.demo && has_config { demo::controllers() } else { Vec::new() },
-    })?;
+    let machine = Machine { display: environment.display.clone(), ..Machine::default() };
+    let mut daemon = Daemon::start_on(
+        machine,
+        Options {
+            home: home.clone(),
+            clock: clock.clone(),
+            ids: Arc::new(RandomIds),
+            log: Log::new(clock, Box::new(io::stderr())),
+            first_config: if args.demo { demo::CONFIG } else { conductor_core::config::TUTORIAL },
+            extra_devices: if args.demo && has_config { demo::controllers() } else { Vec::new() },
+        },
+    )?;
     crate::secrets::on_panic(&daemon.words().studio.scrubber);
     ask_passphrase(&daemon)?;
     if args.demo {
         daemon.block_on(demo::show_patch(&daemon.words().studio, home))?;
+        daemon.block_on(demo::show_set(&daemon.words().studio, home))?;
     }
     let served = daemon.block_on(daemon.words().http.open_own(args.http));
     let url = served.map(|it| format!("http://{it}/mcp"));

@@ -4,7 +4,7 @@ use super::home::Home;
 use crate::pipeline::{self, Call, Principal};
 use crate::studio::Studio;
 use conductor_core::config::{self, Device};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
@@ -16,18 +16,34 @@ pub const CONFIG: &str = include_str!("../../../../examples/demo.toml");
 /// A small synthesizer to edit.
 pub const PATCH: &str = include_str!("../../../../examples/patches/demo.maxpat");
 
+/// A Live Set with drums, bass and vocals.
+pub const SET: &[u8] = include_bytes!("../../../../examples/sets/golden.als");
+
 /// Lays the patch into the patches folder, where one of that name stays as it is, and opens it as the person would.
 pub async fn show_patch(studio: &Arc<Studio>, home: &Home) -> io::Result<bool> {
-    let folder = home.root().join("patches");
+    lay(home, "patches", "demo.maxpat", PATCH.as_bytes())?;
+    Ok(open(studio, "open_patch", json!({ "path": "demo.maxpat", "alias": "demo", "group": "demo" })).await)
+}
+
+/// The same with the Set and the sets folder.
+pub async fn show_set(studio: &Arc<Studio>, home: &Home) -> io::Result<bool> {
+    lay(home, "sets", "demo.als", SET)?;
+    Ok(open(studio, "live_open_set", json!({ "path": "demo.als" })).await)
+}
+
+fn lay(home: &Home, folder: &str, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let folder = home.root().join(folder);
     DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
-    match OpenOptions::new().write(true).create_new(true).open(folder.join("demo.maxpat")) {
-        Ok(mut file) => file.write_all(PATCH.as_bytes())?,
-        Err(fault) if fault.kind() == io::ErrorKind::AlreadyExists => {}
-        Err(fault) => return Err(fault),
+    match OpenOptions::new().write(true).create_new(true).open(folder.join(name)) {
+        Ok(mut file) => file.write_all(bytes),
+        Err(fault) if fault.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(fault) => Err(fault),
     }
+}
+
+async fn open(studio: &Arc<Studio>, tool: &'static str, arguments: Value) -> bool {
     let person = Principal::Cli { uid: rustix::process::getuid().as_raw() };
-    let call = Call::new(person, "open_patch", json!({ "path": "demo.maxpat", "alias": "demo", "group": "demo" }));
-    Ok(pipeline::run(studio, call).await.is_ok())
+    pipeline::run(studio, Call::new(person, tool, arguments)).await.is_ok()
 }
 
 /// What `--demo` adds to a studio that has a configuration of its own: the controllers, for this run only.

@@ -23,7 +23,7 @@ pub trait Calls: Send + Sync {
     fn start(&self, call: MappingCall, owner: &Handle);
 
     /// A value for what only a host knows. Never waits; a value that does not arrive later is told with [`Handle::lane_failed`].
-    fn turn(&self, target: &Target, value: f64) -> Result<(), String>;
+    fn turn(&self, target: &Target, value: f64, ranged: bool) -> Result<(), String>;
 }
 
 /// Why an effect did not leave.
@@ -126,7 +126,9 @@ impl Dispatch {
             Effect::Click { button, at } => taken(self.desktop.push(Job::Click { button, at }), "desktop"),
             Effect::Volume(volume) => taken(self.mixer.push(volume), "volume"),
             Effect::ModeChanged { .. } => Ok(()),
-            Effect::Parameter { target, value } => self.calls.turn(&target, value).map_err(Undone::Refused),
+            Effect::Parameter { target, value, ranged } => {
+                self.calls.turn(&target, value, ranged).map_err(Undone::Refused)
+            }
             Effect::Call(call) => {
                 self.calls.start(*call, &self.owner);
                 Ok(())
@@ -134,7 +136,7 @@ impl Dispatch {
         }
     }
 
-    fn send_body(&mut self, port: DeviceSlot, body: &Body, taint: Taint) -> Result<(), Undone> {
+    pub fn send_body(&mut self, port: DeviceSlot, body: &Body, taint: Taint) -> Result<(), Undone> {
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.clear();
         let sent = match midi::encode(body, &mut bytes) {

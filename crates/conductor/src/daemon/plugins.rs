@@ -11,7 +11,6 @@ use crate::hosts::plugin::manifest::{self, Manifest};
 use crate::hosts::plugin::process::{Launch, LogLevel};
 use crate::hosts::plugin::runner::Runner;
 use crate::studio::Studio;
-use crate::studio::hub::Change;
 use crate::tools::catalog::Tool;
 use crate::tools::plugins::reach::{Means, Reach, Say};
 use crate::tools::plugins::{self as tools};
@@ -138,6 +137,15 @@ impl Plugins {
         self.touched.notify_one();
     }
 
+    /// Lets every plugin say goodbye, and ends their processes.
+    pub async fn stop(&self) {
+        let runners: Vec<Arc<Runner>> = {
+            let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            known.values().filter_map(|it| it.runner.clone()).collect()
+        };
+        let _ = tokio::time::timeout(FAREWELL, join_all(runners.iter().map(|it| it.stop()))).await;
+    }
+
     /// Watches the folder and acts on every change, until the future is dropped. The watcher ends with it.
     pub async fn watch(self: Arc<Self>, debounce_ms: u64) {
         let touched = Arc::clone(&self.touched);
@@ -232,7 +240,6 @@ impl Plugins {
                 let _ = tokio::time::timeout(FAREWELL, runner.stop()).await;
             });
         }
-        self.studio.hub.tell(Change::Uri("conductor://plugins".into()));
     }
 
     /// Takes the tools of `old` out of the catalog and puts those of `known` in. A tool whose name is taken takes its plugin down.
@@ -273,6 +280,7 @@ impl Plugins {
 
     async fn tell(&self, name: &str, status: Status, reason: Option<&str>) {
         let reason = escape(reason.unwrap_or_default()).into_owned();
+        self.studio.news.tell("plugin.changed", || json!({ "plugin": name, "status": status }));
         match status {
             Status::Disabled => self.log.debug(format_args!("plugin {name}: {reason}")),
             Status::Ready => self.log.info(format_args!("plugin {name} is ready")),
@@ -285,14 +293,16 @@ impl Plugins {
         }
     }
 
-    /// Every file of the folder that may be a plugin. Links are not followed out of it: what is pinned is what lies here.
+    /// Every file of the folder that may be a plugin. A link is followed: the pin is over what it leads to.
     fn scan(&self) -> BTreeMap<String, Found> {
         let mut found = BTreeMap::new();
         for entry in std::fs::read_dir(&self.folder).into_iter().flatten().flatten() {
             let Ok(file) = entry.file_name().into_string() else { continue };
             let is_code = [".js", ".mjs", ".cjs"].iter().any(|it| file.ends_with(it)) && !file.starts_with('.');
-            let fits = entry.metadata().is_ok_and(|it| it.is_file() && it.len() <= MAX_FILE_BYTES);
-            if !is_code || !fits {
+            let length = std::fs::metadata(entry.path()).ok().filter(std::fs::Metadata::is_file).map(|it| it.len());
+            let (true, Some(length)) = (is_code, length) else { continue };
+            if length > MAX_FILE_BYTES {
+                self.log.warn(format_args!("plugins/{file} has {length} bytes, at most {MAX_FILE_BYTES} are read"));
                 continue;
             }
             if let Ok(source) = std::fs::read(entry.path()) {
@@ -374,7 +384,8 @@ impl Plugins {
         if let Ok(Some(missing)) = missing.await {
             return Err(known(Status::NotConfigured, format!("`conductor secrets set {missing}` is missing")));
         }
-        let reach = Reach::new(name, row, secrets.values().cloned().collect(), self.means.clone(), self.say());
+        let reach =
+            Reach::new(&self.studio, name, row, secrets.values().cloned().collect(), self.means.clone(), self.say());
         let expected = Arc::new(move |declared: &Value| match manifest::pin(declared, code) {
             Some(now) if now == pin => Ok(()),
             Some(_) | None => Err("it declares something else each time it is loaded".to_owned()),
@@ -455,4 +466,5 @@ impl Known {
 }
 
 fn is_of(tool: &Tool, manifest: &Manifest) -> bool {
-    tool.source == crate::tools::catalog::Source::Plugin { name: manifest.name.clone(), code
+    tool.source == crate::tools::catalog::Source::Plugin { name: manifest.name.clone(), code: manifest.code }
+}

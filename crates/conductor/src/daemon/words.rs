@@ -15,16 +15,17 @@ use crate::audit_log::files::Disk;
 use crate::audit_log::{self, AuditLog, OpenError};
 use crate::doors::mcp::Shared;
 use crate::doors::mcp::socket::{self, Tally};
+use crate::hosts::knobs::Knobs;
 use crate::hosts::live::{self, Live};
-use crate::hosts::patch::knobs::{Knob, Knobs};
+use crate::hosts::patch::knobs as patch_knobs;
 use crate::hosts::patch::{self, HostKind, Naming, Patches};
 use crate::hosts::pd::PdHost;
 use crate::hosts::pd::attach::AttachedPd;
 use crate::outside::{Clock, Ids};
 use crate::pending_store::PendingStore;
 use crate::pipeline::record::Journal;
-use crate::secrets::Scrubber;
 use crate::pipeline::{self, Call};
+use crate::secrets::Scrubber;
 use crate::studio::hub::Change;
 use crate::studio::{Parts, RealSleeper, Studio};
 use crate::tools::catalog::{Catalog, CatalogFault, Tool};
@@ -65,12 +66,14 @@ pub struct Words {
     patches: Arc<Patches>,
     pub grants: Grants,
     pub plugins: Arc<Plugins>,
+    pub live: Arc<Live>,
     /// Absent when the log could not be opened.
     audit: Option<AuditLog>,
     /// What the log was opened with.
     audit_section: config::Audit,
     /// What patches were made with.
     patch_section: config::Patch,
+    live_section: config::Live,
     log: Log,
 }
 
@@ -147,10 +150,10 @@ impl Words {
             scrubber,
         });
         crate::tools::live::connect(&studio, &live);
-        let farewell = owner.clone();
+        let (farewell, left) = (owner.clone(), Arc::clone(&live));
         studio.on_connection_end(move |conn| {
             farewell.tool_gone(conn.0);
-            live.connection_ended(conn.0);
+            left.connection_ended(conn.0);
         });
         let means = Means {
             files: Arc::clone(&grants.files),
@@ -176,9 +179,11 @@ impl Words {
             patches,
             grants,
             plugins,
+            live,
             audit,
             audit_section: config.audit.clone(),
             patch_section: config.patch.clone(),
+            live_section: config.live.clone(),
             log: log.clone(),
         })
     }
@@ -207,6 +212,9 @@ impl Words {
         }
         if config.patch != self.patch_section {
             self.log.info("[patch] has changed: it counts from the next start");
+        }
+        if config.live != self.live_section {
+            self.log.info("[live] has changed: it counts from the next start");
         }
         self.http.configure(&config.http, config.mcp.session_idle_s.into());
         if seen != self.listed() {
@@ -263,6 +271,7 @@ impl Words {
     pub fn stop(&self, runtime: &tokio::runtime::Runtime) {
         self.shared.stop.cancel();
         self.http.close();
+        runtime.block_on(self.plugins.stop());
         if let Some(audit) = &self.audit {
             runtime.block_on(async {
                 let _ = Journal::event(audit, None, EventName::DaemonStop, json!({})).await;
@@ -316,18 +325,30 @@ const EXPIRY_LOOK_US: u64 = 1_000_000;
 #[derive(Default)]
 pub struct PadCalls {
     words: OnceLock<(Arc<Studio>, tokio::runtime::Handle)>,
-    knobs: OnceLock<Knobs>,
+    patch_knobs: OnceLock<Knobs<patch_knobs::Knob>>,
+    live_knobs: OnceLock<Knobs<live::knobs::Knob>>,
 }
 
 impl PadCalls {
     pub fn connect(&self, words: &Words, runtime: tokio::runtime::Handle, owner: &Handle) -> io::Result<()> {
-        let _ = self.words.set((Arc::clone(&words.studio), runtime));
-        let (log, owner) = (words.log.clone(), owner.clone());
-        let knobs = Knobs::start(&words.patches, move |why| {
+        let _ = self.words.set((Arc::clone(&words.studio), runtime.clone()));
+        let (log, lane) = (words.log.clone(), owner.clone());
+        let knobs = patch_knobs::start(&words.patches, move |why| {
             log.debug(format_args!("patch: {why}"));
-            owner.lane_failed();
+            lane.lane_failed();
         })?;
-        let _ = self.knobs.set(knobs);
+        let _ = self.patch_knobs.set(knobs);
+        let (log, lane, clock) = (words.log.clone(), owner.clone(), Arc::clone(&words.studio.clock));
+        let knobs = live::knobs::start(
+            &words.live,
+            runtime,
+            move || clock.now(),
+            move |knob, refusal| {
+                log.debug(format_args!("live: {}: {}", knob.path, crate::tools::live::refused(refusal).message));
+                lane.lane_failed();
+            },
+        )?;
+        let _ = self.live_knobs.set(knobs);
         Ok(())
     }
 }
@@ -349,14 +370,19 @@ impl Calls for PadCalls {
         });
     }
 
-    fn turn(&self, target: &Target, value: f64) -> Result<(), String> {
+    fn turn(&self, target: &Target, value: f64, ranged: bool) -> Result<(), String> {
         match target {
             Target::PatchAttribute { patch, object, attribute } => {
-                let knob = Knob { patch: patch.clone(), object: object.clone(), attribute: attribute.clone() };
-                self.knobs.get().ok_or("no patch is served yet")?.turn(knob, value);
+                let (patch, object, attribute) = (patch.clone(), object.clone(), attribute.clone());
+                let knobs = self.patch_knobs.get().ok_or("no patch is served yet")?;
+                knobs.turn(patch_knobs::Knob { patch, object, attribute }, value);
                 Ok(())
             }
-            Target::LiveParameter { .. } => Err("no host for Live parameters".to_owned()),
+            Target::LiveParameter { path } => {
+                let knobs = self.live_knobs.get().ok_or("no Set is served yet")?;
+                knobs.turn(live::knobs::Knob { path: path.clone(), ranged }, value);
+                Ok(())
+            }
             Target::Cc { .. }
             | Target::Cc14 { .. }
             | Target::Nrpn { .. }

@@ -239,7 +239,9 @@ enum Work {
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, DatabaseFault> + Send + 'static,
 ) -> Result<T, DatabaseFault> {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| Err(DatabaseFault::Statement("the work was ended".into())))
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|_| Err(DatabaseFault::Statement("the work was ended".into())))
 }
 
 fn integer(number: i64) -> Value {

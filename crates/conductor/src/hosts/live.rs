@@ -6,6 +6,7 @@
 pub mod abletonosc;
 pub mod document;
 pub mod examine;
+pub mod knobs;
 pub mod lane;
 pub mod roots;
 pub mod running;
@@ -368,6 +369,8 @@ pub struct Live {
     registry: Mutex<Registry>,
     uses: AtomicU64,
     listener: OnceLock<Listener>,
+    /// Held for one look, never while a host is asked.
+    turning: Mutex<knobs::Turning>,
     me: Weak<Live>,
     /// One opening at a time: two that open the same file must get the same Set.
     opening: tokio::sync::Mutex<()>,
@@ -381,6 +384,7 @@ impl Live {
             registry: Mutex::default(),
             uses: AtomicU64::new(1),
             listener: OnceLock::new(),
+            turning: Mutex::default(),
             me: Weak::clone(me),
             opening: tokio::sync::Mutex::default(),
         })
@@ -396,13 +400,19 @@ impl Live {
         Arc::new(move |changed, shifted| {
             let Some(live) = me.upgrade() else { return };
             let set = live.lock().sets.get(id).cloned();
-            if let (Some(set), Some(listener)) = (set, live.listener.get()) {
+            if let Some(set) = set {
                 if shifted {
                     live.sessions(|sessions| sessions.shifted(id));
                 }
-                listener(&set, changed, shifted);
+                live.tell_of(&set, changed, shifted);
             }
         })
+    }
+
+    fn tell_of(&self, set: &LiveSet, changed: &[PathId], shifted: bool) {
+        if let Some(listener) = self.listener.get() {
+            listener(set, changed, shifted);
+        }
     }
 
     pub fn settings(&self) -> &Settings {

@@ -102,9 +102,8 @@ impl Desk {
 
     /// How many questions wait for a person.
     pub fn waiting(&self) -> usize {
-        self.store.read(|pending| {
-            pending.iter().filter(|it| it.kind == Kind::Call && it.state == State::Pending).count()
-        })
+        self.store
+            .read(|pending| pending.iter().filter(|it| it.kind == Kind::Call && it.state == State::Pending).count())
     }
 
     pub fn get(&self, id: Uuid) -> Option<Record> {

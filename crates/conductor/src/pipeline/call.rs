@@ -205,7 +205,8 @@ impl Output {
 
     /// The texts among the blocks, one after the other.
     pub(super) fn plain(&self) -> String {
-        let texts = self.content.iter().filter_map(|it| if let Content::Text(text) = it { Some(text.as_str()) } else { None });
+        let texts =
+            self.content.iter().filter_map(|it| if let Content::Text(text) = it { Some(text.as_str()) } else { None });
         texts.collect::<Vec<_>>().join("\n")
     }
 

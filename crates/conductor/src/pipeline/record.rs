@@ -164,7 +164,7 @@ fn input_of(scrubber: &Scrubber, arguments: &Value) -> Value {
         let mut arguments = arguments.clone();
         scrubber.value(&mut arguments);
         arguments
-    } else { 
+    } else {
         json!({ "truncated": true, "bytes": bytes })
     }
 }

@@ -134,9 +134,7 @@ impl KeyHolders for SystemKeys {
         match rung {
             KeyRung::Keychain => within(|| keychain::probe().and_then(|()| keychain::load())).map(|it| keys_of(&it)),
             KeyRung::Credential => self.credential().map(|key| vec![key]),
-            KeyRung::Passphrase => {
-                derive(&self.passphrase()?, &place.salt).map(|key| vec![key])
-            }
+            KeyRung::Passphrase => derive(&self.passphrase()?, &place.salt).map(|key| vec![key]),
             KeyRung::File => key_file(place.folder),
         }
     }

@@ -39,6 +39,7 @@ pub mod sysex;
 pub use mirrors::{add_prompts, add_resources};
 
 use super::catalog::Definition;
+use super::shape::{boolean, integer, list, nullable, object, said, text};
 use crate::daemon::handle::Handle;
 use crate::pipeline::call::{Output, Principal};
 use crate::pipeline::gate::Leave;
@@ -98,53 +99,6 @@ pub(super) fn give(value: &impl Serialize) -> Result<Output, ToolError> {
 /// Arguments that passed validation, as a type of the tool's own.
 pub(super) fn take<T: DeserializeOwned>(arguments: Value) -> Result<T, ToolError> {
     serde_json::from_value(arguments).map_err(|fault| ToolError::new(Code::BadInput, fault.to_string()))
-}
-
-/// A closed object: every property required, unless its name ends in `?`.
-pub(super) fn object(properties: Value) -> Value {
-    let mut required = Vec::new();
-    let mut named = serde_json::Map::new();
-    if let Value::Object(members) = properties {
-        for (name, schema) in members {
-            match name.strip_suffix('?') {
-                Some(name) => {
-                    named.insert(name.to_owned(), schema);
-                }
-                None => {
-                    required.push(Value::from(name.clone()));
-                    named.insert(name, schema);
-                }
-            }
-        }
-    }
-    json!({ "type": "object", "properties": named, "required": required, "additionalProperties": false })
-}
-
-pub(super) fn list(items: Value) -> Value {
-    json!({ "type": "array", "items": items })
-}
-
-pub(super) fn text() -> Value {
-    json!({ "type": "string" })
-}
-
-pub(super) fn nullable(schema: Value) -> Value {
-    json!({ "anyOf": [schema, { "type": "null" }] })
-}
-
-pub(super) fn integer() -> Value {
-    json!({ "type": "integer" })
-}
-
-pub(super) fn boolean() -> Value {
-    json!({ "type": "boolean" })
-}
-
-pub(super) fn said(text: &'static str, mut schema: Value) -> Value {
-    if let Value::Object(members) = &mut schema {
-        members.insert("description".to_owned(), Value::from(text));
-    }
-    schema
 }
 
 /// While the performance lock is on, only the person in the room changes what is on stage.

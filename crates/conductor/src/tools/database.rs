@@ -55,6 +55,7 @@ fn sql_schema() -> Value {
 }
 
 fn params_schema() -> Value {
-    let one = json!({ "anyOf": [{ "type": "string" }, { "type": "number" }, { "type": "boolean" }, { "type": "null" }] });
+    let one =
+        json!({ "anyOf": [{ "type": "string" }, { "type": "number" }, { "type": "boolean" }, { "type": "null" }] });
     json!({ "type": "array", "items": one, "maxItems": 999, "description": "Bound to ?1, ?2 (SQLite) or $1, $2 (PostgreSQL)" })
 }

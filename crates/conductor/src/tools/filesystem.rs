@@ -12,7 +12,7 @@ mod write;
 pub use undo::UNDO;
 
 use super::catalog::{Catalog, CatalogFault, Definition, Tool};
-use super::daemon::{object, text};
+use super::shape::{object, text};
 use crate::hosts::files::{Files, Place};
 use crate::pipeline::call::Output;
 use crate::pipeline::gate::Leave;
@@ -57,7 +57,8 @@ where
     Definition::new(name, tier, TOOLSET, move |studio, leave, arguments| {
         let (files, run) = (Arc::clone(&files), Arc::clone(&run));
         blocking(move || {
-            let asked = Asked { arguments: super::daemon::take(arguments.clone())?, whole: arguments, studio, leave, files };
+            let asked =
+                Asked { arguments: super::daemon::take(arguments.clone())?, whole: arguments, studio, leave, files };
             run(&asked).map(Output::new)
         })
     })
@@ -75,9 +76,9 @@ fn blocking(
     work: impl FnOnce() -> Result<Output, ToolError> + Send + 'static,
 ) -> impl Future<Output = Result<Output, ToolError>> + Send {
     async {
-        tokio::task::spawn_blocking(work)
-            .await
-            .unwrap_or_else(|fault| Err(ToolError::new(Code::Internal, format!("the work was ended: {}", fault.is_panic()))))
+        tokio::task::spawn_blocking(work).await.unwrap_or_else(|fault| {
+            Err(ToolError::new(Code::Internal, format!("the work was ended: {}", fault.is_panic())))
+        })
     }
 }
 

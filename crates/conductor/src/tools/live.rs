@@ -48,7 +48,7 @@ use conductor_core::digest::Digest;
 use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::policy::Tier;
 use conductor_set::{Applied, LiveEdit, PathId, Resource};
-use refusal::refused;
+pub use refusal::refused;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};

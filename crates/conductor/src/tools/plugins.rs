@@ -41,7 +41,11 @@ fn check(manifest: &Manifest) -> Result<(), Vec<String>> {
         let definition = define(manifest, text, &row, |_| Box::pin(async { Ok(Output::new(json!({}))) }));
         match Tool::new(definition) {
             Ok(tool) => {
-                faults.extend(lint::lint(&tool).into_iter().map(|(rule, place)| format!("{}: {place}: {}", text.name, rule.told())));
+                faults.extend(
+                    lint::lint(&tool)
+                        .into_iter()
+                        .map(|(rule, place)| format!("{}: {place}: {}", text.name, rule.told())),
+                );
             }
             Err(fault) => faults.push(fault.to_string()),
         }
@@ -104,7 +108,9 @@ fn result(tool: &str, value: Value) -> Result<Output, ToolError> {
             let blocks = blocks.map(|it| block(tool, it)).collect::<Result<Vec<Content>, _>>()?;
             let structured = members.remove("structuredContent").filter(Value::is_object);
             if members.get("isError") == Some(&Value::Bool(true)) {
-                let texts = blocks.iter().filter_map(|it| if let Content::Text(text) = it { Some(text.as_str()) } else { None });
+                let texts = blocks
+                    .iter()
+                    .filter_map(|it| if let Content::Text(text) = it { Some(text.as_str()) } else { None });
                 let text = texts.collect::<Vec<_>>().join("\n");
                 let code = structured.as_ref().and_then(|it| it["code"].as_str());
                 return Err(ToolError::new(claimed(code), format!("{tool}: {}", escape(&text)))
@@ -182,18 +188,16 @@ fn failure(tool: &str, fault: Fault) -> ToolError {
         Fault::Threw(thrown) => ToolError::new(claimed(thrown.code.as_deref()), told),
         Fault::Over(Over::Time, _) => ToolError::new(Code::Timeout, told)
             .hint("Read the state before repeating. A person can raise cpu_ms of this plugin."),
-        Fault::Over(Over::Memory, _) => {
-            ToolError::new(Code::Internal, told).hint("Ask for less at once. A person can raise heap_mb of this plugin.")
-        }
-        Fault::Died(_) => {
-            ToolError::new(Code::Internal, told).hint("Its process is started anew by the next call. Read the state before repeating.")
-        }
+        Fault::Over(Over::Memory, _) => ToolError::new(Code::Internal, told)
+            .hint("Ask for less at once. A person can raise heap_mb of this plugin."),
+        Fault::Died(_) => ToolError::new(Code::Internal, told)
+            .hint("Its process is started anew by the next call. Read the state before repeating."),
         Fault::NotLoaded(_) | Fault::NotStarted(_) => {
             ToolError::new(Code::HostOffline, told).hint("A person should look with `conductor plugins list`.")
         }
-        Fault::Busy(_) => {
-            ToolError::new(Code::Busy, told).hint(format!("Wait until its calls are done; {QUEUE} may wait.")).retry_after_ms(1000)
-        }
+        Fault::Busy(_) => ToolError::new(Code::Busy, told)
+            .hint(format!("Wait until its calls are done; {QUEUE} may wait."))
+            .retry_after_ms(1000),
         Fault::Changed(_) => ToolError::new(Code::PinMismatch, told),
     };
     error.subject(Subject::Tool(tool.to_owned()))
@@ -219,9 +223,7 @@ mod tests {
 
     #[test]
     fn a_plugin_may_say_what_went_wrong_but_not_what_the_pipeline_says() {
-        let failed = |code: &str| {
-            json!({ "isError": true, "content": [{ "type": "text", "text": "no\u{1b}[2J" }], "structuredContent": { "code": code } })
-        };
+        let failed = |code: &str| json!({ "isError": true, "content": [{ "type": "text", "text": "no\u{1b}[2J" }], "structuredContent": { "code": code } });
         let error = result("t", failed("NOT_FOUND")).unwrap_err();
         assert_eq!((error.code, error.message.as_str()), (Code::NotFound, "t: no\\u{1b}[2J"));
         for code in ["APPROVAL_REQUIRED", "CIRCUIT_OPEN", "PIN_MISMATCH", "RATE_LIMITED", "nonsense"] {

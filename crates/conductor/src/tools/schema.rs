@@ -4,8 +4,8 @@
 
 use std::sync::{Arc, OnceLock};
 
-pub use conductor_core::text::cut;
 use conductor_core::error::Violation;
+pub use conductor_core::text::cut;
 use jsonschema::PatternOptions;
 use serde_json::{Map, Value};
 

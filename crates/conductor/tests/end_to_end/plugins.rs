@@ -1,47 +1,32 @@
 //! Plugins as a person meets them: a file dropped into the folder, a yes at a terminal, tools for clients and pads.
 
 use crate::studio::{BINARY, DEVICES, Studio, until};
+use conductor_testkit::terminal::{Terminal, at_a_terminal};
 use serde_json::{Value, json};
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
 const COUNTER: &str = "export default { name: 'counter', version: '1.0.0', description: 'Counts.', tools: [{ name: 'counter.up', description: 'One more.',\n\
     inputSchema: { type: 'object', properties: { by: { type: 'integer' } } }, handler({ by }) { globalThis.n = (globalThis.n ?? 0) + (by ?? 1); return { n: globalThis.n } } }] }\n";
 
-/// Runs a command at a terminal of its own; once it asks, answers. Gives everything it printed.
-fn at_a_terminal(studio: &Studio, arguments: &str, answer: Option<&str>) -> (bool, String) {
-    let mut child = Command::new("script")
-        .args(["--quiet", "--return", "--command", &format!("{BINARY} {arguments}"), "/dev/null"])
-        .env("CONDUCTOR_HOME", studio.home())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let (mut stdin, mut stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-    let mut printed = Vec::new();
-    if let Some(answer) = answer {
-        while !printed.ends_with(b"[y/N]") {
-            let mut byte = [0];
-            assert_eq!(stdout.read(&mut byte).unwrap(), 1, "it asks: {}", String::from_utf8_lossy(&printed));
-            printed.push(byte[0]);
+fn conductor(studio: &Studio, words: &[&str]) -> Command {
+    let mut command = Command::new(BINARY);
+    command.env("CONDUCTOR_HOME", studio.home()).args(words);
+    command
+}
+
+/// `conductor plugins enable NAME` at a terminal, answered once it asks. What was typed before the question is thrown away, so the answer
+/// is said until it is heard, as a person would.
+fn enable(studio: &Studio, name: &str, answer: &str) -> (bool, String) {
+    let mut terminal = Terminal::start(conductor(studio, &["plugins", "enable", name]));
+    terminal.until("[y/N]");
+    loop {
+        terminal.type_in(&format!("{answer}\n"));
+        if terminal.ended() {
+            let (status, text) = terminal.end();
+            return (status.success(), text.replace('\r', ""));
         }
     }
-    // What is typed before the question stands there is thrown away, and nobody tells when that was: the answer is typed until it is heard.
-    let typing = answer.map(|answer| {
-        let line = format!("{answer}\n");
-        std::thread::spawn(move || {
-            while stdin.write_all(line.as_bytes()).is_ok() {
-                std::thread::park_timeout(std::time::Duration::from_millis(50));
-            }
-        })
-    });
-    stdout.read_to_end(&mut printed).unwrap();
-    drop(stdout);
-    if let Some(typing) = typing {
-        typing.thread().unpark();
-    }
-    let good = child.wait().unwrap().success();
-    (good, String::from_utf8_lossy(&printed).replace('\r', ""))
 }
 
 fn listed(studio: &Studio, name: &str) -> Value {
@@ -69,9 +54,9 @@ fn a_file_is_dropped_enabled_at_a_terminal_played_by_a_pad_and_refused_when_it_c
     assert!(!refused.status.success());
     assert!(String::from_utf8_lossy(&refused.stderr).contains("terminal"), "{refused:?}");
 
-    let (good, printed) = at_a_terminal(&studio, "plugins enable counter", Some("n"));
+    let (good, printed) = enable(&studio, "counter", "n");
     assert!(!good && printed.contains("nothing was changed"), "{printed}");
-    let (good, printed) = at_a_terminal(&studio, "plugins enable counter", Some("y"));
+    let (good, printed) = enable(&studio, "counter", "y");
     assert!(good, "{printed}");
     for line in [
         "counter 1.0.0",
@@ -90,7 +75,8 @@ fn a_file_is_dropped_enabled_at_a_terminal_played_by_a_pad_and_refused_when_it_c
     assert_eq!(studio.ask("call", json!({ "tool": "counter.up" })), json!({ "n": 1 }));
 
     // A pad, by the plugin's name alone: it has one tool.
-    studio.hand().play(&[0x90, 36, 100]);
+    let (code, said) = at_a_terminal(conductor(&studio, &["send", "pads hand", "on:36@100 off:36"]));
+    assert_eq!(code, Some(0), "{said}");
     let count = || studio.ask("call", json!({ "tool": "counter.up", "arguments": { "by": 0 } }))["n"].as_i64();
     assert_eq!(until("the pad counted", || count().filter(|it| *it != 1)), 6);
     let audit = std::fs::read_to_string(studio.home().join("audit.log")).unwrap();
@@ -105,18 +91,61 @@ fn a_file_is_dropped_enabled_at_a_terminal_played_by_a_pad_and_refused_when_it_c
     std::fs::write(&file, COUNTER.replace("?? 1", "?? 2")).unwrap();
     until_it_is(&studio, "counter", "pin_mismatch");
     assert_eq!(studio.refusal("call", json!({ "tool": "counter.up" }))["code"], "PIN_MISMATCH");
-    let (good, printed) = at_a_terminal(&studio, "plugins enable counter", Some("y"));
+    let (good, printed) = enable(&studio, "counter", "y");
     assert!(good && printed.contains("counter is ready"), "{printed}");
     assert_eq!(studio.ask("call", json!({ "tool": "counter.up" })), json!({ "n": 2 }));
 
-    let (good, printed) = at_a_terminal(&studio, "plugins disable counter", None);
-    assert!(good && printed.contains("counter is disabled"), "{printed}");
+    let (code, printed) = at_a_terminal(conductor(&studio, &["plugins", "disable", "counter"]));
+    assert!(code == Some(0) && printed.contains("counter is disabled"), "{printed}");
     assert_eq!(studio.refusal("call", json!({ "tool": "counter.up" }))["code"], "NOT_FOUND");
+}
+
+const GREET: &str =
+    r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"hello_greet","arguments":{"who":"Ada"}}}"#;
+const HELLO: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"by-hand","version":"1"}}}"#;
+
+fn over_stdio(studio: &Studio) -> Value {
+    let mut command = studio.command();
+    command.args(["mcp", "start"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut proxy = command.spawn().unwrap();
+    let mut lines = BufReader::new(proxy.stdout.take().unwrap()).lines();
+    let mut stdin = proxy.stdin.take().unwrap();
+    writeln!(stdin, "{HELLO}").unwrap();
+    lines.next().unwrap().unwrap();
+    writeln!(stdin, r#"{{"jsonrpc":"2.0","method":"notifications/initialized"}}"#).unwrap();
+    writeln!(stdin, "{GREET}").unwrap();
+    let answer = lines.map(|it| serde_json::from_str::<Value>(&it.unwrap()).unwrap()).find(|it| it["id"] == 2).unwrap();
+    drop(stdin);
+    proxy.wait().unwrap();
+    answer
+}
+
+fn over_http(studio: &Studio, url: &str) -> Value {
+    let address: std::net::SocketAddr = url.trim_start_matches("http://").trim_end_matches("/mcp").parse().unwrap();
+    let token = std::fs::read_to_string(studio.home().join("state/http.token")).unwrap();
+    let bearer = format!("Bearer {}", token.trim());
+    let headers = [
+        ("Authorization", bearer.as_str()),
+        ("Content-Type", "application/json"),
+        ("Accept", "application/json, text/event-stream"),
+        ("MCP-Protocol-Version", "2026-07-28"),
+        ("Mcp-Method", "tools/call"),
+        ("Mcp-Name", "hello_greet"),
+    ];
+    let params =
+        conductor_testkit::line_client::modern(json!({ "name": "hello_greet", "arguments": { "who": "Ada" } }));
+    let body = json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params });
+    let request = conductor_testkit::http_client::request(address, "POST", "/mcp", &headers, &body.to_string());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let answer = runtime.block_on(conductor_testkit::http_client::send(address, &request));
+    answer.messages().into_iter().find(|it| it["id"] == 2).unwrap()
 }
 
 #[test]
 fn a_new_plugin_works_as_it_is_written() {
-    let studio = Studio::start(DEVICES);
+    let mut studio = Studio::empty();
+    std::fs::write(studio.config_file(), DEVICES).unwrap();
+    let http = studio.up(&[])["http"].as_str().unwrap().to_owned();
     let made = studio.run(&["plugins", "new", "hello"]);
     assert!(made.status.success(), "{made:?}");
     assert!(studio.home().join("plugins/conductor-plugin.d.ts").exists());
@@ -130,7 +159,9 @@ fn a_new_plugin_works_as_it_is_written() {
         shown["pin"]
     );
     studio.save(&row);
-    until_it_is(&studio, "hello", "ready");
+    let pid = until_it_is(&studio, "hello", "ready")["pid"].as_u64().unwrap();
+    assert_eq!(over_stdio(&studio)["result"]["content"][0]["text"], "Hi, Ada!");
+    assert_eq!(over_http(&studio, &http)["result"]["content"][0]["text"], "Hi, Ada!");
     let said = studio.run(&["call", "hello.greet", r#"{"who":"Ada"}"#]);
     assert!(String::from_utf8_lossy(&said.stdout).contains("Hi, Ada!"), "{said:?}");
     let broken = studio.home().join("broken.js");
@@ -138,4 +169,11 @@ fn a_new_plugin_works_as_it_is_written() {
     let checked = studio.run(&["plugins", "check", broken.to_str().unwrap()]);
     assert_eq!(checked.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&checked.stdout).contains("broken.js:3:"), "{checked:?}");
+
+    // A daemon that is killed takes its plugins along: the pipe they serve is closed.
+    studio.signal(rustix::process::Signal::KILL);
+    until("the plugin's process is gone", || {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+        stat.map_or(true, |it| it.contains(") Z")).then_some(())
+    });
 }

@@ -14,7 +14,7 @@ use conductor::hosts::web::{self, Web};
 use conductor::outside::{CountingIds, RealClock};
 use conductor::pipeline::Reply;
 use conductor::pipeline::call::{Content, Outcome};
-use conductor::secrets::{Scrubber, Secrets, SystemKeys};
+use conductor::secrets::{Secrets, SystemKeys};
 use conductor::tools::plugins::{look, reach::Means};
 use conductor_core::audit::record::EventName;
 use conductor_core::config;
@@ -177,6 +177,28 @@ async fn a_process_that_dies_is_started_anew() {
     assert_eq!(runner.restarts(), 2);
 }
 
+/// A neighbour that spins for as long as it may holds nobody up: no clock is read, the other one's calls simply come back first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plugin_that_spins_does_not_hold_up_another() {
+    let spinner = runner(&plugin(&[("spin", "for (;;) {}")]), Limits { cpu_ms: 60_000, ..TIGHT });
+    let other = runner(&plugin(&[]), TIGHT);
+    spinner.warm().await.unwrap();
+    let spinning = tokio::spawn({
+        let spinner = Arc::clone(&spinner);
+        async move { spinner.call("x.spin", &json!({})).await }
+    });
+    for _ in 0..200 {
+        adds(&other).await;
+    }
+    assert!(!spinning.is_finished());
+    let before = other.pid();
+    spinning.abort();
+    assert!(spinning.await.unwrap_err().is_cancelled());
+    adds(&spinner).await;
+    adds(&other).await;
+    assert_eq!(other.pid(), before);
+}
+
 #[tokio::test]
 async fn a_call_that_is_given_up_takes_its_process_along() {
     let runner = runner(
@@ -302,8 +324,13 @@ impl Room {
         let files = Files::new(test.home.path(), None);
         let keys = SystemKeys::new(None);
         let ids = CountingIds::new();
-        let secrets =
-            Secrets::new(test.home.path(), config::KeyRung::File, Box::new(keys), ids.clone(), Scrubber::new());
+        let secrets = Secrets::new(
+            test.home.path(),
+            config::KeyRung::File,
+            Box::new(keys),
+            ids.clone(),
+            Arc::clone(&test.studio.scrubber),
+        );
         let means = Means { files, web: Web::new(web::system_tls().unwrap()), secrets, ids };
         let log: Arc<Mutex<Vec<u8>>> = Arc::default();
         let sink = Log::new(Arc::new(RealClock::new()), Box::new(Sink(Arc::clone(&log))));
@@ -724,21 +751,24 @@ const FETCHES: &str = "export default { name: 'x', version: '1', description: 'd
       async handler({ url, secret, inUrl }) { try { const headers = { 'X-Plain': 'p' }; if (secret) { const it = await secrets.get(secret); if (inUrl) url += '?k=' + it; else headers.Authorization = `Bearer ${it}` }\n\
         const got = await fetch(url, { headers }); return got.status + ' ' + await got.text() } catch (error) { return error.code + ' ' + error.message } } }] }";
 
-/// Answers every request with its own head, and counts.
-async fn echo() -> (std::net::SocketAddr, Arc<std::sync::atomic::AtomicUsize>) {
+/// Answers every request with its own head, and keeps the heads.
+async fn echo() -> (std::net::SocketAddr, Arc<Mutex<Vec<String>>>) {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let (at, seen) = (listener.local_addr().unwrap(), Arc::new(std::sync::atomic::AtomicUsize::new(0)));
-    let count = Arc::clone(&seen);
+    let (at, seen) = (listener.local_addr().unwrap(), Arc::<Mutex<Vec<String>>>::default());
+    let heads = Arc::clone(&seen);
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
-            count.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            let (heads, index) = (Arc::clone(&heads), heads.lock().unwrap().len());
+            // Whoever connects counts, even if it says nothing.
+            heads.lock().unwrap().push(String::new());
             tokio::spawn(async move {
                 let mut head = Vec::new();
                 while !head.ends_with(b"\r\n\r\n") {
                     head.push(stream.read_u8().await?);
                 }
                 let text = String::from_utf8_lossy(&head).to_ascii_lowercase();
+                heads.lock().unwrap()[index] = text.clone();
                 let line = if text.starts_with("get /away") {
                     format!("302 Found\r\nLocation: http://localhost:{}/there", at.port())
                 } else {
@@ -759,8 +789,8 @@ async fn echo() -> (std::net::SocketAddr, Arc<std::sync::atomic::AtomicUsize>) {
 #[tokio::test]
 async fn hosts_are_reached_when_granted_and_secrets_go_to_their_hosts_only() {
     let room = Room::new();
-    let (at, seen) = echo().await;
-    let seen = || seen.load(std::sync::atomic::Ordering::SeqCst);
+    let (at, heads) = echo().await;
+    let seen = || heads.lock().unwrap().len();
     let host = at.to_string();
     room.write("x.js", FETCHES);
     let get = async |path: &str, secret: Option<&str>, in_url: bool| {
@@ -788,7 +818,11 @@ async fn hosts_are_reached_when_granted_and_secrets_go_to_their_hosts_only() {
         "{plain}"
     );
     let sent = get("/b", Some("api"), false).await;
-    assert!(sent.contains("authorization: bearer canary-91c2a7"), "the server saw the value: {sent}");
+    assert!(
+        sent.contains("authorization: bearer [secret:api]"),
+        "the server saw it and sent it back, the caller does not see it: {sent}"
+    );
+    assert!(heads.lock().unwrap().last().unwrap().contains("authorization: bearer canary-91c2a7"));
     let before = seen();
     assert!(get("/", Some("other"), false).await.starts_with("DENIED"), "not this secret's host");
     assert!(get("/", Some("mine"), false).await.starts_with("DENIED"), "not granted");

@@ -46,6 +46,7 @@ methods! {
     DeviceEnable = "device.enable",
     PortsScan = "ports.scan",
     ModeSet = "mode.set",
+    ModeAuto = "mode.auto",
     PerformanceSet = "performance.set",
     Reload = "reload",
     Panic = "panic",
@@ -86,6 +87,7 @@ methods! {
     SecretsRemove = "secrets.remove",
     SecretsStatus = "secrets.status",
     SecretsRotate = "secrets.rotate",
+    LiveExamine = "live.examine",
 }
 
 pub enum Answer {
@@ -223,6 +225,10 @@ pub async fn answer(control: &Control, caller: Caller, method: Method, params: V
             let OfMode { mode } = read(params)?;
             told(handle.switch_mode(mode).await?)
         }
+        Method::ModeAuto => {
+            let Nothing {} = read(params)?;
+            told(handle.auto_mode().await?)
+        }
         Method::PerformanceSet => {
             let PerformanceSet { on } = read(params)?;
             control.recognise(caller.peer).map_err(refuse)?;
@@ -306,6 +312,10 @@ pub async fn answer(control: &Control, caller: Caller, method: Method, params: V
         Method::SecretsRemove => return secrets::answer(control, caller, SecretsMethod::Remove, params).await,
         Method::SecretsStatus => return secrets::answer(control, caller, SecretsMethod::Status, params).await,
         Method::SecretsRotate => return secrets::answer(control, caller, SecretsMethod::Rotate, params).await,
+        Method::LiveExamine => {
+            let Nothing {} = read(params)?;
+            json!({ "checks": control.words.live.examine().await })
+        }
     };
     Ok(Answer::Value(value))
 }

@@ -51,14 +51,17 @@ pub async fn check(control: &Control, params: Value) -> Result<Value, ToolError>
     let OfFile { file } = read(params)?;
     let plugins = &control.words.plugins;
     // A name of the folder and nothing else; the row's reader refuses the rest too.
-    let missing = || ToolError::new(Code::NotFound, format!("there is no plugins/{file}")).subject(Subject::Other(file.clone()));
+    let missing =
+        || ToolError::new(Code::NotFound, format!("there is no plugins/{file}")).subject(Subject::Other(file.clone()));
     if file.contains(['/', '\\', '\0']) || file.starts_with('.') {
         return Err(missing());
     }
     let source = std::fs::read(plugins.folder().join(&file)).map_err(|_| missing())?;
-    let launch = Launch { program: plugins.program(), limits: Limits::default(), file: file.clone(), source: source.into() };
+    let launch =
+        Launch { program: plugins.program(), limits: Limits::default(), file: file.clone(), source: source.into() };
     let manifest = plugins::look(&launch).await.map_err(|faults| {
-        ToolError::new(Code::BadInput, format!("plugins/{file}: {}", faults.join("; "))).subject(Subject::Other(file.clone()))
+        ToolError::new(Code::BadInput, format!("plugins/{file}: {}", faults.join("; ")))
+            .subject(Subject::Other(file.clone()))
     })?;
     let row = control.handle.serving().config.plugins.get(&manifest.name).cloned();
     Ok(manifest.shown(row.as_ref()))

@@ -65,9 +65,8 @@ pub async fn answer(
             let Set { name, value, hosts, allow_key_file } = read(params)?;
             let (value, by) = (SecretString::from(value), person(control, caller)?);
             let named = name.clone();
-            let version = work(control, move |secrets| {
-                Ok(secrets.set(&named, value.expose_secret(), hosts, allow_key_file)?)
-            });
+            let version =
+                work(control, move |secrets| Ok(secrets.set(&named, value.expose_secret(), hosts, allow_key_file)?));
             let version = version.await?;
             tell(control, by, EventName::SecretSet, json!({ "name": name, "version": version })).await;
             // A plugin may have waited for it.

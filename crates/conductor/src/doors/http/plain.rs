@@ -101,7 +101,8 @@ impl Door {
         };
         let arguments = if body.trim_ascii().is_empty() { Ok(json!({})) } else { serde_json::from_slice(&body) };
         let Ok(arguments) = arguments else {
-            let error = ToolError::new(Code::BadInput, "the body is not JSON").hint("Send the arguments as one JSON object.");
+            let error =
+                ToolError::new(Code::BadInput, "the body is not JSON").hint("Send the arguments as one JSON object.");
             return failed(&error);
         };
         let session = Session::new(studio, Who::Token(who));
@@ -214,7 +215,8 @@ fn asked(query: &str) -> Result<(Filter, usize), String> {
 fn form(query: &str) -> Vec<(String, String)> {
     // The parser of addresses reads queries as well; the address itself is not used.
     let read = reqwest::Url::parse(&format!("http://local/?{query}"));
-    read.map(|it| it.query_pairs().map(|(key, value)| (key.into_owned(), value.into_owned())).collect()).unwrap_or_default()
+    read.map(|it| it.query_pairs().map(|(key, value)| (key.into_owned(), value.into_owned())).collect())
+        .unwrap_or_default()
 }
 
 /// News of the pipeline and of the desk as one stream. A slow reader loses the oldest and is told how many.

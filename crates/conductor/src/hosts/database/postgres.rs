@@ -54,7 +54,8 @@ impl Postgres {
     ) -> Result<Rows, DatabaseFault> {
         let mut session = self.connect(password, bounds).await?;
         let work = async {
-            let builder = session.client.build_transaction().read_only(true).isolation_level(IsolationLevel::RepeatableRead);
+            let builder =
+                session.client.build_transaction().read_only(true).isolation_level(IsolationLevel::RepeatableRead);
             let transaction = builder.start().await.map_err(|fault| fault_of(&fault))?;
             prepare(&transaction, bounds).await?;
             let rows = read(&transaction, sql, params, limit).await;
@@ -176,12 +177,7 @@ async fn prepare(transaction: &Transaction<'_>, bounds: &Bounds) -> Result<(), D
     Ok(())
 }
 
-async fn read(
-    transaction: &Transaction<'_>,
-    sql: &str,
-    params: &[Value],
-    limit: usize,
-) -> Result<Rows, DatabaseFault> {
+async fn read(transaction: &Transaction<'_>, sql: &str, params: &[Value], limit: usize) -> Result<Rows, DatabaseFault> {
     // Parsing by itself runs nothing, and takes one statement only.
     let statement = transaction.prepare(sql).await.map_err(|fault| fault_of(&fault))?;
     let columns: Vec<(String, Type)> =
@@ -196,7 +192,8 @@ async fn read(
     let inner = sql.trim_end().trim_end_matches(';');
     let wrapped = format!("SELECT {} FROM (\n{inner}\n) AS q({})", casts.join(", "), names.join(", "));
     let all_text = columns.iter().all(|(_, kind)| *kind == Type::TEXT);
-    let chosen = if all_text { statement } else { transaction.prepare(&wrapped).await.map_err(|fault| fault_of(&fault))? };
+    let chosen =
+        if all_text { statement } else { transaction.prepare(&wrapped).await.map_err(|fault| fault_of(&fault))? };
     let portal = transaction.bind_raw(&chosen, bound).await.map_err(|fault| fault_of(&fault))?;
     let most = i32::try_from(limit.saturating_add(1)).unwrap_or(i32::MAX);
     let found = transaction.query_portal(&portal, most).await.map_err(|fault| fault_of(&fault))?;
@@ -267,7 +264,10 @@ impl ToSql for Param<'_> {
 
 fn bound(wanted: usize, params: &[Value]) -> Result<Vec<Param<'_>>, DatabaseFault> {
     if wanted != params.len() {
-        return Err(DatabaseFault::Statement(format!("the statement has {wanted} parameters, {} were given", params.len())));
+        return Err(DatabaseFault::Statement(format!(
+            "the statement has {wanted} parameters, {} were given",
+            params.len()
+        )));
     }
     Ok(params.iter().map(Param).collect())
 }

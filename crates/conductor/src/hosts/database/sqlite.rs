@@ -36,7 +36,8 @@ impl Sqlite {
             let folder = self.path.parent().unwrap_or(std::path::Path::new("/"));
             std::fs::create_dir_all(folder).map_err(|fault| self.offline(&fault))?;
             use std::os::unix::fs::OpenOptionsExt as _;
-            let made = std::fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&self.path);
+            let made =
+                std::fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&self.path);
             made.map_err(|fault| self.offline(&fault))?;
         }
         let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
@@ -92,7 +93,10 @@ impl Sqlite {
         }
         connection.execute_batch("COMMIT").map_err(told)?;
         let inserted = found > 0 && id != 0;
-        Ok(Changed { rows_affected: if found == 0 { 0 } else { rows_affected }, last_insert_id: inserted.then_some(id) })
+        Ok(Changed {
+            rows_affected: if found == 0 { 0 } else { rows_affected },
+            last_insert_id: inserted.then_some(id),
+        })
     }
 
     pub fn schema(&self, table: Option<&str>) -> Result<Vec<Table>, DatabaseFault> {
@@ -108,7 +112,8 @@ impl Sqlite {
             names
                 .map(|it| {
                     let (name, kind): (String, String) = it?;
-                    let columns = columns.query_map([&name], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?;
+                    let columns =
+                        columns.query_map([&name], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?;
                     let indexes = indexes.query_map([&name], |row| row.get(0))?.collect::<Result<_, _>>()?;
                     Ok(Table { name, kind, columns, indexes })
                 })
@@ -165,7 +170,8 @@ fn read(connection: &Connection, sql: &str, params: &[Value], limit: usize) -> R
     let mut out = Rows { columns, ..Rows::default() };
     let mut rows = statement.query(params_from_iter(params.iter().map(Param))).map_err(told)?;
     while let Some(row) = rows.next().map_err(told)? {
-        let cells = (0..width).map(|index| row.get_ref(index).map(cell)).collect::<Result<Vec<_>, _>>().map_err(told)?;
+        let cells =
+            (0..width).map(|index| row.get_ref(index).map(cell)).collect::<Result<Vec<_>, _>>().map_err(told)?;
         if !out.push(cells, limit) {
             break;
         }
@@ -242,7 +248,12 @@ mod tests {
             database.execute(sql, &[], 1000, &bounds(10_000)).unwrap();
         }
         for (title, bpm) in [("One", 100.0), ("Two", 128.0), ("Three", 174.0)] {
-            let made = database.execute("INSERT INTO songs (title, bpm) VALUES (?1, ?2)", &[json!(title), json!(bpm)], 1000, &bounds(10_000));
+            let made = database.execute(
+                "INSERT INTO songs (title, bpm) VALUES (?1, ?2)",
+                &[json!(title), json!(bpm)],
+                1000,
+                &bounds(10_000),
+            );
             assert_eq!(made.unwrap().rows_affected, 1);
         }
         (folder, database)
@@ -255,9 +266,15 @@ mod tests {
     #[test]
     fn values_come_as_they_are() {
         let (_folder, database) = songs();
-        let rows = query(&database, "SELECT title, bpm, NULL, 9007199254740993, x'00ff' FROM songs WHERE id = 2").unwrap();
-        assert_eq!(rows, [[json!("Two"), json!(128.0), Value::Null, json!("9007199254740993"), json!({"base64": "AP8="})]]);
-        let found = database.query("SELECT title FROM songs WHERE bpm > ?1 ORDER BY id", &[json!(110)], 1, &bounds(10_000)).unwrap();
+        let rows =
+            query(&database, "SELECT title, bpm, NULL, 9007199254740993, x'00ff' FROM songs WHERE id = 2").unwrap();
+        assert_eq!(
+            rows,
+            [[json!("Two"), json!(128.0), Value::Null, json!("9007199254740993"), json!({"base64": "AP8="})]]
+        );
+        let found = database
+            .query("SELECT title FROM songs WHERE bpm > ?1 ORDER BY id", &[json!(110)], 1, &bounds(10_000))
+            .unwrap();
         assert_eq!((found.rows.len(), found.truncated), (1, true));
         assert_eq!(found.columns, [("title".to_owned(), Some("TEXT".to_owned()))]);
         let tables = database.schema(None).unwrap();
@@ -324,7 +341,13 @@ mod tests {
         let large = change("DELETE FROM songs", 2);
         assert!(matches!(large, Err(DatabaseFault::TooMany { found: 3, most: 2 })), "{large:?}");
         assert_eq!(query(&database, "SELECT count(*) FROM songs").unwrap(), [[json!(3)]], "taken back");
-        for sql in ["COMMIT", "SAVEPOINT s", "ATTACH DATABASE '/tmp/o.db' AS o", "PRAGMA writable_schema = ON", "DELETE FROM songs; SELECT 1"] {
+        for sql in [
+            "COMMIT",
+            "SAVEPOINT s",
+            "ATTACH DATABASE '/tmp/o.db' AS o",
+            "PRAGMA writable_schema = ON",
+            "DELETE FROM songs; SELECT 1",
+        ] {
             assert!(change(sql, 1000).is_err(), "{sql}");
         }
         let made = change("UPDATE songs SET bpm = bpm + 1 WHERE id < 3", 2).unwrap();

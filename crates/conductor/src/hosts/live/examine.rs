@@ -8,17 +8,20 @@ use super::script::ScriptHost;
 use super::script::rendezvous::{self, Nobody};
 use super::{Live, OSC_SET, Refusal, SCRIPT_SET};
 use conductor_core::config::LiveHostChoice;
+use serde::Serialize;
 use std::sync::Arc;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Grade {
+    #[serde(rename = "ok")]
     Good,
     /// Something optional is missing.
     Note,
     Bad,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
     pub check: &'static str,
     pub grade: Grade,

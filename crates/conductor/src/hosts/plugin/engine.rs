@@ -9,7 +9,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rquickjs::loader::{ImportAttributes, Loader, Resolver};
 use rquickjs::module::Declared;
-use rquickjs::{CatchResultExt, CaughtError, Context, Ctx, Error, Exception, Function, Module, Object, Runtime, TypedArray, Value};
+use rquickjs::{
+    CatchResultExt, CaughtError, Context, Ctx, Error, Exception, Function, Module, Object, Runtime, TypedArray, Value,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
@@ -113,7 +115,8 @@ pub fn serve(limits: &Limits) -> ! {
 }
 
 fn run(limits: &Limits, file: &str, source: Vec<u8>, meter: &Rc<Meter>) -> Result<(), Thrown> {
-    let no_engine = |fault: Error| Thrown { message: format!("the engine does not start: {fault}"), ..Thrown::default() };
+    let no_engine =
+        |fault: Error| Thrown { message: format!("the engine does not start: {fault}"), ..Thrown::default() };
     let runtime = Runtime::new().map_err(no_engine)?;
     runtime.set_memory_limit(limits.heap_mb as usize * 1024 * 1024);
     runtime.set_max_stack_size(limits.stack_kb as usize * 1024);
@@ -124,9 +127,8 @@ fn run(limits: &Limits, file: &str, source: Vec<u8>, meter: &Rc<Meter>) -> Resul
     context.with(|ctx| {
         let driver = wake(&ctx, file, meter).catch(&ctx).map_err(|fault| told(fault, file))?;
         meter.arm();
-        let declared = load(&ctx, &driver, file, source).map_err(|fault| {
-            if meter.spent.get() { over_time(limits, fault.place) } else { fault }
-        })?;
+        let declared = load(&ctx, &driver, file, source)
+            .map_err(|fault| if meter.spent.get() { over_time(limits, fault.place) } else { fault })?;
         Pipes::send(declared.as_bytes());
         converse(&ctx, &driver, file, limits, meter)
     })
@@ -139,17 +141,23 @@ fn wake<'js>(ctx: &Ctx<'js>, file: &str, meter: &Rc<Meter>) -> rquickjs::Result<
     give("arm", Function::new(ctx.clone(), move || armed.arm())?)?;
     give("send", Function::new(ctx.clone(), |text: String| Pipes::send(text.as_bytes()))?)?;
     give("now", Function::new(ctx.clone(), wall_ms)?)?;
-    give("utf8", Function::new(ctx.clone(), |ctx: Ctx<'js>, text: String| TypedArray::<u8>::new(ctx, text.into_bytes()))?)?;
+    give(
+        "utf8",
+        Function::new(ctx.clone(), |ctx: Ctx<'js>, text: String| TypedArray::<u8>::new(ctx, text.into_bytes()))?,
+    )?;
     give("text", Function::new(ctx.clone(), text_of)?)?;
     give("toBase64", Function::new(ctx.clone(), |bytes: TypedArray<'js, u8>| STANDARD.encode(bytes_of(&bytes)))?)?;
     give("fromBase64", Function::new(ctx.clone(), from_base64)?)?;
     give("uuid", Function::new(ctx.clone(), uuid)?)?;
     give("url", Function::new(ctx.clone(), url_parts)?)?;
-    give("urlWithSearch", Function::new(ctx.clone(), |ctx: Ctx<'js>, href: String, search: String| {
-        let Ok(mut url) = url::Url::parse(&href) else { return Ok(None) };
-        url.set_query((!search.is_empty()).then_some(search.as_str()));
-        parts(&ctx, &url).map(Some)
-    })?)?;
+    give(
+        "urlWithSearch",
+        Function::new(ctx.clone(), |ctx: Ctx<'js>, href: String, search: String| {
+            let Ok(mut url) = url::Url::parse(&href) else { return Ok(None) };
+            url.set_query((!search.is_empty()).then_some(search.as_str()));
+            parts(&ctx, &url).map(Some)
+        })?,
+    )?;
     let make: Function<'js> = ctx.eval(PRELUDE)?;
     make.call((host, file))
 }
@@ -309,7 +317,10 @@ fn shown(value: &Value<'_>) -> String {
     if value.is_null() {
         return "out of memory".to_owned();
     }
-    value.as_string().and_then(|text| text.to_string().ok()).unwrap_or_else(|| "threw a value that is no error".to_owned())
+    value
+        .as_string()
+        .and_then(|text| text.to_string().ok())
+        .unwrap_or_else(|| "threw a value that is no error".to_owned())
 }
 
 /// `file.js:12:5` in a stack such as `    at handler (file.js:12:5)`.
@@ -349,7 +360,8 @@ impl Loader for Granted {
             "path" => &["sep", "join", "normalize", "isAbsolute", "basename", "dirname", "extname"],
             _ => &["readFile", "writeFile", "readdir", "stat"],
         };
-        let source = format!("const it = require(\"{name}\"); export default it; export const {{ {} }} = it;", names.join(", "));
+        let source =
+            format!("const it = require(\"{name}\"); export default it; export const {{ {} }} = it;", names.join(", "));
         Module::declare(ctx.clone(), name, source)
     }
 }
@@ -358,9 +370,21 @@ impl Loader for Granted {
 mod tests {
     use super::*;
 
+    /// Without the prelude all of these make code from text; with it none does (`no_code_is_made_from_text`).
+    #[test]
+    fn a_bare_engine_makes_code_from_text() {
+        let context = Context::full(&Runtime::new().unwrap()).unwrap();
+        context.with(|ctx| {
+            for way in ["eval('1')", "Function('return 1')()", "(() => {}).constructor('return 1')()"] {
+                assert_eq!(ctx.eval::<i32, _>(way).unwrap(), 1, "{way}");
+            }
+        });
+    }
+
     #[test]
     fn the_innermost_line_of_the_file_is_the_place() {
-        let stack = "    at parse (native)\n    at handler (my plugin.js:12:5)\n    at <anonymous> (my plugin.js:2:1)\n";
+        let stack =
+            "    at parse (native)\n    at handler (my plugin.js:12:5)\n    at <anonymous> (my plugin.js:2:1)\n";
         assert_eq!(place_in(stack, "my plugin.js").as_deref(), Some("my plugin.js:12:5"));
         assert_eq!(place_in(stack, "other.js"), None);
         assert_eq!(place_in("    at x.js:3\n", "x.js").as_deref(), Some("x.js:3"));

@@ -243,9 +243,7 @@ impl Judge {
 
 fn count_refs(value: &Value) -> usize {
     match value {
-        Value::Object(members) => {
-            members.iter().map(|(key, it)| usize::from(key == "$ref") + count_refs(it)).sum()
-        }
+        Value::Object(members) => members.iter().map(|(key, it)| usize::from(key == "$ref") + count_refs(it)).sum(),
         Value::Array(items) => items.iter().map(count_refs).sum(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
     }
@@ -308,7 +306,9 @@ mod tests {
             let told = fault(|it| it["tools"][0]["description"] = json!(format!("Reads {bad} it")));
             assert!(told.starts_with("/tools/0/description: the character U+"), "{told}");
         }
-        assert!(fault(|it| it["tools"][0]["inputSchema"]["properties"]["a\u{200b}"] = json!({})).contains("that hides"));
+        assert!(
+            fault(|it| it["tools"][0]["inputSchema"]["properties"]["a\u{200b}"] = json!({})).contains("that hides")
+        );
     }
 
     #[test]

@@ -47,6 +47,8 @@ pub struct Refusal {
 pub trait Answers: Send + Sync {
     fn answer(&self, what: String, with: Value) -> BoxFuture<'static, Result<Value, Refusal>>;
     fn log(&self, level: LogLevel, text: &str);
+    /// Its process was started anew.
+    fn restarted(&self) {}
 }
 
 /// For a file that is only looked at: it is given nothing.
@@ -109,7 +111,14 @@ impl Process {
         let Limits { cpu_ms, heap_mb, stack_kb } = launch.limits;
         let mut child = Command::new(&launch.program)
             .arg("plugin-host")
-            .args(["--cpu-ms", &cpu_ms.to_string(), "--heap-mb", &heap_mb.to_string(), "--stack-kb", &stack_kb.to_string()])
+            .args([
+                "--cpu-ms",
+                &cpu_ms.to_string(),
+                "--heap-mb",
+                &heap_mb.to_string(),
+                "--stack-kb",
+                &stack_kb.to_string(),
+            ])
             .env_clear()
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -35,7 +35,13 @@ struct Seat {
 
 impl Runner {
     /// `config` is what the plugin is given, without its secret fields; those are named in `secrets`, field by secret.
-    pub fn new(launch: Launch, config: &Value, secrets: &Value, expected: Expected, answers: Arc<dyn Answers>) -> Arc<Self> {
+    pub fn new(
+        launch: Launch,
+        config: &Value,
+        secrets: &Value,
+        expected: Expected,
+        answers: Arc<dyn Answers>,
+    ) -> Arc<Self> {
         Arc::new(Runner {
             launch,
             start: json!({ "start": { "config": config, "secrets": secrets } }),
@@ -77,6 +83,7 @@ impl Runner {
         }
         if std::mem::replace(&mut seat.started, true) {
             self.restarts.fetch_add(1, Ordering::Relaxed);
+            self.answers.restarted();
         }
         let (mut process, declared) = Process::start(&self.launch).await?;
         (self.expected)(&declared).map_err(Fault::Changed)?;

@@ -25,7 +25,9 @@ impl Strength {
     pub const fn sentence(self) -> &'static str {
         match self {
             Strength::Full => "plugins run with a list of system calls, without any path or network, under limits",
-            Strength::NoLandlock => "this kernel has no Landlock: plugins run with a list of system calls, under limits",
+            Strength::NoLandlock => {
+                "this kernel has no Landlock: plugins run with a list of system calls, under limits"
+            }
             Strength::LimitsOnly => "this system has neither Landlock nor seccomp: plugins run under limits only",
         }
     }
@@ -88,13 +90,17 @@ fn close_others() {}
 mod linux {
     use landlock::{ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr, Scope};
     use seccompiler::{
-        BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
+        BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+        TargetArch,
     };
     use std::collections::BTreeMap;
     use std::io;
 
     pub fn has_landlock() -> bool {
-        Ruleset::default().set_compatibility(CompatLevel::HardRequirement).handle_access(AccessFs::from_all(ABI::V1)).is_ok()
+        Ruleset::default()
+            .set_compatibility(CompatLevel::HardRequirement)
+            .handle_access(AccessFs::from_all(ABI::V1))
+            .is_ok()
     }
 
     pub fn enter() -> io::Result<()> {
@@ -143,7 +149,8 @@ mod linux {
         ];
         let mut rules: BTreeMap<i64, Vec<SeccompRule>> = plain.into_iter().map(|call| (call, Vec::new())).collect();
         let no_code = || {
-            let flags = SeccompCondition::new(2, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(libc::PROT_EXEC as u64), 0)?;
+            let flags =
+                SeccompCondition::new(2, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(libc::PROT_EXEC as u64), 0)?;
             SeccompRule::new(vec![flags])
         };
         for call in [libc::SYS_mmap, libc::SYS_mprotect] {

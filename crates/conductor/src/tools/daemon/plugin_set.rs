@@ -22,7 +22,8 @@ pub fn definition(owner: &Handle) -> Definition {
             };
             let enabled = row.get("enabled") == Some(&Value::Bool(true));
             let verb = if enabled { "Enable" } else { "Disable" };
-            let made = plans::make_plugin(&studio, &leave, &arguments, &name, row, format!("{verb} plugin \"{name}\"")).await?;
+            let made = plans::make_plugin(&studio, &leave, &arguments, &name, row, format!("{verb} plugin \"{name}\""))
+                .await?;
             let id = made["plan_id"].as_str().and_then(|it| it.parse().ok());
             let id = id.ok_or_else(|| ToolError::new(Code::Internal, "the plan has no id"))?;
             let applied = plans::apply(&studio, &owner, &by, Channel::Cli, id).await?;

@@ -3,7 +3,8 @@
 use super::{Shelf, TOOLSET, bounds, database_schema, params_schema, sql_schema};
 use crate::pipeline::call::Output;
 use crate::tools::catalog::Definition;
-use crate::tools::daemon::{integer, nullable, object, take};
+use crate::tools::daemon::take;
+use crate::tools::shape::{integer, nullable, object};
 use conductor_core::error::ToolError;
 use conductor_core::policy::Tier;
 use conductor_core::text::cut;

@@ -4,7 +4,7 @@ use super::undo::keep;
 use super::{Asked, At, at_schema, expected, hash_schema, over, state, undo_schema};
 use crate::hosts::files::{FileFault, Files, Kind};
 use crate::tools::catalog::Definition;
-use crate::tools::daemon::{nullable, object, text};
+use crate::tools::shape::{nullable, object, text};
 use conductor_core::digest::Digest;
 use conductor_core::error::ToolError;
 use conductor_core::policy::Tier;

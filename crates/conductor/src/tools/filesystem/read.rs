@@ -4,7 +4,7 @@ use super::{Asked, At, Encoding, at_schema, encoding_schema, over};
 use crate::hosts::files::Files;
 use crate::tools::catalog::Definition;
 use crate::tools::fit::{fit, room};
-use crate::tools::daemon::{boolean, integer, nullable, object, text};
+use crate::tools::shape::{boolean, integer, nullable, object, text};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use conductor_core::error::{Code, Subject, ToolError};

@@ -3,7 +3,7 @@
 use super::{Asked, over, root_schema};
 use crate::hosts::files::{Files, Query, glob};
 use crate::tools::catalog::Definition;
-use crate::tools::daemon::{boolean, integer, list, object, text};
+use crate::tools::shape::{boolean, integer, list, object, text};
 use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::event::Micros;
 use conductor_core::policy::Tier;
@@ -61,6 +61,9 @@ fn run(asked: &Asked<Arguments>) -> Result<Value, ToolError> {
     let query = Query { pattern: compiled, glob: chosen, limit: limit.unwrap_or(100), until };
     let place = asked.files.place(root.as_deref(), path)?;
     let found = place.search(&query, &*asked.studio.clock, asked.leave.cancel())?;
-    let matches = found.matches.iter().map(|it| json!({ "path": it.path, "line": it.line, "column": it.column, "text": it.text }));
+    let matches = found
+        .matches
+        .iter()
+        .map(|it| json!({ "path": it.path, "line": it.line, "column": it.column, "text": it.text }));
     Ok(json!({ "matches": matches.collect::<Vec<_>>(), "truncated": found.truncated }))
 }

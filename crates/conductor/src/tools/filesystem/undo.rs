@@ -8,7 +8,7 @@ use crate::pending_store::Beside;
 use crate::pipeline::call::Output;
 use crate::studio::Studio;
 use crate::tools::catalog::Definition;
-use crate::tools::daemon::{boolean, object, text};
+use crate::tools::shape::{boolean, object, text};
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::pending::{Ask, Fact, Kind, NewIds, Present, Record, State};
@@ -61,7 +61,9 @@ pub(super) fn keep<T>(
         tainted: false,
     };
     let now = studio.timestamp();
-    store.change(|pending| pending.record_edit(ask, Some(after.unwrap_or_else(|| Digest::of(b"absent"))), ids, now)).map_err(|fault| io(&fault))
+    store
+        .change(|pending| pending.record_edit(ask, Some(after.unwrap_or_else(|| Digest::of(b"absent"))), ids, now))
+        .map_err(|fault| io(&fault))
 }
 
 /// The change was not made after all.
@@ -78,7 +80,9 @@ pub fn definition(files: &Arc<Files>) -> Definition {
         blocking(move || {
             if !leave.principal().is_person() {
                 let name = leave.tool().name.to_string();
-                return Err(ToolError::new(Code::NotFound, format!("Unknown tool: {name}")).subject(Subject::Tool(name)));
+                return Err(
+                    ToolError::new(Code::NotFound, format!("Unknown tool: {name}")).subject(Subject::Tool(name))
+                );
             }
             run(&studio, &files, arguments["undo_id"].as_str().unwrap_or_default())
         })
@@ -100,11 +104,15 @@ fn run(studio: &Studio, files: &Files, id: &str) -> Result<Output, ToolError> {
         let text = format!("the change is {}, only one that stands can be undone", record.state);
         return Err(ToolError::new(Code::BadInput, text).subject(subject()));
     }
-    let fact = |label: &str| record.facts.iter().find(|it| it.label == label).map(|it| it.text.clone()).unwrap_or_default();
+    let fact =
+        |label: &str| record.facts.iter().find(|it| it.label == label).map(|it| it.text.clone()).unwrap_or_default();
     let place = files.place(Some(&fact(ROOT)), &fact(PATH))?;
     if place.state() != record.result_state_hash {
-        return Err(ToolError::new(Code::PlanStale, format!("{} was changed since; nothing was undone", place.inside()))
-            .subject(subject()));
+        return Err(ToolError::new(
+            Code::PlanStale,
+            format!("{} was changed since; nothing was undone", place.inside()),
+        )
+        .subject(subject()));
     }
     let present = place.present()?;
     let created = record.base_state_hash == Some(Digest::of(b"absent"));
@@ -120,9 +128,9 @@ fn run(studio: &Studio, files: &Files, id: &str) -> Result<Output, ToolError> {
     }
     let now = studio.timestamp();
     let undone = studio.desk.store().change(|pending| pending.undo(record.id, now));
-    undone.map_err(|fault| ToolError::new(Code::Internal, fault.to_string()))?.map_err(|why| {
-        ToolError::new(Code::BadInput, why.to_string()).subject(subject())
-    })?;
+    undone
+        .map_err(|fault| ToolError::new(Code::Internal, fault.to_string()))?
+        .map_err(|why| ToolError::new(Code::BadInput, why.to_string()).subject(subject()))?;
     Ok(Output::new(json!({ "path": place.inside(), "restored": !created })))
 }
 

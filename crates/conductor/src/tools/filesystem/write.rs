@@ -4,7 +4,7 @@ use super::undo::keep;
 use super::{Asked, At, Encoding, at_schema, encoding_schema, expected, hash_schema, over, state, undo_schema};
 use crate::hosts::files::Files;
 use crate::tools::catalog::Definition;
-use crate::tools::daemon::{boolean, integer, object, text};
+use crate::tools::shape::{boolean, integer, object, text};
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, RefusedBy, ToolError};
 use conductor_core::policy::Tier;
@@ -56,9 +56,12 @@ fn run(asked: &Asked<Arguments>) -> Result<Value, ToolError> {
     let Arguments { at, content, encoding, expected_hash, create_dirs } = &asked.arguments;
     let bytes = encoding.read(content)?;
     if asked.studio.scrubber.finds(&bytes) {
-        return Err(ToolError::new(Code::Denied, "the content holds a stored secret; secrets are not written to files")
-            .by(RefusedBy::Policy)
-            .hint("Leave the secret out; name it as secret:NAME where a configuration wants it."));
+        return Err(ToolError::new(
+            Code::Denied,
+            "the content holds a stored secret; secrets are not written to files",
+        )
+        .by(RefusedBy::Policy)
+        .hint("Leave the secret out; name it as secret:NAME where a configuration wants it."));
     }
     let place = at.place(&asked.files)?;
     place.writable()?;

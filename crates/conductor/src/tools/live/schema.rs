@@ -1,29 +1,7 @@
-//! Shapes that several tools share. Every object is closed; a name that ends in `?` is optional.
+//! Shapes that several Live tools share.
 
-use serde_json::{Map, Value, json};
-
-pub fn object(properties: Value) -> Value {
-    let mut required = Vec::new();
-    let mut named = Map::new();
-    if let Value::Object(members) = properties {
-        for (name, schema) in members {
-            match name.strip_suffix('?') {
-                Some(name) => {
-                    named.insert(name.to_owned(), schema);
-                }
-                None => {
-                    required.push(Value::from(name.clone()));
-                    named.insert(name, schema);
-                }
-            }
-        }
-    }
-    let mut made = json!({ "type": "object", "properties": named, "additionalProperties": false });
-    if !required.is_empty() {
-        made["required"] = Value::Array(required);
-    }
-    made
-}
+pub use crate::tools::shape::{boolean, integer, list, nullable, number, object, said, text};
+use serde_json::{Value, json};
 
 fn more(mut properties: Value, with: Value) -> Value {
     if let (Value::Object(all), Value::Object(with)) = (&mut properties, with) {
@@ -64,35 +42,6 @@ pub fn set_id() -> Value {
 
 pub fn id(description: &'static str) -> Value {
     json!({ "type": "string", "minLength": 1, "description": description })
-}
-
-pub fn said(description: &'static str, mut schema: Value) -> Value {
-    schema["description"] = Value::from(description);
-    schema
-}
-
-pub fn text() -> Value {
-    json!({ "type": "string" })
-}
-
-pub fn number() -> Value {
-    json!({ "type": "number" })
-}
-
-pub fn integer() -> Value {
-    json!({ "type": "integer" })
-}
-
-pub fn boolean() -> Value {
-    json!({ "type": "boolean" })
-}
-
-pub fn list(items: Value) -> Value {
-    json!({ "type": "array", "items": items })
-}
-
-pub fn nullable(schema: Value) -> Value {
-    json!({ "anyOf": [schema, { "type": "null" }] })
 }
 
 pub fn offset() -> Value {

@@ -8,6 +8,7 @@ use crate::hosts::plugin::process::{Answers, LogLevel, Refusal};
 use crate::hosts::web::{self, Sealed, Wanted, Web};
 use crate::outside::Ids;
 use crate::secrets::Secrets;
+use crate::studio::Studio;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use conductor_core::config::Plugin;
@@ -16,7 +17,7 @@ use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use url::Url;
@@ -49,6 +50,7 @@ impl Means {
 
 pub struct Reach {
     granted: Arc<Granted>,
+    studio: Weak<Studio>,
     say: Say,
 }
 
@@ -62,10 +64,18 @@ struct Granted {
 }
 
 impl Reach {
-    pub fn new(plugin: &str, row: &Plugin, own: Vec<String>, means: Means, say: Say) -> Arc<Self> {
+    pub fn new(
+        studio: &Arc<Studio>,
+        plugin: &str,
+        row: &Plugin,
+        own: Vec<String>,
+        means: Means,
+        say: Say,
+    ) -> Arc<Self> {
         let fetches = Semaphore::new(FETCHES);
         let granted = Granted { plugin: plugin.to_owned(), row: row.clone(), own, means, fetches };
-        Arc::new(Reach { granted: Arc::new(granted), say })
+        // The studio holds the catalog, which holds the runner, which holds this.
+        Arc::new(Reach { granted: Arc::new(granted), studio: Arc::downgrade(studio), say })
     }
 }
 
@@ -77,6 +87,12 @@ impl Answers for Reach {
 
     fn log(&self, level: LogLevel, text: &str) {
         (self.say)(&self.granted.plugin, level, text);
+    }
+
+    fn restarted(&self) {
+        if let Some(studio) = self.studio.upgrade() {
+            studio.meters.plugin_restarted(&self.granted.plugin);
+        }
     }
 }
 
@@ -156,7 +172,9 @@ impl Granted {
                     let text = format!("{} has {} bytes, at most {MAX_FILE_BYTES} are read", of.path, slice.size);
                     return Err(ToolError::new(Code::Unsupported, text));
                 }
-                Ok(json!({ "content": STANDARD.encode(&slice.bytes), "size": slice.size, "mtime_ms": slice.modified_ms }))
+                Ok(
+                    json!({ "content": STANDARD.encode(&slice.bytes), "size": slice.size, "mtime_ms": slice.modified_ms }),
+                )
             }
             "files.write" => {
                 let content = of.content.as_deref().ok_or_else(|| bad("content is missing"))?;
@@ -220,7 +238,8 @@ impl Granted {
         // The holder of the secrets' key may take its time.
         let (granted, target, given) = (Arc::clone(self), url.clone(), fetch.headers);
         let filled = tokio::task::spawn_blocking(move || granted.headers(&target, &given)).await;
-        let (headers, sealed) = filled.unwrap_or_else(|fault| Err(ToolError::new(Code::Internal, fault.to_string())))?;
+        let (headers, sealed) =
+            filled.unwrap_or_else(|fault| Err(ToolError::new(Code::Internal, fault.to_string())))?;
         let wanted = Wanted { method, url, headers, body, max_bytes: web::MOST_BYTES, sealed };
         let reach = web::Reach { only: Some(self.row.net.clone()), ..self.means.web.reach() };
         // Never closed while a request may be under way.
@@ -239,10 +258,12 @@ impl Granted {
 
     /// Plain headers, and those with a secret in them, which go to that secret's hosts only.
     fn headers(&self, url: &Url, given: &[(String, String)]) -> Result<(HeaderMap, Vec<Sealed>), ToolError> {
-        const OURS: [&str; 6] = ["host", "content-length", "connection", "transfer-encoding", "upgrade", "proxy-authorization"];
+        const OURS: [&str; 6] =
+            ["host", "content-length", "connection", "transfer-encoding", "upgrade", "proxy-authorization"];
         let (mut headers, mut sealed) = (HeaderMap::new(), Vec::new());
         for (name, value) in given {
-            let name = HeaderName::from_bytes(name.as_bytes()).map_err(|fault| bad(format!("header {name:?}: {fault}")))?;
+            let name =
+                HeaderName::from_bytes(name.as_bytes()).map_err(|fault| bad(format!("header {name:?}: {fault}")))?;
             if OURS.contains(&name.as_str()) {
                 return Err(bad(format!("the header {name} is set by Conductor")));
             }

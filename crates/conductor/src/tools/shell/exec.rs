@@ -4,8 +4,9 @@ use super::TOOLSET;
 use crate::hosts::shell::{Shell, Wanted};
 use crate::pipeline::call::Output;
 use crate::tools::catalog::{AskFacts, Definition};
+use crate::tools::daemon::take;
 use crate::tools::fit::{fit, room};
-use crate::tools::daemon::{boolean, integer, nullable, object, take, text};
+use crate::tools::shape::{boolean, integer, nullable, object, text};
 use conductor_core::command::CommandEffect;
 use conductor_core::error::{ToolError, Violation};
 use conductor_core::policy::{AskFloor, ByArgs, Tier};
@@ -107,7 +108,8 @@ pub fn definition(shell: &Arc<Shell>) -> Definition {
     }));
     definition.facts = Some(Arc::new(move |_, arguments| {
         let prepared = Arguments::of(arguments).and_then(|it| showing.prepare(&it.wanted()).ok());
-        let facts = prepared.map(|it| vec![("runs".to_owned(), format!("{} {}", it.program.display(), json!(it.words)))]);
+        let facts =
+            prepared.map(|it| vec![("runs".to_owned(), format!("{} {}", it.program.display(), json!(it.words)))]);
         AskFacts { facts: facts.unwrap_or_default(), ..AskFacts::default() }
     }));
     definition

@@ -4,8 +4,9 @@ use super::TOOLSET;
 use crate::hosts::web::{MOST_BYTES, Wanted, Web, is_named};
 use crate::pipeline::call::Output;
 use crate::tools::catalog::Definition;
+use crate::tools::daemon::take;
 use crate::tools::fit::{fit, room};
-use crate::tools::daemon::{boolean, integer, nullable, object, take, text};
+use crate::tools::shape::{boolean, integer, nullable, object, text};
 use conductor_core::error::{Code, RefusedBy, Subject, ToolError};
 use conductor_core::policy::{ByArgs, Tier};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
@@ -100,20 +101,25 @@ pub fn definition(web: &Arc<Web>) -> Definition {
 }
 
 fn wanted(arguments: &Arguments) -> Result<Wanted, ToolError> {
-    let bad = |place: &str, why: String| ToolError::new(Code::BadInput, why).subject(Subject::Argument(place.to_owned()));
-    let url = reqwest::Url::parse(&arguments.url).map_err(|fault| bad("/url", format!("{}: {fault}", arguments.url)))?;
+    let bad =
+        |place: &str, why: String| ToolError::new(Code::BadInput, why).subject(Subject::Argument(place.to_owned()));
+    let url =
+        reqwest::Url::parse(&arguments.url).map_err(|fault| bad("/url", format!("{}: {fault}", arguments.url)))?;
     let mut headers = HeaderMap::new();
     for (name, value) in &arguments.headers {
         let place = format!("/headers/{name}");
         let key: HeaderName = name.parse().map_err(|_| bad(&place, format!("{name:?} is no name of a header")))?;
         let value = value.as_str().unwrap_or_default();
-        let value = HeaderValue::from_str(value).map_err(|_| bad(&place, format!("{name}: not a value of a header")))?;
+        let value =
+            HeaderValue::from_str(value).map_err(|_| bad(&place, format!("{name}: not a value of a header")))?;
         if OURS.contains(&key) || key.as_str().starts_with("proxy-") {
             return Err(bad(&place, format!("{name} is set by Conductor alone")));
         }
         headers.insert(key, value);
     }
-    headers.entry(header::USER_AGENT).or_insert(HeaderValue::from_static(concat!("conductor/", env!("CARGO_PKG_VERSION"))));
+    headers
+        .entry(header::USER_AGENT)
+        .or_insert(HeaderValue::from_static(concat!("conductor/", env!("CARGO_PKG_VERSION"))));
     let method = match arguments.method {
         Verb::Get => Method::GET,
         Verb::Head => Method::HEAD,
