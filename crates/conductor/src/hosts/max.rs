@@ -135,7 +135,8 @@ impl Line {
         let request = json!({ "type": "request", "id": id, "op": op, "deadline_ms": DEADLINE_MS, "args": args });
         let text = request.to_string();
         if text.len() > MOST_BYTES {
-            return Err(ToolError::new(Code::BadInput, "the change is too large for the bridge of Max").hint("Make it in parts."));
+            return Err(ToolError::new(Code::BadInput, "the change is too large for the bridge of Max")
+                .hint("Make it in parts."));
         }
         self.out.send(Message::text(text)).map_err(|fault| gone(&fault.to_string()))?;
         let until = self.clock.now().plus_us(CALL_US);
@@ -145,9 +146,12 @@ impl Line {
                 Ok(told) => told,
                 Err(RecvTimeoutError::Disconnected) => return Err(gone("the bridge left")),
                 Err(RecvTimeoutError::Timeout) => {
-                    return Err(ToolError::new(Code::Timeout, "Max does not answer; a request it did not run by now never runs")
-                        .hint("Repeat the call when Max is no longer busy.")
-                        .effect(Effect::Unknown));
+                    return Err(ToolError::new(
+                        Code::Timeout,
+                        "Max does not answer; a request it did not run by now never runs",
+                    )
+                    .hint("Repeat the call when Max is no longer busy.")
+                    .effect(Effect::Unknown));
                 }
             };
             // An answer to a call that was given up.
@@ -184,7 +188,9 @@ impl PatchHost for MaxHost {
 
     fn open(&self, root: &str, document: &Document, file: Option<&Path>) -> Result<(), ToolError> {
         if document.format().is_pd() {
-            return Err(ToolError::new(Code::BadInput, "Max does not open .pd files").hint("Use host \"pd\" or \"document\"."));
+            return Err(
+                ToolError::new(Code::BadInput, "Max does not open .pd files").hint("Use host \"pd\" or \"document\".")
+            );
         }
         let mut state = lock(&self.state);
         let State { line, roots, .. } = &mut *state;
@@ -229,10 +235,9 @@ impl PatchHost for MaxHost {
         self.with_root(root, |line, _, root| {
             let Some(key) = root.keys.get(&(object.canvas().id().clone(), object.id())) else { return Ok(None) };
             let told = line.ask("value", json!({ "patcher": root.patcher, "key": key }))?;
-            Ok(Some(match &told["value"] {
-                Json::Array(many) => Value::from_atoms(many.iter().map(atom).collect()),
-                one => Value::One(atom(one)),
-            }))
+            let value = &told["value"];
+            let many = value.as_array().map(|many| Value::Many(many.iter().map(atom).collect()));
+            Ok(Some(many.unwrap_or_else(|| Value::One(atom(value)))))
         })
     }
 
@@ -256,8 +261,19 @@ struct Plan<'a> {
 
 /// Members of a box that are told in another way, or that Max finds itself.
 const NOT_ATTRIBUTES: [&str; 13] = [
-    "id", "maxclass", "text", "patching_rect", "varname", "hidden", "numinlets", "numoutlets", "outlettype", "patcher",
-    "saved_object_attributes", "saved_attribute_attributes", "data",
+    "id",
+    "maxclass",
+    "text",
+    "patching_rect",
+    "varname",
+    "hidden",
+    "numinlets",
+    "numoutlets",
+    "outlettype",
+    "patcher",
+    "saved_object_attributes",
+    "saved_attribute_attributes",
+    "data",
 ];
 
 type Cord = (BoxId, u32, BoxId, u32);
@@ -334,7 +350,13 @@ impl Plan<'_> {
         }
     }
 
-    fn change(&mut self, at: &CanvasId, within: &[String], was: &BoxView<'_>, is: &BoxView<'_>) -> Result<(), ToolError> {
+    fn change(
+        &mut self,
+        at: &CanvasId,
+        within: &[String],
+        was: &BoxView<'_>,
+        is: &BoxView<'_>,
+    ) -> Result<(), ToolError> {
         let key = self.keys.get(&(at.clone(), is.id())).cloned().ok_or_else(|| gone("a box is not known"))?;
         if was.text() != is.text() {
             self.push(within, json!({ "op": "text", "key": key, "text": is.text() }));
@@ -373,7 +395,8 @@ fn align(view: &View<'_>, told: &Json, keys: &mut HashMap<(CanvasId, BoxId), Str
     let mut taken = BTreeSet::new();
     for object in view.boxes() {
         let rect = object.rect();
-        let near = |row: &Json, at: usize, place: f64| row["rect"][at].as_f64().is_some_and(|it| (it - place).abs() < 1.0);
+        let near =
+            |row: &Json, at: usize, place: f64| row["rect"][at].as_f64().is_some_and(|it| (it - place).abs() < 1.0);
         let found = rows.iter().enumerate().find(|(n, row)| {
             !taken.contains(n)
                 && row["maxclass"] == object.maxclass()
@@ -465,7 +488,9 @@ fn refused(error: &Json) -> ToolError {
         "STALE_REFERENCE" => ToolError::new(Code::StaleReference, format!("somebody edited the patch in Max: {text}"))
             .hint("Save it in Max, close it here with discard, and open it again."),
         "NOT_FOUND" => ToolError::new(Code::NotFound, text).hint("Close the patch here and open it again."),
-        "BAD_INPUT" => ToolError::new(Code::BadInput, text).hint("Nothing was changed. Check the attribute and its value."),
+        "BAD_INPUT" => {
+            ToolError::new(Code::BadInput, text).hint("Nothing was changed. Check the attribute and its value.")
+        }
         "UNSUPPORTED" => ToolError::new(Code::Unsupported, text).hint("Leave it out, or use host \"document\"."),
         "TIMEOUT" => ToolError::new(Code::Timeout, text).hint("Repeat the call: it was not run.").effect(Effect::None),
         _ => ToolError::new(Code::SdkRejected, text).hint("Nothing was changed. Check the class and its ports."),
@@ -482,5 +507,6 @@ fn absent() -> ToolError {
 }
 
 fn gone(why: &str) -> ToolError {
-    ToolError::new(Code::HostOffline, format!("Max cannot be reached: {why}")).hint("See that the bridge patch is open in Max.")
+    ToolError::new(Code::HostOffline, format!("Max cannot be reached: {why}"))
+        .hint("See that the bridge patch is open in Max.")
 }

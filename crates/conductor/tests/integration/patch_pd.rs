@@ -644,7 +644,10 @@ impl Theirs {
         for file in files {
             command.arg("-open").arg(file);
         }
-        command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+        command
+            .stdin(std::process::Stdio::null())
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null());
         Theirs(command.spawn().expect("Pd starts"))
     }
 }
@@ -683,16 +686,24 @@ async fn a_pd_of_the_person_is_driven_through_the_helper_patch() {
     let opened = desk.ok("open_patch", open).await;
     assert_eq!((&opened["host"], &opened["object_count"]), (&json!("pd"), &json!(4)));
     let edit = |edits: Value| json!({ "patch_id": "m", "edits": edits });
-    desk.ok("edit_patch", edit(json!([
-        { "op": "add", "obj_type": "*~ 0.1", "position": [50, 85], "varname": "gain" },
-        { "op": "disconnect", "src_varname": "~1", "outlet": 0, "dst_varname": "~2", "inlet": 0 },
-        { "op": "connect", "src_varname": "~1", "outlet": 0, "dst_varname": "gain", "inlet": 0 },
-        { "op": "connect", "src_varname": "gain", "outlet": 0, "dst_varname": "~2", "inlet": 0 },
-        { "op": "set_text", "varname": "~1", "new_text": "osc~ 880" },
-        { "op": "move", "varname": "~3", "position": [61, 23] },
-        { "op": "remove", "varname": "~2" },
-    ]))).await;
-    desk.ok("edit_patch", json!({ "patch_id": "m/fx", "edits": [{ "op": "add", "obj_type": "outlet~", "position": [10, 90] }] })).await;
+    desk.ok(
+        "edit_patch",
+        edit(json!([
+            { "op": "add", "obj_type": "*~ 0.1", "position": [50, 85], "varname": "gain" },
+            { "op": "disconnect", "src_varname": "~1", "outlet": 0, "dst_varname": "~2", "inlet": 0 },
+            { "op": "connect", "src_varname": "~1", "outlet": 0, "dst_varname": "gain", "inlet": 0 },
+            { "op": "connect", "src_varname": "gain", "outlet": 0, "dst_varname": "~2", "inlet": 0 },
+            { "op": "set_text", "varname": "~1", "new_text": "osc~ 880" },
+            { "op": "move", "varname": "~3", "position": [61, 23] },
+            { "op": "remove", "varname": "~2" },
+        ])),
+    )
+    .await;
+    desk.ok(
+        "edit_patch",
+        json!({ "patch_id": "m/fx", "edits": [{ "op": "add", "obj_type": "outlet~", "position": [10, 90] }] }),
+    )
+    .await;
     desk.ok("undo_patch", json!({ "patch_id": "m", "steps": 2 })).await;
     desk.ok("redo_patch", json!({ "patch_id": "m", "steps": 1 })).await;
     desk.patches.reconcile("m").expect("Pd answers");
