@@ -8,8 +8,8 @@ const vm = require("vm");
 const Module = require("module");
 
 const SYMBOL = 32767;
-const CLASSES = { "cycle~": [2, 1], "*~": [2, 1], "ezdac~": [2, 0], metro: [2, 1], number: [1, 2], message: [2, 1], comment: [1, 0], button: [1, 1], patcher: [0, 0], p: [0, 0] };
-const UI = ["number", "message", "comment", "button", "ezdac~"];
+const CLASSES = { "cycle~": [2, 1], "*~": [2, 1], "ezdac~": [2, 0], metro: [2, 1], number: [1, 2], message: [2, 1], comment: [1, 0], button: [1, 1], inlet: [0, 1], outlet: [1, 0], patcher: [0, 0], p: [0, 0] };
+const UI = ["number", "message", "comment", "button", "ezdac~", "inlet", "outlet"];
 
 class Box {
   constructor(patcher, x, y, words) {
@@ -27,9 +27,14 @@ class Box {
     const name = String(words[0]);
     const ports = CLASSES[name];
     this.maxclass = !ports ? "jbogus" : UI.includes(name) ? name : "newobj";
-    this.ports = ports || [0, 0];
+    this.fixed = ports || [0, 0];
     if (this.maxclass !== name) this.text = words.join(" ");
     this.inside = name === "p" || name === "patcher" ? this.inside || new FakePatcher() : null;
+  }
+  get ports() {
+    if (!this.inside) return this.fixed;
+    const count = (kind) => this.inside.boxes.filter((it) => it.maxclass === kind).length;
+    return [count("inlet"), count("outlet")];
   }
   get boxtext() {
     return this.text;

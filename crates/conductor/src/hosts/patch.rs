@@ -919,16 +919,14 @@ impl Scene<'_> {
         let mut id = self.open.id.clone();
         for key in self.view.key_path() {
             id.push('/');
-            id.push_str(&as_segment(&key));
+            id.push_str(&key);
         }
         id
     }
 
     pub fn id_of(&self, canvas: &CanvasId) -> Option<String> {
         let view = self.patch.document().view(canvas)?;
-        let keys = view.key_path();
-        let path: Vec<String> =
-            std::iter::once(self.open.id.clone()).chain(keys.iter().map(|it| as_segment(it))).collect();
+        let path: Vec<String> = std::iter::once(self.open.id.clone()).chain(view.key_path()).collect();
         Some(path.join("/"))
     }
 
@@ -978,22 +976,8 @@ fn scene<'a>(open: &'a Open, state: &'a State, canvas: &CanvasId) -> Result<Scen
 }
 
 fn canvas(patch: &Patch, patch_id: &str) -> Result<CanvasId, ToolError> {
-    let keys: Vec<String> = patch_id.split('/').skip(1).map(of_segment).collect();
-    let segments: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let segments: Vec<&str> = patch_id.split('/').skip(1).collect();
     patch.canvas(&segments).map_err(|fault| lookup(fault, patch_id))
-}
-
-/// A key as a part of an id. A file may call a box `a/b`; the slash is then written as `%2F`.
-fn as_segment(key: &str) -> String {
-    if key.contains(['/', '%']) { key.replace('%', "%25").replace('/', "%2F") } else { key.to_owned() }
-}
-
-fn of_segment(segment: &str) -> String {
-    if segment.contains('%') {
-        segment.replace("%2F", "/").replace("%2f", "/").replace("%25", "%")
-    } else {
-        segment.to_owned()
-    }
 }
 
 fn expect_revision(patch: &Patch, ask: &Ask<'_>) -> Result<(), ToolError> {
