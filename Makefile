@@ -33,6 +33,7 @@ bench: test-tools ## memory, start and idle time; the engine and the lanes; call
 	crates/conductor-testkit/clients/install bench
 	cargo bench --locked --package conductor --features studio --bench patch
 	crates/conductor-testkit/clients/bench
+	python3 crates/conductor-testkit/clients/outside_bench.py target/release
 
 tools:
 	@.ci/install .ci/packages.run

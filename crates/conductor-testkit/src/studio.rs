@@ -1,5 +1,6 @@
 //! A studio in a temporary home, on time that moves by hand.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use conductor::audit_log::files::Disk;
@@ -37,9 +38,15 @@ pub struct MemoryJournal {
     down: Mutex<Option<String>>,
     outcome_down: Mutex<Option<String>>,
     events: Mutex<Vec<Event>>,
+    /// Outcomes that were to be on the disk before their reply.
+    waited_for_disk: AtomicUsize,
 }
 
 impl MemoryJournal {
+    pub fn waited_for_disk(&self) -> usize {
+        self.waited_for_disk.load(Ordering::Relaxed)
+    }
+
     fn new() -> Arc<Self> {
         Arc::new(Self {
             hasher: InputHasher::new(&[7; 32]),
@@ -47,6 +54,7 @@ impl MemoryJournal {
             down: Mutex::default(),
             outcome_down: Mutex::default(),
             events: Mutex::default(),
+            waited_for_disk: AtomicUsize::default(),
         })
     }
 
@@ -92,8 +100,9 @@ impl Journal for MemoryJournal {
         &self,
         facts: CallFacts,
         outcome: OutcomeFacts,
-        _durable: bool,
+        durable: bool,
     ) -> BoxFuture<'static, Result<(), String>> {
+        self.waited_for_disk.fetch_add(usize::from(durable), Ordering::Relaxed);
         let down = self.outcome_down.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let result = down.map_or_else(|| self.push(Written::Outcome(facts, outcome)).map(|_| ()), Err);
         Box::pin(std::future::ready(result))

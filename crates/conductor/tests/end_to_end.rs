@@ -19,6 +19,8 @@ mod plugins;
 mod proxy;
 #[path = "end_to_end/reload.rs"]
 mod reload;
+#[path = "end_to_end/secrets.rs"]
+mod secrets;
 #[path = "end_to_end/sound.rs"]
 mod sound;
 #[path = "end_to_end/spine.rs"]

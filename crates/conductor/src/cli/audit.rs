@@ -6,6 +6,7 @@ mod against;
 mod lines;
 mod seed;
 
+use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
@@ -25,7 +26,7 @@ use serde_json::{Value, json};
 use crate::audit_log::files::{Disk, Files};
 use crate::audit_log::keys;
 use crate::audit_log::layout::Layout;
-use crate::audit_log::lines::{Filter, Lines, newest, segment_paths, within};
+use crate::audit_log::lines::{self as lines_of_log, Filter, Lines, segment_paths, within};
 use crate::audit_log::outside::{Clock, Ids};
 use crate::audit_log::{accept, walk};
 pub use lines::Tail;
@@ -192,21 +193,25 @@ fn own_lines(around: &Around<'_>) -> Result<Lines, Failure> {
 }
 
 fn list(args: &ListArgs, around: &Around<'_>, out: &mut dyn Write) -> Done {
-    own_lines(around)?;
-    let ListArgs { tool, principal, result, since, until, number } = args.clone();
-    let filter = Filter { tool, principal, result, since, until, after: None };
-    for record in newest(around.home, &filter, number)? {
+    for record in newest(args, around)? {
         show(&record, around.json, out)?;
     }
     Ok(0)
+}
+
+/// The newest records that fit, oldest of them first.
+fn newest(args: &ListArgs, around: &Around<'_>) -> Result<VecDeque<Value>, Failure> {
+    own_lines(around)?;
+    let ListArgs { tool, principal, result, since, until, number } = args.clone();
+    let filter = Filter { tool, principal, result, since, until, after: None };
+    Ok(lines_of_log::newest(around.home, &filter, number)?)
 }
 
 /// The last records, and with `--follow` those to come.
 fn tail(args: &TailArgs, around: &Around<'_>, out: &mut dyn Write) -> Done {
     // Before the records are read: one that is written meanwhile is found by both, and shown once.
     let following = args.follow.then(|| Follow::start(around.home)).transpose()?;
-    own_lines(around)?;
-    let records = newest(around.home, &Filter::default(), args.number)?;
+    let records = newest(&ListArgs { number: args.number, ..ListArgs::default() }, around)?;
     for record in &records {
         show(record, around.json, out)?;
     }

@@ -94,7 +94,8 @@ async fn the_description_of_the_doors_is_made_of_the_catalog() {
         let name = path.strip_prefix("/tools/").unwrap();
         let tool = studio.studio.catalog().get(name).cloned().unwrap();
         assert_eq!(
-            item["post"]["requestBody"]["content"]["application/json"]["schema"], tool.published_schema,
+            item["post"]["requestBody"]["content"]["application/json"]["schema"],
+            tool.published_schema.value(),
             "{name}"
         );
     }

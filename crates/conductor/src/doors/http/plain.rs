@@ -187,7 +187,7 @@ fn failed(error: &ToolError) -> Response {
 fn shown(tool: &Tool) -> Value {
     json!({
         "name": tool.name, "title": tool.title, "description": tool.description, "tier": tool.tier,
-        "inputSchema": tool.published_schema, "outputSchema": tool.output_schema, "annotations": tool.annotations.to_wire(),
+        "inputSchema": tool.published_schema.value(), "outputSchema": tool.output_schema.value(), "annotations": tool.annotations.to_wire(),
     })
 }
 
@@ -260,7 +260,7 @@ fn openapi(tools: &[Arc<Tool>]) -> Value {
             });
             let operation = json!({
                 "operationId": tool.safe_name(), "summary": tool.title, "description": tool.description, "tags": [tool.toolset],
-                "requestBody": { "required": false, "content": { "application/json": { "schema": tool.published_schema } } },
+                "requestBody": { "required": false, "content": { "application/json": { "schema": tool.published_schema.value() } } },
                 "responses": {
                     "200": { "description": "The result", "content": { "application/json": { "schema": success } } },
                     "202": error, "default": error,
