@@ -82,11 +82,22 @@ fn main() {
     if theirs.is_empty() {
         println!("no Python with lxml here (Debian package python3-lxml): nothing to stand beside");
     }
-    for (what, key) in [("open, ms", "open_ms"), ("one note edit, ms", "edit_ms"), ("save, ms", "save_ms"), ("peak memory, KB", "peak_kb")] {
+    for (what, key) in [
+        ("open, ms", "open_ms"),
+        ("one note edit, ms", "edit_ms"),
+        ("save, ms", "save_ms"),
+        ("peak memory, KB", "peak_kb"),
+    ] {
         let (a, b) = (spread(&ours, key), spread(&theirs, key));
         println!(
             "{what:<20} ours {:>9.1} {:>9.1} {:>9.1}   gzip + lxml {:>9.1} {:>9.1} {:>9.1}   {:.2} times theirs",
-            a[0], a[1], a[2], b[0], b[1], b[2], a[1] / b[1]
+            a[0],
+            a[1],
+            a[2],
+            b[0],
+            b[1],
+            b[2],
+            a[1] / b[1]
         );
     }
     let held = spread(&ours, "held_kb")[1] * 1024.0 / 1e6;

@@ -72,11 +72,33 @@ impl Anchor {
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Shape {
     /// `area` is left, top, width, height.
-    Rectangle { area: [f64; 4], radius: f64, fill: Option<Rgba>, stroke: Option<Stroke> },
-    Line { from: [f64; 2], to: [f64; 2], stroke: Stroke },
-    Polygon { points: Vec<[f64; 2]>, fill: Rgba },
-    Circle { centre: [f64; 2], radius: f64, fill: Rgba },
-    Text { at: [f64; 2], size: f64, text: String, fill: Rgba, anchor: Anchor },
+    Rectangle {
+        area: [f64; 4],
+        radius: f64,
+        fill: Option<Rgba>,
+        stroke: Option<Stroke>,
+    },
+    Line {
+        from: [f64; 2],
+        to: [f64; 2],
+        stroke: Stroke,
+    },
+    Polygon {
+        points: Vec<[f64; 2]>,
+        fill: Rgba,
+    },
+    Circle {
+        centre: [f64; 2],
+        radius: f64,
+        fill: Rgba,
+    },
+    Text {
+        at: [f64; 2],
+        size: f64,
+        text: String,
+        fill: Rgba,
+        anchor: Anchor,
+    },
 }
 
 const BACKGROUND: &str = "#1b1d21";

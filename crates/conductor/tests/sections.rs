@@ -564,10 +564,12 @@ fn patches(section: &str) -> Studio {
 #[test]
 fn every_key_of_patch_counts() {
     // `open` and its order, which is the order of the list.
-    let studio = patches("[patch]\nopen = [\"b.maxpat\", \"a.maxpat\", \"none.maxpat\"]\nmax_open = 2\njournal_steps = 2\n");
+    let studio =
+        patches("[patch]\nopen = [\"b.maxpat\", \"a.maxpat\", \"none.maxpat\"]\nmax_open = 2\njournal_steps = 2\n");
     let mut client = studio.client();
     let (_, listed) = studio.call(&mut client, "list_active_patches", json!({}));
-    let names: Vec<&str> = listed["patches"].as_array().unwrap().iter().map(|it| it["display_name"].as_str().unwrap()).collect();
+    let names: Vec<&str> =
+        listed["patches"].as_array().unwrap().iter().map(|it| it["display_name"].as_str().unwrap()).collect();
     assert_eq!(names, ["b", "a"]);
     // `journal_steps`: two of three edits can be taken back.
     let id = listed["patches"][0]["patch_id"].clone();
@@ -579,14 +581,19 @@ fn every_key_of_patch_counts() {
     // `max_open`: the clean one makes room.
     studio.call(&mut client, "open_patch", json!({ "path": "c.maxpat" }));
     let (_, listed) = studio.call(&mut client, "list_active_patches", json!({}));
-    let names: Vec<&str> = listed["patches"].as_array().unwrap().iter().map(|it| it["display_name"].as_str().unwrap()).collect();
+    let names: Vec<&str> =
+        listed["patches"].as_array().unwrap().iter().map(|it| it["display_name"].as_str().unwrap()).collect();
     assert_eq!(names, ["b", "c"]);
 
     // `roots` and `max_file_mb`.
     let elsewhere = tempfile::tempdir().unwrap();
     let file = elsewhere.path().join("far.maxpat");
     std::fs::write(&file, PATCH).unwrap();
-    std::fs::write(elsewhere.path().join("big.pd"), format!("#N canvas 0 0 1 1 12;\n#X text 1 1 {};\n", "x".repeat(1 << 20))).unwrap();
+    std::fs::write(
+        elsewhere.path().join("big.pd"),
+        format!("#N canvas 0 0 1 1 12;\n#X text 1 1 {};\n", "x".repeat(1 << 20)),
+    )
+    .unwrap();
     let far = json!({ "path": file });
     assert_eq!(studio.call(&mut client, "open_patch", far.clone()).0, "DENIED");
     let rooted = patches(&format!("[patch]\nroots = [{:?}]\nmax_file_mb = 1\njournal_mb = 1\n", elsewhere.path()));
@@ -598,7 +605,9 @@ fn every_key_of_patch_counts() {
     let (_, made) = rooted.call(&mut client, "create_patch", json!({ "format": "pd" }));
     let id = made["patch_id"].clone();
     for n in 0..60 {
-        let edits: Vec<Value> = (0..30).map(|m| json!({ "op": "add", "obj_type": "comment", "position": [m, n], "arguments": ["y".repeat(1000)] })).collect();
+        let edits: Vec<Value> = (0..30)
+            .map(|m| json!({ "op": "add", "obj_type": "comment", "position": [m, n], "arguments": ["y".repeat(1000)] }))
+            .collect();
         assert_eq!(rooted.call(&mut client, "edit_patch", json!({ "patch_id": id, "edits": edits })).0, "ok");
     }
     let (_, undone) = rooted.call(&mut client, "undo_patch", json!({ "patch_id": id, "steps": 200 }));
@@ -625,7 +634,8 @@ fn every_key_of_patch_pd_counts() {
     let mut client = spawned.client();
     assert_eq!(spawned.call(&mut client, "create_patch", create).0, "ok");
     let (_, log) = spawned.call(&mut client, "get_console_log", json!({}));
-    let started = log["logs"].as_array().unwrap().iter().filter_map(Value::as_str).find(|it| it.contains("starting")).unwrap();
+    let started =
+        log["logs"].as_array().unwrap().iter().filter_map(Value::as_str).find(|it| it.contains("starting")).unwrap();
     assert!(started.contains("\"-sleepgrain\" \"2\"") && started.contains("-noaudio"), "{started}");
 }
 
@@ -640,7 +650,8 @@ fn a_knob_moves_an_attribute_of_a_patch_as_one_step() {
     let (_, listed) = studio.call(&mut client, "list_active_patches", json!({}));
     let id = listed["patches"][0]["patch_id"].clone();
     let ask = json!({ "patch_id": id, "varname": "osc", "attribute": "fontsize" });
-    let mut control = conductor::doors::control::client::Client::connect(&studio.home.path().join("control.sock")).unwrap();
+    let mut control =
+        conductor::doors::control::client::Client::connect(&studio.home.path().join("control.sock")).unwrap();
     for value in [0, 32, 64, 100, 127] {
         control.ask("send", json!({ "port": "pads hand", "messages": [[0xB0, 7, value]] })).unwrap();
     }
@@ -688,7 +699,8 @@ fn every_key_of_live_counts() {
     std::fs::write(elsewhere.path().join("far.als"), SET).unwrap();
     let far = json!({ "path": elsewhere.path().join("far.als") });
     assert_eq!(studio.call(&mut client, "live_open_set", far.clone()).0, "DENIED");
-    let roots = format!("[live]\nhost = \"document\"\nfile_roots = [{:?}]\ntemplate_set = \"a.als\"\n", elsewhere.path());
+    let roots =
+        format!("[live]\nhost = \"document\"\nfile_roots = [{:?}]\ntemplate_set = \"a.als\"\n", elsewhere.path());
     let rooted = sets(&roots);
     let mut client = rooted.client();
     assert_eq!(rooted.call(&mut client, "live_open_set", far).0, "ok");
@@ -703,7 +715,9 @@ fn every_key_of_live_counts() {
     assert_eq!(code, "BAD_INPUT", "{body}");
     // `host`: without a Live, what each choice means.
     let nowhere = "[live.osc]\nport = 1\nreply_port = 19\ntimeout_ms = 300\n";
-    for (choice, code) in [("script", "HOST_OFFLINE"), ("abletonosc", "HOST_OFFLINE"), ("auto", "ok"), ("document", "ok")] {
+    for (choice, code) in
+        [("script", "HOST_OFFLINE"), ("abletonosc", "HOST_OFFLINE"), ("auto", "ok"), ("document", "ok")]
+    {
         let studio = sets(&format!("{NO_RETRY}[live]\nhost = \"{choice}\"\ndefault_set = \"a.als\"\n{nowhere}"));
         let (got, body) = studio.call(&mut studio.client(), "live_get_song_overview", json!({}));
         assert_eq!(got, code, "{choice}: {body}");
@@ -728,7 +742,11 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 #[test]
 fn the_keys_of_live_osc_and_script_count() {
     let live = require!(fakelive::osc());
-    let osc = format!("[live.osc]\nhost = \"127.0.0.1\"\nport = {}\nreply_port = {}\ntimeout_ms = 2000\n", live.port, free_port());
+    let osc = format!(
+        "[live.osc]\nhost = \"127.0.0.1\"\nport = {}\nreply_port = {}\ntimeout_ms = 2000\n",
+        live.port,
+        free_port()
+    );
     let studio = sets(&format!("{NO_RETRY}[live]\nhost = \"auto\"\n{osc}"));
     let (_, song) = studio.call(&mut studio.client(), "live_get_song_overview", json!({}));
     assert_eq!((&song["host"], &song["setId"]), (&json!("abletonosc"), &json!("live_osc")), "{song}");
@@ -776,7 +794,10 @@ fn a_knob_turns_a_parameter_of_a_set_as_one_step() {
     for value in [10, 40, 90, 127] {
         studio.hand([0xB0, 7, value]);
     }
-    assert!(wait_for(PATIENCE, || (panning(&mut client, 0) == 1.0).then_some(())).is_some(), "0 to 1 is all of the range");
+    assert!(
+        wait_for(PATIENCE, || (panning(&mut client, 0) == 1.0).then_some(())).is_some(),
+        "0 to 1 is all of the range"
+    );
     let (_, undone) = studio.call(&mut client, "live_undo", json!({}));
     assert_eq!((&undone["undone"], &undone["canUndo"]), (&json!(1), &json!(false)), "{undone}");
     assert_eq!(panning(&mut client, 0), 0.0);
@@ -816,7 +837,11 @@ fn doctor_says_which_of_port_script_version_or_permission_is_wrong() {
     };
     let of = |found: &Value, check: &str, word: &str| {
         let all = found.as_array().unwrap();
-        all.iter().any(|it| it["check"] == check && it["detail"].as_str().unwrap().contains(word) && (it["grade"] == "ok" || it["cure"].is_string()))
+        all.iter().any(|it| {
+            it["check"] == check
+                && it["detail"].as_str().unwrap().contains(word)
+                && (it["grade"] == "ok" || it["cure"].is_string())
+        })
     };
     let alone = sets("[live]\nhost = \"auto\"\nfile_roots = [\"/no/such/folder\"]\n[live.osc]\nport = 1\n");
     let found = examine(&alone);

@@ -124,7 +124,12 @@ impl Document {
             overview.scene_count,
             self.schema().creator
         );
-        canvas.text((MARGIN, 24.0), Pen { size: 13.0, fill: TEXT, anchor: Anchor::Start }, total - 2.0 * MARGIN, &title);
+        canvas.text(
+            (MARGIN, 24.0),
+            Pen { size: 13.0, fill: TEXT, anchor: Anchor::Start },
+            total - 2.0 * MARGIN,
+            &title,
+        );
         let mut x = MARGIN;
         for track in &tracks {
             let w = column - GAP;
@@ -138,13 +143,7 @@ impl Document {
             let mut y = TITLE + HEAD;
             for n in 0..scenes.len() {
                 if track.kind == TrackKind::Group {
-                    canvas.rect(
-                        x,
-                        y,
-                        w,
-                        ROW - GAP,
-                        Look::default().stroke(LINE, 1.0).radius(2.0),
-                    );
+                    canvas.rect(x, y, w, ROW - GAP, Look::default().stroke(LINE, 1.0).radius(2.0));
                 } else {
                     let number = u32::try_from(n).unwrap_or(u32::MAX);
                     let clip = slots.get(n).and_then(|s| in_slot(*s));
@@ -157,7 +156,12 @@ impl Document {
             x += column;
         }
         canvas.line(x, TITLE, x, mixer_top + MIXER, STRONG_LINE, 1.0);
-        canvas.text((x + 8.0, TITLE + 17.0), Pen { size: 11.0, fill: DIM_TEXT, anchor: Anchor::Start }, SCENES, "Scenes");
+        canvas.text(
+            (x + 8.0, TITLE + 17.0),
+            Pen { size: 11.0, fill: DIM_TEXT, anchor: Anchor::Start },
+            SCENES,
+            "Scenes",
+        );
         let mut y = TITLE + HEAD;
         for (n, scene) in scenes.iter().enumerate() {
             let name = if scene.name.is_empty() { (n + 1).to_string() } else { scene.name.clone() };

@@ -73,13 +73,7 @@ fn keys(canvas: &mut Canvas, frame: &Frame) {
     let right = frame.width - MARGIN;
     for pitch in frame.low..=frame.high {
         let y = frame.y(pitch);
-        canvas.rect(
-            KEYS,
-            y,
-            right - KEYS,
-            frame.row,
-            Look::of(if is_black(pitch) { "#202329" } else { PANEL }),
-        );
+        canvas.rect(KEYS, y, right - KEYS, frame.row, Look::of(if is_black(pitch) { "#202329" } else { PANEL }));
         canvas.rect(
             0.0,
             y,
@@ -92,7 +86,12 @@ fn keys(canvas: &mut Canvas, frame: &Frame) {
             let size = (frame.row - 1.0).clamp(7.0, 10.0);
             // Live counts octaves so that 60 is C3.
             let label = format!("{}{}", NAMES[0], i16::from(pitch / 12) - 2);
-            canvas.text((KEYS - 8.0, y + frame.row - 1.5), Pen { size, fill: "#30343b", anchor: Anchor::End }, KEYS, &label);
+            canvas.text(
+                (KEYS - 8.0, y + frame.row - 1.5),
+                Pen { size, fill: "#30343b", anchor: Anchor::End },
+                KEYS,
+                &label,
+            );
         }
     }
 }

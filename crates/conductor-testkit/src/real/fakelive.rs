@@ -112,7 +112,8 @@ impl Running {
 
     /// Live shows a dialog: it takes no order and answers nothing until it ends.
     pub fn freeze(&mut self) {
-        let _ = writeln!(self.orders, "{}", json!({ "run": "import time; time.sleep(600)" })).and_then(|()| self.orders.flush());
+        let _ = writeln!(self.orders, "{}", json!({ "run": "import time; time.sleep(600)" }))
+            .and_then(|()| self.orders.flush());
     }
 
     /// The person quits Live, which tidies up.

@@ -64,9 +64,11 @@ impl Live {
             };
             low + (high - low) * value.clamp(0.0, 1.0)
         };
-        let still = self.turning().last.as_ref().is_some_and(|(of, which, at)| {
-            *of == set.id && *which == id && now.since(*at) < ONE_TURN_US
-        });
+        let still = self
+            .turning()
+            .last
+            .as_ref()
+            .is_some_and(|(of, which, at)| *of == set.id && *which == id && now.since(*at) < ONE_TURN_US);
         set.host.turn_knob(id, value, still).await?;
         self.turning().last = Some((set.id.clone(), id, now));
         self.tell_of(&set, &[id], false);
