@@ -4,10 +4,10 @@
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check build bench tools test-tools
+.PHONY: help run test test-vm check build bench tools bench-tools test-tools
 
 help: ## show this list
-	@sed -n 's/^\([a-z]*\): .*## /\1 /p' Makefile | while read -r name what; do printf '  make %-8s %s\n' "$$name" "$$what"; done
+	@sed -n 's/^\([a-z-]*\): .*## /\1 /p' Makefile | while read -r name what; do printf '  make %-8s %s\n' "$$name" "$$what"; done
 
 run: tools ## install what is missing, build, and start the demo studio
 	cargo run --release --locked --package conductor --features studio -- up --demo
@@ -17,6 +17,9 @@ test: test-tools ## install what is missing, and run every test
 	cargo clippy --workspace --all-targets --features conductor/studio --locked -- -D warnings
 	.ci/test
 
+test-vm: tools ## ALSA sequencer and gamepads on a real kernel, in a virtual machine that needs no privileges
+	crates/conductor-testkit/vm/test.sh
+
 check: tools ## formatting and lints only
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --features conductor/studio --locked -- -D warnings
@@ -24,10 +27,11 @@ check: tools ## formatting and lints only
 build: tools ## build the release binary
 	cargo build --release --locked --package conductor --features studio
 
-bench: test-tools ## memory, start and idle time; the engine and the lanes; calls through every door beside the bare SDK, Node and Python
+bench: test-tools bench-tools ## memory, start and idle time; the engine and the lanes; calls through every door beside the bare SDK, Node and Python
 	cargo bench --locked --package conductor --features studio --bench footprint
 	cargo bench --locked --package conductor --features studio --bench plugins
 	cargo bench --locked --package conductor-core --bench engine -- --quick
+	cargo bench --locked --package conductor-set --bench beside
 	cargo bench --locked --package conductor --features studio --bench lane --bench audit -- --quick
 	cargo build --release --locked --package conductor --package conductor-testkit --bins --features conductor/studio
 	crates/conductor-testkit/clients/install bench
@@ -38,6 +42,9 @@ bench: test-tools ## memory, start and idle time; the engine and the lanes; call
 tools:
 	@.ci/install .ci/packages.run
 	@.ci/rust
+
+bench-tools: tools
+	@.ci/install .ci/packages.bench
 
 test-tools:
 	@.ci/install .ci/packages.run .ci/packages

@@ -10,8 +10,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let set = Document::open(&std::fs::read(file)?, DEFAULT_XML_LIMIT)?;
     let svg = match clip {
-        Some(clip) => set.draw_clip(clip.parse()?, 1200)?.svg,
-        None => set.draw_session(1200).svg,
+        Some(clip) => set.draw_clip(clip.parse()?, 1200)?.drawing.svg(),
+        None => set.draw_session(1200).svg(),
     };
     std::fs::write(out, svg)?;
     Ok(())

@@ -73,5 +73,5 @@ pub use render::{RenderPiece, RenderPlan, Samples, mix};
 pub use resource::{Address, Resource};
 pub use shifts::Shifts;
 pub use song::{CuePoint, Overview, Scene, Scenes, scale_intervals};
-pub use svg::{ClipDrawing, Drawing, draw_roll};
+pub use svg::{Anchor, ClipDrawing, Drawing, Rgba, Shape, Stroke, draw_roll};
 pub use track::{MixerInfo, TrackInfo, TrackKind, TrackMatches, TrackRow, TrackState};

@@ -8,6 +8,11 @@ mod fixtures;
 #[path = "all/large.rs"]
 mod large;
 
+// The one place that knows how recordings are compared; a dependency would bring the whole product along.
+#[cfg(test)]
+#[path = "../../conductor-testkit/src/golden.rs"]
+mod recorded;
+
 #[cfg(test)]
 #[path = "all/documents.rs"]
 mod documents;

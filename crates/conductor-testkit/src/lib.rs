@@ -2,6 +2,7 @@
 
 pub mod doorstep;
 pub mod forwarder;
+pub mod golden;
 pub mod http_client;
 pub mod line_client;
 pub mod puppet;

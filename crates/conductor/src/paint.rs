@@ -20,12 +20,20 @@ pub struct Line {
     pub dash: f64,
 }
 
+/// Which end of a text its place means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
 #[derive(Clone, Debug)]
 pub enum Shape {
     Rectangle { area: Area, radius: f64, fill: Option<Rgba>, line: Option<Line> },
     Polyline { points: Vec<[f64; 2]>, closed: bool, fill: Option<Rgba>, line: Option<Line> },
     Ellipse { area: Area, fill: Option<Rgba>, line: Option<Line> },
-    Text { at: [f64; 2], size: f64, text: String, color: Rgba, centred: bool, bold: bool, monospace: bool },
+    Text { at: [f64; 2], size: f64, text: String, color: Rgba, anchor: Anchor, bold: bool, monospace: bool },
     ClipStart(Area),
     ClipEnd,
 }
@@ -77,9 +85,9 @@ impl Canvas {
                 self.path(rect(area).and_then(PathBuilder::from_oval), *fill, *line);
             }
             Shape::Polyline { points, closed, fill, line } => self.path(polyline(points, *closed), *fill, *line),
-            Shape::Text { at, size, text, color, centred, bold, monospace } => {
+            Shape::Text { at, size, text, color, anchor, bold, monospace } => {
                 let face = face(*bold, *monospace);
-                self.path(letters(face, *at, *size, text, *centred), Some(*color), None);
+                self.path(letters(face, *at, *size, text, *anchor), Some(*color), None);
             }
             Shape::ClipStart(area) => {
                 let inner = self.clip(area);
@@ -207,12 +215,17 @@ fn face(bold: bool, monospace: bool) -> &'static Face {
 }
 
 /// One line of text as one path. A character without a letter is drawn as a small box, so that it is seen to be there.
-fn letters(face: &Face, at: [f64; 2], size: f64, text: &str, centred: bool) -> Option<tiny_skia::Path> {
+fn letters(face: &Face, at: [f64; 2], size: f64, text: &str, anchor: Anchor) -> Option<tiny_skia::Path> {
     let font = face.font.as_ref()?;
     let scale = near(size)? / font.units_per_em()?;
     let advance = |letter: char| font.h_advance_unscaled(font.glyph_id(letter)) * scale;
     let width: f32 = text.chars().map(advance).sum();
-    let mut x = near(at[0])? - if centred { width / 2.0 } else { 0.0 };
+    let share = match anchor {
+        Anchor::Start => 0.0,
+        Anchor::Middle => 0.5,
+        Anchor::End => 1.0,
+    };
+    let mut x = near(at[0])? - width * share;
     let y = near(at[1])?;
     let mut path = PathBuilder::new();
     for letter in text.chars() {
@@ -267,7 +280,7 @@ fn outline_into(path: &mut PathBuilder, curves: &[OutlineCurve], place: impl Fn(
 
 impl From<&conductor_patch::render::Picture> for Picture {
     fn from(picture: &conductor_patch::render::Picture) -> Self {
-        use conductor_patch::render::{Anchor, Color, Shape as Drawn, Stroke};
+        use conductor_patch::render::{self, Color, Shape as Drawn, Stroke};
         let rgba = |Color(r, g, b, a): Color| [r, g, b, a];
         let line = |stroke: Stroke| Line { color: rgba(stroke.color), width: stroke.width, dash: stroke.dash };
         let shape = |drawn: &Drawn| match drawn {
@@ -288,7 +301,7 @@ impl From<&conductor_patch::render::Picture> for Picture {
                 size: *size,
                 text: text.clone(),
                 color: rgba(*color),
-                centred: *anchor == Anchor::Middle,
+                anchor: if *anchor == render::Anchor::Middle { Anchor::Middle } else { Anchor::Start },
                 bold: *bold,
                 monospace: *monospace,
             },
@@ -300,6 +313,47 @@ impl From<&conductor_patch::render::Picture> for Picture {
             height: picture.height,
             background: rgba(picture.background),
             shapes: picture.shapes.iter().map(shape).collect(),
+        }
+    }
+}
+
+impl From<&conductor_set::Drawing> for Picture {
+    fn from(drawing: &conductor_set::Drawing) -> Self {
+        use conductor_set::{Anchor as Set, Shape as Drawn};
+        let line = |(color, width): conductor_set::Stroke| Line { color, width, dash: 0.0 };
+        let shape = |drawn: &Drawn| match drawn {
+            Drawn::Rectangle { area, radius, fill, stroke } => {
+                Shape::Rectangle { area: *area, radius: *radius, fill: *fill, line: stroke.map(line) }
+            }
+            Drawn::Line { from, to, stroke } => {
+                Shape::Polyline { points: vec![*from, *to], closed: false, fill: None, line: Some(line(*stroke)) }
+            }
+            Drawn::Polygon { points, fill } => {
+                Shape::Polyline { points: points.clone(), closed: true, fill: Some(*fill), line: None }
+            }
+            Drawn::Circle { centre: [x, y], radius, fill } => {
+                let area = [x - radius, y - radius, radius * 2.0, radius * 2.0];
+                Shape::Ellipse { area, fill: Some(*fill), line: None }
+            }
+            Drawn::Text { at, size, text, fill, anchor } => Shape::Text {
+                at: *at,
+                size: *size,
+                text: text.clone(),
+                color: *fill,
+                anchor: match anchor {
+                    Set::Start => Anchor::Start,
+                    Set::Middle => Anchor::Middle,
+                    Set::End => Anchor::End,
+                },
+                bold: false,
+                monospace: false,
+            },
+        };
+        Picture {
+            width: drawing.width,
+            height: drawing.height,
+            background: drawing.background,
+            shapes: drawing.shapes.iter().map(shape).collect(),
         }
     }
 }
@@ -330,7 +384,7 @@ mod tests {
             size: 12.0,
             text: text.into(),
             color: [0, 0, 0, 255],
-            centred: false,
+            anchor: Anchor::Start,
             bold: false,
             monospace: false,
         }

@@ -1,6 +1,7 @@
 //! The sections of `config.toml` that concern calls: each is written to a file, a daemon is started on it, and a client at its doors
 //! notices. Some tools are added to the daemon's catalog that fail and ask on request.
 
+use conductor::daemon::handle::SentBy;
 use conductor::daemon::home::Home;
 use conductor::daemon::log::Log;
 use conductor::daemon::{Daemon, Machine, Options};
@@ -902,10 +903,10 @@ const HANDS: &str = "[[devices]]\nalias = \"pads\"\ndirection = \"Input\"\nloopb
     action = { type = \"CallTool\", tool = \"live_fire_scene\", arguments = { sceneId = \"scene:1\" } }\n";
 
 impl Studio {
-    fn hand(&self, messages: Value) {
-        let mut control =
-            conductor::doors::control::client::Client::connect(&self.home.path().join("control.sock")).unwrap();
-        control.ask("send", json!({ "port": "pads hand", "messages": messages })).unwrap();
+    /// The person plays this at the hand's end of the pads.
+    fn hand(&self, message: [u8; 3]) {
+        let handle = self.daemon().handle();
+        self.block_on(handle.send("pads hand".into(), vec![message.to_vec()], SentBy::Person)).unwrap();
     }
 }
 
@@ -919,7 +920,7 @@ fn a_knob_turns_a_parameter_of_a_set_as_one_step() {
     };
     assert_eq!(panning(&mut client, 0), 0.0);
     for value in [10, 40, 90, 127] {
-        studio.hand(json!([[0xB0, 7, value]]));
+        studio.hand([0xB0, 7, value]);
     }
     assert!(
         wait_for(PATIENCE, || (panning(&mut client, 0) == 1.0).then_some(())).is_some(),
@@ -928,7 +929,7 @@ fn a_knob_turns_a_parameter_of_a_set_as_one_step() {
     let (_, undone) = studio.call(&mut client, "live_undo", json!({}));
     assert_eq!((&undone["undone"], &undone["canUndo"]), (&json!(1), &json!(false)), "{undone}");
     assert_eq!(panning(&mut client, 0), 0.0);
-    studio.hand(json!([[0xB0, 8, 127]]));
+    studio.hand([0xB0, 8, 127]);
     assert!(wait_for(PATIENCE, || (panning(&mut client, 1) == 0.5).then_some(())).is_some(), "`out` gives the range");
 }
 
@@ -947,11 +948,11 @@ fn hands_reach_a_running_live_through_either_host() {
         let seen = |live: &mut fakelive::Running, what: &str, wanted: Value| {
             wait_for(PATIENCE, || (live.look(what) == wanted).then_some(())).is_some()
         };
-        studio.hand(json!([[0xB0, 7, 0]]));
+        studio.hand([0xB0, 7, 0]);
         assert!(seen(live, "song.tracks[0].mixer_device.panning.value", json!(-1.0)), "{host}: a knob");
-        studio.hand(json!([[0x90, 36, 100]]));
+        studio.hand([0x90, 36, 100]);
         assert!(seen(live, "song.tracks[1].clip_slots[0].clip.is_playing", json!(true)), "{host}: a pad on a clip");
-        studio.hand(json!([[0x90, 37, 100]]));
+        studio.hand([0x90, 37, 100]);
         assert!(seen(live, "song.scenes[1].fired", json!(1)), "{host}: a pad on a scene");
     }
 }
@@ -997,4 +998,20 @@ fn doctor_says_which_of_port_script_version_or_permission_is_wrong() {
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
     scripted.crash();
     assert!(of(&examine(&studio), "live script", "nothing listens on port"), "{}", examine(&studio));
+}
+
+#[test]
+fn every_key_of_patch_max_counts() {
+    let create = json!({ "host": "max", "alias": "p" });
+    let off = patches("[patch.max]\nenabled = false\n");
+    assert_eq!(off.call(&mut off.client(), "create_patch", create.clone()).0, "UNSUPPORTED");
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let on = patches(&format!("[patch.max]\nenabled = true\nport = {free}\n[retry]\nattempts = 1\n"));
+    let (code, body) = on.call(&mut on.client(), "create_patch", create);
+    assert_eq!(code, "HOST_OFFLINE");
+    assert!(body["hint"].as_str().unwrap().contains("bridge install max"), "{body}");
+    let file = on.home.path().join("state/max-bridge.json");
+    let told: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    assert_eq!(told["port"], free);
+    assert_eq!(std::os::unix::fs::PermissionsExt::mode(&file.metadata().unwrap().permissions()) & 0o777, 0o600);
 }

@@ -1,13 +1,12 @@
 //! The piano roll of one clip.
 
-use super::{Canvas, ClipDrawing, DIM_TEXT, LINE, PANEL, Pen, STRONG_LINE, TEXT, c, hex};
+use super::{Anchor, Canvas, ClipDrawing, DIM_TEXT, LINE, Look, PANEL, Pen, STRONG_LINE, TEXT, hex};
 use crate::clip::ClipInfo;
 use crate::document::Document;
 use crate::error::LiveError;
 use crate::note::{Note, pitch_range};
 use crate::path::PathId;
 use crate::xml::number;
-use std::fmt::Write as _;
 
 const KEYS: f64 = 52.0;
 const HEAD: f64 = 56.0;
@@ -74,29 +73,25 @@ fn keys(canvas: &mut Canvas, frame: &Frame) {
     let right = frame.width - MARGIN;
     for pitch in frame.low..=frame.high {
         let y = frame.y(pitch);
-        canvas.rect(
-            KEYS,
-            y,
-            right - KEYS,
-            frame.row,
-            &format!("fill=\"{}\"", if is_black(pitch) { "#202329" } else { PANEL }),
-        );
+        canvas.rect(KEYS, y, right - KEYS, frame.row, Look::of(if is_black(pitch) { "#202329" } else { PANEL }));
         canvas.rect(
             0.0,
             y,
             KEYS - 4.0,
             frame.row,
-            &format!(
-                "fill=\"{}\" stroke=\"{LINE}\" stroke-width=\"0.5\"",
-                if is_black(pitch) { "#14161a" } else { "#d9dce1" }
-            ),
+            Look::of(if is_black(pitch) { "#14161a" } else { "#d9dce1" }).stroke(LINE, 0.5),
         );
         if pitch % 12 == 0 {
             canvas.line(KEYS, y + frame.row, right, y + frame.row, STRONG_LINE, 1.0);
             let size = (frame.row - 1.0).clamp(7.0, 10.0);
             // Live counts octaves so that 60 is C3.
             let label = format!("{}{}", NAMES[0], i16::from(pitch / 12) - 2);
-            canvas.text((KEYS - 8.0, y + frame.row - 1.5), Pen { size, fill: "#30343b", anchor: "end" }, KEYS, &label);
+            canvas.text(
+                (KEYS - 8.0, y + frame.row - 1.5),
+                Pen { size, fill: "#30343b", anchor: Anchor::End },
+                KEYS,
+                &label,
+            );
         }
     }
 }
@@ -141,7 +136,7 @@ fn beats(canvas: &mut Canvas, frame: &Frame, bar: f64) {
         canvas.line(frame.x(beat), HEAD - 14.0, frame.x(beat), HEAD, STRONG_LINE, 1.0);
         canvas.text(
             (frame.x(beat) + 11.0, HEAD - 5.0),
-            Pen { size: 10.0, fill: DIM_TEXT, anchor: "start" },
+            Pen { size: 10.0, fill: DIM_TEXT, anchor: Anchor::Start },
             60.0,
             &number(beat / bar + 1.0),
         );
@@ -153,11 +148,11 @@ fn markers(canvas: &mut Canvas, frame: &Frame, clip: &ClipInfo) {
     let bottom = frame.bottom() + LANE;
     let (from, to) = (frame.x(clip.loop_start), frame.x(clip.loop_end));
     let stroke = if clip.looping { "#ffd23f" } else { "#7c8490" };
-    canvas.rect(from, HEAD - 22.0, to - from, 6.0, &format!("fill=\"{stroke}\" rx=\"2\""));
+    canvas.rect(from, HEAD - 22.0, to - from, 6.0, Look::of(stroke).radius(2.0));
     for x in [from, to] {
         canvas.line(x, HEAD - 22.0, x, bottom, stroke, 1.0);
     }
-    let shade = "fill=\"#000000\" fill-opacity=\"0.35\"";
+    let shade = Look::of("#000000").opacity(0.35);
     canvas.rect(KEYS, HEAD, from - KEYS, bottom - HEAD, shade);
     canvas.rect(to, HEAD, frame.width - MARGIN - to, bottom - HEAD, shade);
     let start = frame.x(clip.start_marker);
@@ -169,23 +164,18 @@ fn note(canvas: &mut Canvas, frame: &Frame, note: &Note) {
     let w = (frame.x(note.end()) - x).max(2.0) - 0.5;
     let h = frame.row - 1.0;
     let color = hex(by_velocity(note.velocity));
-    let opacity = c(0.25 + 0.75 * note.probability);
+    let opacity = 0.25 + 0.75 * note.probability;
     let look = if note.muted {
-        format!("fill=\"none\" stroke=\"#8b929d\" stroke-width=\"1\" stroke-opacity=\"{opacity}\" rx=\"1.5\"")
+        Look::default().stroke("#8b929d", 1.0).stroke_opacity(opacity)
     } else {
-        format!("fill=\"{color}\" fill-opacity=\"{opacity}\" stroke=\"#101216\" stroke-width=\"0.6\" rx=\"1.5\"")
+        Look::of(&color).opacity(opacity).stroke("#101216", 0.6)
     };
-    canvas.rect(x, y + 0.5, w, h, &look);
+    canvas.rect(x, y + 0.5, w, h, look.radius(1.5));
     let foot = frame.bottom() + LANE - 6.0;
     let top = foot - (note.velocity / 127.0).clamp(0.0, 1.0) * (LANE - 18.0);
     let lane = if note.muted { "#8b929d" } else { &color };
     canvas.line(x + 1.0, foot, x + 1.0, top, lane, 2.0);
-    let _ = writeln!(
-        canvas.body,
-        "<circle cx=\"{}\" cy=\"{}\" r=\"2.4\" fill=\"{lane}\" fill-opacity=\"{opacity}\"/>",
-        c(x + 1.0),
-        c(top)
-    );
+    canvas.circle(x + 1.0, top, 2.4, Look::of(lane).opacity(opacity));
 }
 
 /// Draws a MIDI clip as a piano roll, 320 to 4096 pixels wide. `signature` is numerator and denominator.
@@ -213,22 +203,22 @@ pub fn draw_roll(
     let mut canvas = Canvas::new();
     let title = if info.name.is_empty() { "(no name)" } else { &info.name };
     let right = frame.width - MARGIN;
-    canvas.rect(MARGIN, 9.0, 12.0, 12.0, &format!("fill=\"{}\" rx=\"2\"", hex(info.color)));
-    canvas.text((MARGIN + 20.0, 20.0), Pen { size: 13.0, fill: TEXT, anchor: "start" }, right * 0.5, title);
+    canvas.rect(MARGIN, 9.0, 12.0, 12.0, Look::of(&hex(info.color)).radius(2.0));
+    canvas.text((MARGIN + 20.0, 20.0), Pen { size: 13.0, fill: TEXT, anchor: Anchor::Start }, right * 0.5, title);
     let facts = format!("{track} · {} · {} notes · {} beats", info.id, notes.len(), number(info.duration));
-    canvas.text((right, 20.0), Pen { size: 11.0, fill: DIM_TEXT, anchor: "end" }, right * 0.45, &facts);
+    canvas.text((right, 20.0), Pen { size: 11.0, fill: DIM_TEXT, anchor: Anchor::End }, right * 0.45, &facts);
     keys(&mut canvas, &frame);
     let lane_top = frame.bottom();
-    canvas.rect(KEYS, lane_top, right - KEYS, LANE, "fill=\"#1f2227\"");
+    canvas.rect(KEYS, lane_top, right - KEYS, LANE, Look::of("#1f2227"));
     canvas.line(KEYS, lane_top, right, lane_top, STRONG_LINE, 1.0);
-    canvas.text((KEYS - 8.0, lane_top + 14.0), Pen { size: 9.0, fill: DIM_TEXT, anchor: "end" }, KEYS, "vel");
+    canvas.text((KEYS - 8.0, lane_top + 14.0), Pen { size: 9.0, fill: DIM_TEXT, anchor: Anchor::End }, KEYS, "vel");
     beats(&mut canvas, &frame, bar);
     markers(&mut canvas, &frame, info);
     notes.iter().for_each(|n| note(&mut canvas, &frame, n));
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most 128 rows of 16 pixels")]
     let height = (lane_top + LANE + MARGIN) as u32;
-    let svg = canvas.finish(width, height);
-    Ok(ClipDrawing { clip_id: info.id, width, height, pitch_range: range, count: notes.len(), svg })
+    let drawing = canvas.finish(width, height);
+    Ok(ClipDrawing { clip_id: info.id, width, height, pitch_range: range, count: notes.len(), drawing })
 }
 
 impl Document {

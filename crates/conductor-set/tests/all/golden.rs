@@ -3,93 +3,15 @@
 //! Compared: values and keys of results as a superset, error codes. Not compared: prose, and the protocol around them.
 
 use crate::fixtures::{free, golden, live_data};
+use crate::recorded::{Deviations, gaps};
 use conductor_set::{Address, LiveEdit, LiveError, NoteQuery, OpenSet, PathId, Resource};
 use serde_json::{Value, json};
-use std::cell::Cell;
 
-/// A difference on purpose: where, and why. A row that no step needs fails the test.
-struct Deviation {
-    file: &'static str,
-    /// Where in the result; `*` stands for one segment.
-    pointer: &'static str,
-    reason: &'static str,
-    used: Cell<bool>,
-}
-
-fn deviations() -> Vec<Deviation> {
-    let row = |(file, pointer, reason)| Deviation { file, pointer, reason, used: Cell::new(false) };
-    [
-        ("12", "!code", "a malformed id is BAD_INPUT, not SDK_REJECTED"),
-        ("13", "!code", "a malformed id is BAD_INPUT, not SDK_REJECTED"),
-        ("13", "!refused", "a trailing segment is refused"),
-        ("17", "/notes/*/releaseVelocity", "a default value is not shown"),
-        ("17", "/notes/*/selected", "a document keeps no view state"),
-        ("17", "!refused", "duration 0 is refused"),
-        ("18", "/name", "new tracks are named by position"),
-        ("18", "/clipSlotCount", "slots per track equal the scene count"),
-        ("18", "/mixer/volume", "gain 1, not 0.85"),
-        ("18", "/mixer/panning", "centre is 0, not 0.5"),
-        ("18", "/mixer/sendCount", "a new track has as many sends as the Set has returns"),
-        ("18", "/tracks/*/name", "new tracks are named by position"),
-        ("19", "/session/*/name", "a new clip has no name"),
-        ("20", "/name", "parameter names of documents"),
-        ("20", "/min", "parameter ranges of documents"),
-        ("20", "/max", "parameter ranges of documents"),
-        ("20", "/defaultValue", "never known from a document"),
-        ("20", "/params/*/name", "parameter names of documents"),
-        ("20", "/params/*/defaultValue", "never known from a document"),
-        ("21", "/params/*/name", "parameter names of documents"),
-        ("21", "/params/*/defaultValue", "never known from a document"),
+fn deviations() -> Deviations {
+    Deviations::with(&[
         ("22", "/path", "a document plans a render; the tool layer writes the file"),
         ("22", "/note", "a document plans a render; the tool layer writes the file"),
-        ("30", "/params/*/name", "parameter names of documents"),
-        ("30", "/params/*/defaultValue", "never known from a document"),
-        ("16", "/clips/*/color", "colours come from the table of indices"),
-        ("21", "/clips/*/color", "colours come from the table of indices"),
-        ("30", "/clips/*/color", "colours come from the table of indices"),
-    ]
-    .map(row)
-    .into()
-}
-
-fn allowed(list: &[Deviation], file: &str, pointer: &str) -> bool {
-    let fits = |pattern: &str| {
-        let (a, b): (Vec<&str>, Vec<&str>) = (pattern.split('/').collect(), pointer.split('/').collect());
-        a.len() == b.len() && a.iter().zip(b).all(|(p, s)| *p == "*" || *p == s)
-    };
-    let found = list.iter().find(|d| file.starts_with(d.file) && fits(d.pointer));
-    found.inspect(|d| d.used.set(true)).is_some()
-}
-
-/// Where `ours` is not a superset of `recorded`. Lists of objects are matched by their id, other lists as a whole.
-fn gaps(recorded: &Value, ours: &Value, at: &str, out: &mut Vec<String>) {
-    match (recorded, ours) {
-        (Value::Object(want), Value::Object(have)) => {
-            for (key, value) in want {
-                match have.get(key) {
-                    Some(found) => gaps(value, found, &format!("{at}/{key}"), out),
-                    None => out.push(format!("{at}/{key}")),
-                }
-            }
-        }
-        (Value::Array(want), Value::Array(have)) if want.iter().any(Value::is_object) => {
-            let id =
-                |v: &Value| ["id", "slotId", "clipId"].iter().find_map(|k| v.get(*k).filter(|v| !v.is_null()).cloned());
-            for (n, value) in want.iter().enumerate() {
-                let found = match id(value) {
-                    Some(wanted) => have.iter().find(|v| id(v).as_ref() == Some(&wanted)),
-                    None => have.get(n),
-                };
-                match found {
-                    Some(found) => gaps(value, found, &format!("{at}/{n}"), out),
-                    None => out.push(format!("{at}/{n}")),
-                }
-            }
-        }
-        (Value::Number(want), Value::Number(have)) if want.as_f64() == have.as_f64() => {}
-        (want, have) if want == have => {}
-        (_, _) => out.push(at.to_owned()),
-    }
+    ])
 }
 
 fn bad(reason: impl ToString) -> LiveError {
@@ -216,7 +138,7 @@ fn recorded_exchanges_hold() {
                 (Ok(ours), Ok(theirs)) => {
                     let mut found = Vec::new();
                     gaps(&theirs, &ours, "", &mut found);
-                    let left: Vec<_> = found.into_iter().filter(|p| !allowed(&list, &file, p)).collect();
+                    let left: Vec<_> = found.into_iter().filter(|p| !list.allow(&file, p)).collect();
                     if !left.is_empty() {
                         failures.push(format!("{what}\n  differs at {left:?}\n  ours {ours}\n  theirs {theirs}"));
                     }
@@ -224,12 +146,12 @@ fn recorded_exchanges_hold() {
                 (Err(ours), Err(theirs)) => {
                     let code = ours.code().as_str();
                     assert!(!ours.hint().is_empty());
-                    if theirs.is_some_and(|t| t != code) && !allowed(&list, &file, "!code") {
+                    if theirs.is_some_and(|t| t != code) && !list.allow(&file, "!code") {
                         failures.push(format!("{what}\n  {code} for {theirs:?}"));
                     }
                 }
                 (Err(ours), Ok(_)) => {
-                    if !allowed(&list, &file, "!refused") {
+                    if !list.allow(&file, "!refused") {
                         failures.push(format!("{what}\n  refused: {ours}"));
                     }
                 }
@@ -239,21 +161,9 @@ fn recorded_exchanges_hold() {
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
     assert!(steps >= 80, "only {steps} steps were compared");
-    let unused: Vec<_> = list.iter().filter(|d| !d.used.get()).map(|d| (d.file, d.pointer, d.reason)).collect();
+    let unused = list.unused();
     assert!(unused.is_empty(), "deviations that nothing needs: {unused:?}");
-    println!("{steps} recorded steps hold, {} named deviations", list.len());
-}
-
-#[test]
-fn the_comparison_finds_what_is_missing() {
-    let mut out = Vec::new();
-    gaps(
-        &json!({"a": 1, "b": [{"id": "x", "v": 2}], "c": [1, 2]}),
-        &json!({"a": 1.0, "b": [{"id": "x", "v": 3}], "c": [1]}),
-        "",
-        &mut out,
-    );
-    assert_eq!(out, ["/b/0/v", "/c"]);
+    println!("{steps} recorded steps hold");
 }
 
 /// Where `keys` of a recorded result are not in ours: `/a/*/b` means that some element of `a` has `b`.
@@ -288,17 +198,17 @@ fn the_digest_of_the_exchanges_holds() {
             match (ours, step["keys"].as_array()) {
                 (Ok(ours), Some(keys)) => {
                     let missing: Vec<_> =
-                        missing_keys(keys, &ours).into_iter().filter(|k| !allowed(&list, number, k)).collect();
+                        missing_keys(keys, &ours).into_iter().filter(|k| !list.allow(number, k)).collect();
                     assert!(missing.is_empty(), "{step}: {missing:?} are missing from {ours}");
                 }
                 (Err(_), Some(_)) => {
-                    assert!(allowed(&list, number, "!refused"), "{step} was refused")
+                    assert!(list.allow(number, "!refused"), "{step} was refused")
                 }
                 (Ok(ours), None) => panic!("{step} must be refused, not {ours}"),
                 (Err(error), None) => {
                     let code = step["code"].as_str();
                     let same = code.is_none_or(|c| c == error.code().as_str());
-                    assert!(same || allowed(&list, number, "!code"), "{step}: {error}");
+                    assert!(same || list.allow(number, "!code"), "{step}: {error}");
                 }
             }
         }

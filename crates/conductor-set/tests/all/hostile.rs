@@ -258,16 +258,16 @@ fn drawings_are_well_formed_and_the_same_every_time() {
     let all = [0, 60, 127].map(|p| Note { muted: p == 60, probability: 0.5, ..Note::new(p, f64::from(p), 0.25) });
     let wide = edited(&doc, &[replace_notes("track:0/clipslot:0/clip", &all)]);
     let empty = edited(&doc, &[replace_notes("track:0/clipslot:0/clip", &[])]);
-    let mut drawings = vec![doc.draw_session(800).svg, doc.draw_session(0).svg];
+    let mut drawings = vec![doc.draw_session(800).svg(), doc.draw_session(0).svg()];
     for d in [&doc, &wide, &empty] {
         for width in [320, 1200, 4096] {
             let drawn = d.draw_clip(path("track:0/clipslot:0/clip"), width).expect("drawing");
             assert_eq!(drawn, d.draw_clip(path("track:0/clipslot:0/clip"), width).expect("drawing"));
-            assert!(drawn.svg.starts_with(&format!(
+            assert!(drawn.drawing.svg().starts_with(&format!(
                 "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{}\"",
                 drawn.height
             )));
-            drawings.push(drawn.svg);
+            drawings.push(drawn.drawing.svg());
         }
     }
     for svg in drawings {

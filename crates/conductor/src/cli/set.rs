@@ -2,6 +2,7 @@
 
 use super::{Failure, Verdict, out::Out};
 use crate::hosts::live::document::faults;
+use crate::paint;
 use clap::{Args as ClapArgs, Subcommand};
 use conductor_set::{DEFAULT_XML_LIMIT, Document, OpenSet, PathId, diff};
 use serde_json::{Value, json};
@@ -26,7 +27,7 @@ enum SetCommand {
     Info { file: PathBuf },
     /// List what differs; exit code 1 when something does
     Diff { old: PathBuf, new: PathBuf },
-    /// Draw the session grid, or one clip, as SVG
+    /// Draw the session grid, or one clip, as SVG, or as PNG by the ending of OUTPUT
     Render {
         file: PathBuf,
         /// A clip id, such as track:0/clipslot:1/clip
@@ -151,25 +152,30 @@ fn render(
     out: &mut Out,
 ) -> Result<Verdict, Failure> {
     let document = open(path)?;
-    let svg = match clip {
-        None => document.draw_session(width).svg,
+    let drawing = match clip {
+        None => document.draw_session(width),
         Some(clip) => {
             let drawn = clip.parse::<PathId>().and_then(|clip| document.draw_clip(clip, width));
-            drawn.map_err(|refusal| Failure::Text(format!("{refusal}; {}", refusal.hint())))?.svg
+            drawn.map_err(|refusal| Failure::Text(format!("{refusal}; {}", refusal.hint())))?.drawing
         }
     };
-    match output {
-        Some(output) => {
-            write_text(output, &svg).map_err(|fault| Failure::Text(format!("{}: {fault}", output.display())))?;
-            out.show(&json!({ "path": output, "bytes": svg.len() }), |out, _| out.line(output.display()))?;
-        }
-        None => out.show(&json!({ "svg": svg }), |out, _| out.line(svg.trim_end()))?,
-    }
+    let Some(output) = output else {
+        let svg = drawing.svg();
+        out.show(&json!({ "svg": svg }), |out, _| out.line(svg.trim_end()))?;
+        return Ok(Verdict::Good);
+    };
+    let bytes = if output.extension().is_some_and(|it| it.eq_ignore_ascii_case("png")) {
+        paint::png(&paint::Picture::from(&drawing)).map_err(|fault| Failure::Text(fault.to_string()))?
+    } else {
+        drawing.svg().into_bytes()
+    };
+    write_whole(output, &bytes).map_err(|fault| Failure::Text(format!("{}: {fault}", output.display())))?;
+    out.show(&json!({ "path": output, "bytes": bytes.len() }), |out, _| out.line(output.display()))?;
     Ok(Verdict::Good)
 }
 
-fn write_text(path: &Path, text: &str) -> io::Result<()> {
+fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = fs::File::create(path)?;
-    file.write_all(text.as_bytes())?;
+    file.write_all(bytes)?;
     file.sync_all()
 }

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use base64::Engine;
 use conductor::doors::mcp::Shared;
 use conductor::hosts::live::{self, Live};
 use conductor::pipeline::{self, Call, Outcome};
@@ -644,7 +645,7 @@ async fn every_refusal_of_an_id_has_its_code() {
 }
 
 #[tokio::test]
-async fn a_clip_is_drawn_as_text() {
+async fn a_clip_is_drawn_as_text_and_in_pixels() {
     let stage = Stage::new();
     let mut client = stage.opened().await;
     let result = client.call("live_render_clip", json!({ "clipId": BEAT, "format": "svg", "width": 640 })).await;
@@ -653,6 +654,15 @@ async fn a_clip_is_drawn_as_text() {
     assert_eq!(block["mimeType"], "image/svg+xml");
     let svg = block["text"].as_str().expect("a drawing");
     assert!(svg.starts_with("<svg") && !svg.contains("href") && !svg.contains("<script"), "{svg}");
+    // Pixels, unless told otherwise, in the width that was asked for.
+    let result = client.call("live_render_clip", json!({ "clipId": BEAT, "width": 640 })).await;
+    let block = &result["content"][1];
+    assert_eq!((&block["type"], &block["mimeType"]), (&json!("image"), &json!("image/png")));
+    let bytes =
+        base64::engine::general_purpose::STANDARD.decode(block["data"].as_str().expect("data")).expect("base64");
+    assert_eq!(bytes.get(..8), Some(&b"\x89PNG\r\n\x1a\n"[..]));
+    let side = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+    assert_eq!((json!(side(16)), json!(side(20))), (json!(640), result["structuredContent"]["height"].clone()));
 }
 
 #[test]
@@ -666,4 +676,21 @@ fn every_tool_keeps_the_rules() {
     for tool in catalog.tools() {
         assert!(tool.annotations.destructive == tool.name.contains("delete"), "{}", tool.name);
     }
+}
+
+#[tokio::test]
+async fn the_demo_set_is_laid_out_once_and_open() {
+    let stage = Stage::new();
+    let home = conductor::daemon::home::Home::at(stage.studio.home.path());
+    assert!(conductor::daemon::demo::show_set(&stage.studio.studio, &home).await.expect("a folder"));
+    let mut client = stage.client().await;
+    let sets = client.ok("live_list_sets", json!({})).await;
+    assert!(sets["sets"][0]["path"].as_str().is_some_and(|it| it.ends_with("sets/demo.als")), "{sets}");
+    // A person's own edits survive the next start.
+    client.ok("live_open_set", json!({ "path": "demo.als" })).await;
+    client.ok("live_set_tempo", json!({ "bpm": 99 })).await;
+    client.ok("live_save_set", json!({})).await;
+    assert!(conductor::daemon::demo::show_set(&stage.studio.studio, &home).await.expect("a folder"));
+    let saved = Document::open(&fs::read(stage.file("demo.als")).expect("the file"), 1 << 24).expect("a Set");
+    assert_eq!(saved.tempo(), Some(99.0));
 }

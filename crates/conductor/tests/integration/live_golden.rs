@@ -1,98 +1,21 @@
 //! The recorded exchanges, replayed through the door on a document: names, schemas, annotations, keys, values and codes hold, or a named
 //! deviation says why not. Prose is never compared.
 
-use std::cell::Cell;
 use std::path::PathBuf;
 
+use conductor_testkit::golden::{Deviations, gaps};
 use serde_json::{Map, Value, json};
 
 use crate::live::{Client, Stage, write_wav};
 
-/// A difference on purpose: where, and why. A row that no step needs fails the test.
-struct Deviation {
-    file: &'static str,
-    /// Where in the result; `*` stands for one segment.
-    pointer: &'static str,
-    reason: &'static str,
-    used: Cell<bool>,
-}
-
-fn deviations() -> Vec<Deviation> {
-    [
-        ("12", "!code", "a malformed id is BAD_INPUT, not SDK_REJECTED"),
-        ("13", "!code", "a malformed id is BAD_INPUT, not SDK_REJECTED"),
-        ("13", "!refused", "a trailing segment is refused"),
+fn deviations() -> Deviations {
+    Deviations::with(&[
         ("14", "!broken", "the recorded notes resource was cut into invalid JSON"),
-        ("16", "/clips/*/color", "colours come from the table of indices"),
-        ("17", "/notes/*/releaseVelocity", "a default value is not shown"),
-        ("17", "/notes/*/selected", "a document keeps no view state"),
-        ("17", "!refused", "duration 0 is refused"),
-        ("18", "/name", "new tracks are named by position"),
-        ("18", "/clipSlotCount", "slots per track equal the scene count"),
-        ("18", "/mixer/volume", "gain 1, not 0.85"),
-        ("18", "/mixer/panning", "centre is 0, not 0.5"),
-        ("18", "/mixer/sendCount", "a new track has as many sends as the Set has returns"),
-        ("18", "/tracks/*/name", "new tracks are named by position"),
-        ("19", "/session/*/name", "a new clip has no name"),
-        ("20", "/name", "parameter names of documents"),
-        ("20", "/min", "parameter ranges of documents"),
-        ("20", "/max", "parameter ranges of documents"),
-        ("20", "/defaultValue", "never known from a document"),
-        ("20", "/params/*/name", "parameter names of documents"),
-        ("20", "/params/*/defaultValue", "never known from a document"),
         ("20", "/clips/*/filePath", "the sample lies beside the Set, so that it can be rendered"),
-        ("21", "/clips/*/color", "colours come from the table of indices"),
-        ("21", "/params/*/name", "parameter names of documents"),
-        ("21", "/params/*/defaultValue", "never known from a document"),
         ("22", "/path", "renders lie in the home"),
         ("22", "/note", "prose"),
         ("30", "/clips/*/filePath", "the sample lies beside the Set, so that it can be rendered"),
-        ("30", "/clips/*/color", "colours come from the table of indices"),
-        ("30", "/params/*/name", "parameter names of documents"),
-        ("30", "/params/*/defaultValue", "never known from a document"),
-    ]
-    .map(|(file, pointer, reason)| Deviation { file, pointer, reason, used: Cell::new(false) })
-    .into()
-}
-
-fn allowed(list: &[Deviation], file: &str, pointer: &str) -> bool {
-    let fits = |pattern: &str| {
-        let (a, b): (Vec<&str>, Vec<&str>) = (pattern.split('/').collect(), pointer.split('/').collect());
-        a.len() == b.len() && a.iter().zip(b).all(|(p, s)| *p == "*" || *p == s)
-    };
-    let found = list.iter().find(|it| file.starts_with(it.file) && fits(it.pointer));
-    found.inspect(|it| it.used.set(true)).is_some()
-}
-
-/// Where `ours` is not a superset of `recorded`. Lists of objects are matched by their id, other lists as a whole.
-fn gaps(recorded: &Value, ours: &Value, at: &str, out: &mut Vec<String>) {
-    match (recorded, ours) {
-        (Value::Object(want), Value::Object(have)) => {
-            for (key, value) in want {
-                match have.get(key) {
-                    Some(found) => gaps(value, found, &format!("{at}/{key}"), out),
-                    None => out.push(format!("{at}/{key}")),
-                }
-            }
-        }
-        (Value::Array(want), Value::Array(have)) if want.iter().any(Value::is_object) => {
-            let id =
-                |v: &Value| ["id", "slotId", "clipId"].iter().find_map(|k| v.get(*k).filter(|v| !v.is_null()).cloned());
-            for (n, value) in want.iter().enumerate() {
-                let found = match id(value) {
-                    Some(wanted) => have.iter().find(|v| id(v).as_ref() == Some(&wanted)),
-                    None => have.get(n),
-                };
-                match found {
-                    Some(found) => gaps(value, found, &format!("{at}/{n}"), out),
-                    None => out.push(format!("{at}/{n}")),
-                }
-            }
-        }
-        (Value::Number(want), Value::Number(have)) if want.as_f64() == have.as_f64() => {}
-        (want, have) if want == have => {}
-        (_, _) => out.push(at.to_owned()),
-    }
+    ])
 }
 
 #[expect(clippy::disallowed_methods, reason = "where the recordings lie is told by the environment")]
@@ -211,7 +134,7 @@ async fn recorded_exchanges_hold() {
                 (Some(_), Some(text)) => match serde_json::from_str::<Value>(text) {
                     Ok(value) => Ok(value),
                     Err(_) => {
-                        assert!(step(&mut client, params).await.is_ok() && allowed(&list, &file, "!broken"), "{what}");
+                        assert!(step(&mut client, params).await.is_ok() && list.allow(&file, "!broken"), "{what}");
                         continue;
                     }
                 },
@@ -225,18 +148,18 @@ async fn recorded_exchanges_hold() {
                 (Ok(ours), Ok(theirs)) => {
                     let mut found = Vec::new();
                     gaps(&theirs, &ours, "", &mut found);
-                    let left: Vec<_> = found.into_iter().filter(|it| !allowed(&list, &file, it)).collect();
+                    let left: Vec<_> = found.into_iter().filter(|it| !list.allow(&file, it)).collect();
                     if !left.is_empty() {
                         failures.push(format!("{what}\n  differs at {left:?}\n  ours {ours}\n  theirs {theirs}"));
                     }
                 }
                 (Err(ours), Err(theirs)) => {
-                    if theirs.as_ref().is_some_and(|it| *it != ours) && !allowed(&list, &file, "!code") {
+                    if theirs.as_ref().is_some_and(|it| *it != ours) && !list.allow(&file, "!code") {
                         failures.push(format!("{what}\n  {ours} for {theirs:?}"));
                     }
                 }
                 (Err(ours), Ok(_)) => {
-                    if !allowed(&list, &file, "!refused") {
+                    if !list.allow(&file, "!refused") {
                         failures.push(format!("{what}\n  refused: {ours}"));
                     }
                 }
@@ -246,19 +169,12 @@ async fn recorded_exchanges_hold() {
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
     assert!(compared >= 100, "only {compared} steps were compared");
-    let unused: Vec<_> = list.iter().filter(|it| !it.used.get()).map(|it| (it.file, it.pointer, it.reason)).collect();
+    let unused = list.unused();
     assert!(unused.is_empty(), "deviations that nothing needs: {unused:?}");
 }
 
 #[test]
-fn the_comparison_finds_what_is_missing() {
-    let mut out = Vec::new();
-    let (theirs, ours) = (
-        json!({ "a": 1, "b": [{ "id": "x", "v": 2 }], "c": [1, 2] }),
-        json!({ "a": 1.0, "b": [{ "id": "x", "v": 3 }], "c": [1] }),
-    );
-    gaps(&theirs, &ours, "", &mut out);
-    assert_eq!(out, ["/b/0/v", "/c"]);
+fn only_words_and_our_own_inputs_are_left_out_of_a_schema() {
     let schema =
         json!({ "properties": { "a": { "type": "string", "description": "x" }, "setId": {} }, "required": ["a"] });
     assert_eq!(bare(&schema, &ADDED), json!({ "properties": { "a": { "type": "string" } }, "required": ["a"] }));

@@ -2,9 +2,11 @@
 
 use super::{reading, refused, schema, to_object};
 use crate::hosts::live::Live;
+use crate::paint;
 use crate::pipeline::call::{Content, Output};
 use crate::tools::catalog::Definition;
-use conductor_core::error::{Code, Subject, ToolError};
+use base64::Engine;
+use conductor_core::error::{Code, ToolError};
 use conductor_set::Resource;
 use schema::{integer, list, nullable, object, text};
 use serde_json::{Value, json};
@@ -16,25 +18,28 @@ pub fn definition(live: &Arc<Live>) -> Definition {
     reading(live, "live_render_clip", |mut ask, set| async move {
         let clip = ask.id("clipId")?;
         let width: u32 = ask.take("width")?.unwrap_or(DEFAULT_WIDTH);
-        let format: String = ask.take("format")?.unwrap_or_else(|| "svg".into());
-        let drawing = set.host.draw_clip(clip, width).await.map_err(refused)?;
-        if format == "png" {
-            return Err(ToolError::new(Code::Unsupported, "this build has no painter of pixels")
-                .hint("Call live_render_clip with format svg, or open the SVG elsewhere; any host can.")
-                .subject(Subject::Argument("format".into())));
-        }
-        let value = Value::Object(to_object(&drawing)?);
-        let uri = Resource::ClipNotes(clip).uri();
-        Ok(Output::new(value).with(Content::Resource { uri, mime: "image/svg+xml".into(), text: drawing.svg }))
+        let format: String = ask.take("format")?.unwrap_or_else(|| "png".into());
+        let drawn = set.host.draw_clip(clip, width).await.map_err(refused)?;
+        let value = Value::Object(to_object(&drawn)?);
+        let content = if format == "svg" {
+            // Model APIs refuse SVG as an image; as a resource a client can still show it.
+            let uri = Resource::ClipNotes(clip).uri();
+            Content::Resource { uri, mime: "image/svg+xml".into(), text: drawn.drawing.svg() }
+        } else {
+            let bytes = paint::png(&paint::Picture::from(&drawn.drawing))
+                .map_err(|fault| ToolError::new(Code::Internal, fault.to_string()))?;
+            Content::Image { mime: "image/png".into(), base64: base64::engine::general_purpose::STANDARD.encode(bytes) }
+        };
+        Ok(Output::new(value).with(content))
     })
     .text(
         "Render clip",
-        "Draws the notes of one MIDI clip as a piano roll: keys, beat grid, notes coloured by velocity, muted ones outlined, the loop. Gives an \
-         SVG text resource.",
+        "Draws the notes of one MIDI clip as a piano roll: keys, beat grid, notes coloured by velocity, muted ones outlined, the loop. Gives a \
+         PNG image, or an SVG text resource.",
     )
     .input(schema::look(json!({
         "clipId": schema::id("MIDI clip id from live_list_clips"),
-        "format?": { "type": "string", "enum": ["png", "svg"], "description": "Default svg" },
+        "format?": { "type": "string", "enum": ["png", "svg"], "description": "Default png" },
         "width?": { "type": "integer", "minimum": 320, "maximum": 4096, "description": "In pixels; default 1200" },
     })))
     .output(object(json!({

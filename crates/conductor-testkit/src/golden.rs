@@ -1,0 +1,110 @@
+//! How recorded exchanges are compared with ours: keys and values as a superset, codes, never prose; and the differences on purpose.
+//!
+//! Knows nothing of the crates under test: `conductor-set`, which must not depend on the product, includes this file as a module.
+
+use serde_json::Value;
+use std::cell::Cell;
+
+/// A difference on purpose: the file it is in, where in the result (`*` stands for one segment), and why.
+pub type Row = (&'static str, &'static str, &'static str);
+
+/// Those of every way to the same document.
+pub const OF_DOCUMENTS: &[Row] = &[
+    ("12", "!code", "a malformed id is BAD_INPUT, not SDK_REJECTED"),
+    ("13", "!code", "a malformed id is BAD_INPUT, not SDK_REJECTED"),
+    ("13", "!refused", "a trailing segment is refused"),
+    ("16", "/clips/*/color", "colours come from the table of indices"),
+    ("17", "/notes/*/releaseVelocity", "a default value is not shown"),
+    ("17", "/notes/*/selected", "a document keeps no view state"),
+    ("17", "!refused", "duration 0 is refused"),
+    ("18", "/name", "new tracks are named by position"),
+    ("18", "/clipSlotCount", "slots per track equal the scene count"),
+    ("18", "/mixer/volume", "gain 1, not 0.85"),
+    ("18", "/mixer/panning", "centre is 0, not 0.5"),
+    ("18", "/mixer/sendCount", "a new track has as many sends as the Set has returns"),
+    ("18", "/tracks/*/name", "new tracks are named by position"),
+    ("19", "/session/*/name", "a new clip has no name"),
+    ("20", "/name", "parameter names of documents"),
+    ("20", "/min", "parameter ranges of documents"),
+    ("20", "/max", "parameter ranges of documents"),
+    ("20", "/defaultValue", "never known from a document"),
+    ("20", "/params/*/name", "parameter names of documents"),
+    ("20", "/params/*/defaultValue", "never known from a document"),
+    ("21", "/clips/*/color", "colours come from the table of indices"),
+    ("21", "/params/*/name", "parameter names of documents"),
+    ("21", "/params/*/defaultValue", "never known from a document"),
+    ("30", "/clips/*/color", "colours come from the table of indices"),
+    ("30", "/params/*/name", "parameter names of documents"),
+    ("30", "/params/*/defaultValue", "never known from a document"),
+];
+
+/// Differences on purpose. One that no step needs is a fault of its own.
+pub struct Deviations(Vec<(Row, Cell<bool>)>);
+
+impl Deviations {
+    /// [`OF_DOCUMENTS`] and these.
+    pub fn with(more: &[Row]) -> Deviations {
+        Deviations(OF_DOCUMENTS.iter().chain(more).map(|row| (*row, Cell::new(false))).collect())
+    }
+
+    pub fn allow(&self, file: &str, pointer: &str) -> bool {
+        let fits = |pattern: &str| {
+            let (a, b): (Vec<&str>, Vec<&str>) = (pattern.split('/').collect(), pointer.split('/').collect());
+            a.len() == b.len() && a.iter().zip(b).all(|(p, s)| *p == "*" || *p == s)
+        };
+        let found = self.0.iter().find(|((of, pattern, _), _)| file.starts_with(of) && fits(pattern));
+        found.inspect(|(_, used)| used.set(true)).is_some()
+    }
+
+    pub fn unused(&self) -> Vec<Row> {
+        self.0.iter().filter(|(_, used)| !used.get()).map(|(row, _)| *row).collect()
+    }
+}
+
+/// Where `ours` is not a superset of `recorded`. Lists of objects are matched by their id, other lists as a whole.
+pub fn gaps(recorded: &Value, ours: &Value, at: &str, out: &mut Vec<String>) {
+    match (recorded, ours) {
+        (Value::Object(want), Value::Object(have)) => {
+            for (key, value) in want {
+                match have.get(key) {
+                    Some(found) => gaps(value, found, &format!("{at}/{key}"), out),
+                    None => out.push(format!("{at}/{key}")),
+                }
+            }
+        }
+        (Value::Array(want), Value::Array(have)) if want.iter().any(Value::is_object) => {
+            let id =
+                |v: &Value| ["id", "slotId", "clipId"].iter().find_map(|k| v.get(*k).filter(|v| !v.is_null()).cloned());
+            for (n, value) in want.iter().enumerate() {
+                let found = match id(value) {
+                    Some(wanted) => have.iter().find(|v| id(v).as_ref() == Some(&wanted)),
+                    None => have.get(n),
+                };
+                match found {
+                    Some(found) => gaps(value, found, &format!("{at}/{n}"), out),
+                    None => out.push(format!("{at}/{n}")),
+                }
+            }
+        }
+        (Value::Number(want), Value::Number(have)) if want.as_f64() == have.as_f64() => {}
+        (want, have) if want == have => {}
+        (_, _) => out.push(at.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_comparison_finds_what_is_missing() {
+        let mut out = Vec::new();
+        let theirs = json!({"a": 1, "b": [{"id": "x", "v": 2}], "c": [1, 2]});
+        gaps(&theirs, &json!({"a": 1.0, "b": [{"id": "x", "v": 3}], "c": [1]}), "", &mut out);
+        assert_eq!(out, ["/b/0/v", "/c"]);
+        let list = Deviations::with(&[("99", "/b/*/v", "on purpose")]);
+        assert!(list.allow("99_x.json", "/b/0/v") && !list.allow("99_x.json", "/c") && !list.allow("98", "/b/0/v"));
+        assert_eq!(list.unused().len(), OF_DOCUMENTS.len(), "only the used one is left out");
+    }
+}
