@@ -26,12 +26,15 @@ build: tools ## build the release binary
 
 bench: test-tools ## memory, start and idle time; the engine and the lanes; calls through every door beside the bare SDK, Node and Python
 	cargo bench --locked --package conductor --features studio --bench footprint
+	cargo bench --locked --package conductor --features studio --bench plugins
 	cargo bench --locked --package conductor-core --bench engine -- --quick
 	cargo bench --locked --package conductor-set --bench beside
 	cargo bench --locked --package conductor --features studio --bench lane --bench audit -- --quick
 	cargo build --release --locked --package conductor --package conductor-testkit --bins --features conductor/studio
 	crates/conductor-testkit/clients/install bench
+	cargo bench --locked --package conductor --features studio --bench patch
 	crates/conductor-testkit/clients/bench
+	python3 crates/conductor-testkit/clients/outside_bench.py target/release
 
 tools:
 	@.ci/install .ci/packages.run

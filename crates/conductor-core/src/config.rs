@@ -14,6 +14,7 @@ mod live;
 mod mcp;
 pub mod notes;
 mod patch;
+mod plugins;
 mod policy;
 pub(crate) mod reader;
 mod render;
@@ -21,6 +22,7 @@ mod root;
 pub(crate) mod rows;
 pub mod schema;
 mod settings;
+mod tools;
 pub(crate) mod tree;
 pub(crate) mod trigger;
 
@@ -28,9 +30,11 @@ pub use audit::{Audit, AuditDetail, ReadOnlySync};
 pub use http::{Http, HttpToken, Scope};
 pub use limits::Circuit;
 pub use mcp::{Mcp, ToolNames};
+pub use plugins::{Plugin, PluginRetry, PluginTool, Plugins};
 pub(crate) use root::load_with_tree;
 pub use root::{Loaded, load, load_with};
 pub use rows::GLOBAL;
+pub use tools::{Database, DatabasePlace, FileRoot, KeyRung, MOST_ROWS_AFFECTED, Tools, Web};
 
 use crate::action::{Action, Transform};
 use crate::mapping::{Continuous, Trigger};
@@ -68,6 +72,9 @@ pub struct Config {
     pub mcp: Mcp,
     pub live: Live,
     pub patch: Patch,
+    pub plugins: Plugins,
+    pub tools: Tools,
+    pub secrets: KeyRung,
 }
 
 /// `[live]`. Paths as written; `~/` is the person's own folder, a relative one lies in the home.
@@ -553,6 +560,9 @@ impl Default for Config {
             audit: Audit::default(),
             http: Http::default(),
             mcp: Mcp::default(),
+            plugins: Plugins::new(),
+            tools: Tools::default(),
+            secrets: KeyRung::default(),
         }
     }
 }
@@ -615,8 +625,6 @@ pub struct Surroundings<'a> {
     pub tools: Option<&'a BTreeSet<String>>,
     /// Every plugin with its tools.
     pub plugins: Option<&'a BTreeMap<String, BTreeSet<String>>>,
-    /// Every device template.
-    pub templates: Option<&'a BTreeSet<String>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

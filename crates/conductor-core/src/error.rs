@@ -239,6 +239,21 @@ pub enum Subject {
 }
 
 impl Subject {
+    fn text_mut(&mut self) -> &mut String {
+        match self {
+            Self::Config(text)
+            | Self::Mode(text)
+            | Self::Device(text)
+            | Self::Port(text)
+            | Self::Plan(text)
+            | Self::Approval(text)
+            | Self::Host(text)
+            | Self::Tool(text)
+            | Self::Argument(text)
+            | Self::Other(text) => text,
+        }
+    }
+
     pub fn as_str(&self) -> &str {
         match self {
             Self::Config(text)
@@ -441,6 +456,23 @@ impl ToolError {
             wire.entry(key.clone()).or_insert_with(|| value.clone());
         }
         Value::Object(wire)
+    }
+
+    /// Every text of this failure, for whoever must clean them. Values in `more` are not texts and are left to the caller.
+    pub fn each_text(&mut self, mut look: impl FnMut(&mut String)) {
+        let Extras { violations, by: _, question, cause, did_you_mean, more: _ } = &mut *self.extras;
+        let subject = self.subject.as_mut().map(Subject::text_mut);
+        let cause = cause.as_mut().map(|it| &mut it.message);
+        let summary = question.as_mut().map(|it| &mut it.summary);
+        let violations = violations.iter_mut().flat_map(|it| [&mut it.path, &mut it.message]);
+        [&mut self.message, &mut self.hint]
+            .into_iter()
+            .chain(subject)
+            .chain(cause)
+            .chain(summary)
+            .chain(violations)
+            .chain(did_you_mean)
+            .for_each(&mut look);
     }
 
     /// The text block of an MCP result; some hosts show nothing else.

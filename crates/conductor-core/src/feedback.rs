@@ -343,11 +343,11 @@ impl Feedback {
             Fact::PendingApprovals(count) => self.pending_approvals = count,
             Fact::Pressed { .. } | Fact::Value { .. } | Fact::LiveParameter { .. } => {}
         }
-        for row in &mut self.rows {
+        self.set_states(|row| {
             let state = match (&row.spec.from, fact) {
                 (FeedbackFrom::Mode(wanted), Fact::Mode(mode)) => State::Switch(wanted == mode),
                 (FeedbackFrom::Pressed { mapping: wanted }, Fact::Pressed { mapping, down }) if wanted == mapping => {
-                    let State::Press { shown_until, .. } = row.state else { continue };
+                    let State::Press { shown_until, .. } = row.state else { return None };
                     let shown_until = if down { now.plus_ms(FLASH_MS) } else { shown_until };
                     State::Press { held: down, shown_until }
                 }
@@ -377,9 +377,16 @@ impl Feedback {
                     | FeedbackFrom::PerformanceLock
                     | FeedbackFrom::PendingApprovals,
                     _,
-                ) => continue,
+                ) => return None,
             };
-            if row.state != state {
+            Some(state)
+        });
+    }
+
+    /// Gives rows another state, where there is one.
+    fn set_states(&mut self, of: impl Fn(&Row) -> Option<State>) {
+        for row in &mut self.rows {
+            if let Some(state) = of(row).filter(|it| *it != row.state) {
                 row.state = state;
                 self.stirred = true;
             }
@@ -402,29 +409,36 @@ impl Feedback {
         for mapping in &fired {
             self.changed(Fact::Pressed { mapping, down: true }, now);
         }
-        for row in &mut self.rows {
-            let state = match (&row.spec.from, &row.state) {
-                (FeedbackFrom::Pressed { mapping }, State::Press { shown_until, .. }) => {
-                    State::Press { held: hands.is_pressed(mapping), shown_until: *shown_until }
-                }
-                (FeedbackFrom::Value { continuous }, _) => match hands.binding_value(continuous) {
-                    Some(value) => State::Value(value),
-                    None => continue,
-                },
-                (
-                    FeedbackFrom::Mode(_)
-                    | FeedbackFrom::Pressed { .. }
-                    | FeedbackFrom::LiveParameter { .. }
-                    | FeedbackFrom::Connected { .. }
-                    | FeedbackFrom::PerformanceLock
-                    | FeedbackFrom::PendingApprovals,
-                    _,
-                ) => continue,
-            };
-            if row.state != state {
-                row.state = state;
-                self.stirred = true;
+        self.set_states(|row| match (&row.spec.from, &row.state) {
+            (FeedbackFrom::Pressed { mapping }, State::Press { shown_until, .. }) => {
+                Some(State::Press { held: hands.is_pressed(mapping), shown_until: *shown_until })
             }
+            (FeedbackFrom::Value { continuous }, _) => hands.binding_value(continuous).map(State::Value),
+            (
+                FeedbackFrom::Mode(_)
+                | FeedbackFrom::Pressed { .. }
+                | FeedbackFrom::LiveParameter { .. }
+                | FeedbackFrom::Connected { .. }
+                | FeedbackFrom::PerformanceLock
+                | FeedbackFrom::PendingApprovals,
+                _,
+            ) => None,
+        });
+    }
+
+    /// A light did not leave: the control shows something else, and is told again when the port has room.
+    pub fn not_sent(&mut self, light: &Light) {
+        let number = |cc, channel, number| Address { port: light.port, cc, channel, number };
+        let address = if let Body::Cc { channel, controller, .. } = light.message {
+            number(true, channel, controller)
+        } else if let Body::NoteOn { channel, note, .. } | Body::NoteOff { channel, note, .. } = light.message {
+            number(false, channel, note)
+        } else {
+            return;
+        };
+        if let Some(control) = self.controls.get_mut(&address) {
+            control.shown = None;
+            self.stirred = true;
         }
     }
 

@@ -24,7 +24,7 @@ pub use trace::{Outcome, Trace, TraceRecord};
 
 use crate::config::Config;
 use crate::event::assemble::Assembler;
-use crate::event::midi::{Short, short};
+use crate::event::echo::Echo;
 use crate::event::{Axis, Body, DeviceSlot, Event, Micros, Taint};
 use crate::gesture::{Around, Deadline, Found, Gestures, Tap};
 use crate::mapping::table::{BindingId, CompiledCondition, ModeIndex, Row, RowId, Slots, Tables};
@@ -33,15 +33,9 @@ use continuous::{Selected, State};
 use gate::Memory;
 use ledger::{EntryId, Held, Ledger, Owner};
 use run::Runs;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use trace::Record;
-
-/// A tool's bytes that come back within this time did not come from a hand.
-const TOOL_ECHO_MS: u32 = 100;
-/// A message we sent that comes back within this time is an echo, where the device asks for the guard.
-const ECHO_MS: u32 = 20;
-const RECENT_MAX: usize = 256;
 
 /// What conditions read. The shell's workers keep it fresh; the engine never looks for itself.
 #[derive(Clone, Debug, Default)]
@@ -126,13 +120,6 @@ impl Default for LastValues {
     }
 }
 
-struct Recent {
-    at: Micros,
-    port: DeviceSlot,
-    bytes: Short,
-    by_tool: bool,
-}
-
 /// What an action may need to know of what set it off.
 #[derive(Clone, Debug)]
 struct Context {
@@ -160,7 +147,10 @@ pub struct Hands {
     selected: Vec<(DeviceSlot, u8, Selected)>,
     ledger: Ledger,
     runs: Runs,
-    recent: VecDeque<Recent>,
+    /// What tools sent, to whatever port: it may come back anywhere.
+    by_tools: Echo,
+    /// What was sent to devices that ask for the guard.
+    guarded: BTreeMap<DeviceSlot, Echo>,
     facts: Facts,
     trace: Trace,
     learning: bool,
@@ -183,7 +173,8 @@ impl Hands {
             selected: Vec::new(),
             ledger: Ledger::default(),
             runs: Runs::default(),
-            recent: VecDeque::new(),
+            by_tools: Echo::of_tools(),
+            guarded: BTreeMap::new(),
             facts: Facts::default(),
             trace: Trace::new(tables.advanced.trace_buffer_size as usize),
             learning: false,
@@ -272,14 +263,17 @@ impl Hands {
             return self.note_outcome(event, "", Outcome::NoMatch, "the device does not listen on this channel");
         }
         let mut tainted;
-        let event = match self.echo(event, facts.echo_guard) {
-            Echo::Own => return self.note_outcome(event, "", Outcome::NoMatch, "an echo of what was just sent"),
-            Echo::Tool if event.taint == Taint::Clean => {
-                tainted = event.clone();
-                tainted.taint = Taint::Tool;
-                &tainted
-            }
-            Echo::Tool | Echo::None => event,
+        let by_tool = self.by_tools.is_echo(self.now, &event.body);
+        let guard = self.guarded.get_mut(&event.device).filter(|_| facts.echo_guard && !by_tool);
+        if guard.is_some_and(|it| it.swallow(self.now, &event.body)) {
+            return self.note_outcome(event, "", Outcome::NoMatch, "an echo of what was just sent");
+        }
+        let event = if by_tool && event.taint == Taint::Clean {
+            tainted = event.clone();
+            tainted.taint = Taint::Tool;
+            &tainted
+        } else {
+            event
         };
         let stray = matches!(event.body, Body::NoteOff { .. } | Body::ButtonUp(_)) && !self.gestures.knows(event);
         if stray {
@@ -496,7 +490,7 @@ impl Hands {
     /// Books what a tool sent: its notes are released when its connection ends, and its bytes are known should they come back.
     pub fn tool_sent(&mut self, connection: u64, port: DeviceSlot, message: &Body, now: Micros) {
         self.now = self.now.max(now);
-        self.remember(port, message, true);
+        self.by_tools.note_sent(self.now, message);
         self.hold_for(connection, port, message, now);
     }
 
@@ -546,43 +540,21 @@ impl Hands {
         }
     }
 
-    // What was sent, and what comes back.
-
-    fn remember(&mut self, port: DeviceSlot, message: &Body, by_tool: bool) {
-        let Ok(bytes) = short(message) else { return };
-        if self.recent.len() >= RECENT_MAX {
-            self.recent.pop_front();
-        }
-        self.recent.push_back(Recent { at: self.now, port, bytes, by_tool });
+    /// A controller was shown something. Where the device repeats what it is told, that is no hand.
+    pub fn shown(&mut self, port: DeviceSlot, message: &Body, now: Micros) {
+        self.now = self.now.max(now);
+        self.guard(port, message);
     }
 
-    fn echo(&mut self, event: &Event, guarded: bool) -> Echo {
-        if self.recent.is_empty() {
-            return Echo::None;
-        }
-        while self.recent.front().is_some_and(|it| self.now >= it.at.plus_ms(TOOL_ECHO_MS)) {
-            self.recent.pop_front();
-        }
-        let Ok(bytes) = short(&event.body) else { return Echo::None };
-        if let Some(at) = self.recent.iter().position(|it| it.by_tool && it.bytes == bytes) {
-            self.recent.remove(at);
-            return Echo::Tool;
-        }
-        let own = |it: &Recent| it.port == event.device && it.bytes == bytes && self.now < it.at.plus_ms(ECHO_MS);
-        match self.recent.iter().position(own).filter(|_| guarded) {
-            Some(at) => {
-                self.recent.remove(at);
-                Echo::Own
-            }
-            None => Echo::None,
+    fn guard(&mut self, port: DeviceSlot, message: &Body) {
+        if self.tables.facts(port).echo_guard {
+            self.guarded.entry(port).or_insert_with(Echo::of_device).note_sent(self.now, message);
         }
     }
 
     /// Every MIDI message leaves here.
     fn send(&mut self, port: DeviceSlot, message: Body, taint: Taint, hops: u8, out: &mut Vec<Effect>) {
-        if self.tables.facts(port).echo_guard {
-            self.remember(port, &message, false);
-        }
+        self.guard(port, &message);
         if let Body::Cc { channel, controller: 98..=101, .. } = message {
             self.selected.retain(|it| (it.0, it.1) != (port, channel));
         }
@@ -625,6 +597,13 @@ impl Hands {
         });
     }
 
+    /// An event that is no input, and why; it is counted and traced like any other.
+    pub fn passed_over(&mut self, event: &Event, reason: &'static str) {
+        self.counters.events += 1;
+        self.now = self.now.max(event.at);
+        self.note_outcome(event, "", Outcome::NoMatch, reason);
+    }
+
     /// Carried out in the shell, and failed there.
     pub fn note_failure(&mut self, mapping: &MappingRef, reason: &'static str) {
         self.counters.actions_failed += 1;
@@ -642,12 +621,6 @@ impl Hands {
             reason,
         });
     }
-}
-
-enum Echo {
-    None,
-    Own,
-    Tool,
 }
 
 fn mapping_ref(tables: &Tables, row: &Row) -> MappingRef {

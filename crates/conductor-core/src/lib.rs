@@ -1,12 +1,15 @@
 //! The pure heart of Conductor: what a controller said ([`event`]), what the hand meant ([`gesture`]), what the musician wants then
 //! ([`mapping`], [`action`]), and the file that says so ([`config`]). Around them: what a hand played while learning ([`learn`]), what a
-//! controller shows ([`feedback`]), which window asks for which mode ([`focus`]), and controllers people own ([`templates`]).
+//! controller shows ([`feedback`]), which window asks for which mode ([`focus`]), the pad that answers a question ([`approval_pad`]), and controllers people own
+//! ([`templates`]).
 //!
 //! Not here: I/O, clocks, threads, randomness. Time and ids are parameters, so a simulation, a test and the daemon run the same code.
 
 pub mod action;
+pub mod approval_pad;
 pub mod audit;
 pub mod breaker;
+pub mod command;
 pub mod config;
 pub mod digest;
 pub mod error;

@@ -232,6 +232,11 @@ impl Pending {
         self.open.iter().filter_map(|id| self.records.get(id))
     }
 
+    /// Questions and plans that nobody has answered.
+    pub fn waiting(&self) -> impl Iterator<Item = &Record> {
+        self.open_records().filter(|record| record.state == State::Pending)
+    }
+
     pub fn get(&self, id: Uuid) -> Option<&Record> {
         self.records.get(&id)
     }
@@ -448,11 +453,10 @@ impl Pending {
     }
 
     fn room_for(&self, principal: &Principal, limits: &Limits) -> Result<(), Limited> {
-        let open = || self.open_records().filter(|record| record.state == State::Pending);
-        if open().count() >= limits.pending_all {
+        if self.waiting().count() >= limits.pending_all {
             return Err(Limited::All);
         }
-        if open().filter(|record| record.principal == *principal).count() >= limits.pending_per_principal {
+        if self.waiting().filter(|record| record.principal == *principal).count() >= limits.pending_per_principal {
             return Err(Limited::Principal);
         }
         Ok(())

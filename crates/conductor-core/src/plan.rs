@@ -144,6 +144,23 @@ pub fn draft(
     finish(base_text, &before, &result, &after, rows)
 }
 
+/// Sets keys of a plugin's row. For people only: no change that a tool can ask for touches these rows.
+pub fn draft_plugin(
+    base: &[u8],
+    name: &str,
+    members: &serde_json::Map<String, Value>,
+    description: String,
+    around: &Surroundings<'_>,
+) -> Result<Draft, PlanError> {
+    let base_text = text_of(base)?;
+    let mut editor = Editor::new(base_text, around)?;
+    let before = Known::of(editor.view());
+    editor.set_plugin(name, members)?;
+    let (result, after) = editor.into_result();
+    let row = ChangeRow { change_type: "SetPlugin", description, ..ChangeRow::default() };
+    finish(base_text, &before, &result, &after, vec![row])
+}
+
 /// What was told of a text before it was changed.
 struct Known {
     diagnostics: Vec<Diagnostic>,

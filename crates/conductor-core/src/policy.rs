@@ -340,6 +340,8 @@ impl Policy {
                 AskFloor::None => Decision::Allow,
                 AskFloor::Always => Decision::Ask,
                 AskFloor::UnlessMapping if found.is_some_and(|(_, rule)| rule.names_one_mapping()) => Decision::Allow,
+                // The tool itself says that these arguments change nothing.
+                AskFloor::UnlessMapping if subject.by_args == Some(ByArgs::Allow) => Decision::Allow,
                 AskFloor::UnlessMapping => Decision::Ask,
             },
         };

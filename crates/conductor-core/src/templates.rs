@@ -140,7 +140,7 @@ pub fn find(name: &str) -> Option<&'static Template> {
     ALL.iter().find(|it| it.name == name)
 }
 
-/// What the reader of a configuration checks `template = "…"` against.
+/// What `template = "…"` may say.
 pub fn names() -> BTreeSet<String> {
     ALL.iter().map(|it| it.name.clone()).collect()
 }
@@ -334,7 +334,7 @@ impl Control {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Surroundings, load_with};
+    use crate::config;
 
     #[test]
     fn every_file_loads_and_cites_what_its_numbers_come_from() {
@@ -374,9 +374,7 @@ mod tests {
             let row = template.devices_row("mine");
             let rows = BTreeMap::from([("devices", vec![row.clone()])]);
             let text = toml_of(&rows);
-            let names = names();
-            let around = Surroundings { templates: Some(&names), ..Surroundings::default() };
-            let loaded = load_with(&text, &around);
+            let loaded = config::load(&text);
             let faults: Vec<String> = loaded.errors().map(|it| it.render(&text, "config.toml")).collect();
             assert!(loaded.valid(), "{text}\n{}", faults.join("\n"));
             let device = &loaded.config.expect("no fatal fault").devices[0];

@@ -348,15 +348,8 @@ fn names_from_outside_are_checked_when_known() {
     let set = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect::<BTreeSet<String>>();
     let tools = set(&["live_undo"]);
     let ports = set(&["Synth"]);
-    let templates = set(&["apc-mini"]);
     let plugins = BTreeMap::from([("one".to_owned(), set(&["a"])), ("two".to_owned(), set(&["a", "b"]))]);
-    let around = Surroundings {
-        platform: None,
-        ports: Some(&ports),
-        tools: Some(&tools),
-        plugins: Some(&plugins),
-        templates: Some(&templates),
-    };
+    let around = Surroundings { platform: None, ports: Some(&ports), tools: Some(&tools), plugins: Some(&plugins) };
     let fault = |action: &str| {
         let text = row("{ type = \"Note\", note = 1 }", action);
         assert!(config::load(&text).valid(), "unknown names pass when nobody knows them: {action}");

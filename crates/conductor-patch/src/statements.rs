@@ -114,11 +114,7 @@ mod tests {
         let words = |text: &str| text.split('|').map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(
             told,
-            [
-                (words("f|\\$1|a\\ b"), Some(12), false),
-                (words("pd|sub"), None, false),
-                (words("x|\\,|y"), None, false)
-            ]
+            [(words("f|\\$1|a\\ b"), Some(12), false), (words("pd|sub"), None, false), (words("x|\\,|y"), None, false)]
         );
         assert_eq!(document.root().pd_frame(), ["#X declare -path lib"]);
         let inside = document.root().boxes().nth(1).and_then(|it| it.inside()).expect("a subpatch");

@@ -4,11 +4,17 @@
 //! Not here: what the product does with a part.
 
 pub mod fakelive;
+pub mod fluidsynth;
 pub mod jack;
+pub mod keyring;
 pub mod pd;
+pub mod postgres;
+pub mod pulse;
 pub mod x11;
 
+use rustix::process::Signal;
 use std::fmt;
+use std::process::Child;
 use std::time::Duration;
 
 #[derive(Clone, Debug)]
@@ -63,3 +69,15 @@ pub fn wait_for<T>(limit: Duration, mut look: impl FnMut() -> Option<T>) -> Opti
 
 /// The usual limit of a wait.
 pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Ends the process group of a child that leads one, and waits for it; by force if it does not listen.
+pub fn end_group(child: &mut Child, signal: Signal) {
+    let group = rustix::process::Pid::from_child(child);
+    // Fails when it is gone already.
+    let _ = rustix::process::kill_process_group(group, signal);
+    let ended = wait_for(PATIENCE, || matches!(child.try_wait(), Ok(Some(_))).then_some(()));
+    if ended.is_none() {
+        let _ = rustix::process::kill_process_group(group, Signal::KILL);
+        let _ = child.wait();
+    }
+}

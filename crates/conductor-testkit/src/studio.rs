@@ -1,5 +1,6 @@
 //! A studio in a temporary home, on time that moves by hand.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use conductor::audit_log::files::Disk;
@@ -7,6 +8,7 @@ use conductor::outside::{Clock, CountingIds, Ids};
 use conductor::pending_store::PendingStore;
 use conductor::pipeline::record::Journal;
 use conductor::pipeline::{self, Call, Principal, Reply};
+use conductor::secrets::Scrubber;
 use conductor::studio::{Parts, PolicyInForce, Settings, Studio};
 use conductor_core::audit::record::{CallFacts, EventName, InputHash, InputHasher, OutcomeFacts};
 use conductor_core::digest::Digest;
@@ -36,9 +38,15 @@ pub struct MemoryJournal {
     down: Mutex<Option<String>>,
     outcome_down: Mutex<Option<String>>,
     events: Mutex<Vec<Event>>,
+    /// Outcomes that were to be on the disk before their reply.
+    waited_for_disk: AtomicUsize,
 }
 
 impl MemoryJournal {
+    pub fn waited_for_disk(&self) -> usize {
+        self.waited_for_disk.load(Ordering::Relaxed)
+    }
+
     fn new() -> Arc<Self> {
         Arc::new(Self {
             hasher: InputHasher::new(&[7; 32]),
@@ -46,6 +54,7 @@ impl MemoryJournal {
             down: Mutex::default(),
             outcome_down: Mutex::default(),
             events: Mutex::default(),
+            waited_for_disk: AtomicUsize::default(),
         })
     }
 
@@ -91,8 +100,9 @@ impl Journal for MemoryJournal {
         &self,
         facts: CallFacts,
         outcome: OutcomeFacts,
-        _durable: bool,
+        durable: bool,
     ) -> BoxFuture<'static, Result<(), String>> {
+        self.waited_for_disk.fetch_add(usize::from(durable), Ordering::Relaxed);
         let down = self.outcome_down.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let result = down.map_or_else(|| self.push(Written::Outcome(facts, outcome)).map(|_| ()), Err);
         Box::pin(std::future::ready(result))
@@ -137,6 +147,7 @@ impl TestStudio {
             catalog: tools::catalog(&runs),
             policy: PolicyInForce { policy, version: Digest::of(b"policy") },
             settings,
+            scrubber: Scrubber::new(),
         });
         Self { studio, time, runs, journal, home }
     }

@@ -93,6 +93,14 @@ impl Terminal {
         self.child.id()
     }
 
+    /// Whether the program has ended; waits a moment for it.
+    pub fn ended(&mut self) -> bool {
+        if let Ok(bytes) = self.shown.recv_timeout(Duration::from_millis(50)) {
+            self.text.push_str(&String::from_utf8_lossy(&bytes));
+        }
+        matches!(self.child.try_wait(), Ok(Some(_)))
+    }
+
     /// Waits for the program to end by itself; gives what it said in all.
     pub fn end(mut self) -> (ExitStatus, String) {
         let status = self.child.wait().expect("it ends");

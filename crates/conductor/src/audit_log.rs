@@ -14,6 +14,7 @@ mod journal;
 mod keeper;
 pub mod keys;
 pub mod layout;
+pub mod lines;
 mod open;
 pub mod outside;
 pub mod walk;

@@ -21,8 +21,10 @@ mod panic;
 mod patch;
 mod performance;
 mod plans;
+mod plugins;
 mod prompt;
 mod question;
+mod secrets;
 mod send;
 mod set;
 mod simulate;
@@ -54,6 +56,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>, environment: &Environment) 
             return ExitCode::from(u8::try_from(fault.exit_code()).unwrap_or(2));
         }
     };
+    if let Command::PluginHost(host) = &args.command {
+        // It has neither a home nor an environment.
+        return plugins::host(host);
+    }
     let mut out = Out::new(args.json);
     let done = home(&args, environment).and_then(|home| dispatch(args.command, &home, environment, &mut out));
     match done.and_then(|verdict| out.finish().map(|()| verdict).map_err(Failure::from)) {
@@ -92,7 +98,10 @@ fn dispatch(command: Command, home: &Home, environment: &Environment, out: &mut 
         Command::Audit(args) => log_command(&args.command, home, out),
         Command::Performance(args) => performance::run(&args, home, out),
         Command::Circuit(args) => circuit::run(&args, home, out),
+        Command::Secrets(args) => secrets::run(args, home, out),
         Command::Set(args) => set::run(&args, out),
+        Command::Plugins(args) => plugins::run(args, home, out),
+        Command::PluginHost(args) => Err(Failure::Exit(plugins::host(&args))),
     }
 }
 

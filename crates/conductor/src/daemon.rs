@@ -3,17 +3,21 @@
 //! Threads: the owner (`run`), the ports (`ports`), the configuration file (`config_file`), the worker lanes (`dispatch`), and a small
 //! runtime for sockets. They speak by messages; the few locks say why they are there.
 
+mod approval_pad;
 mod backends;
 pub mod config_check;
 pub mod config_file;
 pub mod demo;
+mod desktop;
 pub mod dispatch;
+pub mod grants;
 pub mod handle;
 pub mod home;
 mod inputs;
 mod lane;
 pub mod listener;
 pub mod log;
+pub mod plugins;
 pub mod ports;
 pub mod report;
 mod run;
@@ -22,10 +26,11 @@ pub mod socket;
 pub mod words;
 
 use crate::doors::control::{self, Control};
-use crate::hosts::desktop::Headless;
+use crate::hosts::desktop::volume::SystemVolume;
+use crate::hosts::desktop::{Desktop, Headless};
 use crate::hosts::midi::loopback::Loopback;
 use crate::hosts::midi::ring::Bell;
-use crate::hosts::midi::{Announce, Stamp};
+use crate::hosts::midi::{Announce, Backend, Stamp};
 use crate::outside::{Clock, Ids};
 use arc_swap::ArcSwap;
 use conductor_core::config::Device;
@@ -57,6 +62,17 @@ pub struct Options {
     pub extra_devices: Vec<Device>,
 }
 
+/// What a machine has besides what every daemon finds by itself.
+#[derive(Default)]
+pub struct Machine {
+    /// The X display to type on and to watch; without one nobody looks for any.
+    pub display: Option<String>,
+    /// Further ways to MIDI devices. Each is given the daemon's clock, and what to call when its ports change.
+    pub backends: Vec<MakeBackend>,
+}
+
+pub type MakeBackend = Box<dyn FnOnce(Stamp, Announce) -> Box<dyn Backend>>;
+
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     #[error("{0}")]
@@ -83,13 +99,20 @@ pub struct Daemon {
     owner_ended: oneshot::Receiver<()>,
     ports: (mpsc::Sender<ports::Order>, Arc<ports::Knock>, JoinHandle<()>),
     config: (mpsc::Sender<config_file::Order>, JoinHandle<()>),
+    desktop: desktop::Desktop,
     // Ends the watch before its thread, and the lock after everything.
     watcher: Option<Box<dyn notify::Watcher + Send>>,
     lock: Lock,
 }
 
 impl Daemon {
+    /// On a machine without a desktop.
     pub fn start(options: Options) -> Result<Self, StartError> {
+        Self::start_on(Machine::default(), options)
+    }
+
+    pub fn start_on(machine: Machine, options: Options) -> Result<Self, StartError> {
+        let Machine { display, backends: more } = machine;
         let Options { home, clock, ids, log, first_config, extra_devices } = options;
         home.create()?;
         let lock = home.lock()?;
@@ -150,8 +173,10 @@ impl Daemon {
             let knock = knock.clone();
             Arc::new(move |_| knock.knock())
         };
+        let mut sources = backends::all(&stamp, &announce);
+        sources.extend(more.into_iter().map(|make| ports::Source::of(make(stamp.clone(), announce.clone()))));
         let keeper = ports::Keeper::new(ports::Parts {
-            sources: backends::all(&stamp, &announce),
+            sources,
             loopback: Loopback::new(stamp.clone(), announce),
             stamp,
             config: serving.config.clone(),
@@ -163,12 +188,9 @@ impl Daemon {
         let tell = post(&handle);
         let ports_thread = Builder::new().name("ports".into()).spawn(move || keeper.run(&ports_orders_in, tell))?;
 
-        let reason = "this build drives no desktop: keys, text, mouse and volume are not sent".to_owned();
-        let hosts = Hosts {
-            desktop: Box::new(Headless { reason: reason.clone() }),
-            mixer: Box::new(Headless { reason: reason.clone() }),
-            calls: pad_calls.clone(),
-        };
+        let (keys, display_fault) = desktop_of(display.as_deref());
+        let desktop = desktop::Desktop::start(display.as_deref(), &handle)?;
+        let hosts = Hosts { desktop: keys, mixer: Box::new(SystemVolume), calls: pad_calls.clone() };
         let owner = run::Owner::new(run::Parts {
             clock: clock.clone(),
             log: log.clone(),
@@ -181,8 +203,19 @@ impl Daemon {
             dispatch: Dispatch::start(hosts, handle.clone(), &log)?,
             config_error,
             watch_error,
-            desktop_reason: Some(reason),
+            display_fault,
+            programs: desktop.apps_wanted(),
             words: words.clone(),
+            runtime: runtime.handle().clone(),
+        });
+        let mut waiting = words.studio.desk.store().watch();
+        let told = handle.clone();
+        runtime.spawn(async move {
+            waiting.mark_changed();
+            // Ends with the store.
+            while waiting.changed().await.is_ok() {
+                told.post(Wake::Waiting(*waiting.borrow_and_update()));
+            }
         });
         let (ended, owner_ended) = oneshot::channel();
         let owner = Builder::new().name("owner".into()).spawn(move || {
@@ -202,6 +235,7 @@ impl Daemon {
             words: words.clone(),
         });
         let mcp = runtime.spawn(Words::serve(words.shared.clone(), mcp_socket));
+        runtime.spawn(Words::watch_plugins(words.clone(), serving.config.watch.debounce_ms.into()));
         let doors = runtime.spawn(async move {
             control::serve(control, socket).await;
             // The door of AI clients ends when the words do.
@@ -219,6 +253,7 @@ impl Daemon {
             owner_ended,
             ports: (ports_orders, knock, ports_thread),
             config: (config_orders, config_thread),
+            desktop,
             watcher,
             lock,
         })
@@ -262,10 +297,12 @@ impl Daemon {
 
     /// The owner releases what is held, doors and devices are closed, and the home is free again.
     pub fn stop(self) {
-        let Daemon { handle, log, words, stop, runtime, doors, owner, ports, config, watcher, lock, .. } = self;
+        let Daemon { handle, log, words, stop, runtime, doors, owner, ports, config, desktop, watcher, lock, .. } =
+            self;
         // The owner goes first: whoever listens at a port still hears the last note-off.
         handle.stop();
         let _ = owner.join();
+        desktop.stop();
         stop.cancel();
         words.stop(&runtime);
         // A door that panicked has nothing left to close.
@@ -281,6 +318,24 @@ impl Daemon {
         drop(runtime);
         log.flush();
         drop(lock);
+    }
+}
+
+/// Where keys, text and mouse go, and why they go nowhere.
+fn desktop_of(display: Option<&str>) -> (Box<dyn Desktop>, Option<String>) {
+    let missing = |reason: &str| -> (Box<dyn Desktop>, Option<String>) {
+        let reason = format!("{reason}: keys, text and mouse are not sent, and rules for windows rest");
+        (Box::new(Headless { reason: reason.clone() }), Some(reason))
+    };
+    match display {
+        None => missing("no display; set DISPLAY where the daemon starts"),
+        #[cfg(feature = "desktop")]
+        Some(display) => {
+            let keys = crate::hosts::desktop::keys::Keys::on(Some(display.to_owned()));
+            (Box::new(keys), Some(format!("{display} has not answered yet")))
+        }
+        #[cfg(not(feature = "desktop"))]
+        Some(_) => missing("this build knows no display"),
     }
 }
 

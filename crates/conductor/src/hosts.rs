@@ -1,6 +1,9 @@
 //! The programs and devices we drive.
 
+pub mod apps;
+pub mod database;
 pub mod desktop;
+pub mod files;
 #[cfg(feature = "desktop")]
 pub mod focus;
 #[cfg(feature = "gamepad")]
@@ -11,3 +14,6 @@ pub mod midi;
 pub mod osc;
 pub mod patch;
 pub mod pd;
+pub mod plugin;
+pub mod shell;
+pub mod web;

@@ -11,6 +11,7 @@ pub mod outside;
 pub mod paint;
 pub mod pending_store;
 pub mod pipeline;
+pub mod secrets;
 pub mod studio;
 pub mod tools;
 pub mod whole_file;

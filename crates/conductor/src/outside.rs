@@ -168,6 +168,15 @@ impl Ids for CountingIds {
     }
 }
 
+/// This program, for starting it again. On Linux the running one, even when an upgrade has replaced its file.
+pub fn own_program() -> PathBuf {
+    if cfg!(target_os = "linux") {
+        PathBuf::from("/proc/self/exe")
+    } else {
+        std::env::current_exe().unwrap_or_default()
+    }
+}
+
 /// What the process environment says, read once at start.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
@@ -177,6 +186,8 @@ pub struct Environment {
     pub display: Option<String>,
     pub xdg_data_dirs: Vec<PathBuf>,
     pub no_color: bool,
+    /// Where the service manager puts credentials.
+    pub credentials: Option<PathBuf>,
 }
 
 impl Environment {
@@ -201,6 +212,7 @@ impl Environment {
             display: std::env::var("DISPLAY").ok().filter(|it| !it.is_empty()),
             xdg_data_dirs,
             no_color: std::env::var_os("NO_COLOR").is_some(),
+            credentials: std::env::var_os("CREDENTIALS_DIRECTORY").filter(|it| !it.is_empty()).map(PathBuf::from),
         }
     }
 }

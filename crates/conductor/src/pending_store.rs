@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use conductor_core::pending::{Changes, Pending, Record};
 use conductor_core::timestamp::Timestamp;
+use tokio::sync::watch;
 use uuid::Uuid;
 
 use crate::audit_log::files::{Files, WHOLE, replace};
@@ -37,9 +38,26 @@ pub struct Skipped {
     pub why: String,
 }
 
+/// What waits for a person, as far as a light or a pad must know it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Waiting {
+    pub count: usize,
+    /// The one that waits, when there is exactly one.
+    pub only: Option<Uuid>,
+}
+
+impl Waiting {
+    fn of(pending: &Pending) -> Self {
+        let count = pending.waiting().count();
+        let only = pending.waiting().next().map(|record| record.id).filter(|_| count == 1);
+        Self { count, only }
+    }
+}
+
 #[derive(Debug)]
 pub struct PendingStore {
     pending: Mutex<Pending>,
+    waiting: watch::Sender<Waiting>,
     dir: PathBuf,
     files: Arc<dyn Files>,
 }
@@ -61,7 +79,9 @@ impl PendingStore {
                 Err(why) => skipped.push(Skipped { name, why: why.to_string() }),
             }
         }
-        Ok((Self { pending: Mutex::new(Pending::load(records)), dir, files }, skipped))
+        let pending = Pending::load(records);
+        let waiting = watch::Sender::new(Waiting::of(&pending));
+        Ok((Self { pending: Mutex::new(pending), waiting, dir, files }, skipped))
     }
 
     // A change that panicked was not committed; the next one takes it back first.
@@ -71,6 +91,11 @@ impl PendingStore {
             pending.roll_back();
             pending
         })
+    }
+
+    /// What waits now, and every change of it.
+    pub fn watch(&self) -> watch::Receiver<Waiting> {
+        self.waiting.subscribe()
     }
 
     pub fn read<T>(&self, look: impl FnOnce(&Pending) -> T) -> T {
@@ -85,6 +110,8 @@ impl PendingStore {
         match self.write(&changes) {
             Ok(()) => {
                 pending.commit();
+                let now = Waiting::of(&pending);
+                self.waiting.send_if_modified(|it| std::mem::replace(it, now) != now);
                 Ok(result)
             }
             Err(error) => {

@@ -116,6 +116,7 @@ async fn attempt(studio: &Arc<Studio>, call: &Call, paper: &mut Paper) -> Result
     paper.pass(Step::Intent);
     let gate = gate::open(studio, &tool, call, permit, paper).await?;
     paper.pass(Step::Handler);
+    record::started(studio, call, paper);
     handler::run(studio, call, gate, paper).await
 }
 

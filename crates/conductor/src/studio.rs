@@ -4,6 +4,8 @@
 //! loop owns.
 
 pub mod hub;
+pub mod meters;
+pub mod news;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -26,6 +28,7 @@ use crate::pipeline::call::ConnId;
 use crate::pipeline::circuit::Circuits;
 use crate::pipeline::limits::Traffic;
 use crate::pipeline::record::Journal;
+use crate::secrets::Scrubber;
 use crate::tools::catalog::{Catalog, Tool};
 use hub::{Change, Hub};
 
@@ -118,12 +121,16 @@ pub struct Studio {
     pub traffic: Traffic,
     pub circuits: Circuits,
     pub hub: Hub,
+    /// Knows every open secret; whatever leaves the studio passes it.
+    pub scrubber: Arc<Scrubber>,
     catalog: ArcSwap<Catalog>,
     catalog_editor: Mutex<()>,
     policy: ArcSwap<PolicyInForce>,
     settings: ArcSwap<Settings>,
     /// Plugins whose code is no longer what a person enabled, by plugin name.
     pin_faults: ArcSwap<BTreeMap<String, String>>,
+    pub meters: meters::Meters,
+    pub news: news::Newsroom,
     counts: Mutex<HashMap<(String, AuditResult), u64>>,
     /// Whoever must know that a connection is over.
     farewell: OnceLock<Box<dyn Fn(ConnId) + Send + Sync>>,
@@ -140,14 +147,16 @@ pub struct Parts {
     pub catalog: Catalog,
     pub policy: PolicyInForce,
     pub settings: Settings,
+    pub scrubber: Arc<Scrubber>,
 }
 
 impl Studio {
     pub fn new(parts: Parts) -> Arc<Self> {
-        let Parts { clock, sleeper, ids, home, audit, pending, catalog, policy, settings } = parts;
+        let Parts { clock, sleeper, ids, home, audit, pending, catalog, policy, settings, scrubber } = parts;
         Arc::new(Self {
             circuits: Circuits::new(Arc::clone(&clock)),
             hub: Hub::default(),
+            scrubber,
             clock,
             sleeper,
             ids,
@@ -161,6 +170,8 @@ impl Studio {
             policy: ArcSwap::from_pointee(policy),
             settings: ArcSwap::from_pointee(settings),
             pin_faults: ArcSwap::default(),
+            meters: meters::Meters::default(),
+            news: news::Newsroom::default(),
             counts: Mutex::default(),
             farewell: OnceLock::new(),
         })
@@ -243,8 +254,9 @@ impl Studio {
         u32::from_le_bytes(bytes)
     }
 
-    pub fn count(&self, tool: Option<&Tool>, result: AuditResult, _micros: u64) {
+    pub fn count(&self, tool: Option<&Tool>, result: AuditResult, micros: u64) {
         let name = tool.map_or("_unknown", |tool| tool.name.as_ref());
+        self.meters.call(name, result, micros);
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         *counts.entry((name.to_owned(), result)).or_default() += 1;
     }

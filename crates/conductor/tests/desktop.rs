@@ -2,9 +2,15 @@
 
 #![cfg(feature = "desktop")]
 
+use conductor::daemon::handle::SentBy;
+use conductor::daemon::home::Home;
+use conductor::daemon::log::Log;
+use conductor::daemon::report::{BackendState, Status};
+use conductor::daemon::{Machine, Options};
 use conductor::hosts::desktop::keys::Keys;
 use conductor::hosts::desktop::{Desktop, Job};
 use conductor::hosts::focus::{self, Watcher};
+use conductor::outside::{RandomIds, RealClock};
 use conductor_core::action::{KeyName, Keystroke, Modifier, MouseButton};
 use conductor_core::config::load;
 use conductor_core::focus::{Focus, Window};
@@ -182,13 +188,14 @@ name = "Mix"
     let live = server.focus("CondLive").expect("the terminal is there");
     let other = server.focus("CondOther").expect("the terminal is there");
 
-    let watcher = Watcher::open(Some(&server.display)).expect("the server is there");
+    let mut watcher = Watcher::open(Some(&server.display)).expect("the server is there");
     let (told, hears) = mpsc::channel::<Option<Window>>();
-    let thread = focus::start(watcher, move |window| match told.send(window) {
-        Ok(()) => ControlFlow::Continue(()),
-        Err(_) => ControlFlow::Break(()),
-    })
-    .expect("a thread");
+    let thread = std::thread::spawn(move || {
+        focus::watch(&mut watcher, |window| match told.send(window) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
+        })
+    });
     let mut rules = Focus::new(load(RULES).config.expect("sound").per_app_modes);
     let mut next_mode = |change: &dyn Fn()| {
         change();
@@ -210,5 +217,174 @@ name = "Mix"
     assert_eq!(next_mode(&rename), "Mix", "the title alone changed");
     drop(server);
     assert!(hears.recv_timeout(PATIENCE).is_ok_and(|it| it.is_none()), "at the end nobody knows");
-    thread.join().expect("it ended with the display");
+    let why = thread.join().expect("it ended with the display").to_string();
+    assert!(why.contains("display"), "{why}");
+}
+
+/// A daemon on this server, with a pad per action under test.
+struct Daemon {
+    daemon: Option<conductor::daemon::Daemon>,
+    home: tempfile::TempDir,
+}
+
+impl Daemon {
+    fn start(server: &x11::Running, config: &str) -> Self {
+        let home = tempfile::tempdir().expect("a directory");
+        std::fs::write(home.path().join("config.toml"), config).expect("written");
+        let clock = Arc::new(RealClock::new());
+        let machine = Machine { display: Some(server.display.clone()), ..Machine::default() };
+        let options = Options {
+            home: Home::at(home.path().to_owned()),
+            clock: clock.clone(),
+            ids: Arc::new(RandomIds),
+            log: Log::new(clock, Box::new(std::io::sink())),
+            first_config: "",
+            extra_devices: Vec::new(),
+        };
+        let daemon = conductor::daemon::Daemon::start_on(machine, options).expect("it starts");
+        daemon.block_on(daemon.handle().ready()).expect("it is ready");
+        Daemon { daemon: Some(daemon), home }
+    }
+
+    fn daemon(&self) -> &conductor::daemon::Daemon {
+        self.daemon.as_ref().expect("not stopped yet")
+    }
+
+    fn status(&self) -> Status {
+        self.daemon().block_on(self.daemon().handle().status()).expect("it runs")
+    }
+
+    /// Presses the pad of a note and lets go of it.
+    fn tap(&self, note: u8) {
+        let messages = vec![vec![0x90, note, 100], vec![0x80, note, 0]];
+        let sent = self.daemon().handle().send("pads hand".into(), messages, SentBy::Person);
+        assert_eq!(self.daemon().block_on(sent), Ok(2));
+    }
+
+    fn until_mode(&self, wanted: &str) {
+        let mode = || self.status().current_mode;
+        assert!(wait_for(PATIENCE, || (mode() == wanted).then_some(())).is_some(), "{} and not {wanted}", mode());
+    }
+
+    fn switch(&self, mode: &str) {
+        self.daemon().block_on(self.daemon().handle().switch_mode(mode.into())).expect("there is such a mode");
+    }
+
+    /// Saves the file and has it read. A question to the owner behind it is answered when it is in force.
+    fn reload(&self, config: &str) {
+        std::fs::write(self.home.path().join("config.toml"), config).expect("written");
+        self.daemon().block_on(self.daemon().handle().reload()).expect("sound");
+        self.status();
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        if let Some(daemon) = self.daemon.take() {
+            daemon.stop();
+        }
+    }
+}
+
+const PADS: &str = "[[devices]]\nalias = \"pads\"\nloopback = true\n";
+
+fn mapping(note: u8, action: &str) -> String {
+    format!("[[global_mappings]]\ntrigger = {{ type = \"Note\", note = {note} }}\naction = {action}\n")
+}
+
+#[test]
+fn pads_type_press_keys_and_click_through_the_daemon() {
+    let server = require!(x11::start());
+    let dir = tempfile::tempdir().expect("a directory");
+    let typed = dir.path().join("typed.txt");
+    let mut terminal = Terminal::open(&server, "CondTest", "typing", &typed);
+    server.focus("CondTest").expect("the terminal is there");
+    ready(&typed);
+    let config = [
+        PADS.to_owned(),
+        mapping(36, &format!("{{ type = \"Text\", text = {TEXT:?} }}")),
+        mapping(37, "{ type = \"Keystroke\", keys = \"return\" }"),
+        mapping(38, "{ type = \"Keystroke\", keys = [\"ctrl\", \"d\"] }"),
+        mapping(39, "{ type = \"MouseClick\", button = \"left\", x = 321, y = 234 }"),
+    ];
+    let daemon = Daemon::start(&server, &config.concat());
+    let desktop = || daemon.status().backends.into_iter().find(|it| it.name == "desktop").expect("always told");
+    assert!(wait_for(PATIENCE, || (desktop().state == BackendState::Ready).then_some(())).is_some(), "{:?}", desktop());
+    for note in [36, 37, 38] {
+        daemon.tap(note);
+    }
+    assert!(terminal.closes(), "Ctrl-D arrived");
+    assert_eq!(std::fs::read_to_string(&typed).expect("typed"), format!("{TEXT}\n"));
+    daemon.tap(39);
+    let there = wait_for(PATIENCE, || {
+        let said = server.command("xdotool").args(["getmouselocation", "--shell"]).output().ok()?;
+        let said = String::from_utf8_lossy(&said.stdout).into_owned();
+        (said.contains("X=321") && said.contains("Y=234")).then_some(())
+    });
+    assert!(there.is_some());
+    assert_eq!(daemon.status().statistics.actions_failed, 0);
+
+    let display = server.display.clone();
+    drop(server);
+    assert!(
+        wait_for(PATIENCE, || (desktop().state == BackendState::Missing).then_some(())).is_some(),
+        "{display} is gone"
+    );
+    daemon.tap(37);
+    assert!(wait_for(PATIENCE, || (daemon.status().statistics.actions_failed > 0).then_some(())).is_some());
+}
+
+#[test]
+fn the_window_in_front_chooses_the_mode_until_a_person_does() {
+    let server = require!(x11::start());
+    let dir = tempfile::tempdir().expect("a directory");
+    let files = [dir.path().join("a"), dir.path().join("b")];
+    let _live = Terminal::open(&server, "CondLive", "song", &files[0]);
+    let _other = Terminal::open(&server, "CondOther", "shell", &files[1]);
+    let live = server.focus("CondLive").expect("the terminal is there");
+    let other = server.focus("CondOther").expect("the terminal is there");
+    let modes = "[[modes]]\nname = \"Default\"\n[[modes]]\nname = \"Session\"\n[[modes]]\nname = \"Mix\"\n";
+    let condition = "{ type = \"Conditional\", condition = { type = \"AppFrontmost\", app_name = \"condlive\" }, \
+                     then_action = { type = \"ModeChange\", mode = \"Mix\" } }";
+    let with = |rules: &str| format!("[per_app_modes]\n{rules}\n{PADS}{}{modes}", mapping(36, condition));
+
+    let daemon = Daemon::start(&server, &with("rules = { condlive = \"Session\" }"));
+    bring_to_front(&server, live);
+    daemon.until_mode("Session");
+    bring_to_front(&server, other);
+    daemon.reload(&with("default = \"Mix\"\nrules = { condlive = \"Session\" }"));
+    daemon.until_mode("Mix");
+    bring_to_front(&server, live);
+    daemon.until_mode("Session");
+    daemon.reload(&with("rules = { condlive = \"Session\" }\nwindow_rules = [{ app = \"CondLive\", title = \"s*\", mode = \"Default\" }]"));
+    daemon.until_mode("Default");
+
+    // A pad is a hand: what it chose stays until another window comes, or for good.
+    daemon.tap(36);
+    daemon.until_mode("Mix");
+    let auto = daemon.daemon().block_on(daemon.daemon().handle().auto_mode()).expect("there are rules");
+    assert_eq!(auto.mode_name, "Default");
+    daemon.switch("Mix");
+    bring_to_front(&server, other);
+    bring_to_front(&server, live);
+    daemon.until_mode("Default");
+    let rules = "default = \"Default\"\nrelease_on_focus_change = false";
+    daemon.reload(&with(rules));
+    daemon.switch("Mix");
+    bring_to_front(&server, other);
+    bring_to_front(&server, live);
+    // The condition reads what is in front: once it does, the news of it has passed the rules as well.
+    daemon.switch("Session");
+    bring_to_front(&server, other);
+    assert!(
+        wait_for(PATIENCE, || {
+            daemon.switch("Session");
+            daemon.tap(36);
+            (daemon.status().current_mode == "Session").then_some(())
+        })
+        .is_some()
+    );
+    daemon.reload(&format!("{PADS}{modes}"));
+    let refused = daemon.daemon().block_on(daemon.daemon().handle().auto_mode()).expect_err("no rules");
+    assert!(refused.message.contains("per_app_modes"), "{}", refused.message);
 }

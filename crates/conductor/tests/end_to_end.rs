@@ -11,10 +11,16 @@ mod doors;
 mod jack;
 #[path = "end_to_end/life.rs"]
 mod life;
+#[path = "end_to_end/machine.rs"]
+mod machine;
+#[path = "end_to_end/plugins.rs"]
+mod plugins;
 #[path = "end_to_end/proxy.rs"]
 mod proxy;
 #[path = "end_to_end/reload.rs"]
 mod reload;
+#[path = "end_to_end/secrets.rs"]
+mod secrets;
 #[path = "end_to_end/sound.rs"]
 mod sound;
 #[path = "end_to_end/spine.rs"]

@@ -8,7 +8,7 @@ const LAYERS: &[&[&str]] = &[
     &["daemon", "doors"],
     // They are the two sides of one seam: the pipeline runs tools, tools speak in its words, and the studio holds both.
     &["pipeline", "tools", "studio"],
-    &["audit_log", "pending_store"],
+    &["audit_log", "pending_store", "secrets"],
     &["hosts"],
     // Pictures to pixels, and files written whole: they know nothing of the rest.
     &["outside", "whole_file", "paint"],

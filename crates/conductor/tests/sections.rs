@@ -4,8 +4,8 @@
 use conductor::daemon::handle::SentBy;
 use conductor::daemon::home::Home;
 use conductor::daemon::log::Log;
-use conductor::daemon::{Daemon, Options};
-use conductor::outside::{RandomIds, RealClock};
+use conductor::daemon::{Daemon, Machine, Options};
+use conductor::outside::{Clock, RandomIds, RealClock};
 use conductor::tools::catalog::Tool;
 use conductor_core::policy::{Channel, Floor};
 use conductor_testkit::http_client::{post_modern, request, send};
@@ -16,15 +16,37 @@ use conductor_testkit::tools::{self, Runs};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
+
+#[path = "sections/every_key.rs"]
+mod every_key;
+#[path = "sections/surface.rs"]
+mod surface;
 
 struct Studio {
     home: TempDir,
     daemon: Option<Daemon>,
     runs: Arc<Runs>,
+    page: Page,
+    log: Log,
+}
+
+/// What the daemon logged.
+#[derive(Clone, Default)]
+struct Page(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Page {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 impl Studio {
@@ -33,16 +55,32 @@ impl Studio {
     }
 
     fn start_in(home: TempDir, config: &str) -> Self {
+        Studio::start_at(home, config, Arc::new(RealClock::new()))
+    }
+
+    fn start_at(home: TempDir, config: &str, clock: Arc<dyn Clock>) -> Self {
+        Studio::start_with(Machine::default(), home, config, clock)
+    }
+
+    fn on(machine: Machine, config: &str) -> Self {
+        Studio::start_with(machine, tempfile::tempdir().unwrap(), config, Arc::new(RealClock::new()))
+    }
+
+    fn start_with(machine: Machine, home: TempDir, config: &str, clock: Arc<dyn Clock>) -> Self {
         std::fs::write(home.path().join("config.toml"), config).unwrap();
-        let clock = Arc::new(RealClock::new());
-        let daemon = Daemon::start(Options {
-            home: Home::at(home.path().to_owned()),
-            clock: clock.clone(),
-            ids: Arc::new(RandomIds),
-            log: Log::new(clock, Box::new(std::io::sink())),
-            first_config: "",
-            extra_devices: Vec::new(),
-        })
+        let page = Page::default();
+        let log = Log::new(clock.clone(), Box::new(page.clone()));
+        let daemon = Daemon::start_on(
+            machine,
+            Options {
+                home: Home::at(home.path().to_owned()),
+                clock: clock.clone(),
+                ids: Arc::new(RandomIds),
+                log: log.clone(),
+                first_config: "",
+                extra_devices: Vec::new(),
+            },
+        )
         .unwrap();
         daemon.block_on(daemon.handle().ready()).unwrap();
         let runs: Arc<Runs> = Arc::default();
@@ -51,7 +89,7 @@ impl Studio {
                 catalog.add(Tool::new(definition).unwrap()).unwrap();
             }
         });
-        Studio { home, daemon: Some(daemon), runs }
+        Studio { home, daemon: Some(daemon), runs, page, log }
     }
 
     fn daemon(&self) -> &Daemon {
@@ -109,6 +147,11 @@ impl Studio {
         std::fs::read_to_string(self.home.path().join("audit.log")).unwrap()
     }
 
+    fn log(&self) -> String {
+        self.log.flush();
+        String::from_utf8_lossy(&self.page.0.lock().unwrap()).into_owned()
+    }
+
     fn missing(&self, backend: &str) -> Option<String> {
         let status = self.block_on(self.daemon().handle().status()).unwrap();
         status.backends.into_iter().find(|it| it.name == backend)?.reason
@@ -136,6 +179,16 @@ impl Studio {
 
     fn default_token(&self) -> String {
         std::fs::read_to_string(self.home.path().join("state/http.token")).unwrap().trim().to_owned()
+    }
+}
+
+impl Studio {
+    /// Ends the daemon; its home stays for the next one.
+    fn stop(mut self) -> TempDir {
+        if let Some(daemon) = self.daemon.take() {
+            daemon.stop();
+        }
+        std::mem::replace(&mut self.home, tempfile::tempdir().unwrap())
     }
 }
 
@@ -222,17 +275,28 @@ fn limits_hold() {
     assert_eq!(studio.call(&mut client, tools::ECHO, long).0, "ok");
     let asked = ["c", "d"].map(|text| studio.call(&mut client, tools::DANGER, json!({ "text": text })).0);
     assert_eq!(asked, ["APPROVAL_REQUIRED", "RATE_LIMITED"]);
-    studio.reload("[mcp]\nmax_in_flight = 1\n");
-    let crowd = studio.block_on(async {
-        let slow = client.start("tools/call", modern(json!({ "name": tools::SLOW, "arguments": {} }))).await;
-        studio.runs.until(tools::SLOW, 1).await;
-        let reply =
-            client.request("tools/call", modern(json!({ "name": tools::ECHO, "arguments": { "text": "x" } }))).await;
-        studio.runs.release.notify_waiters();
-        client.reply(slow).await;
-        reply["result"]["structuredContent"]["code"].clone()
-    });
-    assert_eq!(crowd, "BUSY");
+}
+
+#[test]
+fn a_connection_and_the_whole_daemon_do_as_much_at_once_as_the_file_says() {
+    let slow = || modern(json!({ "name": tools::SLOW, "arguments": {} }));
+    let echo = || modern(json!({ "name": tools::ECHO, "arguments": { "text": "x" } }));
+    // What a second call of the same connection and one of another connection get while the first is under way.
+    for (config, same, other) in
+        [("[mcp]\nmax_in_flight = 1\n", true, false), ("[limits]\nin_flight = 1\n", true, true)]
+    {
+        let studio = Studio::start(config);
+        let (mut first, mut second) = (studio.client(), studio.client());
+        let busy = studio.block_on(async {
+            let held = first.start("tools/call", slow()).await;
+            studio.runs.until(tools::SLOW, 1).await;
+            let replies = [first.request("tools/call", echo()).await, second.request("tools/call", echo()).await];
+            studio.runs.release.notify_waiters();
+            first.reply(held).await;
+            replies.map(|it| it["result"]["structuredContent"]["code"] == "BUSY")
+        });
+        assert_eq!(busy, [same, other], "{config}");
+    }
 }
 
 #[test]
@@ -257,6 +321,36 @@ fn circuits_trip_and_calls_are_repeated_as_often_as_the_file_says() {
         }
     };
     assert_eq!((again.as_str(), studio.runs.of(tools::FAIL)), ("HOST_OFFLINE", 5));
+}
+
+#[test]
+fn failures_are_counted_and_a_circuit_closes_as_the_file_says() {
+    let attempts = "[retry]\nattempts = 1\n";
+    let bad = || json!({ "code": "HOST_OFFLINE" });
+    let good = || json!({ "code": "HOST_OFFLINE", "good_from": 1 });
+    let run = |config: &str, calls: &[Value]| -> Vec<String> {
+        let studio = Studio::start(&format!("{attempts}[circuit]\nfailures = 2\n{config}"));
+        let mut client = studio.client();
+        calls.iter().map(|arguments| studio.call(&mut client, tools::FAIL, arguments.clone()).0).collect()
+    };
+    // A success in between: two in a row are wanted, or two in a window.
+    let broken_up = [bad(), good(), bad(), good()];
+    let off = ["HOST_OFFLINE", "ok", "HOST_OFFLINE", "CIRCUIT_OPEN"];
+    let on = ["HOST_OFFLINE", "ok", "HOST_OFFLINE", "ok"];
+    assert_eq!(run("", &broken_up), off);
+    assert_eq!(run("mode = \"consecutive\"\n", &broken_up), on);
+
+    let studio = Studio::start(&format!("{attempts}[circuit]\nfailures = 1\nopen_ms = 1\nclose_after = 2\n"));
+    let mut client = studio.client();
+    let state =
+        || studio.daemon().words().studio.circuits.list().into_iter().find(|it| it.tool == tools::FAIL).unwrap().state;
+    assert_eq!(studio.call(&mut client, tools::FAIL, bad()).0, "HOST_OFFLINE");
+    let mut probes = 0;
+    while state() != conductor_core::breaker::State::Passing {
+        // Refused until the millisecond is over; then each good probe counts.
+        probes += u32::from(studio.call(&mut client, tools::FAIL, good()).0 == "ok");
+    }
+    assert_eq!(probes, 2);
 }
 
 #[test]
@@ -379,22 +473,6 @@ decision = "ask"
     assert!(reply.is_ok(), "another principal may");
 }
 
-#[test]
-fn the_whole_daemon_does_as_much_at_once_as_the_file_says() {
-    let studio = Studio::start("[limits]\nin_flight = 1\n");
-    let (mut first, mut second) = (studio.client(), studio.client());
-    let crowd = studio.block_on(async {
-        let slow = first.start("tools/call", modern(json!({ "name": tools::SLOW, "arguments": {} }))).await;
-        studio.runs.until(tools::SLOW, 1).await;
-        let echo = modern(json!({ "name": tools::ECHO, "arguments": { "text": "x" } }));
-        let reply = second.request("tools/call", echo).await;
-        studio.runs.release.notify_waiters();
-        first.reply(slow).await;
-        reply["result"]["structuredContent"]["code"].clone()
-    });
-    assert_eq!(crowd, "BUSY");
-}
-
 /// After a hundred refusals for speed in a row the door stops reading from that connection for a while; others are served meanwhile.
 #[test]
 fn a_flood_is_not_listened_to_for_a_while() {
@@ -466,6 +544,56 @@ fn a_segment_ends_where_the_file_says() {
     }
     let first = std::fs::metadata(studio.home.path().join("audit/000001.jsonl")).unwrap().len();
     assert!((900_000..1_100_000).contains(&first), "{first} bytes in the first segment");
+}
+
+/// The real clock, with the calendar ten days ago.
+struct TenDaysAgo(RealClock);
+
+impl Clock for TenDaysAgo {
+    fn now(&self) -> conductor_core::event::Micros {
+        self.0.now()
+    }
+
+    fn wall(&self) -> std::time::SystemTime {
+        self.0.wall() - std::time::Duration::from_secs(10 * 24 * 3600)
+    }
+}
+
+#[test]
+fn segments_older_than_the_file_says_are_removed() {
+    let small = "rotate_mb = 1\n[limits]\neffect = { per_minute = 100000, burst = 10000 }\n";
+    let fill = |studio: &Studio, segment: &str| {
+        let mut client = studio.client();
+        while !studio.home.path().join("audit").join(segment).exists() {
+            assert_eq!(studio.call(&mut client, tools::SET, json!({ "text": "y".repeat(3500) })).0, "ok");
+        }
+    };
+    let full = format!("[audit]\ndetail = \"full\"\n{small}");
+    let old = Studio::start_at(tempfile::tempdir().unwrap(), &full, Arc::new(TenDaysAgo(RealClock::new())));
+    fill(&old, "000002.jsonl");
+    let home = old.stop();
+    let kept = Studio::start_in(home, &full);
+    assert!(kept.home.path().join("audit/000001.jsonl").exists(), "everything is kept by default");
+    let home = kept.stop();
+    let tidy = Studio::start_in(home, &full.replacen("[audit]\n", "[audit]\nretention_days = 1\n", 1));
+    while tidy.home.path().join("audit/000001.jsonl").exists() {
+        assert_eq!(tidy.code(&mut tidy.client(), tools::ECHO), "ok", "the log is looked after while it is used");
+    }
+}
+
+/// Far fewer records than `checkpoint_records`, and nobody calls any more: time alone makes the checkpoint.
+#[test]
+fn a_checkpoint_is_made_when_the_file_says() {
+    let studio = Studio::start("[audit]\ncheckpoint_ms = 100\n");
+    assert_eq!(studio.code(&mut studio.client(), tools::SET), "ok");
+    let last = studio.audit_text().lines().last().map(|it| serde_json::from_str::<Value>(it).unwrap()).unwrap();
+    let anchored = || {
+        let text = std::fs::read_to_string(studio.home.path().join("state/checkpoints.jsonl")).unwrap_or_default();
+        text.lines().last().and_then(|it| serde_json::from_str::<Value>(it).ok()?["seq"].as_u64())
+    };
+    while anchored() < last["seq"].as_u64() {
+        std::thread::yield_now();
+    }
 }
 
 #[test]

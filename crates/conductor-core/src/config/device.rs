@@ -8,6 +8,7 @@ use super::tree::Node;
 use super::{
     Device, Direction, Feedback, FeedbackFrom, FeedbackOut, Filter, Matcher, MessageType, Platform, Protocol, Route,
 };
+use crate::templates;
 use std::net::SocketAddr;
 
 const PROTOCOLS: &[(&str, Protocol)] =
@@ -35,9 +36,11 @@ pub(crate) fn read<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Device> {
     let mut f = r.table(node)?;
     let alias = f.need(r, "alias", Reader::alias);
     let description = f.opt(r, "description", Reader::description);
+    let template = f.opt(r, "template", template);
+    let known = template.as_deref().and_then(templates::find);
     let said = f.opt(r, "protocol", |r, it| r.word(it, PROTOCOLS));
     let protocol_known = said.is_some() || !f.has("protocol");
-    let protocol = said.unwrap_or_default();
+    let protocol = said.or(known.map(|it| it.protocol)).unwrap_or_default();
     let direction = f.or(r, "direction", Direction::Bidirectional, |r, it| r.word(it, DIRECTIONS));
     let matchers = f.opt(r, "matchers", |r, it| {
         let items = r.list(it, 1, 16)?;
@@ -56,7 +59,6 @@ pub(crate) fn read<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Device> {
     let allow_sensitive_actions = f.or(r, "allow_sensitive_actions", false, Reader::boolean);
     let ask_output = f.or(r, "ask_output", false, Reader::boolean);
     let echo_guard = f.or(r, "echo_guard", false, Reader::boolean);
-    let template = f.opt(r, "template", template);
 
     // Which keys belong to a device depends on its protocol; a misspelt one must not make faults of the others.
     if protocol_known {
@@ -65,10 +67,12 @@ pub(crate) fn read<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Device> {
     f.finish(r);
     // Even an alias of the wrong form is a name that rows refer to.
     let alias = alias.or_else(|| Some(node.get("alias")?.text()?.to_owned()))?;
+    // A template knows its controller; whoever writes matchers knows better, and a port of our own needs none.
+    let of_template = known.filter(|_| !loopback && virtual_port.is_none()).map(|it| it.matchers.clone());
     let mut device = Device {
         alias,
         description,
-        matchers: matchers.unwrap_or_default(),
+        matchers: matchers.or(of_template).unwrap_or_default(),
         protocol,
         direction,
         channels: channels.unwrap_or_default(),
@@ -136,11 +140,14 @@ fn inert() -> Device {
 
 fn template<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
     let name = r.name(node)?;
-    let Some(templates) = r.around.templates else { return Some(name) };
-    if templates.contains(&name) {
+    if templates::find(&name).is_some() {
         return Some(name);
     }
-    let help = format!("templates are {}", super::reader::listed(templates.iter().map(String::as_str)));
+    let all = templates::names();
+    let help = match super::reader::nearest(&name, all.iter().map(String::as_str)) {
+        Some(near) => format!("did you mean \"{near}\"?"),
+        None => format!("templates are {}", super::reader::listed(all.iter().map(String::as_str))),
+    };
     r.rule_help(&node.place, format!("there is no template \"{name}\""), help);
     None
 }

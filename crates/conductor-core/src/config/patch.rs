@@ -13,7 +13,8 @@ pub(crate) fn read<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Patch> {
     let mut f = r.table(node)?;
     let d = Patch::default();
     let paths = |r: &mut Reader<'t>, it: &'t Node| r.set(it, 0, 64, |r, it| r.text(it, 1, 4096));
-    let count = |max: i64| move |r: &mut Reader<'t>, it: &'t Node| r.whole(it, 1, max).and_then(|it| it.try_into().ok());
+    let count =
+        |max: i64| move |r: &mut Reader<'t>, it: &'t Node| r.whole(it, 1, max).and_then(|it| it.try_into().ok());
     let patch = Patch {
         roots: f.or(r, "roots", d.roots, paths),
         open: f.or(r, "open", d.open, paths),

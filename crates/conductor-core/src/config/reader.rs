@@ -817,7 +817,7 @@ impl<'t> Fields<'t> {
             let near = nearest(&entry.key, free).or_else(|| nearest(&entry.key, self.asked.iter().copied()));
             let help = near
                 .map(|it| format!("did you mean `{it}`?"))
-                .or_else(|| Some(format!("known keys are {}", listed(self.asked.iter().copied()))));
+                .or_else(|| Some(format!("known keys are {}", self.asked.join(", "))));
             reader.under(&entry.key, |r| {
                 r.shape_help(&entry.key_place, format!("unknown key `{}`", entry.key), help);
             });

@@ -7,7 +7,7 @@ use super::reader::{DeviceName, Fault, Fields, Names, Paths, Reader};
 use super::render::Lines;
 use super::tree::Node;
 use super::{Class, Config, Device, Diagnostic, Mode, Rows, Severity, Surroundings, rows, settings};
-use super::{audit, http, limits, live, mcp, patch, policy};
+use super::{audit, http, limits, live, mcp, patch, plugins, policy, tools};
 use std::collections::BTreeSet;
 
 /// What came of reading a text.
@@ -147,6 +147,9 @@ fn read<'t>(r: &mut Reader<'t>, tree: &'t Node) -> Option<Config> {
         audit: f.opt(r, "audit", audit::audit).unwrap_or_default(),
         http: f.opt(r, "http", http::http).unwrap_or_default(),
         mcp: f.opt(r, "mcp", mcp::mcp).unwrap_or_default(),
+        plugins: f.opt(r, "plugins", plugins::read).unwrap_or_default(),
+        tools: f.opt(r, "tools", tools::tools).unwrap_or_default(),
+        secrets: f.opt(r, "secrets", tools::secrets).unwrap_or_default(),
         modes,
         global,
         devices,

@@ -461,6 +461,8 @@ pub struct Tables {
     /// How many rules keep a state per control (`Row::state`).
     pub states: usize,
     pub routes: Vec<CompiledRoute>,
+    /// Some condition asks which programs run, so somebody must look.
+    pub asks_for_programs: bool,
     pub advanced: Advanced,
     pub devices: Vec<DeviceFacts>,
     /// Device slot to the row of its table; slots beyond the end and devices that no rule names use row 0.
@@ -510,11 +512,13 @@ struct Compiler<'a> {
     bindings: Vec<Binding>,
     nodes: Vec<Node>,
     states: u32,
+    asks_for_programs: bool,
 }
 
 impl<'a> Compiler<'a> {
     fn new(config: &'a Config, slots: &'a mut Slots) -> Self {
-        Compiler { config, slots, rows: Vec::new(), bindings: Vec::new(), nodes: Vec::new(), states: 0 }
+        let (rows, bindings, nodes) = (Vec::new(), Vec::new(), Vec::new());
+        Compiler { config, slots, rows, bindings, nodes, states: 0, asks_for_programs: false }
     }
 
     fn mode_named(&self, name: &str) -> Option<ModeIndex> {
@@ -661,7 +665,10 @@ impl<'a> Compiler<'a> {
             Condition::Never => CompiledCondition::Never,
             Condition::TimeRange { start, end } => CompiledCondition::TimeRange { start: *start, end: *end },
             Condition::DayOfWeek { days } => CompiledCondition::DayOfWeek { days: *days },
-            Condition::AppRunning { app_name } => CompiledCondition::AppRunning(app_name.as_str().into()),
+            Condition::AppRunning { app_name } => {
+                self.asks_for_programs = true;
+                CompiledCondition::AppRunning(app_name.as_str().into())
+            }
             Condition::AppFrontmost { app_name } => CompiledCondition::AppFrontmost(app_name.as_str().into()),
             Condition::ModeIs { mode } => CompiledCondition::ModeIs(self.mode_named(mode)),
             Condition::DeviceConnected { device } => CompiledCondition::DeviceConnected(self.slots.slot(device)),
@@ -672,7 +679,7 @@ impl<'a> Compiler<'a> {
     }
 
     fn finish(self) -> Tables {
-        let Compiler { config, slots, rows, bindings, nodes, states } = self;
+        let Compiler { config, slots, rows, bindings, nodes, states, asks_for_programs } = self;
         let mut facts = vec![DeviceFacts::default(); slots.len()];
         for device in &config.devices {
             let slot = slots.slot(&device.alias);
@@ -761,6 +768,7 @@ impl<'a> Compiler<'a> {
             bindings,
             nodes,
             states: states as usize,
+            asks_for_programs,
             routes,
             advanced: config.advanced.clone(),
             devices: facts,

@@ -3,7 +3,7 @@
 //! Not here: whether the result as a whole is sound; the caller compares faults before and after.
 
 use super::layout::{Layout, NewRow, Splice, Step, child, path, splice};
-use super::{Change, ChangeRow, PlanError, RowRef, Subject, Template, describe};
+use super::{Change, ChangeRow, PlanError, RowRef, Subject, Template, describe, write};
 use crate::config::{self, Config, Diagnostic, GLOBAL, Loaded, Rows, Surroundings, rows};
 use serde_json::{Map, Value, json};
 
@@ -169,6 +169,31 @@ impl<'a> Editor<'a> {
             |layout| layout.remove_key(row, key),
             |tree| {
                 step_into(tree, row)?.as_object_mut()?.remove(key);
+                Some(())
+            },
+        )
+    }
+
+    /// Sets keys of `[plugins.<name>]`; a plugin without a row gets one at the end of the file.
+    pub fn set_plugin(&mut self, name: &str, members: &Map<String, Value>) -> Result<(), PlanError> {
+        let row = path(&["plugins", name]);
+        if self.view.tree.pointer(&format!("/plugins/{name}")).is_some() {
+            return members.iter().try_for_each(|(key, value)| self.set_key(&row, key, value));
+        }
+        let newline = if self.text.contains("\r\n") { "\r\n" } else { "\n" };
+        let end = self.text.len();
+        let gap = match self.text.as_str() {
+            "" => String::new(),
+            text if text.ends_with('\n') => newline.to_owned(),
+            _ => newline.repeat(2),
+        };
+        let head = std::iter::once(format!("[plugins.{}]", write::key(name)));
+        let lines: String = head.chain(write::lines(members)).map(|line| line + newline).collect();
+        self.edit(
+            |_| Some(vec![Splice { at: end..end, with: gap + &lines }]),
+            |tree| {
+                let plugins = tree.as_object_mut()?.entry("plugins").or_insert_with(|| json!({})).as_object_mut()?;
+                plugins.insert(name.to_owned(), Value::Object(members.clone()));
                 Some(())
             },
         )
@@ -436,7 +461,7 @@ impl<'a> Editor<'a> {
         templates: &dyn Fn(&str) -> Option<Template>,
     ) -> Result<ChangeRow, PlanError> {
         let Some(template) = templates(name) else {
-            let known = self.around.templates.map(|it| it.iter().cloned().collect()).unwrap_or_default();
+            let known = crate::templates::names().into_iter().collect();
             return Err(PlanError::NotFound { subject: Subject::Template, name: name.to_owned(), known });
         };
         let Some(index) = self.view().device_index(alias) else {

@@ -1,7 +1,7 @@
 //! Changing the text of a box, and with it what the box is, without losing what can stay.
 
-use super::boxes::{CONTENT, automatic_width, bad, check_text, port_members};
 use super::add::told_atoms;
+use super::boxes::{CONTENT, automatic_width, bad, check_text, port_members};
 use super::transaction::Transaction;
 use super::{DroppedCord, EditError, Outcome, Target, WarningCode};
 use crate::atoms;

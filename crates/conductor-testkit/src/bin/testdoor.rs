@@ -107,6 +107,7 @@ async fn open(home: PathBuf, flags: &[String]) -> Result<(), Box<dyn std::error:
         catalog,
         policy: PolicyInForce { policy, version: Digest::of(b"policy") },
         settings,
+        scrubber: conductor::secrets::Scrubber::new(),
     });
     let shared = Shared::new(&studio);
     let listener = socket::bind(&home, "mcp.sock").await?;

@@ -72,24 +72,13 @@ impl Running {
 
     /// Ends the server at once, as a crash would.
     pub fn kill(mut self) {
-        self.end(rustix::process::Signal::KILL);
-    }
-
-    fn end(&mut self, signal: rustix::process::Signal) {
-        let group = rustix::process::Pid::from_child(&self.child);
-        // Fails when it is gone already.
-        let _ = rustix::process::kill_process_group(group, signal);
-        let ended = wait_for(PATIENCE, || matches!(self.child.try_wait(), Ok(Some(_))).then_some(()));
-        if ended.is_none() {
-            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-            let _ = self.child.wait();
-        }
+        super::end_group(&mut self.child, rustix::process::Signal::KILL);
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.end(rustix::process::Signal::TERM);
+        super::end_group(&mut self.child, rustix::process::Signal::TERM);
     }
 }
 

@@ -74,13 +74,6 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let group = rustix::process::Pid::from_child(&self.child);
-        // Fails when it is gone already.
-        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::TERM);
-        let ended = wait_for(PATIENCE, || matches!(self.child.try_wait(), Ok(Some(_))).then_some(()));
-        if ended.is_none() {
-            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-            let _ = self.child.wait();
-        }
+        super::end_group(&mut self.child, rustix::process::Signal::TERM);
     }
 }

@@ -57,12 +57,79 @@ pub enum Command {
     Approvals(Approvals),
     /// Read and check the log of every call
     Audit(Audit),
+    /// Store what tools need and nobody should see
+    Secrets(Secrets),
     /// Keep everyone but you from changing what is on stage
     Performance(Performance),
     /// Show or reset tools that are off after failures
     Circuit(Circuit),
     /// Check, show, compare or draw Live Sets
     Set(super::set::Args),
+    /// List, check, write and enable plugins: tools of your own, in JavaScript
+    Plugins(Plugins),
+    /// The process of one plugin; the daemon starts it
+    #[command(hide = true)]
+    PluginHost(PluginHost),
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Plugins {
+    #[command(subcommand)]
+    pub command: PluginsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum PluginsCommand {
+    /// What lies in the folder of plugins, and what of it runs
+    List,
+    /// Load a file in the sandbox and show what it says about itself; enables nothing
+    Check {
+        /// A file of the folder of plugins, or any path
+        file: PathBuf,
+    },
+    /// Write a working plugin and its type definitions into the folder of plugins
+    New {
+        /// Begins with a-z and holds a-z, 0-9, - and _
+        name: String,
+    },
+    /// Show a plugin, ask, and let it run from now on
+    ///
+    /// What you see is pinned: when the file changes, its tools are refused until you enable it again. What is not given here stays as it
+    /// was. This needs a terminal.
+    Enable(PluginEnable),
+    /// Take a plugin's tools away
+    Disable { name: String },
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct PluginEnable {
+    /// Name of the plugin, or of its file
+    pub name: String,
+    /// Host it may fetch from, such as api.example.org; may be given several times
+    #[arg(long, value_name = "HOST")]
+    pub net: Option<Vec<String>>,
+    /// File root it may read
+    #[arg(long, value_name = "ROOT")]
+    pub files_read: Option<Vec<String>>,
+    /// File root it may write
+    #[arg(long, value_name = "ROOT")]
+    pub files_write: Option<Vec<String>>,
+    /// Secret it may put into requests
+    #[arg(long, value_name = "NAME")]
+    pub secret: Option<Vec<String>>,
+    /// A field of its configuration, such as units=metric; the value may be JSON
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub config: Option<Vec<String>>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct PluginHost {
+    #[arg(long)]
+    pub cpu_ms: u32,
+    #[arg(long)]
+    pub heap_mb: u32,
+    #[arg(long)]
+    pub stack_kb: u32,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -207,6 +274,34 @@ pub struct Audit {
 }
 
 #[derive(Debug, ClapArgs)]
+pub struct Secrets {
+    #[command(subcommand)]
+    pub command: SecretsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum SecretsCommand {
+    /// Store a value: typed without echo, or from stdin, never from the command line
+    Set {
+        name: String,
+        /// A host it may be sent to; may be repeated. Without one it is sent to no host
+        #[arg(long = "host", value_name = "HOST")]
+        hosts: Vec<String>,
+        /// With [secrets] key = "file": make the key file. Who can read your files can then read your secrets
+        #[arg(long)]
+        allow_key_file: bool,
+    },
+    /// Names, versions and hosts; never a value
+    List,
+    /// Forget a value
+    Remove { name: String },
+    /// Who holds the key, or why nobody can be asked
+    Status,
+    /// Make a new key and seal every value again, all or none
+    Rotate,
+}
+
+#[derive(Debug, ClapArgs)]
 pub struct Performance {
     #[arg(value_enum)]
     pub state: Switch,
@@ -263,8 +358,14 @@ pub struct Mode {
 
 #[derive(Debug, Subcommand)]
 pub enum ModeCommand {
-    /// Switch to a mode
-    Set { name: String },
+    /// Switch to a mode, or let the window in front choose it again
+    Set {
+        #[arg(required_unless_present = "auto")]
+        name: Option<String>,
+        /// Let the rules of [per_app_modes] choose
+        #[arg(long, conflicts_with = "name")]
+        auto: bool,
+    },
 }
 
 #[derive(Debug, ClapArgs)]

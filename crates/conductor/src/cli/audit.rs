@@ -16,7 +16,6 @@ use clap::{Args, Subcommand, ValueEnum};
 use conductor_core::audit::verify::{Fault, Report, Verdict};
 use conductor_core::audit::{Head, InputHasher, KeyId};
 use conductor_core::error::AuditResult;
-use conductor_core::policy::Pattern;
 use conductor_core::principal::Principal;
 use conductor_core::text::escape;
 use conductor_core::timestamp::Timestamp;
@@ -27,10 +26,10 @@ use serde_json::{Value, json};
 use crate::audit_log::files::{Disk, Files};
 use crate::audit_log::keys;
 use crate::audit_log::layout::Layout;
+use crate::audit_log::lines::{self as lines_of_log, Filter, Lines, segment_paths, within};
 use crate::audit_log::outside::{Clock, Ids};
 use crate::audit_log::{accept, walk};
 pub use lines::Tail;
-use lines::{Lines, segment_paths};
 
 const FAILED: u8 = 1;
 const USAGE: u8 = 2;
@@ -193,28 +192,6 @@ fn own_lines(around: &Around<'_>) -> Result<Lines, Failure> {
     Ok(Lines::over(paths))
 }
 
-impl ListArgs {
-    fn takes(&self, record: &Value) -> bool {
-        let text = |key: &str| record.get(key).and_then(Value::as_str).unwrap_or_default();
-        let fits = |wanted: &Option<String>, key| {
-            wanted.as_ref().is_none_or(|wanted| Pattern::parse(wanted).matches(text(key)))
-        };
-        fits(&self.tool, "tool")
-            && fits(&self.principal, "principal")
-            && self.result.is_none_or(|result| text("result") == result.as_str())
-            && within(record, self.since, self.until)
-    }
-}
-
-/// `since` counts, `until` does not.
-fn within(record: &Value, since: Option<Timestamp>, until: Option<Timestamp>) -> bool {
-    if since.is_none() && until.is_none() {
-        return true;
-    }
-    let at: Option<Timestamp> = record.get("ts").and_then(Value::as_str).and_then(|text| text.parse().ok());
-    at.is_some_and(|at| since.is_none_or(|since| at >= since) && until.is_none_or(|until| at < until))
-}
-
 fn list(args: &ListArgs, around: &Around<'_>, out: &mut dyn Write) -> Done {
     for record in newest(args, around)? {
         show(&record, around.json, out)?;
@@ -224,23 +201,10 @@ fn list(args: &ListArgs, around: &Around<'_>, out: &mut dyn Write) -> Done {
 
 /// The newest records that fit, oldest of them first.
 fn newest(args: &ListArgs, around: &Around<'_>) -> Result<VecDeque<Value>, Failure> {
-    let mut newest: VecDeque<Value> = VecDeque::new();
-    let mut lines = own_lines(around)?;
-    while let Some(line) = lines.next_line(&Disk)? {
-        // A damaged line is verify's to judge; listing goes on.
-        let Ok(record) = serde_json::from_slice::<Value>(&line) else {
-            continue;
-        };
-        if args.takes(&record) {
-            if newest.len() == args.number {
-                newest.pop_front();
-            }
-            if args.number > 0 {
-                newest.push_back(record);
-            }
-        }
-    }
-    Ok(newest)
+    own_lines(around)?;
+    let ListArgs { tool, principal, result, since, until, number } = args.clone();
+    let filter = Filter { tool, principal, result, since, until, after: None };
+    Ok(lines_of_log::newest(around.home, &filter, number)?)
 }
 
 /// The last records, and with `--follow` those to come.

@@ -5,6 +5,7 @@ use crate::daemon::config_check::Checked;
 use crate::daemon::home::Home;
 use crate::doors::control::client::{Client, ClientError};
 use crate::hosts::live::{self, Live};
+use crate::hosts::plugin::sandbox::Strength;
 use crate::outside::Environment;
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
@@ -50,6 +51,7 @@ pub fn run(home: &Home, environment: &Environment, out: &mut Out) -> Result<Verd
     findings.extend(daemon(home));
     findings.extend(live(home)?);
     findings.push(display(environment));
+    findings.push(sandbox());
     let bad = findings.iter().any(|it| it.grade == Grade::Bad);
     let value = json!({ "ok": !bad, "checks": findings.iter().map(wire).collect::<Vec<_>>() });
     out.show(&value, |out, _| {
@@ -127,7 +129,28 @@ fn daemon(home: &Home) -> Vec<Finding> {
             Some(reason) => Finding::new(name, Grade::Note, reason),
         });
     }
+    findings.extend(secrets(home));
     findings
+}
+
+fn sandbox() -> Finding {
+    let strength = Strength::here();
+    let grade = match strength {
+        Strength::Full => Grade::Good,
+        Strength::NoLandlock | Strength::LimitsOnly => Grade::Note,
+    };
+    Finding::new("sandbox", grade, strength.sentence())
+}
+
+/// The truth about who holds the key. A home that has none and needs none is fine.
+fn secrets(home: &Home) -> Option<Finding> {
+    let status = Client::connect(&home.control_socket()).and_then(|mut it| it.ask("secrets.status", json!({}))).ok()?;
+    let sentence = super::text(&status, "sentence").to_owned();
+    Some(match (status["open"].as_bool(), status["count"].as_u64()) {
+        (Some(true), _) => Finding::new("secrets", Grade::Good, sentence),
+        (_, Some(0)) => Finding::new("secrets", Grade::Note, sentence),
+        _ => Finding::new("secrets", Grade::Bad, sentence).cure("`conductor secrets status` asks again"),
+    })
 }
 
 /// The daemon looks when it runs: it may hold the ports that a look needs.

@@ -6,8 +6,12 @@ use crate::daemon::home::Home;
 use serde_json::json;
 
 pub fn run(args: Mode, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
-    let ModeCommand::Set { name } = args.command;
-    let switched = ask(home, "mode.set", json!({ "mode": name }))?;
+    let ModeCommand::Set { name, .. } = args.command;
+    // Without a name it is `--auto`.
+    let switched = match name {
+        Some(name) => ask(home, "mode.set", json!({ "mode": name }))?,
+        None => ask(home, "mode.auto", json!({}))?,
+    };
     out.show(&switched, |out, switched| out.line(format_args!("mode {}", text(switched, "mode_name"))))?;
     Ok(Verdict::Good)
 }

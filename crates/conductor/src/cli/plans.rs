@@ -13,8 +13,12 @@ pub fn run(args: Plans, home: &Home, out: &mut Out) -> Result<Verdict, Failure> 
         PlansCommand::List => {
             let answer = ask(home, "plans.list", json!({}))?;
             out.show(&answer, |out, answer| {
-                if list(answer, "plans").is_empty() {
+                if list(answer, "plans").is_empty() && list(answer, "edits").is_empty() {
                     return out.line("no plans");
+                }
+                for edit in list(answer, "edits") {
+                    let what = escape(text(edit, "summary"));
+                    out.line(format_args!("{}  {:<8}  {what}", text(edit, "short"), "done"))?;
                 }
                 for plan in list(answer, "plans") {
                     let id = text(plan, "plan_id");
@@ -50,6 +54,10 @@ pub fn run(args: Plans, home: &Home, out: &mut Out) -> Result<Verdict, Failure> 
         }
         PlansCommand::Undo { id } => {
             at_a_terminal()?;
+            let record = ask(home, "plans.show", json!({ "id": id }))?;
+            if record["kind"] == "edit" {
+                return undo_edit(&record, home, out);
+            }
             let inverse = ask(home, "plans.undo", json!({ "id": id }))?;
             diff(out, text(&inverse, "diff_preview"))?;
             let inverse_id = text(&inverse, "plan_id");
@@ -63,6 +71,18 @@ pub fn run(args: Plans, home: &Home, out: &mut Out) -> Result<Verdict, Failure> 
             }
         }
     }
+    Ok(Verdict::Good)
+}
+
+/// A file is put back as it was.
+fn undo_edit(record: &Value, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
+    out.line(escape(text(record, "summary")))?;
+    if !ask_yes(out, "Put back what was there before?")? {
+        out.line("left as it is")?;
+        return Ok(Verdict::Bad);
+    }
+    let undone = ask(home, "plans.undo", json!({ "id": record["id"] }))?;
+    out.show(&undone, |out, undone| out.line(format_args!("undone: {}", escape(text(undone, "path")))))?;
     Ok(Verdict::Good)
 }
 

@@ -5,23 +5,31 @@ use super::{Failure, Verdict, out::Out};
 use crate::daemon::home::Home;
 use crate::daemon::log::Log;
 use crate::daemon::report::Status;
-use crate::daemon::{Daemon, Options, demo};
+use crate::daemon::{Daemon, Machine, Options, demo};
 use crate::outside::{Environment, RandomIds, RealClock};
+use conductor_core::config::KeyRung;
+use secrecy::SecretString;
 use serde_json::json;
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
 
-pub fn run(args: &Up, home: &Home, _: &Environment, out: &mut Out) -> Result<Verdict, Failure> {
+pub fn run(args: &Up, home: &Home, environment: &Environment, out: &mut Out) -> Result<Verdict, Failure> {
     let clock = Arc::new(RealClock::new());
     let has_config = home.config_file().exists();
-    let mut daemon = Daemon::start(Options {
-        home: home.clone(),
-        clock: clock.clone(),
-        ids: Arc::new(RandomIds),
-        log: Log::new(clock, Box::new(io::stderr())),
-        first_config: if args.demo { demo::CONFIG } else { conductor_core::config::TUTORIAL },
-        extra_devices: if args.demo && has_config { demo::controllers() } else { Vec::new() },
-    })?;
+    let machine = Machine { display: environment.display.clone(), ..Machine::default() };
+    let mut daemon = Daemon::start_on(
+        machine,
+        Options {
+            home: home.clone(),
+            clock: clock.clone(),
+            ids: Arc::new(RandomIds),
+            log: Log::new(clock, Box::new(io::stderr())),
+            first_config: if args.demo { demo::CONFIG } else { conductor_core::config::TUTORIAL },
+            extra_devices: if args.demo && has_config { demo::controllers() } else { Vec::new() },
+        },
+    )?;
+    crate::secrets::on_panic(&daemon.words().studio.scrubber);
+    ask_passphrase(&daemon)?;
     if args.demo {
         daemon.block_on(demo::show_patch(&daemon.words().studio, home))?;
         daemon.block_on(demo::show_set(&daemon.words().studio, home))?;
@@ -56,6 +64,16 @@ pub fn run(args: &Up, home: &Home, _: &Environment, out: &mut Out) -> Result<Ver
     daemon.stop();
     ended?;
     Ok(Verdict::Good)
+}
+
+/// With `[secrets] key = "passphrase"` the person at the terminal is asked once; without a terminal secrets stay locked, and say so.
+fn ask_passphrase(daemon: &Daemon) -> Result<(), Failure> {
+    let wanted = daemon.handle().serving().config.secrets == KeyRung::Passphrase;
+    if wanted && io::stdin().is_terminal() {
+        let typed = super::secrets::value("Passphrase of the secrets (not shown): ")?;
+        daemon.words().give_passphrase(SecretString::from(typed.as_str()));
+    }
+    Ok(())
 }
 
 fn greet(out: &mut Out, home: &Home, daemon: &Daemon, status: &Status) -> io::Result<()> {

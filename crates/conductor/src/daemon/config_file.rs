@@ -126,7 +126,7 @@ pub(super) enum Order {
     End,
 }
 
-/// Never waits longer than this for a file that keeps changing.
+/// Never waits longer than this for a file that keeps changing, unless the debounce itself is longer.
 const LONGEST_DEBOUNCE: Duration = Duration::from_secs(2);
 
 /// The thread's own state.
@@ -223,7 +223,7 @@ struct Due {
 impl Due {
     fn after(earlier: Option<Due>, now: Micros, debounce: Duration) -> Due {
         let plus = |by: Duration| Micros(now.0.saturating_add(by.as_micros() as u64));
-        let latest = earlier.map_or_else(|| plus(LONGEST_DEBOUNCE), |it| it.latest);
+        let latest = earlier.map_or_else(|| plus(LONGEST_DEBOUNCE.max(debounce)), |it| it.latest);
         Due { at: plus(debounce).min(latest), latest }
     }
 

@@ -136,7 +136,7 @@ impl Dispatch {
         }
     }
 
-    fn send_body(&mut self, port: DeviceSlot, body: &Body, taint: Taint) -> Result<(), Undone> {
+    pub fn send_body(&mut self, port: DeviceSlot, body: &Body, taint: Taint) -> Result<(), Undone> {
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.clear();
         let sent = match midi::encode(body, &mut bytes) {

@@ -8,13 +8,16 @@ use super::report::{
     Bindings, DeviceSwitched, Devices, Mappings, Modes, Panicked, Reloaded, Scanned, Status, Switched,
 };
 use crate::hosts::midi::ring::Bell;
+use crate::pending_store::Waiting;
 use arc_swap::ArcSwap;
 use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::event::script::{self, Step};
 use conductor_core::event::{Body, Taint};
+use conductor_core::focus::Window;
 use conductor_core::hands::explain::Asked;
 use conductor_core::hands::{CallTicket, Explanation, TraceRecord, explain};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::sync::{Arc, mpsc};
 use tokio::sync::{mpsc as async_mpsc, oneshot};
 
@@ -31,6 +34,14 @@ pub(super) enum Wake {
     },
     /// A worker could not do what it was given.
     LaneFailed,
+    /// What waits for a person.
+    Waiting(Waiting),
+    /// A display came, or why there is none.
+    Display(Result<(), String>),
+    /// Another window is in front; nothing when nobody can tell.
+    Front(Option<Window>),
+    /// The programs that run.
+    Programs(BTreeSet<String>),
     Stop,
 }
 
@@ -46,6 +57,8 @@ pub(super) enum Ask {
         mode: String,
         reply: Reply<Result<Switched, ToolError>>,
     },
+    /// Let the rules for windows choose the mode again.
+    AutoMode(Reply<Result<Switched, ToolError>>),
     Devices(Reply<Devices>),
     Bindings(Reply<Bindings>),
     SetDeviceEnabled {
@@ -180,6 +193,11 @@ impl Handle {
 
     pub async fn switch_mode(&self, mode: String) -> Result<Switched, ToolError> {
         self.ask(|reply| Ask::SwitchMode { mode, reply }).await?
+    }
+
+    /// Ends the hold of a mode that was chosen by hand.
+    pub async fn auto_mode(&self) -> Result<Switched, ToolError> {
+        self.ask(Ask::AutoMode).await?
     }
 
     pub async fn devices(&self) -> Result<Devices, ToolError> {

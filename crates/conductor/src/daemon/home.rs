@@ -40,14 +40,20 @@ impl Home {
         self.root.join("state")
     }
 
+    pub fn plugins(&self) -> PathBuf {
+        self.root.join("plugins")
+    }
+
     pub fn lock_file(&self) -> PathBuf {
         self.state().join("daemon.lock")
     }
 
-    /// Makes the folder and `state/`, private to their owner. A home that was open to others is closed: it holds the human door.
+    /// Makes the folder, `state/` and `plugins/`, private to their owner. A home that was open to others is closed: it holds the human
+    /// door.
     pub fn create(&self) -> Result<(), HomeError> {
         private_dir(&self.root)?;
-        private_dir(&self.state())
+        private_dir(&self.state())?;
+        private_dir(&self.plugins())
     }
 
     /// Takes the home for this process until the returned lock is dropped. The home must have been created.

@@ -5,13 +5,14 @@
 //! Not here: the trace of events, and the audit log of calls. Nothing logs in a device callback.
 
 use crate::outside::Clock;
+use crate::secrets::Scrubber;
 use conductor_core::config::LogLevel;
 use conductor_core::timestamp::Timestamp;
 use std::fmt::Display;
 use std::io::Write;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Lines that wait for a slow reader; beyond it they are lost.
@@ -26,6 +27,7 @@ struct Inner {
     level: AtomicU8,
     clock: Arc<dyn Clock>,
     lines: SyncSender<Line>,
+    scrubber: OnceLock<Arc<Scrubber>>,
 }
 
 enum Line {
@@ -49,7 +51,12 @@ impl Log {
         let (lines, written) = mpsc::sync_channel(BACKLOG);
         // Without its thread the log is silent; the daemon is not worth less for it.
         let _ = std::thread::Builder::new().name("log".into()).spawn(move || write_all(&written, &mut *sink));
-        Log(Arc::new(Inner { level: AtomicU8::new(rank(LogLevel::default())), clock, lines }))
+        Log(Arc::new(Inner {
+            level: AtomicU8::new(rank(LogLevel::default())),
+            clock,
+            lines,
+            scrubber: OnceLock::new(),
+        }))
     }
 
     /// Waits a moment for the lines so far to be written.
@@ -58,6 +65,11 @@ impl Log {
         if self.0.lines.try_send(Line::Flush(done)).is_ok() {
             let _ = written.recv_timeout(LAST_WORDS);
         }
+    }
+
+    /// From now on no line holds a secret that it knows.
+    pub fn clean_by(&self, scrubber: &Arc<Scrubber>) {
+        let _ = self.0.scrubber.set(Arc::clone(scrubber));
     }
 
     pub fn set_level(&self, level: LogLevel) {
@@ -85,8 +97,12 @@ impl Log {
             return;
         }
         let at = Timestamp::from_millis(self.0.clock.wall_ms());
+        let mut line = format!("{at} {word} {text}\n");
+        if let Some(scrubber) = self.0.scrubber.get() {
+            scrubber.string(&mut line);
+        }
         // Never waits: a reader that stopped reading loses lines.
-        let _ = self.0.lines.try_send(Line::Text(format!("{at} {word} {text}\n")));
+        let _ = self.0.lines.try_send(Line::Text(line));
     }
 }
 

@@ -87,6 +87,8 @@ pub struct Bound {
     pub output: Option<String>,
     pub is_configured: bool,
     pub wants_input: bool,
+    /// Its input is at the end of a cable, not of a program.
+    pub is_hardware: bool,
 }
 
 impl Bound {
@@ -130,6 +132,7 @@ struct Place {
     id: String,
     name: String,
     is_made: bool,
+    is_hardware: bool,
 }
 
 /// A device with the ports it should have.
@@ -160,6 +163,10 @@ impl Source {
     #[cfg_attr(not(feature = "gamepad"), allow(dead_code))]
     pub fn gamepads(backend: impl Backend + 'static) -> Self {
         Source::new(Box::new(backend), Protocol::Gamepad)
+    }
+
+    pub fn of(backend: Box<dyn Backend>) -> Self {
+        Source::new(backend, Protocol::Midi)
     }
 
     fn new(backend: Box<dyn Backend>, protocol: Protocol) -> Self {
@@ -378,7 +385,13 @@ impl Keeper {
             (InputMode::GamepadOnly | InputMode::MidiOnly | InputMode::Both, _) => true,
         };
         for ((source, port), identity) in places.iter().zip(ports).zip(self.identities(places, ports)) {
-            let place = Place { source: *source, id: port.id.clone(), name: port.name.clone(), is_made: false };
+            let place = Place {
+                source: *source,
+                id: port.id.clone(),
+                name: port.name.clone(),
+                is_made: false,
+                is_hardware: port.is_hardware,
+            };
             let hears = hears(self.protocol(*source));
             let known = devices.iter_mut().find(|it| it.bound.device_id == identity.device_id());
             match (identity, port.way, known) {
@@ -398,7 +411,7 @@ impl Keeper {
         for device in config.devices.iter().filter(|it| it.protocol == Protocol::Midi) {
             let (Some(name), Some(source)) = (&device.virtual_port, public) else { continue };
             let Some(wanted) = devices.iter_mut().find(|it| it.bound.device_id == device.alias) else { continue };
-            let place = || Place { source, id: name.clone(), name: name.clone(), is_made: true };
+            let place = || Place { source, id: name.clone(), name: name.clone(), is_made: true, is_hardware: false };
             wanted.input = device.direction.has_input().then(place).filter(|_| hears(Protocol::Midi));
             wanted.output = device.direction.has_output().then(place);
         }
@@ -461,7 +474,8 @@ impl Keeper {
 
     fn device(&self, device_id: String, is_configured: bool, wants_input: bool) -> Wanted {
         let slot = with_slots(&self.slots, |slots| slots.slot(&device_id));
-        let bound = Bound { device_id, slot, input: None, output: None, is_configured, wants_input };
+        let bound =
+            Bound { device_id, slot, input: None, output: None, is_configured, wants_input, is_hardware: false };
         Wanted { bound, input: None, output: None }
     }
 
@@ -505,6 +519,7 @@ impl Keeper {
         }
         if self.inputs.contains_key(&slot) {
             device.bound.input = Some(place.name.clone());
+            device.bound.is_hardware = place.is_hardware;
         }
     }
 
@@ -536,7 +551,8 @@ impl Keeper {
             let mut found = places.iter().zip(ports).filter(|(_, it)| it.way == Way::Output && it.name == name);
             match found.next() {
                 Some((source, port)) => {
-                    let place = Place { source: *source, id: port.id.clone(), name: name.clone(), is_made: false };
+                    let (id, is_hardware) = (port.id.clone(), port.is_hardware);
+                    let place = Place { source: *source, id, name: name.clone(), is_made: false, is_hardware };
                     if let Err(why) = self.open_output(slot, &place, post) {
                         post(Wake::Ports(News::NotOpened { port: slot, why }));
                     }

@@ -5,8 +5,10 @@
 //! configuration (`config_file`).
 
 mod answer;
+mod surface;
 
 use super::config_file::{Arrival, Serving};
+use super::desktop::AppsWanted;
 use super::dispatch::{Dispatch, Undone};
 use super::handle::{Outgoing, Reply, Wake};
 use super::inputs::Inputs;
@@ -25,6 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
+use surface::Surface;
 use tokio::sync::mpsc as async_mpsc;
 
 /// Events fed in one turn before messages are looked at: a flooding device must not keep `panic` from being heard.
@@ -53,8 +56,19 @@ pub(super) struct Parts {
     pub config_error: Option<String>,
     /// Why the file is not watched.
     pub watch_error: Option<String>,
-    pub desktop_reason: Option<String>,
+    /// Why no display can be used, as far as is known at start.
+    pub display_fault: Option<String>,
+    pub programs: AppsWanted,
     pub words: Arc<Words>,
+    /// For answers that wait for the disk.
+    pub runtime: tokio::runtime::Handle,
+}
+
+/// Who changed the mode: a rule does not hold on to it, a person does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    Hand,
+    Rule,
 }
 
 pub(super) struct Owner {
@@ -83,14 +97,19 @@ pub(super) struct Owner {
     effects: Vec<Effect>,
     local_minute: u64,
     learn: Learn,
+    surface: Surface,
 }
 
 impl Owner {
     pub fn new(parts: Parts) -> Self {
         let now = parts.clock.now();
         let serving = parts.serving.load_full();
-        let hands = with_slots(&parts.slots, |slots| Hands::new(&serving.config, slots, now));
+        let (hands, surface) = with_slots(&parts.slots, |slots| {
+            let surface = Surface::new(&serving.config, slots, parts.display_fault.clone());
+            (Hands::new(&serving.config, slots, now), surface)
+        });
         parts.log.set_level(serving.config.log_level);
+        parts.programs.set(hands.tables().asks_for_programs);
         Owner {
             hands,
             inputs: Inputs::default(),
@@ -110,6 +129,7 @@ impl Owner {
             effects: Vec::with_capacity(64),
             local_minute: u64::MAX,
             learn: Learn::default(),
+            surface,
             parts,
         }
     }
@@ -124,6 +144,7 @@ impl Owner {
             let fed = self.feed();
             let done = self.take_wakes();
             self.advance();
+            self.show();
             self.hands.trace_mut().stamp(first, self.parts.clock.now());
             self.tell_monitors();
             if done.is_break() {
@@ -136,7 +157,8 @@ impl Owner {
     }
 
     fn wait(&self) {
-        let deadline = [self.hands.next_deadline(), self.learn.next_deadline()].into_iter().flatten().min();
+        let deadlines = [self.hands.next_deadline(), self.learn.next_deadline(), self.surface.next_deadline()];
+        let deadline = deadlines.into_iter().flatten().min();
         match deadline {
             None => std::thread::park(),
             Some(at) => std::thread::park_timeout(Duration::from_micros(at.since(self.parts.clock.now()))),
@@ -148,11 +170,13 @@ impl Owner {
         while fed < EVENTS_PER_TURN
             && let Some(event) = self.inputs.next()
         {
-            self.note_event(event.device);
-            self.listen(&event);
-            self.hands.feed(&event, &mut self.effects);
-            self.carry_out();
             fed += 1;
+            self.note_event(event.device);
+            if self.is_input(&event) {
+                self.listen(&event);
+                self.hands.feed(&event, &mut self.effects);
+                self.carry_out();
+            }
         }
         fed
     }
@@ -194,6 +218,10 @@ impl Owner {
                     self.carry_out();
                 }
                 Wake::LaneFailed => self.statistics.actions_failed += 1,
+                Wake::Waiting(waiting) => self.waiting_changed(waiting),
+                Wake::Display(found) => self.surface.display_fault = found.err(),
+                Wake::Front(window) => self.front_changed(window),
+                Wake::Programs(running) => self.hands.facts_mut().running_apps = running,
                 Wake::Stop => {
                     self.stop();
                     return ControlFlow::Break(());
@@ -203,13 +231,23 @@ impl Owner {
         ControlFlow::Continue(())
     }
 
-    /// Sends what has piled up. An output found dead changes the books, which may add effects; so until none are left.
     fn carry_out(&mut self) {
+        self.carry_out_by(By::Hand);
+    }
+
+    /// Sends what has piled up. An output found dead changes the books, which may add effects; so until none are left.
+    fn carry_out_by(&mut self, by: By) {
         while !self.effects.is_empty() {
             let mut effects = std::mem::take(&mut self.effects);
             for effect in effects.drain(..) {
                 if let Effect::ModeChanged { .. } = effect {
                     self.parts.log.info(format_args!("mode {}", self.hands.mode().1));
+                    match by {
+                        By::Hand => self.surface.focus.chosen_by_hand(),
+                        By::Rule => {}
+                    }
+                } else if let Effect::Midi { .. } = effect {
+                    self.surface.pad.sent(self.parts.clock.now());
                 }
                 if let Err(undone) = self.parts.dispatch.carry_out(effect) {
                     self.not_done(undone);
@@ -237,6 +275,7 @@ impl Owner {
     fn output_lost(&mut self, port: DeviceSlot) {
         let now = self.parts.clock.now();
         self.parts.dispatch.closed(port);
+        self.surface.feedback.port_open(port, false);
         self.hands.output_lost(port, now, &mut self.effects);
     }
 
@@ -261,11 +300,13 @@ impl Owner {
                 for event in self.inputs.remove(device) {
                     self.hands.feed(&event, &mut self.effects);
                 }
+                self.surface.pad.device_lost(device);
                 self.hands.device_lost(device, now, &mut self.effects);
                 self.parts.log.warn(format_args!("{} lost", self.name(device)));
             }
             News::Output { port, output } => {
                 self.parts.dispatch.opened(port, output);
+                self.surface.feedback.port_open(port, true);
                 self.hands.output_back(port, now, &mut self.effects);
                 self.carry_out();
                 self.send_waiting(port);
@@ -274,6 +315,7 @@ impl Owner {
             News::NotOpened { port, why } => self.refuse_waiting(port, &why),
             News::Table(table) => {
                 self.table = table;
+                self.look_at_devices();
                 if self.phase == Phase::Starting {
                     self.phase = Phase::Serving;
                     for reply in self.awaiting_ready.drain(..) {
@@ -305,8 +347,15 @@ impl Owner {
 
     fn put_in_force(&mut self, serving: Arc<Serving>) {
         let now = self.parts.clock.now();
-        with_slots(&self.parts.slots, |slots| self.hands.reload(&serving.config, slots, now, &mut self.effects));
-        self.carry_out();
+        with_slots(&self.parts.slots, |slots| {
+            self.hands.reload(&serving.config, slots, now, &mut self.effects);
+            self.surface.reload(&serving.config, slots);
+        });
+        self.carry_out_by(By::Rule);
+        self.parts.programs.set(self.hands.tables().asks_for_programs);
+        let wish = self.surface.focus.reload(serving.config.per_app_modes.clone());
+        self.follow(wish);
+        self.look_at_devices();
         self.parts.log.set_level(serving.config.log_level);
         self.parts.log.info(format_args!(
             "configuration in force: {} modes, {} rows disabled",

@@ -10,7 +10,7 @@ use crate::tools::catalog::Catalog;
 use crate::tools::names::{NameForm, Toolset};
 use conductor_core::config::{self, AuditDetail, Config, PdAudio, PdMode, ReadOnlySync, ToolNames};
 use conductor_core::policy::{Decision, Pattern, Policy, Rule, Tier};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 
 pub(super) fn settings(config: &Config) -> Settings {
@@ -62,15 +62,19 @@ pub(super) fn pd(section: &config::Pd) -> Option<pd::Settings> {
         PdAudio::Default => pd::Audio::Default,
         PdAudio::Jack => pd::Audio::Jack,
     };
-    let spawned = pd::Settings { command: PathBuf::from(&section.command), sleepgrain_ms: section.sleepgrain_ms, audio };
+    let spawned =
+        pd::Settings { command: PathBuf::from(&section.command), sleepgrain_ms: section.sleepgrain_ms, audio };
     match section.mode {
         PdMode::Spawn => Some(spawned),
         PdMode::Off | PdMode::Attach => None,
     }
 }
 
-pub(super) fn in_force(policy: Policy) -> PolicyInForce {
-    let version = policy.version(&json!({}), &json!({}));
+/// A changed `[tools]` or `[plugins]` makes every approval stale as a changed `[policy]` does: what was agreed to may mean something else now.
+pub(super) fn in_force(policy: Policy, config: &Config) -> PolicyInForce {
+    let tools = if config.tools.written.is_null() { json!({}) } else { config.tools.written.clone() };
+    let plugins: Map<String, Value> = config.plugins.iter().map(|(name, row)| (name.clone(), row.to_json())).collect();
+    let version = policy.version(&tools, &Value::Object(plugins));
     PolicyInForce { policy, version }
 }
 

@@ -4,10 +4,12 @@
 //! no tool until a person has looked.
 
 use super::dispatch::Calls;
+use super::grants::{Grants, NoTls};
 use super::handle::Handle;
 use super::home::Home;
 use super::listener::Http;
 use super::log::Log;
+use super::plugins::Plugins;
 use super::sections;
 use crate::audit_log::files::Disk;
 use crate::audit_log::{self, AuditLog, OpenError};
@@ -23,10 +25,12 @@ use crate::outside::{Clock, Ids};
 use crate::pending_store::PendingStore;
 use crate::pipeline::record::Journal;
 use crate::pipeline::{self, Call};
+use crate::secrets::Scrubber;
 use crate::studio::hub::Change;
 use crate::studio::{Parts, RealSleeper, Studio};
 use crate::tools::catalog::{Catalog, CatalogFault, Tool};
 use crate::tools::daemon::{self as tools, mapping_call};
+use crate::tools::plugins::reach::Means;
 use conductor_core::audit::record::{CallFacts, EventName, InputHash, InputHasher, OutcomeFacts};
 use conductor_core::config::{self, Config, PdMode};
 use conductor_core::event::Taint;
@@ -50,6 +54,8 @@ pub enum WordsError {
     Catalog(#[from] CatalogFault),
     #[error("{0}")]
     Socket(#[from] socket::BindFault),
+    #[error("{0}")]
+    NoTls(#[from] NoTls),
 }
 
 /// Everything AI clients speak to.
@@ -58,6 +64,8 @@ pub struct Words {
     pub shared: Arc<Shared>,
     pub http: Arc<Http>,
     patches: Arc<Patches>,
+    pub grants: Grants,
+    pub plugins: Arc<Plugins>,
     pub live: Arc<Live>,
     /// Absent when the log could not be opened.
     audit: Option<AuditLog>,
@@ -120,13 +128,15 @@ impl Words {
         crate::tools::patch::add(&mut catalog, &patches)?;
         let live = Live::new(home.root(), live::Settings::of_config(home.root(), &config.live));
         crate::tools::live::add(&mut catalog, &live)?;
+        let scrubber = Scrubber::new();
+        log.clean_by(&scrubber);
+        let grants = Grants::new(home.root(), config, ids, &scrubber)?;
+        grants.add_tools(&mut catalog)?;
+        grants.put_in_force(config, log);
         let policy = config.policy.clone().unwrap_or_else(|| {
             log.error("[policy] has a fault: until it is mended, a person is asked before every effect");
             sections::cautious()
         });
-        for line in sections::unknown_names(config, &catalog) {
-            log.warn(line);
-        }
         let studio = Studio::new(Parts {
             clock: Arc::clone(clock),
             sleeper: Arc::new(RealSleeper::new(Arc::clone(clock))),
@@ -135,8 +145,9 @@ impl Words {
             audit: journal,
             pending,
             catalog,
-            policy: sections::in_force(policy),
+            policy: sections::in_force(policy, config),
             settings: sections::settings(config),
+            scrubber,
         });
         crate::tools::live::connect(&studio, &live);
         let (farewell, left) = (owner.clone(), Arc::clone(&live));
@@ -144,6 +155,21 @@ impl Words {
             farewell.tool_gone(conn.0);
             left.connection_ended(conn.0);
         });
+        let means = Means {
+            files: Arc::clone(&grants.files),
+            web: Arc::clone(&grants.web),
+            secrets: Arc::clone(&grants.secrets),
+            ids: Arc::clone(ids),
+        };
+        let plugins = Plugins::new(&studio, crate::outside::own_program(), means, log);
+        plugins.set_rows(&config.plugins);
+        runtime.block_on(async {
+            // A client that is here first finds every tool. One plugin that takes its time keeps nobody waiting for long.
+            let _ = tokio::time::timeout(PLUGINS_AT_START, plugins.look()).await;
+        });
+        for line in sections::unknown_names(config, &studio.catalog()) {
+            log.warn(line);
+        }
         let shared = Shared::new(&studio);
         let http = Http::new(&shared, &config.http, runtime, log);
         Ok(Words {
@@ -151,6 +177,8 @@ impl Words {
             shared,
             http,
             patches,
+            grants,
+            plugins,
             live,
             audit,
             audit_section: config.audit.clone(),
@@ -165,7 +193,7 @@ impl Words {
         let seen = self.listed();
         match &config.policy {
             Some(policy) => {
-                let new = sections::in_force(policy.clone());
+                let new = sections::in_force(policy.clone(), config);
                 if new.version != self.studio.policy().version {
                     self.log.info(format_args!("policy in force: {} rules", policy.rules.len()));
                     self.studio.set_policy(new);
@@ -177,6 +205,8 @@ impl Words {
             self.log.warn(line);
         }
         self.studio.set_settings(sections::settings(config));
+        self.grants.put_in_force(config, &self.log);
+        self.plugins.set_rows(&config.plugins);
         if config.audit != self.audit_section {
             self.log.info("[audit] has changed: `detail` and `read_only_sync` count now, the rest from the next start");
         }
@@ -190,6 +220,12 @@ impl Words {
         if seen != self.listed() {
             self.studio.hub.tell(Change::Tools);
         }
+    }
+
+    /// What a person typed when the daemon started.
+    pub fn give_passphrase(&self, passphrase: secrecy::SecretString) {
+        self.grants.secrets.give_passphrase(passphrase);
+        self.grants.open_secrets(&self.log);
     }
 
     /// The tools that policy leaves in lists.
@@ -223,10 +259,19 @@ impl Words {
         tokio::join!(socket::serve(listener, Arc::clone(&shared), Arc::new(Tally::default())), tidy);
     }
 
+    /// Notices files that come, go and change, until the daemon stops.
+    pub async fn watch_plugins(words: Arc<Words>, debounce_ms: u64) {
+        tokio::select! {
+            () = Arc::clone(&words.plugins).watch(debounce_ms) => {}
+            () = words.shared.stop.cancelled() => {}
+        }
+    }
+
     /// The last words of the log. Blocks for two syncs.
     pub fn stop(&self, runtime: &tokio::runtime::Runtime) {
         self.shared.stop.cancel();
         self.http.close();
+        runtime.block_on(self.plugins.stop());
         if let Some(audit) = &self.audit {
             runtime.block_on(async {
                 let _ = Journal::event(audit, None, EventName::DaemonStop, json!({})).await;
@@ -270,6 +315,8 @@ fn drive(
         }
     }
 }
+/// How long a start waits for plugins; what takes longer is offered when it is ready.
+const PLUGINS_AT_START: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// Every ask ends what ran out; this is for the channels that show questions.
 const EXPIRY_LOOK_US: u64 = 1_000_000;
@@ -312,6 +359,7 @@ impl Calls for PadCalls {
         let (Some((studio, runtime)), Some((tool, arguments))) = (self.words.get(), made) else {
             return owner.call_done(call.ticket, false);
         };
+        let tool = studio.catalog().named(&tool).map_or(tool, |it| it.name.to_string());
         let principal = Principal::Mapping { mode: call.mapping.mode.to_string(), id: call.mapping.id.to_string() };
         let mut asked = Call::new(principal, tool, arguments);
         asked.tainted = call.taint != Taint::Clean;

@@ -6,6 +6,8 @@ pub mod client;
 pub mod methods;
 pub mod person;
 mod play;
+mod plugins;
+mod secrets;
 mod words;
 
 use crate::daemon::handle::Handle;

@@ -3,6 +3,8 @@
 //! Host and Origin are checked before routing, on every path: a page on another site that reaches this port by DNS rebinding gets 403
 //! and learns nothing. There are no CORS headers. Not here: what a route does.
 
+pub mod plain;
+
 use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
@@ -208,6 +210,7 @@ pub fn router(shared: &Arc<Shared>, tokens: &Arc<Tokens>, authority: Authority, 
     Router::new()
         .route("/mcp", any(move |request: Request<Body>| mcp.clone().handle(request)))
         .route("/health", get(health).with_state(Arc::clone(shared)))
+        .merge(plain::routes(shared, tokens))
         .merge(more)
         .fallback(|request: Request| {
             refuse_after(request.into_body(), StatusCode::NOT_FOUND, "nothing is served at this path")

@@ -4,6 +4,7 @@
 
 #[cfg(feature = "desktop")]
 pub mod keys;
+pub mod volume;
 
 use conductor_core::action::{Keystroke, MouseButton, Volume};
 use conductor_core::hands::Stroke;
@@ -38,12 +39,6 @@ pub struct Headless {
 
 impl Desktop for Headless {
     fn carry_out(&mut self, _: &Job) -> Result<(), Unavailable> {
-        Err(Unavailable(self.reason.clone()))
-    }
-}
-
-impl Mixer for Headless {
-    fn carry_out(&mut self, _: Volume) -> Result<(), Unavailable> {
         Err(Unavailable(self.reason.clone()))
     }
 }

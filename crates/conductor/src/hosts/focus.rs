@@ -5,7 +5,6 @@
 use super::desktop::Unavailable;
 use conductor_core::focus::Window;
 use std::ops::ControlFlow;
-use std::thread::{Builder, JoinHandle};
 use x11rb::connection::Connection;
 use x11rb::errors::{ConnectionError, ReplyError};
 use x11rb::protocol::Event;
@@ -129,25 +128,29 @@ fn lost(why: &ReplyError) -> Result<Option<Window>, Unavailable> {
     }
 }
 
-/// Watches on a thread of its own and tells every change, the present window first. Ends when `tell` breaks at a change, or when the
-/// display goes away; the last thing told is then that nobody knows.
-pub fn start(
-    mut watcher: Watcher,
-    mut tell: impl FnMut(Option<Window>) -> ControlFlow<()> + Send + 'static,
-) -> std::io::Result<JoinHandle<()>> {
-    Builder::new().name("focus".into()).spawn(move || {
-        let mut told: Option<Option<Window>> = None;
-        while let Ok(front) = watcher.current() {
-            if told.as_ref() != Some(&front) {
-                told = Some(front.clone());
-                if tell(front).is_break() {
-                    return;
-                }
-            }
-            if watcher.wait().is_err() {
-                break;
+/// Tells every change, the present window first, until `tell` breaks at one or the display goes away; the last thing told is then that
+/// nobody knows. Gives why it ended.
+pub fn watch(watcher: &mut Watcher, mut tell: impl FnMut(Option<Window>) -> ControlFlow<()>) -> Unavailable {
+    let mut told: Option<Option<Window>> = None;
+    loop {
+        let front = match watcher.current() {
+            Ok(front) => front,
+            Err(why) => break lost_sight(why, tell),
+        };
+        if told.as_ref() != Some(&front) {
+            told = Some(front.clone());
+            if tell(front).is_break() {
+                break Unavailable("nobody watches any more".to_owned());
             }
         }
-        let _ = tell(None);
-    })
+        if let Err(why) = watcher.wait() {
+            break lost_sight(why, tell);
+        }
+    }
+}
+
+fn lost_sight(why: Unavailable, mut tell: impl FnMut(Option<Window>) -> ControlFlow<()>) -> Unavailable {
+    // Nothing follows that a break could end.
+    let _ = tell(None);
+    why
 }

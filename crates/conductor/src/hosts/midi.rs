@@ -75,6 +75,8 @@ pub struct PortInfo {
     pub unique_id: Option<i64>,
     /// A game controller's model id.
     pub guid: Option<String>,
+    /// A cable leads to it, as far as the platform tells: no program, this one included, made it.
+    pub is_hardware: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -95,6 +97,7 @@ impl PortInfo {
             topology: None,
             unique_id: None,
             guid: None,
+            is_hardware: false,
         }
     }
 }

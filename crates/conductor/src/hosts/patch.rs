@@ -13,13 +13,13 @@ pub mod knobs;
 use crate::outside::{Clock, Environment, Ids};
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, Subject, ToolError};
+use conductor_core::event::Micros;
 use conductor_patch::{
     Applied, Atom, BoxView, CanvasId, Diagnostic, Document, Edit, EditError, Fault, Format, JournalLimits, Limits,
     LookupError, Op, OpenError, Patch, PatchError, Value, View, Warning, WarningCode, base36, id_stem,
 };
 use console::{Entry, Level, Question, Source, Voice};
 use folders::{Expected, Folders, Place, Steps, Undisturbed};
-use conductor_core::event::Micros;
 use knobs::Knob;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
@@ -276,8 +276,12 @@ impl Patches {
         let _one = lock(&self.opening);
         if let Some(open) = self.holder(&place) {
             if open.host.kind() != host.kind() {
-                return Err(bad(format!("the file is open as {:?} with host {:?}", open.id, open.host.kind().as_str()))
-                    .hint("Close it with close_patch, then open it with the other host."));
+                return Err(bad(format!(
+                    "the file is open as {:?} with host {:?}",
+                    open.id,
+                    open.host.kind().as_str()
+                ))
+                .hint("Close it with close_patch, then open it with the other host."));
             }
             return match &naming.alias {
                 Some(alias) if *alias != open.id => Err(bad(format!("the file is open as {:?}", open.id))
@@ -579,7 +583,8 @@ impl Patches {
         let open = self.root(&patch_id)?;
         let now = self.clock.now();
         let label = format!("{KNOB}{} of {}", knob.attribute, knob.object);
-        let follows = open.state(&patch_id)?.turned.as_ref().is_some_and(|(of, at)| *of == label && now.since(*at) < ONE_TURN_US);
+        let follows =
+            open.state(&patch_id)?.turned.as_ref().is_some_and(|(of, at)| *of == label && now.since(*at) < ONE_TURN_US);
         let set = Op::SetAttribute {
             target: knob.object.as_str().into(),
             name: knob.attribute.clone(),

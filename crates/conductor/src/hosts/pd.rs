@@ -109,14 +109,8 @@ impl PdHost {
     pub fn new(home: &Path, settings: Settings, voice: Voice, clock: Arc<dyn Clock>) -> std::io::Result<Arc<Self>> {
         let folder = home.join("state").join("pd");
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
-        let shared = Arc::new(Shared {
-            settings,
-            folder,
-            voice,
-            clock,
-            state: Mutex::default(),
-            patches: OnceLock::new(),
-        });
+        let shared =
+            Arc::new(Shared { settings, folder, voice, clock, state: Mutex::default(), patches: OnceLock::new() });
         let (notes, heard) = mpsc::channel();
         let (keeper, again) = (Arc::downgrade(&shared), notes.clone());
         std::thread::Builder::new().name("pd keeper".into()).spawn(move || keep(&keeper, &heard, &again))?;
@@ -162,7 +156,12 @@ impl PdHost {
     }
 
     /// What Pd draws of the canvas of a box.
-    fn draw<T>(&self, root: &str, object: &BoxView<'_>, read: impl FnOnce(&Shown, &[Word]) -> T) -> Result<T, ToolError> {
+    fn draw<T>(
+        &self,
+        root: &str,
+        object: &BoxView<'_>,
+        read: impl FnOnce(&Shown, &[Word]) -> T,
+    ) -> Result<T, ToolError> {
         self.with_root(root, |_, link, nonce, root| {
             let Some(canvas) = root.shown.address(object.canvas().id()).map(str::to_owned) else {
                 return Ok(read(&root.shown, &[]));
@@ -202,8 +201,13 @@ impl Shared {
             let now = self.clock.now();
             state.deaths.retain(|it| now.since(*it) < DEATHS_WITHIN_US);
             if state.deaths.len() >= DEATHS {
-                return Err(ToolError::new(Code::HostOffline, format!("Pd died {DEATHS} times within a minute and is left alone"))
-                    .hint("Look at get_console_log and close the patch that kills it; a minute later it is started again."));
+                return Err(ToolError::new(
+                    Code::HostOffline,
+                    format!("Pd died {DEATHS} times within a minute and is left alone"),
+                )
+                .hint(
+                    "Look at get_console_log and close the patch that kills it; a minute later it is started again.",
+                ));
             }
         }
         let ended = notes.clone();
@@ -213,12 +217,15 @@ impl Shared {
         let mut link = started.map_err(|why| offline(&why))?;
         let (major, minor, bug) = link.version();
         if !(FROM..BEFORE).contains(&(major, minor)) {
-            return Err(ToolError::new(Code::Unsupported, format!("this is Pd {major}.{minor}.{bug}"))
-                .hint("Conductor drives Pd 0.53 to 0.57; open the file with host \"document\", or set `[patch.pd] command`."));
+            return Err(ToolError::new(Code::Unsupported, format!("this is Pd {major}.{minor}.{bug}")).hint(
+                "Conductor drives Pd 0.53 to 0.57; open the file with host \"document\", or set `[patch.pd] command`.",
+            ));
         }
         for (id, root) in &mut state.roots {
             match self.load(&mut link, &mut state.nonce, root) {
-                Ok(()) => self.voice.say(Source::Conductor, Level::Info, Some(id), None, "loaded into Pd anew".to_owned()),
+                Ok(()) => {
+                    self.voice.say(Source::Conductor, Level::Info, Some(id), None, "loaded into Pd anew".to_owned())
+                }
                 Err(fault) => {
                     root.lost = true;
                     self.voice.say(Source::Conductor, Level::Error, Some(id), None, fault.message);
@@ -415,8 +422,11 @@ impl PatchHost for PdHost {
         let text = self.draw(root, object, |shown, words| shown.drawn(object, words).and_then(|it| it.text))?;
         let Some(text) = text else { return Ok(None) };
         if text.ends_with('>') && object.native_class() != Some("msg") {
-            return Err(ToolError::new(Code::Unsupported, format!("{} is too narrow to show its value", object.label()))
-                .hint("Set its attribute width to more characters."));
+            return Err(ToolError::new(
+                Code::Unsupported,
+                format!("{} is too narrow to show its value", object.label()),
+            )
+            .hint("Set its attribute width to more characters."));
         }
         let words: Vec<Atom> = text.split_whitespace().map(Atom::read).collect();
         Ok(Some(match (object.native_class(), words.as_slice()) {

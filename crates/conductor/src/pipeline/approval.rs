@@ -100,6 +100,12 @@ impl Desk {
         tokio::task::spawn_blocking(move || store.change(change)).await.map_err(io::Error::other)?
     }
 
+    /// How many questions wait for a person.
+    pub fn waiting(&self) -> usize {
+        self.store
+            .read(|pending| pending.iter().filter(|it| it.kind == Kind::Call && it.state == State::Pending).count())
+    }
+
     pub fn get(&self, id: Uuid) -> Option<Record> {
         self.store.read(|pending| pending.get(id).cloned())
     }
@@ -133,6 +139,8 @@ impl Desk {
 
     async fn tell(&self, studio: &Studio, event: EventName, id: Uuid, by: &str, channel: Channel) {
         let detail = json!({ "approval": id.to_string(), "channel": channel.as_str() });
+        let decision = if event == EventName::ApprovalAllowed { "allowed" } else { "denied" };
+        studio.meters.decision(decision, channel.as_str());
         let _ = studio.audit.event(by.parse().ok(), event, detail).await;
         let _ = self.news.send(DeskNews::Decided(id));
     }
@@ -248,16 +256,17 @@ impl<'a> Question<'a> {
             state: state_of(studio, tool, call).await,
         };
         let own = tool.facts.as_ref().map(|facts| facts(studio, &call.arguments)).unwrap_or_default();
-        let summary = cut(&tool.summarize(&call.arguments), 190);
+        let clean = |text: &str| studio.scrubber.text(text).into_owned();
+        let summary = cut(&clean(&tool.summarize(&call.arguments)), 190);
         let fact = |label: &str, text: String| Fact { label: label.to_owned(), text };
         let mut facts = vec![
             fact("who", call.principal.to_string()),
             fact("tool", tool.name.to_string()),
             fact("tier", tool.tier.to_string()),
             fact("summary", summary.clone()),
-            fact("arguments", shown_arguments(canonical)),
+            fact("arguments", shown_arguments(clean(&String::from_utf8_lossy(canonical)).as_bytes())),
         ];
-        facts.extend(own.facts.into_iter().map(|(label, text)| Fact { label, text: cut(&text, 16_000) }));
+        facts.extend(own.facts.into_iter().map(|(label, text)| Fact { label, text: cut(&clean(&text), 16_000) }));
         let ask = Ask {
             principal: call.principal.clone(),
             tool: tool.name.to_string(),

@@ -11,6 +11,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::Recorded;
+use crate::secrets::Scrubber;
 use crate::tools::names::Toolset;
 
 /// One connection or HTTP session.
@@ -200,6 +201,29 @@ impl Output {
             self.text = self.value.to_string();
         }
         self.text.len() + self.content.iter().map(Content::bytes).sum::<usize>()
+    }
+
+    /// The texts among the blocks, one after the other.
+    pub(super) fn plain(&self) -> String {
+        let texts =
+            self.content.iter().filter_map(|it| if let Content::Text(text) = it { Some(text.as_str()) } else { None });
+        texts.collect::<Vec<_>>().join("\n")
+    }
+
+    /// No known secret stays in any part of it.
+    pub(super) fn clean(&mut self, scrubber: &Scrubber) {
+        scrubber.value(&mut self.value);
+        scrubber.string(&mut self.text);
+        for content in &mut self.content {
+            match content {
+                Content::Text(text) => scrubber.string(text),
+                Content::Image { base64, .. } | Content::Audio { base64, .. } => scrubber.string(base64),
+                Content::Resource { uri, text, .. } | Content::Blob { uri, base64: text, .. } => {
+                    scrubber.string(uri);
+                    scrubber.string(text);
+                }
+            }
+        }
     }
 
     pub fn text(&self) -> &str {

@@ -4,13 +4,15 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use conductor_core::breaker::Change;
 use conductor_core::error::{Code, Effect, Subject, ToolError};
 use conductor_core::event::Micros;
 use conductor_core::policy::Tier;
 use futures_util::FutureExt;
 use serde_json::json;
 
-use super::call::{Call, LogLevel, Output};
+use super::call::{Call, Content, LogLevel, Output};
+use super::circuit::PermitGuard;
 use super::gate::Gate;
 use super::record::Paper;
 use super::{Stop, is_effectful};
@@ -37,9 +39,7 @@ pub async fn run(studio: &Arc<Studio>, call: &Call, gate: Gate, paper: &mut Pape
     let permit = gate.into_permit();
     match ended {
         End::Finished(Ok(output)) => {
-            if let Some(permit) = permit {
-                permit.settle(None);
-            }
+            settle(studio, &tool, permit, None);
             finish(studio, &tool, output, paper)
         }
         // Stopped with nothing done: recorded as cancelled. What was done is recorded as what happened.
@@ -50,9 +50,7 @@ pub async fn run(studio: &Arc<Studio>, call: &Call, gate: Gate, paper: &mut Pape
             Err(Stop::Cancelled)
         }
         End::Finished(Err(error)) => {
-            if let Some(permit) = permit {
-                permit.settle(Some(&error));
-            }
+            settle(studio, &tool, permit, Some(&error));
             Err(error.into())
         }
         End::Killed => {
@@ -60,6 +58,16 @@ pub async fn run(studio: &Arc<Studio>, call: &Call, gate: Gate, paper: &mut Pape
             Err(Stop::Cancelled)
         }
     }
+}
+
+/// Counts the call for its breaker, and tells when that changed something.
+fn settle(studio: &Studio, tool: &Tool, permit: Option<PermitGuard>, failed: Option<&ToolError>) {
+    let state = match permit.map(|it| it.settle(failed)) {
+        Some(Change::Tripped) => "Tripped",
+        Some(Change::Closed) => "Passing",
+        Some(Change::None) | None => return,
+    };
+    studio.news.tell("circuit.changed", || json!({ "tool": tool.name, "state": state }));
 }
 
 async fn attempts(studio: &Arc<Studio>, call: &Call, gate: &Gate, paper: &mut Paper) -> End {
@@ -169,6 +177,10 @@ fn finish(studio: &Studio, tool: &Tool, mut output: Output, paper: &mut Paper) -
     let mut bytes = output.render();
     if bytes > most {
         match &tool.source {
+            Source::Plugin { .. } if !output.is_structured() => {
+                output = Output::blocks(vec![Content::Text(cut(&output.plain(), most.saturating_sub('…'.len_utf8())))]);
+                bytes = output.render();
+            }
             Source::Plugin { .. } => {
                 output = Output::new(json!({ "text": cut(output.text(), most), "truncated": true }));
                 bytes = output.render();

@@ -13,7 +13,8 @@ use uuid::Uuid;
 
 use super::call::{Call, ConnId, Outcome, Principal, Via};
 use super::{Step, Steps, handler, is_effectful};
-use crate::audit_log::{AuditLog, Durability};
+use crate::audit_log::{AuditLog, Durability, Health};
+use crate::secrets::Scrubber;
 use crate::studio::Studio;
 use crate::tools::catalog::Tool;
 
@@ -21,6 +22,10 @@ use crate::tools::catalog::Tool;
 pub trait Journal: Send + Sync {
     /// Why nothing can be written now.
     fn up(&self) -> Result<(), String>;
+    /// For metrics; none where there is no log behind it.
+    fn health(&self) -> Option<Health> {
+        None
+    }
     /// Under the salt of this log.
     fn hash_input(&self, arguments: &Value) -> InputHash;
     /// Durable when it returns.
@@ -40,6 +45,10 @@ pub trait Journal: Send + Sync {
 impl Journal for AuditLog {
     fn up(&self) -> Result<(), String> {
         self.check().map_err(|down| down.to_string())
+    }
+
+    fn health(&self) -> Option<Health> {
+        Some(AuditLog::health(self))
     }
 
     fn hash_input(&self, arguments: &Value) -> InputHash {
@@ -94,6 +103,7 @@ pub struct Paper {
     pub output_bytes: u64,
     started: Micros,
     steps: Steps,
+    scrubber: Arc<Scrubber>,
 }
 
 impl Paper {
@@ -113,6 +123,7 @@ impl Paper {
             output_bytes: 0,
             started: studio.clock.now(),
             steps,
+            scrubber: Arc::clone(&studio.scrubber),
         }
     }
 
@@ -131,11 +142,11 @@ impl Paper {
             call: self.id,
             principal: call.principal.clone(),
             conn: (call.conn != ConnId::NONE).then(|| call.conn.0.to_string()),
-            tool: tool.map_or_else(|| call.tool.clone(), |tool| tool.name.to_string()),
+            tool: tool.map_or_else(|| self.scrubber.text(&call.tool).into_owned(), |tool| tool.name.to_string()),
             tier: tool.map(|tool| tool.tier),
             pin: tool.map(|tool| tool.pin),
             input_hash: self.input_hash,
-            input: self.full_detail.then(|| input_of(&call.arguments)),
+            input: self.full_detail.then(|| input_of(&self.scrubber, &call.arguments)),
             via: match call.via {
                 Via::Tool => None,
                 Via::Resource { .. } => Some(AuditVia::Resource),
@@ -146,10 +157,16 @@ impl Paper {
 }
 
 /// Arguments as a record holds them. Half a JSON text proves nothing; the hash beside it stands for the whole either way.
-fn input_of(arguments: &Value) -> Value {
+fn input_of(scrubber: &Scrubber, arguments: &Value) -> Value {
     const MOST_BYTES: usize = 4096;
     let bytes = arguments.to_string().len();
-    if bytes <= MOST_BYTES { arguments.clone() } else { json!({ "truncated": true, "bytes": bytes }) }
+    if bytes <= MOST_BYTES {
+        let mut arguments = arguments.clone();
+        scrubber.value(&mut arguments);
+        arguments
+    } else {
+        json!({ "truncated": true, "bytes": bytes })
+    }
 }
 
 /// A call whose outcome the audit log has taken, or could not take and said so. Only [`record`] makes one.
@@ -180,6 +197,8 @@ pub(super) async fn record(studio: &Arc<Studio>, call: &Call, mut paper: Paper, 
         })),
         other @ (Outcome::Done(Ok(_)) | Outcome::Cancelled | Outcome::Ask { .. }) => other,
     };
+    // The one way out: whatever a reply holds, it holds no secret.
+    let outcome = clean(&studio.scrubber, outcome);
     let (result, code, effect) = match &outcome {
         Outcome::Done(Ok(_)) => (AuditResult::Ok, None, None),
         Outcome::Done(Err(error)) => (error.audit_result(), Some(error.code), error.effect),
@@ -198,6 +217,12 @@ pub(super) async fn record(studio: &Arc<Studio>, call: &Call, mut paper: Paper, 
     let durable = paper.intent.is_some() || studio.settings().read_only_before_reply;
     let written = studio.audit.outcome(paper.facts(call), facts, durable).await;
     studio.count(paper.tool.as_deref(), result, elapsed);
+    studio.news.tell("tool.complete", || {
+        json!({
+            "call": paper.id.to_string(), "tool": told_name(paper.tool.as_deref()), "principal": call.principal.to_string(),
+            "result": result.as_str(), "code": code, "duration_ms": elapsed / 1000,
+        })
+    });
     let outcome = match written {
         Ok(()) => outcome,
         Err(reason) => {
@@ -211,4 +236,29 @@ pub(super) async fn record(studio: &Arc<Studio>, call: &Call, mut paper: Paper, 
     };
     paper.pass(Step::Respond);
     Recorded { outcome, tool: paper.tool, steps: paper.steps }
+}
+
+fn clean(scrubber: &Scrubber, mut outcome: Outcome) -> Outcome {
+    if !scrubber.is_idle() {
+        match &mut outcome {
+            Outcome::Done(Ok(output)) => output.clean(scrubber),
+            Outcome::Done(Err(error)) => scrubber.error(error),
+            Outcome::Ask { message, .. } => scrubber.string(message),
+            Outcome::Cancelled => {}
+        }
+    }
+    outcome
+}
+
+/// Observers hear of tools there are; what else a caller asked for stays between it and the log.
+fn told_name(tool: Option<&Tool>) -> &str {
+    tool.map_or("_unknown", |tool| tool.name.as_ref())
+}
+
+/// The call is about to run.
+pub(super) fn started(studio: &Studio, call: &Call, paper: &Paper) {
+    studio.news.tell("tool.start", || {
+        let tool = told_name(paper.tool.as_deref());
+        json!({ "call": paper.id.to_string(), "tool": tool, "principal": call.principal.to_string() })
+    });
 }

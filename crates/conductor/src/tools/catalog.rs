@@ -404,6 +404,17 @@ impl Catalog {
         self.by_safe.get(safe_form(name).as_ref())
     }
 
+    /// As [`Catalog::get`]; the name of a plugin with one tool means that tool.
+    pub fn named(&self, name: &str) -> Option<&Arc<Tool>> {
+        self.get(name).or_else(|| {
+            let mut own = self.tools.values().filter(|tool| match &tool.source {
+                Source::Plugin { name: plugin, .. } => plugin == name,
+                Source::Builtin => false,
+            });
+            own.next().filter(|_| own.next().is_none())
+        })
+    }
+
     pub fn tools(&self) -> impl Iterator<Item = &Arc<Tool>> {
         self.tools.values()
     }

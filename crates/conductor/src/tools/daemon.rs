@@ -33,6 +33,7 @@ pub mod mapping_call;
 mod mirrors;
 mod plan_apply;
 pub mod plans;
+mod plugin_set;
 pub mod sysex;
 
 pub use mirrors::{add_prompts, add_resources};
@@ -84,18 +85,19 @@ pub fn definitions(owner: &Handle) -> Vec<Definition> {
         conductor_update_mapping::definition(),
         plan_apply::apply(owner),
         plan_apply::reject(),
+        plugin_set::definition(owner),
     ]
 }
 
 /// The value as a result.
-fn give(value: &impl Serialize) -> Result<Output, ToolError> {
+pub(super) fn give(value: &impl Serialize) -> Result<Output, ToolError> {
     serde_json::to_value(value)
         .map(Output::new)
         .map_err(|fault| ToolError::new(Code::Internal, format!("the result cannot be written: {fault}")))
 }
 
 /// Arguments that passed validation, as a type of the tool's own.
-fn take<T: DeserializeOwned>(arguments: Value) -> Result<T, ToolError> {
+pub(super) fn take<T: DeserializeOwned>(arguments: Value) -> Result<T, ToolError> {
     serde_json::from_value(arguments).map_err(|fault| ToolError::new(Code::BadInput, fault.to_string()))
 }
 

@@ -62,6 +62,28 @@ pub enum Rule {
     Annotations,
 }
 
+impl Rule {
+    /// What the author of a plugin should do.
+    pub const fn told(self) -> &'static str {
+        match self {
+            Rule::InputIsClosedObject => "must be an object with additionalProperties: false",
+            Rule::InputRootHasNoCombinator => "must not stand at the root of an input schema",
+            Rule::OutputRootIsObject => "must be an object",
+            Rule::OutputTakesToolError => "must leave room for an error",
+            Rule::NoBareBoolean => "must be an object, not true or false",
+            Rule::NoRemoteRef => "may only refer to places in the same schema, as #/...",
+            Rule::NoEmptySchema => "must say something: an empty schema is refused by some clients",
+            Rule::NoTypeArray => "must have one type, not a list of them",
+            Rule::NameShape => "must be 1-64 characters of A-Z a-z 0-9 _ . -",
+            Rule::NameIsNotAMethod => "is the name of a protocol method",
+            Rule::DescriptionLength => "are too few or too many for a description (1 to 1024)",
+            Rule::Depth => "is nested too deeply",
+            Rule::Subschemas => "has too many parts",
+            Rule::Annotations => "has hints that contradict its tier",
+        }
+    }
+}
+
 pub fn lint_catalog(catalog: &Catalog) -> Vec<(String, Rule, String)> {
     catalog
         .tools()

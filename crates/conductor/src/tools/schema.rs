@@ -5,6 +5,7 @@
 use std::sync::{Arc, OnceLock};
 
 use conductor_core::error::Violation;
+pub use conductor_core::text::cut;
 use jsonschema::PatternOptions;
 use serde_json::{Map, Value};
 
@@ -38,6 +39,12 @@ impl Schema {
 impl From<Value> for Schema {
     fn from(schema: Value) -> Self {
         Self(schema.to_string().into())
+    }
+}
+
+impl serde::Serialize for Schema {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.value().serialize(serializer)
     }
 }
 
@@ -105,15 +112,6 @@ fn build(schema: &Value) -> Result<jsonschema::Validator, SchemaFault> {
         .with_pattern_options(PatternOptions::regex())
         .build(schema)
         .map_err(|fault| SchemaFault::DoesNotCompile(cut(&fault.to_string(), 400)))
-}
-
-/// The longest prefix of at most `bytes` bytes that ends between characters, marked when something is missing.
-pub fn cut(text: &str, bytes: usize) -> String {
-    if text.len() <= bytes {
-        return text.to_owned();
-    }
-    let end = (0..=bytes).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
-    format!("{}…", &text[..end])
 }
 
 fn find_remote_ref(schema: &Value, pointer: &mut String) -> Option<(String, String)> {

@@ -1,10 +1,12 @@
 //! The spine over a real JACK server, with a MIDI program we did not write at the other end of the cable.
 
 use crate::studio::{Studio, until};
-use conductor_testkit::real::jack;
+use conductor_testkit::real::{Missing, fluidsynth, jack};
 use conductor_testkit::require;
-use serde_json::json;
-use std::process::{Command, Stdio};
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Lines, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 const VIRTUAL: &str = r#"
 schema = 1
@@ -64,4 +66,339 @@ fn a_server_that_starts_later_is_picked_up_and_hears_the_pad() {
     dump.kill().unwrap();
     dump.wait().unwrap();
     assert!(heard.to_lowercase().contains("b0 14 01"), "{heard}");
+}
+
+/// A JACK server of its own, and a daemon on it.
+struct Stage {
+    studio: Studio,
+    name: String,
+    folder: tempfile::TempDir,
+    server: Option<jack::Running>,
+}
+
+impl Stage {
+    fn open(test: &str, config: &str) -> Result<Self, Missing> {
+        let folder = tempfile::tempdir().unwrap();
+        let name = format!("ct-{test}-{}", std::process::id());
+        let server = jack::start(folder.path(), &name, 256)?;
+        let mut studio = Studio::empty();
+        studio.set("JACK_DEFAULT_SERVER", &name);
+        studio.set("JACK_NO_START_SERVER", "1");
+        std::fs::write(studio.config_file(), config).unwrap();
+        studio.up(&[]);
+        let stage = Stage { studio, name, folder, server: Some(server) };
+        stage.until_jack("ready");
+        Ok(stage)
+    }
+
+    fn tool(&self, program: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program);
+        command.args(arguments).env("JACK_DEFAULT_SERVER", &self.name).stderr(Stdio::null());
+        command
+    }
+
+    fn until_jack(&self, state: &str) -> Value {
+        until(&format!("jack is {state}"), || {
+            let status = self.studio.status();
+            let jack = status["backends"].as_array()?.iter().find(|it| it["name"] == "jack")?.clone();
+            (jack["state"] == state).then_some(jack)
+        })
+    }
+
+    fn until_connected(&self, device: &str, wanted: bool) {
+        until(&format!("{device} connected: {wanted}"), || {
+            let rows = self.studio.ask("bindings", json!({}));
+            let row = rows["device_bindings"].as_array()?.iter().find(|it| it["device_id"] == device)?.clone();
+            (row["connected"] == wanted).then_some(())
+        });
+    }
+
+    fn until_cable(&self, from: &str, to: &str) {
+        until(&format!("{from} leads to {to}"), || {
+            self.tool("jack_connect", &[from, to]).status().ok()?.success().then_some(())
+        });
+    }
+
+    fn peer(&self, arguments: &[&str]) -> Result<Peer, Missing> {
+        Peer::start(&self.name, arguments)
+    }
+}
+
+/// mido on RtMidi, at the other end of a cable.
+struct Peer {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Peer {
+    fn start(server: &str, arguments: &[&str]) -> Result<Self, Missing> {
+        let works = |python: &&str| {
+            Command::new(*python).args(["-c", "import mido, rtmidi"]).output().is_ok_and(|it| it.status.success())
+        };
+        let missing = || Missing {
+            part: "mido",
+            package: "python3-mido python3-rtmidi",
+            why: "no Python here has mido and rtmidi".into(),
+        };
+        let python = ["python3", "/usr/bin/python3"].into_iter().find(works).ok_or_else(missing)?;
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/jack/peer.py");
+        let mut command = Command::new(python);
+        command.arg(script).args(arguments).env("JACK_DEFAULT_SERVER", server);
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(|_| missing())?;
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert_eq!(lines.next().unwrap().unwrap(), "ready");
+        Ok(Peer { child, lines })
+    }
+
+    fn go(&mut self) {
+        self.child.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
+    }
+
+    fn line(&mut self) -> String {
+        self.lines.next().expect("the peer lives").unwrap()
+    }
+
+    /// Everything heard up to the end mark.
+    fn heard(mut self) -> Vec<String> {
+        std::iter::from_fn(|| Some(self.line()).filter(|it| it != "end")).collect()
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What a peer listening at `daw` takes as the end.
+const END: [u8; 3] = [0x9F, 0, 1];
+
+#[test]
+fn a_sequencer_drives_a_mapping_and_a_dump_hears_it() {
+    let config = r#"
+[[devices]]
+alias = "seq"
+direction = "Input"
+matchers = [{ type = "NameContains", pattern = "seq:" }]
+[[devices]]
+alias = "daw"
+direction = "Output"
+virtual_port = "daw"
+[[global_mappings]]
+trigger = { type = "Note", note = 60, device = "seq" }
+action = { type = "SendMidi", port = "daw", channel = 2, message_type = "NoteOn", note = 67, velocity = 90 }
+"#;
+    let stage = require!(Stage::open("seq", config));
+    let mut dump = stage.tool("jack_midi_dump", &["-a", "dump"]).stdout(Stdio::piped()).spawn().unwrap();
+    stage.until_cable("conductor:daw", "dump:input");
+    // A note of a sixth of a second, twice a second.
+    let mut sequencer =
+        stage.tool("jack_midiseq", &["seq", "24000", "0", "60", "8000"]).stdout(Stdio::null()).spawn().unwrap();
+    stage.until_connected("seq", true);
+    let lines = BufReader::new(dump.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let heard: Vec<String> = lines
+        .filter_map(|it| it.to_lowercase().split_once(": ").map(|it| it.1.trim().to_owned()))
+        .filter(|it| it.starts_with("92") || it.starts_with("82"))
+        .take(6)
+        .collect();
+    for child in [&mut sequencer, &mut dump] {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    let (on, off): (Vec<_>, Vec<_>) = heard.iter().partition(|it| it.starts_with("92 43 5a"));
+    assert_eq!((on.len(), off.len()), (3, 3), "each press its note, each release its end: {heard:?}");
+    assert!(off.iter().all(|it| it.starts_with("82 43")), "{heard:?}");
+}
+
+#[test]
+fn ten_thousand_messages_pass_a_mapping_in_order() {
+    let config = r#"
+[[devices]]
+alias = "peer"
+direction = "Input"
+matchers = [{ type = "NameContains", pattern = "out-of-mido" }]
+[[devices]]
+alias = "daw"
+direction = "Output"
+virtual_port = "daw"
+[[global_mappings]]
+trigger = { type = "PitchBend", edge = "level", device = "peer" }
+action = { type = "MidiForward", target = "daw", transform = { channel = 3 } }
+"#;
+    const COUNT: u16 = 10_000;
+    let stage = require!(Stage::open("paced", config));
+    let listener = require!(stage.peer(&["recv", "into-mido", "120"]));
+    let into = until("the listener's port", || port(&stage, "into-mido"));
+    stage.until_cable("conductor:daw", &into);
+    let mut sender = require!(stage.peer(&["send", "out-of-mido", &COUNT.to_string(), "300"]));
+    stage.until_connected("peer", true);
+    sender.go();
+    assert_eq!(sender.line(), "end");
+    until("all of them are through", || {
+        (stage.studio.status()["statistics"]["actions_executed"].as_u64()? >= u64::from(COUNT)).then_some(())
+    });
+    stage.studio.ask("send", json!({ "port": "daw", "messages": [END] }));
+    let heard = listener.heard();
+    let wanted = (0..COUNT).map(|it| format!("e3{:02x}{:02x}", it & 127, it >> 7));
+    let wrong = heard.iter().zip(wanted).find(|(heard, wanted)| *heard != wanted);
+    assert_eq!((heard.len(), wrong), (usize::from(COUNT), None), "none lost, none out of order");
+    assert_eq!(stage.studio.status()["statistics"]["events_dropped"], 0);
+}
+
+fn port(stage: &Stage, part: &str) -> Option<String> {
+    let listed = String::from_utf8(stage.tool("jack_lsp", &[]).output().ok()?.stdout).ok()?;
+    listed.lines().find(|it| it.contains(part)).map(str::to_owned)
+}
+
+const OUT: &str = "[[devices]]\nalias = \"daw\"\ndirection = \"Output\"\nvirtual_port = \"daw\"\n";
+
+#[test]
+fn a_burst_and_a_huge_message_arrive_whole_or_are_refused_and_what_follows_is_right() {
+    let stage = require!(Stage::open("burst", OUT));
+    let listener = require!(stage.peer(&["recv", "into-mido", "120"]));
+    let into = until("the listener's port", || port(&stage, "into-mido"));
+    stage.until_cable("conductor:daw", &into);
+    let huge: Vec<u8> = [0xF0].into_iter().chain(std::iter::repeat_n(1, 64 * 1024)).chain([0xF7]).collect();
+    let refusal = stage.studio.refusal("send", json!({ "port": "daw", "messages": [huge] }));
+    assert_eq!(refusal["code"], "BAD_INPUT", "{refusal}");
+    let burst: Vec<[u8; 3]> = (0..4000u16).map(|it| [0xE5, (it & 127) as u8, (it >> 7) as u8]).collect();
+    let sent = match stage.studio.control().ask("send", json!({ "port": "daw", "messages": burst })) {
+        Ok(sent) => sent["messages_sent"].as_u64().unwrap(),
+        Err(conductor::doors::control::client::ClientError::Refused(refused)) => {
+            assert_eq!(refused.data["code"], "BUSY", "{}", refused.data);
+            refused.data["messages_sent"].as_u64().unwrap()
+        }
+        Err(other) => panic!("{other:?}"),
+    };
+    // The queue drains within a period; then ten more go through.
+    let follow: Vec<[u8; 3]> = (0..10u8).map(|it| [0xB6, 20 + it, it]).collect();
+    for message in follow.iter().chain([&END]) {
+        until("there is room again", || {
+            stage.studio.control().ask("send", json!({ "port": "daw", "messages": [message] })).ok()
+        });
+    }
+    let heard = listener.heard();
+    let text = |it: &[u8; 3]| format!("{:02x}{:02x}{:02x}", it[0], it[1], it[2]);
+    let wanted: Vec<String> = burst.iter().take(sent as usize).chain(&follow).map(text).collect();
+    assert_eq!(heard, wanted, "{sent} of the burst were taken, all of them heard, and the ten after them");
+}
+
+#[test]
+fn a_pad_plays_a_concert_pitch_that_an_ear_can_tell() {
+    let config = |note: u8| {
+        format!(
+            r#"
+[[devices]]
+alias = "pads"
+direction = "Input"
+loopback = true
+[[devices]]
+alias = "synth"
+direction = "Output"
+matchers = [{{ type = "ExactName", pattern = "{}" }}]
+[[global_mappings]]
+trigger = {{ type = "Note", note = 36, device = "pads" }}
+action = {{ type = "SendMidi", port = "synth", channel = 0, message_type = "NoteOn", note = {note}, velocity = 110 }}
+"#,
+            fluidsynth::MIDI_PORT
+        )
+    };
+    require!(fluidsynth::probe());
+    let stage = require!(Stage::open("audio", &config(69)));
+    let synth = require!(fluidsynth::start(&stage.name));
+    stage.until_connected("synth", true);
+    let mut hand = stage.studio.hand();
+    let mut heard = || {
+        hand.play(&[0x90, 36, 100]);
+        let pitch = synth.pitch(stage.folder.path());
+        hand.play(&[0x80, 36, 0]);
+        pitch
+    };
+    let pitch = heard().expect("a tone");
+    assert!((pitch - 440.0).abs() < 4.4, "A4 is heard at {pitch} Hz");
+    // The ear can tell another note, so that hearing 440 means something.
+    stage.studio.save(&config(70));
+    until("it is in force", || {
+        let shown = stage.studio.ask("config.show", json!({}));
+        shown["content"].as_str()?.contains("note = 70").then_some(())
+    });
+    let other = heard().expect("a tone");
+    assert!((other - 466.2).abs() < 4.7, "A#4 is heard at {other} Hz");
+}
+
+#[test]
+fn a_server_that_dies_with_notes_held_leaves_none_of_them_on() {
+    let config = r#"
+[[devices]]
+alias = "pads"
+direction = "Input"
+loopback = true
+[[devices]]
+alias = "box"
+direction = "Output"
+matchers = [{ type = "NameContains", pattern = "into-mido" }]
+[[global_mappings]]
+trigger = { type = "Note", note = 36, device = "pads" }
+action = { type = "SendMidi", port = "box", channel = 1, message_type = "NoteOn", note = 62, velocity = 77 }
+"#;
+    let mut stage = require!(Stage::open("dies", config));
+    let mut listener = require!(stage.peer(&["each", "into-mido"]));
+    stage.until_connected("box", true);
+    let mut hand = stage.studio.hand();
+    hand.play(&[0x90, 36, 100]);
+    assert_eq!(listener.line(), "913e4d");
+    stage.server.take().unwrap().kill();
+    drop(listener);
+    let jack = stage.until_jack("missing");
+    assert!(jack["reason"].as_str().unwrap().contains("server"), "{jack}");
+    stage.until_connected("box", false);
+    // Let go while there is nowhere to send it.
+    hand.play(&[0x80, 36, 0]);
+    stage.server = Some(require!(jack::start(stage.folder.path(), &stage.name, 256)));
+    stage.until_jack("ready");
+    let mut listener = require!(stage.peer(&["each", "into-mido"]));
+    assert!(listener.line().starts_with("813e"), "what ended meanwhile is said first");
+    stage.until_connected("box", true);
+    hand.play(&[0x90, 36, 100]);
+    assert_eq!(listener.line(), "913e4d", "and it plays on");
+    hand.play(&[0x80, 36, 0]);
+    assert!(listener.line().starts_with("813e"));
+}
+
+#[test]
+fn a_controller_that_is_pulled_out_lets_go_of_what_it_held() {
+    let config = r#"
+[[devices]]
+alias = "keys"
+direction = "Input"
+matchers = [{ type = "NameContains", pattern = "out-of-mido" }]
+[[devices]]
+alias = "synth"
+direction = "Output"
+loopback = true
+[[global_mappings]]
+trigger = { type = "Note", note = 60, device = "keys" }
+action = { type = "SendMidi", port = "synth", channel = 1, message_type = "NoteOn", note = 62, velocity = 77 }
+"#;
+    let stage = require!(Stage::open("pulled", config));
+    let mut synth = stage.studio.listen("synth");
+    let lifecycle = |wanted: &str| {
+        until(wanted, || (stage.studio.status()["lifecycle_state"] == wanted).then_some(()));
+    };
+    for _ in 0..2 {
+        let mut keys = require!(stage.peer(&["hold", "out-of-mido"]));
+        stage.until_connected("keys", true);
+        lifecycle("Running");
+        keys.go();
+        assert_eq!(synth.hear(), Some(vec![0x91, 62, 77]));
+        drop(keys);
+        assert_eq!(synth.hear().map(|it| (it[0], it[1])), Some((0x81, 62)), "nothing sticks");
+        lifecycle("Reconnecting");
+    }
 }

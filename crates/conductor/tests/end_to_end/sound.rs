@@ -81,22 +81,27 @@ fn an_oscillator_built_over_mcp_sounds_as_asked_and_undo_is_heard() {
     studio.up(&[]);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let socket = studio.home().join("mcp.sock");
-    let mut client = runtime.block_on(async { LineClient::over(tokio::net::UnixStream::connect(socket).await.unwrap()) });
+    let mut client =
+        runtime.block_on(async { LineClient::over(tokio::net::UnixStream::connect(socket).await.unwrap()) });
     let mut call = |tool: &str, arguments: Value| -> Value {
-        let reply = runtime.block_on(client.request("tools/call", modern(json!({ "name": tool, "arguments": arguments }))));
+        let reply =
+            runtime.block_on(client.request("tools/call", modern(json!({ "name": tool, "arguments": arguments }))));
         let body = reply["result"]["structuredContent"].clone();
         assert_eq!(reply["result"]["isError"], json!(false), "{tool}: {reply}");
         body
     };
     let made = call("create_patch", json!({ "host": "pd", "alias": "tone" }));
     assert_eq!((&made["host"], &made["format"]), (&json!("pd"), &json!("pd")));
-    call("edit_patch", json!({ "patch_id": "tone", "edits": [
+    call(
+        "edit_patch",
+        json!({ "patch_id": "tone", "edits": [
         { "op": "add", "obj_type": "osc~ 440", "position": [50, 50], "varname": "osc" },
         { "op": "add", "obj_type": "*~ 0.3", "position": [50, 100], "varname": "gain" },
         { "op": "add", "obj_type": "dac~", "position": [50, 150], "varname": "out" },
         { "op": "connect", "src_varname": "osc", "outlet": 0, "dst_varname": "gain", "inlet": 0 },
         { "op": "connect", "src_varname": "gain", "outlet": 0, "dst_varname": "out", "inlet": 0 },
-    ] }));
+    ] }),
+    );
     until("Pd plays into JACK", || {
         let listed = Command::new("jack_lsp").env("JACK_DEFAULT_SERVER", &server).output().ok()?;
         String::from_utf8_lossy(&listed.stdout).contains("conductor-pd:output_1").then_some(())

@@ -125,6 +125,19 @@ impl Studio {
         command
     }
 
+    /// Another program in the same surroundings.
+    pub fn command_of(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.env("CONDUCTOR_HOME", self.home()).stdin(Stdio::null());
+        command
+    }
+
+    /// Ends the daemon and waits for it.
+    pub fn stop(&mut self) {
+        self.signal(Signal::TERM);
+        self.ended();
+    }
+
     pub fn run(&self, args: &[&str]) -> Output {
         self.command().args(args).output().unwrap()
     }

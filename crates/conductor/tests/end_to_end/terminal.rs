@@ -52,11 +52,11 @@ impl Script {
     }
 }
 
-/// A considered yes: one that comes too quickly is said again, as a person would.
-fn say_yes(terminal: &mut Terminal) {
+/// A considered yes, which `done` answers: one that comes too quickly is said again, as a person would.
+fn say_yes(terminal: &mut Terminal, done: &str) {
     loop {
         terminal.type_in("y\n");
-        if terminal.until_any(&["allowed", "quicker than reading; y or n: "]).ends_with("allowed") {
+        if terminal.until_any(&[done, "quicker than reading; y or n: "]).ends_with(done) {
             return;
         }
     }
@@ -97,7 +97,7 @@ fn the_daemon_on_a_terminal_asks_there() {
     synth.ask("listen", json!({ "port": "synth" })).unwrap();
     script.ask("conductor_send_sysex", &sysex(2));
     terminal.until("Allow this once? y or n: ");
-    say_yes(&mut terminal);
+    say_yes(&mut terminal, "allowed");
     assert_eq!(script.answer()["result"]["status"], "confirmed");
     assert_eq!(synth.next_item().unwrap().unwrap()["bytes"], json!([0xF0, 0x7D, 2, 0xF7]));
     script.ask("conductor_send_sysex", &sysex(2));
@@ -130,7 +130,7 @@ fn a_terminal_where_nobody_answers_holds_a_call_as_long_as_the_file_says() {
     script.ask("conductor_send_sysex", &sysex(3));
     terminal.until("Allow this once? y or n: ");
     assert_eq!(script.answer()["error"]["data"]["code"], "APPROVAL_REQUIRED");
-    say_yes(&mut terminal);
+    say_yes(&mut terminal, "allowed");
     assert_eq!(script.call("conductor_send_sysex", &sysex(3))["result"]["status"], "confirmed", "repeated, it runs");
 }
 
@@ -244,7 +244,7 @@ fn someone_who_watches_is_asked() {
     watch.until("denied");
     script.ask("conductor_send_sysex", &sysex(2));
     watch.until("Allow this call once? [y/N]");
-    say_yes(&mut watch);
+    say_yes(&mut watch, "allowed");
     assert_eq!(script.answer()["result"]["status"], "confirmed", "the call was held while someone was there");
 }
 
@@ -262,12 +262,7 @@ fn a_call_from_the_command_line_is_answered_where_it_was_made() {
     let other = sysex(8).to_string();
     let mut allowed = Terminal::start(conductor(studio.home(), &["call", "conductor_send_sysex", &other]));
     allowed.until("Allow this call once? [y/N]");
-    loop {
-        allowed.type_in("y\n");
-        if allowed.until_any(&["confirmed", "quicker than reading; y or n: "]).ends_with("confirmed") {
-            break;
-        }
-    }
+    say_yes(&mut allowed, "confirmed");
     assert!(allowed.end().0.success());
     assert_eq!(synth.hear(), Some(vec![0xF0, 0x7D, 8, 0xF7]));
 }
@@ -305,12 +300,7 @@ fn plans_are_listed_applied_undone_and_rejected_at_a_terminal() {
 
     let mut undo = Terminal::start(conductor(studio.home(), &["plans", "undo", &first]));
     undo.until("Undo it like this? [y/N]");
-    loop {
-        undo.type_in("y\n");
-        if undo.until_any(&["undone", "quicker than reading; y or n: "]).ends_with("undone") {
-            break;
-        }
-    }
+    say_yes(&mut undo, "undone");
     assert!(undo.end().0.success());
     assert_eq!(std::fs::read_to_string(studio.config_file()).unwrap(), before);
 

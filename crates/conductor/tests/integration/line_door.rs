@@ -4,6 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use conductor::doors::mcp::Shared;
+use conductor::doors::mcp::line::LineTransport;
+use conductor::doors::mcp::socket::serve_lines;
+use conductor::doors::session::Who;
 use conductor::studio::{McpSettings, Settings};
 use conductor::tools::catalog::{Definition, Tool};
 use conductor_core::error::{AuditResult, Code};
@@ -717,6 +720,48 @@ async fn a_peer_that_never_reads_slows_nobody() {
         assert_eq!(other.request("ping", json!({})).await["result"], json!({}));
     }
     flood.abort();
+}
+
+/// A write that gets nowhere ends the connection and cancels what runs on it. In a daemon that takes thirty seconds.
+#[tokio::test]
+async fn a_peer_that_never_reads_is_hung_up_on() {
+    let (studio, shared) = open();
+    // Less room than one reply needs.
+    let (ours, theirs) = tokio::io::duplex(1024);
+    let (read, write) = tokio::io::split(theirs);
+    let transport = LineTransport::with_patience(read, write, 1 << 20, Duration::from_millis(1));
+    let mut deaf = LineClient::over(ours);
+    let door = async {
+        deaf.send(json!({ "jsonrpc": "2.0", "id": 1, "method": "test_slow" })).await;
+        deaf.send(
+            json!({ "jsonrpc": "2.0", "id": 2, "method": "test_echo", "params": { "text": "x".repeat(50_000) } }),
+        )
+        .await;
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        () = door => {}
+        ended = tokio::time::timeout(Duration::from_secs(20), serve_lines(&shared, Who::Uid(1000), transport)) => {
+            ended.expect("the connection is ended long before the test gives up");
+        }
+    }
+    let mut other = LineClient::connect(&shared);
+    assert_eq!(other.request("ping", json!({})).await["result"], json!({}), "others are served");
+    // Both calls are in the log: the one whose reply nobody took, and the one that was cancelled.
+    let results = || {
+        let mut results: Vec<AuditResult> = studio
+            .journal
+            .written()
+            .iter()
+            .filter_map(|it| if let Written::Outcome(_, outcome) = it { Some(outcome.result) } else { None })
+            .collect();
+        results.sort_by_key(|it| it.as_str());
+        results
+    };
+    while results().len() < 2 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(results(), [AuditResult::Cancelled, AuditResult::Ok]);
 }
 
 /// Resident memory of this process, in KiB.

@@ -1,8 +1,11 @@
 //! Pipeline, doors and tools, driven as a caller drives them.
 
 mod approval;
+mod builtin;
+mod canary;
 mod catalog;
 mod http_door;
+mod http_plain;
 mod line_door;
 mod live;
 mod live_golden;
@@ -13,4 +16,5 @@ mod patch_pd;
 mod patch_tools;
 mod pipeline;
 mod pipeline_property;
+mod plugins;
 mod socket;

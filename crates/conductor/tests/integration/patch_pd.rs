@@ -68,10 +68,8 @@ fn picture(view: &View<'_>) -> Value {
         let words: Vec<String> = it.pd_atoms().iter().map(|it| meant(it)).collect();
         format!("{} {} {words:?} {:?}", it.rect().x, it.rect().y, it.pd_columns())
     };
-    let mut boxes: Vec<(String, Value)> = view
-        .boxes()
-        .map(|it| (name(&it), it.inside().map_or(Value::Null, |inside| picture(&inside))))
-        .collect();
+    let mut boxes: Vec<(String, Value)> =
+        view.boxes().map(|it| (name(&it), it.inside().map_or(Value::Null, |inside| picture(&inside)))).collect();
     boxes.sort_by_key(|it| it.0.clone());
     let mut outlets: BTreeMap<(String, u32), Vec<(String, u32)>> = BTreeMap::new();
     for cord in view.cords() {
@@ -126,24 +124,31 @@ async fn every_row_of_the_recipe() {
     let stage = Stage::new();
     let id = stage.create().await;
     // Two equal boxes: one of them is removed by its key, and it is the right one.
-    stage.edit(&id, json!([
-        { "op": "add", "obj_type": "osc~ 440", "position": [50, 50], "varname": "a" },
-        { "op": "add", "obj_type": "osc~ 440", "position": [50, 50], "varname": "b" },
-        { "op": "add", "obj_type": "*~ 0.1", "position": [50, 100], "varname": "gain" },
-        { "op": "add", "obj_type": "dac~", "position": [50, 150], "varname": "out" },
-        { "op": "connect", "src_varname": "b", "outlet": 0, "dst_varname": "gain", "inlet": 0 },
-        { "op": "connect", "src_varname": "b", "outlet": 0, "dst_varname": "out", "inlet": 0 },
-        { "op": "connect", "src_varname": "gain", "outlet": 0, "dst_varname": "out", "inlet": 1 },
-    ])).await;
+    stage
+        .edit(
+            &id,
+            json!([
+                { "op": "add", "obj_type": "osc~ 440", "position": [50, 50], "varname": "a" },
+                { "op": "add", "obj_type": "osc~ 440", "position": [50, 50], "varname": "b" },
+                { "op": "add", "obj_type": "*~ 0.1", "position": [50, 100], "varname": "gain" },
+                { "op": "add", "obj_type": "dac~", "position": [50, 150], "varname": "out" },
+                { "op": "connect", "src_varname": "b", "outlet": 0, "dst_varname": "gain", "inlet": 0 },
+                { "op": "connect", "src_varname": "b", "outlet": 0, "dst_varname": "out", "inlet": 0 },
+                { "op": "connect", "src_varname": "gain", "outlet": 0, "dst_varname": "out", "inlet": 1 },
+            ]),
+        )
+        .await;
     stage.same(&id).await;
     stage.desk.ok("remove_max_object", json!({ "patch_id": id, "varname": "a" })).await;
     stage.same(&id).await;
     assert_eq!(stage.desk.ok("get_patchlines", json!({ "patch_id": id })).await["count"], 3);
     // Replaced with its cords kept, in their order; then with fewer outlets.
-    let replaced = stage.desk.ok("replace_object_text", json!({ "patch_id": id, "varname": "gain", "new_text": "*~ 0.25" })).await;
+    let replaced =
+        stage.desk.ok("replace_object_text", json!({ "patch_id": id, "varname": "gain", "new_text": "*~ 0.25" })).await;
     assert_eq!(replaced["reconnected"], 2);
     stage.same(&id).await;
-    let replaced = stage.desk.ok("replace_object_text", json!({ "patch_id": id, "varname": "gain", "new_text": "print~" })).await;
+    let replaced =
+        stage.desk.ok("replace_object_text", json!({ "patch_id": id, "varname": "gain", "new_text": "print~" })).await;
     assert_eq!((&replaced["reconnected"], replaced["dropped"].as_array().map(Vec::len)), (&json!(1), Some(1)));
     stage.same(&id).await;
     for _ in 0..3 {
@@ -170,7 +175,10 @@ async fn every_row_of_the_recipe() {
     ])).await;
     assert_eq!(made["warnings"], json!([]));
     stage.same(&id).await;
-    stage.desk.ok("set_object_attribute", json!({ "patch_id": id, "varname": "fader", "attribute": "maximum", "value": 1 })).await;
+    stage
+        .desk
+        .ok("set_object_attribute", json!({ "patch_id": id, "varname": "fader", "attribute": "maximum", "value": 1 }))
+        .await;
     stage.same(&id).await;
     stage.desk.ok("replace_object_text", json!({ "patch_id": id, "varname": "msg", "new_text": "1 2\\, 3" })).await;
     stage.same(&id).await;
@@ -179,22 +187,41 @@ async fn every_row_of_the_recipe() {
     let io = stage.desk.ok("get_object_io_info", json!({ "patch_id": id, "varname": "out" })).await;
     assert_eq!((&io["inlet_count"], &io["outlet_count"], &io["basis"]), (&json!(2), &json!(0), &json!("host")));
     // Subpatches: made, filled, addressed by their own canvas though two have one name; gates that shift the cords outside.
-    stage.edit(&id, json!([
-        { "op": "add", "obj_type": "pd sub", "position": [50, 300], "varname": "one" },
-        { "op": "add", "obj_type": "pd sub", "position": [150, 300], "varname": "two" },
-    ])).await;
+    stage
+        .edit(
+            &id,
+            json!([
+                { "op": "add", "obj_type": "pd sub", "position": [50, 300], "varname": "one" },
+                { "op": "add", "obj_type": "pd sub", "position": [150, 300], "varname": "two" },
+            ]),
+        )
+        .await;
     let two = format!("{id}/two");
-    stage.edit(&two, json!([
-        { "op": "add", "obj_type": "inlet", "position": [100, 10], "varname": "right" },
-        { "op": "add", "obj_type": "outlet", "position": [100, 90], "varname": "out" },
-        { "op": "connect", "src_varname": "right", "outlet": 0, "dst_varname": "out", "inlet": 0 },
-    ])).await;
-    stage.desk.ok("connect_max_objects", json!({ "patch_id": id, "src_varname": "num", "outlet": 0, "dst_varname": "two", "inlet": 0 })).await;
+    stage
+        .edit(
+            &two,
+            json!([
+                { "op": "add", "obj_type": "inlet", "position": [100, 10], "varname": "right" },
+                { "op": "add", "obj_type": "outlet", "position": [100, 90], "varname": "out" },
+                { "op": "connect", "src_varname": "right", "outlet": 0, "dst_varname": "out", "inlet": 0 },
+            ]),
+        )
+        .await;
+    stage
+        .desk
+        .ok(
+            "connect_max_objects",
+            json!({ "patch_id": id, "src_varname": "num", "outlet": 0, "dst_varname": "two", "inlet": 0 }),
+        )
+        .await;
     stage.same(&id).await;
     stage.edit(&two, json!([{ "op": "add", "obj_type": "inlet", "position": [10, 10], "varname": "left" }])).await;
     stage.same(&id).await;
     let cords = stage.desk.ok("get_patchlines", json!({ "patch_id": id })).await;
-    assert!(cords["patchlines"].as_array().expect("cords").iter().any(|it| it["inlet"] == 1 && it["dst_varname"] == "two"), "{cords}");
+    assert!(
+        cords["patchlines"].as_array().expect("cords").iter().any(|it| it["inlet"] == 1 && it["dst_varname"] == "two"),
+        "{cords}"
+    );
     stage.edit(&two, json!([{ "op": "move", "varname": "left", "position": [200, 10] }])).await;
     stage.same(&id).await;
     stage.edit(&two, json!([{ "op": "set_text", "varname": "right", "new_text": "inlet~" }])).await;
@@ -220,7 +247,10 @@ async fn what_pd_refuses_is_taken_back_and_said() {
     stage.edit(&id, json!([{ "op": "add", "obj_type": "osc~ 440", "position": [50, 50], "varname": "a" }])).await;
     let error = stage
         .desk
-        .no("add_max_object", json!({ "patch_id": id, "obj_type": "nosuchclass", "position": [9, 9], "allow_unknown": true }))
+        .no(
+            "add_max_object",
+            json!({ "patch_id": id, "obj_type": "nosuchclass", "position": [9, 9], "allow_unknown": true }),
+        )
         .await;
     assert_eq!(error.code, Code::SdkRejected, "{error:?}");
     assert!(error.message.contains("nosuchclass"), "{}", error.message);
@@ -228,10 +258,13 @@ async fn what_pd_refuses_is_taken_back_and_said() {
     // Half of a batch is taken back too, and a box whose text was changed is what it was.
     let error = stage
         .desk
-        .no("edit_patch", json!({ "patch_id": id, "edits": [
+        .no(
+            "edit_patch",
+            json!({ "patch_id": id, "edits": [
             { "op": "add", "obj_type": "f", "position": [90, 90] },
             { "op": "set_text", "varname": "a", "new_text": "nosuchclass 3", "allow_unknown": true },
-        ] }))
+        ] }),
+        )
         .await;
     assert_eq!(error.code, Code::SdkRejected);
     stage.same(&id).await;
@@ -241,7 +274,9 @@ async fn what_pd_refuses_is_taken_back_and_said() {
     let log = stage.desk.ok("get_console_log", json!({ "level": "error" })).await;
     let entries = log["entries"].as_array().expect("entries");
     assert!(
-        entries.iter().any(|it| it["source"] == "pd" && it["text"].as_str().is_some_and(|it| it.contains("couldn't create"))),
+        entries
+            .iter()
+            .any(|it| it["source"] == "pd" && it["text"].as_str().is_some_and(|it| it.contains("couldn't create"))),
         "{log}"
     );
     assert_eq!(stage.desk.no("open_patch", json!({ "path": "x.maxpat", "host": "pd" })).await.code, Code::NotFound);
@@ -258,7 +293,9 @@ async fn a_file_with_everything_is_shown_edited_and_saved_with_its_own_bytes() {
                 #N canvas 0 0 450 278 (subpatch) 0;\n#X array array1 4 float 3;\n#A 0 0.5 0 0 0;\n#X coords 0 1 4 -1 200 140 1 0 0;\n\
                 #X restore 200 200 graph;\n#X obj 300 110 nonexist 3;\n#X obj 300 150 helper 7;\n#X connect 0 0 1 0;\n#X connect 0 7 4 0;\n";
     stage.desk.write("big.pd", file);
-    stage.desk.write("helper.pd", "#N canvas 0 0 9 9 12;\n#X obj 10 10 inlet;\n#X obj 60 10 inlet;\n#X obj 10 60 outlet;\n");
+    stage
+        .desk
+        .write("helper.pd", "#N canvas 0 0 9 9 12;\n#X obj 10 10 inlet;\n#X obj 60 10 inlet;\n#X obj 10 60 outlet;\n");
     let opened = stage.desk.ok("open_patch", json!({ "path": "big.pd", "host": "pd", "alias": "big" })).await;
     assert_eq!((&opened["object_count"], &opened["host"]), (&json!(5), &json!("pd")));
     stage.desk.patches.reconcile("big").expect("Pd answers");
@@ -266,8 +303,13 @@ async fn a_file_with_everything_is_shown_edited_and_saved_with_its_own_bytes() {
     // The abstraction beside the file was found, and Pd tells its ports.
     let io = stage.desk.ok("get_object_io_info", json!({ "patch_id": "big", "varname": "~5" })).await;
     assert_eq!((&io["inlet_count"], &io["outlet_count"], &io["basis"]), (&json!(2), &json!(1), &json!("host")));
-    stage.edit("big/sub/deep", json!([{ "op": "add", "obj_type": "print x", "position": [20, 60], "as": "$p" },
-        { "op": "connect", "src_varname": "~1", "outlet": 0, "dst_varname": "$p", "inlet": 0 }])).await;
+    stage
+        .edit(
+            "big/sub/deep",
+            json!([{ "op": "add", "obj_type": "print x", "position": [20, 60], "as": "$p" },
+        { "op": "connect", "src_varname": "~1", "outlet": 0, "dst_varname": "$p", "inlet": 0 }]),
+        )
+        .await;
     stage.desk.patches.reconcile("big").expect("Pd answers");
     let saved = stage.desk.ok("save_patch", json!({ "patch_id": "big" })).await;
     assert_eq!((&saved["changed_lines"], &saved["warnings"]), (&json!(2), &json!([])));
@@ -280,7 +322,8 @@ async fn a_file_with_everything_is_shown_edited_and_saved_with_its_own_bytes() {
     stage.desk.patches.reconcile("big").expect("Pd answers");
     assert_eq!(stage.desk.ok("get_patch_dirty", json!({ "patch_id": "big" })).await["dirty"], false);
     // Nothing is left in the folder.
-    let left: Vec<_> = std::fs::read_dir(stage.desk.file("")).expect("a folder").flatten().map(|it| it.file_name()).collect();
+    let left: Vec<_> =
+        std::fs::read_dir(stage.desk.file("")).expect("a folder").flatten().map(|it| it.file_name()).collect();
     assert!(left.iter().all(|it| !it.to_string_lossy().contains("conductor-pd")), "{left:?}");
     let again = stage.desk.no("open_patch", json!({ "path": "big.pd" })).await;
     assert!(again.message.contains("host \"pd\""), "{}", again.message);
@@ -313,14 +356,17 @@ fn edits() -> impl Strategy<Value = Vec<(u8, u16, u16, u16)>> {
 /// One call for a number, on whatever is there now.
 fn call(desk: &Desk, root: &str, step: usize, (kind, a, b, c): (u8, u16, u16, u16)) -> (&'static str, Value) {
     const TEXTS: [&str; 12] = [
-        "osc~ 440", "*~ 0.5", "f", "t b f b", "print x", "+ 1", "inlet", "outlet", "message", "pd inner", "number", "hsl",
+        "osc~ 440", "*~ 0.5", "f", "t b f b", "print x", "+ 1", "inlet", "outlet", "message", "pd inner", "number",
+        "hsl",
     ];
     let pick = |from: &[String], n: u16| from.get(usize::from(n) % from.len().max(1)).cloned().unwrap_or_default();
     let canvases: Vec<String> = desk
         .patches
         .look(root, |scene| {
             let subs = scene.view.subpatchers(true);
-            Ok(std::iter::once(root.to_owned()).chain(subs.iter().filter_map(|it| scene.id_of(it.canvas.as_ref()?))).collect())
+            Ok(std::iter::once(root.to_owned())
+                .chain(subs.iter().filter_map(|it| scene.id_of(it.canvas.as_ref()?)))
+                .collect())
         })
         .expect("open");
     let patch = pick(&canvases, c / 7);
@@ -338,10 +384,16 @@ fn call(desk: &Desk, root: &str, step: usize, (kind, a, b, c): (u8, u16, u16, u1
         5 => ("disconnect_max_objects", ends),
         6 => ("remove_max_object", json!({ "patch_id": patch, "varname": pick(&keys, b) })),
         7 => ("replace_object_text", json!({ "patch_id": patch, "varname": pick(&keys, b), "new_text": text })),
-        8 => ("edit_patch", json!({ "patch_id": patch, "edits": [{ "op": "move", "varname": pick(&keys, b), "position": place }] })),
+        8 => (
+            "edit_patch",
+            json!({ "patch_id": patch, "edits": [{ "op": "move", "varname": pick(&keys, b), "position": place }] }),
+        ),
         9 => ("undo_patch", json!({ "patch_id": root, "steps": 1 + b % 3 })),
         10 => ("redo_patch", json!({ "patch_id": root, "steps": 1 + b % 3 })),
-        _ => ("encapsulate_objects", json!({ "patch_id": patch, "varnames": [pick(&keys, a), pick(&keys, b)], "name": "boxed" })),
+        _ => (
+            "encapsulate_objects",
+            json!({ "patch_id": patch, "varnames": [pick(&keys, a), pick(&keys, b)], "name": "boxed" }),
+        ),
     }
 }
 
@@ -361,13 +413,18 @@ fn random_edits_end_in_the_same_patch_on_a_document_and_on_a_running_pd() {
             }
             for (step, number) in list.iter().enumerate() {
                 let (tool, arguments) = call(&document, "p", step, *number);
-                let (on_file, on_pd) = (document.output(tool, arguments.clone()).await, stage.desk.output(tool, arguments.clone()).await);
+                let (on_file, on_pd) =
+                    (document.output(tool, arguments.clone()).await, stage.desk.output(tool, arguments.clone()).await);
                 let told = |it: &Result<conductor::pipeline::call::Output, conductor_core::error::ToolError>| match it {
                     Ok(it) => it.value.clone(),
                     Err(it) => json!([it.code.as_str(), it.message]),
                 };
                 prop_assert_eq!(told(&on_file), told(&on_pd), "{} {}", tool, arguments);
-                let bytes = |desk: &Desk| desk.patches.look("p", |scene| Ok(String::from_utf8_lossy(&scene.patch.document().to_bytes()).into_owned())).expect("open");
+                let bytes = |desk: &Desk| {
+                    desk.patches
+                        .look("p", |scene| Ok(String::from_utf8_lossy(&scene.patch.document().to_bytes()).into_owned()))
+                        .expect("open")
+                };
                 prop_assert_eq!(bytes(&document), bytes(&stage.desk));
             }
             let written = stage.pd.written("p").expect("Pd writes");
@@ -385,12 +442,18 @@ fn random_edits_end_in_the_same_patch_on_a_document_and_on_a_running_pd() {
 #[test]
 fn the_comparison_sees_every_difference() {
     let of = |text: &str| {
-        let document = Document::open(text.as_bytes().to_vec(), conductor_patch::Format::Pd, &Default::default()).expect("a patch");
+        let document = Document::open(text.as_bytes().to_vec(), conductor_patch::Format::Pd, &Default::default())
+            .expect("a patch");
         picture(&document.root())
     };
     let base = "#N canvas 0 0 1 1 12;\n#X obj 1 1 f;\n#X obj 1 40 print;\n#X obj 1 80 print;\n#X connect 0 0 1 0;\n#X connect 0 0 2 0;\n";
     assert_eq!(of(base), of(base));
-    for (from, to) in [("1 80", "1 81"), ("40 print", "40 print a"), ("#X connect 0 0 1 0;\n", ""), ("0 0 1 0;\n#X connect 0 0 2 0", "0 0 2 0;\n#X connect 0 0 1 0")] {
+    for (from, to) in [
+        ("1 80", "1 81"),
+        ("40 print", "40 print a"),
+        ("#X connect 0 0 1 0;\n", ""),
+        ("0 0 1 0;\n#X connect 0 0 2 0", "0 0 2 0;\n#X connect 0 0 1 0"),
+    ] {
         assert_ne!(of(base), of(&base.replace(from, to)), "{from}");
     }
 }
@@ -411,8 +474,9 @@ async fn pd_killed_in_the_middle_of_a_batch_leaves_nothing_half_done() {
     signal(first, rustix::process::Signal::STOP);
     let (busy, patch) = (Arc::clone(&stage), id.clone());
     let batch = tokio::spawn(async move {
-        let edits: Vec<Value> =
-            (0..500).map(|n| json!({ "op": "add", "obj_type": "f", "position": [n % 50 * 20, n / 50 * 30 + 100] })).collect();
+        let edits: Vec<Value> = (0..500)
+            .map(|n| json!({ "op": "add", "obj_type": "f", "position": [n % 50 * 20, n / 50 * 30 + 100] }))
+            .collect();
         busy.desk.no("edit_patch", json!({ "patch_id": patch, "edits": edits })).await
     });
     let begun = wait_for(PATIENCE, || {
@@ -458,20 +522,38 @@ async fn no_text_in_any_argument_reaches_a_running_pd_as_a_command() {
     require!(pd::probe());
     let stage = Stage::new();
     let id = stage.create().await;
-    stage.edit(&id, json!([
-        { "op": "add", "obj_type": "osc~", "position": [10, 10], "varname": "a" },
-        { "op": "add", "obj_type": "message", "position": [10, 90], "varname": "b" },
-    ])).await;
+    stage
+        .edit(
+            &id,
+            json!([
+                { "op": "add", "obj_type": "osc~", "position": [10, 10], "varname": "a" },
+                { "op": "add", "obj_type": "message", "position": [10, 90], "varname": "b" },
+            ]),
+        )
+        .await;
     let first = stage.pd.pid();
     let catalog = stage.desk.studio.studio.catalog();
     let many = "x ".repeat(10_000);
     let long = "x".repeat(5000);
-    let hostile = ["; pd quit", ";pd quit;", "\\; pd quit", "x; pd dsp 1", ", quit", "$0", "$1-x", "\\", "a\\", "a;b,c", "{ } [exit]", "#N canvas 0 0 1 1 12;"];
+    let hostile = [
+        "; pd quit",
+        ";pd quit;",
+        "\\; pd quit",
+        "x; pd dsp 1",
+        ", quit",
+        "$0",
+        "$1-x",
+        "\\",
+        "a\\",
+        "a;b,c",
+        "{ } [exit]",
+        "#N canvas 0 0 1 1 12;",
+    ];
     for (tool, reads) in NAMES {
         if reads && !matches!(tool, "get_object_value" | "get_object_io_info") {
             continue;
         }
-        let schema = catalog.get(tool).expect("a tool").input_schema.clone();
+        let schema = catalog.get(tool).expect("a tool").input_schema.value();
         let properties = schema["properties"].as_object().expect("properties");
         for name in properties.keys().filter(|it| !matches!(it.as_str(), "group" | "label" | "steps")) {
             for text in CORPUS.iter().copied().chain(hostile).chain([many.as_str(), long.as_str()]) {
@@ -484,7 +566,10 @@ async fn no_text_in_any_argument_reaches_a_running_pd_as_a_command() {
                     arguments["allow_unknown"] = json!(true);
                 }
                 if let Err(error) = stage.desk.output(tool, arguments.clone()).await {
-                    assert!(!matches!(error.code, Code::Internal | Code::HostOffline | Code::Timeout), "{tool} {arguments}: {error:?}");
+                    assert!(
+                        !matches!(error.code, Code::Internal | Code::HostOffline | Code::Timeout),
+                        "{tool} {arguments}: {error:?}"
+                    );
                 }
                 for other in stage.desk.patches.ids().into_iter().filter(|it| *it != id) {
                     let _ = stage.desk.output("close_patch", json!({ "patch_id": other, "discard": true })).await;
@@ -508,12 +593,21 @@ async fn hostile_files_do_not_take_the_daemon_with_them() {
     require!(pd::probe());
     let stage = Stage::new();
     stage.desk.ok("create_patch", json!({ "host": "pd", "alias": "mine" })).await;
-    let deep = format!("#N canvas 0 0 1 1 12;\n{}{}", "#N canvas 0 0 1 1 x 0;\n".repeat(70), "#X restore 1 1 pd x;\n".repeat(70));
+    let deep = format!(
+        "#N canvas 0 0 1 1 12;\n{}{}",
+        "#N canvas 0 0 1 1 x 0;\n".repeat(70),
+        "#X restore 1 1 pd x;\n".repeat(70)
+    );
     let files = [
         ("deep.pd", deep, Some(Code::BadInput)),
         ("empty.pd", String::new(), Some(Code::BadInput)),
         ("open.pd", "#N canvas 0 0 1 1 12;\n#N canvas 0 0 1 1 sub 0;\n".to_owned(), Some(Code::BadInput)),
-        ("dangling.pd", "#N canvas 0 0 9 9 12;\n#X obj 1 1 osc~;\n#X connect 0 0 7 0;\n#X connect 0 9 0 0;\n#X connect 0 0 0 0;\n".to_owned(), None),
+        (
+            "dangling.pd",
+            "#N canvas 0 0 9 9 12;\n#X obj 1 1 osc~;\n#X connect 0 0 7 0;\n#X connect 0 9 0 0;\n#X connect 0 0 0 0;\n"
+                .to_owned(),
+            None,
+        ),
         ("crlf.pd", "#N canvas 0 0 9 9 12;\r\n#X obj 1 1 osc~ 1;\r\n#X text 1 40 a b;\r\n".to_owned(), None),
     ];
     for (name, text, wanted) in files {
@@ -528,7 +622,10 @@ async fn hostile_files_do_not_take_the_daemon_with_them() {
         }
     }
     // A patch that ends Pd as soon as it is loaded: it is said, others come back, and in the end it is closed.
-    stage.desk.write("quit.pd", "#N canvas 0 0 9 9 12;\n#X obj 1 1 loadbang;\n#X msg 1 40 \\; pd quit;\n#X connect 0 0 1 0;\n");
+    stage.desk.write(
+        "quit.pd",
+        "#N canvas 0 0 9 9 12;\n#X obj 1 1 loadbang;\n#X msg 1 40 \\; pd quit;\n#X connect 0 0 1 0;\n",
+    );
     let opened = stage.desk.output("open_patch", json!({ "path": "quit.pd", "host": "pd", "alias": "q" })).await;
     assert_eq!(opened.err().map(|it| it.code), Some(Code::HostOffline));
     assert_eq!(stage.desk.no("get_patch_info", json!({ "patch_id": "q" })).await.code, Code::NotFound);

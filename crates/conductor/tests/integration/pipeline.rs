@@ -58,6 +58,18 @@ fn phases(studio: &TestStudio) -> Vec<&'static str> {
         .collect()
 }
 
+/// `[audit] read_only_sync`.
+#[tokio::test]
+async fn reads_wait_for_the_disk_only_where_they_are_told_to_and_effects_always() {
+    for (told, waited) in [(false, 1), (true, 2)] {
+        let settings = Settings { read_only_before_reply: told, ..Settings::default() };
+        let studio = TestStudio::with(Policy::default(), settings);
+        assert!(studio.call(tools::ECHO, json!({ "text": "x" })).await.is_ok());
+        assert!(studio.call(tools::SET, json!({ "text": "x" })).await.is_ok());
+        assert_eq!(studio.journal.waited_for_disk(), waited, "read_only_before_reply = {told}");
+    }
+}
+
 #[tokio::test]
 async fn a_read_writes_one_record_and_an_effect_two() {
     let studio = TestStudio::new();

@@ -3,6 +3,8 @@
 recv NAME SECONDS   prints `ready`, then every message it hears in hexadecimal, one per line, until a note-on 0 with velocity 1 on
                     channel 16 (the end mark) or the time is over; then `end`.
 send NAME COUNT GAP_US   prints `ready`, waits for a line, sends COUNT pitch bends 0, 1, 2 ... with the gap between them.
+each NAME            prints `ready`, then every message it hears as it hears it, until it is killed.
+hold NAME           prints `ready`, waits for a line, presses note 60 and never lets go.
 sysex NAME          prints `ready`, waits for a line, sends one SysEx of 8192 bytes counting up.
 """
 import sys
@@ -41,4 +43,15 @@ elif mode == "sysex":
     sys.stdin.readline()
     port.send(mido.Message("sysex", data=[i % 128 for i in range(8192)]))
     print("end", flush=True)
+    sys.stdin.readline()
+elif mode == "each":
+    port = mido.open_input(name, virtual=True, client_name="peer")
+    print("ready", flush=True)
+    for message in port:
+        print("".join("%02x" % byte for byte in message.bytes()), flush=True)
+elif mode == "hold":
+    port = mido.open_output(name, virtual=True, client_name="peer")
+    print("ready", flush=True)
+    sys.stdin.readline()
+    port.send(mido.Message("note_on", note=60, velocity=80))
     sys.stdin.readline()

@@ -8,8 +8,8 @@ use conductor_core::audit::line::{self, LineFault};
 use conductor_core::audit::verify::{Fault, Verdict};
 use conductor_core::digest::Digest;
 
-use super::lines::{Lines, segment_paths};
 use crate::audit_log::files::Files;
+use crate::audit_log::lines::{Lines, segment_paths};
 
 pub(super) struct Compared {
     pub fault: Option<Fault>,

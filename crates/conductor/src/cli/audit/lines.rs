@@ -1,62 +1,12 @@
-//! The lines of a log over all its files, one at a time.
+//! Following the end of a log.
 
-use std::collections::VecDeque;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::Value;
 
 use crate::audit_log::files::{Disk, Files};
-use crate::audit_log::layout::{Layout, segment_name, segments_in};
-
-const PIECE: usize = 256 * 1024;
-
-/// Segments of a folder in order; a file stands for itself.
-pub(super) fn segment_paths(files: &dyn Files, path: &Path) -> io::Result<VecDeque<PathBuf>> {
-    if path.is_file() {
-        return Ok(VecDeque::from([path.to_owned()]));
-    }
-    Ok(segments_in(files, path)?.into_iter().map(|number| path.join(segment_name(number))).collect())
-}
-
-pub(super) struct Lines {
-    paths: VecDeque<PathBuf>,
-    offset: u64,
-    piece: Vec<u8>,
-    at: usize,
-}
-
-impl Lines {
-    pub fn over(paths: VecDeque<PathBuf>) -> Self {
-        Self { paths, offset: 0, piece: Vec::new(), at: 0 }
-    }
-
-    /// The next whole line, without its newline. A rest without one is left out: it is being written, or torn.
-    pub fn next_line(&mut self, files: &dyn Files) -> io::Result<Option<Vec<u8>>> {
-        loop {
-            let rest = self.piece.get(self.at..).unwrap_or_default();
-            if let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
-                let line = rest[..end].to_vec();
-                self.at += end + 1;
-                return Ok(Some(line));
-            }
-            let Some(path) = self.paths.front() else {
-                return Ok(None);
-            };
-            let more = files.read_at(path, self.offset, PIECE)?;
-            if more.is_empty() {
-                self.paths.pop_front();
-                self.offset = 0;
-                self.piece.clear();
-            } else {
-                self.offset += more.len() as u64;
-                self.piece.drain(..self.at);
-                self.piece.extend_from_slice(&more);
-            }
-            self.at = 0;
-        }
-    }
-}
+use crate::audit_log::layout::Layout;
 
 /// Follows the end of the log over rotations. The caller says when to look.
 #[derive(Debug)]

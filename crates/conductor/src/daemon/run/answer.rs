@@ -11,6 +11,7 @@ use crate::hosts::midi::check_message;
 use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::event::midi::{Decoder, Heard};
 use conductor_core::event::{Body, DeviceSlot, Taint};
+use conductor_core::feedback::Fact;
 use conductor_core::hands::TraceRecord;
 use conductor_core::timestamp::Timestamp;
 use serde_json::Value;
@@ -29,6 +30,7 @@ impl Owner {
                 tell(reply, Modes::of(config, self.hands.mode().1));
             }
             Ask::SwitchMode { mode, reply } => tell(reply, self.switch_mode(&mode)),
+            Ask::AutoMode(reply) => tell(reply, self.auto_mode()),
             Ask::Devices(reply) => tell(reply, self.devices()),
             Ask::Bindings(reply) => tell(reply, self.bindings()),
             Ask::SetDeviceEnabled { device_id, enabled, reply } => {
@@ -64,6 +66,7 @@ impl Owner {
             Ask::Panic(reply) => tell(reply, self.panic()),
             Ask::SetPerformanceLock { on, reply } => {
                 self.performance_lock = on;
+                self.tell(Fact::PerformanceLock(on));
                 if !on && let Some(serving) = self.waiting.take() {
                     self.put_in_force(serving);
                 }
@@ -119,7 +122,7 @@ impl Owner {
             reason.clone().map(|reason| BackendNow { name: name.to_owned(), state, reason: Some(reason) })
         };
         let mut backends = self.table.backends.clone();
-        backends.extend(missing("desktop", &self.parts.desktop_reason));
+        backends.push(self.surface.backend());
         backends.extend(missing("watch", &self.parts.watch_error));
         backends.extend(missing("http", &self.parts.words.http.fault()));
         backends
@@ -129,14 +132,31 @@ impl Owner {
         let now = self.parts.clock.now();
         let switched = self.hands.switch_mode(mode, now, &mut self.effects);
         self.carry_out();
-        let serving = self.parts.serving.load();
-        let index = switched.map_err(|_| unknown_mode(mode, &serving))?;
-        Ok(Switched {
+        switched.map_err(|_| unknown_mode(mode, &self.parts.serving.load()))?;
+        // Also when it was the mode already: whoever asks for it wants to stay.
+        self.surface.focus.chosen_by_hand();
+        Ok(self.switched())
+    }
+
+    fn auto_mode(&mut self) -> Result<Switched, ToolError> {
+        if self.parts.serving.load().config.per_app_modes.is_none() {
+            return Err(ToolError::new(Code::BadInput, "no rules choose the mode: there is no [per_app_modes]")
+                .subject(Subject::Config("per_app_modes".into()))
+                .hint("Write rules under [per_app_modes], such as rules = { Live = \"Session\" }."));
+        }
+        let wish = self.surface.focus.release();
+        self.follow(wish);
+        Ok(self.switched())
+    }
+
+    fn switched(&self) -> Switched {
+        let (index, name) = self.hands.mode();
+        Switched {
             success: true,
-            mode_name: mode.to_owned(),
+            mode_name: name.to_string(),
             mode_index: index.0.into(),
-            total_modes: serving.config.modes.len(),
-        })
+            total_modes: self.parts.serving.load().config.modes.len(),
+        }
     }
 
     fn devices(&self) -> Devices {
@@ -185,6 +205,7 @@ impl Owner {
         let now = self.parts.clock.now();
         self.hands.set_muted(slot, !enabled, now, &mut self.effects);
         self.carry_out();
+        self.look_at_devices();
         let message = format!("Device '{device_id}' {}", if enabled { "enabled" } else { "muted" });
         Ok(DeviceSwitched { device_id, enabled, message })
     }
@@ -255,6 +276,7 @@ impl Owner {
             SentBy::Person | SentBy::Hand { .. } => Taint::Clean,
             SentBy::Tool { .. } => Taint::Tool,
         };
+        self.surface.pad.sent(now);
         let mut decoder = Decoder::default();
         for (index, message) in messages.iter().enumerate() {
             if let Err(undone) = self.parts.dispatch.send(slot, message, taint) {

@@ -1,8 +1,9 @@
 //! What can be asked on the human door. One closed enum; every method is one arm of one match.
 
 use super::person::NotAPerson;
+use super::secrets::{self, SecretsMethod};
 use super::words::{self, WordsMethod};
-use super::{Caller, Control, play};
+use super::{Caller, Control, play, plugins};
 use crate::daemon::config_check::Checked;
 use crate::daemon::handle::{self, SentBy, Wanted};
 use crate::pipeline::approval::{Attendance, DeskNews};
@@ -45,6 +46,7 @@ methods! {
     DeviceEnable = "device.enable",
     PortsScan = "ports.scan",
     ModeSet = "mode.set",
+    ModeAuto = "mode.auto",
     PerformanceSet = "performance.set",
     Reload = "reload",
     Panic = "panic",
@@ -76,6 +78,15 @@ methods! {
     CircuitReset = "circuit.reset",
     HttpOpen = "http.open",
     HttpClose = "http.close",
+    PluginsList = "plugins.list",
+    PluginsCheck = "plugins.check",
+    PluginsEnable = "plugins.enable",
+    PluginsDisable = "plugins.disable",
+    SecretsSet = "secrets.set",
+    SecretsList = "secrets.list",
+    SecretsRemove = "secrets.remove",
+    SecretsStatus = "secrets.status",
+    SecretsRotate = "secrets.rotate",
     LiveExamine = "live.examine",
 }
 
@@ -214,6 +225,10 @@ pub async fn answer(control: &Control, caller: Caller, method: Method, params: V
             let OfMode { mode } = read(params)?;
             told(handle.switch_mode(mode).await?)
         }
+        Method::ModeAuto => {
+            let Nothing {} = read(params)?;
+            told(handle.auto_mode().await?)
+        }
         Method::PerformanceSet => {
             let PerformanceSet { on } = read(params)?;
             control.recognise(caller.peer).map_err(refuse)?;
@@ -288,6 +303,15 @@ pub async fn answer(control: &Control, caller: Caller, method: Method, params: V
         Method::CircuitReset => return words::answer(control, caller, WordsMethod::CircuitReset, params).await,
         Method::HttpOpen => return words::answer(control, caller, WordsMethod::HttpOpen, params).await,
         Method::HttpClose => return words::answer(control, caller, WordsMethod::HttpClose, params).await,
+        Method::PluginsList => plugins::list(control, params)?,
+        Method::PluginsCheck => plugins::check(control, params).await?,
+        Method::PluginsEnable => plugins::enable(control, caller, params).await?,
+        Method::PluginsDisable => plugins::disable(control, caller, params).await?,
+        Method::SecretsSet => return secrets::answer(control, caller, SecretsMethod::Set, params).await,
+        Method::SecretsList => return secrets::answer(control, caller, SecretsMethod::List, params).await,
+        Method::SecretsRemove => return secrets::answer(control, caller, SecretsMethod::Remove, params).await,
+        Method::SecretsStatus => return secrets::answer(control, caller, SecretsMethod::Status, params).await,
+        Method::SecretsRotate => return secrets::answer(control, caller, SecretsMethod::Rotate, params).await,
         Method::LiveExamine => {
             let Nothing {} = read(params)?;
             json!({ "checks": control.words.live.examine().await })

@@ -4,10 +4,12 @@
 
 use super::methods::{Answer, Stream, read, refuse};
 use super::{Caller, Control};
+use crate::doors::mcp::shape;
 use crate::pipeline::approval::DeskFault;
 use crate::pipeline::call::{ConnId, Outcome};
 use crate::pipeline::{self, Call};
 use crate::tools::daemon::plans;
+use crate::tools::filesystem;
 use conductor_core::audit::record::EventName;
 use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::pending::{Kind, Record, Refused, State, Yes};
@@ -120,12 +122,16 @@ pub async fn answer(
         }
         WordsMethod::PlansList => {
             let Nothing {} = read(params)?;
-            json!({ "plans": plans::list(studio).await?, "shorts": shorts(control, Kind::Plan) })
+            let plans = plans::list(studio).await?;
+            let edits: Vec<Value> = studio.desk.store().read(|pending| {
+                pending.iter().filter(|it| it.kind == Kind::Edit && it.state == State::Used).map(shown).collect()
+            });
+            json!({ "plans": plans, "shorts": shorts(control, Kind::Plan), "edits": edits })
         }
         WordsMethod::PlansShow => {
             let OfId { id } = read(params)?;
             plans::list(studio).await?;
-            shown(&plans::find(studio, &id)?)
+            shown(&plan_or_edit(control, &id)?)
         }
         WordsMethod::PlansApply => {
             let OfId { id } = read(params)?;
@@ -146,13 +152,13 @@ pub async fn answer(
         WordsMethod::PlansUndo => {
             let OfId { id } = read(params)?;
             let person = control.recognise(caller.peer).map_err(refuse)?;
-            let plan = plans::find(studio, &id)?;
-            let call = Call::new(
-                Principal::Person { uid: person.uid },
-                "conductor_undo_plan",
-                json!({ "plan_id": plan.id.to_string() }),
-            );
-            run(control, call).await?
+            let record = plan_or_edit(control, &id)?;
+            let (tool, arguments) = if record.kind == Kind::Edit {
+                (filesystem::UNDO, json!({ "undo_id": record.id.to_string() }))
+            } else {
+                ("conductor_undo_plan", json!({ "plan_id": record.id.to_string() }))
+            };
+            run(control, Call::new(Principal::Person { uid: person.uid }, tool, arguments)).await?
         }
         WordsMethod::ApprovalsList => {
             let Nothing {} = read(params)?;
@@ -237,9 +243,24 @@ pub async fn answer(
     Ok(Answer::Value(value))
 }
 
+/// A plan, or a change of a file that can be undone.
+fn plan_or_edit(control: &Control, id: &str) -> Result<Record, ToolError> {
+    let studio = &control.words.studio;
+    let edit = studio.desk.store().read(|pending| {
+        let id = pending.find(id).ok()?;
+        pending.get(id).filter(|it| it.kind == Kind::Edit).cloned()
+    });
+    match edit {
+        Some(edit) => Ok(edit),
+        None => plans::find(studio, id),
+    }
+}
+
 /// A call of the command line: its result, or its error.
-async fn run(control: &Control, call: Call) -> Result<Value, ToolError> {
+pub(super) async fn run(control: &Control, call: Call) -> Result<Value, ToolError> {
     match pipeline::run(&control.words.studio, call).await.into_outcome() {
+        // A plugin's finished blocks: there is nothing else to show.
+        Outcome::Done(Ok(output)) if !output.is_structured() => Ok(shape::direct_success(output)),
         Outcome::Done(Ok(output)) => {
             let (value, _, content) = output.into_parts();
             let blocks = content.len();

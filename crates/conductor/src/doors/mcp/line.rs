@@ -94,9 +94,17 @@ pub struct LineTransport<R> {
 
 impl<R: AsyncRead + Unpin + Send + 'static> LineTransport<R> {
     pub fn new<W: AsyncWrite + Unpin + Send + 'static>(reader: R, writer: W, max_line: usize) -> Self {
+        Self::with_patience(reader, writer, max_line, WRITE_PATIENCE)
+    }
+
+    /// `patience` is how long a peer may leave its replies unread.
+    pub fn with_patience<W>(reader: R, writer: W, max_line: usize, patience: Duration) -> Self
+    where
+        W: AsyncWrite + Unpin + Send + 'static,
+    {
         let (queue, waiting) = mpsc::channel(QUEUE);
         let wire = Arc::new(Wire::default());
-        let writer = tokio::spawn(write_lines(writer, waiting, Arc::clone(&wire)));
+        let writer = tokio::spawn(write_lines(writer, waiting, Arc::clone(&wire), patience));
         Self {
             reader,
             buffer: Vec::new(),
@@ -487,7 +495,12 @@ impl Urgency {
 }
 
 /// The one writer of a connection: whole lines, gathered while there are more, flushed when there are none.
-async fn write_lines<W: AsyncWrite + Unpin>(mut writer: W, mut queue: mpsc::Receiver<Vec<u8>>, wire: Arc<Wire>) {
+async fn write_lines<W: AsyncWrite + Unpin>(
+    mut writer: W,
+    mut queue: mpsc::Receiver<Vec<u8>>,
+    wire: Arc<Wire>,
+    patience: Duration,
+) {
     let mut out = Vec::new();
     while let Some(line) = queue.recv().await {
         out.clear();
@@ -502,7 +515,7 @@ async fn write_lines<W: AsyncWrite + Unpin>(mut writer: W, mut queue: mpsc::Rece
                 out.extend_from_slice(&line);
             }
         }
-        let written = tokio::time::timeout(WRITE_PATIENCE, async {
+        let written = tokio::time::timeout(patience, async {
             writer.write_all(&out).await?;
             writer.flush().await
         });

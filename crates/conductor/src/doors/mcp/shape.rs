@@ -37,6 +37,9 @@ pub fn unknown_tool(error: &ToolError) -> ErrorData {
 /// The bare value of the direct dialect; blocks that are not text stand beside it.
 pub fn direct_success(output: Output) -> Value {
     let (mut value, _, blocks) = output.into_parts();
+    if value.is_null() {
+        value = json!({});
+    }
     if !blocks.is_empty()
         && let Value::Object(members) = &mut value
     {

@@ -285,7 +285,10 @@ fn describe(way: Way, addr: Addr, client: &str, port: &str, card: Option<i32>) -
         Some(topology(device.file_name()?.to_str()?))
     });
     let id = format!("{}:{}", addr.client, addr.port);
-    PortInfo { other_names, usb, topology, ..PortInfo::new(NAME, way, id, name) }
+    // The kernel's own virtual cards lead to programs.
+    let is_virtual = topology.as_deref().is_some_and(|it| it.starts_with("snd_virmidi") || it.starts_with("snd_dummy"));
+    let is_hardware = card.is_some() && !is_virtual;
+    PortInfo { other_names, usb, topology, is_hardware, ..PortInfo::new(NAME, way, id, name) }
 }
 
 /// `17cc:1700` as the kernel writes it.

@@ -208,12 +208,14 @@ impl Backend for Jack {
                 if id.starts_with(&ours) {
                     continue;
                 }
-                let aliases = client.port_by_name(&id).and_then(|port| port.aliases().ok()).unwrap_or_default();
+                let port = client.port_by_name(&id);
+                let is_hardware = port.as_ref().is_some_and(|it| it.flags().contains(PortFlags::IS_PHYSICAL));
+                let aliases = port.and_then(|it| it.aliases().ok()).unwrap_or_default();
                 // `system:midi_capture_1` says nothing; its alias carries the device's name.
                 let speaking = aliases.first().filter(|_| id.starts_with("system:")).cloned();
                 let name = speaking.unwrap_or_else(|| id.clone());
                 let other_names = aliases.into_iter().chain([id.clone()]).filter(|it| *it != name).collect();
-                out.push(PortInfo { other_names, ..PortInfo::new(NAME, way, id, name) });
+                out.push(PortInfo { other_names, is_hardware, ..PortInfo::new(NAME, way, id, name) });
             }
         }
         Ok(out)

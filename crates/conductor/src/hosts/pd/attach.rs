@@ -146,7 +146,13 @@ impl AttachedPd {
                     // The newest helper counts: the person may have restarted Pd.
                     Ok(line) => {
                         lock(&state).line = Some(line);
-                        voice.say(Source::Conductor, Level::Info, None, None, "Pd's helper patch dialled in".to_owned());
+                        voice.say(
+                            Source::Conductor,
+                            Level::Info,
+                            None,
+                            None,
+                            "Pd's helper patch dialled in".to_owned(),
+                        );
                     }
                     Err(why) => {
                         let text = format!("somebody dialled the port of Pd's helper: {why}");
@@ -220,7 +226,8 @@ impl PatchHost for AttachedPd {
 
     fn open(&self, root: &str, document: &Document, file: Option<&Path>) -> Result<(), ToolError> {
         if !document.format().is_pd() {
-            return Err(ToolError::new(Code::BadInput, "Pure Data opens .pd files only").hint("Use host \"document\" for a Max patch."));
+            return Err(ToolError::new(Code::BadInput, "Pure Data opens .pd files only")
+                .hint("Use host \"document\" for a Max patch."));
         }
         let file = file.filter(|it| it.is_file()).ok_or_else(|| {
             ToolError::new(Code::Unsupported, "an attached Pd shows saved files only")
@@ -240,7 +247,8 @@ impl PatchHost for AttachedPd {
         }
         let told = told.ok_or_else(|| unsupported("Pd does not open the file"))?;
         let shown = Shown::by_name(document, &told, &name).map_err(|why| {
-            unsupported(&format!("the patch in Pd is not the one in the file: {why}")).hint("Save it in Pd first, then open it here.")
+            unsupported(&format!("the patch in Pd is not the one in the file: {why}"))
+                .hint("Save it in Pd first, then open it here.")
         })?;
         if names_twice(document) {
             return Err(unsupported("two subpatches have the same name, and an attached Pd knows them by name alone"));
@@ -259,7 +267,9 @@ impl PatchHost for AttachedPd {
             return Ok(Vec::new());
         }
         if names_twice(after) {
-            return Err(unsupported("two subpatches would have the same name, and an attached Pd knows them by name alone"));
+            return Err(unsupported(
+                "two subpatches would have the same name, and an attached Pd knows them by name alone",
+            ));
         }
         self.with_root(root, |line, nonce, root| {
             let followed = Follow::new(line, &mut root.shown, nonce, CALL_US).go(after, Some(before));
@@ -271,7 +281,8 @@ impl PatchHost for AttachedPd {
                 Err(Fault::Reload(why)) => return Err(unsupported(&format!("{why}, which only loading can bring"))),
             }
             // Nothing told whether Pd took it, so it is looked at.
-            let told = Self::read(line, nonce, &root.file)?.ok_or_else(|| unsupported("the patch is not open in Pd any more"))?;
+            let told = Self::read(line, nonce, &root.file)?
+                .ok_or_else(|| unsupported("the patch is not open in Pd any more"))?;
             if root.shown.agrees(after, &told) {
                 return Ok(Vec::new());
             }
@@ -298,7 +309,8 @@ impl PatchHost for AttachedPd {
 
     fn read_back(&self, root: &str, document: &Document) -> Result<Option<Vec<u8>>, ToolError> {
         self.with_root(root, |line, nonce, root| {
-            let told = Self::read(line, nonce, &root.file)?.ok_or_else(|| unsupported("the patch is not open in Pd any more"))?;
+            let told = Self::read(line, nonce, &root.file)?
+                .ok_or_else(|| unsupported("the patch is not open in Pd any more"))?;
             Ok((!root.shown.agrees(document, &told)).then(|| told.to_bytes()))
         })
     }
@@ -381,12 +393,17 @@ fn absent() -> ToolError {
 }
 
 fn unsupported(why: &str) -> ToolError {
-    ToolError::new(Code::Unsupported, why).hint("Open the file with host \"document\", or set `[patch.pd] mode` to \"spawn\".")
+    ToolError::new(Code::Unsupported, why)
+        .hint("Open the file with host \"document\", or set `[patch.pd] mode` to \"spawn\".")
 }
 
 fn silent(why: Silence) -> ToolError {
     match why {
-        Silence::Gone => ToolError::new(Code::HostOffline, "Pd is gone").hint("Start it with the helper patch; it dials in again."),
-        Silence::Late => ToolError::new(Code::Timeout, "Pd does not answer").hint("Repeat the call when Pd is no longer busy."),
+        Silence::Gone => {
+            ToolError::new(Code::HostOffline, "Pd is gone").hint("Start it with the helper patch; it dials in again.")
+        }
+        Silence::Late => {
+            ToolError::new(Code::Timeout, "Pd does not answer").hint("Repeat the call when Pd is no longer busy.")
+        }
     }
 }

@@ -287,7 +287,11 @@ impl Shown {
             if let (Some(inside), Some(told)) = (object.inside(), found.inside()) {
                 pairs.push((inside, told));
             }
-            seats.push(Seat { id: Some(object.id()), wanted, told: Shape { kind: Shape::of(&object).kind, ..Shape::of(&found) } });
+            seats.push(Seat {
+                id: Some(object.id()),
+                wanted,
+                told: Shape { kind: Shape::of(&object).kind, ..Shape::of(&found) },
+            });
         }
         if let Some(more) = heard.next() {
             return Err(format!("it shows a box that the file does not hold: {:?}", more.text()));
@@ -362,7 +366,8 @@ impl Shown {
         });
         let mut tag = None;
         for seat in &canvas.seats {
-            let outlined = !seat.wanted.is_gui() && matches!(seat.wanted.kind, "obj" | "msg" | "restore" | "floatatom" | "symbolatom" | "listbox");
+            let outlined = !seat.wanted.is_gui()
+                && matches!(seat.wanted.kind, "obj" | "msg" | "restore" | "floatatom" | "symbolatom" | "listbox");
             if !outlined {
                 continue;
             }
@@ -376,7 +381,10 @@ impl Shown {
         }
         let tag = tag?;
         let nubs = |wanted: bool| {
-            words.iter().filter(|it| matches!(it, Word::Nub { tag: of, inlet } if of == tag && *inlet == wanted)).count() as u32
+            words
+                .iter()
+                .filter(|it| matches!(it, Word::Nub { tag: of, inlet } if of == tag && *inlet == wanted))
+                .count() as u32
         };
         let text = words.iter().find_map(|word| {
             let Word::Text { tag: of, text } = word else { return None };
@@ -506,14 +514,19 @@ impl<'a> Follow<'a> {
         let id = view.id();
         let canvas = self.shown.canvases.get(id).ok_or(Fault::Reload("a subpatch is not known"))?;
         let address = canvas.address.clone().ok_or(Fault::Reload("the patch made a subpatch itself"))?;
-        let gone: Vec<BoxId> = canvas.seats.iter().filter_map(|it| it.id).filter(|it| view.get(*it).is_none()).collect();
+        let gone: Vec<BoxId> =
+            canvas.seats.iter().filter_map(|it| it.id).filter(|it| view.get(*it).is_none()).collect();
         let known = canvas.numbers();
         let (mut changed, mut added) = (Vec::new(), Vec::new());
         for object in view.boxes() {
             match known.get(&object.id()).and_then(|it| canvas.seats.get(*it)) {
                 None if Shape::of(&object).kind == "scalar" => {}
                 None => added.push(object),
-                Some(_) if before.as_ref().and_then(|it| it.get(object.id())).is_some_and(|it| it.is_untouched(&object)) => {}
+                Some(_)
+                    if before
+                        .as_ref()
+                        .and_then(|it| it.get(object.id()))
+                        .is_some_and(|it| it.is_untouched(&object)) => {}
                 Some(seat) => {
                     let shape = Shape::of(&object);
                     if seat.wanted != shape {
@@ -603,7 +616,8 @@ impl<'a> Follow<'a> {
         let mut anew = Vec::new();
         for (id, shape) in changed {
             let canvas = self.seats(view)?;
-            let Some(old) = canvas.index(Some(id)).and_then(|it| canvas.seats.get(it)).map(|it| it.wanted.clone()) else {
+            let Some(old) = canvas.index(Some(id)).and_then(|it| canvas.seats.get(it)).map(|it| it.wanted.clone())
+            else {
                 continue;
             };
             let same_text = old.kind == shape.kind && old.atoms == shape.atoms && old.columns == shape.columns;
@@ -674,7 +688,13 @@ impl<'a> Follow<'a> {
         }
         let canvas = self.seats(view)?;
         // Pd takes the cords off and puts them on again: those that feed this box now come after the others of their outlet.
-        disturbed.extend(canvas.cords.iter().filter(|(from, fed)| fed.len() > 1 && (from.0 == id || fed.iter().any(|it| it.0 == id))).map(|(from, _)| *from));
+        disturbed.extend(
+            canvas
+                .cords
+                .iter()
+                .filter(|(from, fed)| fed.len() > 1 && (from.0 == id || fed.iter().any(|it| it.0 == id)))
+                .map(|(from, _)| *from),
+        );
         canvas.refused.retain(|(from, to)| from.0 != id && to.0 != id);
         let new_class = old.as_ref().is_none_or(|it| it.class() != shape.class());
         let is_gate = shape.gate().is_some() || old.as_ref().is_some_and(|it| it.gate().is_some());
@@ -699,7 +719,13 @@ impl<'a> Follow<'a> {
             // Cords whose ports the new class does not have are gone; the document does not have them either, and a cord taken off twice
             // does no harm. One that Pd dropped and the document kept would be missed, so all are put on anew.
             let canvas = self.seats(view)?;
-            disturbed.extend(canvas.cords.iter().filter(|(from, fed)| from.0 == id || fed.iter().any(|it| it.0 == id)).map(|(from, _)| *from));
+            disturbed.extend(
+                canvas
+                    .cords
+                    .iter()
+                    .filter(|(from, fed)| from.0 == id || fed.iter().any(|it| it.0 == id))
+                    .map(|(from, _)| *from),
+            );
         }
         Ok(())
     }
@@ -745,17 +771,14 @@ impl<'a> Follow<'a> {
         let Some(inside) = object.inside() else { return Ok(()) };
         let said = self.words.len();
         self.settle()?;
-        let window = self.words.iter().skip(said).find_map(|it| {
-            if let Word::Canvas(address) = it { Some(address.clone()) } else { None }
-        });
+        let window = self
+            .words
+            .iter()
+            .skip(said)
+            .find_map(|it| if let Word::Canvas(address) = it { Some(address.clone()) } else { None });
         let address = window.or_else(|| inside.name().map(|it| format!("pd-{it}")));
-        let empty = Canvas {
-            address,
-            seats: Vec::new(),
-            cords: Cords::new(),
-            frame: Vec::new(),
-            refused: BTreeSet::new(),
-        };
+        let empty =
+            Canvas { address, seats: Vec::new(), cords: Cords::new(), frame: Vec::new(), refused: BTreeSet::new() };
         self.shown.canvases.insert(inside.id().clone(), empty);
         Ok(())
     }
@@ -769,7 +792,8 @@ impl<'a> Follow<'a> {
         }
         wanted.retain(|_, fed| !fed.is_empty());
         let numbers = canvas.numbers();
-        let mut tell = |selector: &str, from: Port, to: Port| cord(&mut self.out, address, selector, &numbers, from, to);
+        let mut tell =
+            |selector: &str, from: Port, to: Port| cord(&mut self.out, address, selector, &numbers, from, to);
         let none = Vec::new();
         let ports: BTreeSet<Port> = canvas.cords.keys().chain(wanted.keys()).copied().collect();
         for from in ports {
@@ -778,7 +802,8 @@ impl<'a> Follow<'a> {
                 continue;
             }
             let (stay, go): (Vec<Port>, Vec<Port>) = now.iter().partition(|it| then.contains(it));
-            let same = if disturbed.contains(&from) { 0 } else { stay.iter().zip(then).take_while(|(a, b)| a == b).count() };
+            let same =
+                if disturbed.contains(&from) { 0 } else { stay.iter().zip(then).take_while(|(a, b)| a == b).count() };
             for to in go.iter().chain(stay.iter().skip(same)) {
                 tell("disconnect", from, *to);
             }

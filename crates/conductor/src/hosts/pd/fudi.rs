@@ -174,10 +174,7 @@ mod tests {
         out.say(".x1", "find", &["a; pd quit", "1"]);
         out.tell(".x1", "obj", (10, -20), &atoms("f|\\$1|a\\ b|\\;|;|x;pd"));
         assert_eq!(out.finds, 1);
-        assert_eq!(
-            out.text(),
-            ".x1 find a\\;\\ pd\\ quit 1;\n.x1 obj 10 -20 f \\$1 a\\ b \\; \\; x\\;pd;\n"
-        );
+        assert_eq!(out.text(), ".x1 find a\\;\\ pd\\ quit 1;\n.x1 obj 10 -20 f \\$1 a\\ b \\; \\; x\\;pd;\n");
     }
 
     #[test]
@@ -190,7 +187,13 @@ mod tests {
 
     #[test]
     fn what_pd_would_misread_is_refused() {
-        for bad in [vec!["a\nb".to_owned()], vec!["a\0b".to_owned()], vec!["x".repeat(1000)], vec!["x".to_owned(); 1001], vec!["x".repeat(800); 4]] {
+        for bad in [
+            vec!["a\nb".to_owned()],
+            vec!["a\0b".to_owned()],
+            vec!["x".repeat(1000)],
+            vec!["x".to_owned(); 1001],
+            vec!["x".repeat(800); 4],
+        ] {
             assert_eq!(check(&bad).map_err(|it| it.code), Err(Code::BadInput));
         }
         assert!(check(&atoms("osc~|440")).is_ok());

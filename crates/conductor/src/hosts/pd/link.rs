@@ -25,8 +25,8 @@ use std::time::Duration;
 const CONTACT: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 /// Character sizes of every Pd window, plain and zoomed: font, width, height.
 const FONTS: [&str; 36] = [
-    "8", "5", "11", "10", "6", "13", "12", "7", "16", "16", "10", "19", "24", "14", "29", "36", "22", "44", "16", "10", "23", "20",
-    "12", "27", "24", "14", "32", "32", "20", "44", "48", "28", "58", "72", "44", "89",
+    "8", "5", "11", "10", "6", "13", "12", "7", "16", "16", "10", "19", "24", "14", "29", "36", "22", "44", "16", "10",
+    "23", "20", "12", "27", "24", "14", "32", "32", "20", "44", "48", "28", "58", "72", "44", "89",
 ];
 /// Files that pass between Pd and us for a moment have this in their name.
 pub const TEMPORARY: &str = ".conductor-pd-";
@@ -255,7 +255,9 @@ fn is_mine(peer: SocketAddr, ours: SocketAddr) -> bool {
     fs::read_to_string("/proc/net/tcp").is_ok_and(|table| {
         table.lines().any(|line| {
             let words: Vec<&str> = line.split_whitespace().collect();
-            words.get(1) == Some(&peer.as_str()) && words.get(2) == Some(&ours.as_str()) && words.get(7) == Some(&uid.as_str())
+            words.get(1) == Some(&peer.as_str())
+                && words.get(2) == Some(&ours.as_str())
+                && words.get(7) == Some(&uid.as_str())
         })
     })
 }

@@ -9,7 +9,11 @@ const MOST_BYTES: usize = 1 << 20;
 /// What matters of the stream.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Word {
-    Startup { major: u32, minor: u32, bug: u32 },
+    Startup {
+        major: u32,
+        minor: u32,
+        bug: u32,
+    },
     Ping,
     /// A canvas got a window.
     Canvas(String),
@@ -17,12 +21,26 @@ pub enum Word {
     Parents(String, Vec<String>),
     Found,
     /// 0 and 1 are errors, 2 is information, 3 and 4 are for the curious.
-    Log { level: u8, text: String },
+    Log {
+        level: u8,
+        text: String,
+    },
     Dsp(bool),
     /// A shape of a box: its tag, and where its first corner is.
-    Shape { canvas: String, tag: String, x: f64, y: f64 },
-    Nub { tag: String, inlet: bool },
-    Text { tag: String, text: String },
+    Shape {
+        canvas: String,
+        tag: String,
+        x: f64,
+        y: f64,
+    },
+    Nub {
+        tag: String,
+        inlet: bool,
+    },
+    Text {
+        tag: String,
+        text: String,
+    },
 }
 
 /// Cuts a stream into commands.

@@ -54,7 +54,7 @@ fn template(action: &Action) -> Option<(String, Value)> {
     } else if let Action::Launch { app } = action {
         Some(("desktop.launch".into(), json!({ "app": app })))
     } else if let Action::Plugin { plugin, tool, params } = action {
-        // Without a tool the plugin has exactly one, named like it.
+        // Without a tool the plugin has exactly one; the catalog knows which.
         let tool = tool.as_ref().map_or_else(|| plugin.clone(), |tool| format!("{plugin}.{tool}"));
         Some((tool, object(params)))
     } else {

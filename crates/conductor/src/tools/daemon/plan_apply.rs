@@ -1,4 +1,4 @@
-//! `plan.apply` and `plan.reject`: hidden, and only for a person. The human door is the only way to them.
+//! `plan.apply` and `plan.reject`: hidden, and only for a person. The human door and the approval pad are the only ways to them.
 
 use super::{TOOLSET, object, plan_id, plans};
 use crate::daemon::handle::Handle;
@@ -37,14 +37,14 @@ where
 {
     let mut definition = Definition::new(name, Tier::ConfigChange, TOOLSET, run).input(object(json!({
         "plan_id": { "type": "string", "format": "uuid" },
-        "channel": { "enum": ["cli", "terminal", "console"] },
+        "channel": { "enum": ["cli", "terminal", "console", "pad"] },
     })));
     definition.hidden = true;
     definition
 }
 
 /// A pad may call tools, but no tool that decides.
-fn person(leave: &Leave) -> Result<Principal, ToolError> {
+pub(super) fn person(leave: &Leave) -> Result<Principal, ToolError> {
     if leave.principal().is_person() {
         return Ok(leave.principal().clone());
     }
@@ -56,6 +56,7 @@ fn channel(arguments: &Value) -> Channel {
     match arguments["channel"].as_str() {
         Some("terminal") => Channel::Terminal,
         Some("console") => Channel::Console,
+        Some("pad") => Channel::Pad,
         Some(_) | None => Channel::Cli,
     }
 }

@@ -88,6 +88,20 @@ pub async fn make(
     keep(studio, leave, arguments, &base, draft, description, Vec::new()).await
 }
 
+/// Drafts keys of a plugin's row on the file as it is and keeps the plan. Only `plugin.set` asks for it.
+pub async fn make_plugin(
+    studio: &Arc<Studio>,
+    leave: &Leave,
+    arguments: &Value,
+    name: &str,
+    row: &serde_json::Map<String, Value>,
+    description: String,
+) -> Result<Value, ToolError> {
+    let base = present_bytes(studio)?;
+    let draft = with_surroundings(studio, |around| plan::draft_plugin(&base, name, row, description.clone(), around));
+    keep(studio, leave, arguments, &base, draft.map_err(refused)?, Some(description), Vec::new()).await
+}
+
 fn template(name: &str) -> Option<plan::Template> {
     let template = templates::find(name)?;
     let row = template.devices_row(name);
@@ -292,7 +306,7 @@ fn settle_grants(
         let calls = rule_of(&config, mode, id).map(|it| mapping_call::constant_calls(&it.action)).unwrap_or_default();
         let mut asks = Vec::new();
         for (tool_name, arguments) in calls {
-            let Some(tool) = studio.catalog().get(&tool_name).cloned() else { continue };
+            let Some(tool) = studio.catalog().named(&tool_name).cloned() else { continue };
             let Ok(args_hash) = Digest::of_json(&arguments) else { continue };
             asks.push((
                 tool.ask_floor,

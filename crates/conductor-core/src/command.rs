@@ -1,0 +1,475 @@
+//! Commands that a person allowed: a program, fixed words, and typed slots. There is no shell, no search path and no wildcard.
+//!
+//! A slot fills exactly one word, and no value begins with `-`: a program must never take a value for an option. Not here: running
+//! anything, and whether a path lies under its root (the host of commands asks the host of files).
+
+use crate::digest::Digest;
+use regex::Regex;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+#[derive(Clone, Debug)]
+pub struct Template {
+    pub name: String,
+    /// Absolute.
+    pub program: String,
+    /// Of the program's file; a changed file is not run.
+    pub digest: Option<Digest>,
+    pub words: Vec<Word>,
+    /// Name of the root it runs in; absent is `/`.
+    pub cwd: Option<String>,
+    pub effect: CommandEffect,
+    pub env: BTreeMap<String, String>,
+    pub timeout_ms: u64,
+    pub slots: BTreeMap<String, Slot>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommandEffect {
+    /// Runs without asking.
+    Read,
+    Write,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Word {
+    Fixed(String),
+    Slot(String),
+}
+
+#[derive(Clone, Debug)]
+pub enum Slot {
+    Integer { min: i64, max: i64 },
+    Enum(Vec<String>),
+    Path { root: String },
+    Text { pattern: Regex },
+}
+
+/// One word of a command line that is ready to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ready {
+    Text(String),
+    /// Still to be looked up under its root.
+    Path {
+        root: String,
+        path: String,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CommandFault {
+    #[error("there is no command \"{asked}\"; there are: {known}")]
+    Unknown { asked: String, known: String },
+    #[error("no command is allowed")]
+    NoneAllowed,
+    #[error("these words fit no allowed command")]
+    NoFit,
+    #[error("\"{slot}\" is missing")]
+    Missing { slot: String },
+    #[error("\"{slot}\" is no slot of \"{command}\"")]
+    NoSuchSlot { command: String, slot: String },
+    #[error("\"{slot}\" {why}")]
+    Value { slot: String, why: String },
+}
+
+const LONGEST_VALUE: usize = 4096;
+
+/// Programs that run what they are given, or carry it to another that does. None of them may have a `text` slot.
+const CARRIERS: &[&str] = &[
+    "ash",
+    "awk",
+    "bash",
+    "bun",
+    "busybox",
+    "bzip2",
+    "chroot",
+    "cpio",
+    "csh",
+    "curl",
+    "dash",
+    "dd",
+    "deno",
+    "doas",
+    "docker",
+    "ed",
+    "emacs",
+    "env",
+    "ex",
+    "expect",
+    "find",
+    "fish",
+    "flock",
+    "gawk",
+    "gdb",
+    "ionice",
+    "java",
+    "julia",
+    "ksh",
+    "ld.so",
+    "less",
+    "lua",
+    "luajit",
+    "m4",
+    "make",
+    "man",
+    "mawk",
+    "mksh",
+    "more",
+    "nawk",
+    "nc",
+    "ncat",
+    "nice",
+    "node",
+    "nohup",
+    "nsenter",
+    "octave",
+    "parallel",
+    "perl",
+    "php",
+    "pkexec",
+    "podman",
+    "pwsh",
+    "python",
+    "python2",
+    "python3",
+    "r",
+    "rscript",
+    "rsync",
+    "ruby",
+    "run-parts",
+    "scp",
+    "script",
+    "sed",
+    "setarch",
+    "setsid",
+    "sftp",
+    "sh",
+    "socat",
+    "split",
+    "sqlite3",
+    "ssh",
+    "start-stop-daemon",
+    "stdbuf",
+    "strace",
+    "su",
+    "sudo",
+    "systemd-run",
+    "tar",
+    "taskset",
+    "tclsh",
+    "tcsh",
+    "telnet",
+    "time",
+    "timeout",
+    "tmux",
+    "unshare",
+    "vi",
+    "view",
+    "vim",
+    "watch",
+    "wget",
+    "wish",
+    "xargs",
+    "zip",
+    "zsh",
+];
+
+/// Whether a program runs what it is given. `python3.11` counts as `python3`.
+pub fn is_carrier(program: &str) -> bool {
+    let name = program.rsplit('/').next().unwrap_or(program).to_ascii_lowercase();
+    let plain = name.trim_end_matches(|it: char| it.is_ascii_digit() || it == '.' || it == '-');
+    CARRIERS.iter().any(|it| *it == name || *it == plain)
+}
+
+impl Template {
+    fn last_part(&self) -> &str {
+        self.program.rsplit('/').next().unwrap_or(&self.program)
+    }
+
+    /// The words for these values of the slots.
+    pub fn fill(&self, values: &Map<String, Value>) -> Result<Vec<Ready>, CommandFault> {
+        if let Some(slot) = values.keys().find(|it| !self.slots.contains_key(*it)) {
+            return Err(CommandFault::NoSuchSlot { command: self.name.clone(), slot: slot.clone() });
+        }
+        self.words
+            .iter()
+            .map(|word| match word {
+                Word::Fixed(text) => Ok(Ready::Text(text.clone())),
+                Word::Slot(name) => {
+                    let value = values.get(name).ok_or_else(|| CommandFault::Missing { slot: name.clone() })?;
+                    self.ready(name, value)
+                }
+            })
+            .collect()
+    }
+
+    /// A number may come as text, because that is how a mapping writes its words.
+    fn ready(&self, name: &str, value: &Value) -> Result<Ready, CommandFault> {
+        let wrong = |why: &str| CommandFault::Value { slot: name.to_owned(), why: why.to_owned() };
+        let text = match value {
+            Value::String(text) => text.clone(),
+            Value::Number(number) if number.is_i64() || number.is_u64() => number.to_string(),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+                return Err(wrong("must be a text or a whole number"));
+            }
+        };
+        if text.contains(['\0', '\n', '\r']) {
+            return Err(wrong("must not hold a line break or NUL"));
+        }
+        if text.len() > LONGEST_VALUE {
+            return Err(wrong("is too long"));
+        }
+        let slot = self.slots.get(name).ok_or_else(|| wrong("is no slot"))?;
+        // A whole number within its bounds is no option, even when it is negative.
+        if let Slot::Integer { min, max } = slot {
+            let number: i64 = text.parse().map_err(|_| wrong("must be a whole number"))?;
+            if !(*min..=*max).contains(&number) {
+                return Err(wrong(&format!("must be from {min} to {max}")));
+            }
+            return if number < 0 {
+                Err(wrong("must not begin with `-`"))
+            } else {
+                Ok(Ready::Text(number.to_string()))
+            };
+        }
+        if text.starts_with('-') {
+            return Err(wrong("must not begin with `-`: it would be taken for an option"));
+        }
+        match slot {
+            Slot::Enum(words) if words.contains(&text) => Ok(Ready::Text(text)),
+            Slot::Enum(words) => Err(wrong(&format!("must be one of {}", words.join(", ")))),
+            Slot::Path { root } => Ok(Ready::Path { root: root.clone(), path: text }),
+            Slot::Text { pattern } if pattern.is_match(&text) => Ok(Ready::Text(text)),
+            Slot::Text { pattern } => Err(wrong(&format!("must fit {}", pattern.as_str()))),
+            Slot::Integer { .. } => Err(wrong("is no whole number")),
+        }
+    }
+
+    /// The words for a command line, when it is one of this template.
+    fn fit(&self, argv: &[String]) -> Option<Vec<Ready>> {
+        let (first, rest) = argv.split_first()?;
+        let named = *first == self.name || *first == self.program || first == self.last_part();
+        if !named || rest.len() != self.words.len() {
+            return None;
+        }
+        let words = self.words.iter().zip(rest).map(|(word, given)| match word {
+            Word::Fixed(text) => (text == given).then(|| Ready::Text(text.clone())),
+            Word::Slot(name) => self.ready(name, &Value::String(given.clone())).ok(),
+        });
+        words.collect()
+    }
+}
+
+/// The template of that name, and its words.
+pub fn by_name<'t>(
+    templates: &'t [Template],
+    name: &str,
+    values: &Map<String, Value>,
+) -> Result<(&'t Template, Vec<Ready>), CommandFault> {
+    let found = templates.iter().find(|it| it.name == name).ok_or_else(|| {
+        if templates.is_empty() {
+            return CommandFault::NoneAllowed;
+        }
+        let known = templates.iter().map(|it| it.name.as_str()).collect::<Vec<_>>().join(", ");
+        CommandFault::Unknown { asked: name.to_owned(), known }
+    })?;
+    Ok((found, found.fill(values)?))
+}
+
+/// The first template that a whole command line fits.
+pub fn by_argv<'t>(templates: &'t [Template], argv: &[String]) -> Result<(&'t Template, Vec<Ready>), CommandFault> {
+    if templates.is_empty() {
+        return Err(CommandFault::NoneAllowed);
+    }
+    templates.iter().find_map(|it| it.fit(argv).map(|words| (it, words))).ok_or(CommandFault::NoFit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn git() -> Template {
+        let slots = [
+            ("count".to_owned(), Slot::Integer { min: 1, max: 200 }),
+            ("path".to_owned(), Slot::Path { root: "studio".into() }),
+            ("kind".to_owned(), Slot::Enum(vec!["a".into(), "b".into()])),
+            ("word".to_owned(), Slot::Text { pattern: Regex::new("^(?:[a-z=./:@ -]+)$").unwrap() }),
+        ];
+        let slot = |it: &str| Word::Slot(it.to_owned());
+        let fixed = |it: &str| Word::Fixed(it.to_owned());
+        Template {
+            name: "git-log".into(),
+            program: "/usr/bin/git".into(),
+            digest: None,
+            words: vec![fixed("log"), slot("count"), slot("kind"), slot("word"), fixed("--"), slot("path")],
+            cwd: None,
+            effect: CommandEffect::Read,
+            env: BTreeMap::new(),
+            timeout_ms: 1000,
+            slots: slots.into_iter().collect(),
+        }
+    }
+
+    fn good() -> Map<String, Value> {
+        json!({"count": 3, "kind": "a", "word": "x", "path": "p"}).as_object().unwrap().clone()
+    }
+
+    #[test]
+    fn values_fill_one_word_each() {
+        let words = git().fill(&good()).unwrap();
+        let text = |it: &str| Ready::Text(it.into());
+        let path = Ready::Path { root: "studio".into(), path: "p".into() };
+        assert_eq!(words, [text("log"), text("3"), text("a"), text("x"), text("--"), path]);
+        for (slot, bad) in [
+            ("count", json!(0)),
+            ("count", json!(201)),
+            ("count", json!("3; rm")),
+            ("count", json!(1.5)),
+            ("kind", json!("c")),
+            ("kind", json!(["a"])),
+            ("word", json!("A")),
+            ("word", json!("x\ny")),
+            ("path", json!("a\0b")),
+            ("more", json!("x")),
+        ] {
+            let mut values = good();
+            values.insert(slot.into(), bad.clone());
+            assert!(git().fill(&values).is_err(), "{slot} = {bad}");
+        }
+        let mut values = good();
+        values.remove("path");
+        assert_eq!(git().fill(&values), Err(CommandFault::Missing { slot: "path".into() }));
+    }
+
+    /// Options that make known programs run something else. Each as a value of every slot, also behind `--`.
+    pub const OPTIONS: [&str; 60] = [
+        "-c",
+        "-c core.sshCommand=id",
+        "-ccore.pager=id",
+        "--upload-pack=id",
+        "--upload-pack",
+        "-u",
+        "--receive-pack=id",
+        "--exec=id",
+        "--ext-diff",
+        "--textconv",
+        "--output=/tmp/x",
+        "-o/tmp/x",
+        "-oProxyCommand=id",
+        "-oPermitLocalCommand=yes",
+        "-oLocalCommand=id",
+        "-F/tmp/config",
+        "-E",
+        "--to-command=id",
+        "--use-compress-program=id",
+        "-I id",
+        "--checkpoint=1",
+        "--checkpoint-action=exec=id",
+        "-exec",
+        "-execdir",
+        "-ok",
+        "-delete",
+        "-fprintf",
+        "--rsh=id",
+        "-e id",
+        "-e",
+        "--rsync-path=id",
+        "--config=/tmp/x",
+        "-K/tmp/x",
+        "-T id",
+        "--open-files-in-pager=id",
+        "-O id",
+        "--no-index",
+        "--git-dir=/tmp",
+        "--work-tree=/",
+        "--namespace=x",
+        "-C /",
+        "-P",
+        "--paginate",
+        "--eval=id",
+        "--load=/tmp/x",
+        "-r",
+        "--require=x",
+        "-S",
+        "-i",
+        "--in-place",
+        "--file=/etc/passwd",
+        "-f/etc/passwd",
+        "--data=@/etc/passwd",
+        "-d@/etc/passwd",
+        "--dereference",
+        "--",
+        "-",
+        "--help",
+        "-x",
+        "---",
+    ];
+
+    #[test]
+    fn no_value_is_taken_for_an_option() {
+        let naive = |argv: &[&str]| argv.first() == Some(&"git") && argv.get(1) == Some(&"log");
+        for option in OPTIONS {
+            for slot in ["count", "kind", "word", "path"] {
+                let mut values = good();
+                values.insert(slot.into(), json!(option));
+                assert!(git().fill(&values).is_err(), "{slot} = {option}");
+            }
+            let argv: Vec<String> = ["git", "log", "3", "a", option, "--", "p"].map(String::from).into();
+            assert_eq!(by_argv(&[git()], &argv).map(|_| ()), Err(CommandFault::NoFit), "{option}");
+            let argv: Vec<String> = ["git", "log", "3", "a", "x", "--", option].map(String::from).into();
+            assert_eq!(by_argv(&[git()], &argv).map(|_| ()), Err(CommandFault::NoFit), "{option}");
+            // Negative control: a list of allowed beginnings lets every one of them through.
+            assert!(naive(&["git", "log", option]), "{option}");
+        }
+    }
+
+    #[test]
+    fn a_command_line_fits_by_name_program_or_last_part_and_by_length() {
+        let line = |words: &[&str]| words.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
+        for first in ["git-log", "/usr/bin/git", "git"] {
+            assert!(by_argv(&[git()], &line(&[first, "log", "3", "a", "x", "--", "p"])).is_ok(), "{first}");
+        }
+        for bad in [
+            &["/tmp/git", "log", "3", "a", "x", "--", "p"][..],
+            &["git", "push", "3", "a", "x", "--", "p"],
+            &["git", "log", "3", "a", "x", "--"],
+            &["git", "log", "3", "a", "x", "--", "p", "q"],
+            &["git;id"],
+            &[],
+        ] {
+            assert!(by_argv(&[git()], &line(bad)).is_err(), "{bad:?}");
+        }
+        assert_eq!(by_argv(&[], &line(&["git"])).map(|_| ()), Err(CommandFault::NoneAllowed));
+    }
+
+    #[test]
+    fn carriers_are_known_by_any_spelling() {
+        for program in
+            ["/bin/sh", "/usr/bin/python3.11", "/opt/x/PERL", "/usr/bin/env", "/bin/busybox", "/usr/bin/lua5.4"]
+        {
+            assert!(is_carrier(program), "{program}");
+        }
+        for program in ["/usr/bin/git", "/usr/bin/sox", "/usr/bin/aplaymidi"] {
+            assert!(!is_carrier(program), "{program}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_given_the_number_of_words_stays_and_none_becomes_an_option(
+            count in any::<i64>(), word in ".{0,20}", path in ".{0,20}", kind in "[a-c-]{0,2}",
+        ) {
+            let values = json!({"count": count, "word": word, "path": path, "kind": kind});
+            if let Ok(words) = git().fill(values.as_object().unwrap()) {
+                prop_assert_eq!(words.len(), 6);
+                for (index, ready) in words.iter().enumerate() {
+                    let text = match ready { Ready::Text(text) => text, Ready::Path { path, .. } => path };
+                    prop_assert!(index == 4 || !text.starts_with('-'), "{:?}", text);
+                    prop_assert!(!text.contains(['\0', '\n']));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! Reading `[plugins.<name>]`: which plugins a person has enabled, as which file, and what each may reach.
+//!
+//! A fault in one row disables that plugin alone. Not here: whether the file exists or still is what was enabled; the daemon looks.
+
+use super::limits::whole;
+use super::reader::{Reader, is_slug};
+use super::tree::Node;
+use crate::digest::Digest;
+use crate::policy::Tier;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// By name. A row with a fault is present and not enabled.
+pub type Plugins = BTreeMap<String, Plugin>;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plugin {
+    pub enabled: bool,
+    /// Of a file in `plugins/`.
+    pub file: String,
+    /// What a person enabled; without it nobody did.
+    pub pin: Option<Digest>,
+    /// Hosts it may fetch from.
+    pub net: Vec<String>,
+    /// Names of file roots.
+    pub files_read: Vec<String>,
+    pub files_write: Vec<String>,
+    /// Names of secrets it may put into requests.
+    pub secrets: Vec<String>,
+    pub retry: PluginRetry,
+    /// Processor time of one call.
+    pub cpu_ms: u32,
+    /// Time on the clock of one call, with everything it waits for.
+    pub timeout_ms: u32,
+    pub heap_mb: u32,
+    /// What the plugin is given; checked against its own schema when it is loaded.
+    pub config: Map<String, Value>,
+    /// What a person says about single tools, by their full names.
+    pub tools: BTreeMap<String, PluginTool>,
+}
+
+/// Whether a failed call is made again by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PluginRetry {
+    /// Where the tool says that running twice equals running once.
+    #[default]
+    Declared,
+    Always,
+    Never,
+}
+
+impl PluginRetry {
+    const WORDS: &'static [(&'static str, PluginRetry)] =
+        &[("declared", PluginRetry::Declared), ("always", PluginRetry::Always), ("never", PluginRetry::Never)];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            PluginRetry::Declared => "declared",
+            PluginRetry::Always => "always",
+            PluginRetry::Never => "never",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PluginTool {
+    pub tier: Option<Tier>,
+    pub requires_approval: Option<bool>,
+}
+
+impl Plugin {
+    pub fn of_file(file: impl Into<String>) -> Self {
+        Plugin {
+            enabled: false,
+            file: file.into(),
+            pin: None,
+            net: Vec::new(),
+            files_read: Vec::new(),
+            files_write: Vec::new(),
+            secrets: Vec::new(),
+            retry: PluginRetry::Declared,
+            cpu_ms: 1000,
+            timeout_ms: 30_000,
+            heap_mb: 32,
+            config: Map::new(),
+            tools: BTreeMap::new(),
+        }
+    }
+
+    /// Everything an approval given under this row depends on.
+    pub fn to_json(&self) -> Value {
+        let tools: Map<String, Value> = self
+            .tools
+            .iter()
+            .map(|(name, tool)| {
+                (name.clone(), json!({ "tier": tool.tier, "requires_approval": tool.requires_approval }))
+            })
+            .collect();
+        json!({
+            "enabled": self.enabled, "file": self.file, "pin": self.pin, "net": self.net, "files_read": self.files_read,
+            "files_write": self.files_write, "secrets": self.secrets, "retry": self.retry.as_str(), "cpu_ms": self.cpu_ms,
+            "timeout_ms": self.timeout_ms, "heap_mb": self.heap_mb, "config": self.config, "tools": tools,
+        })
+    }
+}
+
+pub(crate) fn read<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Plugins> {
+    r.table(node)?;
+    let mut plugins = Plugins::new();
+    for entry in node.entries().unwrap_or_default() {
+        let row = r.under(&entry.key, |r| {
+            if !is_slug(&entry.key, 32) {
+                let message = "a plugin's name begins with a-z and holds a-z, 0-9, `_` and `-`, at most 32 characters";
+                r.rule(&entry.key_place, message.to_owned());
+                return None;
+            }
+            plugin(r, &entry.node, &entry.key)
+        });
+        plugins.extend(row.map(|row| (entry.key.clone(), row)));
+    }
+    Some(plugins)
+}
+
+fn plugin<'t>(r: &mut Reader<'t>, node: &'t Node, name: &str) -> Option<Plugin> {
+    let before = r.errors();
+    let mut f = r.table(node)?;
+    let d = Plugin::of_file(format!("{name}.js"));
+    let mut row = Plugin {
+        enabled: f.or(r, "enabled", d.enabled, Reader::boolean),
+        file: f.or(r, "file", d.file, file_name),
+        pin: f.opt(r, "pin", digest),
+        net: f.or(r, "net", d.net, |r, it| r.set(it, 0, 64, host)),
+        files_read: f.or(r, "files_read", d.files_read, |r, it| r.set(it, 0, 64, Reader::alias)),
+        files_write: f.or(r, "files_write", d.files_write, |r, it| r.set(it, 0, 64, Reader::alias)),
+        secrets: f.or(r, "secrets", d.secrets, |r, it| r.set(it, 0, 64, |r, it| r.text(it, 1, 64))),
+        retry: f.or(r, "retry", d.retry, |r, it| r.word(it, PluginRetry::WORDS)),
+        cpu_ms: f.or(r, "cpu_ms", d.cpu_ms, |r, it| whole(r, it, 10, 60_000)),
+        timeout_ms: f.or(r, "timeout_ms", d.timeout_ms, |r, it| whole(r, it, 10, 600_000)),
+        heap_mb: f.or(r, "heap_mb", d.heap_mb, |r, it| whole(r, it, 1, 1024)),
+        config: f.or(r, "config", d.config, Reader::object),
+        tools: f.or(r, "tools", d.tools, |r, it| tools(r, it, name)),
+    };
+    f.finish(r);
+    // A row that says less or other than its author meant must not run.
+    if r.errors() != before {
+        row.enabled = false;
+    }
+    Some(row)
+}
+
+fn tools<'t>(r: &mut Reader<'t>, node: &'t Node, plugin: &str) -> Option<BTreeMap<String, PluginTool>> {
+    const TIERS: &[(&str, Tier)] =
+        &[("ReadOnly", Tier::ReadOnly), ("Stateful", Tier::Stateful), ("HardwareIO", Tier::HardwareIo)];
+    r.table(node)?;
+    let mut tools = BTreeMap::new();
+    for entry in node.entries().unwrap_or_default() {
+        let tool = r.under(&entry.key, |r| {
+            if !entry.key.starts_with(&format!("{plugin}.")) {
+                let help = format!("write it in quotes and in full, such as \"{plugin}.{}\"", entry.key);
+                r.rule_help(&entry.key_place, format!("no tool of this plugin is named \"{}\"", entry.key), help);
+                return None;
+            }
+            let mut f = r.table(&entry.node)?;
+            let tool = PluginTool {
+                tier: f.opt(r, "tier", |r, it| r.word(it, TIERS)),
+                requires_approval: f.opt(r, "requires_approval", Reader::boolean),
+            };
+            f.finish(r);
+            Some(tool)
+        });
+        tools.extend(tool.map(|tool| (entry.key.clone(), tool)));
+    }
+    Some(tools)
+}
+
+/// One name in `plugins/`, never a way out of it.
+fn file_name<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
+    let name = r.text(node, 1, 128)?;
+    let known = [".js", ".mjs", ".cjs"].iter().any(|it| name.ends_with(it));
+    if !known || name.contains(['/', '\\', '\0']) || name.starts_with('.') {
+        let help = "write the name alone: plugins lie in the folder `plugins` of the home".to_owned();
+        r.rule_help(&node.place, format!("\"{name}\" is no name of a .js, .mjs or .cjs file"), help);
+        return None;
+    }
+    Some(name)
+}
+
+fn digest<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Digest> {
+    let text = r.filled(node)?;
+    let digest = text.parse::<Digest>().ok();
+    if digest.is_none() {
+        let help = "`conductor plugins enable` writes it".to_owned();
+        r.rule_help(&node.place, "`pin` must be `sha256:` and 64 lower-case hex digits".to_owned(), help);
+    }
+    digest
+}
+
+/// A host, with a port where it is not the scheme's own.
+fn host<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
+    let text = r.text(node, 1, 253)?;
+    let fits = text.bytes().all(|it| it.is_ascii_lowercase() || it.is_ascii_digit() || b".-:[]".contains(&it));
+    if !fits {
+        let help = "write the name in lower case, such as \"api.example.org\"; there are no wildcards".to_owned();
+        r.rule_help(&node.place, format!("\"{text}\" is no host"), help);
+        return None;
+    }
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::load;
+    use super::*;
+
+    #[test]
+    fn every_key_is_read() {
+        let pin = format!("sha256:{}", "0".repeat(64));
+        let text = format!(
+            "[plugins.weather]\nenabled = true\nfile = \"w.mjs\"\npin = \"{pin}\"\nnet = [\"api.example.org\"]\nfiles_read = [\"studio\"]\n\
+             files_write = [\"scratch\"]\nsecrets = [\"weather-key\"]\nretry = \"always\"\ncpu_ms = 50\ntimeout_ms = 60\nheap_mb = 7\n\
+             config = {{ units = \"metric\" }}\n[plugins.weather.tools.\"weather.alarm\"]\ntier = \"HardwareIO\"\nrequires_approval = true\n"
+        );
+        let loaded = load(&text);
+        assert_eq!(loaded.diagnostics, []);
+        let row = loaded.config.unwrap().plugins.remove("weather").unwrap();
+        let wanted = Plugin {
+            enabled: true,
+            file: "w.mjs".into(),
+            pin: pin.parse().ok(),
+            net: vec!["api.example.org".into()],
+            files_read: vec!["studio".into()],
+            files_write: vec!["scratch".into()],
+            secrets: vec!["weather-key".into()],
+            retry: PluginRetry::Always,
+            cpu_ms: 50,
+            timeout_ms: 60,
+            heap_mb: 7,
+            config: json!({ "units": "metric" }).as_object().unwrap().clone(),
+            tools: BTreeMap::from([(
+                "weather.alarm".to_owned(),
+                PluginTool { tier: Some(Tier::HardwareIo), requires_approval: Some(true) },
+            )]),
+        };
+        assert_eq!(row, wanted);
+        assert_ne!(row.to_json(), Plugin::of_file("w.mjs").to_json());
+    }
+
+    #[test]
+    fn a_fault_disables_that_plugin_alone_and_says_where() {
+        let loaded = load(
+            "[plugins.a]\nenabled = true\nfile = \"../../etc/x.js\"\n[plugins.b]\nenabled = true\n[plugins.c]\nenabled = true\nnet = [\"*.example.org\"]\n\
+             [plugins.d]\nenabled = true\nheap_mb = 0\n[plugins.e]\nenabled = true\ntools.alarm = {}\n[plugins.f]\nenabled = true\npin = \"x\"\n[plugins.G]\n",
+        );
+        let plugins = loaded.config.as_ref().unwrap().plugins.clone();
+        let enabled: Vec<&str> = plugins.iter().filter(|(_, it)| it.enabled).map(|(name, _)| name.as_str()).collect();
+        assert_eq!(enabled, ["b"]);
+        assert_eq!(plugins["b"].file, "b.js");
+        let paths: Vec<&str> = loaded.errors().map(|it| it.path.as_str()).collect();
+        let wanted = [
+            "plugins.a.file",
+            "plugins.c.net[0]",
+            "plugins.d.heap_mb",
+            "plugins.e.tools.alarm",
+            "plugins.f.pin",
+            "plugins.G",
+        ];
+        assert_eq!(paths, wanted);
+    }
+}

@@ -1,0 +1,470 @@
+//! Reading `[tools]` and `[secrets]`: what a person grants to the tools that leave the studio. Everything is empty until it is written.
+//!
+//! Not here: opening a folder, a database or a socket, and whether a program exists.
+
+use super::limits::whole;
+use super::reader::Reader;
+use super::tree::{Entry, Node};
+use crate::command::{CommandEffect, Slot, Template, Word, is_carrier};
+use crate::digest::Digest;
+use regex::Regex;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// `[tools]`.
+#[derive(Clone, Debug, Default)]
+pub struct Tools {
+    pub roots: Vec<FileRoot>,
+    pub commands: Vec<Template>,
+    pub databases: Vec<Database>,
+    pub web: Web,
+    /// As the file has it: an approval given under another text is stale.
+    pub written: Value,
+}
+
+impl PartialEq for Tools {
+    fn eq(&self, other: &Self) -> bool {
+        self.written == other.written
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileRoot {
+    pub name: String,
+    /// Absolute, or below the person's own folder by `~/`.
+    pub path: String,
+    pub write: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Database {
+    pub name: String,
+    pub place: DatabasePlace,
+    /// Name of the secret that holds the password.
+    pub password: Option<String>,
+    pub max_rows_affected: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DatabasePlace {
+    Sqlite { file: String },
+    Postgres { url: String },
+}
+
+/// What a database may change in one statement, unless its row says otherwise.
+pub const MOST_ROWS_AFFECTED: u64 = 1000;
+
+/// `[tools.web]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Web {
+    /// `host` is fetched without asking; `host:port` may be a private address as well.
+    pub allow_hosts: Vec<String>,
+    pub http_hosts: Vec<String>,
+    pub timeout_ms: u64,
+}
+
+impl Default for Web {
+    fn default() -> Self {
+        Web { allow_hosts: Vec::new(), http_hosts: Vec::new(), timeout_ms: 10_000 }
+    }
+}
+
+/// Who holds the key of the secrets. Never changed silently.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KeyRung {
+    #[default]
+    Keychain,
+    Credential,
+    Passphrase,
+    File,
+}
+
+impl KeyRung {
+    pub const ALL: &'static [(&'static str, KeyRung)] = &[
+        ("keychain", KeyRung::Keychain),
+        ("credential", KeyRung::Credential),
+        ("passphrase", KeyRung::Passphrase),
+        ("file", KeyRung::File),
+    ];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            KeyRung::Keychain => "keychain",
+            KeyRung::Credential => "credential",
+            KeyRung::Passphrase => "passphrase",
+            KeyRung::File => "file",
+        }
+    }
+}
+
+pub(crate) fn secrets<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<KeyRung> {
+    let mut f = r.table(node)?;
+    let key = f.or(r, "key", KeyRung::default(), |r, it| r.word(it, KeyRung::ALL));
+    f.finish(r);
+    Some(key)
+}
+
+pub(crate) fn tools<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Tools> {
+    let mut f = r.table(node)?;
+    let roots = f.opt(r, "filesystem", filesystem).unwrap_or_default();
+    let commands = f.opt(r, "shell", |r, it| shell(r, it, &roots)).unwrap_or_default();
+    let databases = f.opt(r, "database", databases).unwrap_or_default();
+    let web = f.opt(r, "web", web).unwrap_or_default();
+    f.finish(r);
+    Some(Tools { roots, commands, databases, web, written: node.to_json() })
+}
+
+fn filesystem<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Vec<FileRoot>> {
+    let mut f = r.table(node)?;
+    let mut seen = BTreeSet::new();
+    let roots = f.or(r, "roots", Vec::new(), |r, it| {
+        let items = r.list(it, 0, 64)?;
+        Some(r.each(items, |r, item| {
+            let before = r.errors();
+            let mut f = r.table(item)?;
+            let name = f.need(r, "name", |r, it| once(r, it, &mut seen, "root"));
+            let path = f.need(r, "path", |r, it| {
+                let path = r.text(it, 1, 4096)?;
+                if path.starts_with('/') || path.starts_with("~/") {
+                    return Some(path);
+                }
+                let help = "begin it with `/` or `~/`".to_owned();
+                r.rule_help(&it.place, format!("\"{path}\" is no absolute path"), help);
+                None
+            });
+            let write = f.or(r, "write", false, Reader::boolean);
+            f.finish(r);
+            let root = FileRoot { name: name?, path: path?, write };
+            (r.errors() == before).then_some(root)
+        }))
+    });
+    f.finish(r);
+    Some(roots)
+}
+
+fn once<'t>(r: &mut Reader<'t>, node: &'t Node, seen: &mut BTreeSet<String>, what: &str) -> Option<String> {
+    let name = r.alias(node)?;
+    if !seen.insert(name.clone()) {
+        r.rule(&node.place, format!("there is already a {what} \"{name}\""));
+        return None;
+    }
+    Some(name)
+}
+
+fn shell<'t>(r: &mut Reader<'t>, node: &'t Node, roots: &[FileRoot]) -> Option<Vec<Template>> {
+    let mut f = r.table(node)?;
+    let mut seen = BTreeSet::new();
+    let commands = f.or(r, "commands", Vec::new(), |r, it| {
+        let items = r.list(it, 0, 256)?;
+        Some(r.each(items, |r, item| command(r, item, roots, &mut seen)))
+    });
+    f.finish(r);
+    Some(commands)
+}
+
+fn command<'t>(
+    r: &mut Reader<'t>,
+    node: &'t Node,
+    roots: &[FileRoot],
+    seen: &mut BTreeSet<String>,
+) -> Option<Template> {
+    const EFFECTS: &[(&str, CommandEffect)] = &[("read", CommandEffect::Read), ("write", CommandEffect::Write)];
+    let before = r.errors();
+    let mut f = r.table(node)?;
+    let name = f.need(r, "name", |r, it| once(r, it, seen, "command"));
+    let program = f.need(r, "program", |r, it| {
+        let program = r.text(it, 1, 4096)?;
+        if program.starts_with('/') && !program.contains("/../") && !program.contains('\0') {
+            return Some(program);
+        }
+        let help = "write where the program is, such as \"/usr/bin/git\"; no search path is used".to_owned();
+        r.rule_help(&it.place, format!("\"{program}\" is no absolute path"), help);
+        None
+    });
+    let digest = f.opt(r, "digest", |r, it| {
+        let text = r.filled(it)?;
+        let digest = text.parse::<Digest>().ok();
+        if digest.is_none() {
+            r.rule(&it.place, "`digest` must be `sha256:` and 64 lower-case hex digits".to_owned());
+        }
+        digest
+    });
+    let slots = f.or(r, "slots", BTreeMap::new(), |r, it| {
+        r.table(it)?;
+        Some(each_entry(r, it, |r, entry| slot(r, &entry.node, roots, program.as_deref())))
+    });
+    let words = f.or(r, "args", Vec::new(), |r, it| {
+        let items = r.list(it, 0, 256)?;
+        Some(r.each(items, |r, item| word(r, item, &slots)))
+    });
+    for unused in slots.keys().filter(|name| !words.contains(&Word::Slot((*name).clone()))) {
+        let place = node.get("slots").and_then(|it| it.get(unused)).and_then(|it| it.place.clone());
+        r.rule_help(&place, format!("no word uses the slot \"{unused}\""), format!("put \"{{{unused}}}\" into args"));
+    }
+    let cwd = f.opt(r, "cwd", |r, it| root_name(r, it, roots));
+    let effect = f.or(r, "effect", CommandEffect::Write, |r, it| r.word(it, EFFECTS));
+    let env = f.or(r, "env", BTreeMap::new(), |r, it| {
+        r.table(it)?;
+        Some(each_entry(r, it, |r, entry| r.text(&entry.node, 0, 4096)))
+    });
+    let timeout_ms = f.or(r, "timeout_ms", 30_000, |r, it| whole(r, it, 1, 600_000));
+    f.finish(r);
+    let template = Template { name: name?, program: program?, digest, words, cwd, effect, env, timeout_ms, slots };
+    (r.errors() == before).then_some(template)
+}
+
+fn each_entry<'t, T>(
+    r: &mut Reader<'t>,
+    node: &'t Node,
+    mut read: impl FnMut(&mut Reader<'t>, &'t Entry) -> Option<T>,
+) -> BTreeMap<String, T> {
+    let mut out = BTreeMap::new();
+    for entry in node.entries().unwrap_or_default() {
+        let value = r.under(&entry.key, |r| read(r, entry));
+        out.extend(value.map(|value| (entry.key.clone(), value)));
+    }
+    out
+}
+
+/// A word is fixed, or it is one slot and nothing else.
+fn word<'t>(r: &mut Reader<'t>, node: &'t Node, slots: &BTreeMap<String, Slot>) -> Option<Word> {
+    let text = r.text(node, 0, 4096)?;
+    let Some(name) = text.strip_prefix('{').and_then(|it| it.strip_suffix('}')) else {
+        if text.contains(['{', '}']) {
+            let help = "give the slot a word of its own".to_owned();
+            r.rule_help(&node.place, "a slot fills a whole word".to_owned(), help);
+            return None;
+        }
+        return Some(Word::Fixed(text));
+    };
+    if !slots.contains_key(name) {
+        r.rule_help(&node.place, format!("there is no slot \"{name}\""), format!("add slots.{name} = {{ type = … }}"));
+        return None;
+    }
+    Some(Word::Slot(name.to_owned()))
+}
+
+fn root_name<'t>(r: &mut Reader<'t>, node: &'t Node, roots: &[FileRoot]) -> Option<String> {
+    let name = r.filled(node)?;
+    if roots.iter().any(|it| it.name == name) {
+        return Some(name);
+    }
+    let help = "roots are named under [tools.filesystem]".to_owned();
+    r.rule_help(&node.place, format!("there is no root \"{name}\""), help);
+    None
+}
+
+fn slot<'t>(r: &mut Reader<'t>, node: &'t Node, roots: &[FileRoot], program: Option<&str>) -> Option<Slot> {
+    let mut f = r.table(node)?;
+    let slot = match f.tag(r, "type", &["integer", "enum", "path", "text"])? {
+        "integer" => {
+            let min = f.need(r, "min", |r, it| r.whole(it, i64::MIN, i64::MAX));
+            let max = f.need(r, "max", |r, it| r.whole(it, i64::MIN, i64::MAX));
+            Some(Slot::Integer { min: min?, max: max? })
+        }
+        "enum" => f.need(r, "values", |r, it| r.set(it, 1, 256, |r, it| r.text(it, 1, 256))).map(Slot::Enum),
+        "path" => f.need(r, "root", |r, it| root_name(r, it, roots)).map(|root| Slot::Path { root }),
+        _ => {
+            let place = f.place.clone();
+            let pattern = f.need(r, "pattern", |r, it| {
+                let text = r.text(it, 1, 1024)?;
+                // The whole value must fit, or a pattern would allow everything around what it names.
+                let pattern = Regex::new(&format!("^(?:{text})$")).ok();
+                if pattern.is_none() {
+                    r.rule(
+                        &it.place,
+                        format!("\"{text}\" is no pattern (look-around and back-references are not known)"),
+                    );
+                }
+                pattern
+            });
+            if let Some(program) = program.filter(|it| is_carrier(it)) {
+                let help = "use an enum, or a program that runs nothing else".to_owned();
+                r.rule_help(&place, format!("{program} runs what it is given: it may have no text slot"), help);
+            }
+            pattern.map(|pattern| Slot::Text { pattern })
+        }
+    };
+    f.finish(r);
+    slot
+}
+
+fn databases<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Vec<Database>> {
+    r.table(node)?;
+    let mut out = Vec::new();
+    for entry in node.entries().unwrap_or_default() {
+        let database = r.under(&entry.key, |r| {
+            let before = r.errors();
+            let mut f = r.table(&entry.node)?;
+            let place = f.need(r, "url", url);
+            let password = f.opt(r, "password", secret_name);
+            let max_rows_affected =
+                f.or(r, "max_rows_affected", MOST_ROWS_AFFECTED, |r, it| whole(r, it, 1, 1_000_000_000));
+            f.finish(r);
+            let database = Database { name: entry.key.clone(), place: place?, password, max_rows_affected };
+            (r.errors() == before).then_some(database)
+        });
+        out.extend(database);
+    }
+    Some(out)
+}
+
+fn url<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<DatabasePlace> {
+    let text = r.text(node, 1, 4096)?;
+    if let Some(file) = text.strip_prefix("sqlite:") {
+        if file.starts_with('/') || file.starts_with("~/") {
+            return Some(DatabasePlace::Sqlite { file: file.to_owned() });
+        }
+        let help = "begin the file with `/` or `~/`".to_owned();
+        r.rule_help(&node.place, format!("\"{file}\" is no absolute path"), help);
+        return None;
+    }
+    let rest = text.strip_prefix("postgres://").or_else(|| text.strip_prefix("postgresql://"));
+    let Some(rest) = rest else {
+        let help = "write \"sqlite:/folder/file.db\" or \"postgres://user@host/database\"".to_owned();
+        r.rule_help(&node.place, "no database is known by this address".to_owned(), help);
+        return None;
+    };
+    let user = rest.split_once('@').map(|(user, _)| user);
+    if user.is_some_and(|it| it.contains(':')) || text.contains("password=") {
+        let help = "store it with `conductor secrets set NAME` and write password = \"secret:NAME\"".to_owned();
+        r.rule_help(&node.place, "a password must not stand in this file".to_owned(), help);
+        return None;
+    }
+    Some(DatabasePlace::Postgres { url: text })
+}
+
+/// `secret:NAME`, and nothing else: a password in clear is a fault.
+fn secret_name<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
+    let text = r.filled(node)?;
+    if let Some(name) = text.strip_prefix("secret:").filter(|it| !it.is_empty()) {
+        return Some(name.to_owned());
+    }
+    let help = "store it with `conductor secrets set NAME` and write \"secret:NAME\"".to_owned();
+    r.rule_help(&node.place, "a password must not stand in this file".to_owned(), help);
+    None
+}
+
+fn web<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Web> {
+    let mut f = r.table(node)?;
+    let d = Web::default();
+    let web = Web {
+        allow_hosts: f.or(r, "allow_hosts", d.allow_hosts, |r, it| r.set(it, 0, 256, host)),
+        http_hosts: f.or(r, "http_hosts", d.http_hosts, |r, it| r.set(it, 0, 256, host)),
+        timeout_ms: f.or(r, "timeout_ms", d.timeout_ms, |r, it| whole(r, it, 1, 600_000)),
+    };
+    f.finish(r);
+    Some(web)
+}
+
+fn host<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
+    let text = r.text(node, 1, 253)?;
+    let fits = text.bytes().all(|it| it.is_ascii_alphanumeric() || b".-_:[]".contains(&it));
+    if fits && !text.contains("//") {
+        return Some(text.to_ascii_lowercase());
+    }
+    let help = "write a name such as \"api.example.org\", or a name and a port; there are no wildcards".to_owned();
+    r.rule_help(&node.place, format!("\"{text}\" is no host"), help);
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::load;
+    use super::*;
+
+    const WHOLE: &str = r#"
+[secrets]
+key = "file"
+
+[tools.filesystem]
+roots = [{ name = "studio", path = "~/Music/Studio", write = true }, { name = "scratch", path = "/tmp/s" }]
+
+[[tools.shell.commands]]
+name = "git-log"
+program = "/usr/bin/git"
+args = ["log", "-n", "{count}", "--", "{path}"]
+cwd = "studio"
+effect = "read"
+timeout_ms = 1000
+env = { GIT_PAGER = "cat" }
+slots.count = { type = "integer", min = 1, max = 200 }
+slots.path = { type = "path", root = "studio" }
+
+[tools.database.sets]
+url = "postgres://studio@127.0.0.1/sets"
+password = "secret:sets-db"
+max_rows_affected = 5
+
+[tools.database.notes]
+url = "sqlite:/tmp/n.db"
+
+[tools.web]
+allow_hosts = ["API.example.org", "127.0.0.1:8080"]
+http_hosts = ["127.0.0.1:8080"]
+timeout_ms = 5000
+"#;
+
+    #[test]
+    fn every_key_is_read() {
+        let loaded = load(WHOLE);
+        assert_eq!(loaded.diagnostics, []);
+        let config = loaded.config.unwrap();
+        let tools = config.tools;
+        assert_eq!(config.secrets, KeyRung::File);
+        assert_eq!((tools.roots[0].write, tools.roots[1].write), (true, false));
+        let command = &tools.commands[0];
+        assert_eq!(
+            (command.cwd.as_deref(), command.effect, command.timeout_ms),
+            (Some("studio"), CommandEffect::Read, 1000)
+        );
+        assert_eq!(command.env.get("GIT_PAGER").map(String::as_str), Some("cat"));
+        assert_eq!(tools.databases[1].password.as_deref(), None);
+        assert_eq!(
+            (tools.databases[0].password.as_deref(), tools.databases[0].max_rows_affected),
+            (Some("sets-db"), 5)
+        );
+        assert_eq!(tools.web.allow_hosts, ["api.example.org", "127.0.0.1:8080"]);
+        assert_eq!(tools.web.timeout_ms, 5000);
+    }
+
+    #[test]
+    fn everything_is_empty_until_it_is_written() {
+        let tools = load("").config.unwrap().tools;
+        assert!(tools.roots.is_empty() && tools.commands.is_empty() && tools.databases.is_empty());
+        assert!(tools.web.allow_hosts.is_empty());
+    }
+
+    #[test]
+    fn one_faulty_row_disables_that_row_alone_and_says_how_to_mend_it() {
+        let faulty = [
+            ("program = \"/usr/bin/git\"", "program = \"git\"", "no absolute path"),
+            ("\"{count}\"", "\"-n{count}\"", "a slot fills a whole word"),
+            ("\"{count}\"", "\"{counts}\"", "there is no slot"),
+            ("cwd = \"studio\"", "cwd = \"attic\"", "there is no root"),
+            ("password = \"secret:sets-db\"", "password = \"hunter2\"", "must not stand in this file"),
+            ("studio@127.0.0.1", "studio:pw@127.0.0.1", "must not stand in this file"),
+            ("path = \"/tmp/s\"", "path = \"tmp\"", "no absolute path"),
+            ("name = \"scratch\"", "name = \"studio\"", "already a root"),
+            ("\"API.example.org\"", "\"*\"", "no host"),
+            (
+                "slots.path = { type = \"path\", root = \"studio\" }",
+                "slots.path = { type = \"text\", pattern = \"(?=x)\" }",
+                "no pattern",
+            ),
+        ];
+        for (from, to, wanted) in faulty {
+            let text = WHOLE.replacen(from, to, 1);
+            let loaded = load(&text);
+            assert!(loaded.diagnostics.iter().any(|it| it.message.contains(wanted)), "{to}: {:?}", loaded.diagnostics);
+            assert!(loaded.config.is_some(), "{to}");
+        }
+        let text = WHOLE.replace("/usr/bin/git", "/bin/sh").replace(
+            "slots.path = { type = \"path\", root = \"studio\" }",
+            "slots.path = { type = \"text\", pattern = \"[a-z]+\" }",
+        );
+        let loaded = load(&text);
+        assert!(loaded.diagnostics.iter().any(|it| it.message.contains("no text slot")), "{:?}", loaded.diagnostics);
+        assert!(loaded.config.unwrap().tools.commands.is_empty());
+    }
+}

@@ -1,0 +1,82 @@
+//! A synthesizer somebody else wrote, on a JACK server: MIDI in, sound out, and an ear that tells the pitch.
+
+use super::{Missing, PATIENCE, wait_for};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+pub const PACKAGE: &str = "fluidsynth timgm6mb-soundfont aubio-tools";
+/// Its ports on the server.
+pub const MIDI_PORT: &str = "fs:midi_00";
+const SOUND_PORT: &str = "fs:left";
+const SOUNDS: &str = "/usr/share/sounds/sf2/TimGM6mb.sf2";
+
+fn missing(why: String) -> Missing {
+    Missing { part: "fluidsynth", package: PACKAGE, why }
+}
+
+pub fn probe() -> Result<String, Missing> {
+    let output = Command::new("fluidsynth").arg("--version").output().map_err(|error| missing(error.to_string()))?;
+    Command::new("aubiopitch").arg("--help").output().map_err(|error| missing(error.to_string()))?;
+    if !Path::new(SOUNDS).exists() {
+        return Err(missing(format!("{SOUNDS} is not there")));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().to_owned())
+}
+
+/// A running synthesizer. Dropping it ends its process group and waits for it.
+pub struct Running {
+    child: Child,
+    server: String,
+}
+
+/// On the JACK server of this name.
+pub fn start(server: &str) -> Result<Running, Missing> {
+    probe()?;
+    let child = Command::new("fluidsynth")
+        .args(["-a", "jack", "-m", "jack", "-o", "audio.jack.id=fs", "-o", "midi.jack.id=fs", "-r", "48000"])
+        .args(["-o", "synth.reverb.active=0", "-o", "synth.chorus.active=0", SOUNDS])
+        .env("JACK_DEFAULT_SERVER", server)
+        // It ends with its input; this one stays open.
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .map_err(|error| missing(error.to_string()))?;
+    let running = Running { child, server: server.to_owned() };
+    let listed = || running.tool("jack_lsp").output().ok().map(|it| String::from_utf8_lossy(&it.stdout).into_owned());
+    let ready = wait_for(PATIENCE, || {
+        let ports = listed()?;
+        (ports.contains(MIDI_PORT) && ports.contains(SOUND_PORT)).then_some(())
+    });
+    ready.ok_or_else(|| missing("its ports did not appear".into()))?;
+    Ok(running)
+}
+
+impl Running {
+    fn tool(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.env("JACK_DEFAULT_SERVER", &self.server).stdin(Stdio::null()).stderr(Stdio::null());
+        command
+    }
+
+    /// Records two seconds and gives the median of the pitches in it, in hertz; nothing when it heard none.
+    pub fn pitch(&self, folder: &Path) -> Option<f64> {
+        let file = folder.join("heard.wav");
+        let recorded = self.tool("jack_rec").args(["-d", "2", "-f"]).arg(&file).arg(SOUND_PORT).output().ok()?;
+        recorded.status.success().then_some(())?;
+        let said = Command::new("aubiopitch").args(["-p", "yinfft", "-i"]).arg(&file).output().ok()?;
+        let said = String::from_utf8_lossy(&said.stdout).into_owned();
+        let column = said.lines().filter_map(|line| line.split_whitespace().nth(1)?.parse().ok());
+        let mut heard: Vec<f64> = column.filter(|it: &f64| *it > 20.0).collect();
+        heard.sort_by(f64::total_cmp);
+        heard.get(heard.len() / 2).copied()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        super::end_group(&mut self.child, rustix::process::Signal::TERM);
+    }
+}

@@ -1,0 +1,136 @@
+//! A PostgreSQL of its own: made for one test, reachable by a socket in a temporary folder only.
+
+use super::{Missing, PATIENCE, wait_for};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use tempfile::TempDir;
+
+pub const PACKAGE: &str = "postgresql";
+
+fn missing(why: impl Into<String>) -> Missing {
+    Missing { part: "postgres", package: PACKAGE, why: why.into() }
+}
+
+/// Debian keeps the programs of each version apart.
+fn programs() -> Result<PathBuf, Missing> {
+    let mut found: Vec<PathBuf> = std::fs::read_dir("/usr/lib/postgresql")
+        .map_err(|_| missing("/usr/lib/postgresql is not there"))?
+        .filter_map(|it| Some(it.ok()?.path().join("bin")))
+        .filter(|it| it.join("initdb").exists())
+        .collect();
+    found.sort();
+    found.pop().ok_or_else(|| missing("no initdb under /usr/lib/postgresql"))
+}
+
+/// The server refuses to run as root; the package makes a user for it.
+fn user() -> Option<(u32, u32)> {
+    if !rustix::process::geteuid().is_root() {
+        return None;
+    }
+    let passwd = std::fs::read_to_string("/etc/passwd").ok()?;
+    let line = passwd.lines().find(|it| it.starts_with("postgres:"))?;
+    let mut fields = line.split(':').skip(2);
+    Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
+}
+
+/// Dropping it ends its process group and waits for it.
+pub struct Running {
+    child: Child,
+    programs: PathBuf,
+    folder: TempDir,
+}
+
+/// Password of the role that owns everything; only tests of the refusal use it.
+pub const BOSS_PASSWORD: &str = "boss-password";
+
+pub fn start() -> Result<Running, Missing> {
+    let programs = programs()?;
+    let folder = tempfile::tempdir().map_err(|fault| missing(fault.to_string()))?;
+    let data = folder.path().join("data");
+    let word = folder.path().join("word");
+    let io = |fault: std::io::Error| missing(fault.to_string());
+    std::fs::write(&word, BOSS_PASSWORD).map_err(io)?;
+    if let Some((uid, gid)) = user() {
+        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).map_err(io)?;
+        for path in [folder.path(), &word] {
+            std::os::unix::fs::chown(path, Some(uid), Some(gid)).map_err(io)?;
+        }
+    }
+    let made = command(&programs, "initdb")
+        .arg("-D")
+        .arg(&data)
+        .args(["-U", "boss", "--auth=scram-sha-256", "--no-sync", "--pwfile"])
+        .arg(&word)
+        .output()
+        .map_err(io)?;
+    if !made.status.success() {
+        return Err(missing(format!("initdb: {}", String::from_utf8_lossy(&made.stderr))));
+    }
+    let child = command(&programs, "postgres")
+        .arg("-D")
+        .arg(&data)
+        .arg("-k")
+        .arg(folder.path())
+        .args(["-h", "", "-F"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .map_err(io)?;
+    let running = Running { child, programs, folder };
+    let ready = || {
+        let asked = Command::new(running.programs.join("pg_isready")).arg("-h").arg(running.socket()).output().ok()?;
+        asked.status.success().then_some(())
+    };
+    wait_for(PATIENCE, ready).ok_or_else(|| missing("it did not become ready"))?;
+    Ok(running)
+}
+
+fn command(programs: &Path, name: &str) -> Command {
+    let mut command = Command::new(programs.join(name));
+    if let Some((uid, gid)) = user() {
+        command.uid(uid).gid(gid);
+    }
+    command.stdin(Stdio::null()).env("LC_ALL", "C.UTF-8").current_dir("/");
+    command
+}
+
+impl Running {
+    pub fn socket(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// An address without a password.
+    pub fn url(&self, user: &str) -> String {
+        let folder = self.socket().display().to_string().replace('/', "%2F");
+        format!("postgres://{user}@{folder}/postgres")
+    }
+
+    /// Runs statements as the owner of everything, and gives what they print.
+    pub fn sql(&self, text: &str) -> String {
+        let output = Command::new(self.programs.join("psql"))
+            .arg("-h")
+            .arg(self.socket())
+            .args(["-U", "boss", "-d", "postgres", "-v", "ON_ERROR_STOP=1", "-qtAc", text])
+            .env("PGPASSWORD", BOSS_PASSWORD)
+            .output()
+            .expect("psql runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let group = rustix::process::Pid::from_child(&self.child);
+        // At once: nothing in it is worth a checkpoint.
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::QUIT);
+        let ended = wait_for(PATIENCE, || matches!(self.child.try_wait(), Ok(Some(_))).then_some(()));
+        if ended.is_none() {
+            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+            let _ = self.child.wait();
+        }
+    }
+}

@@ -1,0 +1,108 @@
+// What a Conductor plugin may be and use. Put beside your plugin; editors read it. See docs/plugins.md.
+
+declare namespace Conductor {
+  type JSONSchema = { [keyword: string]: unknown };
+
+  /** The default export of the file, or `module.exports`. A class is constructed without arguments. */
+  interface Plugin {
+    /** Unique; a-z, 0-9, - and _, a letter first. */
+    name: string;
+    version: string;
+    description: string;
+    /** What `[plugins.NAME] config` must fit. A property with `secret: true` comes from `conductor secrets set NAME.FIELD` as a `Secret`. */
+    configSchema?: JSONSchema;
+    tools: ToolDefinition[];
+    /** Before the first call, in every new process of this plugin. */
+    onLoad?(config: any): void | Promise<void>;
+    /** Before the process ends in peace. */
+    onUnload?(): void | Promise<void>;
+  }
+
+  interface ToolDefinition {
+    /** Begins with the plugin's name and a dot. */
+    name: string;
+    title?: string;
+    /** At most 1024 characters on one line; people and models read it. */
+    description: string;
+    /** An object schema. Arguments that do not fit never reach the handler. */
+    inputSchema: JSONSchema;
+    /** true: a person is asked before every call. */
+    requiresApproval?: boolean;
+    /** true: running twice equals running once, so a failed call may be tried again by itself. */
+    idempotent?: boolean;
+    handler(input: any, config: any): Result | Promise<Result>;
+  }
+
+  /** A text, a finished MCP result, or any other value, which is sent as structured content. */
+  type Result = string | CallToolResult | { [key: string]: unknown } | number | boolean | null | unknown[];
+
+  interface CallToolResult {
+    content: ContentBlock[];
+    structuredContent?: { [key: string]: unknown };
+    isError?: boolean;
+  }
+
+  type ContentBlock =
+    | { type: "text"; text: string }
+    | { type: "image" | "audio"; data: string; mimeType: string }
+    | { type: "resource"; resource: { uri: string; mimeType?: string; text?: string; blob?: string } };
+
+  /** Throw one with a `code` such as NOT_FOUND, BAD_INPUT, UNSUPPORTED or HOST_OFFLINE to say what went wrong; others count as INTERNAL. */
+  interface CodedError extends Error {
+    code?: string;
+  }
+
+  /** Stands for a secret value. In a header of `fetch` the daemon puts the value in; nobody can read it. */
+  interface Secret {
+    toString(): string;
+  }
+
+  interface Entry {
+    name: string;
+    kind: "file" | "directory" | "link" | "other";
+    size: number;
+    mtime_ms: number;
+  }
+
+  interface Response {
+    url: string;
+    status: number;
+    ok: boolean;
+    headers: Headers;
+    /** The body was longer than what is fetched (1 MiB). */
+    truncated: boolean;
+    text(): Promise<string>;
+    json(): Promise<any>;
+    bytes(): Promise<Uint8Array>;
+    arrayBuffer(): Promise<ArrayBuffer>;
+  }
+}
+
+/** Goes to the daemon's log, at most 8 KiB per call. */
+declare const console: { log(...it: unknown[]): void; info(...it: unknown[]): void; debug(...it: unknown[]): void; warn(...it: unknown[]): void; error(...it: unknown[]): void };
+
+/** Timers end with the call that set them. */
+declare function setTimeout(run: (...it: any[]) => void, ms?: number, ...it: any[]): number;
+declare function setInterval(run: (...it: any[]) => void, ms?: number, ...it: any[]): number;
+declare function clearTimeout(id: number): void;
+declare function clearInterval(id: number): void;
+
+/** Hosts named in `net` only; https, except for hosts in `[tools.web] http_hosts`. Four requests at once. */
+declare function fetch(
+  url: string | URL,
+  init?: { method?: string; headers?: { [name: string]: string | Conductor.Secret }; body?: string | Uint8Array | ArrayBuffer | URLSearchParams },
+): Promise<Conductor.Response>;
+
+declare const secrets: {
+  /** A handle of a secret named in `secrets`. */
+  get(name: string): Promise<Conductor.Secret>;
+};
+
+/** Files under the roots named in `files_read` and `files_write`. A path is relative to `root`, or to the first root granted. */
+declare const files: {
+  read(path: string, options?: { root?: string; encoding?: "utf-8" }): Promise<string>;
+  read(path: string, options: { root?: string; encoding: "bytes" }): Promise<Uint8Array>;
+  write(path: string, data: string | Uint8Array | ArrayBuffer, options?: { root?: string }): Promise<{ path: string; size: number }>;
+  list(path?: string, options?: { root?: string }): Promise<Conductor.Entry[]>;
+  stat(path: string, options?: { root?: string }): Promise<Conductor.Entry>;
+};

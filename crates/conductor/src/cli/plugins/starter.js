@@ -1,0 +1,38 @@
+/// <reference path="./conductor-plugin.d.ts" />
+// A plugin of your own. Each tool below can be called by an AI client, by `conductor call NAME.greet '{"who":"world"}'`,
+// and by a pad: action = { type = "Plugin", plugin = "NAME", tool = "greet", params = { who = "world" } }
+
+/** @type {Conductor.Plugin} */
+export default {
+  name: "NAME",
+  version: "0.1.0",
+  description: "Says hello, and counts how often.",
+
+  configSchema: {
+    type: "object",
+    properties: { greeting: { type: "string", description: "The first word" } },
+    additionalProperties: false,
+  },
+
+  async onLoad(config) {
+    this.greeted = 0;
+    console.log("ready to say", config.greeting ?? "Hello");
+  },
+
+  tools: [
+    {
+      name: "NAME.greet",
+      description: "Greets somebody by name.",
+      inputSchema: {
+        type: "object",
+        properties: { who: { type: "string", maxLength: 100, description: "Whom to greet" } },
+        required: ["who"],
+      },
+      // Without this a failed call is not tried again by itself.
+      idempotent: true,
+      async handler({ who }, config) {
+        return `${config.greeting ?? "Hello"}, ${who}!`;
+      },
+    },
+  ],
+};

@@ -1,0 +1,285 @@
+//! The plain routes beside `/mcp`: tools without a protocol, and what an observer may see. Nothing here decides anything.
+//!
+//! A call passes the same pipeline as from every door. What observers see holds ids, names, results and times; no argument and no output.
+
+use super::{Tokens, refuse, refuse_after};
+use crate::audit_log::lines::{Filter, newest};
+use crate::doors::mcp::Shared;
+use crate::doors::session::{Session, View, Who};
+use crate::pipeline;
+use crate::pipeline::approval::DeskNews;
+use crate::pipeline::call::Outcome;
+use crate::studio::meters;
+use crate::tools::catalog::Tool;
+use axum::Router;
+use axum::extract::{Path, Request};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use conductor_core::error::{Code, ToolError};
+use futures_util::Stream;
+use http::{StatusCode, header};
+use http_body_util::{BodyExt, Limited};
+use serde_json::{Value, json};
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast};
+
+/// Open streams of events, all clients together.
+const STREAMS: usize = 16;
+/// Records of one answer.
+const MOST_RECORDS: usize = 1000;
+const STILL_HERE: Duration = Duration::from_secs(15);
+
+struct Door {
+    shared: Arc<Shared>,
+    tokens: Arc<Tokens>,
+    streams: Arc<Semaphore>,
+}
+
+pub fn routes(shared: &Arc<Shared>, tokens: &Arc<Tokens>) -> Router {
+    let door = Arc::new(Door {
+        shared: Arc::clone(shared),
+        tokens: Arc::clone(tokens),
+        streams: Arc::new(Semaphore::new(STREAMS)),
+    });
+    let with = |door: &Arc<Door>| Arc::clone(door);
+    let (list, call, openapi, audit, events, numbers) =
+        (with(&door), with(&door), with(&door), with(&door), with(&door), with(&door));
+    Router::new()
+        .route("/tools", get(move |request: Request| async move { list.tools(request).await }))
+        .route(
+            "/tools/{name}",
+            post(move |Path(name): Path<String>, request: Request| async move { call.call(name, request).await }),
+        )
+        .route("/openapi.json", get(move |request: Request| async move { openapi.openapi(request).await }))
+        .route("/audit", get(move |request: Request| async move { audit.audit(request).await }))
+        .route("/events", get(move |request: Request| async move { events.events(request).await }))
+        .route("/metrics", get(move |request: Request| async move { numbers.metrics(request).await }))
+}
+
+impl Door {
+    /// The name of the token, and the request back.
+    async fn admit(&self, request: Request, scope: &str) -> Result<(String, Request), Response> {
+        match self.tokens.check(request.headers(), scope) {
+            Some(who) => Ok((who, request)),
+            None => {
+                self.tokens.note_failure(&self.shared.studio).await;
+                let why = format!("a bearer token with the scope {scope} is needed");
+                Err(refuse_after(request.into_body(), StatusCode::UNAUTHORIZED, &why).await)
+            }
+        }
+    }
+
+    fn listed(&self) -> Vec<Arc<Tool>> {
+        let studio = &self.shared.studio;
+        let (policy, view) = (studio.policy(), View::configured(studio));
+        let catalog = studio.catalog();
+        let seen = catalog.list(&view.toolset).filter(|it| !policy.policy.denies_everyone(&it.name, it.tier));
+        seen.cloned().collect()
+    }
+
+    async fn tools(&self, request: Request) -> Response {
+        if let Err(refused) = self.admit(request, "call").await {
+            return refused;
+        }
+        let tools: Vec<Value> = self.listed().iter().map(|it| shown(it)).collect();
+        plain(&json!({ "tools": tools }))
+    }
+
+    async fn call(&self, name: String, request: Request) -> Response {
+        let (who, request) = match self.admit(request, "call").await {
+            Ok(admitted) => admitted,
+            Err(refused) => return refused,
+        };
+        let studio = &self.shared.studio;
+        let limit = studio.settings().mcp.max_message_bytes;
+        let body = match Limited::new(request.into_body(), limit).collect().await {
+            Ok(body) => body.to_bytes(),
+            Err(_) => return refuse(StatusCode::PAYLOAD_TOO_LARGE, "the body is too long, or did not arrive"),
+        };
+        let arguments = if body.trim_ascii().is_empty() { Ok(json!({})) } else { serde_json::from_slice(&body) };
+        let Ok(arguments) = arguments else {
+            let error =
+                ToolError::new(Code::BadInput, "the body is not JSON").hint("Send the arguments as one JSON object.");
+            return failed(&error);
+        };
+        let session = Session::new(studio, Who::Token(who));
+        // The session is this request: when the client hangs up, its call is told so.
+        let call = session.call(session.principal(""), name, arguments, session.gone.child_token());
+        match pipeline::run(studio, call).await.into_outcome() {
+            Outcome::Done(Ok(output)) => {
+                let (value, _, content) = output.into_parts();
+                plain(&if content.is_empty() {
+                    json!({ "result": value })
+                } else {
+                    json!({ "result": value, "content_blocks": content.len() })
+                })
+            }
+            Outcome::Done(Err(error)) => failed(&error),
+            Outcome::Cancelled => refuse(StatusCode::from_u16(499).unwrap_or(StatusCode::BAD_REQUEST), "cancelled"),
+            Outcome::Ask { .. } => failed(&ToolError::new(Code::ApprovalRequired, "a person must answer")),
+        }
+    }
+
+    async fn openapi(&self, request: Request) -> Response {
+        if let Err(refused) = self.admit(request, "call").await {
+            return refused;
+        }
+        plain(&openapi(&self.listed()))
+    }
+
+    async fn audit(&self, request: Request) -> Response {
+        let (_, request) = match self.admit(request, "observe").await {
+            Ok(admitted) => admitted,
+            Err(refused) => return refused,
+        };
+        let (filter, limit) = match asked(request.uri().query().unwrap_or_default()) {
+            Ok(asked) => asked,
+            Err(why) => return refuse(StatusCode::BAD_REQUEST, &why),
+        };
+        let home = self.shared.studio.home.clone();
+        let read = tokio::task::spawn_blocking(move || newest(&home, &filter, limit)).await;
+        match read {
+            // The newest first.
+            Ok(Ok(records)) => plain(&json!({ "records": records.into_iter().rev().collect::<Vec<_>>() })),
+            Ok(Err(_)) | Err(_) => refuse(StatusCode::SERVICE_UNAVAILABLE, "the audit log cannot be read"),
+        }
+    }
+
+    async fn metrics(&self, request: Request) -> Response {
+        if let Err(refused) = self.admit(request, "observe").await {
+            return refused;
+        }
+        let text = meters::exposition(&self.shared.studio);
+        ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
+    }
+
+    async fn events(&self, request: Request) -> Response {
+        if let Err(refused) = self.admit(request, "observe").await {
+            return refused;
+        }
+        let Ok(seat) = Arc::clone(&self.streams).try_acquire_owned() else {
+            return refuse(StatusCode::SERVICE_UNAVAILABLE, "as many streams are open as there may be");
+        };
+        let studio = &self.shared.studio;
+        let stream = stream(studio.news.listen(), studio.desk.listen(), seat);
+        let mut response = Sse::new(stream).keep_alive(KeepAlive::new().interval(STILL_HERE)).into_response();
+        response.headers_mut().insert("x-accel-buffering", http::HeaderValue::from_static("no"));
+        response
+    }
+}
+
+fn plain(value: &Value) -> Response {
+    let mut response = axum::Json(value).into_response();
+    response.headers_mut().insert(header::CACHE_CONTROL, http::HeaderValue::from_static("no-store"));
+    response
+}
+
+fn failed(error: &ToolError) -> Response {
+    let status = StatusCode::from_u16(error.code.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = axum::Json(error.to_wire()).into_response();
+    *response.status_mut() = status;
+    response
+}
+
+fn shown(tool: &Tool) -> Value {
+    json!({
+        "name": tool.name, "title": tool.title, "description": tool.description, "tier": tool.tier,
+        "inputSchema": tool.published_schema.value(), "outputSchema": tool.output_schema.value(), "annotations": tool.annotations.to_wire(),
+    })
+}
+
+/// What is asked of the log. An unknown word is refused: a filter that is silently ignored shows too much.
+fn asked(query: &str) -> Result<(Filter, usize), String> {
+    let (mut filter, mut limit) = (Filter::default(), 100);
+    for (key, value) in form(query) {
+        let bad = || format!("{key}: {value:?} cannot be read");
+        match key.as_str() {
+            "tool" => filter.tool = Some(value),
+            "principal" => filter.principal = Some(value),
+            "result" => filter.result = Some(value.parse().map_err(|_| bad())?),
+            "since" => filter.since = Some(value.parse().map_err(|_| bad())?),
+            "until" => filter.until = Some(value.parse().map_err(|_| bad())?),
+            "after" => filter.after = Some(value.parse().map_err(|_| bad())?),
+            "limit" => {
+                limit = value.parse().ok().filter(|it| (1..=MOST_RECORDS).contains(it)).ok_or_else(bad)?;
+            }
+            _ => return Err(format!("{key} is none of tool, result, principal, since, until, limit, after")),
+        }
+    }
+    Ok((filter, limit))
+}
+
+fn form(query: &str) -> Vec<(String, String)> {
+    // The parser of addresses reads queries as well; the address itself is not used.
+    let read = reqwest::Url::parse(&format!("http://local/?{query}"));
+    read.map(|it| it.query_pairs().map(|(key, value)| (key.into_owned(), value.into_owned())).collect())
+        .unwrap_or_default()
+}
+
+/// News of the pipeline and of the desk as one stream. A slow reader loses the oldest and is told how many.
+fn stream(
+    news: broadcast::Receiver<crate::studio::news::News>,
+    desk: broadcast::Receiver<DeskNews>,
+    seat: OwnedSemaphorePermit,
+) -> impl Stream<Item = Result<Event, Infallible>> {
+    futures_util::stream::unfold((news, desk, seat), |(mut news, mut desk, seat)| async move {
+        let (name, data) = tokio::select! {
+            told = news.recv() => match told {
+                Ok(news) => (news.name, news.data),
+                Err(broadcast::error::RecvError::Lagged(missed)) => ("lagged", json!({ "missed": missed })),
+                Err(broadcast::error::RecvError::Closed) => return None,
+            },
+            told = desk.recv() => match told {
+                Ok(DeskNews::Asked(record)) => ("approval.pending", json!({
+                    "id": record.id.to_string(), "short": record.short, "tool": record.tool, "tier": record.tier,
+                    "principal": record.principal.to_string(),
+                })),
+                Ok(DeskNews::Decided(id)) => ("approval.decided", json!({ "id": id.to_string() })),
+                Err(broadcast::error::RecvError::Lagged(missed)) => ("lagged", json!({ "missed": missed })),
+                Err(broadcast::error::RecvError::Closed) => return None,
+            },
+        };
+        Some((Ok(Event::default().event(name).data(data.to_string())), (news, desk, seat)))
+    })
+}
+
+/// Assembled from the schemas of the catalog, which are values of this moment.
+fn openapi(tools: &[Arc<Tool>]) -> Value {
+    let error = json!({ "description": "The error object", "content": { "application/json": { "schema": {
+        "type": "object", "required": ["code", "message", "hint"],
+        "properties": { "code": { "type": "string" }, "message": { "type": "string" }, "hint": { "type": "string" } },
+    } } } });
+    let paths: serde_json::Map<String, Value> = tools
+        .iter()
+        .map(|tool| {
+            let success = json!({
+                "type": "object", "required": ["result"], "properties": { "result": without_error_branch(tool) },
+            });
+            let operation = json!({
+                "operationId": tool.safe_name(), "summary": tool.title, "description": tool.description, "tags": [tool.toolset],
+                "requestBody": { "required": false, "content": { "application/json": { "schema": tool.published_schema.value() } } },
+                "responses": {
+                    "200": { "description": "The result", "content": { "application/json": { "schema": success } } },
+                    "202": error, "default": error,
+                },
+            });
+            (format!("/tools/{}", tool.name), json!({ "post": operation }))
+        })
+        .collect();
+    json!({
+        "openapi": "3.1.0",
+        "info": { "title": "Conductor", "version": env!("CARGO_PKG_VERSION") },
+        "security": [{ "bearer": [] }],
+        "components": { "securitySchemes": { "bearer": { "type": "http", "scheme": "bearer" } } },
+        "paths": paths,
+    })
+}
+
+/// What a success gives; errors have a status of their own here.
+fn without_error_branch(tool: &Tool) -> Value {
+    let schema = &tool.definition().output_schema;
+    if schema.is_null() { json!({ "type": "object" }) } else { schema.value() }
+}

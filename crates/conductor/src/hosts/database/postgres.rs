@@ -1,0 +1,293 @@
+//! PostgreSQL. A read runs in a READ ONLY transaction that is rolled back, as a role that is no superuser; a statement that gives no
+//! columns is refused before it runs, because READ ONLY does not stop `COPY … TO PROGRAM`.
+//!
+//! Each call has a connection of its own: nothing that a statement sets outlives it.
+
+use super::{Bounds, Changed, DatabaseFault, Rows, Table, blob, integer, text};
+use bytes::BytesMut;
+use serde_json::Value;
+use std::error::Error;
+use tokio_postgres::types::{Format, IsNull, ToSql, Type, to_sql_checked};
+use tokio_postgres::{Client, Config, IsolationLevel, Transaction};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+#[derive(Clone)]
+pub struct Postgres {
+    url: String,
+    tls: rustls::ClientConfig,
+}
+
+impl Postgres {
+    pub fn new(url: &str, tls: rustls::ClientConfig) -> Self {
+        Postgres { url: url.to_owned(), tls }
+    }
+
+    fn offline(&self, why: String) -> DatabaseFault {
+        DatabaseFault::Offline { database: "postgres".into(), why }
+    }
+
+    async fn connect(&self, password: Option<&str>, bounds: &Bounds) -> Result<Session, DatabaseFault> {
+        let mut config: Config = self.url.parse().map_err(|fault| self.offline(told(&fault)))?;
+        if let Some(password) = password {
+            config.password(password);
+        }
+        config.application_name("conductor");
+        config.connect_timeout(std::time::Duration::from_millis(bounds.left_ms()));
+        let connector = MakeRustlsConnect::new(self.tls.clone());
+        let cancel_tls = connector.clone();
+        let (client, connection) = config.connect(connector).await.map_err(|fault| self.offline(told(&fault)))?;
+        let driver = tokio::spawn(async move {
+            // Its end is seen by the client, which gets an error for what it waits for.
+            let _ = connection.await;
+        });
+        let token = client.cancel_token();
+        Ok(Session { client, driver, token: Some((token, cancel_tls)) })
+    }
+
+    pub async fn query(
+        &self,
+        sql: &str,
+        params: &[Value],
+        limit: usize,
+        password: Option<&str>,
+        bounds: &Bounds,
+    ) -> Result<Rows, DatabaseFault> {
+        let mut session = self.connect(password, bounds).await?;
+        let work = async {
+            let builder =
+                session.client.build_transaction().read_only(true).isolation_level(IsolationLevel::RepeatableRead);
+            let transaction = builder.start().await.map_err(|fault| fault_of(&fault))?;
+            prepare(&transaction, bounds).await?;
+            let rows = read(&transaction, sql, params, limit).await;
+            // Whatever came of it, nothing of it stays.
+            let _ = transaction.rollback().await;
+            rows
+        };
+        let done = within(work, bounds).await;
+        session.end(done.is_none()).await;
+        done.unwrap_or(Err(DatabaseFault::Late))
+    }
+
+    pub async fn execute(
+        &self,
+        sql: &str,
+        params: &[Value],
+        most: u64,
+        password: Option<&str>,
+        bounds: &Bounds,
+    ) -> Result<Changed, DatabaseFault> {
+        let mut session = self.connect(password, bounds).await?;
+        let work = async {
+            let transaction = session.client.transaction().await.map_err(|fault| fault_of(&fault))?;
+            prepare(&transaction, bounds).await?;
+            let statement = transaction.prepare(sql).await.map_err(|fault| fault_of(&fault))?;
+            let params = bound(statement.params().len(), params)?;
+            let found = transaction.execute_raw(&statement, params).await.map_err(|fault| fault_of(&fault))?;
+            if found > most {
+                let _ = transaction.rollback().await;
+                return Err(DatabaseFault::TooMany { found, most });
+            }
+            transaction.commit().await.map_err(|fault| fault_of(&fault))?;
+            Ok(Changed { rows_affected: found, last_insert_id: None })
+        };
+        let done = within(work, bounds).await;
+        session.end(done.is_none()).await;
+        done.unwrap_or(Err(DatabaseFault::Late))
+    }
+
+    pub async fn schema(
+        &self,
+        table: Option<&str>,
+        password: Option<&str>,
+        bounds: &Bounds,
+    ) -> Result<Vec<Table>, DatabaseFault> {
+        const TABLES: &str = "SELECT t.table_schema || '.' || t.table_name AS name, lower(t.table_type) AS kind, \
+             (SELECT json_agg(json_build_array(c.column_name, c.data_type) ORDER BY c.ordinal_position) \
+                FROM information_schema.columns c WHERE c.table_schema = t.table_schema AND c.table_name = t.table_name) AS columns, \
+             (SELECT coalesce(json_agg(i.indexname ORDER BY i.indexname), '[]') FROM pg_indexes i \
+                WHERE i.schemaname = t.table_schema AND i.tablename = t.table_name) AS indexes \
+             FROM information_schema.tables t WHERE t.table_schema NOT IN ('pg_catalog', 'information_schema') \
+             AND ($1::text IS NULL OR t.table_name = $1 OR t.table_schema || '.' || t.table_name = $1) ORDER BY 1";
+        let asked = table.map_or(Value::Null, Value::from);
+        let rows = self.query(TABLES, &[asked], 10_000, password, bounds).await?.rows;
+        let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+        let word = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
+        let tables = rows.into_iter().map(|row| {
+            let columns = row.get(2).map(list).unwrap_or_default();
+            Table {
+                name: word(row.first()),
+                kind: if word(row.get(1)) == "view" { "view".into() } else { "table".into() },
+                columns: columns.iter().map(|it| (word(it.get(0)), word(it.get(1)))).collect(),
+                indexes: row.get(3).map(list).unwrap_or_default().iter().map(|it| word(Some(it))).collect(),
+            }
+        });
+        Ok(tables.collect())
+    }
+}
+
+struct Session {
+    client: Client,
+    driver: tokio::task::JoinHandle<()>,
+    token: Option<(tokio_postgres::CancelToken, MakeRustlsConnect)>,
+}
+
+impl Session {
+    /// Tells the server to stop when it was too late; a dropped connection alone would let the statement run on.
+    async fn end(mut self, late: bool) {
+        if late && let Some((token, tls)) = self.token.take() {
+            let _ = token.cancel_query(tls).await;
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if let Some((token, tls)) = self.token.take()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            // Whoever waited is gone in the middle of a statement.
+            runtime.spawn(async move {
+                let _ = token.cancel_query(tls).await;
+            });
+        }
+        self.driver.abort();
+    }
+}
+
+/// None when the time is over or nobody waits.
+async fn within<T>(work: impl Future<Output = T>, bounds: &Bounds) -> Option<T> {
+    // The server stops by itself a moment earlier; this is for one that does not.
+    let late = tokio::time::sleep(std::time::Duration::from_millis(bounds.left_ms() + 250));
+    tokio::select! {
+        done = work => Some(done),
+        () = late => None,
+        () = bounds.cancel.cancelled() => None,
+    }
+}
+
+async fn prepare(transaction: &Transaction<'_>, bounds: &Bounds) -> Result<(), DatabaseFault> {
+    let limit = format!("SET LOCAL statement_timeout = {}", bounds.left_ms());
+    transaction.batch_execute(&limit).await.map_err(|fault| fault_of(&fault))?;
+    // It takes the snapshot as well: from here on the transaction cannot be made writing again.
+    let asked = "SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user";
+    let row = transaction.query_one(asked, &[]).await.map_err(|fault| fault_of(&fault))?;
+    if row.try_get::<_, bool>(0).unwrap_or(true) {
+        return Err(DatabaseFault::Refused("this role is a superuser; give Conductor a role of its own".into()));
+    }
+    Ok(())
+}
+
+async fn read(transaction: &Transaction<'_>, sql: &str, params: &[Value], limit: usize) -> Result<Rows, DatabaseFault> {
+    // Parsing by itself runs nothing, and takes one statement only.
+    let statement = transaction.prepare(sql).await.map_err(|fault| fault_of(&fault))?;
+    let columns: Vec<(String, Type)> =
+        statement.columns().iter().map(|it| (it.name().to_owned(), it.type_().clone())).collect();
+    if columns.is_empty() {
+        return Err(DatabaseFault::Refused("the statement gives no rows".into()));
+    }
+    let bound = bound(statement.params().len(), params)?;
+    // Everything comes as text, because the server knows how to write every type it has. What cannot stand in brackets gives text anyway.
+    let names: Vec<String> = (0..columns.len()).map(|n| format!("c{n}")).collect();
+    let casts: Vec<String> = names.iter().map(|it| format!("{it}::text")).collect();
+    let inner = sql.trim_end().trim_end_matches(';');
+    let wrapped = format!("SELECT {} FROM (\n{inner}\n) AS q({})", casts.join(", "), names.join(", "));
+    let all_text = columns.iter().all(|(_, kind)| *kind == Type::TEXT);
+    let chosen =
+        if all_text { statement } else { transaction.prepare(&wrapped).await.map_err(|fault| fault_of(&fault))? };
+    let portal = transaction.bind_raw(&chosen, bound).await.map_err(|fault| fault_of(&fault))?;
+    let most = i32::try_from(limit.saturating_add(1)).unwrap_or(i32::MAX);
+    let found = transaction.query_portal(&portal, most).await.map_err(|fault| fault_of(&fault))?;
+    let named = columns.iter().map(|(name, kind)| (name.clone(), Some(kind.name().to_owned()))).collect();
+    let mut out = Rows { columns: named, ..Rows::default() };
+    for row in found {
+        let cells = columns.iter().enumerate().map(|(index, (_, kind))| {
+            let text: Option<&str> = row.try_get(index).map_err(|fault| fault_of(&fault))?;
+            Ok(text.map_or(Value::Null, |text| cell(kind, text)))
+        });
+        if !out.push(cells.collect::<Result<Vec<_>, DatabaseFault>>()?, limit) {
+            break;
+        }
+    }
+    Ok(out)
+}
+
+fn cell(kind: &Type, written: &str) -> Value {
+    let number = || written.parse().ok().and_then(serde_json::Number::from_f64).map(Value::Number);
+    if *kind == Type::BOOL {
+        Value::Bool(written == "true")
+    } else if [Type::INT2, Type::INT4, Type::INT8, Type::OID].contains(kind) {
+        written.parse().map_or_else(|_| text(written), integer)
+    } else if [Type::FLOAT4, Type::FLOAT8].contains(kind) {
+        number().unwrap_or_else(|| text(written))
+    } else if [Type::JSON, Type::JSONB].contains(kind) {
+        serde_json::from_str(written).unwrap_or_else(|_| text(written))
+    } else if *kind == Type::BYTEA {
+        hex(written).map_or_else(|| text(written), |bytes| blob(&bytes))
+    } else {
+        // Exact decimals, dates and the rest stay as the server writes them.
+        text(written)
+    }
+}
+
+fn hex(written: &str) -> Option<Vec<u8>> {
+    let digits = written.strip_prefix("\\x")?.as_bytes();
+    let pairs = digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
+    pairs.collect()
+}
+
+/// A JSON value in the server's text form; its type is what the statement says.
+#[derive(Debug)]
+struct Param<'a>(&'a Value);
+
+impl ToSql for Param<'_> {
+    fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
+        match self.0 {
+            Value::Null => return Ok(IsNull::Yes),
+            Value::String(text) => out.extend_from_slice(text.as_bytes()),
+            Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+                out.extend_from_slice(self.0.to_string().as_bytes());
+            }
+        }
+        Ok(IsNull::No)
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    fn encode_format(&self, _: &Type) -> Format {
+        Format::Text
+    }
+
+    to_sql_checked!();
+}
+
+fn bound(wanted: usize, params: &[Value]) -> Result<Vec<Param<'_>>, DatabaseFault> {
+    if wanted != params.len() {
+        return Err(DatabaseFault::Statement(format!(
+            "the statement has {wanted} parameters, {} were given",
+            params.len()
+        )));
+    }
+    Ok(params.iter().map(Param).collect())
+}
+
+fn fault_of(fault: &tokio_postgres::Error) -> DatabaseFault {
+    use tokio_postgres::error::SqlState;
+    match fault.code() {
+        Some(code) if *code == SqlState::QUERY_CANCELED => DatabaseFault::Late,
+        Some(code) if *code == SqlState::READ_ONLY_SQL_TRANSACTION => DatabaseFault::Refused(told(fault)),
+        Some(code) if *code == SqlState::INSUFFICIENT_PRIVILEGE => DatabaseFault::Refused(told(fault)),
+        Some(_) => DatabaseFault::Statement(told(fault)),
+        None => DatabaseFault::Offline { database: "postgres".into(), why: told(fault) },
+    }
+}
+
+/// What the server said, else what happened on the way; never the address, which may name more than it should.
+fn told(fault: &tokio_postgres::Error) -> String {
+    match (fault.as_db_error(), fault.source()) {
+        (Some(said), _) => said.message().to_owned(),
+        (None, Some(cause)) => format!("{fault}: {cause}"),
+        (None, None) => fault.to_string(),
+    }
+}

@@ -1,0 +1,243 @@
+//! What stands before every sink: a known secret that is about to be written, sent, shown or logged becomes `[secret:NAME]`.
+//!
+//! Values are known by their bytes, plain, JSON-escaped, percent-encoded and in base64 (also in the middle of a longer base64 text).
+//! Shorter values than eight bytes are left alone: they would be found everywhere. Not here: any sink; each asks on its own way out.
+
+use aho_corasick::{AhoCorasick, MatchKind};
+use arc_swap::ArcSwapOption;
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+use conductor_core::error::ToolError;
+use serde_json::Value;
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex, PoisonError};
+use zeroize::Zeroizing;
+
+const SHORTEST: usize = 8;
+
+#[derive(Default)]
+pub struct Scrubber {
+    /// Absent until there is a secret: a home without secrets pays nothing.
+    patterns: ArcSwapOption<Patterns>,
+    /// Values and their names.
+    known: Mutex<Vec<(Zeroizing<String>, String)>>,
+}
+
+struct Patterns {
+    find: AhoCorasick,
+    /// By pattern: what stands in its place.
+    labels: Vec<String>,
+}
+
+impl Scrubber {
+    pub fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// From now on these values leave through no sink. A value that is replaced stays known.
+    pub fn learn<'a>(&self, values: impl IntoIterator<Item = (impl AsRef<str>, &'a str)>) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        for (name, value) in values {
+            if value.len() >= SHORTEST && !known.iter().any(|(it, _)| it.as_str() == value) {
+                known.push((Zeroizing::new(value.to_owned()), name.as_ref().to_owned()));
+            }
+        }
+        let mut forms: Vec<(Vec<u8>, String)> = Vec::new();
+        for (value, name) in &*known {
+            let label = format!("[secret:{name}]");
+            for form in forms_of(value) {
+                if form.len() >= SHORTEST && !forms.iter().any(|(it, _)| *it == form) {
+                    forms.push((form, label.clone()));
+                }
+            }
+        }
+        let labels = forms.iter().map(|(_, label)| label.clone()).collect();
+        let find = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(forms.iter().map(|(it, _)| it));
+        // It fails only for patterns beyond any memory; then the old patterns stay.
+        if let Ok(find) = find {
+            self.patterns.store((!forms.is_empty()).then(|| Arc::new(Patterns { find, labels })));
+        }
+    }
+
+    /// Whether there is anything to look for.
+    pub fn is_idle(&self) -> bool {
+        self.patterns.load().is_none()
+    }
+
+    pub fn finds(&self, text: &[u8]) -> bool {
+        self.patterns.load().as_ref().is_some_and(|it| it.find.is_match(text))
+    }
+
+    pub fn text<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        match &*self.patterns.load() {
+            Some(patterns) if patterns.find.is_match(text) => {
+                Cow::Owned(patterns.find.replace_all(text, &patterns.labels))
+            }
+            Some(_) | None => Cow::Borrowed(text),
+        }
+    }
+
+    pub fn string(&self, text: &mut String) {
+        if let Cow::Owned(clean) = self.text(text) {
+            *text = clean;
+        }
+    }
+
+    /// At any depth: texts, names of members, and numbers that are a secret themselves.
+    pub fn value(&self, value: &mut Value) {
+        if self.is_idle() {
+            return;
+        }
+        match value {
+            Value::String(text) => self.string(text),
+            Value::Number(number) => {
+                if let Cow::Owned(clean) = self.text(&number.to_string()) {
+                    *value = Value::String(clean);
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(|it| self.value(it)),
+            Value::Object(members) => {
+                members.values_mut().for_each(|it| self.value(it));
+                if members.keys().any(|it| self.finds(it.as_bytes())) {
+                    let old = std::mem::take(members);
+                    members.extend(old.into_iter().map(|(key, it)| (self.text(&key).into_owned(), it)));
+                }
+            }
+            Value::Null | Value::Bool(_) => {}
+        }
+    }
+
+    /// Every text of an error.
+    pub fn error(&self, error: &mut ToolError) {
+        if self.is_idle() {
+            return;
+        }
+        error.each_text(|text| self.string(text));
+        error.extras.more.values_mut().for_each(|it| self.value(it));
+    }
+}
+
+/// Every way a value may be spelled on its way out.
+fn forms_of(value: &str) -> Vec<Vec<u8>> {
+    let mut forms = vec![value.as_bytes().to_vec()];
+    let json = Value::String(value.to_owned()).to_string();
+    forms.push(json.as_bytes().get(1..json.len() - 1).unwrap_or_default().to_vec());
+    forms.push(value.escape_debug().to_string().into_bytes());
+    for digits in [b"0123456789ABCDEF", b"0123456789abcdef"] {
+        let mut percent = Vec::new();
+        for byte in value.bytes() {
+            if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+                percent.push(byte);
+            } else {
+                percent.extend([b'%', digits[usize::from(byte >> 4)], digits[usize::from(byte & 15)]]);
+            }
+        }
+        forms.push(percent);
+    }
+    // Base64 groups three bytes: behind none, one or two others the same value has three spellings, of which the middle is always its own.
+    for ahead in 0..3_usize {
+        let mut bytes = vec![0; ahead];
+        bytes.extend_from_slice(value.as_bytes());
+        // Characters that mix with what stands around are left out at both ends.
+        let (from, until) = ((ahead * 8).div_ceil(6), bytes.len() * 8 / 6);
+        for encoded in [STANDARD_NO_PAD.encode(&bytes), URL_SAFE_NO_PAD.encode(&bytes)] {
+            forms.extend(encoded.as_bytes().get(from..until).map(<[u8]>::to_vec));
+        }
+    }
+    forms
+}
+
+/// A panic says what was at fault, and may say it with a secret in hand. The default message goes to stderr unseen by any sink of ours.
+pub fn on_panic(scrubber: &Arc<Scrubber>) {
+    use std::io::Write as _;
+    let scrubber = Arc::clone(scrubber);
+    std::panic::set_hook(Box::new(move |panic| {
+        let text = format!("{panic}\n");
+        // Nobody is left to tell when stderr is closed.
+        let _ = std::io::stderr().write_all(scrubber.text(&text).as_bytes());
+    }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base64::engine::general_purpose::STANDARD;
+    use conductor_core::error::{Code, Subject, Violation};
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    const CANARY: &str = "c4n\"ary/+wörd\\42";
+
+    fn scrubber() -> Scrubber {
+        let scrubber = Scrubber::default();
+        scrubber.learn([("key", CANARY)]);
+        scrubber
+    }
+
+    #[test]
+    fn every_spelling_at_every_depth() {
+        let scrubber = scrubber();
+        let spellings = [
+            CANARY.to_owned(),
+            format!("x{CANARY}y"),
+            json!(CANARY).to_string(),
+            format!("{CANARY:?}"),
+            STANDARD.encode(CANARY),
+            STANDARD.encode(format!("user:{CANARY}")),
+            STANDARD.encode(format!("us:{CANARY}x")),
+            URL_SAFE_NO_PAD.encode(format!("u:{CANARY}")),
+            "c4n%22ary%2F%2Bw%C3%B6rd%5C42".to_owned(),
+            "c4n%22ary%2f%2bw%c3%b6rd%5c42".to_owned(),
+        ];
+        for spelling in &spellings {
+            assert!(scrubber.text(spelling).contains("[secret:key]"), "{spelling}");
+        }
+        let mut value = json!({"a": [[{"b": [CANARY, {CANARY: spellings}]}]], "n": 1});
+        scrubber.value(&mut value);
+        let text = value.to_string();
+        assert!(!text.contains("ary/+w") && !text.contains(&STANDARD.encode(CANARY)), "{text}");
+        assert_eq!(text.matches("[secret:key]").count(), 12, "{text}");
+        // Negative control: without a scrubber all of it is there.
+        let idle = Scrubber::default();
+        assert!(idle.is_idle() && spellings.iter().all(|it| idle.text(it) == it.as_str()));
+    }
+
+    #[test]
+    fn a_number_can_be_a_secret_and_a_short_one_is_none() {
+        let scrubber = Scrubber::default();
+        scrubber.learn([("pin", "1234567890"), ("short", "abc")]);
+        let mut value = json!([1234567890, "abc", 12]);
+        scrubber.value(&mut value);
+        assert_eq!(value, json!(["[secret:pin]", "abc", 12]));
+        // A secret that was replaced may still be in somebody's hands.
+        scrubber.learn([("pin", "0987654321")]);
+        assert_eq!(scrubber.text("1234567890 0987654321"), "[secret:pin] [secret:pin]");
+    }
+
+    #[test]
+    fn errors_are_clean_in_every_member() {
+        let mut error = ToolError::new(Code::Internal, format!("at {CANARY}"))
+            .hint(CANARY)
+            .subject(Subject::Other(CANARY.into()))
+            .cause(Code::Internal, CANARY)
+            .did_you_mean(vec![CANARY.into()])
+            .violations(vec![Violation { path: CANARY.into(), message: CANARY.into() }])
+            .more("x", json!([[CANARY]]));
+        scrubber().error(&mut error);
+        let wire = error.to_wire().to_string();
+        assert!(!wire.contains("ary/+w") && wire.matches("[secret:key]").count() >= 7, "{wire}");
+    }
+
+    proptest! {
+        #[test]
+        fn no_value_survives_in_any_text(value in "[ -~]{8,40}", before in "[ -~]{0,9}", after in "[ -~]{0,9}") {
+            let scrubber = Scrubber::default();
+            scrubber.learn([("s", value.as_str())]);
+            let around = format!("{before}{value}{after}");
+            prop_assert!(!scrubber.text(&around).contains(&value));
+            let coded = STANDARD.encode(&around);
+            let clean = scrubber.text(&coded).into_owned();
+            prop_assert!(clean.contains("[secret:s]"), "{} {}", around, clean);
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! `database.*`: the studio's own SQLite file, and the databases a person named. One file per tool; this one holds what they share.
+
+mod execute;
+mod query;
+mod schema;
+
+use super::catalog::{Catalog, CatalogFault, Tool};
+use crate::hosts::database::{Bounds, Databases};
+use crate::pipeline::gate::Leave;
+use crate::secrets::{Secret, Secrets};
+use crate::studio::Studio;
+use conductor_core::error::{Code, ToolError};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+pub const TOOLSET: &str = "database";
+
+/// What these tools work with.
+#[derive(Clone)]
+pub struct Shelf {
+    pub databases: Arc<Databases>,
+    pub secrets: Arc<Secrets>,
+}
+
+pub fn add(catalog: &mut Catalog, shelf: &Shelf) -> Result<(), CatalogFault> {
+    for definition in [execute::definition(shelf), query::definition(shelf), schema::definition(shelf)] {
+        catalog.add(Tool::new(definition)?)?;
+    }
+    Ok(())
+}
+
+impl Shelf {
+    /// The password of that database, if it wants one. The key's holder may have to be asked, which blocks.
+    async fn password(&self, database: Option<&str>) -> Result<Option<Secret>, ToolError> {
+        let Some(name) = self.databases.password_of(database) else { return Ok(None) };
+        let secrets = Arc::clone(&self.secrets);
+        let got = tokio::task::spawn_blocking(move || secrets.get(&name)).await;
+        let got = got.map_err(|_| ToolError::new(Code::Internal, "the secret could not be looked up"))?;
+        Ok(Some(got?))
+    }
+}
+
+/// The pipeline ends the call a moment later; a statement that ends by itself says so in its own words.
+fn bounds(studio: &Studio, leave: &Leave) -> Bounds {
+    let deadline = conductor_core::event::Micros(leave.deadline().0.saturating_sub(500_000));
+    Bounds { clock: Arc::clone(&studio.clock), deadline, cancel: leave.cancel().clone() }
+}
+
+fn database_schema() -> Value {
+    json!({ "type": "string", "minLength": 1, "maxLength": 64, "description": "As config.toml names it; the studio's own when left out" })
+}
+
+fn sql_schema() -> Value {
+    json!({ "type": "string", "minLength": 1, "maxLength": 65_536, "description": "One statement" })
+}
+
+fn params_schema() -> Value {
+    let one =
+        json!({ "anyOf": [{ "type": "string" }, { "type": "number" }, { "type": "boolean" }, { "type": "null" }] });
+    json!({ "type": "array", "items": one, "maxItems": 999, "description": "Bound to ?1, ?2 (SQLite) or $1, $2 (PostgreSQL)" })
+}

@@ -1,0 +1,52 @@
+//! `database.schema`: which tables there are.
+
+use super::{Shelf, TOOLSET, bounds, database_schema};
+use crate::pipeline::call::Output;
+use crate::tools::catalog::Definition;
+use crate::tools::daemon::take;
+use crate::tools::shape::{list, object, text};
+use conductor_core::error::ToolError;
+use conductor_core::policy::Tier;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+#[derive(Deserialize)]
+struct Arguments {
+    database: Option<String>,
+    table: Option<String>,
+}
+
+pub fn definition(shelf: &Shelf) -> Definition {
+    let shelf = shelf.clone();
+    let mut definition =
+        Definition::new("database.schema", Tier::ReadOnly, TOOLSET, move |studio, leave, arguments| {
+            let shelf = shelf.clone();
+            async move {
+                let Arguments { database, table } = take(arguments)?;
+                let database = database.as_deref();
+                let password = shelf.password(database).await?;
+                let password = password.as_ref().map(crate::secrets::Secret::expose);
+                let tables = shelf.databases.schema(database, table, password, bounds(&studio, &leave)).await;
+                let tables = tables.map_err(ToolError::from)?;
+                let shown = tables.iter().map(|it| {
+                    let columns: Vec<Value> =
+                        it.columns.iter().map(|(name, kind)| json!({ "name": name, "type": kind })).collect();
+                    json!({ "name": it.name, "kind": it.kind, "columns": columns, "indexes": it.indexes })
+                });
+                Ok(Output::new(json!({ "tables": shown.collect::<Vec<_>>() })))
+            }
+        })
+        .text("Show tables", "Lists tables and views with their columns and indexes.")
+        .input(object(json!({
+            "database?": database_schema(),
+            "table?": { "type": "string", "minLength": 1, "maxLength": 256, "description": "Only this one" },
+        })))
+        .output(object(json!({
+            "tables": list(object(json!({
+                "name": text(), "kind": { "enum": ["table", "view"] },
+                "columns": list(object(json!({ "name": text(), "type": text() }))), "indexes": list(text()),
+            }))),
+        })));
+    definition.host = Some("database".into());
+    definition
+}

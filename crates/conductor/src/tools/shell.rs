@@ -1,0 +1,13 @@
+//! `shell.exec`: commands that a person allowed one by one.
+
+mod exec;
+
+use super::catalog::{Catalog, CatalogFault, Tool};
+use crate::hosts::shell::Shell;
+use std::sync::Arc;
+
+pub const TOOLSET: &str = "shell";
+
+pub fn add(catalog: &mut Catalog, shell: &Arc<Shell>) -> Result<(), CatalogFault> {
+    catalog.add(Tool::new(exec::definition(shell))?)
+}

@@ -1,0 +1,199 @@
+//! Secrets through the built binary: a real keyring, the truth about keys, and one canary in every sink of a running daemon.
+
+use super::studio::{BINARY, Studio, text, until};
+use conductor_testkit::real::keyring::{self, Ring};
+use conductor_testkit::require;
+use serde_json::{Value, json};
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+const CANARY: &str = "canary-5d0e\"27/+q";
+
+/// A command at a terminal of its own, as a person would type it. `input` is the file that the command reads.
+fn at_a_terminal(studio: &Studio, args: &str, input: &Path) -> Output {
+    let line = format!("'{BINARY}' {args} < '{}'", input.display());
+    studio.command_of("script").args(["-qec", &line, "/dev/null"]).output().unwrap()
+}
+
+fn set(studio: &Studio, name: &str, value: &str, flags: &str) -> Output {
+    let folder = tempfile::tempdir().unwrap();
+    let input = folder.path().join("value");
+    std::fs::write(&input, format!("{value}\n")).unwrap();
+    at_a_terminal(studio, &format!("secrets set {name} {flags}"), &input)
+}
+
+fn status(studio: &Studio) -> Value {
+    serde_json::from_slice(&studio.run(&["--json", "secrets", "status"]).stdout).unwrap()
+}
+
+#[test]
+fn the_keyring_of_the_desktop_holds_the_key_and_another_program_can_see_that() {
+    let ring = require!(keyring::start(Ring::Unlocked));
+    let mut studio = Studio::empty();
+    studio.set("DBUS_SESSION_BUS_ADDRESS", ring.address());
+    std::fs::write(studio.config_file(), "schema = 1\n").unwrap();
+    studio.up(&[]);
+    let stored = set(&studio, "api", "a-value-of-mine", "--host api.example");
+    assert!(stored.status.success(), "{}", text(&stored.stdout));
+    assert_eq!(status(&studio)["sentence"], "key held by the OS keychain");
+    let key = ring.lookup("conductor", "master").expect("secret-tool finds it");
+    assert_eq!(key.trim().len(), 44, "32 bytes in base64");
+    assert_eq!(ring.lookup("conductor", "probe"), None, "the probe leaves nothing behind");
+    assert!(!studio.home().join("secrets/key").exists());
+    let listed = studio.run(&["secrets", "list"]);
+    assert!(text(&listed.stdout).contains("api") && text(&listed.stdout).contains("api.example"));
+
+    // A rotation changes what the keyring holds, and a restart still opens the secrets.
+    let nothing = Path::new("/dev/null");
+    assert!(
+        !at_a_terminal(&studio, "secrets rotate", nothing).status.success(),
+        "decisions are not made with a redirected stdin"
+    );
+    let rotated = studio
+        .command_of("script")
+        .args(["-qec", &format!("'{BINARY}' secrets rotate"), "/dev/null"])
+        .output()
+        .unwrap();
+    assert!(rotated.status.success(), "{}", text(&rotated.stdout));
+    let new = ring.lookup("conductor", "master").unwrap();
+    assert!(new != key && new.trim().len() == 44);
+    studio.stop();
+    studio.up(&[]);
+    assert_eq!(status(&studio)["count"], 1);
+    let listed = studio.ask("secrets.list", json!({}));
+    assert_eq!(listed["secrets"][0]["fault"], Value::Null, "{listed}");
+}
+
+#[test]
+fn without_a_keyring_secrets_are_locked_and_no_key_file_appears() {
+    let nobody = require!(keyring::start(Ring::Nobody));
+    for (address, wanted) in [("unix:path=/nowhere/bus", "keychain"), (nobody.address(), "keychain")] {
+        let mut studio = Studio::empty();
+        studio.set("DBUS_SESSION_BUS_ADDRESS", address);
+        std::fs::write(studio.config_file(), "schema = 1\n").unwrap();
+        studio.up(&[]);
+        let refused = set(&studio, "api", "a-value-of-mine", "--allow-key-file");
+        assert!(!refused.status.success(), "{address}: {}", text(&refused.stdout));
+        let told = status(&studio);
+        let sentence = told["sentence"].as_str().unwrap();
+        assert!(sentence.starts_with("locked:") && sentence.contains(wanted), "{address}: {sentence}");
+        assert!(!studio.home().join("secrets/key").exists() && !studio.home().join("secrets/vault.json").exists());
+        // The daemon runs all the same.
+        assert_eq!(studio.status()["lifecycle_state"], "Running");
+    }
+}
+
+#[test]
+fn a_passphrase_is_asked_for_at_the_terminal_of_up_and_nowhere_else() {
+    let mut studio = Studio::empty();
+    std::fs::write(studio.config_file(), "schema = 1\n[secrets]\nkey = \"passphrase\"\n").unwrap();
+    studio.up(&[]);
+    assert!(status(&studio)["sentence"].as_str().unwrap().contains("no passphrase was given at start"));
+    studio.stop();
+    let mut child = studio
+        .command_of("script")
+        .args(["-qec", &format!("'{BINARY}' up --http 127.0.0.1:0"), "/dev/null"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = child.stdout.take().unwrap();
+    read_until(&mut said, "not shown");
+    child.stdin.as_mut().unwrap().write_all(b"correct horse\n").unwrap();
+    let shown = read_until(&mut said, "Ctrl-C ends it");
+    assert!(!shown.contains("correct horse"), "{shown}");
+    let stored = set(&studio, "api", "a-value-of-mine", "");
+    assert!(stored.status.success(), "{}", text(&stored.stdout));
+    assert_eq!(status(&studio)["sentence"], "key opened by passphrase at start");
+    let pid = studio.status()["pid"].as_i64().unwrap();
+    rustix::process::kill_process(rustix::process::Pid::from_raw(pid as i32).unwrap(), rustix::process::Signal::TERM)
+        .unwrap();
+    child.wait().unwrap();
+}
+
+fn read_until(from: &mut impl Read, wanted: &str) -> String {
+    let mut all = String::new();
+    let mut part = [0; 1024];
+    while !all.contains(wanted) {
+        let n = from.read(&mut part).unwrap();
+        assert!(n > 0, "ended before {wanted:?}: {all}");
+        all.push_str(&String::from_utf8_lossy(&part[..n]));
+    }
+    all
+}
+
+/// Everything a running daemon writes and says, with a secret in hand that it should never tell.
+#[test]
+fn a_canary_is_in_no_file_and_no_word_of_a_running_daemon() {
+    let folder = tempfile::tempdir().unwrap();
+    let note = folder.path().join("note.txt");
+    std::fs::write(&note, format!("the word is {CANARY}")).unwrap();
+    let config = format!(
+        "schema = 1\n[secrets]\nkey = \"file\"\n[audit]\ndetail = \"full\"\n[logging]\nlevel = \"debug\"\n[tools.filesystem]\nroots = [{{ name = \"studio\", path = \"{}\", write = true }}]\n",
+        folder.path().display()
+    );
+    let mut studio = Studio::empty();
+    std::fs::write(studio.config_file(), config).unwrap();
+    let ready = studio.up(&[]);
+    let stored = set(&studio, "bird", CANARY, "--allow-key-file");
+    assert!(stored.status.success(), "{}", text(&stored.stdout));
+    let mut heard = text(&stored.stdout);
+    let calls = [
+        ("filesystem.read", json!({ "path": "note.txt" })),
+        ("filesystem.read", json!({ "path": "note.txt", "encoding": "base64" })),
+        ("filesystem.write", json!({ "path": "x", "content": CANARY })),
+        ("filesystem.read", json!({ "path": CANARY, "offset": [CANARY] })),
+        ("database.query", json!({ "sql": "SELECT ?1", "params": [CANARY] })),
+        ("database.query", json!({ "sql": format!("SELECT nothing_of_{CANARY}") })),
+        (CANARY, json!({ "nested": [[CANARY]] })),
+        ("shell.exec", json!({ "argv": [CANARY] })),
+        ("web.fetch", json!({ "url": format!("https://x.example/{CANARY}") })),
+        ("conductor_switch_mode", json!({ "mode": CANARY })),
+    ];
+    for (tool, arguments) in calls {
+        let output = studio.run(&["--json", "call", tool, &arguments.to_string()]);
+        heard.push_str(&text(&output.stdout));
+        heard.push_str(&text(&output.stderr));
+    }
+    heard.push_str(&text(&studio.run(&["approvals", "list"]).stdout));
+    heard.push_str(&text(&studio.run(&["audit", "list"]).stdout));
+    let token = std::fs::read_to_string(studio.home().join("state/http.token")).unwrap();
+    let url = ready["http"].as_str().unwrap().replace("/mcp", "");
+    for path in ["/audit?limit=1000", "/metrics"] {
+        let got = Command::new("curl")
+            .args(["-s", "-H", &format!("Authorization: Bearer {token}"), &format!("{url}{path}")])
+            .output()
+            .unwrap();
+        assert!(!got.stdout.is_empty(), "{path}");
+        heard.push_str(&text(&got.stdout));
+    }
+    studio.signal(rustix::process::Signal::TERM);
+    let ended = studio.ended();
+    heard.push_str(&text(&ended.stderr));
+    let files = until("the files are there", || {
+        let output =
+            Command::new("find").arg(studio.home()).args(["-type", "f", "-exec", "cat", "{}", "+"]).output().ok()?;
+        output.status.success().then_some(text(&output.stdout))
+    });
+    for spelling in spellings() {
+        assert!(!heard.contains(&spelling), "{spelling} was said: {heard}");
+        assert!(!files.contains(&spelling), "{spelling} is in a file");
+    }
+    assert!(
+        heard.contains("[secret:bird]") && files.contains("[secret:bird]"),
+        "negative control: there was something to hide"
+    );
+}
+
+fn spellings() -> Vec<String> {
+    use base64::Engine as _;
+    let json = Value::from(CANARY).to_string();
+    vec![
+        CANARY.to_owned(),
+        json.trim_matches('"').to_owned(),
+        Value::from(json.clone()).to_string().trim_matches('"').to_owned(),
+        base64::engine::general_purpose::STANDARD_NO_PAD.encode(CANARY),
+        "canary-5d0e%2227%2F%2Bq".to_owned(),
+    ]
+}

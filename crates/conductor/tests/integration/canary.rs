@@ -1,0 +1,160 @@
+//! One secret sent down every path: it must come out of none.
+
+use super::builtin::Room;
+use base64::Engine as _;
+use conductor::secrets::{Scrubber, on_panic};
+use conductor::studio::Settings;
+use conductor::tools::catalog::{Definition, Tool};
+use conductor_core::error::{Code, Subject, ToolError};
+use conductor_core::policy::Tier;
+use serde_json::{Value, json};
+use std::process::Command;
+
+const CANARY: &str = "canary-7f3a\"91/+x";
+
+/// Every spelling that would give it away.
+pub fn spellings(secret: &str) -> Vec<String> {
+    let json = Value::from(secret).to_string();
+    vec![
+        secret.to_owned(),
+        json[1..json.len() - 1].to_owned(),
+        base64::engine::general_purpose::STANDARD_NO_PAD.encode(secret),
+        secret
+            .bytes()
+            .map(|it| {
+                if it.is_ascii_alphanumeric() || it == b'-' { char::from(it).to_string() } else { format!("%{it:02X}") }
+            })
+            .collect(),
+    ]
+}
+
+fn leaks(text: &str) -> Vec<String> {
+    spellings(CANARY).into_iter().filter(|it| text.contains(it.as_str())).collect()
+}
+
+/// A tool that throws what it is given in every direction.
+fn parrot() -> Definition {
+    let mut definition = Definition::new("parrot", Tier::HardwareIo, "test", |_, leave, arguments: Value| async move {
+        let said = arguments["say"].as_str().unwrap_or_default().to_owned();
+        leave.report(1.0, None, &said);
+        match arguments["how"].as_str() {
+            Some("panic") => panic!("parrot: {said}"),
+            Some("error") => Err(ToolError::new(Code::Internal, format!("it said {said}"))
+                .hint(said.clone())
+                .subject(Subject::Other(said.clone()))
+                .cause(Code::Internal, said.clone())
+                .more("deep", json!([[[{ said.clone(): said }]]]))),
+            _ => Ok(json!({ "list": [[[said.clone()], [{ "deeper": [said.clone(), 1] }]]], "coded": spellings(&said) }).into()),
+        }
+    })
+    .text("Parrot", "Says it again.")
+    .input(json!({ "type": "object", "properties": { "say": { "type": "string" }, "how": { "type": "string" } }, "additionalProperties": false }))
+    .summary(|arguments| format!("says {arguments}"));
+    definition.requires_approval = Some(false);
+    definition
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_comes_out_of_no_call() {
+    let settings = || Settings { full_detail: true, ..Settings::default() };
+    let files = "[tools.filesystem]\nroots = [{ name = \"studio\", path = \"STUDIO\", write = true }]\n";
+    for known in [true, false] {
+        let room = Room::with(files, settings());
+        room.studio.studio.edit_catalog(|catalog| catalog.add(Tool::new(parrot()).unwrap()).unwrap());
+        if known {
+            room.secrets.set("bird", CANARY, vec![], true).unwrap();
+        }
+        std::fs::write(room.path("note.txt"), format!("the word is {CANARY}\n")).unwrap();
+        let mut out = String::new();
+        for (tool, arguments) in [
+            ("parrot", json!({ "say": CANARY })),
+            ("parrot", json!({ "say": CANARY, "how": "error" })),
+            ("parrot", json!({ "say": CANARY, "how": "panic" })),
+            ("parrot", json!({ "say": [CANARY] })),
+            (CANARY, json!({ "say": CANARY })),
+            ("filesystem.read", json!({ "path": "note.txt" })),
+            ("filesystem.read", json!({ "path": "note.txt", "encoding": "base64" })),
+            ("filesystem.search", json!({ "pattern": "word" })),
+            ("filesystem.read", json!({ "path": format!("{CANARY}.txt") })),
+            ("filesystem.write", json!({ "path": "x", "content": CANARY })),
+            ("database.query", json!({ "sql": "SELECT ?1, ?1", "params": [CANARY] })),
+            ("database.query", json!({ "sql": format!("SELECT '{}'", CANARY.replace('"', "")) , "database": CANARY })),
+            ("web.fetch", json!({ "url": format!("https://x.example/?q={}", spellings(CANARY)[3]) })),
+            ("shell.exec", json!({ "argv": [CANARY] })),
+        ] {
+            let reply = room.studio.call(tool, arguments).await;
+            match reply.into_outcome() {
+                conductor::pipeline::Outcome::Done(Ok(output)) => {
+                    out.push_str(&format!("{} {}\n", output.value, output.text()));
+                }
+                conductor::pipeline::Outcome::Done(Err(error)) => {
+                    out.push_str(&format!("{} {} {error:?}\n", error.to_wire(), error.to_text()));
+                }
+                other => out.push_str(&format!("{other:?}\n")),
+            }
+        }
+        let written = format!("{:?} {:?}", room.studio.journal.written(), room.studio.journal.events());
+        let mut home = String::new();
+        dump(room.studio.home.path(), &mut home);
+        let found = [leaks(&out), leaks(&written.replace("\\\"", "\"")), leaks(&home)];
+        if known {
+            assert_eq!(found, [const { Vec::<String>::new() }; 3], "{out}");
+            assert!(out.matches("[secret:bird]").count() >= 20, "{out}");
+            assert!(written.contains("[secret:bird]"), "full detail records arguments, scrubbed");
+        } else {
+            // Negative control: a value nobody declared a secret is in the replies, in the records and in the questions.
+            assert!(found.iter().all(|it| !it.is_empty()), "{found:?}");
+        }
+    }
+}
+
+/// Every file of the home as text.
+fn dump(folder: &std::path::Path, out: &mut String) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            dump(&path, out);
+        } else {
+            out.push_str(&String::from_utf8_lossy(&std::fs::read(&path).unwrap()));
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_is_not_written_to_a_file_by_a_tool() {
+    let room = Room::new("[tools.filesystem]\nroots = [{ name = \"studio\", path = \"STUDIO\", write = true }]\n");
+    room.secrets.set("bird", CANARY, vec![], true).unwrap();
+    let refused =
+        room.agreed("filesystem.write", json!({ "path": "x", "content": format!("a {CANARY}") })).await.unwrap_err();
+    assert_eq!(refused.code, Code::Denied);
+    assert!(!room.path("x").exists());
+}
+
+/// Run by the test below in a process of its own: a panic hook belongs to a whole process.
+#[test]
+#[ignore = "panics on purpose; the test below runs it"]
+fn a_panic_in_a_child() {
+    let scrubber = Scrubber::new();
+    scrubber.learn([("bird", CANARY)]);
+    on_panic(&scrubber);
+    panic!("with the secret {CANARY} in hand");
+}
+
+#[test]
+#[ignore = "panics on purpose; the test below runs it"]
+fn a_panic_in_a_child_without_the_hook() {
+    panic!("with the secret {CANARY} in hand");
+}
+
+#[test]
+fn a_panic_does_not_tell_it() {
+    let said = |test: &str| {
+        let program = std::env::current_exe().unwrap();
+        let output = Command::new(program).args(["--exact", test, "--ignored", "--nocapture"]).output().unwrap();
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    };
+    let clean = said("canary::a_panic_in_a_child");
+    assert!(clean.contains("[secret:bird]") && leaks(&clean).is_empty(), "{clean}");
+    let naive = said("canary::a_panic_in_a_child_without_the_hook");
+    assert!(!leaks(&naive).is_empty(), "negative control: {naive}");
+}

@@ -1,0 +1,1084 @@
+//! Plugins through the real path: files in a folder, processes of the built binary, tools in the catalog, calls through the pipeline.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use conductor::daemon::log::Log;
+use conductor::daemon::plugins::{Plugins, Status};
+use conductor::hosts::files::Files;
+use conductor::hosts::plugin::Limits;
+use conductor::hosts::plugin::process::{Fault, Launch, NoAnswers, Over};
+use conductor::hosts::plugin::runner::{QUEUE, Runner};
+use conductor::hosts::web::{self, Web};
+use conductor::outside::{CountingIds, RealClock};
+use conductor::pipeline::Reply;
+use conductor::pipeline::call::{Content, Outcome};
+use conductor::secrets::{Secrets, SystemKeys};
+use conductor::tools::plugins::{look, reach::Means};
+use conductor_core::audit::record::EventName;
+use conductor_core::config;
+use conductor_core::error::{Code, ToolError};
+use conductor_testkit::studio::TestStudio;
+use serde_json::{Value, json};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_conductor");
+
+fn launch(source: &str, limits: Limits) -> Launch {
+    Launch { program: PathBuf::from(PROGRAM), limits, file: "x.js".into(), source: source.as_bytes().into() }
+}
+
+/// The limits under which the nine are tried.
+const TIGHT: Limits = Limits { cpu_ms: 200, heap_mb: 32, stack_kb: 256 };
+
+fn runner(source: &str, limits: Limits) -> Arc<Runner> {
+    Runner::new(launch(source, limits), &json!({}), &json!({}), Arc::new(|_| Ok(())), Arc::new(NoAnswers))
+}
+
+/// A plugin `x` whose tools have these bodies, and one that adds.
+fn plugin(bodies: &[(&str, &str)]) -> String {
+    let tool = |(name, body): &(&str, &str)| {
+        format!(
+            "{{ name: 'x.{name}', description: 'd', inputSchema: {{ type: 'object', properties: {{ a: {{ type: 'number' }}, b: {{ type: 'number' }} }} }}, async handler(input, config) {{ {body} }} }}"
+        )
+    };
+    let tools: Vec<String> = bodies.iter().chain([&("add", "return input.a + input.b")]).map(tool).collect();
+    format!(
+        "export default {{ name: 'x', version: '1.0.0', description: 'For tests.', tools: [{}] }}",
+        tools.join(",\n")
+    )
+}
+
+async fn adds(runner: &Runner) {
+    assert_eq!(runner.call("x.add", &json!({ "a": 2, "b": 3 })).await, Ok(json!(5)));
+}
+
+/// How an abusive handler must end.
+#[derive(Debug, PartialEq)]
+enum End {
+    Time,
+    Memory,
+    Threw,
+}
+
+const NINE: &[(&str, &str, &[End])] = &[
+    ("spin", "for (;;) {}", &[End::Time]),
+    ("spin_await", "for (;;) await 0", &[End::Time]),
+    ("big_arrays", "const a = []; for (;;) a.push(new Array(100000).fill(1))", &[End::Memory]),
+    ("small_objects", "globalThis.kept = []; for (;;) kept.push({ a: 1 })", &[End::Memory, End::Time]),
+    (
+        "small_objects_in_a_job",
+        "return Promise.resolve().then(() => { const a = []; for (;;) a.push({ i: 1 }) })",
+        &[End::Memory, End::Time],
+    ),
+    ("never", "return new Promise(() => {})", &[End::Threw]),
+    ("recursion", "const f = () => f() + 1; return f()", &[End::Threw]),
+    ("swallow", "for (;;) { try { for (;;) {} } catch {} }", &[End::Time]),
+    ("regex", "return /^(a+)+$/.test('a'.repeat(40) + 'b')", &[End::Time]),
+    ("exit", "process.exit(1)", &[End::Threw]),
+];
+
+#[tokio::test]
+async fn the_nine_abusive_handlers_are_stopped_and_the_next_call_works() {
+    let bodies: Vec<(&str, &str)> = NINE.iter().map(|(name, body, _)| (*name, *body)).collect();
+    let runner = runner(&plugin(&bodies), TIGHT);
+    adds(&runner).await;
+    for (name, _, ends) in NINE {
+        let before = runner.pid();
+        let fault = runner.call(&format!("x.{name}"), &json!({})).await.expect_err(name);
+        let end = match &fault {
+            Fault::Over(Over::Time, _) => End::Time,
+            Fault::Over(Over::Memory, _) => End::Memory,
+            Fault::Threw(_) => End::Threw,
+            other => panic!("{name}: {other}"),
+        };
+        assert!(ends.contains(&end), "{name}: {fault}");
+        adds(&runner).await;
+        assert_eq!(runner.pid() == before, end == End::Threw, "{name}: a process that was over its limits is replaced");
+    }
+    for friend in [
+        "process.kill(0)",
+        "process.abort()",
+        "std.exit(0)",
+        "os.exit()",
+        "Deno.exit()",
+        "globalThis.close()",
+        "require('process')",
+    ] {
+        let runner = self::runner(&plugin(&[("friend", friend)]), TIGHT);
+        assert!(matches!(runner.call("x.friend", &json!({})).await, Err(Fault::Threw(_))), "{friend}");
+        adds(&runner).await;
+    }
+}
+
+#[tokio::test]
+async fn memory_runs_out_before_time_when_there_is_enough_time() {
+    let kept = plugin(&[("kept", "globalThis.kept = []; for (;;) kept.push({ a: 'x'.repeat(50) })")]);
+    let runner = runner(&kept, Limits { cpu_ms: 20_000, heap_mb: 8, stack_kb: 256 });
+    let fault = runner.call("x.kept", &json!({})).await.unwrap_err();
+    assert!(
+        matches!(&fault, Fault::Over(Over::Memory, thrown) if thrown.place.as_deref().is_none_or(|it| it.starts_with("x.js:"))),
+        "{fault}"
+    );
+    adds(&runner).await;
+}
+
+/// What the limits are for: the same handler with generous ones ends by itself.
+#[tokio::test]
+async fn without_a_tight_limit_the_same_work_is_done() {
+    let work = plugin(&[("work", "let n = 0; for (let i = 0; i < 3e6; i++) n += i; return n")]);
+    let tight = Limits { cpu_ms: 10, ..TIGHT };
+    assert!(matches!(runner(&work, tight).call("x.work", &json!({})).await, Err(Fault::Over(Over::Time, _))));
+    let generous = Limits { cpu_ms: 30_000, ..TIGHT };
+    assert_eq!(runner(&work, generous).call("x.work", &json!({})).await, Ok(json!(4_499_998_500_000_u64)));
+}
+
+#[tokio::test]
+async fn a_loop_left_behind_is_paid_for_by_the_call_that_left_it() {
+    let runner = runner(&plugin(&[("leaves", "(async () => { for (;;) await 0 })(); return 1")]), TIGHT);
+    assert!(matches!(runner.call("x.leaves", &json!({})).await, Err(Fault::Over(Over::Time, _))));
+    adds(&runner).await;
+    let timers = self::runner(
+        &plugin(&[
+            ("leaves", "setInterval(() => { globalThis.ticks = (globalThis.ticks ?? 0) + 1 }, 1); return 1"),
+            ("ticks", "await new Promise(r => setTimeout(r, 20)); return globalThis.ticks ?? 0"),
+        ]),
+        TIGHT,
+    );
+    assert_eq!(timers.call("x.leaves", &json!({})).await, Ok(json!(1)));
+    assert_eq!(timers.call("x.ticks", &json!({})).await, Ok(json!(0)), "timers end with their call");
+}
+
+/// Plugin code cannot crash the process on purpose, so the kernel's own limit does: a loop inside the engine's C code is not seen by the
+/// engine's clock.
+#[tokio::test]
+async fn a_process_that_dies_is_started_anew() {
+    let runner = runner(
+        &plugin(&[
+            ("native", "return Array.prototype.includes.call({ length: 2 ** 53 - 1 }, 1)"),
+            ("native2", "return new Array(4294967295).join('').length"),
+        ]),
+        TIGHT,
+    );
+    adds(&runner).await;
+    assert_eq!(runner.restarts(), 0);
+    let fault = runner.call("x.native2", &json!({})).await.unwrap_err();
+    assert!(matches!(fault, Fault::Died(_) | Fault::Over(..)), "{fault}");
+    adds(&runner).await;
+    assert_eq!(runner.restarts(), 1);
+
+    // Killed while it has nothing to do: the next call does not even notice.
+    let pid = rustix::process::Pid::from_raw(runner.pid().unwrap() as i32).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    while std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).is_ok_and(|it| !it.contains(") Z")) {
+        tokio::task::yield_now().await;
+    }
+    adds(&runner).await;
+    assert_eq!(runner.restarts(), 2);
+}
+
+/// A neighbour that spins for as long as it may holds nobody up: no clock is read, the other one's calls simply come back first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plugin_that_spins_does_not_hold_up_another() {
+    let spinner = runner(&plugin(&[("spin", "for (;;) {}")]), Limits { cpu_ms: 60_000, ..TIGHT });
+    let other = runner(&plugin(&[]), TIGHT);
+    spinner.warm().await.unwrap();
+    let spinning = tokio::spawn({
+        let spinner = Arc::clone(&spinner);
+        async move { spinner.call("x.spin", &json!({})).await }
+    });
+    for _ in 0..200 {
+        adds(&other).await;
+    }
+    assert!(!spinning.is_finished());
+    let before = other.pid();
+    spinning.abort();
+    assert!(spinning.await.unwrap_err().is_cancelled());
+    adds(&spinner).await;
+    adds(&other).await;
+    assert_eq!(other.pid(), before);
+}
+
+#[tokio::test]
+async fn a_call_that_is_given_up_takes_its_process_along() {
+    let runner = runner(
+        &plugin(&[("waits", "await new Promise(r => setInterval(() => {}, 10))")]),
+        Limits { cpu_ms: 60_000, ..TIGHT },
+    );
+    adds(&runner).await;
+    let pid = runner.pid().unwrap();
+    let nothing = json!({});
+    let call = runner.call("x.waits", &nothing);
+    assert!(tokio::time::timeout(Duration::from_millis(50), call).await.is_err(), "only the clock on the wall sees it");
+    adds(&runner).await;
+    assert_ne!(runner.pid(), Some(pid));
+    // Reaped by the runtime soon after; it does not run on meanwhile.
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+    assert!(stat.map_or(true, |it| it.contains(") Z") || it.contains(") X")), "it is dead");
+}
+
+#[tokio::test]
+async fn calls_wait_their_turn_and_a_crowd_is_turned_away() {
+    let runner = runner(&plugin(&[("slow", "await new Promise(r => setTimeout(r, 5)); return input.n")]), TIGHT);
+    let calls = (0..QUEUE + 20).map(|n| {
+        let runner = Arc::clone(&runner);
+        async move { runner.call("x.slow", &json!({ "n": n })).await }
+    });
+    let ends = futures_util::future::join_all(calls).await;
+    let busy = ends.iter().filter(|it| matches!(it, Err(Fault::Busy(_)))).count();
+    let done = ends.iter().enumerate().filter(|(n, it)| **it == Ok(json!(n))).count();
+    assert_eq!((busy, done), (19, QUEUE + 1));
+}
+
+#[tokio::test]
+async fn files_of_both_kinds_are_read_and_faults_have_their_line() {
+    let common = "const { join } = require('path');\nmodule.exports = { name: 'c', version: '1', description: 'd', tools: [{ name: 'c.j', description: 'd', inputSchema: { type: 'object', properties: {} }, handler() { return join('a', '..', 'b') } }] }";
+    let manifest = look(&launch(common, TIGHT)).await.unwrap();
+    assert_eq!((manifest.name.as_str(), manifest.tools[0].name.as_str()), ("c", "c.j"));
+    assert_eq!(runner(common, TIGHT).call("c.j", &json!({})).await, Ok(json!("b")));
+    let class = "import { basename } from 'node:path';\nexport default class { name = 'k'; version = '1'; description = 'd'; tools = [{ name: 'k.b', description: 'd', inputSchema: { type: 'object', properties: {} }, handler: async () => basename('/a/b.mid', '.mid') }] }";
+    assert_eq!(runner(class, TIGHT).call("k.b", &json!({})).await, Ok(json!("b")));
+
+    let fault = async |source: &str| look(&launch(source, TIGHT)).await.unwrap_err().join("; ");
+    assert!(fault("let a = 1;\nlet b = ;\n").await.starts_with("x.js:2:9: SyntaxError"));
+    assert!(fault("\n\nthrow new Error('top')").await.starts_with("x.js:3:"));
+    assert!(fault("const fs = require('fs')").await.contains("require(\"fs\"): plugins can require"));
+    assert!(fault("import cp from 'child_process'").await.contains("child_process"));
+    assert!(fault("export const a = 1").await.contains("exports no plugin"));
+    assert!(fault("await new Promise(() => {})").await.contains("never comes"));
+    assert!(fault("for (;;) {}").await.contains("x.js:1:1: stopped after 200 ms"));
+    let thrown = runner(&plugin(&[("bad", "\nthrow Object.assign(new Error('no'), { code: 'NOT_FOUND' })")]), TIGHT)
+        .call("x.bad", &json!({}))
+        .await
+        .unwrap_err();
+    let Fault::Threw(thrown) = thrown else { panic!("{thrown}") };
+    assert_eq!((thrown.code.as_deref(), thrown.place.as_deref()), (Some("NOT_FOUND"), Some("x.js:2:25")), "{thrown}");
+}
+
+#[tokio::test]
+async fn no_code_is_made_from_text() {
+    let ways = "const make = [() => {}, async () => {}, function* () {}, async function* () {}];\n\
+        const tries = [() => eval('1'), () => new Function('return 1')(), () => (0, globalThis.eval)('1'), () => setTimeout('1'),\n\
+          () => import('data:text/javascript,export default 1'), () => Reflect.construct(Function, ['return 1']),\n\
+          ...make.map(it => () => it.constructor('return 1')()), ...make.map(it => () => Object.getPrototypeOf(it).constructor('return 1')())];\n\
+        const ran = [];\n\
+        for (const it of tries) { try { const got = await it(); ran.push(String(it) + ' gave ' + got) } catch {} }\n\
+        return ran";
+    assert_eq!(runner(&plugin(&[("ways", ways)]), TIGHT).call("x.ways", &json!({})).await, Ok(json!([])));
+}
+
+#[tokio::test]
+async fn what_is_given_works() {
+    let body = "const u = new URL('../b?x=1#h', 'https://a.example/c/d/'); u.searchParams.append('q', 'ü &');\n\
+        const t = Date.now(); await new Promise(r => setTimeout(r, 15));\n\
+        const clone = structuredClone({ a: [1, new Map([[1, 2]])] });\n\
+        return [u.href, u.host, new URL('http://h:81').port, URL.canParse('x'), new TextDecoder().decode(new TextEncoder().encode('hä😀')), Date.now() - t >= 14,\n\
+          clone.a[1].get(1), crypto.randomUUID().length, Object.keys(process.env), typeof require('fs/promises').readFile, atob(btoa('abc')), new URLSearchParams({ a: 'b c' }).toString()]";
+    let wanted = json!([
+        "https://a.example/c/b?x=1&q=%C3%BC+%26#h",
+        "a.example",
+        "81",
+        false,
+        "hä😀",
+        true,
+        2,
+        36,
+        [],
+        "function",
+        "abc",
+        "a=b+c"
+    ]);
+    assert_eq!(runner(&plugin(&[("all", body)]), TIGHT).call("x.all", &json!({})).await, Ok(wanted));
+}
+
+// ---- the folder, the catalog, the pipeline -------------------------------------------------------------------------------------------------
+
+/// A studio with a folder of plugins.
+struct Room {
+    test: TestStudio,
+    plugins: Arc<Plugins>,
+    means: Means,
+    log: Arc<Mutex<Vec<u8>>>,
+    _scratch: tempfile::TempDir,
+    scratch: PathBuf,
+}
+
+struct Sink(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Room {
+    fn new() -> Self {
+        let test = TestStudio::new();
+        std::fs::create_dir_all(test.home.path().join("plugins")).unwrap();
+        let scratch = tempfile::tempdir().unwrap();
+        let files = Files::new(test.home.path(), None);
+        let keys = SystemKeys::new(None);
+        let ids = CountingIds::new();
+        let secrets = Secrets::new(
+            test.home.path(),
+            config::KeyRung::File,
+            Box::new(keys),
+            ids.clone(),
+            Arc::clone(&test.studio.scrubber),
+        );
+        let means = Means { files, web: Web::new(web::system_tls().unwrap()), secrets, ids };
+        let log: Arc<Mutex<Vec<u8>>> = Arc::default();
+        let sink = Log::new(Arc::new(RealClock::new()), Box::new(Sink(Arc::clone(&log))));
+        let plugins = Plugins::new(&test.studio, PROGRAM.into(), means.clone(), &sink);
+        let path = scratch.path().canonicalize().unwrap();
+        Room { test, plugins, means, log, _scratch: scratch, scratch: path }
+    }
+
+    fn write(&self, file: &str, source: &str) {
+        std::fs::write(self.plugins.folder().join(file), source).unwrap();
+    }
+
+    /// What `plugins enable` would write: the pin of the file as it is now, and more keys.
+    async fn row(&self, name: &str, more: &str) -> String {
+        let file = format!("{name}.js");
+        let source = std::fs::read(self.plugins.folder().join(&file)).unwrap();
+        let launch = Launch { program: PROGRAM.into(), limits: TIGHT, file, source: source.into() };
+        let pin = look(&launch).await.unwrap().pin;
+        format!("[plugins.{name}]\nenabled = true\npin = \"{pin}\"\n{more}\n")
+    }
+
+    async fn configure(&self, text: &str) {
+        let loaded = config::load(text);
+        assert_eq!(loaded.diagnostics, [], "{text}");
+        let config = loaded.config.unwrap();
+        assert_eq!(self.means.files.configure(&config.tools.roots), Vec::<String>::new());
+        self.means.web.configure(&config.tools.web);
+        self.plugins.set_rows(&config.plugins);
+        self.plugins.look().await;
+    }
+
+    /// Writes a plugin, enables it, and expects it to be ready.
+    async fn enabled(&self, name: &str, source: &str, more: &str) {
+        self.write(&format!("{name}.js"), source);
+        self.configure(&self.row(name, more).await).await;
+        assert_eq!(self.status(name), (Status::Ready, None));
+    }
+
+    fn status(&self, name: &str) -> (Status, Option<String>) {
+        let report =
+            self.plugins.reports().into_iter().find(|it| it.name == name).unwrap_or_else(|| panic!("no plugin {name}"));
+        (report.status, report.reason)
+    }
+
+    async fn call(&self, tool: &str, arguments: Value) -> Reply {
+        self.test.call(tool, arguments).await
+    }
+
+    async fn text(&self, tool: &str, arguments: Value) -> String {
+        let reply = self.call(tool, arguments).await;
+        match reply.into_outcome() {
+            Outcome::Done(Ok(output)) => match output.into_parts() {
+                (Value::Null, _, blocks) => {
+                    blocks.iter().map(|it| if let Content::Text(text) = it { text.as_str() } else { "?" }).collect()
+                }
+                (value, _, _) => value.to_string(),
+            },
+            Outcome::Done(Err(error)) => error.code.to_string(),
+            other => format!("{other:?}"),
+        }
+    }
+
+    /// A call that may be tried again: the studio's clock moves by hand, so the delays between attempts are let pass.
+    async fn patiently(&self, tool: &str) -> String {
+        let call = self.text(tool, json!({}));
+        tokio::pin!(call);
+        loop {
+            tokio::select! {
+                text = &mut call => return text,
+                () = tokio::time::sleep(Duration::from_millis(20)) => self.test.time.advance(Duration::from_millis(1200)),
+            }
+        }
+    }
+
+    async fn error(&self, tool: &str, arguments: Value) -> ToolError {
+        match self.call(tool, arguments).await.into_outcome() {
+            Outcome::Done(Err(error)) => error,
+            other => panic!("{tool}: {other:?}"),
+        }
+    }
+
+    fn has(&self, tool: &str) -> bool {
+        self.test.studio.catalog().get(tool).is_some()
+    }
+
+    fn failed_events(&self) -> usize {
+        self.test.journal.events().iter().filter(|it| it.1 == EventName::PluginFailed).count()
+    }
+}
+
+fn greeter(word: &str) -> String {
+    format!(
+        "export default {{ name: 'greeter', version: '1.0.0', description: 'Greets.', tools: [{{ name: 'greeter.greet', description: 'Greets by name.',\n\
+         inputSchema: {{ type: 'object', properties: {{ who: {{ type: 'string' }} }}, required: ['who'] }},\n\
+         handler: async ({{ who }}) => `{word}, ${{who}}!` }}] }}"
+    )
+}
+
+#[tokio::test]
+async fn a_file_is_found_enabled_called_and_taken_away() {
+    let room = Room::new();
+    room.write("greeter.js", &greeter("Hello"));
+    room.write("notes.txt", "not a plugin");
+    room.configure("").await;
+    assert_eq!(room.status("greeter").0, Status::Disabled);
+    assert_eq!(room.plugins.reports().len(), 1);
+    assert!(!room.has("greeter.greet"), "found is not enabled");
+
+    room.configure("[plugins.greeter]\nenabled = true\n").await;
+    assert_eq!(room.status("greeter").0, Status::Disabled, "nobody has seen it: there is no pin");
+    assert!(room.status("greeter").1.unwrap().contains("no pin"));
+
+    let row = room.row("greeter", "").await;
+    room.configure(&row).await;
+    assert_eq!(room.status("greeter"), (Status::Ready, None));
+    assert_eq!(room.text("greeter.greet", json!({ "who": "Ada" })).await, "Hello, Ada!");
+    assert_eq!(room.text("greeter_greet", json!({ "who": "Ada" })).await, "Hello, Ada!");
+    assert_eq!(room.error("greeter.greet", json!({ "who": 1 })).await.code, Code::BadInput);
+    assert_eq!(
+        room.error("greeter.greet", json!({ "who": "a", "more": 1 })).await.code,
+        Code::BadInput,
+        "closed, though its author said nothing"
+    );
+
+    let pid = room.plugins.reports()[0].pid;
+    room.plugins.look().await;
+    assert_eq!(room.plugins.reports()[0].pid, pid, "nothing changed, nothing is started");
+
+    room.configure(&row.replace("enabled = true", "enabled = false")).await;
+    assert!(!room.has("greeter.greet"));
+    assert_eq!(room.call("greeter.greet", json!({ "who": "Ada" })).await.is_ok(), false);
+    std::fs::remove_file(room.plugins.folder().join("greeter.js")).unwrap();
+    room.configure(&row).await;
+    assert_eq!(room.status("greeter"), (Status::InitFailed, Some("plugins/greeter.js is not there".into())));
+}
+
+#[tokio::test]
+async fn a_changed_file_is_refused_until_a_person_enables_it_again() {
+    let room = Room::new();
+    room.enabled("greeter", &greeter("Hello"), "").await;
+    let row = room.row("greeter", "").await;
+    let who = json!({ "who": "Ada" });
+
+    room.write("greeter.js", &greeter("Hallo"));
+    room.plugins.look().await;
+    assert_eq!(room.status("greeter").0, Status::PinMismatch);
+    assert!(room.has("greeter.greet"), "whoever calls it is told why");
+    let written = room.test.journal.written().len();
+    let error = room.error("greeter.greet", who.clone()).await;
+    assert_eq!(error.code, Code::PinMismatch);
+    assert!(error.message.contains("conductor plugins enable greeter"), "{}", error.message);
+    assert_eq!(room.test.journal.written().len(), written + 1, "the refusal is on record");
+    assert_eq!(room.failed_events(), 1);
+
+    // The same after a restart, when nothing of the old file is in memory.
+    let again = Plugins::new(
+        &room.test.studio,
+        PROGRAM.into(),
+        room.means.clone(),
+        &Log::new(Arc::new(RealClock::new()), Box::new(std::io::sink())),
+    );
+    room.test.studio.edit_catalog(|catalog| catalog.remove("greeter.greet"));
+    again.set_rows(&config::load(&row).config.unwrap().plugins);
+    again.look().await;
+    assert_eq!(room.error("greeter.greet", who.clone()).await.code, Code::PinMismatch);
+
+    // A file that no longer loads is changed too.
+    room.write("greeter.js", "export default {");
+    room.plugins.look().await;
+    assert_eq!(room.status("greeter").0, Status::PinMismatch);
+
+    room.write("greeter.js", &greeter("Hallo"));
+    room.configure(&room.row("greeter", "").await).await;
+    assert_eq!(room.text("greeter.greet", who).await, "Hallo, Ada!");
+    assert!(room.test.studio.pin_fault(room.test.studio.catalog().get("greeter.greet").unwrap()).is_none());
+}
+
+/// The negative control of the pin: without comparing, the changed file would have been run.
+#[tokio::test]
+async fn the_changed_file_would_have_run() {
+    let changed = runner(&greeter("Hallo"), TIGHT);
+    assert_eq!(changed.call("greeter.greet", &json!({ "who": "Ada" })).await, Ok(json!("Hallo, Ada!")));
+    let compared = Runner::new(
+        launch(&greeter("Hallo"), TIGHT),
+        &json!({}),
+        &json!({}),
+        Arc::new(|_| Err("changed".into())),
+        Arc::new(NoAnswers),
+    );
+    assert_eq!(compared.call("greeter.greet", &json!({ "who": "Ada" })).await, Err(Fault::Changed("changed".into())));
+}
+
+#[tokio::test]
+async fn a_definition_that_is_another_each_time_is_a_mismatch() {
+    let room = Room::new();
+    room.write("greeter.js", &greeter("Hello").replace("'Greets by name.'", "'Greets ' + Math.random()"));
+    room.configure(&room.row("greeter", "").await).await;
+    assert_eq!(room.status("greeter").0, Status::PinMismatch);
+    assert!(!room.has("greeter.greet"), "what was seen once was never loaded, so there is nothing to show");
+}
+
+#[tokio::test]
+async fn what_deceives_or_takes_a_name_does_not_load() {
+    let room = Room::new();
+    room.enabled("greeter", &greeter("Hello"), "").await;
+    let sound = room.row("greeter", "").await;
+    for (what, from, to) in [
+        ("zero-width", "'Greets by name.'", "'Greets\u{200b} by name.'"),
+        ("bidi", "'Greets by name.'", "'Greets \u{202e}eman yb'"),
+        ("tags", "'Greets by name.'", "'Greets \u{e0041}\u{e0042}'"),
+        ("a builtin's name", "'greeter.greet'", "'filesystem.read'"),
+        ("our prefix", "'greeter.greet'", "'conductor_panic'"),
+        ("a file reference", "type: 'string'", "$ref: 'file:///etc/passwd'"),
+        ("a web reference", "type: 'string'", "$ref: 'http://127.0.0.1:1/s.json'"),
+        ("a pattern without end", "type: 'string'", "type: 'string', pattern: '(a)\\\\1'"),
+        ("a list of types", "type: 'string'", "type: ['string', 'null']"),
+    ] {
+        let source = greeter("Hello").replace(from, to);
+        assert_ne!(source, greeter("Hello"), "{what}");
+        room.write("greeter.js", &source);
+        // Even a person who wrote the pin by hand does not get it in: it never gets that far.
+        room.configure("").await;
+        room.configure(&sound).await;
+        assert_ne!(room.status("greeter").0, Status::Ready, "{what}");
+        let faults = look(&launch(&source, TIGHT)).await.expect_err(what);
+        assert!(!faults.is_empty());
+    }
+    // A name that another plugin has.
+    let twin = greeter("Hello")
+        .replace("name: 'greeter'", "name: 'greeter-x'")
+        .replace("'greeter.greet'", "'greeter-x.greet'");
+    room.write("greeter.js", &greeter("Hello"));
+    room.write("twin.js", &twin);
+    let twin_row = room.row("twin", "file = \"twin.js\"").await;
+    room.configure(&format!("{sound}{twin_row}")).await;
+    assert_eq!(room.status("twin").0, Status::InitFailed, "it calls itself something else");
+    room.configure(&format!("{sound}{}", twin_row.replace("[plugins.twin]", "[plugins.greeter-x]"))).await;
+    assert_eq!((room.status("greeter").0, room.status("greeter-x").0), (Status::Ready, Status::Ready));
+}
+
+const CONFIGURED: &str = "export default { name: 'tuner', version: '1', description: 'Tunes.',\n\
+    configSchema: { type: 'object', required: ['pitch', 'key'], additionalProperties: false, properties: { pitch: { type: 'integer', minimum: 400 }, key: { type: 'string', secret: true } } },\n\
+    onLoad(config) { if (config.pitch === 444) throw new Error('never 444'); this.loaded = config.pitch; console.log('tuned to', config.pitch) },\n\
+    tools: [{ name: 'tuner.pitch', description: 'The pitch.', inputSchema: { type: 'object', properties: {} }, handler(input, config) { return `${config.pitch} ${config.key}` } }] }";
+
+#[tokio::test]
+async fn a_configuration_is_held_to_the_plugins_own_schema() {
+    let room = Room::new();
+    room.write("tuner.js", CONFIGURED);
+    let row = room.row("tuner", "").await;
+    let reason = async |more: &str| {
+        room.configure(&format!("{row}{more}")).await;
+        assert_eq!(room.status("tuner").0, Status::NotConfigured, "{more}");
+        room.status("tuner").1.unwrap()
+    };
+    assert!(reason("").await.contains("[plugins.tuner] config: \"pitch\" is a required property"));
+    assert!(reason("config = { pitch = 20 }\n").await.contains("config.pitch: 20 is less than"));
+    assert!(
+        reason("config = { pitch = 440, key = \"literal\" }\n").await.contains("key"),
+        "a secret does not stand in the file"
+    );
+    assert_eq!(reason("config = { pitch = 440 }\n").await, "`conductor secrets set tuner.key` is missing");
+
+    room.means.secrets.set("tuner.key", "canary-7d1f", vec!["api.example.org".into()], true).unwrap();
+    room.configure("").await;
+    room.configure(&format!("{row}config = {{ pitch = 444 }}\n")).await;
+    let (status, reason) = room.status("tuner");
+    assert_eq!(status, Status::InitFailed);
+    assert!(
+        reason.as_deref().is_some_and(|it| it.starts_with("onLoad: tuner.js:3:") && it.ends_with("never 444")),
+        "{reason:?}"
+    );
+    room.configure(&format!("{row}config = {{ pitch = 440 }}\n")).await;
+    let told = room.text("tuner.pitch", json!({})).await;
+    assert_eq!(told, "440 {{secret:tuner.key}}", "a handle, and never the value");
+    let log = || String::from_utf8(room.log.lock().unwrap().clone()).unwrap();
+    while !log().contains("plugin tuner: tuned to 440") {
+        tokio::task::yield_now().await;
+    }
+    assert!(!log().contains("canary-7d1f"));
+}
+
+#[tokio::test]
+async fn every_key_of_a_row_changes_something() {
+    let room = Room::new();
+    let source = plugin(&[
+        ("ask", "return 'done'"),
+        ("flaky", "globalThis.n = (globalThis.n ?? 0) + 1; if (globalThis.n < 3) throw new Error('not yet'); return String(globalThis.n)"),
+        ("spin", "let n = 0; for (let i = 0; i < 3e6; i++) n += i; return 'spun'"),
+        ("eat", "const a = new Uint8Array(6 << 20); return String(a.length)"),
+    ])
+    .replace("name: 'x.ask',", "name: 'x.ask', requiresApproval: true,");
+    room.enabled("x", &source, "").await;
+    assert_eq!(room.text("x.ask", json!({})).await, "APPROVAL_REQUIRED");
+    assert_eq!(room.text("x.flaky", json!({})).await, "INTERNAL");
+    assert_eq!(room.text("x.spin", json!({})).await, "spun");
+    assert_eq!(room.text("x.eat", json!({})).await, (6 << 20).to_string());
+    let tier = |tool: &str| room.test.studio.catalog().get(tool).unwrap().tier.to_string();
+    assert_eq!((tier("x.ask"), tier("x.spin")), ("HardwareIO".into(), "Stateful".into()));
+
+    let more = "retry = \"always\"\ncpu_ms = 10\nheap_mb = 4\ntimeout_ms = 12345\n[plugins.x.tools.\"x.ask\"]\nrequires_approval = false\ntier = \"Stateful\"\n\
+                [plugins.x.tools.\"x.add\"]\ntier = \"ReadOnly\"\nrequires_approval = true";
+    room.configure(&room.row("x", more).await).await;
+    assert_eq!(room.text("x.ask", json!({})).await, "done");
+    assert_eq!((tier("x.ask"), tier("x.add")), ("Stateful".into(), "ReadOnly".into()));
+    assert_eq!(room.text("x.add", json!({})).await, "APPROVAL_REQUIRED");
+    assert_eq!(room.patiently("x.flaky").await, "3", "tried again until it worked");
+    assert_eq!(room.text("x.spin", json!({})).await, "TIMEOUT");
+    assert_eq!(room.patiently("x.eat").await, "INTERNAL");
+    assert_eq!(room.test.studio.catalog().get("x.spin").unwrap().timeout_ms, 12_345);
+    room.configure(&room.row("x", "retry = \"never\"").await).await;
+    assert!(!room.test.studio.catalog().get("x.flaky").unwrap().retries());
+}
+
+#[tokio::test]
+async fn a_plugin_that_crashes_trips_its_own_breaker_and_no_other() {
+    let room = Room::new();
+    room.write("greeter.js", &greeter("Hello"));
+    room.write(
+        "x.js",
+        &plugin(&[
+            ("crash", "return new Array(4294967295).join('').length"),
+            ("eat", "const a = []; for (;;) a.push(new Array(10000).fill(1))"),
+        ]),
+    );
+    let rows = format!("{}{}", room.row("greeter", "").await, room.row("x", "heap_mb = 4\ncpu_ms = 30000").await);
+    room.configure(&rows).await;
+    for _ in 0..5 {
+        assert_eq!(room.text("x.eat", json!({})).await, "INTERNAL");
+        assert_eq!(room.text("x.add", json!({ "a": 1, "b": 2 })).await, "{\"result\":3}", "its process is there again");
+    }
+    assert_eq!(room.text("x.eat", json!({})).await, "CIRCUIT_OPEN");
+    let restarts = |name: &str| room.plugins.restarts().into_iter().find(|it| it.0 == name).unwrap().1;
+    assert_eq!((restarts("x"), restarts("greeter")), (5, 0));
+    assert_eq!(room.text("x.add", json!({ "a": 1, "b": 2 })).await, "{\"result\":3}", "the breaker is the tool's");
+    assert_eq!(room.text("greeter.greet", json!({ "who": "Ada" })).await, "Hello, Ada!");
+}
+
+#[tokio::test]
+async fn a_long_result_is_cut_between_characters() {
+    let room = Room::new();
+    room.enabled("x", &plugin(&[("long", "return 'ü'.repeat(700000)")]), "").await;
+    let text = room.text("x.long", json!({})).await;
+    assert!(text.len() <= 1024 * 1024 && text.len() > 1024 * 1024 - 8, "{}", text.len());
+    assert!(text.ends_with('…') && text.starts_with('ü'));
+}
+
+// ---- what a plugin may reach -----------------------------------------------------------------------------------------------------------------
+
+const FILES: &str = "export default { name: 'x', version: '1', description: 'd', tools: [\n\
+    { name: 'x.do', description: 'd', inputSchema: { type: 'object', properties: { what: { type: 'string' }, path: { type: 'string' }, root: { type: 'string' }, data: { type: 'string' } } },\n\
+      async handler({ what, path, root, data }) { try { const got = await (what === 'write' ? files.write(path, data, { root }) : what === 'fs' ? require('fs/promises').readFile(path, 'utf8') : files[what](path, { root })); return typeof got === 'string' ? got : JSON.stringify(got) } catch (error) { return error.code } } }] }";
+
+#[tokio::test]
+async fn files_are_reached_under_granted_roots_only() {
+    let room = Room::new();
+    for folder in ["songs", "out", "private"] {
+        std::fs::create_dir(room.scratch.join(folder)).unwrap();
+    }
+    std::fs::write(room.scratch.join("songs/a.txt"), "la la").unwrap();
+    std::fs::write(room.scratch.join("private/p.txt"), "mine").unwrap();
+    std::os::unix::fs::symlink(room.scratch.join("private/p.txt"), room.scratch.join("songs/link.txt")).unwrap();
+    std::os::unix::fs::symlink(room.scratch.join("private"), room.scratch.join("songs/door")).unwrap();
+    let scratch = room.scratch.display();
+    let roots = format!(
+        "[tools.filesystem]\nroots = [{{ name = \"songs\", path = \"{scratch}/songs\", write = true }}, {{ name = \"out\", path = \"{scratch}/out\", write = true }}, \
+         {{ name = \"private\", path = \"{scratch}/private\", write = true }}]\n"
+    );
+    room.write("x.js", FILES);
+    let ask = async |what: &str, path: &str, root: Option<&str>| {
+        let mut arguments = json!({ "what": what, "path": path, "data": "new" });
+        if let Some(root) = root {
+            arguments["root"] = json!(root);
+        }
+        room.text("x.do", arguments).await
+    };
+    room.configure(&format!("{roots}{}", room.row("x", "").await)).await;
+    assert_eq!(ask("read", "a.txt", None).await, "DENIED", "nothing is granted by itself");
+
+    room.configure(&format!("{roots}{}", room.row("x", "files_read = [\"songs\"]\nfiles_write = [\"out\"]").await))
+        .await;
+    assert_eq!(ask("read", "a.txt", None).await, "la la");
+    assert_eq!(ask("fs", "a.txt", None).await, "la la");
+    assert_eq!(ask("read", &format!("{scratch}/songs/a.txt"), None).await, "la la");
+    assert!(ask("list", "", None).await.contains("\"name\":\"a.txt\",\"kind\":\"file\",\"size\":5"));
+    assert!(ask("stat", "a.txt", None).await.contains("\"size\":5"));
+    assert_eq!(ask("write", "sub/b.txt", None).await, "{\"path\":\"sub/b.txt\",\"size\":3}");
+    assert_eq!(std::fs::read_to_string(room.scratch.join("out/sub/b.txt")).unwrap(), "new");
+
+    for (what, path, root) in [
+        ("read", "../private/p.txt", None),
+        ("read", "link.txt", None),
+        ("read", "door/p.txt", None),
+        ("read", "p.txt", Some("private")),
+        ("read", "/etc/passwd", None),
+        ("read", "/proc/self/root/etc/passwd", None),
+        ("read", "a.txt\0.png", None),
+        ("read", "sub/b.txt", Some("out")),
+        ("write", "a.txt", Some("songs")),
+        ("write", "../songs/a.txt", None),
+        ("write", "p.txt", Some("private")),
+        ("list", "../private", None),
+        ("stat", "door/p.txt", None),
+    ] {
+        let end = ask(what, path, root).await;
+        assert!(["DENIED", "BAD_INPUT", "NOT_FOUND"].contains(&end.as_str()), "{what} {path}: {end}");
+    }
+    // The naive way, which joins strings, would have read every one of those that are there.
+    for path in ["songs/../private/p.txt", "songs/link.txt", "songs/door/p.txt"] {
+        assert_eq!(std::fs::read_to_string(room.scratch.join(path)).unwrap(), "mine");
+    }
+    assert_eq!(std::fs::read_to_string(room.scratch.join("private/p.txt")).unwrap(), "mine");
+    assert_eq!(std::fs::read_to_string(room.scratch.join("songs/a.txt")).unwrap(), "la la");
+}
+
+const FETCHES: &str = "export default { name: 'x', version: '1', description: 'd', tools: [\n\
+    { name: 'x.get', description: 'd', inputSchema: { type: 'object', properties: { url: { type: 'string' }, secret: { type: 'string' }, inUrl: { type: 'boolean' } } },\n\
+      async handler({ url, secret, inUrl }) { try { const headers = { 'X-Plain': 'p' }; if (secret) { const it = await secrets.get(secret); if (inUrl) url += '?k=' + it; else headers.Authorization = `Bearer ${it}` }\n\
+        const got = await fetch(url, { headers }); return got.status + ' ' + await got.text() } catch (error) { return error.code + ' ' + error.message } } }] }";
+
+/// Answers every request with its own head, and keeps the heads.
+async fn echo() -> (std::net::SocketAddr, Arc<Mutex<Vec<String>>>) {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (at, seen) = (listener.local_addr().unwrap(), Arc::<Mutex<Vec<String>>>::default());
+    let heads = Arc::clone(&seen);
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let (heads, index) = (Arc::clone(&heads), heads.lock().unwrap().len());
+            // Whoever connects counts, even if it says nothing.
+            heads.lock().unwrap().push(String::new());
+            tokio::spawn(async move {
+                let mut head = Vec::new();
+                while !head.ends_with(b"\r\n\r\n") {
+                    head.push(stream.read_u8().await?);
+                }
+                let text = String::from_utf8_lossy(&head).to_ascii_lowercase();
+                heads.lock().unwrap()[index] = text.clone();
+                let line = if text.starts_with("get /away") {
+                    format!("302 Found\r\nLocation: http://localhost:{}/there", at.port())
+                } else {
+                    "200 OK".into()
+                };
+                stream
+                    .write_all(
+                        format!("HTTP/1.1 {line}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{text}", text.len())
+                            .as_bytes(),
+                    )
+                    .await
+            });
+        }
+    });
+    (at, seen)
+}
+
+#[tokio::test]
+async fn hosts_are_reached_when_granted_and_secrets_go_to_their_hosts_only() {
+    let room = Room::new();
+    let (at, heads) = echo().await;
+    let seen = || heads.lock().unwrap().len();
+    let host = at.to_string();
+    room.write("x.js", FETCHES);
+    let get = async |path: &str, secret: Option<&str>, in_url: bool| {
+        let mut arguments = json!({ "url": format!("http://{host}{path}"), "inUrl": in_url });
+        if let Some(secret) = secret {
+            arguments["secret"] = json!(secret);
+        }
+        room.text("x.get", arguments).await
+    };
+    let web = format!("[tools.web]\nallow_hosts = [\"{host}\"]\nhttp_hosts = [\"{host}\"]\n");
+    room.configure(&format!("{web}{}", room.row("x", "").await)).await;
+    assert!(get("/", None, false).await.starts_with("DENIED"), "a host of web.fetch is no host of a plugin");
+    room.configure(&room.row("x", &format!("net = [\"{host}\"]")).await).await;
+    assert!(get("/", None, false).await.starts_with("DENIED"), "and a plugin's host is no way into this machine");
+    assert_eq!(seen(), 0);
+
+    room.means.secrets.set("api", "canary-91c2a7", vec![host.clone()], true).unwrap();
+    room.means.secrets.set("other", "canary-55aa01", vec!["api.example.org".into()], true).unwrap();
+    room.means.secrets.set("mine", "canary-0badf0", vec![host.clone()], true).unwrap();
+    let row = room.row("x", &format!("net = [\"{host}\"]\nsecrets = [\"api\", \"other\"]")).await;
+    room.configure(&format!("{web}{row}")).await;
+    let plain = get("/a", None, false).await;
+    assert!(
+        plain.starts_with("200 get /a") && plain.contains("x-plain: p") && !plain.contains("authorization"),
+        "{plain}"
+    );
+    let sent = get("/b", Some("api"), false).await;
+    assert!(
+        sent.contains("authorization: bearer [secret:api]"),
+        "the server saw it and sent it back, the caller does not see it: {sent}"
+    );
+    assert!(heads.lock().unwrap().last().unwrap().contains("authorization: bearer canary-91c2a7"));
+    let before = seen();
+    assert!(get("/", Some("other"), false).await.starts_with("DENIED"), "not this secret's host");
+    assert!(get("/", Some("mine"), false).await.starts_with("DENIED"), "not granted");
+    assert!(get("/", Some("api"), true).await.starts_with("DENIED"), "never in an address");
+    for url in [
+        "http://127.0.0.1:1/",
+        "http://localhost/",
+        "http://[::1]/",
+        "http://2130706433/",
+        "http://169.254.169.254/latest",
+        "file:///etc/passwd",
+        "http://user:pw@127.0.0.1/",
+    ] {
+        let end = room.text("x.get", json!({ "url": url })).await;
+        assert!(end.starts_with("DENIED") || end.starts_with("BAD_INPUT"), "{url}: {end}");
+    }
+    assert_eq!(seen(), before, "nothing of that was connected to");
+    assert!(get("/away", None, false).await.starts_with("DENIED"), "a redirect leads out of what is granted");
+    assert_eq!(seen(), before + 1);
+}
+
+// ---- the sandbox -------------------------------------------------------------------------------------------------------------------------
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn the_process_has_given_everything_up() {
+    let runner = runner(&plugin(&[]), TIGHT);
+    adds(&runner).await;
+    let pid = runner.pid().unwrap();
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    for line in ["Seccomp:\t2", "NoNewPrivs:\t1", "Threads:\t1"] {
+        assert!(status.contains(line), "{line}: {status}");
+    }
+    let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
+    let limit = |name: &str| {
+        limits
+            .lines()
+            .find(|it| it.starts_with(name))
+            .and_then(|it| it.split_ascii_whitespace().rev().nth(2))
+            .unwrap_or_default()
+            .to_owned()
+    };
+    assert_eq!(limit("Max address space"), (256_u64 << 20).to_string());
+    assert_eq!(limit("Max open files"), "16");
+    assert_eq!(limit("Max file size"), "0");
+    assert_eq!(std::fs::read(format!("/proc/{pid}/environ")).unwrap(), b"", "its environment is empty");
+    let mut open: Vec<String> = std::fs::read_dir(format!("/proc/{pid}/fd"))
+        .unwrap()
+        .map(|it| it.unwrap().file_name().into_string().unwrap())
+        .collect();
+    open.sort();
+    assert_eq!(open, ["0", "1", "2"], "two pipes, and nothing where stderr was");
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let group = stat.rsplit(')').next().unwrap().split_ascii_whitespace().nth(2).unwrap().to_owned();
+    assert_eq!(group, pid.to_string(), "a process group of its own");
+}
+
+/// What somebody who broke out of the engine would try. Run by the test below in processes of their own.
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "run by the test below"]
+fn attempt() {
+    let word = |name: &str| std::env::args().find_map(|it| it.strip_prefix(name).map(str::to_owned));
+    let Some(what) = word("attempt=") else { return };
+    if word("boxed=").as_deref() == Some("yes") {
+        conductor::hosts::plugin::sandbox::enter(&Limits::default()).unwrap();
+    }
+    let done = match what.as_str() {
+        "nothing" => true,
+        "read" => std::fs::read("/etc/passwd").is_ok(),
+        "write" => {
+            std::fs::write(std::env::temp_dir().join(format!("conductor-attempt-{}", std::process::id())), "x").is_ok()
+        }
+        "list" => std::fs::read_dir("/").is_ok(),
+        "connect" => std::net::UdpSocket::bind("127.0.0.1:0").is_ok(),
+        "unix" => std::os::unix::net::UnixDatagram::unbound().is_ok(),
+        "spawn" => std::process::Command::new("/bin/true").status().is_ok_and(|it| it.success()),
+        "thread" => std::thread::Builder::new().spawn(|| ()).is_ok_and(|it| it.join().is_ok()),
+        "kill" => rustix::process::test_kill_process(rustix::process::getppid().unwrap()).is_ok(),
+        "code" => {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            // SAFETY: a fresh page that nobody uses.
+            unsafe {
+                libc::mmap(std::ptr::null_mut(), 4096, libc::PROT_READ | libc::PROT_EXEC, flags, -1, 0)
+                    != libc::MAP_FAILED
+            }
+        }
+        other => panic!("{other}"),
+    };
+    std::process::exit(if done { 42 } else { 43 });
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_hole_in_the_engine_leads_nowhere() {
+    let me = std::env::current_exe().unwrap();
+    let end = |what: &str, boxed: &str| {
+        let arguments = ["--ignored", "--exact", "plugins::attempt", "--nocapture", "--test-threads=1"];
+        let mut command = std::process::Command::new(&me);
+        command.args(arguments).args(["--skip", &format!("attempt={what}"), "--skip", &format!("boxed={boxed}")]);
+        command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).status().unwrap().code()
+    };
+    assert_eq!(end("nothing", "yes"), Some(42), "the box itself kills nobody");
+    for what in ["read", "write", "list", "connect", "unix", "spawn", "thread", "kill", "code"] {
+        assert_eq!(end(what, "no"), Some(42), "{what}: without the box it works");
+        assert_ne!(end(what, "yes"), Some(42), "{what}: in the box it does not");
+    }
+}
+
+// ---- the examples ----------------------------------------------------------------------------------------------------------------------------
+
+fn example(name: &str) -> String {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../examples/plugins/{name}.js"));
+    std::fs::read_to_string(path).unwrap()
+}
+
+impl Room {
+    async fn value(&self, tool: &str, arguments: Value) -> Value {
+        let text = self.text(tool, arguments).await;
+        serde_json::from_str(&text).unwrap_or(Value::String(text))
+    }
+
+    fn studio_root(&self) -> String {
+        format!(
+            "[tools.filesystem]\nroots = [{{ name = \"studio\", path = \"{}\", write = true }}]\n",
+            self.scratch.display()
+        )
+    }
+}
+
+#[tokio::test]
+async fn the_set_list_is_kept_in_a_file() {
+    let room = Room::new();
+    room.write("setlist.js", &example("setlist"));
+    let row = room.row("setlist", "files_read = [\"studio\"]\nfiles_write = [\"studio\"]").await;
+    room.configure(&format!("{}{row}", room.studio_root())).await;
+    assert_eq!(room.value("setlist.show", json!({})).await["songs"], json!([]));
+    room.value("setlist.add", json!({ "title": "Opener", "tempo": 128, "minutes": 4 })).await;
+    room.value("setlist.add", json!({ "title": "Encore", "minutes": 6.5 })).await;
+    let list = room.value("setlist.add", json!({ "title": "Ballad", "place": 1, "key": "Am" })).await;
+    assert_eq!(
+        (&list["now"]["title"], &list["next"]["title"], &list["minutes"]),
+        (&json!("Opener"), &json!("Ballad"), &json!(10.5))
+    );
+    assert_eq!(room.text("setlist.add", json!({ "title": "Ballad" })).await, "BAD_INPUT");
+    assert_eq!(room.value("setlist.next", json!({})).await["now"]["title"], "Ballad");
+    assert_eq!(
+        room.value("setlist.remove", json!({ "title": "Opener" })).await["now"]["title"],
+        "Ballad",
+        "what is on stays on"
+    );
+    assert_eq!(room.value("setlist.next", json!({})).await["now"]["title"], "Encore");
+    assert_eq!(room.text("setlist.next", json!({})).await, "NOT_FOUND");
+    let kept: Value = serde_json::from_slice(&std::fs::read(room.scratch.join("setlist.json")).unwrap()).unwrap();
+    assert_eq!(kept["at"], 1);
+    assert_eq!(kept["songs"][0], json!({ "title": "Ballad", "key": "Am" }));
+}
+
+#[tokio::test]
+async fn sounds_are_looked_up_with_a_key_nobody_sees() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let host = listener.local_addr().unwrap().to_string();
+    let heads: Arc<Mutex<Vec<String>>> = Arc::default();
+    let seen = Arc::clone(&heads);
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                head.push(stream.read_u8().await.unwrap());
+            }
+            let head = String::from_utf8(head).unwrap();
+            let body = json!({ "results": [
+                { "id": 1, "name": "Long rain", "duration": 61.5, "license": "https://creativecommons.org/publicdomain/zero/1.0/", "url": "u1" },
+                { "id": 2, "name": "Rain drop", "duration": 0.4, "license": "https://creativecommons.org/licenses/by/4.0/", "url": "u2" },
+                { "id": 3, "name": "Rain on tin", "duration": 9, "license": "https://creativecommons.org/publicdomain/zero/1.0/", "url": "u3" },
+            ] })
+            .to_string();
+            let line = if head.contains("canary-token-4412") { "200 OK" } else { "401 Unauthorized" };
+            seen.lock().unwrap().push(head);
+            let answer = format!(
+                "HTTP/1.1 {line}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+                body.len()
+            );
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        }
+    });
+    let room = Room::new();
+    room.write("freesound.js", &example("freesound"));
+    let row = room
+        .row("freesound", &format!("net = [\"{host}\"]\nconfig = {{ base = \"http://{host}/apiv2\", page_size = 3 }}"))
+        .await;
+    let text = format!("[tools.web]\nallow_hosts = [\"{host}\"]\nhttp_hosts = [\"{host}\"]\n{row}");
+    room.configure(&text).await;
+    assert_eq!(
+        room.status("freesound"),
+        (Status::NotConfigured, Some("`conductor secrets set freesound.token` is missing".into()))
+    );
+
+    room.means.secrets.set("freesound.token", "canary-token-4412", vec![host.clone()], true).unwrap();
+    room.configure("").await;
+    room.configure(&text).await;
+    let found = room.value("freesound.search", json!({ "words": "rain & wind" })).await;
+    let names: Vec<&str> = found["sounds"].as_array().unwrap().iter().filter_map(|it| it["name"].as_str()).collect();
+    assert_eq!(names, ["Rain drop", "Rain on tin", "Long rain"]);
+    let free = room.value("freesound.search", json!({ "words": "rain", "free_only": true, "longest_s": 30 })).await;
+    assert_eq!((&free["count"], &free["sounds"][0]["id"]), (&json!(1), &json!(3)));
+    assert!(!found.to_string().contains("canary"));
+    let heads = heads.lock().unwrap();
+    assert!(heads[0].starts_with("GET /apiv2/search/text/?query=rain+%26+wind&fields=id%2Cname%2Cduration%2Clicense%2Curl&page_size=3 HTTP/1.1"), "{}", heads[0]);
+    assert!(heads[0].contains("Token canary-token-4412"));
+}
+
+#[tokio::test]
+async fn a_phrase_becomes_a_midi_file_that_a_person_allowed() {
+    let room = Room::new();
+    room.write("midifile.js", &example("midifile"));
+    let row = room.row("midifile", "files_write = [\"studio\"]").await;
+    room.configure(&format!("{}{row}", room.studio_root())).await;
+    let phrase = json!({ "name": "riff", "folder": "ideas", "tempo": 125, "notes": [
+        { "pitch": 60, "start": 0, "length": 0.5 }, { "pitch": 64, "start": 0.5, "length": 1, "velocity": 80 },
+    ] });
+    assert_eq!(room.text("midifile.write", phrase.clone()).await, "APPROVAL_REQUIRED");
+    assert!(!room.scratch.join("ideas").exists(), "nothing happened yet");
+
+    let row = format!("{row}[plugins.midifile.tools.\"midifile.write\"]\nrequires_approval = false\n");
+    room.configure(&format!("{}{row}", room.studio_root())).await;
+    let written = room.value("midifile.write", phrase).await;
+    assert_eq!(written, json!({ "path": "ideas/riff.mid", "bytes": 51, "notes": 2 }));
+    let bytes = std::fs::read(room.scratch.join("ideas/riff.mid")).unwrap();
+    let wanted = [
+        b"MThd\0\0\0\x06\0\0\0\x01\x01\xe0MTrk\0\0\0\x1d".as_slice(),
+        // 480 000 us for a quarter note at 125 beats per minute
+        &[0, 0xff, 0x51, 3, 0x07, 0x53, 0x00],
+        &[0, 0x90, 60, 96, 0x81, 0x70, 0x80, 60, 0, 0, 0x90, 64, 80, 0x83, 0x60, 0x80, 64, 0],
+        &[0, 0xff, 0x2f, 0],
+    ]
+    .concat();
+    assert_eq!(bytes[..bytes.len().min(22)], wanted[..22]);
+    assert_eq!(bytes, wanted);
+    assert_eq!(room.text("midifile.write", json!({ "name": "../x", "notes": [] })).await, "BAD_INPUT");
+}
+
+/// An example without a test is a promise nobody keeps.
+#[tokio::test]
+async fn every_example_and_the_starter_are_sound() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/plugins");
+    let mut names: Vec<String> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|it| it.unwrap().file_name().into_string().unwrap())
+        .filter(|it| it.ends_with(".js"))
+        .collect();
+    names.sort();
+    assert_eq!(names, ["freesound.js", "midifile.js", "setlist.js"], "give a new example a test above and a name here");
+    for name in names {
+        let source = example(name.trim_end_matches(".js"));
+        look(&launch(&source, Limits::default())).await.unwrap_or_else(|faults| panic!("{name}: {faults:?}"));
+    }
+}

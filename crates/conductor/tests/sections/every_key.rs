@@ -1,0 +1,609 @@
+//! Every key that the file may have changes what a running daemon does.
+//!
+//! The keys are asked of the reader itself: into each table of the file that has every field, a key is put that cannot be, and the refusal
+//! lists those that can. Each of them must have evidence here: either a probe, which sees something else under another value, or a test
+//! that varies the key. So a key that somebody adds and forgets to use fails this test by its name. Triggers, actions, sources, glue and
+//! targets are data of the engine and are varied one by one in `conductor-core`'s tests.
+
+use super::surface::{self, BOARD, Cable, with_cable};
+use super::*;
+use conductor::daemon::handle::{SentBy, Wanted};
+use conductor::hosts::midi::loopback::Loopback;
+use conductor_core::hands;
+use conductor_testkit::real::{PATIENCE, wait_for};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+const EVERY_FIELD: &str = include_str!("../../../conductor-core/tests/config_fixtures/every-field.toml");
+const NOT_A_KEY: &str = "qqqqqqqqqqqq";
+
+/// `table.key` of every key the reader knows, with `[]` for the rows of a list.
+fn accepted(fixture: &str) -> BTreeSet<String> {
+    let mut tables: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut look = |table: String, text: &str| {
+        let loaded = conductor_core::config::load(text);
+        let fault = loaded.diagnostics.iter().find(|it| it.message.contains(NOT_A_KEY));
+        let help = fault.unwrap_or_else(|| panic!("{table} takes any key")).help.clone().unwrap_or_default();
+        let known = help.strip_prefix("known keys are ").unwrap_or_else(|| panic!("{table}: {help}"));
+        tables.entry(table).or_default().extend(known.split(", ").map(str::to_owned));
+    };
+    look(String::new(), &format!("{NOT_A_KEY} = 1\n{fixture}"));
+    let lines: Vec<&str> = fixture.lines().collect();
+    let mut table = String::new();
+    for (at, line) in lines.iter().enumerate() {
+        let with = |inserted: String| {
+            let (head, tail) = lines.split_at(at + 1);
+            [head, &[inserted.as_str()], tail].concat().join("\n")
+        };
+        if let Some(name) = line.strip_prefix('[') {
+            let rows = if name.starts_with('[') { "[]" } else { "" };
+            table = format!("{}{rows}", name.trim_matches(['[', ']']));
+            // The names in it are tools, not keys.
+            if table != "circuit.tools" {
+                look(table.clone(), &with(format!("{NOT_A_KEY} = 1")));
+            }
+        } else if let Some((key, _)) = line.split_once(" = ")
+            && let Some((owner, _)) = key.rsplit_once('.')
+        {
+            look(format!("{table}.{owner}"), &with(format!("{owner}.{NOT_A_KEY} = 1")));
+        }
+    }
+    let names = tables.into_iter().flat_map(|(table, keys)| {
+        let of = move |key: String| if table.is_empty() { key } else { format!("{table}.{key}") };
+        keys.into_iter().map(of)
+    });
+    names.collect()
+}
+
+/// Why a key is believed to do something.
+enum Evidence {
+    /// What is seen under the one and under the other value must differ.
+    Probe { one: String, other: String, see: fn(&Studio) -> String },
+    /// A test that varies it.
+    Test(fn()),
+    /// A table or a list; its own keys have evidence.
+    Holds,
+    /// Varied over the whole schema in `conductor-core`.
+    Engine,
+    /// The part that is given the value is tested with it there; the file must at least speak of it.
+    Part(&'static str),
+}
+use Evidence::{Engine, Holds, Part, Test};
+
+fn probe(one: impl Into<String>, other: impl Into<String>, see: fn(&Studio) -> String) -> Evidence {
+    Evidence::Probe { one: one.into(), other: other.into(), see }
+}
+
+/// One line of the board, and another one in its place.
+fn board(line: &str, other: &str) -> (String, String) {
+    assert!(BOARD.contains(line), "{line}");
+    (BOARD.to_owned(), BOARD.replacen(line, other, 1))
+}
+
+fn varied(line: &str, other: &str, see: fn(&Studio) -> String) -> Evidence {
+    let (one, other) = board(line, other);
+    probe(one, other, see)
+}
+
+fn added(one: &str, other: &str, see: fn(&Studio) -> String) -> Evidence {
+    probe(format!("{BOARD}\n{one}\n"), format!("{BOARD}\n{other}\n"), see)
+}
+
+// What can be seen of a daemon.
+
+fn bindings(studio: &Studio) -> String {
+    format!("{:?}", studio.block_on(studio.daemon().handle().bindings()).unwrap())
+}
+
+fn devices(studio: &Studio) -> String {
+    let found = studio.block_on(studio.daemon().handle().devices()).unwrap();
+    format!("{:?} {:?} {:?} {:?}", found.midi_inputs, found.midi_outputs, found.osc_listeners, found.backends)
+}
+
+fn modes(studio: &Studio) -> String {
+    format!("{:?}", studio.block_on(studio.daemon().handle().modes()).unwrap())
+}
+
+fn rows(studio: &Studio) -> String {
+    let of = |mode: &str| studio.daemon().handle().mappings(mode);
+    format!("{:?} {:?}", of("*"), of("Play"))
+}
+
+fn file(studio: &Studio) -> String {
+    format!("{:?}", studio.daemon().handle().serving().config.devices)
+}
+
+/// A script in virtual time, on the configuration that the daemon serves.
+fn simulated(studio: &Studio, script: &str) -> String {
+    hands::simulate(&studio.daemon().handle().serving().config, script, None).unwrap().text()
+}
+
+fn chord(studio: &Studio) -> String {
+    simulated(studio, "dev:pads on:60 t:40 on:64 t:500 off:60 off:64")
+}
+
+fn tap_and_hold(studio: &Studio) -> String {
+    simulated(studio, "dev:pads on:62 t:150 off:62 t:50 on:62 t:700 off:62")
+}
+
+fn stick(studio: &Studio) -> String {
+    simulated(studio, "axis:left_x=0.6 axis:left_x=0 trig:right=0.6 trig:right=0")
+}
+
+/// What the synth hears of a note, a controller and a bend on two channels.
+fn routed(studio: &Studio) -> String {
+    let mut ear = studio.ear("synth");
+    for message in [[0x90, 60, 100], [0x80, 60, 0], [0x91, 70, 100], [0x81, 70, 0], [0xB0, 30, 1], [0xE0, 0, 70]] {
+        studio.play(&message);
+    }
+    // The hand's messages are fed in their order, and the mark leaves after them.
+    studio.play(&[0x90, 36, 1]);
+    format!(
+        "{:?}",
+        std::iter::repeat_with(|| studio.hear(&mut ear)).take_while(|it| it[..2] != [0xBE, 1]).collect::<Vec<_>>()
+    )
+}
+
+/// A device that repeats everything it is told, which a mapping answers.
+fn echoed(studio: &Studio) -> String {
+    let mut ear = studio.ear("synth");
+    studio.play(&[0x90, 40, 1]);
+    studio.play(&[0x90, 41, 100]);
+    studio.play(&[0x90, 36, 1]);
+    format!(
+        "{:?}",
+        std::iter::repeat_with(|| studio.hear(&mut ear)).take_while(|it| it[..2] != [0xBE, 1]).collect::<Vec<_>>()
+    )
+}
+
+fn sent_by_a_tool(studio: &Studio) -> String {
+    let messages =
+        json!({ "port": "synth", "messages": [{ "type": "cc", "channel": 1, "controller": 1, "value": 1 }] });
+    studio.call(&mut studio.client(), "conductor_send_midi", messages).0
+}
+
+fn locked(studio: &Studio) -> String {
+    studio.call(&mut studio.client(), "conductor_switch_mode", json!({ "mode": "Mix" })).0
+}
+
+fn remembered(studio: &Studio) -> String {
+    for value in 0..20 {
+        studio.play(&[0xB5, 99, value]);
+    }
+    let traced =
+        || studio.block_on(studio.daemon().handle().trace(Wanted { limit: Some(200), ..Wanted::default() })).unwrap();
+    wait_for(PATIENCE, || (traced().next_seq >= 20).then_some(())).expect("every event is traced");
+    traced().records.len().to_string()
+}
+
+fn flooded(studio: &Studio) -> String {
+    let flood: Vec<Vec<u8>> = (0..250).map(|at| vec![0x90, 100, 1 + (at % 100) as u8]).collect();
+    studio.block_on(studio.daemon().handle().send("pads hand".into(), flood, SentBy::Person)).unwrap();
+    let dropped = studio.block_on(studio.daemon().handle().status()).unwrap().statistics.events_dropped;
+    (dropped > 0).to_string()
+}
+
+/// What becomes of a message that arrives over UDP.
+fn over_udp(studio: &Studio) -> String {
+    let found = studio.block_on(studio.daemon().handle().devices()).unwrap();
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.send_to(b"/go\0,\0\0\0", found.osc_listeners.first().expect("it listens")).unwrap();
+    let traced = || studio.block_on(studio.daemon().handle().trace(Wanted::default())).unwrap();
+    wait_for(PATIENCE, || (!traced().records.is_empty()).then_some(())).expect("it is heard");
+    format!("{:?}", traced().records.first().map(|it| it.outcome))
+}
+
+const OSC: &str = "[[devices]]\nalias = \"touch\"\nprotocol = \"Osc\"\n";
+const GO: &str = "[[global_mappings]]\ntrigger = { type = \"Osc\", address = \"/go\" }\naction = { type = \"Text\", text = \"x\" }\n";
+/// Ends what a probe listens for.
+const MARK: &str = "[[global_mappings]]\nid = \"mark\"\ntrigger = { type = \"Note\", note = 36, device = \"pads\" }\n\
+                    action = { type = \"SendMidi\", port = \"synth\", channel = 14, message_type = \"CC\", controller = 1, value = 1 }\n";
+
+fn route(line: &str) -> String {
+    let play = BOARD.replacen("note = 36", "note = 96", 1);
+    let mut route = BTreeMap::from([("from", "\"pads\""), ("to", "\"synth\"")]);
+    let (key, value) = line.split_once(" = ").unwrap_or(("enabled", "true"));
+    route.insert(key, value);
+    let lines: Vec<String> = route.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+    format!("{play}\n{MARK}[[routes]]\n{}\n", lines.join("\n"))
+}
+
+fn routes(other: &str) -> Evidence {
+    probe(route(""), route(other), routed)
+}
+
+fn advanced(line: &str, rows: &str, see: fn(&Studio) -> String) -> Evidence {
+    added(rows, &format!("{rows}\n[advanced_settings]\n{line}"), see)
+}
+
+const CHORD: &str = "[[global_mappings]]\nid = \"chord\"\ntrigger = { type = \"NoteChord\", notes = [60, 64] }\naction = { type = \"Delay\", ms = 1 }\n";
+const TAPS: &str = "[[global_mappings]]\nid = \"double\"\ntrigger = { type = \"DoubleTap\", note = 62 }\naction = { type = \"Delay\", ms = 1 }\n\
+                    [[global_mappings]]\nid = \"long\"\ntrigger = { type = \"LongPress\", note = 62 }\naction = { type = \"Delay\", ms = 1 }\n";
+const STICKS: &str = "[[global_continuous]]\nid = \"stick\"\nsource = { type = \"GamepadAnalogStick\", axis = \"left_x\" }\ntargets = [{ type = \"CC\", port = \"synth\", channel = 0, controller = 1 }]\n\
+                      [[global_continuous]]\nid = \"pull\"\nsource = { type = \"GamepadTrigger\", trigger = \"right\" }\ntargets = [{ type = \"CC\", port = \"synth\", channel = 0, controller = 2 }]\n";
+/// `loop` repeats what it is told into its own input.
+const ECHO: &str = "[[global_mappings]]\nid = \"say\"\ntrigger = { type = \"Note\", note = 40, device = \"pads\" }\n\
+                    action = { type = \"SendMidi\", port = \"pads\", channel = 0, message_type = \"NoteOn\", note = 41, velocity = 100, duration_ms = 60000 }\n\
+                    [[global_mappings]]\nid = \"answer\"\ntrigger = { type = \"Note\", note = 41, device = \"pads\" }\n\
+                    action = { type = \"SendMidi\", port = \"synth\", channel = 0, message_type = \"CC\", controller = 5, value = 5 }\n";
+
+fn evidence() -> Vec<(&'static str, Evidence)> {
+    let surface_test: fn() = surface::feedback_rows_show_what_they_are_told_to_show;
+    let values: fn() = surface::a_value_is_scaled_into_its_range_and_a_motor_is_not_a_hand;
+    let pad: fn() = surface::each_key_of_the_pad_counts;
+    let led: fn() = surface::the_scheme_its_brightness_and_its_colours_are_shown;
+    let echo_board = BOARD.replacen("note = 36", "note = 96", 1);
+    let echoing = |guard: &str| {
+        format!(
+            "{}\n{ECHO}{MARK}",
+            echo_board.replacen("loopback = true", &format!("loopback = true\necho_guard = {guard}"), 1)
+        )
+    };
+    let mut all = vec![
+        ("schema", Test(another_schema_is_refused)),
+        ("default_mode", varied("default_mode = \"Play\"", "default_mode = \"Mix\"", modes)),
+        ("modes", Holds),
+        ("modes[].name", added("[[modes]]\nname = \"Max\"", "[[modes]]\nname = \"Mux\"", modes)),
+        ("modes[].color", varied("color = \"green\"", "color = \"red\"", modes)),
+        ("modes[].mappings", varied("note = 36,", "note = 35,", rows)),
+        ("modes[].continuous", varied("cc = 7,", "cc = 8,", rows)),
+        ("global_mappings", Holds),
+        ("global_mappings[].id", added("", MARK, rows)),
+        ("global_mappings[].description", added(MARK, &format!("{MARK}description = \"x\""), rows)),
+        ("global_mappings[].trigger", Engine),
+        ("global_mappings[].action", Engine),
+        ("global_mappings[].trigger.type", Engine),
+        ("global_mappings[].action.type", Engine),
+        (
+            "global_mappings[].enabled",
+            probe(format!("{BOARD}\n{MARK}"), format!("{BOARD}\n{MARK}enabled = false"), rows),
+        ),
+        ("global_mappings[].let_through", {
+            let through = |it: bool| {
+                format!(
+                    "{}\n[[global_mappings]]\ntrigger = {{ type = \"Note\", note = 60 }}\naction = {{ type = \"Delay\", ms = 1 }}\nlet_through = {it}\n",
+                    route("")
+                )
+            };
+            probe(through(true), through(false), routed)
+        }),
+        ("global_continuous", Holds),
+        ("global_continuous[].id", added("", STICKS, rows)),
+        ("global_continuous[].description", added(STICKS, &format!("{STICKS}description = \"x\""), rows)),
+        ("global_continuous[].enabled", added(STICKS, &format!("{STICKS}enabled = false"), rows)),
+        ("devices", Holds),
+        ("devices[].alias", varied("alias = \"synth\"\n", "alias = \"synth2\"\n", bindings)),
+        (
+            "devices[].description",
+            added(
+                "[[devices]]\nalias = \"z\"\nloopback = true\ndescription = \"a\"",
+                "[[devices]]\nalias = \"z\"\nloopback = true\ndescription = \"b\"",
+                file,
+            ),
+        ),
+        ("devices[].matchers", Test(a_cable_finds_its_alias)),
+        ("devices[].protocol", added("", &format!("{OSC}listen = \"127.0.0.1:0\""), devices)),
+        ("devices[].direction", varied("direction = \"Output\"\n", "direction = \"Input\"\n", bindings)),
+        (
+            "devices[].channels",
+            probe(route(""), route("").replacen("loopback = true", "loopback = true\nchannels = [0]", 1), routed),
+        ),
+        ("devices[].enabled", varied("loopback = true", "loopback = true\nenabled = false", bindings)),
+        ("devices[].virtual_port", Test(a_cable_finds_its_alias)),
+        (
+            "devices[].loopback",
+            varied("direction = \"Output\"\nloopback = true", "direction = \"Output\"\nvirtual_port = \"x\"", devices),
+        ),
+        ("devices[].listen", added(&format!("{OSC}listen = \"127.0.0.1:0\""), "", devices)),
+        (
+            "devices[].allow_network",
+            added(
+                &format!("{OSC}listen = \"0.0.0.0:0\"\nallow_network = true"),
+                &format!("{OSC}listen = \"0.0.0.0:0\""),
+                devices,
+            ),
+        ),
+        (
+            "devices[].allow_sensitive_actions",
+            added(
+                &format!("{OSC}listen = \"127.0.0.1:0\"\n{GO}"),
+                &format!("{OSC}listen = \"127.0.0.1:0\"\nallow_sensitive_actions = true\n{GO}"),
+                over_udp,
+            ),
+        ),
+        (
+            "devices[].ask_output",
+            varied("direction = \"Output\"\n", "direction = \"Output\"\nask_output = true\n", sent_by_a_tool),
+        ),
+        ("devices[].echo_guard", probe(echoing("true"), echoing("false"), echoed)),
+        ("devices[].template", Test(surface::a_template_names_the_lights_of_a_device)),
+        ("routes", Holds),
+        ("routes[].from", routes("from = \"synth\"")),
+        ("routes[].to", routes("to = \"nowhere\"")),
+        ("routes[].filter", Holds),
+        ("routes[].filter.note_range", routes("filter = { note_range = [0, 65] }")),
+        ("routes[].filter.cc_range", routes("filter = { cc_range = [0, 1] }")),
+        ("routes[].filter.channels", routes("filter = { channels = [1] }")),
+        ("routes[].filter.message_types", routes("filter = { message_types = [\"PitchBend\"] }")),
+        ("routes[].transform", routes("transform = { note_offset = 2 }")),
+        ("routes[].modes", routes("modes = [\"Mix\"]")),
+        ("routes[].enabled", routes("enabled = false")),
+        ("feedback", Holds),
+        ("config", Holds),
+        ("config.watch", Test(a_file_is_picked_up_when_and_if_the_file_says)),
+        ("config.debounce_ms", Test(a_file_is_picked_up_when_and_if_the_file_says)),
+        ("advanced_settings", Holds),
+        ("advanced_settings.chord_timeout_ms", advanced("chord_timeout_ms = 30", CHORD, chord)),
+        ("advanced_settings.double_tap_timeout_ms", advanced("double_tap_timeout_ms = 100", TAPS, tap_and_hold)),
+        ("advanced_settings.hold_threshold_ms", advanced("hold_threshold_ms = 400", TAPS, tap_and_hold)),
+        ("advanced_settings.chord_learn_timeout_ms", Part("conductor-core/tests/learn.rs")),
+        ("advanced_settings.stick_deadzone", advanced("stick_deadzone = 0.5", STICKS, stick)),
+        ("advanced_settings.trigger_deadzone", advanced("trigger_deadzone = 0.5", STICKS, stick)),
+        ("advanced_settings.listen_mode", Test(ports_without_an_alias_are_heard_as_the_file_says)),
+        ("advanced_settings.max_midi_ports", Test(ports_without_an_alias_are_heard_as_the_file_says)),
+        ("advanced_settings.input_mode", advanced("input_mode = \"GamepadOnly\"", "", bindings)),
+        (
+            "advanced_settings.scan_interval_ms",
+            Test(ports_that_nobody_announces_are_looked_for_as_often_as_the_file_says),
+        ),
+        ("advanced_settings.max_events_per_sec", advanced("max_events_per_sec = 100", "", flooded)),
+        ("advanced_settings.max_route_depth", Test(a_ring_of_routes_ends_where_the_file_says)),
+        ("advanced_settings.trace_buffer_size", advanced("trace_buffer_size = 16", "", remembered)),
+        ("performance", Holds),
+        ("performance.lock", added("", "[performance]\nlock = true", locked)),
+        (
+            "performance.allow_output",
+            added(
+                "[performance]\nlock = true",
+                "[performance]\nlock = true\nallow_output = [\"synth\"]",
+                sent_by_a_tool,
+            ),
+        ),
+        ("led", Holds),
+        ("per_app_modes", Holds),
+        ("logging", Holds),
+        ("logging.level", Test(the_level_says_what_is_logged)),
+        ("policy", Holds),
+        ("policy.default", Holds),
+        ("policy.rules", Holds),
+        ("policy.approval", Holds),
+        ("policy.approval.pad", Holds),
+        ("limits", Holds),
+        ("circuit", Holds),
+        ("circuit.tools", Holds),
+        ("retry", Holds),
+        ("audit", Holds),
+        ("http", Holds),
+        ("http.tokens", Holds),
+        ("mcp", Holds),
+        ("live", Holds),
+        ("live.osc", Holds),
+        ("live.script", Holds),
+        ("patch", Holds),
+        ("patch.pd", Holds),
+        ("patch.max", Holds),
+    ];
+    let mut shown = |table: &'static str, keys: &[&'static str], test: fn()| {
+        all.extend(keys.iter().map(|key| (named(table, key), Test(test))));
+    };
+    shown(
+        "feedback[]",
+        &["device", "out", "from", "on", "off", "out.type", "out.channel", "out.note", "from.type", "from.mode"],
+        surface_test,
+    );
+    shown("feedback[]", &["range"], values);
+    shown("led", &["scheme", "brightness", "mode_colors"], led);
+    shown("policy.approval.pad", &["device", "note", "hold_ms", "tiers"], pad);
+    let policy = "tests/sections.rs, tests/integration/pipeline.rs";
+    let mut part = |table: &'static str, keys: &[&'static str], file: &'static str| {
+        all.extend(keys.iter().map(|key| (named(table, key), Part(file))));
+    };
+    part("per_app_modes", &["default", "rules", "window_rules", "release_on_focus_change"], "tests/desktop.rs");
+    part("policy.default", &["ReadOnly", "Stateful", "ConfigChange", "HardwareIO"], policy);
+    part("policy.rules[]", &["tool", "principal", "tier", "args", "decision", "channel"], policy);
+    part(
+        "policy.approval",
+        &["wait_ms", "ttl_ms", "client_tiers", "cooldown_ms", "refuse_descendants"],
+        "tests/sections.rs, tests/integration/approval.rs",
+    );
+    let limits = ["in_flight", "result_bytes", "read", "effect", "pending_per_principal", "asks_per_minute"];
+    part("limits", &limits, "tests/sections.rs");
+    part("limits.read", &["per_minute", "burst"], "tests/sections.rs");
+    part("limits.effect", &["per_minute", "burst"], "tests/sections.rs");
+    part(
+        "circuit",
+        &["mode", "failures", "window_ms", "open_ms", "close_after"],
+        "tests/sections.rs, conductor-core/src/breaker.rs",
+    );
+    for tool in ["circuit.tools.\"shell.exec\"", "circuit.tools.\"live_undo\""] {
+        part(tool, &["mode", "failures", "window_ms", "open_ms", "close_after"], "tests/sections.rs");
+    }
+    part("retry", &["attempts", "base_ms", "cap_ms"], "tests/sections.rs");
+    let audit = [
+        "detail",
+        "read_only_sync",
+        "rotate_mb",
+        "checkpoint_records",
+        "checkpoint_ms",
+        "retention_days",
+        "copy_to",
+        "copy_required",
+    ];
+    part("audit", &audit, "tests/sections.rs, src/audit_log/tests.rs, src/audit_log/keeper.rs");
+    part("http", &["bind", "allow_remote", "hosts", "origins"], "tests/sections.rs");
+    part("http.tokens[]", &["name", "hash", "scopes"], "tests/sections.rs");
+    let mcp = [
+        "tools",
+        "tool_names",
+        "max_message_bytes",
+        "max_in_flight",
+        "max_connections",
+        "elicitation_wait_ms",
+        "session_idle_s",
+        "page_size",
+    ];
+    part("mcp", &mcp, "tests/sections.rs");
+    let live =
+        ["host", "default_set", "template_set", "file_roots", "max_open", "max_xml_mb", "undo_depth", "render_dir"];
+    part("live", &live, "src/hosts/live.rs");
+    part("live.osc", &["host", "port", "reply_port", "timeout_ms"], "tests/integration/live_osc.rs");
+    part("live.script", &["timeout_ms"], "src/hosts/live/script.rs");
+    let patch = ["roots", "open", "max_open", "max_file_mb", "journal_steps", "journal_mb"];
+    part("patch", &patch, "tests/sections.rs");
+    part("patch.pd", &["mode", "command", "sleepgrain_ms", "audio"], "tests/sections.rs");
+    part("patch.max", &["enabled", "port"], "tests/sections.rs");
+    all
+}
+
+fn named(table: &str, key: &str) -> &'static str {
+    // A few hundred bytes for the life of a test.
+    Box::leak(format!("{table}.{key}").into_boxed_str())
+}
+
+/// Keys of one object of the engine's data; each is varied in `conductor-core`.
+fn is_engine(key: &str) -> bool {
+    let inside = |owner: &str| key.starts_with(&format!("global_{owner}."));
+    ["mappings[].trigger", "mappings[].action", "continuous[].source", "continuous[].glue", "continuous[].targets"]
+        .iter()
+        .any(|it| inside(it) || key == format!("global_{it}"))
+        || key.starts_with("routes[].transform.")
+}
+
+#[test]
+fn every_key_has_evidence_that_it_does_something() {
+    let evidence = evidence();
+    let known: BTreeSet<String> = evidence.iter().map(|(key, _)| (*key).to_owned()).collect();
+    let accepted: BTreeSet<String> = accepted(EVERY_FIELD).into_iter().filter(|it| !is_engine(it)).collect();
+    let idle: Vec<&String> = accepted.difference(&known).collect();
+    assert!(idle.is_empty(), "accepted, and nothing shows that they do anything: {idle:#?}");
+    let gone: Vec<&String> = known.iter().filter(|it| !is_engine(it)).filter(|it| !accepted.contains(*it)).collect();
+    assert!(gone.is_empty(), "no longer accepted, or not in the file that has every field: {gone:#?}");
+    let (mut silent, mut shown) = (Vec::new(), BTreeSet::new());
+    for (key, evidence) in evidence {
+        match evidence {
+            Evidence::Probe { one, other, see } => {
+                let faulty = |config: &String| conductor_core::config::load(config).errors().next().is_some();
+                if faulty(&one) || faulty(&other) {
+                    silent.push((key, [one, other]));
+                    continue;
+                }
+                let seen = [one, other].map(|config| see(&Studio::start(&config)));
+                if seen[0] == seen[1] {
+                    silent.push((key, seen));
+                }
+            }
+            Test(test) if shown.insert(test as usize) => test(),
+            Part(files) => {
+                let name = key.rsplit('.').next().unwrap_or(key);
+                let speaks = |file: &str| {
+                    let up = if file.starts_with("conductor-") { "../" } else { "" };
+                    let path = format!("{}/{up}{file}", env!("CARGO_MANIFEST_DIR"));
+                    std::fs::read_to_string(&path).unwrap_or_else(|why| panic!("{key}: {path}: {why}")).contains(name)
+                };
+                assert!(files.split(", ").any(speaks), "{key}: {files} does not speak of {name}");
+            }
+            Holds => {
+                let inside = [format!("{key}."), format!("{key}[].")];
+                let any = accepted.iter().any(|it| inside.iter().any(|start| it.starts_with(start)));
+                assert!(any, "{key} is missing in the file that has every field");
+            }
+            Test(_) | Engine => {}
+        }
+    }
+    assert!(silent.is_empty(), "faulty, or nothing else is seen under another value: {silent:#?}");
+}
+
+/// The checker sees a key that does nothing, and one that nobody thought of.
+#[test]
+fn a_probe_that_sees_nothing_and_a_key_without_evidence_are_found() {
+    let Evidence::Probe { one, other, see } = varied("color = \"green\"", "color = \"red\"", bindings) else {
+        unreachable!()
+    };
+    assert_eq!(see(&Studio::start(&one)), see(&Studio::start(&other)), "a colour moves no port");
+    let keys = accepted("[led]\nscheme = \"off\"\n");
+    assert!(keys.contains("led.brightness"), "found though the file does not name it: {keys:?}");
+    assert!(!keys.contains("led.gloss"));
+}
+
+fn another_schema_is_refused() {
+    let studio = Studio::start(BOARD);
+    std::fs::write(studio.home.path().join("config.toml"), format!("schema = 2\n{BOARD}")).unwrap();
+    assert!(studio.block_on(studio.daemon().handle().reload()).is_err());
+}
+
+fn a_cable_finds_its_alias() {
+    let config = |matcher: &str| {
+        format!("[[devices]]\nalias = \"keys\"\nmatchers = [{{ type = \"ExactName\", pattern = \"{matcher}\" }}]\n")
+    };
+    let seen = |config: &str| bindings(&with_cable(config).0);
+    assert_ne!(seen(&config("Grand")), seen(&config("Small")));
+    let made = |name: &str| {
+        seen(&format!("[[devices]]\nalias = \"daw\"\ndirection = \"Output\"\nvirtual_port = \"{name}\"\n"))
+    };
+    assert_ne!(made("V"), made("W"));
+}
+
+fn ports_without_an_alias_are_heard_as_the_file_says() {
+    let connected = |lines: &str| {
+        let (studio, _hand) = with_cable(&format!("[advanced_settings]\n{lines}\n"));
+        studio.block_on(studio.daemon().handle().bindings()).unwrap().connected_count
+    };
+    assert_eq!(connected("listen_mode = \"All\""), 2);
+    assert_eq!(connected("listen_mode = \"Configured\""), 0);
+    assert_eq!(connected("max_midi_ports = 1"), 1);
+}
+
+/// A missing backend is looked for as well, at first every second or so; so the interval shows in how often ports are listed.
+fn ports_that_nobody_announces_are_looked_for_as_often_as_the_file_says() {
+    let often = |interval: u32| {
+        let scans: Arc<AtomicUsize> = Arc::default();
+        let counted = scans.clone();
+        let make: conductor::daemon::MakeBackend = Box::new(move |stamp, _| {
+            Box::new(Cable { machinery: Loopback::new(stamp, Arc::new(|_| {})), scans: counted })
+        });
+        let machine = Machine { backends: vec![make], ..Machine::default() };
+        let _studio = Studio::on(machine, &format!("[advanced_settings]\nscan_interval_ms = {interval}\n"));
+        wait_for(Duration::from_secs(3), || (scans.load(Ordering::Relaxed) >= 15).then_some(())).is_some()
+    };
+    assert!(often(50));
+    assert!(!often(60_000));
+}
+
+/// Two routes that feed each other; each pass through both is heard once more.
+fn a_ring_of_routes_ends_where_the_file_says() {
+    let passes = |depth: u8| {
+        let ring = "[[routes]]\nfrom = \"pads\"\nto = \"synth\"\n[[routes]]\nfrom = \"pads\"\nto = \"pads hand\"\n";
+        let studio = Studio::start(&format!("{BOARD}\n{ring}[advanced_settings]\nmax_route_depth = {depth}\n"));
+        let mut ear = studio.ear("synth");
+        studio.play(&[0xB3, 50, 5]);
+        let mut heard = 0;
+        while studio.block_on(async { tokio::time::timeout(Duration::from_secs(1), ear.recv()).await }).is_ok() {
+            heard += 1;
+        }
+        heard
+    };
+    assert_ne!(passes(2), passes(4));
+}
+
+fn a_file_is_picked_up_when_and_if_the_file_says() {
+    let seen = |section: &str| {
+        let studio = Studio::start(&format!("{BOARD}\n{section}\n"));
+        let changed = BOARD.replacen("color = \"green\"", "color = \"red\"", 1);
+        std::fs::write(studio.home.path().join("config.toml"), changed).unwrap();
+        wait_for(Duration::from_secs(3), || modes(&studio).contains("red").then_some(())).is_some()
+    };
+    assert!(seen("[config]\ndebounce_ms = 1"));
+    assert!(!seen("[config]\nwatch = false"));
+    assert!(!seen("[config]\ndebounce_ms = 10000"));
+}
+
+fn the_level_says_what_is_logged() {
+    let logged = |level: &str| {
+        let studio = Studio::start(&format!("{BOARD}\n[logging]\nlevel = \"{level}\"\n"));
+        studio.block_on(studio.daemon().handle().switch_mode("Mix".into())).unwrap();
+        studio.log().contains("mode Mix")
+    };
+    assert!(logged("info"));
+    assert!(!logged("error"));
+}
