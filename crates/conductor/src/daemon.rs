@@ -5,6 +5,7 @@
 
 mod approval_pad;
 mod backends;
+pub mod code_pages;
 pub mod config_check;
 pub mod config_file;
 pub mod demo;

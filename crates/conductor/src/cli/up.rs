@@ -60,6 +60,7 @@ pub fn run(args: &Up, home: &Home, environment: &Environment, out: &mut Out) -> 
     if io::stdin().is_terminal() && io::stderr().is_terminal() {
         daemon.spawn(super::prompt::run(daemon.words().clone()));
     }
+    crate::daemon::code_pages::give_back();
     let ended = daemon.wait();
     daemon.stop();
     ended?;

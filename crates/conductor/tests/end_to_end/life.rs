@@ -27,7 +27,9 @@ fn ending_releases_what_is_held_and_leaves_the_home_clean() {
         assert_eq!(synth.hear(), None);
         let output = studio.ended();
         assert!(output.status.success(), "{signal:?}: {}", text(&output.stderr));
-        assert!(!studio.home().join("control.sock").exists());
+        for socket in ["control.sock", "mcp.sock"] {
+            assert!(!studio.home().join(socket).exists(), "{socket}");
+        }
         assert_eq!(studio.up(&[])["ready"], true, "the home is free again");
     }
 }

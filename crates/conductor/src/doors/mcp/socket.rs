@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use conductor_core::audit::record::EventName;
 use rmcp::RoleServer;
 use rmcp::service::serve_directly_with_ct;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -86,7 +87,7 @@ pub async fn serve(listener: UnixListener, shared: Arc<Shared>, tally: Arc<Tally
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
-            () = shared.stop.cancelled() => return,
+            () = shared.stop.cancelled() => break,
         };
         // A full descriptor table is passing; the backlog holds the peer meanwhile.
         let Ok((stream, _)) = accepted else {
@@ -96,6 +97,8 @@ pub async fn serve(listener: UnixListener, shared: Arc<Shared>, tally: Arc<Tally
         let uid = stream.peer_cred().map(|it| it.uid());
         if uid.as_ref().ok() != Some(&ours) {
             tally.strangers.fetch_add(1, Ordering::Relaxed);
+            let told = shared.studio.audit.event(None, EventName::AuthFailed, json!({ "door": "socket" }));
+            tokio::spawn(told);
             continue;
         }
         let before = tally.connected.fetch_add(1, Ordering::AcqRel);
@@ -109,6 +112,12 @@ pub async fn serve(listener: UnixListener, shared: Arc<Shared>, tally: Arc<Tally
             serve_stream(&shared, Who::Uid(ours), stream).await;
             drop(connected);
         });
+    }
+    // Nobody is there any more; what a killed daemon leaves behind is removed by the next.
+    if let Ok(address) = listener.local_addr()
+        && let Some(path) = address.as_pathname()
+    {
+        let _ = std::fs::remove_file(path);
     }
 }
 

@@ -1,0 +1,33 @@
+//! Gives back the code that only the start needed.
+//!
+//! Reading the configuration and building the catalog of tools walks through most of the binary once; the kernel keeps those pages in the
+//! process although an idle studio uses a few of them. They are clean pages of a file: whatever is needed again comes back from the page
+//! cache without touching the disk. Not here: memory of our own, which is small and in use.
+
+/// Best effort: where the system has no such list, nothing happens.
+#[cfg(target_os = "linux")]
+pub fn give_back() {
+    use rustix::mm::{Advice, madvise};
+    let (Ok(maps), Ok(program)) = (std::fs::read_to_string("/proc/self/maps"), std::fs::read_link("/proc/self/exe"))
+    else {
+        return;
+    };
+    let Some(program) = program.to_str() else { return };
+    for line in maps.lines() {
+        let mut words = line.split_ascii_whitespace();
+        let (Some(range), Some("r-xp")) = (words.next(), words.next()) else { continue };
+        let bounds =
+            range.split_once('-').map(|(from, to)| (usize::from_str_radix(from, 16), usize::from_str_radix(to, 16)));
+        if let Some((Ok(from), Ok(to))) = bounds
+            && line.ends_with(program)
+        {
+            let start = std::ptr::with_exposed_provenance_mut(from);
+            // SAFETY: an executable mapping of a file that was never written to (it is not writable and holds no relocations) reads the
+            // same after its pages were dropped as before.
+            let _ = unsafe { madvise(start, to - from, Advice::LinuxDontNeed) };
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub fn give_back() {}
