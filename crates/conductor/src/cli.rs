@@ -12,6 +12,7 @@ mod config;
 mod devices;
 mod doctor;
 mod explain;
+mod learn;
 mod mcp;
 mod mode;
 mod modes;
@@ -84,6 +85,7 @@ fn dispatch(command: Command, home: &Home, environment: &Environment, out: &mut 
         Command::Mode(args) => mode::run(args, home, out),
         Command::Panic => panic::run(home, out),
         Command::Monitor(args) => monitor::run(args, home, out),
+        Command::Learn(args) => learn::run(&args, home, out),
         Command::Send(args) => send::run(args, home, out),
         Command::Simulate(args) => simulate::run(&args, home, out),
         Command::Explain(args) => explain::run(&args, home, out),

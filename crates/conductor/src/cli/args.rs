@@ -33,6 +33,8 @@ pub enum Command {
     Panic,
     /// Show what happens, as it happens
     Monitor(Monitor),
+    /// Play a control and get the trigger that would fire on it
+    Learn(Learn),
     /// Play events on a port, such as the hand's end of a loopback device
     Send(Send),
     /// Show what events would do, without doing it
@@ -375,6 +377,16 @@ pub struct Monitor {
     /// Show the bytes that leave at this port instead of the trace
     #[arg(long)]
     pub port: Option<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub struct Learn {
+    /// How long to listen at most
+    #[arg(long, default_value_t = 60, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=300))]
+    pub seconds: u32,
+    /// Let what is played do what it always does
+    #[arg(long)]
+    pub let_through: bool,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -3,7 +3,8 @@
 use crate::studio::{DEVICES, Studio, until};
 use conductor_testkit::real::pulse;
 use conductor_testkit::require;
-use std::process::Command;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Command, Stdio};
 
 fn mapping(note: u8, action: &str) -> String {
     format!("[[global_mappings]]\ntrigger = {{ type = \"Note\", note = {note} }}\naction = {action}\n")
@@ -82,4 +83,45 @@ fn a_condition_sees_which_programs_run() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(seen(0), "it ended");
+}
+
+#[test]
+fn learn_shows_what_is_heard_and_gives_a_line_for_the_file() {
+    let studio = Studio::start(DEVICES);
+    let mut command = studio.command();
+    let mut child = command.arg("learn").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(child.stdout.take().unwrap());
+    let mut next = || {
+        let mut line = String::new();
+        said.read_line(&mut line).unwrap();
+        line
+    };
+    assert!(next().contains("Enter ends it"));
+    let mut hand = studio.hand();
+    for _ in 0..3 {
+        hand.play(&[0x90, 36, 100]);
+        hand.play(&[0x80, 36, 0]);
+    }
+    child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+    let mut rest = String::new();
+    said.read_to_string(&mut rest).unwrap();
+    assert!(child.wait().unwrap().success());
+    assert!(rest.contains("6 events heard"), "{rest}");
+    assert!(
+        rest.contains("trigger = { ") && rest.contains("note = 36") && rest.contains("device = \"pads\""),
+        "{rest}"
+    );
+    assert_eq!(studio.status()["statistics"]["actions_executed"], 0, "learning holds actions back");
+}
+
+#[test]
+fn monitor_begins_with_who_is_there() {
+    let studio = Studio::start(DEVICES);
+    let mut child = studio.command().arg("monitor").stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let head: Vec<String> = (0..3).map(|_| lines.next().unwrap().unwrap()).collect();
+    assert!(head[0].starts_with("mode Default, 0 events heard, 0 dropped"), "{head:?}");
+    assert!(head[1].contains("pads") && head[1].contains("connected"), "{head:?}");
+    child.kill().unwrap();
+    child.wait().unwrap();
 }

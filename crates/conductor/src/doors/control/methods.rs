@@ -53,6 +53,8 @@ methods! {
     Simulate = "simulate",
     Explain = "explain",
     Trace = "trace",
+    LearnStart = "learn.start",
+    LearnStop = "learn.stop",
     Monitor = "monitor",
     Send = "send",
     Play = "play",
@@ -170,6 +172,14 @@ struct Trace {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+struct LearnStart {
+    timeout_ms: u32,
+    #[serde(default)]
+    let_through: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Send {
     port: String,
     /// Whole MIDI messages.
@@ -256,6 +266,14 @@ pub async fn answer(control: &Control, caller: Caller, method: Method, params: V
             let traced = handle.trace(Wanted { limit, since_seq, device, mapping_id, outcome }).await?;
             let records: Vec<Value> = traced.records.iter().map(TraceRecord::to_json).collect();
             json!({ "records": records, "next_seq": traced.next_seq, "lost": traced.lost })
+        }
+        Method::LearnStart => {
+            let LearnStart { timeout_ms, let_through } = read(params)?;
+            handle.learn_start(timeout_ms, let_through).await?
+        }
+        Method::LearnStop => {
+            let Nothing {} = read(params)?;
+            handle.learn_stop().await?
         }
         Method::Monitor => {
             let Nothing {} = read(params)?;

@@ -1,0 +1,83 @@
+//! `conductor learn`: what a hand plays appears as it is heard; Enter ends it and gives the triggers that would fire on it.
+
+use super::args::Learn;
+use super::{Failure, Verdict, ask, monitor, out::Out, text};
+use crate::daemon::home::Home;
+use crate::doors::control::client::Client;
+use serde_json::{Value, json};
+use std::io::{self, BufRead};
+
+pub fn run(args: &Learn, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
+    ask(home, "learn.start", json!({ "timeout_ms": args.seconds * 1000, "let_through": args.let_through }))?;
+    if !out.is_json() {
+        out.line("Play the control a few times, slowly; for an encoder turn it both ways. Enter ends it.")?;
+        out.finish()?;
+        show_what_is_heard(Client::connect(&home.control_socket())?)?;
+    }
+    // An input that ended ends it too.
+    io::stdin().lock().read_line(&mut String::new())?;
+    let learned = ask(home, "learn.stop", json!({}))?;
+    out.show(&learned, told)?;
+    let heard = learned["suggestions"].as_array().is_some_and(|it| !it.is_empty());
+    Ok(if heard { Verdict::Good } else { Verdict::Bad })
+}
+
+/// On a thread of its own, because both the daemon and the person may keep it waiting. It ends with the command.
+fn show_what_is_heard(mut client: Client) -> Result<(), Failure> {
+    client.ask("monitor", json!({}))?;
+    std::thread::Builder::new().name("heard".into()).spawn(move || {
+        let mut out = Out::new(false);
+        while let Ok(Some(item)) = client.next_item() {
+            // Whoever closed our output does not want to see more.
+            if out.line(monitor::line(&item)).and_then(|()| out.finish()).is_err() {
+                return;
+            }
+        }
+    })?;
+    Ok(())
+}
+
+fn told(out: &mut Out, learned: &Value) -> io::Result<()> {
+    let none = Vec::new();
+    let list = |key: &str| learned[key].as_array().unwrap_or(&none);
+    let (suggestions, info) = (list("suggestions"), list("suggestion_info"));
+    out.line(format_args!("{} events heard", list("events").len()))?;
+    if suggestions.is_empty() {
+        return out.line("nothing that a mapping could listen to; is the device muted, or its channel left out?");
+    }
+    for (at, trigger) in suggestions.iter().enumerate() {
+        let info = info.get(at).unwrap_or(&Value::Null);
+        let sure = (info["confidence"].as_f64().unwrap_or(0.0) * 100.0).round();
+        out.line(format_args!("\n# {sure}%: {}", text(info, "reason")))?;
+        if info["needs"].is_string() {
+            out.line(format_args!("# to be sure: {}", text(info, "needs")))?;
+        }
+        out.line(format_args!("trigger = {}", inline(trigger)))?;
+    }
+    Ok(())
+}
+
+/// As one line of `config.toml`. Numbers, texts and lists are written alike in both.
+fn inline(value: &Value) -> String {
+    match value {
+        Value::Object(members) => {
+            let fields: Vec<String> = members.iter().map(|(key, value)| format!("{key} = {}", inline(value))).collect();
+            format!("{{ {} }}", fields.join(", "))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => value.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_suggestion_is_a_line_that_the_file_takes() {
+        let trigger = json!({ "type": "Note", "note": 36, "velocity_range": [1, 127], "device": "pads" });
+        let row =
+            format!("[[global_mappings]]\ntrigger = {}\naction = {{ type = \"Delay\", ms = 1 }}\n", inline(&trigger));
+        let loaded = conductor_core::config::load(&format!("[[devices]]\nalias = \"pads\"\nloopback = true\n{row}"));
+        assert!(loaded.valid(), "{row}: {:?}", loaded.diagnostics);
+    }
+}
