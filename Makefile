@@ -4,10 +4,10 @@
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check build bench tools bench-tools test-tools
+.PHONY: help run test test-vm check build bench tools bench-tools test-tools
 
 help: ## show this list
-	@sed -n 's/^\([a-z]*\): .*## /\1 /p' Makefile | while read -r name what; do printf '  make %-8s %s\n' "$$name" "$$what"; done
+	@sed -n 's/^\([a-z-]*\): .*## /\1 /p' Makefile | while read -r name what; do printf '  make %-8s %s\n' "$$name" "$$what"; done
 
 run: tools ## install what is missing, build, and start the demo studio
 	cargo run --release --locked --package conductor --features studio -- up --demo
@@ -16,6 +16,9 @@ test: test-tools ## install what is missing, and run every test
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --features conductor/studio --locked -- -D warnings
 	.ci/test
+
+test-vm: tools ## ALSA sequencer and gamepads on a real kernel, in a virtual machine that needs no privileges
+	crates/conductor-testkit/vm/test.sh
 
 check: tools ## formatting and lints only
 	cargo fmt --all --check

@@ -10,6 +10,7 @@ pub mod focus;
 pub mod gamepad;
 pub mod knobs;
 pub mod live;
+pub mod max;
 pub mod midi;
 pub mod osc;
 pub mod patch;

@@ -999,3 +999,19 @@ fn doctor_says_which_of_port_script_version_or_permission_is_wrong() {
     scripted.crash();
     assert!(of(&examine(&studio), "live script", "nothing listens on port"), "{}", examine(&studio));
 }
+
+#[test]
+fn every_key_of_patch_max_counts() {
+    let create = json!({ "host": "max", "alias": "p" });
+    let off = patches("[patch.max]\nenabled = false\n");
+    assert_eq!(off.call(&mut off.client(), "create_patch", create.clone()).0, "UNSUPPORTED");
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let on = patches(&format!("[patch.max]\nenabled = true\nport = {free}\n[retry]\nattempts = 1\n"));
+    let (code, body) = on.call(&mut on.client(), "create_patch", create);
+    assert_eq!(code, "HOST_OFFLINE");
+    assert!(body["hint"].as_str().unwrap().contains("bridge install max"), "{body}");
+    let file = on.home.path().join("state/max-bridge.json");
+    let told: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    assert_eq!(told["port"], free);
+    assert_eq!(std::os::unix::fs::PermissionsExt::mode(&file.metadata().unwrap().permissions()) & 0o777, 0o600);
+}

@@ -154,6 +154,8 @@ pub enum BridgeCommand {
 pub enum BridgeName {
     /// A control surface for Ableton Live 11 and later
     Live,
+    /// A patch for Max 9; not yet run in a real Max
+    Max,
     /// A helper patch for a Pure Data that you start yourself
     Pd,
 }

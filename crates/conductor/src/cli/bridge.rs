@@ -3,6 +3,7 @@
 use super::args::{Bridge, BridgeCommand, BridgeName};
 use super::{Failure, Verdict, out::Out};
 use crate::daemon::home::Home;
+use crate::hosts::max;
 use crate::hosts::pd::attach;
 use crate::outside::{Environment, RandomIds};
 use serde_json::json;
@@ -31,8 +32,16 @@ pub fn run(args: &Bridge, home: &Home, environment: &Environment, out: &mut Out)
                 out.line("Then `conductor doctor` says whether it is found.")
             })?;
         }
-        BridgeName::Pd if to.is_some() => {
+        BridgeName::Max | BridgeName::Pd if to.is_some() => {
             return Err(Failure::Text("the helper patch lies in the studio's own folder; --to is for live".into()));
+        }
+        BridgeName::Max => {
+            let file = max::install(home.root(), &RandomIds)?;
+            out.show(&json!({ "bridge": "max", "file": file }), |out, _| {
+                out.line(format_args!("wrote {}", file.display()))?;
+                out.line("Open it in Max and keep it open. In config.toml: [patch.max] enabled = true")?;
+                out.line("It was tested against a fake Max only: please tell what does not work.")
+            })?;
         }
         BridgeName::Pd => {
             let address = attach::Address::of(home.root(), &RandomIds)?;

@@ -17,6 +17,7 @@ use crate::doors::mcp::Shared;
 use crate::doors::mcp::socket::{self, Tally};
 use crate::hosts::knobs::Knobs;
 use crate::hosts::live::{self, Live};
+use crate::hosts::max::MaxHost;
 use crate::hosts::patch::knobs as patch_knobs;
 use crate::hosts::patch::{self, HostKind, Naming, Patches};
 use crate::hosts::pd::PdHost;
@@ -307,6 +308,12 @@ fn drive(
         match AttachedPd::listen(home.root(), ids, patches.voice().clone(), Arc::clone(clock)) {
             Ok(pd) => patches.drive(pd),
             Err(fault) => log.error(format_args!("[patch.pd]: {fault}")),
+        }
+    }
+    if config.max.enabled {
+        match MaxHost::listen(home.root(), config.max.port, ids, patches.voice().clone(), Arc::clone(clock)) {
+            Ok(max) => patches.drive(max),
+            Err(fault) => log.error(format_args!("[patch.max]: {fault}")),
         }
     }
     for path in &config.open {

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use super::patch_tools::{CORPUS, Desk, NAMES, poisoned, story, usual};
 use conductor::hosts::patch::console::{Level, Question};
 use conductor::hosts::patch::{HostKind, PatchHost};
+use conductor::hosts::pd::attach::{Address, AttachedPd};
 use conductor::hosts::pd::fudi::meant;
 use conductor::hosts::pd::{PdHost, Settings};
-use conductor::outside::RealClock;
+use conductor::outside::{RandomIds, RealClock};
 use conductor_core::error::Code;
 use conductor_patch::{Document, View};
 use conductor_testkit::real::{PATIENCE, pd, wait_for};
@@ -631,4 +632,94 @@ async fn hostile_files_do_not_take_the_daemon_with_them() {
     assert_eq!(stage.desk.no("get_patch_info", json!({ "patch_id": "q" })).await.code, Code::NotFound);
     stage.edit("mine", json!([{ "op": "add", "obj_type": "f", "position": [1, 1] }])).await;
     stage.same("mine").await;
+}
+
+/// A Pd that somebody else started, with the helper patch in it. It has no window either, but does not know that we exist.
+struct Theirs(std::process::Child);
+
+impl Theirs {
+    fn start(files: &[&std::path::Path]) -> Theirs {
+        let mut command = std::process::Command::new("pd");
+        command.args(["-nogui", "-noprefs", "-noaudio", "-nomidi", "-nrt"]);
+        for file in files {
+            command.arg("-open").arg(file);
+        }
+        command
+            .stdin(std::process::Stdio::null())
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null());
+        Theirs(command.spawn().expect("Pd starts"))
+    }
+}
+
+impl Drop for Theirs {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pd_of_the_person_is_driven_through_the_helper_patch() {
+    require!(pd::probe());
+    let desk = Desk::new();
+    let home = desk.studio.home.path().to_owned();
+    let clock = Arc::new(RealClock::new());
+    let pd = AttachedPd::listen(&home, &RandomIds, desk.patches.voice().clone(), clock).expect("a port");
+    desk.patches.drive(Arc::clone(&pd) as Arc<dyn PatchHost>);
+    desk.write("mine.pd", "#N canvas 0 0 450 300 12;\n#X obj 50 50 osc~ 440;\n#X obj 50 120 dac~;\n#X msg 50 20 220;\n#N canvas 0 0 450 300 fx 0;\n#X obj 10 10 inlet~;\n#X restore 200 50 pd fx;\n#X connect 0 0 1 0;\n#X connect 2 0 0 0;\n");
+    // Nobody is there yet, and somebody without the token stays nobody.
+    let open = json!({ "path": "mine.pd", "host": "pd", "alias": "m" });
+    assert_eq!(desk.no("open_patch", open.clone()).await.code, Code::HostOffline);
+    let address = Address::of(&home, &RandomIds).expect("kept");
+    let mut stranger = std::net::TcpStream::connect(("127.0.0.1", address.port)).expect("it listens");
+    std::io::Write::write_all(&mut stranger, b"conductor-hello 0123456789abcdef0123456789abcdef;\n").expect("sent");
+    assert_eq!(desk.no("open_patch", open.clone()).await.code, Code::HostOffline);
+    drop(stranger);
+
+    let helper = address.install(&home, &RandomIds).expect("written");
+    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&helper).expect("there").permissions());
+    assert_eq!(mode & 0o777, 0o600);
+    let file = desk.file("mine.pd");
+    let _theirs = Theirs::start(&[&helper, &file]);
+    assert!(wait_for(PATIENCE, || pd.is_attached().then_some(())).is_some(), "the helper did not dial in");
+    let opened = desk.ok("open_patch", open).await;
+    assert_eq!((&opened["host"], &opened["object_count"]), (&json!("pd"), &json!(4)));
+    let edit = |edits: Value| json!({ "patch_id": "m", "edits": edits });
+    desk.ok(
+        "edit_patch",
+        edit(json!([
+            { "op": "add", "obj_type": "*~ 0.1", "position": [50, 85], "varname": "gain" },
+            { "op": "disconnect", "src_varname": "~1", "outlet": 0, "dst_varname": "~2", "inlet": 0 },
+            { "op": "connect", "src_varname": "~1", "outlet": 0, "dst_varname": "gain", "inlet": 0 },
+            { "op": "connect", "src_varname": "gain", "outlet": 0, "dst_varname": "~2", "inlet": 0 },
+            { "op": "set_text", "varname": "~1", "new_text": "osc~ 880" },
+            { "op": "move", "varname": "~3", "position": [61, 23] },
+            { "op": "remove", "varname": "~2" },
+        ])),
+    )
+    .await;
+    desk.ok(
+        "edit_patch",
+        json!({ "patch_id": "m/fx", "edits": [{ "op": "add", "obj_type": "outlet~", "position": [10, 90] }] }),
+    )
+    .await;
+    desk.ok("undo_patch", json!({ "patch_id": "m", "steps": 2 })).await;
+    desk.ok("redo_patch", json!({ "patch_id": "m", "steps": 1 })).await;
+    desk.patches.reconcile("m").expect("Pd answers");
+    let info = desk.ok("get_patch_info", json!({ "patch_id": "m" })).await;
+    assert_eq!((&info["object_count"], &info["revision"]), (&json!(4), &json!(6)), "Pd shows what we believe");
+    // What Pd cannot make is seen by looking, and taken back.
+    let error = desk.no("edit_patch", edit(json!([{ "op": "add", "obj_type": "osc~ 1", "position": [1, 1], "as": "$a" }, { "op": "connect", "src_varname": "$a", "outlet": 0, "dst_varname": "~3", "inlet": 5 }]))).await;
+    assert_eq!(error.code, Code::BadInput);
+    for (tool, arguments) in [
+        ("set_patch_lock_state", json!({ "patch_id": "m", "locked": true })),
+        ("get_object_value", json!({ "patch_id": "m", "varname": "~3" })),
+        ("redraw_object", json!({ "patch_id": "m", "varname": "~3" })),
+    ] {
+        assert_eq!(desk.no(tool, arguments).await.code, Code::Unsupported, "{tool}");
+    }
+    let saved = desk.ok("save_patch", json!({ "patch_id": "m" })).await;
+    assert_eq!(saved["warnings"], json!([]));
+    assert!(std::fs::read_to_string(&file).expect("saved").contains("osc~ 880"));
 }

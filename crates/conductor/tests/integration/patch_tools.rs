@@ -773,3 +773,24 @@ async fn the_demo_patch_is_laid_out_once_and_is_sound() {
     assert!(demo::show_patch(&desk.studio.studio, &home).await.expect("a folder"));
     assert_eq!(desk.ok("get_patch_info", json!({ "patch_id": "demo" })).await["object_count"], 4);
 }
+
+#[tokio::test]
+async fn a_box_whose_key_holds_a_slash_can_be_reached() {
+    let desk = Desk::new();
+    let file = r#"{"patcher":{"boxes":[{"box":{"id":"a/b","maxclass":"newobj","text":"p x","patching_rect":[0.0,0.0,50.0,22.0],"patcher":{"boxes":[{"box":{"id":"50%","maxclass":"newobj","text":"p y","patching_rect":[0.0,0.0,50.0,22.0],"patcher":{"boxes":[],"lines":[]}}}],"lines":[]}}}],"lines":[]}}"#;
+    desk.write("odd.maxpat", file);
+    desk.ok("open_patch", json!({ "path": "odd.maxpat", "alias": "o" })).await;
+    let listed = desk.ok("get_subpatchers", json!({ "patch_id": "o", "recursive": true })).await;
+    let ids: Vec<&str> =
+        listed["subpatchers"].as_array().expect("rows").iter().filter_map(|it| it["patch_id"].as_str()).collect();
+    assert_eq!(ids, ["o/~1", "o/~1/50%"]);
+    for id in ids {
+        let made =
+            desk.ok("add_max_object", json!({ "patch_id": id, "obj_type": "button", "position": [9, 90] })).await;
+        assert_eq!(made["patch_id"], id);
+    }
+    // Its id in the file would not fit into a path of keys, so it has a key of its own.
+    assert_eq!(desk.ok("get_object_io_info", json!({ "patch_id": "o", "varname": "~1" })).await["varname"], "~1");
+    assert_eq!(desk.ok("get_patch_info", json!({ "patch_id": "o/x" })).await["patch_id"], "o/~1");
+    assert_eq!(desk.ok("get_parent_patcher", json!({ "patch_id": "o/~1/50%" })).await["parent_id"], "o/~1");
+}

@@ -631,7 +631,7 @@ async fn every_key_of_a_row_changes_something() {
     let tier = |tool: &str| room.test.studio.catalog().get(tool).unwrap().tier.to_string();
     assert_eq!((tier("x.ask"), tier("x.spin")), ("HardwareIO".into(), "Stateful".into()));
 
-    let more = "retry = \"always\"\ncpu_ms = 10\nheap_mb = 4\ntimeout_ms = 12345\n[plugins.x.tools.\"x.ask\"]\nrequires_approval = false\ntier = \"Stateful\"\n\
+    let more = "retry = \"always\"\ncpu_ms = 10\nheap_mb = 4\ntimeout_ms = 543210\n[plugins.x.tools.\"x.ask\"]\nrequires_approval = false\ntier = \"Stateful\"\n\
                 [plugins.x.tools.\"x.add\"]\ntier = \"ReadOnly\"\nrequires_approval = true";
     room.configure(&room.row("x", more).await).await;
     assert_eq!(room.text("x.ask", json!({})).await, "done");
@@ -640,7 +640,7 @@ async fn every_key_of_a_row_changes_something() {
     assert_eq!(room.patiently("x.flaky").await, "3", "tried again until it worked");
     assert_eq!(room.text("x.spin", json!({})).await, "TIMEOUT");
     assert_eq!(room.patiently("x.eat").await, "INTERNAL");
-    assert_eq!(room.test.studio.catalog().get("x.spin").unwrap().timeout_ms, 12_345);
+    assert_eq!(room.test.studio.catalog().get("x.spin").unwrap().timeout_ms, 543_210);
     room.configure(&room.row("x", "retry = \"never\"").await).await;
     assert!(!room.test.studio.catalog().get("x.flaky").unwrap().retries());
 }

@@ -1,0 +1,297 @@
+// Conductor's half in [v8]: works on patchers. A batch runs in one turn of the scheduler; when an item fails, what was done before it is
+// taken back and the whole batch is refused. Never run in a real Max yet; see README.md.
+"use strict";
+
+include("pack.js");
+
+inlets = 1;
+outlets = 1;
+
+var conductor = { patchers: {}, count: 0, keys: 0 };
+
+function Refused(code, message) {
+  this.code = code;
+  this.message = message;
+}
+
+// From conductor.js: a request waits in its dictionary.
+function request(number) {
+  var asked = conductorUnpack(JSON.parse(new Dict("conductor_request_" + number).stringify()));
+  var reply;
+  try {
+    // One that came too late never happens, so that a caller who gave up can rely on it.
+    if (Date.now() > asked.expires) throw new Refused("TIMEOUT", "the request came too late and was not run");
+    var run = conductorOps[asked.op];
+    if (!run) throw new Refused("UNSUPPORTED", "no operation " + asked.op);
+    reply = { ok: true, result: run(asked.args || {}) };
+  } catch (fault) {
+    reply = { ok: false, error: { code: fault.code || "INTERNAL", message: String(fault.message || fault) } };
+  }
+  new Dict("conductor_reply_" + number).parse(JSON.stringify(conductorPack(reply)));
+  outlet(0, "reply", number);
+}
+
+function known(id) {
+  var found = conductor.patchers[id];
+  if (!found) throw new Refused("NOT_FOUND", "no patcher " + id);
+  return found;
+}
+
+function adopt(patcher) {
+  for (var id in conductor.patchers) if (conductor.patchers[id].patcher === patcher) return id;
+  conductor.count += 1;
+  var made = "p" + conductor.count;
+  conductor.patchers[made] = { patcher: patcher, revision: 1, boxes: {}, signature: "" };
+  conductor.patchers[made].signature = signature(patcher);
+  return made;
+}
+
+function eachBox(patcher, work) {
+  for (var box = patcher.firstobject; box; box = box.nextobject) {
+    // Our own plumbing is not part of anybody's patch.
+    if (String(box.varname || "").indexOf("conductor_") !== 0) work(box);
+  }
+}
+
+// Cheap enough to be looked at twice a second.
+function signature(patcher) {
+  var told = [];
+  eachBox(patcher, function (box) {
+    told.push(box.maxclass + box.rect.join() + (box.boxtext || ""));
+  });
+  return told.join("|");
+}
+
+function keyOf(held, box) {
+  for (var key in held.boxes) if (held.boxes[key] === box) return key;
+  conductor.keys += 1;
+  var made = "k" + conductor.keys;
+  held.boxes[made] = box;
+  return made;
+}
+
+function boxOf(held, key) {
+  var box = held.boxes[key];
+  if (!box || box.valid === false) throw new Refused("NOT_FOUND", "no object " + key);
+  return box;
+}
+
+function rows(held, patcher) {
+  var found = [];
+  eachBox(patcher, function (box) {
+    var row = { key: keyOf(held, box), maxclass: box.maxclass, text: box.boxtext || "", rect: box.rect.slice() };
+    if (box.varname) row.varname = box.varname;
+    var inside = box.subpatcher && box.subpatcher();
+    if (inside) row.boxes = rows(held, inside);
+    found.push(row);
+  });
+  return found;
+}
+
+// The patcher an edit is about: that of the root, or of a box on the way down.
+function within(held, path) {
+  var patcher = held.patcher;
+  [].concat(path || []).forEach(function (key) {
+    var box = boxOf(held, key);
+    patcher = box.subpatcher && box.subpatcher();
+    if (!patcher) throw new Refused("WRONG_TYPE", key + " holds no patcher");
+  });
+  return patcher;
+}
+
+function words(text) {
+  return (text.match(/"[^"]*"|\S+/g) || []).map(function (word) {
+    return word !== "" && !isNaN(Number(word)) ? Number(word) : word.replace(/^"(.*)"$/, "$1");
+  });
+}
+
+// Each edit gives what takes it back.
+var conductorEdits = {
+  add: function (held, patcher, edit, created) {
+    var args = edit.maxclass === "newobj" ? words(edit.text) : [edit.maxclass];
+    var box = patcher.newdefault.apply(patcher, [edit.rect[0], edit.rect[1]].concat(args));
+    if (!box || box.maxclass === "jbogus") {
+      if (box) patcher.remove(box);
+      throw new Refused("SDK_REJECTED", "Max cannot make " + (edit.text || edit.maxclass));
+    }
+    if (edit.maxclass !== "newobj" && edit.text) box.boxtext = edit.text;
+    box.rect = [edit.rect[0], edit.rect[1], edit.rect[0] + edit.rect[2], edit.rect[1] + edit.rect[3]];
+    if (edit.varname) box.varname = edit.varname;
+    var key = keyOf(held, box);
+    // The caller may name the box before it is there.
+    if (edit.as) held.boxes[edit.as] = box;
+    created.push(key);
+    return function () {
+      patcher.remove(box);
+      delete held.boxes[key];
+    };
+  },
+  remove: function (held, patcher, edit) {
+    var box = boxOf(held, edit.key);
+    var old = { maxclass: box.maxclass, text: box.boxtext || "", rect: box.rect.slice(), varname: box.varname };
+    patcher.remove(box);
+    delete held.boxes[edit.key];
+    return function () {
+      var args = old.maxclass === "newobj" ? words(old.text) : [old.maxclass];
+      var again = patcher.newdefault.apply(patcher, [old.rect[0], old.rect[1]].concat(args));
+      again.rect = old.rect;
+      if (old.varname) again.varname = old.varname;
+      held.boxes[edit.key] = again;
+    };
+  },
+  text: function (held, patcher, edit) {
+    var box = boxOf(held, edit.key);
+    var old = box.boxtext;
+    box.boxtext = edit.text;
+    if (box.maxclass === "jbogus") {
+      box.boxtext = old;
+      throw new Refused("SDK_REJECTED", "Max cannot make " + edit.text);
+    }
+    return function () {
+      box.boxtext = old;
+    };
+  },
+  rect: function (held, patcher, edit) {
+    var box = boxOf(held, edit.key);
+    var old = box.rect.slice();
+    box.rect = [edit.rect[0], edit.rect[1], edit.rect[0] + edit.rect[2], edit.rect[1] + edit.rect[3]];
+    return function () {
+      box.rect = old;
+    };
+  },
+  varname: function (held, patcher, edit) {
+    var box = boxOf(held, edit.key);
+    var old = box.varname;
+    box.varname = edit.varname || "";
+    return function () {
+      box.varname = old;
+    };
+  },
+  hidden: function (held, patcher, edit) {
+    var box = boxOf(held, edit.key);
+    var old = box.hidden;
+    box.hidden = edit.hidden;
+    return function () {
+      box.hidden = old;
+    };
+  },
+  attr: function (held, patcher, edit) {
+    var box = boxOf(held, edit.key);
+    var names = box.getboxattrnames().concat(box.getattrnames());
+    if (names.indexOf(edit.name) < 0) throw new Refused("BAD_INPUT", edit.key + " has no attribute " + edit.name);
+    var old = box.getboxattr(edit.name);
+    box.setboxattr(edit.name, edit.value);
+    return function () {
+      box.setboxattr(edit.name, old);
+    };
+  },
+  connect: function (held, patcher, edit) {
+    var from = boxOf(held, edit.from[0]);
+    var to = boxOf(held, edit.to[0]);
+    patcher.connect(from, edit.from[1], to, edit.to[1]);
+    return function () {
+      patcher.disconnect(from, edit.from[1], to, edit.to[1]);
+    };
+  },
+  disconnect: function (held, patcher, edit) {
+    var from = boxOf(held, edit.from[0]);
+    var to = boxOf(held, edit.to[0]);
+    patcher.disconnect(from, edit.from[1], to, edit.to[1]);
+    return function () {
+      patcher.connect(from, edit.from[1], to, edit.to[1]);
+    };
+  },
+};
+
+var conductorOps = {
+  ping: function () {
+    return {};
+  },
+  list: function () {
+    var found = [];
+    for (var id in conductor.patchers) {
+      var held = conductor.patchers[id];
+      found.push({ patcher: id, name: held.patcher.name, path: held.patcher.filepath || "", revision: held.revision });
+    }
+    return { patchers: found };
+  },
+  open: function (args) {
+    var patcher = max.openpatcher ? max.openpatcher(args.path) : null;
+    if (!patcher) {
+      max.loadfile ? max.loadfile(args.path) : messnamed("max", "openfile", "conductor", args.path);
+      patcher = max.frontpatcher;
+    }
+    if (!patcher || (patcher.filepath && patcher.filepath !== args.path)) throw new Refused("NOT_FOUND", "Max did not open " + args.path);
+    var id = adopt(patcher);
+    return conductorOps.snapshot({ patcher: id });
+  },
+  create: function () {
+    return conductorOps.snapshot({ patcher: adopt(new Patcher(100, 100, 800, 600)) });
+  },
+  close: function (args) {
+    known(args.patcher).patcher.close();
+    delete conductor.patchers[args.patcher];
+    return {};
+  },
+  snapshot: function (args) {
+    var held = known(args.patcher);
+    return { patcher: args.patcher, revision: held.revision, locked: held.patcher.locked ? 1 : 0, boxes: rows(held, held.patcher) };
+  },
+  apply: function (args) {
+    var held = known(args.patcher);
+    look(args.patcher);
+    if (args.at !== held.revision) throw new Refused("STALE_REFERENCE", "the patcher is at revision " + held.revision);
+    var back = [];
+    var created = [];
+    var edits = [].concat(args.edits || []);
+    try {
+      edits.forEach(function (edit) {
+        var make = conductorEdits[edit.op];
+        if (!make) throw new Refused("UNSUPPORTED", "no edit " + edit.op);
+        back.push(make(held, within(held, edit.within), edit, created));
+      });
+    } catch (fault) {
+      var index = back.length;
+      while (back.length > 0) back.pop()();
+      held.signature = signature(held.patcher);
+      throw new Refused(fault.code || "INTERNAL", "edits[" + index + "]: " + (fault.message || fault));
+    }
+    held.revision += 1;
+    held.signature = signature(held.patcher);
+    return { revision: held.revision, created: created };
+  },
+  value: function (args) {
+    var box = boxOf(known(args.patcher), args.key);
+    var value = box.getvalueof ? box.getvalueof() : undefined;
+    if (value === undefined || value === null) throw new Refused("UNSUPPORTED", args.key + " has no value to read");
+    return { value: value };
+  },
+  lock: function (args) {
+    var held = known(args.patcher);
+    if (args.locked !== undefined) held.patcher.locked = args.locked ? 1 : 0;
+    return { locked: held.patcher.locked ? 1 : 0 };
+  },
+  save: function (args) {
+    var held = known(args.patcher);
+    held.patcher.message("write", args.path || held.patcher.filepath);
+    return {};
+  },
+};
+
+// Somebody else's edits are found by looking.
+function look(id) {
+  var held = conductor.patchers[id];
+  var now = signature(held.patcher);
+  if (now === held.signature) return;
+  held.signature = now;
+  held.revision += 1;
+  outlet(0, "changed", id, held.revision);
+}
+
+function poll() {
+  for (var id in conductor.patchers) look(id);
+}
+
+var conductorPoll = new Task(poll, this);
+conductorPoll.interval = 500;
+conductorPoll.repeat();

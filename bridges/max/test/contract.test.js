@@ -1,0 +1,172 @@
+// The bridge against a fake Max, with a server of a few lines in place of the daemon. Run: node --test bridges/max/test
+"use strict";
+
+const test = require("node:test");
+const assert = require("node:assert");
+const crypto = require("crypto");
+const fs = require("fs");
+const http = require("http");
+const os = require("os");
+const path = require("path");
+const { start } = require("./fake-max.js");
+const { pack, unpack } = require("../pack.js");
+
+const TOKEN = "0123456789abcdef0123456789abcdef";
+
+/** A server that speaks just enough WebSocket. */
+async function daemon() {
+  const home = fs.mkdtempSync(path.join(os.tmpdir(), "conductor-max-"));
+  fs.mkdirSync(path.join(home, "state"));
+  const waiting = new Map();
+  const events = [];
+  const state = { home, events, hello: null, refused: 0, sockets: [] };
+  let arrived;
+  state.met = new Promise((resolve) => (arrived = resolve));
+  state.again = () => (state.met = new Promise((resolve) => (arrived = resolve)));
+  const server = http.createServer();
+  server.on("upgrade", (request, socket) => {
+    if (request.url !== "/max" || request.headers.authorization !== `Bearer ${state.token || TOKEN}`) {
+      state.refused += 1;
+      socket.end("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n");
+      if (state.onRefused) state.onRefused();
+      return;
+    }
+    const key = crypto.createHash("sha1").update(request.headers["sec-websocket-key"] + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest("base64");
+    socket.write(`HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${key}\r\n\r\n`);
+    state.sockets.push(socket);
+    let held = Buffer.alloc(0);
+    socket.on("error", () => {});
+    socket.on("data", (bytes) => {
+      held = Buffer.concat([held, bytes]);
+      for (;;) {
+        if (held.length < 2) return;
+        let length = held[1] & 127;
+        let at = 2;
+        if (length === 126) (length = held.readUInt16BE(2)), (at = 4);
+        else if (length === 127) (length = Number(held.readBigUInt64BE(2))), (at = 10);
+        if (held.length < at + 4 + length) return;
+        const mask = held.subarray(at, at + 4);
+        const body = Buffer.from(held.subarray(at + 4, at + 4 + length));
+        for (let n = 0; n < body.length; n += 1) body[n] ^= mask[n & 3];
+        const opcode = held[0] & 15;
+        held = held.subarray(at + 4 + length);
+        if (opcode !== 1) continue;
+        const told = JSON.parse(body.toString());
+        if (told.type === "hello") arrived((state.hello = told));
+        else if (told.type === "reply") waiting.get(told.id)(told);
+        else events.push(told);
+      }
+    });
+  });
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  state.address = (token = TOKEN) =>
+    fs.writeFileSync(path.join(home, "state", "max-bridge.json"), JSON.stringify({ port: server.address().port, token }));
+  state.address();
+  let count = 0;
+  state.ask = (op, args = {}, deadline_ms = 5000, pieces = 1) => {
+    count += 1;
+    const id = count;
+    const body = Buffer.from(JSON.stringify({ type: "request", id, op, deadline_ms, args }));
+    const socket = state.sockets.at(-1);
+    const size = Math.ceil(body.length / pieces);
+    for (let n = 0; n < pieces; n += 1) {
+      const part = body.subarray(n * size, (n + 1) * size);
+      const head = Buffer.alloc(10);
+      head[0] = (n === pieces - 1 ? 0x80 : 0) | (n === 0 ? 1 : 0);
+      head[1] = 127;
+      head.writeBigUInt64BE(BigInt(part.length), 2);
+      socket.write(Buffer.concat([head, part]));
+    }
+    return new Promise((resolve) => waiting.set(id, resolve));
+  };
+  state.stop = () => {
+    state.sockets.forEach((it) => it.destroy());
+    server.close();
+    server.closeAllConnections();
+  };
+  return state;
+}
+
+test("the bridge keeps its contract", async (t) => {
+  const studio = await daemon();
+  studio.address("wrong token wrong token wrong to");
+  const refused = new Promise((resolve) => (studio.onRefused = resolve));
+  const world = start(studio.home);
+  await refused;
+  assert.equal(studio.hello, null, "a wrong token is no way in");
+  studio.address();
+  await studio.met;
+  assert.deepEqual([studio.hello.protocol, studio.hello.bridge], [1, "1"]);
+  const ok = async (...args) => {
+    const told = await studio.ask(...args);
+    assert.equal(told.ok, true, JSON.stringify(told));
+    return told.result;
+  };
+  const no = async (...args) => (await studio.ask(...args)).error;
+
+  const made = await ok("create");
+  const patcher = made.patcher;
+  const box = (text, y) => ({ op: "add", maxclass: "newobj", text, rect: [10, y, 70, 22] });
+  const first = await ok("apply", { patcher, at: 1, edits: [{ ...box("cycle~ 440", 10), as: "$a" }, { ...box("*~ 0.1", 60), as: "$b", varname: "gain" }, { op: "connect", from: ["$a", 0], to: ["$b", 0] }] });
+  assert.deepEqual([first.revision, first.created.length], [2, 2]);
+  const [osc, gain] = first.created;
+  assert.equal(world.patchers[0].cords.length, 1);
+
+  await t.test("a batch that fails half way leaves nothing", async () => {
+    const before = await ok("snapshot", { patcher });
+    const error = await no("apply", { patcher, at: 2, edits: [box("metro 100", 100), { op: "text", key: osc, text: "cycle~ 1" }, { op: "remove", key: gain }, box("nosuch", 5)] });
+    assert.equal(error.code, "SDK_REJECTED");
+    assert.match(error.message, /^edits\[3\]/);
+    const after = await ok("snapshot", { patcher });
+    const plain = (told) => told.boxes.map((it) => [it.text, it.rect, it.varname]).sort();
+    assert.deepEqual(plain(after), plain(before));
+    assert.equal(after.revision, 2);
+  });
+  await t.test("another revision is refused, and a person's edit makes one", async () => {
+    assert.equal((await no("apply", { patcher, at: 1, edits: [] })).code, "STALE_REFERENCE");
+    world.patchers[0].newdefault(300, 300, "metro", 5);
+    world.poll();
+    assert.equal((await ok("snapshot", { patcher })).revision, 3);
+    assert.deepEqual(studio.events.at(-1), { type: "event", event: "patcher_changed", patcher, revision: 3 });
+  });
+  await t.test("what came too late never happens", async () => {
+    world.busy = true;
+    const late = no("apply", { patcher, at: 3, edits: [box("metro 9", 200)] }, 1);
+    await new Promise((resolve) => {
+      const wait = () => (world.held.length > 0 ? setTimeout(resolve, 5) : setImmediate(wait));
+      wait();
+    });
+    world.release();
+    assert.equal((await late).code, "TIMEOUT");
+    assert.equal((await ok("snapshot", { patcher })).revision, 3);
+  });
+  await t.test("a megabyte of text crosses, in fragments too", async () => {
+    const text = "x".repeat(1 << 20);
+    const note = await ok("apply", { patcher, at: 3, edits: [{ op: "add", maxclass: "comment", text, rect: [0, 0, 50, 20] }] }, 5000, 7);
+    assert.equal(note.revision, 4);
+    const told = await ok("snapshot", { patcher });
+    assert.equal(told.boxes.at(-1).text, text);
+    assert.deepEqual(unpack(pack({ a: [text, 1, null] })), { a: [text, 1, null] });
+  });
+  await t.test("values, locks, unknown things, and its own plumbing", async () => {
+    const number = (await ok("apply", { patcher, at: 4, edits: [{ op: "add", maxclass: "number", text: "", rect: [0, 90, 50, 20] }] })).created[0];
+    assert.equal((await ok("value", { patcher, key: number })).value, 0);
+    assert.equal((await no("value", { patcher, key: osc })).code, "UNSUPPORTED");
+    assert.equal((await ok("lock", { patcher, locked: true })).locked, 1);
+    assert.equal((await no("snapshot", { patcher: "p99" })).code, "NOT_FOUND");
+    assert.equal((await no("dance")).code, "UNSUPPORTED");
+    assert.equal((await no("apply", { patcher, at: 5, edits: [{ op: "attr", key: osc, name: "fontzize", value: 1 }] })).code, "BAD_INPUT");
+    const mine = world.patchers[0].newdefault(0, 0, "button");
+    mine.varname = "conductor_v8";
+    assert.ok((await ok("snapshot", { patcher })).boxes.every((it) => it.varname !== "conductor_v8"));
+  });
+  await t.test("it dials again when the daemon comes back", async () => {
+    studio.again();
+    studio.sockets.at(-1).destroy();
+    await studio.met;
+    assert.deepEqual(await ok("ping"), {});
+  });
+  studio.stop();
+  fs.rmSync(studio.home, { recursive: true });
+  setImmediate(() => process.exit(0));
+});

@@ -1,0 +1,131 @@
+// A small WebSocket client (RFC 6455) over Node's own http: the Node inside older Max versions has no WebSocket.
+// Text frames only; fragments are joined; a frame or message past 16 MB ends the connection.
+"use strict";
+
+const crypto = require("crypto");
+const http = require("http");
+
+const MOST_BYTES = 16 * 1024 * 1024;
+const GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+
+/** Dials, and calls `on.open(send, close)`, `on.text(text)` and once, at the end, `on.close(reason)`. */
+function dial({ host, port, path, headers }, on) {
+  const key = crypto.randomBytes(16).toString("base64");
+  let ended = false;
+  const end = (reason) => {
+    if (!ended) {
+      ended = true;
+      on.close(reason);
+    }
+  };
+  const request = http.request({
+    host,
+    port,
+    path,
+    headers: {
+      Connection: "Upgrade",
+      Upgrade: "websocket",
+      "Sec-WebSocket-Version": "13",
+      "Sec-WebSocket-Key": key,
+      ...headers,
+    },
+  });
+  request.on("error", (fault) => end(fault.message));
+  request.on("response", (response) => {
+    response.resume();
+    end(`refused with ${response.statusCode}`);
+  });
+  request.on("upgrade", (response, socket, head) => {
+    const wanted = crypto.createHash("sha1").update(key + GUID).digest("base64");
+    if (response.headers["sec-websocket-accept"] !== wanted) {
+      socket.destroy();
+      end("the other end is no WebSocket server");
+      return;
+    }
+    socket.setNoDelay(true);
+    const write = (opcode, bytes) => socket.destroyed || socket.write(frame(opcode, bytes));
+    const close = (reason) => {
+      write(8, Buffer.alloc(0));
+      socket.destroy();
+      end(reason);
+    };
+    const read = reader({
+      text: on.text,
+      ping: (bytes) => write(10, bytes),
+      close: () => close("closed"),
+      fault: close,
+    });
+    socket.on("data", read);
+    socket.on("error", (fault) => end(fault.message));
+    socket.on("close", () => end("closed"));
+    on.open((text) => write(1, Buffer.from(text, "utf8")), () => close("left"));
+    if (head.length > 0) read(head);
+  });
+  request.end();
+}
+
+/** One masked frame, as a client must send it. */
+function frame(opcode, bytes) {
+  const length = bytes.length;
+  const head = length < 126 ? Buffer.alloc(6) : length < 65536 ? Buffer.alloc(8) : Buffer.alloc(14);
+  head[0] = 0x80 | opcode;
+  if (length < 126) {
+    head[1] = 0x80 | length;
+  } else if (length < 65536) {
+    head[1] = 0x80 | 126;
+    head.writeUInt16BE(length, 2);
+  } else {
+    head[1] = 0x80 | 127;
+    head.writeBigUInt64BE(BigInt(length), 2);
+  }
+  const mask = crypto.randomBytes(4);
+  mask.copy(head, head.length - 4);
+  const body = Buffer.from(bytes);
+  for (let n = 0; n < body.length; n += 1) body[n] ^= mask[n & 3];
+  return Buffer.concat([head, body]);
+}
+
+/** Takes bytes as they come, and calls back for every whole message. */
+function reader(on) {
+  let held = Buffer.alloc(0);
+  let parts = [];
+  let size = 0;
+  return (bytes) => {
+    held = held.length === 0 ? bytes : Buffer.concat([held, bytes]);
+    while (held.length >= 2) {
+      const opcode = held[0] & 15;
+      const last = (held[0] & 0x80) !== 0;
+      let length = held[1] & 127;
+      let at = 2;
+      if (length === 126) {
+        if (held.length < 4) return;
+        length = held.readUInt16BE(2);
+        at = 4;
+      } else if (length === 127) {
+        if (held.length < 10) return;
+        const long = held.readBigUInt64BE(2);
+        if (long > BigInt(MOST_BYTES)) return void on.fault("a frame is too long");
+        length = Number(long);
+        at = 10;
+      }
+      if (held[1] & 0x80) return void on.fault("a server does not mask");
+      if (held.length < at + length) return;
+      const body = held.subarray(at, at + length);
+      held = held.subarray(at + length);
+      if (opcode === 8) return void on.close();
+      if (opcode === 9) on.ping(Buffer.from(body));
+      if (opcode > 2) continue;
+      size += length;
+      if (size > MOST_BYTES) return void on.fault("a message is too long");
+      parts.push(Buffer.from(body));
+      if (last) {
+        const text = Buffer.concat(parts).toString("utf8");
+        parts = [];
+        size = 0;
+        on.text(text);
+      }
+    }
+  };
+}
+
+module.exports = { dial, frame, reader };
