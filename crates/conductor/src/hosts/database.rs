@@ -35,7 +35,7 @@ pub struct Databases {
 
 enum Engine {
     Sqlite(Arc<sqlite::Sqlite>),
-    Postgres(postgres::Postgres),
+    Postgres(Box<postgres::Postgres>),
 }
 
 /// What bounds one statement.
@@ -141,7 +141,9 @@ impl Databases {
                     let file = file.strip_prefix("~/").map_or_else(|| PathBuf::from(file), |rest| home.join(rest));
                     Engine::Sqlite(Arc::new(sqlite::Sqlite::new(file, false)))
                 }
-                DatabasePlace::Postgres { url } => Engine::Postgres(postgres::Postgres::new(url, self.tls.clone())),
+                DatabasePlace::Postgres { url } => {
+                    Engine::Postgres(Box::new(postgres::Postgres::new(url, self.tls.clone())))
+                }
             };
             (row.clone(), engine)
         });
@@ -233,7 +235,7 @@ impl Databases {
 
 enum Work {
     Sqlite(Arc<sqlite::Sqlite>),
-    Postgres(postgres::Postgres),
+    Postgres(Box<postgres::Postgres>),
 }
 
 async fn blocking<T: Send + 'static>(

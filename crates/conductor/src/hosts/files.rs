@@ -406,7 +406,7 @@ impl Place {
                 device: stat.st_dev,
                 inode: stat.st_ino,
                 size: stat.st_size as u64,
-                changed: (stat.st_ctime as i64, stat.st_ctime_nsec as i64),
+                changed: (stat.st_ctime, stat.st_ctime_nsec as i64),
             }),
             Err(Errno::NOENT) => None,
             Err(fault) => return Err(self.fault(fault)),

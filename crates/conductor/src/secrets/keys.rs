@@ -180,9 +180,12 @@ impl SystemKeys {
     fn credential(&self) -> Result<Key, String> {
         let folder = self.credentials.as_ref();
         let file = folder.ok_or("no service manager supplied credentials (CREDENTIALS_DIRECTORY is not set)")?;
-        let bytes = std::fs::read(file.join("conductor-key")).map_err(|fault| match fault.kind() {
-            io::ErrorKind::NotFound => absent_phrase(KeyRung::Credential).to_owned(),
-            _ => format!("the credential conductor-key cannot be read: {fault}"),
+        let bytes = std::fs::read(file.join("conductor-key")).map_err(|fault| {
+            if fault.kind() == io::ErrorKind::NotFound {
+                absent_phrase(KeyRung::Credential).to_owned()
+            } else {
+                format!("the credential conductor-key cannot be read: {fault}")
+            }
         })?;
         let bytes = Zeroizing::new(bytes);
         let raw = <[u8; 32]>::try_from(bytes.as_slice()).ok().map(|it| Key(Zeroizing::new(it)));

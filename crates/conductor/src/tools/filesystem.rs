@@ -24,7 +24,6 @@ use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::policy::Tier;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::future::Future;
 use std::sync::Arc;
 
 pub const TOOLSET: &str = "filesystem";
@@ -72,14 +71,9 @@ struct Asked<T> {
     files: Arc<Files>,
 }
 
-fn blocking(
-    work: impl FnOnce() -> Result<Output, ToolError> + Send + 'static,
-) -> impl Future<Output = Result<Output, ToolError>> + Send {
-    async {
-        tokio::task::spawn_blocking(work).await.unwrap_or_else(|fault| {
-            Err(ToolError::new(Code::Internal, format!("the work was ended: {}", fault.is_panic())))
-        })
-    }
+async fn blocking(work: impl FnOnce() -> Result<Output, ToolError> + Send + 'static) -> Result<Output, ToolError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|_| Err(ToolError::new(Code::Internal, "the work was ended before its end")))
 }
 
 /// Where a tool looks.

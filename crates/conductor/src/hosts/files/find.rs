@@ -102,7 +102,7 @@ struct Item {
 }
 
 pub(super) fn stat_ms(stat: &Stat) -> i64 {
-    (stat.st_mtime as i64).saturating_mul(1000).saturating_add(stat.st_mtime_nsec as i64 / 1_000_000)
+    stat.st_mtime.saturating_mul(1000).saturating_add(stat.st_mtime_nsec as i64 / 1_000_000)
 }
 
 /// In the order of their names, so that a cursor means the same at the next call.
