@@ -15,14 +15,18 @@ pub fn give_back() {
     let Some(program) = program.to_str() else { return };
     for line in maps.lines() {
         let mut words = line.split_ascii_whitespace();
-        let (Some(range), Some("r-xp")) = (words.next(), words.next()) else { continue };
+        let (Some(range), Some(rights), Some(offset)) = (words.next(), words.next(), words.next()) else { continue };
+        // Code, and the constants before it. The other read-only part was written to by the loader and must stay.
+        if rights != "r-xp" && !(rights == "r--p" && offset.bytes().all(|digit| digit == b'0')) {
+            continue;
+        }
         let bounds =
             range.split_once('-').map(|(from, to)| (usize::from_str_radix(from, 16), usize::from_str_radix(to, 16)));
         if let Some((Ok(from), Ok(to))) = bounds
             && line.ends_with(program)
         {
             let start = std::ptr::with_exposed_provenance_mut(from);
-            // SAFETY: an executable mapping of a file that was never written to (it is not writable and holds no relocations) reads the
+            // SAFETY: a mapping of a file that was never written to (it is not writable and holds nothing the loader relocates) reads the
             // same after its pages were dropped as before.
             let _ = unsafe { madvise(start, to - from, Advice::LinuxDontNeed) };
         }
