@@ -26,7 +26,6 @@ use serde_json::{Value, json};
 pub struct Room {
     pub studio: TestStudio,
     pub folder: tempfile::TempDir,
-    pub files: Arc<Files>,
     pub secrets: Arc<Secrets>,
 }
 
@@ -65,7 +64,7 @@ impl Room {
             database::add(catalog, &shelf).unwrap();
             web::add(catalog, &web).unwrap();
         });
-        Room { studio, folder, files, secrets }
+        Room { studio, folder, secrets }
     }
 
     pub fn path(&self, inside: &str) -> std::path::PathBuf {
