@@ -28,6 +28,7 @@ class Box {
     const ports = CLASSES[name];
     this.maxclass = !ports ? "jbogus" : UI.includes(name) ? name : "newobj";
     this.fixed = ports || [0, 0];
+    if (name === "inlet" || name === "outlet") this.attributes.comment = "";
     if (this.maxclass !== name) this.text = words.join(" ");
     this.inside = name === "p" || name === "patcher" ? this.inside || new FakePatcher() : null;
   }

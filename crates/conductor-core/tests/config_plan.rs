@@ -138,19 +138,21 @@ fn crlf_and_byte_order_mark_survive() {
 fn devices_modes_and_templates() {
     let template = |name: &str| {
         let matchers = vec![json!({"type": "NameContains", "pattern": "APC"})];
-        (name == "apc-mini").then_some(Template { description: Some("AKAI".into()), matchers })
+        (name == "apc-mini-mk2").then_some(Template { description: Some("AKAI".into()), matchers })
     };
     let change = |value: Value| Change::read(&value, "").unwrap();
     let plan =
         |base: &str, value: Value| plan::draft(base.as_bytes(), &[change(value)], &Surroundings::default(), &template);
-    let made = plan(STUDIO, json!({"change_type": "ApplyTemplate", "template": "apc-mini", "alias": "apc"})).unwrap();
+    let made =
+        plan(STUDIO, json!({"change_type": "ApplyTemplate", "template": "apc-mini-mk2", "alias": "apc"})).unwrap();
     let device = loaded(text(&made)).devices.pop().unwrap();
     assert_eq!(
         (device.alias.as_str(), device.template.as_deref(), device.matchers.len()),
-        ("apc", Some("apc-mini"), 1)
+        ("apc", Some("apc-mini-mk2"), 1)
     );
-    let made = plan(STUDIO, json!({"change_type": "ApplyTemplate", "template": "apc-mini", "alias": "pads"})).unwrap();
-    assert_eq!(loaded(text(&made)).devices[0].template.as_deref(), Some("apc-mini"));
+    let made =
+        plan(STUDIO, json!({"change_type": "ApplyTemplate", "template": "apc-mini-mk2", "alias": "pads"})).unwrap();
+    assert_eq!(loaded(text(&made)).devices[0].template.as_deref(), Some("apc-mini-mk2"));
     let missing = plan(STUDIO, json!({"change_type": "ApplyTemplate", "template": "x", "alias": "a"})).unwrap_err();
     assert!(matches!(missing, PlanError::NotFound { subject: Subject::Template, .. }));
 
