@@ -28,7 +28,8 @@ class Box {
     const ports = CLASSES[name];
     this.maxclass = !ports ? "jbogus" : UI.includes(name) ? name : "newobj";
     this.fixed = ports || [0, 0];
-    if (name === "inlet" || name === "outlet") this.attributes.comment = "";
+    // As files name them; which of them a running Max lists as attributes is not known.
+    if (name === "inlet" || name === "outlet") Object.assign(this.attributes, { comment: "", index: 0 });
     if (this.maxclass !== name) this.text = words.join(" ");
     this.inside = name === "p" || name === "patcher" ? this.inside || new FakePatcher() : null;
   }
