@@ -152,7 +152,7 @@ fn bravoh_daw_reads_what_was_written() {
             .collect();
         assert_eq!(theirs, ours, "{name}");
         assert_eq!(
-            seen.mixer.return_tracks as usize,
+            Some(seen.mixer.return_tracks as usize),
             after.overview().return_track_count,
             "{name}"
         );
