@@ -45,7 +45,7 @@ pub enum Command {
     Config(Config),
     /// Check, describe, compare or draw patch files of Max and Pure Data
     Patch(Patch),
-    /// Install what runs inside Pure Data or Max, so that they can be driven
+    /// Install what runs inside Pure Data, Max or Live, so that they can be driven
     Bridge(Bridge),
     /// Look for what is missing on this machine
     Doctor,
