@@ -408,7 +408,7 @@ fn evidence() -> Vec<(&'static str, Evidence)> {
     part(
         "policy.approval",
         &["wait_ms", "ttl_ms", "client_tiers", "cooldown_ms", "refuse_descendants"],
-        "tests/sections.rs, tests/integration/approval.rs",
+        "tests/sections.rs, tests/integration/approval.rs, tests/end_to_end/clients.rs",
     );
     let limits = ["in_flight", "result_bytes", "read", "effect", "pending_per_principal", "asks_per_minute"];
     part("limits", &limits, "tests/sections.rs");
@@ -420,7 +420,11 @@ fn evidence() -> Vec<(&'static str, Evidence)> {
         "tests/sections.rs, conductor-core/src/breaker.rs",
     );
     for tool in ["circuit.tools.\"shell.exec\"", "circuit.tools.\"live_undo\""] {
-        part(tool, &["mode", "failures", "window_ms", "open_ms", "close_after"], "tests/sections.rs");
+        part(
+            tool,
+            &["mode", "failures", "window_ms", "open_ms", "close_after"],
+            "tests/sections.rs, conductor-core/src/breaker.rs",
+        );
     }
     part("retry", &["attempts", "base_ms", "cap_ms"], "tests/sections.rs");
     let audit = [
@@ -433,7 +437,11 @@ fn evidence() -> Vec<(&'static str, Evidence)> {
         "copy_to",
         "copy_required",
     ];
-    part("audit", &audit, "tests/sections.rs, src/audit_log/tests.rs, src/audit_log/keeper.rs");
+    part(
+        "audit",
+        &audit,
+        "tests/sections.rs, src/audit_log/tests.rs, src/audit_log/keeper.rs, tests/integration/pipeline.rs",
+    );
     part("http", &["bind", "allow_remote", "hosts", "origins"], "tests/sections.rs");
     part("http.tokens[]", &["name", "hash", "scopes"], "tests/sections.rs");
     let mcp = [
@@ -450,8 +458,8 @@ fn evidence() -> Vec<(&'static str, Evidence)> {
     let live =
         ["host", "default_set", "template_set", "file_roots", "max_open", "max_xml_mb", "undo_depth", "render_dir"];
     part("live", &live, "src/hosts/live.rs");
-    part("live.osc", &["host", "port", "reply_port", "timeout_ms"], "tests/integration/live_osc.rs");
-    part("live.script", &["timeout_ms"], "src/hosts/live/script.rs");
+    part("live.osc", &["host", "port", "reply_port", "timeout_ms"], "tests/sections.rs, tests/integration/live_osc.rs");
+    part("live.script", &["timeout_ms"], "tests/sections.rs");
     let patch = ["roots", "open", "max_open", "max_file_mb", "journal_steps", "journal_mb"];
     part("patch", &patch, "tests/sections.rs");
     part("patch.pd", &["mode", "command", "sleepgrain_ms", "audio"], "tests/sections.rs");
