@@ -19,7 +19,7 @@ use conductor_testkit::real::{PATIENCE, wait_for, x11};
 use conductor_testkit::require;
 use std::ops::ControlFlow;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -70,14 +70,20 @@ fn ready(typed: &Path) {
     wait_for(PATIENCE, || typed.exists().then_some(())).expect("the terminal's shell started");
 }
 
+/// A terminal in front that writes what it is typed into a file.
+fn typing(server: &x11::Running, dir: &tempfile::TempDir) -> (PathBuf, Terminal) {
+    let typed = dir.path().join("typed.txt");
+    let terminal = Terminal::open(server, "CondTest", "typing", &typed);
+    server.focus("CondTest").expect("the terminal is there");
+    ready(&typed);
+    (typed, terminal)
+}
+
 #[test]
 fn text_and_keys_arrive_byte_for_byte() {
     let server = require!(x11::start());
     let dir = tempfile::tempdir().expect("a directory");
-    let typed = dir.path().join("typed.txt");
-    let mut terminal = Terminal::open(&server, "CondTest", "typing", &typed);
-    server.focus("CondTest").expect("the terminal is there");
-    ready(&typed);
+    let (typed, mut terminal) = typing(&server, &dir);
     let mut keys = Keys::on(Some(server.display.clone()));
     for job in [
         Job::Text(TEXT.into()),
@@ -99,10 +105,7 @@ fn text_and_keys_arrive_byte_for_byte() {
 fn another_sender_writes_the_same() {
     let server = require!(x11::start());
     let dir = tempfile::tempdir().expect("a directory");
-    let typed = dir.path().join("typed.txt");
-    let mut terminal = Terminal::open(&server, "CondTest", "typing", &typed);
-    server.focus("CondTest").expect("the terminal is there");
-    ready(&typed);
+    let (typed, mut terminal) = typing(&server, &dir);
     // A control: if this fails, the terminal is at fault and not our keys.
     for args in [&["type", "plain (text)"][..], &["key", "Return"], &["key", "ctrl+d"]] {
         assert!(server.command("xdotool").args(args).status().is_ok_and(|it| it.success()));
@@ -131,10 +134,7 @@ fn a_held_key_goes_down_and_up() {
     };
     // What one client holds down, another one's typing is changed by.
     let dir = tempfile::tempdir().expect("a directory");
-    let typed = dir.path().join("typed.txt");
-    let mut terminal = Terminal::open(&server, "CondTest", "typing", &typed);
-    server.focus("CondTest").expect("the terminal is there");
-    ready(&typed);
+    let (typed, mut terminal) = typing(&server, &dir);
     let press = |it: &str| assert!(server.command("xdotool").args(["key", it]).status().is_ok_and(|it| it.success()));
     keys.carry_out(&shift(Stroke::Down)).expect("down");
     press("38");
@@ -296,10 +296,7 @@ fn mapping(note: u8, action: &str) -> String {
 fn pads_type_press_keys_and_click_through_the_daemon() {
     let server = require!(x11::start());
     let dir = tempfile::tempdir().expect("a directory");
-    let typed = dir.path().join("typed.txt");
-    let mut terminal = Terminal::open(&server, "CondTest", "typing", &typed);
-    server.focus("CondTest").expect("the terminal is there");
-    ready(&typed);
+    let (typed, mut terminal) = typing(&server, &dir);
     let config = [
         PADS.to_owned(),
         mapping(36, &format!("{{ type = \"Text\", text = {TEXT:?} }}")),

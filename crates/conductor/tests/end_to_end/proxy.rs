@@ -1,6 +1,6 @@
 //! `conductor mcp start` between a client's descriptors and the daemon: handed over where they can be, copied where not, ended as told.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead, BufReader, Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Stdio};
@@ -33,7 +33,7 @@ fn call_status(id: u32) -> Vec<u8> {
     line(id, "tools/call", json!({ "name": "conductor_get_status", "arguments": {} }))
 }
 
-fn read(lines: &mut impl std::io::BufRead) -> Value {
+fn read(lines: &mut impl BufRead) -> Value {
     let mut text = String::new();
     lines.read_line(&mut text).expect("a line");
     serde_json::from_str(&text).unwrap_or_else(|fault| panic!("{fault}: {text:?}"))
@@ -53,27 +53,38 @@ fn bytes_read_by(child: &Child) -> u64 {
 }
 
 /// Two kinds of descriptors clients give, each with both ends: what the child gets, and what the client keeps.
-fn fifos() -> (Stdio, Stdio, std::fs::File, std::fs::File) {
+fn fifos() -> Given {
     let (child_in, ours_out) = std::io::pipe().expect("a pipe");
     let (ours_in, child_out) = std::io::pipe().expect("a pipe");
     (child_in.into(), child_out.into(), OwnedFd::from(ours_out).into(), OwnedFd::from(ours_in).into())
 }
 
-fn sockets() -> (Stdio, Stdio, std::fs::File, std::fs::File) {
+fn sockets() -> Given {
     let (child_in, ours_out) = UnixStream::pair().expect("a pair");
     let (ours_in, child_out) = UnixStream::pair().expect("a pair");
     let file = |stream: UnixStream| std::fs::File::from(OwnedFd::from(stream));
     (OwnedFd::from(child_in).into(), OwnedFd::from(child_out).into(), file(ours_out), file(ours_in))
 }
 
+type Given = (Stdio, Stdio, std::fs::File, std::fs::File);
+
+/// A proxy on these descriptors whose client has shaken hands, and the client's two ends.
+fn greeted(
+    studio: &Studio,
+    (child_in, child_out, mut to, from): Given,
+) -> (Child, std::fs::File, BufReader<std::fs::File>) {
+    let proxy = start(studio, child_in, child_out);
+    let mut from = BufReader::new(from);
+    to.write_all(&initialize(1)).expect("written");
+    assert_eq!(read(&mut from)["result"]["serverInfo"]["name"], "conductor");
+    (proxy, to, from)
+}
+
 #[test]
 fn the_daemon_takes_the_clients_descriptors_and_says_goodbye() {
     let studio = Studio::start(DEVICES);
-    for (child_in, child_out, mut to, from) in [fifos(), sockets()] {
-        let mut proxy = start(&studio, child_in, child_out);
-        let mut from = BufReader::new(from);
-        to.write_all(&initialize(1)).expect("written");
-        assert_eq!(read(&mut from)["result"]["serverInfo"]["name"], "conductor");
+    for given in [fifos(), sockets()] {
+        let (mut proxy, mut to, mut from) = greeted(&studio, given);
         let before = bytes_read_by(&proxy);
         let most = 200;
         for id in 2..most {
@@ -111,11 +122,7 @@ fn what_cannot_be_waited_for_is_copied() {
 #[test]
 fn a_proxy_that_is_killed_takes_its_client_with_it() {
     let studio = Studio::start(DEVICES);
-    let (child_in, child_out, mut to, from) = fifos();
-    let mut proxy = start(&studio, child_in, child_out);
-    let mut from = BufReader::new(from);
-    to.write_all(&initialize(1)).expect("written");
-    read(&mut from);
+    let (mut proxy, mut to, mut from) = greeted(&studio, fifos());
     proxy.kill().expect("killed");
     proxy.wait().expect("it ends");
     let mut rest = String::new();
@@ -128,11 +135,7 @@ fn a_proxy_that_is_killed_takes_its_client_with_it() {
 #[test]
 fn a_signal_ends_the_proxy_in_good_order() {
     let studio = Studio::start(DEVICES);
-    let (child_in, child_out, mut to, from) = fifos();
-    let mut proxy = start(&studio, child_in, child_out);
-    let mut from = BufReader::new(from);
-    to.write_all(&initialize(1)).expect("written");
-    read(&mut from);
+    let (mut proxy, _to, mut from) = greeted(&studio, fifos());
     let pid = rustix::process::Pid::from_child(&proxy);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("sent");
     assert!(proxy.wait().expect("it ends").success());
@@ -142,11 +145,7 @@ fn a_signal_ends_the_proxy_in_good_order() {
 #[test]
 fn a_daemon_that_goes_away_is_told_on_stderr_and_by_the_exit_code() {
     let studio = Studio::start(DEVICES);
-    let (child_in, child_out, mut to, from) = sockets();
-    let mut proxy = start(&studio, child_in, child_out);
-    let mut from = BufReader::new(from);
-    to.write_all(&initialize(1)).expect("written");
-    read(&mut from);
+    let (mut proxy, _to, _from) = greeted(&studio, sockets());
     drop(studio);
     assert_eq!(proxy.wait().expect("it ends").code(), Some(1));
     assert_eq!(complaint(&mut proxy), "conductor: the daemon closed the connection\n");
