@@ -2,7 +2,7 @@
 
 use super::{Missing, PATIENCE, wait_for};
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -28,9 +28,35 @@ pub struct Running {
     log: PathBuf,
 }
 
+/// The table of servers at the head of JACK's register: where it starts, and the size and number of its rows. A row is a process id and a name.
+const SERVERS: (u64, usize, usize) = (24, 264, 8);
+
+/// Takes dead servers out of JACK's register. It has room for eight, keeps the row of one that did not end in its own time, and refuses the ninth
+/// of another name, whoever left the rows behind.
+fn forget_the_dead() -> std::io::Result<()> {
+    let (start, row, count) = SERVERS;
+    let mut register = File::options().read(true).write(true).open("/dev/shm/jack-shm-registry")?;
+    // One sweeper at a time: a row that another one freed may be a new server's already.
+    register.lock()?;
+    for at in (0..count).map(|index| start + (index * row) as u64) {
+        let mut id = [0; 4];
+        register.seek(SeekFrom::Start(at))?;
+        register.read_exact(&mut id)?;
+        let comm = std::fs::read_to_string(format!("/proc/{}/comm", i32::from_ne_bytes(id)));
+        if comm.is_ok_and(|it| it.trim_end() == "jackd") {
+            continue;
+        }
+        register.seek(SeekFrom::Start(at))?;
+        register.write_all(&vec![0; row])?;
+    }
+    Ok(())
+}
+
 /// Starts a synchronous dummy server; without `-S` a loaded machine loses notes. Real-time scheduling is used where it is allowed.
 pub fn start(dir: &Path, name: &str, period: u32) -> Result<Running, Missing> {
     probe()?;
+    // There is no register before the first server.
+    let _ = forget_the_dead();
     let mut why = String::new();
     for scheduling in [&["-R", "-P", "70"][..], &["-r"]] {
         let log = dir.join(format!("{name}.log"));
