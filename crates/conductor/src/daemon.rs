@@ -42,6 +42,7 @@ use dispatch::{Dispatch, Hosts};
 use handle::{Handle, Wake};
 use home::{Home, HomeError, Lock};
 use log::Log;
+use report::Modes;
 use socket::{Socket, SocketError};
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
@@ -121,7 +122,9 @@ impl Daemon {
         let (serving, config_error) = read_config(&home, &extra_devices, &*clock, &log);
         let serving = Arc::new(serving);
 
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        // One worker: the doors only wait and pass on, and a second one would cost every call several wakings and the wait for the other's
+        // locks. What computes for long or waits for a disk runs on the blocking threads.
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         // Bound before any device is opened: a home that cannot be served should not make a sound.
         let socket = {
             let _inside = runtime.enter();
@@ -144,7 +147,8 @@ impl Daemon {
                 }
             })
         };
-        let handle = Handle::new(wakes, bell.clone(), published.clone(), config_orders.clone());
+        let modes = Arc::new(ArcSwap::from_pointee(Modes::of(&serving.config, "")));
+        let handle = Handle::new(wakes, bell.clone(), published.clone(), modes.clone(), config_orders.clone());
         let words =
             Arc::new(Words::open(&home, &clock, &ids, &handle, &serving.config, runtime.handle().clone(), &log)?);
         let pad_calls = Arc::new(PadCalls::default());
@@ -201,6 +205,7 @@ impl Daemon {
             knock: knock.clone(),
             slots,
             serving: published,
+            modes,
             dispatch: Dispatch::start(hosts, handle.clone(), &log)?,
             config_error,
             watch_error,

@@ -438,6 +438,10 @@ impl audit_log::outside::Ids for Outside {
     fn v4(&self) -> Uuid {
         self.ids.v4()
     }
+
+    fn v7(&self, at: Timestamp) -> Uuid {
+        self.ids.v7(at.as_millis())
+    }
 }
 
 /// Stands where the log cannot be opened: every call is refused before it does anything.

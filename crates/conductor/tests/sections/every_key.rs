@@ -102,7 +102,7 @@ fn devices(studio: &Studio) -> String {
 }
 
 fn modes(studio: &Studio) -> String {
-    format!("{:?}", studio.block_on(studio.daemon().handle().modes()).unwrap())
+    format!("{:?}", studio.daemon().handle().modes())
 }
 
 fn rows(studio: &Studio) -> String {

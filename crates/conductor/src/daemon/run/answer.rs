@@ -4,7 +4,7 @@ use super::{Owner, Phase, ports, with_slots};
 use crate::daemon::dispatch::Undone;
 use crate::daemon::handle::{Ask, Outgoing, Reply, SentBy, Standing, Traced, Wanted, unknown_mode};
 use crate::daemon::report::{
-    BackendNow, BackendState, BindingNow, Bindings, ConfigNow, DeviceNow, DeviceSwitched, Devices, Modes, Panicked,
+    BackendNow, BackendState, BindingNow, Bindings, ConfigNow, DeviceNow, DeviceSwitched, Devices, Panicked,
     Statistics, Status, Switched, input_mode,
 };
 use crate::hosts::midi::check_message;
@@ -25,10 +25,7 @@ impl Owner {
             Ask::Ready(reply) if self.phase == Phase::Starting => self.awaiting_ready.push(reply),
             Ask::Ready(reply) => tell(reply, ()),
             Ask::Status(reply) => tell(reply, self.status()),
-            Ask::Modes(reply) => {
-                let config = &self.parts.serving.load().config;
-                tell(reply, Modes::of(config, self.hands.mode().1));
-            }
+            Ask::Settled(reply) => tell(reply, ()),
             Ask::SwitchMode { mode, reply } => tell(reply, self.switch_mode(&mode)),
             Ask::AutoMode(reply) => tell(reply, self.auto_mode()),
             Ask::Devices(reply) => tell(reply, self.devices()),
@@ -149,7 +146,8 @@ impl Owner {
         Ok(self.switched())
     }
 
-    fn switched(&self) -> Switched {
+    fn switched(&mut self) -> Switched {
+        self.publish_modes();
         let (index, name) = self.hands.mode();
         Switched {
             success: true,
