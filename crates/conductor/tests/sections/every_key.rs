@@ -10,6 +10,7 @@ use super::*;
 use conductor::daemon::handle::{SentBy, Wanted};
 use conductor::hosts::midi::loopback::Loopback;
 use conductor_core::event::{Axis, Body, Side, Taint};
+use conductor_core::hands::Outcome;
 use conductor_testkit::real::{PATIENCE, wait_for};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -168,6 +169,26 @@ fn routed(studio: &Studio) -> String {
     )
 }
 
+/// How often a note went round before it was stopped, and that this is told.
+fn circled(studio: &Studio) -> String {
+    let mut ear = studio.ear("pads hand");
+    studio.play(&[0x90, 60, 100]);
+    studio.was_stopped();
+    // All of them are off again when the key is.
+    studio.play(&[0x80, 60, 0]);
+    let (mut on, mut off) = (0, 0);
+    while on == 0 || off < on {
+        let message = studio.hear(&mut ear);
+        on += u32::from(message[0] == 0x90);
+        off += u32::from(message[0] == 0x80);
+    }
+    format!(
+        "{} times, {} dropped",
+        on - 1,
+        studio.block_on(studio.daemon().handle().status()).unwrap().statistics.events_dropped
+    )
+}
+
 /// A device that repeats everything it is told, which a mapping answers.
 fn echoed(studio: &Studio) -> String {
     let mut ear = studio.ear("synth");
@@ -234,6 +255,11 @@ fn route(line: &str) -> String {
     route.insert(key, value);
     let lines: Vec<String> = route.iter().map(|(key, value)| format!("{key} = {value}")).collect();
     format!("{play}\n{MARK}[[routes]]\n{}\n", lines.join("\n"))
+}
+
+/// What the pads play comes back to them, a semitone higher.
+fn ring(more: &str) -> String {
+    format!("{BOARD}\n[[routes]]\nfrom = \"pads\"\nto = \"pads hand\"\ntransform = {{ note_offset = 1 }}\n{more}\n")
 }
 
 fn routes(other: &str) -> Evidence {
@@ -365,7 +391,10 @@ fn evidence() -> Vec<(&'static str, Evidence)> {
             Test(ports_that_nobody_announces_are_looked_for_as_often_as_the_file_says),
         ),
         ("advanced_settings.max_events_per_sec", advanced("max_events_per_sec = 100", "", flooded)),
-        ("advanced_settings.max_route_depth", Part("conductor-core/src/hands/route.rs")),
+        (
+            "advanced_settings.max_route_depth",
+            probe(ring(""), ring("[advanced_settings]\nmax_route_depth = 3"), circled),
+        ),
         ("advanced_settings.trace_buffer_size", advanced("trace_buffer_size = 16", "", remembered)),
         ("performance", Holds),
         ("performance.lock", added("", "[performance]\nlock = true", locked)),
@@ -626,6 +655,63 @@ fn ports_without_an_alias_are_heard_as_the_file_says() {
     assert_eq!(connected("max_midi_ports = 1"), 1);
 }
 
+impl Studio {
+    /// Waits until something was not sent on any more.
+    fn was_stopped(&self) {
+        let traced = || self.block_on(self.daemon().handle().trace(Wanted::default())).unwrap().records;
+        let told = || traced().iter().any(|it| it.reason.contains("max_route_depth")).then_some(());
+        wait_for(PATIENCE, told).unwrap_or_else(|| panic!("{:#?}", traced()));
+    }
+}
+
+/// A mapping and a binding can lead back to their own device as well as a route.
+#[test]
+fn a_ring_of_mappings_or_bindings_ends_where_the_file_says() {
+    let forward = "[[global_mappings]]\nid = \"on\"\ntrigger = { type = \"Note\", note = 60, device = \"pads\" }\n\
+                   action = { type = \"MidiForward\", target = \"pads hand\" }\n";
+    let knob = "[[global_continuous]]\nid = \"round\"\nsource = { type = \"CC\", cc = 20, device = \"pads\" }\n\
+                glue = { invert = true, throttle_ms = 0 }\n\
+                targets = [{ type = \"CC\", port = \"pads hand\", channel = 0, controller = 20 }]\n";
+    for (rows, message) in [(forward, [0x90, 60, 100]), (knob, [0xB0, 20, 127])] {
+        let studio = Studio::start(&format!("{BOARD}\n{rows}[advanced_settings]\nmax_route_depth = 5\n"));
+        let mut ear = studio.ear("pads hand");
+        studio.play(&message);
+        studio.was_stopped();
+        // The mark is the first message after those that went round.
+        studio.play(&[0xBF, 99, 1]);
+        let heard = std::iter::repeat_with(|| studio.hear(&mut ear)).take_while(|it| it[..2] != [0xBF, 99]);
+        let sounding = heard.filter(|it| it[0] == message[0]);
+        assert_eq!(sounding.count(), 1 + 5, "{rows}");
+        assert_eq!(studio.block_on(studio.daemon().handle().status()).unwrap().statistics.actions_failed, 1);
+    }
+}
+
+/// A tool turns a knob, the knob's binding plays a loopback device, and a pad of that device would type.
+#[test]
+fn what_a_tool_turned_is_no_hand_behind_a_binding() {
+    let rows = "[[devices]]\nalias = \"second\"\nloopback = true\n\
+                [[global_continuous]]\nid = \"across\"\nsource = { type = \"CC\", cc = 20, device = \"pads\" }\n\
+                targets = [{ type = \"CC\", port = \"second hand\", channel = 3, controller = 21 }]\n\
+                [[global_mappings]]\nid = \"type\"\ntrigger = { type = \"CC\", cc = 21, device = \"second\" }\n\
+                action = { type = \"Text\", text = \"x\" }\n";
+    let outcome = |by_tool: bool| {
+        let studio = Studio::start(&format!("{BOARD}\n{rows}"));
+        if by_tool {
+            let message = json!({ "type": "cc", "channel": 1, "controller": 20, "value": 9 });
+            let arguments = json!({ "port": "pads hand", "messages": [message] });
+            assert_eq!(studio.call(&mut studio.client(), "conductor_send_midi", arguments).0, "ok");
+        } else {
+            studio.play(&[0xB0, 20, 9]);
+        }
+        let of = Wanted { mapping_id: Some("type".into()), ..Wanted::default() };
+        let traced = || studio.block_on(studio.daemon().handle().trace(of.clone())).unwrap().records;
+        wait_for(PATIENCE, || traced().first().map(|it| it.outcome)).expect("it is traced")
+    };
+    assert_eq!(outcome(false), Outcome::Fired);
+    assert_eq!(outcome(true), Outcome::Tainted);
+}
+
+#[test]
 fn a_device_is_looked_for_where_the_file_says() {
     let connected = |protocol: &str| {
         let (studio, _hand) = with_cable(&format!("{}protocol = \"{protocol}\"\n", keys_at("Grand")));
