@@ -156,7 +156,7 @@ const END_MARK: [u8; 3] = [0x9F, 0, 1];
 
 /// Sends, and waits where the queue says it is full.
 fn send_patiently(output: &mut dyn conductor::hosts::midi::Output, message: &[u8]) {
-    let sent = wait_for(PATIENCE, || match output.send(message, Taint::Clean) {
+    let sent = wait_for(PATIENCE, || match output.send(message, Taint::Clean.into()) {
         Ok(()) => Some(()),
         Err(SendFault::Busy) => None,
         Err(other) => panic!("{other}"),
@@ -209,7 +209,7 @@ fn a_sequencer_is_heard_and_a_dump_hears_us() {
     assert!(jack::connect("conductor:pads", &theirs));
     let mut lines = BufReader::new(dump.stdout.take().unwrap()).lines();
     for message in [&[0x90, 36, 100][..], &[0xB1, 7, 64], &[0xC2, 5], &[0xF0, 0x7E, 0x7F, 6, 1, 0xF7]] {
-        output.send(message, Taint::Clean).unwrap();
+        output.send(message, Taint::Clean.into()).unwrap();
         let expected: Vec<String> = message.iter().map(|byte| format!("{byte:02x}")).collect();
         let line = lines.by_ref().map_while(Result::ok).find(|line| !line.trim().is_empty()).unwrap();
         assert!(line.to_lowercase().contains(&expected.join(" ")), "{line} lacks {expected:?}");
@@ -270,7 +270,7 @@ fn a_burst_and_long_messages_arrive_whole_or_are_refused() {
     let mut expected = Vec::new();
     // No pause between them: more than one period can carry.
     for value in 0..4000 {
-        output.send(&bend(value), Taint::Clean).unwrap();
+        output.send(&bend(value), Taint::Clean.into()).unwrap();
         expected.push(hex(&bend(value)));
     }
     for number in 0..10 {
@@ -282,7 +282,7 @@ fn a_burst_and_long_messages_arrive_whole_or_are_refused() {
         [&[0xF0][..], &body, &[0xF7]].concat()
     };
     for len in [8193, 65_536] {
-        let refused = output.send(&sysex(len, 5), Taint::Clean);
+        let refused = output.send(&sysex(len, 5), Taint::Clean.into());
         assert_eq!(refused, Err(SendFault::Malformed(Malformed::SysExTooLong { len })));
     }
     for seed in 0..3 {
@@ -312,10 +312,10 @@ fn an_unread_burst_is_busy_and_not_lost() {
     let _server = require!(jack::start(dir.path(), &server, 256));
     let (mut backend, ..) = backend();
     let mut output = backend.create_output("pads").unwrap();
-    let taken = (0..200_000u32).take_while(|i| output.send(&bend((i % 16384) as u16), Taint::Clean).is_ok()).count();
+    let taken = (0..200_000u32).take_while(|i| output.send(&bend((i % 16384) as u16), Taint::Clean.into()).is_ok()).count();
     assert!(taken >= 4000, "{taken}");
     if taken < 200_000 {
-        assert_eq!(output.send(&[0x80, 36, 0], Taint::Clean), Ok(()), "a release has room of its own");
+        assert_eq!(output.send(&[0x80, 36, 0], Taint::Clean.into()), Ok(()), "a release has room of its own");
     }
 }
 
@@ -332,7 +332,7 @@ fn a_server_that_ends_is_noticed_and_its_return_too() {
     first.kill();
     assert!(wait_for(PATIENCE, || (!input.is_open()).then_some(())).is_some());
     assert!(wait_for(PATIENCE, || (lost.load(Ordering::Relaxed) == 1).then_some(())).is_some());
-    assert_eq!(output.send(&[0x90, 1, 1], Taint::Clean), Err(SendFault::Offline));
+    assert_eq!(output.send(&[0x90, 1, 1], Taint::Clean.into()), Err(SendFault::Offline));
     let why = backend.connect().unwrap_err();
     assert_eq!(why.cause, Cause::NoServer, "{why}");
     assert!(matches!(backend.ports(), Err(PortFault::Unavailable(_))));

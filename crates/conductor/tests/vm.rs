@@ -170,9 +170,9 @@ fn aseqdump_hears_a_port_of_ours() {
     let mut line = || lines.next().unwrap().unwrap();
     while !line().starts_with("Source") {}
     for note in 0..100u8 {
-        output.send(&[0x90, note, 1 + note], Taint::Clean).unwrap();
+        output.send(&[0x90, note, 1 + note], Taint::Clean.into()).unwrap();
     }
-    output.send(&[0xF0, 0x7E, 0x7F, 6, 1, 0xF7], Taint::Clean).unwrap();
+    output.send(&[0xF0, 0x7E, 0x7F, 6, 1, 0xF7], Taint::Clean.into()).unwrap();
     for note in 0..100u8 {
         let heard = line();
         let words: Vec<&str> = heard.split_whitespace().collect();
@@ -243,13 +243,13 @@ fn a_device_that_appears_is_announced_heard_and_gone_again() {
         while device.read_exact(&mut byte).is_ok() && told.send(byte[0]).is_ok() && byte[0] != STOP {}
     });
     let first = wait_for(PATIENCE, || {
-        output.send(&[0xB3, 7, 64], Taint::Clean).unwrap();
+        output.send(&[0xB3, 7, 64], Taint::Clean.into()).unwrap();
         heard.try_recv().ok()
     });
     assert_eq!(first, Some(0xB3));
     let long = [&[0xF0][..], &sysex, &[0xF7]].concat();
-    output.send(&long, Taint::Clean).unwrap();
-    output.send(&[STOP], Taint::Clean).unwrap();
+    output.send(&long, Taint::Clean.into()).unwrap();
+    output.send(&[STOP], Taint::Clean.into()).unwrap();
     let mut got = Vec::new();
     while let Ok(byte) = heard.recv_timeout(PATIENCE) {
         got.push(byte);

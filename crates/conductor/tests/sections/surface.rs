@@ -6,8 +6,8 @@ use conductor::daemon::handle::{SentBy, Wanted};
 use conductor::daemon::{Machine, MakeBackend};
 use conductor::hosts::midi::loopback::{Hand, Loopback};
 use conductor::hosts::midi::ring::LaneSender;
-use conductor::hosts::midi::{Backend, Input, Output, PortFault, PortInfo, Unavailable};
-use conductor_core::event::Taint;
+use conductor::hosts::midi::{Backend, Input, Output, PortFault, PortInfo, Stamp, Unavailable};
+use conductor_core::event::{Body, Taint};
 use conductor_testkit::line_client::{LineClient, modern};
 use conductor_testkit::real::{PATIENCE, wait_for};
 use conductor_testkit::tools;
@@ -239,6 +239,75 @@ impl Backend for Cable {
     fn create_output(&mut self, name: &str) -> Result<Box<dyn Output>, PortFault> {
         self.machinery.create_output(name)
     }
+}
+
+/// A backend with one input, whose lane the test fills itself. The daemon does not care that MIDI has no sticks.
+struct Handed(Cable, mpsc::Sender<LaneSender>);
+
+struct Open;
+
+impl Input for Open {
+    fn is_open(&self) -> bool {
+        true
+    }
+}
+
+impl Backend for Handed {
+    fn name(&self) -> &'static str {
+        "handed"
+    }
+
+    fn connect(&mut self) -> Result<(), Unavailable> {
+        self.0.connect()
+    }
+
+    fn ports(&mut self) -> Result<Vec<PortInfo>, PortFault> {
+        self.0.ports()
+    }
+
+    fn open_input(&mut self, _: &str, lane: LaneSender) -> Result<Box<dyn Input>, PortFault> {
+        self.1.send(lane).unwrap();
+        Ok(Box::new(Open))
+    }
+
+    fn open_output(&mut self, id: &str) -> Result<Box<dyn Output>, PortFault> {
+        self.0.open_output(id)
+    }
+
+    fn create_input(&mut self, name: &str, lane: LaneSender) -> Result<Box<dyn Input>, PortFault> {
+        self.0.create_input(name, lane)
+    }
+
+    fn create_output(&mut self, name: &str) -> Result<Box<dyn Output>, PortFault> {
+        self.0.create_output(name)
+    }
+}
+
+/// A gamepad in the test's hand.
+pub(super) struct Pad {
+    stamp: Stamp,
+    lane: LaneSender,
+}
+
+impl Pad {
+    pub fn moved(&mut self, body: Body) {
+        self.lane.push((self.stamp)(), Taint::Clean, body);
+    }
+}
+
+/// A daemon that hears one gamepad, without an alias.
+pub(super) fn with_gamepad(config: &str) -> (Studio, Pad) {
+    let (tell_stamp, stamp) = mpsc::channel();
+    let (tell, told) = mpsc::channel();
+    let make: MakeBackend = Box::new(move |stamp, announce| {
+        tell_stamp.send(stamp.clone()).unwrap();
+        let machinery = Loopback::new(stamp, announce);
+        machinery.plug("Gamepad");
+        Box::new(Handed(Cable { machinery, scans: Arc::default() }, tell))
+    });
+    let studio = Studio::on(Machine { backends: vec![make], ..Machine::default() }, config);
+    let pad = Pad { stamp: stamp.recv().unwrap(), lane: told.recv().unwrap() };
+    (studio, pad)
 }
 
 const KEYS: &str = "[[devices]]\nalias = \"keys\"\nmatchers = [{ type = \"ExactName\", pattern = \"Grand\" }]\n\

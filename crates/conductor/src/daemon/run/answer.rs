@@ -93,7 +93,7 @@ impl Owner {
             statistics: Statistics {
                 events_processed: counters.events,
                 actions_executed: counters.actions,
-                events_dropped: self.inputs.dropped(),
+                events_dropped: self.inputs.dropped() + counters.over_hops,
                 actions_failed: self.statistics.actions_failed + counters.actions_failed,
                 reloads_failed: self.statistics.reloads_failed,
             },
@@ -277,7 +277,7 @@ impl Owner {
         self.surface.pad.sent(now);
         let mut decoder = Decoder::default();
         for (index, message) in messages.iter().enumerate() {
-            if let Err(undone) = self.parts.dispatch.send(slot, message, taint) {
+            if let Err(undone) = self.parts.dispatch.send(slot, message, taint.into()) {
                 let error = match &undone {
                     Undone::NoOutput(_) | Undone::Died(_) => offline(&port, "the port is gone"),
                     Undone::Refused(why) => ToolError::new(Code::Busy, format!("message {index}: {why}")),
@@ -345,7 +345,7 @@ impl Owner {
         for port in &open {
             let silence = (0..16u8).flat_map(|channel| SILENCE.map(|(cc, value)| [0xB0 | channel, cc, value]));
             for message in silence {
-                if let Err(undone) = self.parts.dispatch.send(*port, &message, Taint::Clean) {
+                if let Err(undone) = self.parts.dispatch.send(*port, &message, Taint::Clean.into()) {
                     self.not_done(undone);
                 }
             }
