@@ -65,6 +65,46 @@ fn the_demo_in_the_foreground_shows_what_the_pads_do() {
     child.wait().unwrap();
 }
 
+/// A pad that runs a command which nobody allowed: told at its place with the cure, refused when pressed; the cure cures it.
+#[test]
+fn a_command_that_fits_no_template_is_told_before_it_is_pressed() {
+    let mapping = "\n[[modes]]\nname = \"Default\"\n[[modes.mappings]]\nid = \"run\"\ntrigger = { type = \"Note\", note = 36, device = \"pads\" }\n\
+                   action = { type = \"Shell\", command = \"/bin/echo 'two words' 3\" }\n";
+    let config = format!("{DEVICES}{mapping}");
+    let line = 1 + config.lines().position(|it| it.contains("Shell")).unwrap();
+    let studio = Studio::start(&config);
+    let check = || {
+        let output = studio.run(&["config", "check"]);
+        assert_eq!(output.status.code(), Some(0), "a warning refuses nothing: {}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let told = check();
+    assert!(told.contains(&format!("config.toml:{line}:38")), "{told}");
+    assert!(told.contains("no command is allowed, so this one is refused when it is pressed"), "{told}");
+    let cure =
+        "[[tools.shell.commands]] with name = \"echo\", program = \"/bin/echo\" and args = [\"two words\", \"3\"]";
+    assert!(told.contains(cure), "{told}");
+    let press = || studio.run(&["send", "pads hand", "on:36@100 off:36"]);
+    let ended = |result: &str| {
+        let wanted = format!("\"result\":\"{result}\"");
+        crate::studio::until(result, || {
+            let log = std::fs::read_to_string(studio.home().join("audit.log")).unwrap();
+            log.lines().any(|it| it.contains("mapping:Default/run") && it.contains(&wanted)).then_some(())
+        });
+    };
+    assert!(press().status.success());
+    ended("denied");
+
+    let row = "[[tools.shell.commands]]\nname = \"echo\"\nprogram = \"/bin/echo\"\nargs = [\"two words\", \"3\"]\neffect = \"read\"\n";
+    studio.save(&format!("{config}{row}"));
+    assert!(!check().contains("refused when it is pressed"));
+    crate::studio::until("the command is allowed", || {
+        assert!(press().status.success());
+        let log = std::fs::read_to_string(studio.home().join("audit.log")).unwrap();
+        log.lines().any(|it| it.contains("mapping:Default/run") && it.contains("\"result\":\"ok\"")).then_some(())
+    });
+}
+
 #[test]
 fn every_command_speaks_json_when_asked() {
     let studio = Studio::start(DEVICES);
