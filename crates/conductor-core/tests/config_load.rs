@@ -90,7 +90,14 @@ fn both_spellings_of_a_keystroke_are_one_value() {
 #[test]
 fn a_command_is_split_by_posix_quoting_and_never_expanded() {
     let argv = |command: &str| {
-        let read = action(&format!("{{ type = \"Shell\", command = {command} }}"));
+        // That nothing allows it is told, and changes nothing about the words.
+        let loaded = config::load(&row(
+            "{ type = \"Note\", note = 36 }",
+            &format!("{{ type = \"Shell\", command = {command} }}"),
+        ));
+        let told: Vec<&str> = loaded.diagnostics.iter().filter_map(|it| it.help.as_deref()).collect();
+        assert!(matches!(told.as_slice(), [help] if help.contains("[[tools.shell.commands]]")), "{told:?}");
+        let read = loaded.config.expect("sound").modes[0].rows.mappings[0].rule.clone().expect("a rule").action;
         let Action::Shell { argv, timeout_ms: 30_000 } = read else { panic!("{read:?}") };
         argv
     };
