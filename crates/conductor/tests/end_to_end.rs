@@ -33,3 +33,5 @@ mod spine;
 mod studio;
 #[path = "end_to_end/terminal.rs"]
 mod terminal;
+#[path = "end_to_end/web.rs"]
+mod web;
