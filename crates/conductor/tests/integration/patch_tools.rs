@@ -635,14 +635,14 @@ fn usual(name: &str, schema: &Value, id: &str) -> Value {
 
 /// Every way to put a text into what this schema describes: where it stands, and the whole value, sound but for that one place. Made of
 /// the schema alone, so that no argument is forgotten; numbers and flags are places too, where the text must be refused.
-pub fn poisoned(name: &str, schema: &Value, id: &str, text: &str) -> Vec<(String, Value)> {
+fn poisoned(schema: &Value, id: &str, text: &str) -> Vec<(String, Value)> {
     let mut all = Vec::new();
     for branch in ["anyOf", "oneOf"].iter().filter_map(|it| schema.get(it)?.as_array()).flatten() {
-        all.extend(poisoned(name, branch, id, text));
+        all.extend(poisoned(branch, id, text));
     }
     match schema["type"].as_str() {
         Some("array") => {
-            let inside = poisoned(name, &schema["items"], id, text);
+            let inside = poisoned(&schema["items"], id, text);
             all.extend(inside.into_iter().map(|(place, value)| (format!("/0{place}"), json!([value]))));
         }
         Some("object") => {
@@ -654,7 +654,7 @@ pub fn poisoned(name: &str, schema: &Value, id: &str, text: &str) -> Vec<(String
                 sound[key] = usual(key, &known[key], id);
             }
             for (key, inner) in &known {
-                for (place, value) in poisoned(key, inner, id, text) {
+                for (place, value) in poisoned(inner, id, text) {
                     let mut whole = sound.clone();
                     whole[key] = value;
                     let kind = sound["op"].as_str().map(|it| format!("({it})")).unwrap_or_default();
@@ -663,7 +663,7 @@ pub fn poisoned(name: &str, schema: &Value, id: &str, text: &str) -> Vec<(String
             }
             if let Some(more @ Value::Object(_)) = schema.get("additionalProperties") {
                 all.push(("/<key>".to_owned(), json!({ text: 1 })));
-                let inside = poisoned("value", more, id, text);
+                let inside = poisoned(more, id, text);
                 all.extend(
                     inside.into_iter().map(|(place, value)| (format!("/*{place}"), json!({ "fontsize": value }))),
                 );
@@ -678,7 +678,7 @@ pub fn poisoned(name: &str, schema: &Value, id: &str, text: &str) -> Vec<(String
 /// The places of one tool.
 pub fn places(desk: &Desk, tool: &str, id: &str, text: &str) -> Vec<(String, Value)> {
     let schema = desk.studio.studio.catalog().get(tool).expect("a tool").input_schema.value();
-    poisoned("", &schema, id, text)
+    poisoned(&schema, id, text)
 }
 
 /// The walk above finds the text wherever a schema has a place for it.
