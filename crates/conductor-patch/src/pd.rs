@@ -508,18 +508,20 @@ pub(crate) fn cell(font: Option<f64>) -> (f64, f64) {
 /// Lines of a text as Pd breaks it in a box: at the last space that fits, else hard.
 pub(crate) fn wrapped(text: &str, columns: Option<u32>) -> Vec<String> {
     let limit = columns.filter(|n| *n > 0).map_or(COLUMNS, |n| n as usize);
+    let letters: Vec<char> = text.chars().collect();
     let mut lines = Vec::new();
-    let mut rest: Vec<char> = text.chars().collect();
+    // What was broken off is left where it is: a text as long as a file may be is walked once.
+    let mut rest = letters.as_slice();
     while rest.len() > limit {
         let (cut, skip) = match rest.iter().take(limit + 1).rposition(|c| *c == ' ') {
             Some(at) if at > 0 => (at, 1),
             Some(_) | None => (limit, 0),
         };
-        let tail = rest.split_off(cut);
-        lines.push(rest.iter().collect());
-        rest = tail.into_iter().skip(skip).collect();
+        let (line, tail) = rest.split_at(cut);
+        lines.push(line.iter().collect());
+        rest = tail.get(skip..).unwrap_or_default();
     }
-    lines.push(rest.into_iter().collect());
+    lines.push(rest.iter().collect());
     lines
 }
 

@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """Writes src/objects/pd.tsv, the embedded table of Pd classes, from a running Pure Data.
 
-usage: tools/pd_table.py CLASS_NAMES.txt      (one name per line; `pd` must be on the path)
+usage: tools/pd_table.py CLASS_NAMES.txt                  (one name per line; `pd` must be on the path)
+       tools/pd_table.py --check CLASS_NAMES.txt [TABLE]  compares with the table and writes nothing: 0 it is the same, 1 it is not,
+                                                          3 the table was counted on another version of Pd
 
 Pd is started in the role that expects us to be its window. Every class is created with several argument lists; the nubs Pd
 draws are counted, and each outlet is joined to a bystander: a signal cord is drawn two pixels wide. A class whose counts do not
 depend on the arguments tried is written as fixed; one whose counts do must be explained by a rule of RULES, which is checked
 against every answer of Pd, else it is marked `approximate`.
 """
+import difflib
 import os
 import re
 import socket
@@ -157,7 +160,8 @@ def predict(rules, default, arguments):
     return inlets, outlets
 
 
-def main(path):
+def count(path):
+    """The text of the table, the version it was counted on, and what Pd could not create."""
     names = [line.strip() for line in open(path) if line.strip()]
     with tempfile.TemporaryDirectory() as folder:
         pd = Pd(folder)
@@ -189,14 +193,32 @@ def main(path):
             rows.append((name, "control", "-", "-", "-", "decided_by=content", ""))
         pd.send("pd quit")
         pd.process.wait(5)
-    out = os.path.join(os.path.dirname(__file__), "..", "src", "objects", "pd.tsv")
-    with open(out, "w") as file:
-        file.write(f"# Facts about Pure Data classes, counted on Pd {pd.version} by tools/pd_table.py.\n!version\t{pd.version}\n")
-        for short, full in sorted(ALIASES.items()):
-            file.write(f"!alias\t{short}\t{full}\n")
-        for name, family, inlets, outlets, types, flags, rules in sorted(rows):
-            file.write("\t".join([name, family, str(inlets), str(outlets), types, "-", "-", flags, rules, ""]) + "\n")
-    print(f"{len(rows)} classes of Pd {pd.version}; not created: {' '.join(refused)}")
+    lines = [f"# Facts about Pure Data classes, counted on Pd {pd.version} by tools/pd_table.py.", f"!version\t{pd.version}"]
+    lines += [f"!alias\t{short}\t{full}" for short, full in sorted(ALIASES.items())]
+    for name, family, inlets, outlets, types, flags, rules in sorted(rows):
+        lines.append("\t".join([name, family, str(inlets), str(outlets), types, "-", "-", flags, rules, ""]))
+    return "\n".join(lines) + "\n", pd.version, f"{len(rows)} classes of Pd {pd.version}; not created: {' '.join(refused)}"
 
 
-main(sys.argv[1])
+def main(arguments):
+    check = arguments[:1] == ["--check"]
+    path, *table = arguments[1:] if check else arguments
+    table = table[0] if table else os.path.join(os.path.dirname(__file__), "..", "src", "objects", "pd.tsv")
+    counted, version, told = count(path)
+    if not check:
+        with open(table, "w") as file:
+            file.write(counted)
+        print(told)
+        return 0
+    with open(table) as file:
+        kept = file.read()
+    of = re.search(r"^!version\t(.*)$", kept, re.M)
+    if not of or of.group(1) != version:
+        print(f"the table was counted on Pd {of and of.group(1)}, this is Pd {version}")
+        return 3
+    difference = list(difflib.unified_diff(kept.splitlines(), counted.splitlines(), table, f"Pd {version}", lineterm="", n=0))
+    print("\n".join(difference) or told)
+    return 1 if difference else 0
+
+
+sys.exit(main(sys.argv[1:]))

@@ -22,7 +22,7 @@ pub mod walk;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -151,6 +151,25 @@ struct Shared {
     reads_wait: bool,
     counters: Counters,
     copy_fault: Mutex<Option<String>>,
+    witness: Witness,
+}
+
+/// Whoever is told of each checkpoint, from the keeper's thread.
+#[derive(Default)]
+struct Witness(OnceLock<Box<dyn Fn(Head) + Send + Sync>>);
+
+impl std::fmt::Debug for Witness {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Witness")
+    }
+}
+
+impl Witness {
+    fn tell(&self, head: Head) {
+        if let Some(tell) = self.0.get() {
+            tell(head);
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -192,6 +211,12 @@ impl AuditLog {
         let shared = Arc::clone(&keeper.shared);
         let thread = KeeperThread::start(keeper).map_err(OpenError::Thread)?;
         Ok((Self { shared, _keeper: Arc::new(thread) }, opened))
+    }
+
+    /// Sets who is told of every checkpoint once it is on disk. `tell` runs on the keeper's thread, must not wait, and must not hold this
+    /// log: the last handle to go waits for that thread.
+    pub fn on_checkpoint(&self, tell: impl Fn(Head) + Send + Sync + 'static) {
+        let _ = self.shared.witness.0.set(Box::new(tell));
     }
 
     /// Records that an effect is about to be tried. Only after this may a handler run.

@@ -199,6 +199,8 @@ pub struct Environment {
     pub user_home: Option<PathBuf>,
     pub display: Option<String>,
     pub xdg_data_dirs: Vec<PathBuf>,
+    /// Folders in which a command without a slash is looked for.
+    pub search_path: Vec<PathBuf>,
     pub no_color: bool,
     /// Where the service manager puts credentials.
     pub credentials: Option<PathBuf>,
@@ -225,6 +227,7 @@ impl Environment {
             user_home,
             display: std::env::var("DISPLAY").ok().filter(|it| !it.is_empty()),
             xdg_data_dirs,
+            search_path: std::env::var_os("PATH").map(|it| std::env::split_paths(&it).collect()).unwrap_or_default(),
             no_color: std::env::var_os("NO_COLOR").is_some(),
             credentials: std::env::var_os("CREDENTIALS_DIRECTORY").filter(|it| !it.is_empty()).map(PathBuf::from),
         }

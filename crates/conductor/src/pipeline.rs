@@ -113,7 +113,10 @@ pub async fn run(studio: &Arc<Studio>, call: Call) -> Reply {
 async fn attempt(studio: &Arc<Studio>, call: &Call, paper: &mut Paper) -> Result<Output, Stop> {
     let tool = paper.at(Step::Resolve, |paper| resolve(studio, call, paper))?;
     paper.at(Step::Validate, |paper| validate(studio, &tool, call, paper))?;
-    let verdict = paper.at(Step::Policy, |_| decide(studio, &tool, call))?;
+    let verdict = paper.at(Step::Policy, |paper| {
+        keep_secrets(studio, &tool, paper)?;
+        decide(studio, &tool, call)
+    })?;
     let mut slot = paper.at(Step::RateLimit, |_| limits::admit(studio, &tool, call))?;
     paper.at(Step::CircuitPeek, |_| circuit::peek(studio, &tool))?;
     paper.pass(Step::Approval);
@@ -191,6 +194,20 @@ fn violations(tool: &Tool, arguments: &serde_json::Value) -> Vec<Violation> {
     let by_schema = tool.validator.violations(arguments);
     let told = tool.check.as_ref().map(|check| check(arguments)).unwrap_or_default();
     if told.is_empty() { by_schema } else { told }
+}
+
+/// Part of step 5. What a tool with an effect is given may be in a file, a device or on the way to another machine when it ends, where
+/// nobody scrubs. A tool that only reads may be asked with a secret: what it answers is scrubbed.
+fn keep_secrets(studio: &Studio, tool: &Tool, paper: &Paper) -> Result<(), Stop> {
+    let told = paper.arguments.as_ref().is_some_and(|arguments| studio.scrubber.finds(arguments));
+    if !told || !is_effectful(tool) {
+        return Ok(());
+    }
+    Err(ToolError::new(Code::Denied, format!("{}: the arguments hold a stored secret", tool.name))
+        .hint("Leave the secret out; where a configuration or a plugin wants it, it is named as secret:NAME.")
+        .subject(Subject::Tool(tool.name.to_string()))
+        .by(RefusedBy::Policy)
+        .into())
 }
 
 /// Step 5.

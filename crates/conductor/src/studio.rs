@@ -130,7 +130,8 @@ pub struct Studio {
     /// Plugins whose code is no longer what a person enabled, by plugin name.
     pin_faults: ArcSwap<BTreeMap<String, String>>,
     pub meters: meters::Meters,
-    pub news: news::Newsroom,
+    /// Shared: the keeper of the log tells of its checkpoints, and holds no studio.
+    pub news: Arc<news::Newsroom>,
     counts: Mutex<HashMap<(String, AuditResult), u64>>,
     /// Whoever must know that a connection is over.
     farewell: OnceLock<Box<dyn Fn(ConnId) + Send + Sync>>,
@@ -171,7 +172,7 @@ impl Studio {
             settings: ArcSwap::from_pointee(settings),
             pin_faults: ArcSwap::default(),
             meters: meters::Meters::default(),
-            news: news::Newsroom::default(),
+            news: Arc::default(),
             counts: Mutex::default(),
             farewell: OnceLock::new(),
         })

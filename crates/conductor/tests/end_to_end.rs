@@ -1,5 +1,7 @@
 //! The built binary as a child process: what a person at a terminal would see.
 
+#[path = "end_to_end/canary.rs"]
+mod canary;
 #[path = "end_to_end/clients.rs"]
 mod clients;
 #[path = "end_to_end/commands.rs"]
@@ -13,6 +15,8 @@ mod jack;
 mod life;
 #[path = "end_to_end/machine.rs"]
 mod machine;
+#[path = "end_to_end/observe.rs"]
+mod observe;
 #[path = "end_to_end/plugins.rs"]
 mod plugins;
 #[path = "end_to_end/proxy.rs"]
@@ -29,3 +33,5 @@ mod spine;
 mod studio;
 #[path = "end_to_end/terminal.rs"]
 mod terminal;
+#[path = "end_to_end/web.rs"]
+mod web;

@@ -596,6 +596,9 @@ fn shell<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<Action> {
     let timeout_ms = f.or(r, "timeout_ms", SHELL_TIMEOUT_MS, timeout);
     let mut argv = command?;
     argv.extend(args.unwrap_or_default());
+    if let Some(node) = f.node("command") {
+        r.under("command", |r| r.note_command(&node.place, argv.clone()));
+    }
     Some(Action::Shell { argv, timeout_ms })
 }
 

@@ -44,10 +44,18 @@ pub(crate) struct DeviceName {
     pub ports: Vec<String>,
 }
 
+pub(crate) struct CommandLine {
+    pub argv: Vec<String>,
+    path: String,
+    place: Place,
+}
+
 pub(crate) struct Reader<'t> {
     pub faults: Vec<Fault>,
     pub names: Names,
     pub around: &'t Surroundings<'t>,
+    /// Command lines of `Shell` actions, judged once the templates are read: those stand further down in the file.
+    pub commands: Vec<CommandLine>,
     path: Vec<Step<'t>>,
     prefix: String,
     paths: Paths,
@@ -60,6 +68,7 @@ impl<'t> Reader<'t> {
             faults: Vec::new(),
             names: Names::default(),
             around,
+            commands: Vec::new(),
             path: Vec::new(),
             prefix: prefix.to_owned(),
             paths,
@@ -137,6 +146,17 @@ impl<'t> Reader<'t> {
             self.errors += 1;
         }
         self.faults.push(Fault { severity, class, message, help, path: self.path(), place: place.clone() });
+    }
+
+    pub fn note_command(&mut self, place: &Place, argv: Vec<String>) {
+        self.commands.push(CommandLine { argv, path: self.path(), place: place.clone() });
+    }
+
+    /// At the place where the command line stands.
+    pub fn warn_of_command(&mut self, line: CommandLine, message: String, help: String) {
+        let CommandLine { path, place, .. } = line;
+        let (severity, class) = (Severity::Warning, Class::Rule);
+        self.faults.push(Fault { severity, class, message, help: Some(help), path, place });
     }
 
     /// What the JSON schema refuses too.

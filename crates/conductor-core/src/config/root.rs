@@ -155,6 +155,9 @@ fn read<'t>(r: &mut Reader<'t>, tree: &'t Node) -> Option<Config> {
         devices,
     };
     f.finish(r);
+    for line in std::mem::take(&mut r.commands) {
+        tools::judge_command(r, line, &config.tools.commands);
+    }
     Some(config)
 }
 

@@ -3,9 +3,9 @@
 //! Not here: opening a folder, a database or a socket, and whether a program exists.
 
 use super::limits::whole;
-use super::reader::Reader;
+use super::reader::{CommandLine, Reader};
 use super::tree::{Entry, Node};
-use crate::command::{CommandEffect, Slot, Template, Word, is_carrier};
+use crate::command::{CommandEffect, Slot, Template, Word, by_argv, is_carrier};
 use crate::digest::Digest;
 use regex::Regex;
 use serde_json::Value;
@@ -140,6 +140,37 @@ fn filesystem<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Vec<FileRoot>> {
     });
     f.finish(r);
     Some(roots)
+}
+
+/// A `Shell` action whose words fit no template is refused when it is pressed, so it is told when it is read.
+pub(super) fn judge_command(r: &mut Reader<'_>, line: CommandLine, templates: &[Template]) {
+    if by_argv(templates, &line.argv).is_ok() {
+        return;
+    }
+    let mut words = line.argv.iter();
+    let program = words.next().map(String::as_str).unwrap_or_default();
+    let name: String = program.rsplit('/').next().unwrap_or_default().chars().take(64).collect();
+    let path = if program.starts_with('/') { program.to_owned() } else { format!("/usr/bin/{name}") };
+    let args: Vec<String> = words.map(|it| toml_text(it)).collect();
+    let known: Vec<String> = templates.iter().map(|it| format!("\"{}\"", it.name)).collect();
+    let message = match known.as_slice() {
+        [] => "no command is allowed, so this one is refused when it is pressed".to_owned(),
+        known => format!(
+            "this fits none of the allowed commands ({}), so it is refused when it is pressed",
+            known.join(", ")
+        ),
+    };
+    let help = format!(
+        "allow it: [[tools.shell.commands]] with name = {}, program = {} and args = [{}]",
+        toml_text(&name),
+        toml_text(&path),
+        args.join(", ")
+    );
+    r.warn_of_command(line, message, help);
+}
+
+fn toml_text(text: &str) -> String {
+    toml_edit::Value::from(text).to_string()
 }
 
 fn once<'t>(r: &mut Reader<'t>, node: &'t Node, seen: &mut BTreeSet<String>, what: &str) -> Option<String> {

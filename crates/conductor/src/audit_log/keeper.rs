@@ -252,6 +252,7 @@ impl Keeper {
                 drop(journal);
                 self.shared.counters.checkpoints.fetch_add(due.len() as u64, Ordering::Relaxed);
                 self.shared.room.notify_waiters();
+                due.iter().for_each(|head| self.shared.witness.tell(*head));
             }
             Err(error) => {
                 self.checkpoint_retry_ms = now + RETRY_MS;

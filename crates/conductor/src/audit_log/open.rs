@@ -21,7 +21,7 @@ use super::keys::{self, KeyError, Keys};
 use super::layout::Layout;
 use super::outside::{Clock, Ids};
 use super::walk;
-use super::{Counters, MAX_WAITERS, Settings, Shared, Signal, Unavailable};
+use super::{Counters, MAX_WAITERS, Settings, Shared, Signal, Unavailable, Witness};
 
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
@@ -128,6 +128,7 @@ pub(super) fn open(
         reads_wait,
         counters: Counters::default(),
         copy_fault: Mutex::new(None),
+        witness: Witness::default(),
     });
     let mut keeper = Keeper {
         shared: Arc::clone(&shared),

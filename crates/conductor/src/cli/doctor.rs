@@ -5,10 +5,14 @@ use crate::daemon::config_check::Checked;
 use crate::daemon::home::Home;
 use crate::doors::control::client::{Client, ClientError};
 use crate::hosts::live::{self, Live};
+use crate::hosts::pd::TESTED;
+use crate::hosts::pd::examine::{Fit, Found, examine};
 use crate::hosts::plugin::sandbox::Strength;
 use crate::outside::Environment;
+use conductor_core::config::PdMode;
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Grade {
@@ -50,6 +54,7 @@ pub fn run(home: &Home, environment: &Environment, out: &mut Out) -> Result<Verd
     let mut findings = vec![folder(home), config(home)];
     findings.extend(daemon(home));
     findings.extend(live(home)?);
+    findings.extend(pure_data(home, environment)?);
     findings.push(display(environment));
     findings.push(sandbox());
     let bad = findings.iter().any(|it| it.grade == Grade::Bad);
@@ -173,6 +178,51 @@ fn live(home: &Home) -> Result<Vec<Finding>, Failure> {
         cure: it["cure"].as_str().map(str::to_owned),
     };
     Ok(super::list(&told, "checks").iter().map(of).collect())
+}
+
+/// Needed only where the configuration asks for a running Pd: documents are edited without one.
+fn pure_data(home: &Home, environment: &Environment) -> Result<Option<Finding>, Failure> {
+    // A file with a fault is told of above.
+    let Ok(serving) = super::offline(home) else { return Ok(None) };
+    let section = &serving.config.patch.pd;
+    let wanted = section.mode == PdMode::Spawn;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let found = runtime.block_on(examine(Path::new(&section.command), &environment.search_path));
+    let missing = if wanted { Grade::Bad } else { Grade::Note };
+    let other =
+        "install Pure Data 0.53 to 0.57 (Debian: puredata-core), or name its program in `command` of [patch.pd]";
+    Ok(Some(match found {
+        Found::Nothing => {
+            let detail = format!("{} was not found; patches are edited as documents all the same", section.command);
+            Finding::new("pd", missing, detail).cure(other)
+        }
+        Found::Dumb { program, why } => {
+            Finding::new("pd", missing, format!("{}: {why}", program.display())).cure(other)
+        }
+        Found::Pd { program, version, fit } => {
+            let program = program.display();
+            let used = match section.mode {
+                PdMode::Off => "; [patch.pd] mode is off, so no patch runs in it",
+                PdMode::Attach => "; patches run in the Pd that dials in through the helper patch",
+                PdMode::Spawn => "",
+            };
+            match fit {
+                Fit::Tested => {
+                    let detail = format!("{program}, Pd {version}, the version Conductor is tested with{used}");
+                    Finding::new("pd", Grade::Good, detail)
+                }
+                Fit::Driven => {
+                    let detail =
+                        format!("{program}, Pd {version}; known to be driven alike, tested with {TESTED}{used}");
+                    Finding::new("pd", Grade::Note, detail)
+                }
+                Fit::Refused => {
+                    let detail = format!("{program}, Pd {version}, which Conductor does not know how to drive{used}");
+                    Finding::new("pd", missing, detail).cure(other)
+                }
+            }
+        }
+    }))
 }
 
 fn display(environment: &Environment) -> Finding {

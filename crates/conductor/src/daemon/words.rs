@@ -32,6 +32,7 @@ use crate::studio::{Parts, RealSleeper, Studio};
 use crate::tools::catalog::{Catalog, CatalogFault, Tool};
 use crate::tools::daemon::{self as tools, mapping_call};
 use crate::tools::plugins::reach::Means;
+use conductor_core::audit::Head;
 use conductor_core::audit::record::{CallFacts, EventName, InputHash, InputHasher, OutcomeFacts};
 use conductor_core::config::{self, Config, PdMode};
 use conductor_core::event::Taint;
@@ -150,6 +151,10 @@ impl Words {
             settings: sections::settings(config),
             scrubber,
         });
+        if let Some(audit) = &audit {
+            let news = Arc::clone(&studio.news);
+            audit.on_checkpoint(move |head| news.tell("audit.checkpoint", || head_value(&head)));
+        }
         crate::tools::live::connect(&studio, &live);
         let (farewell, left) = (owner.clone(), Arc::clone(&live));
         studio.on_connection_end(move |conn| {
@@ -282,9 +287,12 @@ impl Words {
     }
 
     pub fn audit_head(&self) -> Option<Value> {
-        let head = self.audit.as_ref()?.head()?;
-        Some(json!({ "log_id": head.log_id.to_string(), "seq": head.seq, "hash": head.hash }))
+        self.audit.as_ref()?.head().as_ref().map(head_value)
     }
+}
+
+fn head_value(head: &Head) -> Value {
+    json!({ "log_id": head.log_id.to_string(), "seq": head.seq, "hash": head.hash })
 }
 
 /// Lets patches be shown by the programs that the configuration names. One that cannot be had is told and left out.

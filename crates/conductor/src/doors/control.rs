@@ -105,7 +105,7 @@ async fn converse(control: &Control, stream: UnixStream, caller: Caller) -> io::
         }
         if line.len() > MAX_LINE {
             let refusal = fault(Value::Null, -32600, format!("a line has at most {MAX_LINE} bytes"));
-            return write_line(&mut output, &refusal).await;
+            return write_line(control, &mut output, refusal).await;
         }
         if line.trim_ascii().is_empty() {
             continue;
@@ -113,14 +113,14 @@ async fn converse(control: &Control, stream: UnixStream, caller: Caller) -> io::
         let (id, method, params) = match parse(&line) {
             Ok(request) => request,
             Err(refusal) => {
-                write_line(&mut output, &refusal).await?;
+                write_line(control, &mut output, refusal).await?;
                 continue;
             }
         };
         match methods::answer(control, caller, method, params).await {
-            Ok(Answer::Value(result)) => write_line(&mut output, &result_line(&id, &result)).await?,
+            Ok(Answer::Value(result)) => write_line(control, &mut output, result_line(&id, &result)).await?,
             Ok(Answer::Stream(mut stream)) => {
-                write_line(&mut output, &result_line(&id, &json!({ "streaming": true }))).await?;
+                write_line(control, &mut output, result_line(&id, &json!({ "streaming": true }))).await?;
                 loop {
                     let item = tokio::select! {
                         // What is there already is told before the end is.
@@ -132,10 +132,10 @@ async fn converse(control: &Control, stream: UnixStream, caller: Caller) -> io::
                     };
                     let Some(item) = item else { return Ok(()) };
                     let note = json!({ "jsonrpc": "2.0", "method": method.name(), "params": item });
-                    write_line(&mut output, &note).await?;
+                    write_line(control, &mut output, note).await?;
                 }
             }
-            Err(error) => write_line(&mut output, &error_line(&id, &error)).await?,
+            Err(error) => write_line(control, &mut output, error_line(&id, &error)).await?,
         }
     }
 }
@@ -176,8 +176,10 @@ fn error_line(id: &Value, error: &ToolError) -> Value {
     } })
 }
 
-async fn write_line(output: &mut (impl AsyncWriteExt + Unpin), value: &Value) -> io::Result<()> {
-    let mut bytes = serde_json::to_vec(value)?;
+/// The one way out of this door, and so where secrets are kept in.
+async fn write_line(control: &Control, output: &mut (impl AsyncWriteExt + Unpin), mut value: Value) -> io::Result<()> {
+    control.words.studio.scrubber.value(&mut value);
+    let mut bytes = serde_json::to_vec(&value)?;
     bytes.push(b'\n');
     output.write_all(&bytes).await
 }

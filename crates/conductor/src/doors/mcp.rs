@@ -320,6 +320,18 @@ impl McpDoor {
         Ok((page, next))
     }
 
+    /// An error of the protocol repeats what was asked for, and no pipeline has seen it.
+    fn clean(&self, mut error: ErrorData) -> ErrorData {
+        let scrubber = &self.studio().scrubber;
+        if let std::borrow::Cow::Owned(clean) = scrubber.text(&error.message) {
+            error.message = clean.into();
+        }
+        if let Some(data) = &mut error.data {
+            scrubber.value(data);
+        }
+        error
+    }
+
     fn find_resource(&self, uri: &str) -> Option<(Arc<Resource>, BTreeMap<String, String>)> {
         let catalog = self.studio().catalog();
 
@@ -407,7 +419,7 @@ impl ServerHandler for McpDoor {
         request: InitializeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<InitializeResult, ErrorData> {
-        let agreed = self.negotiate_initialize(&request)?;
+        let agreed = self.negotiate_initialize(&request).map_err(|error| self.clean(error))?;
         let mut info = request;
         info.protocol_version = agreed.protocol_version.clone();
         context.peer.set_peer_info(info);
@@ -547,38 +559,12 @@ impl ServerHandler for McpDoor {
         Ok(result)
     }
 
-    /// A call to the tool the resource mirrors, so that policy, limits and audit hold for it.
     async fn read_resource(
         &self,
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let era = era::of(&context);
-        let uri = request.uri;
-        let Some((entry, variables)) = self.find_resource(&uri) else {
-            let shown: String = uri.chars().take(256).collect();
-            let unknown = ToolError::new(Code::NotFound, format!("Unknown resource: {shown}"))
-                .hint("Call resources/list and resources/templates/list.")
-                .subject(Subject::Other(shown));
-            return Err(shape::resource_failure(&uri, &unknown));
-        };
-        let principal = self.principal(&context);
-        let mut call =
-            self.session.call(principal, entry.tool.to_string(), (entry.arguments)(&variables), context.ct.clone());
-        call.via = Via::Resource { uri: uri.clone() };
-        // The toolset that brings the resource brings its tool.
-        call.toolset = Arc::new(crate::tools::names::Toolset::All);
-        let contents = match self.run(call, &context, legacy::back_channel(self, &context, era)).await.into_outcome() {
-            Outcome::Done(Ok(output)) => shape::resource_contents(&uri, &entry.mime, output),
-            Outcome::Done(Err(error)) => return Err(shape::resource_failure(&uri, &error)),
-            Outcome::Cancelled | Outcome::Ask { .. } => return Err(ErrorData::internal_error("cancelled", None)),
-        };
-        let mut result = ReadResourceResult::new(contents).with_cache_scope(CacheScope::Private).with_ttl_ms(0);
-        if era == Era::Legacy {
-            (result.ttl_ms, result.cache_scope) = (None, None);
-        }
-        result.meta = self.signed(era);
-        Ok(result.into())
+        self.read(request, context).await.map_err(|error| self.clean(error))
     }
 
     async fn list_prompts(
@@ -612,47 +598,7 @@ impl ServerHandler for McpDoor {
         request: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        let catalog = self.studio().catalog();
-        let prompt = catalog
-            .prompt(&request.name)
-            .filter(|it| self.session.view().toolset.has_set(&it.toolset))
-            .ok_or_else(|| ErrorData::invalid_params(format!("Unknown prompt: {}", request.name), None))?;
-        #[cfg(feature = "conformance")]
-        if let Some(asks) =
-            fixture::prompt_asks(&request.name, request.input_responses.is_some(), self.signed(era::of(&context)))
-        {
-            return asks;
-        }
-        let mut arguments = BTreeMap::new();
-        for (name, value) in request.arguments.unwrap_or_default() {
-            match value {
-                Value::String(text) => {
-                    arguments.insert(name, text);
-                }
-                Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
-                    return Err(ErrorData::invalid_params(format!("Prompt argument {name} must be a string"), None));
-                }
-            }
-        }
-        if let Some(unknown) = arguments.keys().find(|name| prompt.arguments.iter().all(|it| it.name != name.as_str()))
-        {
-            let known: Vec<&str> = prompt.arguments.iter().map(|it| it.name).collect();
-            let name: String = unknown.chars().take(128).collect();
-            return Err(ErrorData::invalid_params(
-                format!("Unknown prompt argument: {name}; {} takes: {}", prompt.name, known.join(", ")),
-                None,
-            ));
-        }
-        if let Some(missing) = prompt.arguments.iter().find(|it| it.required && !arguments.contains_key(it.name)) {
-            return Err(ErrorData::invalid_params(format!("Missing prompt argument: {}", missing.name), None));
-        }
-        let messages = (prompt.render)(&arguments)
-            .into_iter()
-            .map(|it| PromptMessage::new(Role::User, shape::block(it.content)))
-            .collect();
-        let mut result = GetPromptResult::new(messages).with_description(prompt.description.to_string());
-        result.meta = self.signed(era::of(&context));
-        Ok(result.into())
+        self.prompt(request, &context).map_err(|error| self.clean(error))
     }
 
     async fn complete(
@@ -660,7 +606,8 @@ impl ServerHandler for McpDoor {
         request: CompleteRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        let found = complete::complete(&self.session, &request.r#ref, &request.argument.name, &request.argument.value)?;
+        let found = complete::complete(&self.session, &request.r#ref, &request.argument.name, &request.argument.value)
+            .map_err(|error| self.clean(error))?;
         let mut result = CompleteResult::new(found);
         result.meta = self.signed(era::of(&context));
         Ok(result)
@@ -714,13 +661,100 @@ impl ServerHandler for McpDoor {
     ) -> Result<CustomResult, ErrorData> {
         // Off on HTTP: a page that got hold of a token would need no protocol at all.
         if self.wire.is_none() {
-            return Err(era::unknown_method(&request.method));
+            return Err(self.clean(era::unknown_method(&request.method)));
         }
-        self.direct(request, &context).await.map(CustomResult::new)
+        self.direct(request, &context).await.map(CustomResult::new).map_err(|error| self.clean(error))
     }
 }
 
 impl McpDoor {
+    /// A call to the tool the resource mirrors, so that policy, limits and audit hold for it.
+    async fn read(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let era = era::of(&context);
+        let uri = request.uri;
+        let Some((entry, variables)) = self.find_resource(&uri) else {
+            let shown: String = uri.chars().take(256).collect();
+            let unknown = ToolError::new(Code::NotFound, format!("Unknown resource: {shown}"))
+                .hint("Call resources/list and resources/templates/list.")
+                .subject(Subject::Other(shown));
+            return Err(shape::resource_failure(&uri, &unknown));
+        };
+        let principal = self.principal(&context);
+        let mut call =
+            self.session.call(principal, entry.tool.to_string(), (entry.arguments)(&variables), context.ct.clone());
+        call.via = Via::Resource { uri: uri.clone() };
+        // The toolset that brings the resource brings its tool.
+        call.toolset = Arc::new(crate::tools::names::Toolset::All);
+        let contents = match self.run(call, &context, legacy::back_channel(self, &context, era)).await.into_outcome() {
+            Outcome::Done(Ok(output)) => {
+                shape::resource_contents(&self.studio().scrubber.text(&uri), &entry.mime, output)
+            }
+            Outcome::Done(Err(error)) => return Err(shape::resource_failure(&uri, &error)),
+            Outcome::Cancelled | Outcome::Ask { .. } => return Err(ErrorData::internal_error("cancelled", None)),
+        };
+        let mut result = ReadResourceResult::new(contents).with_cache_scope(CacheScope::Private).with_ttl_ms(0);
+        if era == Era::Legacy {
+            (result.ttl_ms, result.cache_scope) = (None, None);
+        }
+        result.meta = self.signed(era);
+        Ok(result.into())
+    }
+
+    fn prompt(
+        &self,
+        request: GetPromptRequestParams,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let catalog = self.studio().catalog();
+        let prompt = catalog
+            .prompt(&request.name)
+            .filter(|it| self.session.view().toolset.has_set(&it.toolset))
+            .ok_or_else(|| ErrorData::invalid_params(format!("Unknown prompt: {}", request.name), None))?;
+        #[cfg(feature = "conformance")]
+        if let Some(asks) =
+            fixture::prompt_asks(&request.name, request.input_responses.is_some(), self.signed(era::of(context)))
+        {
+            return asks;
+        }
+        let mut arguments = BTreeMap::new();
+        for (name, value) in request.arguments.unwrap_or_default() {
+            match value {
+                Value::String(text) => {
+                    arguments.insert(name, text);
+                }
+                Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+                    return Err(ErrorData::invalid_params(format!("Prompt argument {name} must be a string"), None));
+                }
+            }
+        }
+        if let Some(unknown) = arguments.keys().find(|name| prompt.arguments.iter().all(|it| it.name != name.as_str()))
+        {
+            let known: Vec<&str> = prompt.arguments.iter().map(|it| it.name).collect();
+            let name: String = unknown.chars().take(128).collect();
+            return Err(ErrorData::invalid_params(
+                format!("Unknown prompt argument: {name}; {} takes: {}", prompt.name, known.join(", ")),
+                None,
+            ));
+        }
+        if let Some(missing) = prompt.arguments.iter().find(|it| it.required && !arguments.contains_key(it.name)) {
+            return Err(ErrorData::invalid_params(format!("Missing prompt argument: {}", missing.name), None));
+        }
+        let messages = (prompt.render)(&arguments)
+            .into_iter()
+            .map(|mut it| {
+                it.content.clean(&self.studio().scrubber);
+                PromptMessage::new(Role::User, shape::block(it.content))
+            })
+            .collect();
+        let mut result = GetPromptResult::new(messages).with_description(prompt.description.to_string());
+        result.meta = self.signed(era::of(context));
+        Ok(result.into())
+    }
+
     fn cache(&self, context: &RequestContext<RoleServer>) -> (Option<u64>, Option<CacheScope>, Option<MetaObject>) {
         match era::of(context) {
             Era::Legacy => (None, None, None),

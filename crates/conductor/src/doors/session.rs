@@ -151,7 +151,8 @@ impl Session {
 
     pub fn principal(&self, client: &str) -> Principal {
         match &self.who {
-            Who::Uid(uid) => Principal::socket(*uid, client),
+            // A name is a claim and goes into every record: a secret is no name.
+            Who::Uid(uid) => Principal::socket(*uid, &self.studio.scrubber.text(client)),
             Who::Token(token) => Principal::Http { token: token.clone() },
         }
     }

@@ -113,6 +113,8 @@ pub enum WebFault {
     NoAddress { host: String, why: String },
     #[error("{host} did not answer: {why}")]
     NoAnswer { host: String, why: String },
+    #[error("the certificate of {host} is not trusted: {why}")]
+    Untrusted { host: String, why: String },
     #[error("{host} did not answer within {ms} ms")]
     Late { host: String, ms: u64 },
 }
@@ -140,6 +142,13 @@ impl From<WebFault> for ToolError {
             WebFault::NoAddress { host, .. } | WebFault::NoAnswer { host, .. } => {
                 ToolError::new(Code::HostOffline, text).subject(Subject::Other(host))
             }
+            WebFault::Untrusted { host, .. } => ToolError::new(Code::Denied, text)
+                .by(RefusedBy::Policy)
+                .hint(
+                    "Do not repeat it. A person may add the authority that signed it to the system's certificates, or start \
+                     the daemon with SSL_CERT_FILE naming a file of them.",
+                )
+                .subject(Subject::Other(host)),
             WebFault::Late { host, .. } => ToolError::new(Code::Timeout, text).subject(Subject::Other(host)),
         }
     }
@@ -221,7 +230,10 @@ impl Web {
         if let Some(body) = &wanted.body {
             request = request.body(body.clone());
         }
-        request.send().await.map_err(|fault| WebFault::NoAnswer { host, why: reason(&fault) })
+        request.send().await.map_err(|fault| match distrust(&fault) {
+            Some(why) => WebFault::Untrusted { host, why },
+            None => WebFault::NoAnswer { host, why: reason(&fault) },
+        })
     }
 
     /// The host, and addresses that every check passed. Nothing was connected to yet.
@@ -328,6 +340,20 @@ async fn read(url: &Url, response: &mut reqwest::Response, limit: usize) -> Resu
     }
     let (status, headers) = (response.status().as_u16(), response.headers().clone());
     Ok(Fetched { url: url.clone(), status, headers, body, truncated })
+}
+
+/// Why the certificate of the other end was refused, when that is what happened.
+fn distrust(fault: &reqwest::Error) -> Option<String> {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(fault);
+    while let Some(now) = cause {
+        let inner = now.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        let tls = now.downcast_ref::<rustls::Error>().or_else(|| inner?.downcast_ref::<rustls::Error>());
+        if let Some(rustls::Error::InvalidCertificate(why)) = tls {
+            return Some(why.to_string());
+        }
+        cause = now.source();
+    }
+    None
 }
 
 /// The last cause says what happened; the address is not repeated, it may carry data.

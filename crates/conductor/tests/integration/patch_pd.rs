@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::patch_tools::{CORPUS, Desk, NAMES, poisoned, story, usual};
-use conductor::hosts::patch::console::{Level, Question};
+use super::patch_tools::{CORPUS, Desk, NAMES, PD_CANNOT, gaps, places, story};
+use conductor::hosts::patch::console::{Level, Question, Source};
 use conductor::hosts::patch::{HostKind, PatchHost};
 use conductor::hosts::pd::attach::{Address, AttachedPd};
 use conductor::hosts::pd::fudi::meant;
@@ -12,6 +12,7 @@ use conductor::hosts::pd::{PdHost, Settings};
 use conductor::outside::{RandomIds, RealClock};
 use conductor_core::error::Code;
 use conductor_patch::{Document, View};
+use conductor_testkit::doorstep::resident_peak;
 use conductor_testkit::real::{PATIENCE, pd, wait_for};
 use conductor_testkit::require;
 use proptest::prelude::*;
@@ -105,14 +106,18 @@ async fn the_whole_set_on_a_running_pd_answers_as_on_a_document() {
     let document = Desk::new();
     story(&document, "pd", "document").await;
     let stage = Stage::new();
-    let used = story(&stage.desk, "pd", "pd").await;
-    assert_eq!(used.len(), NAMES.len());
+    story(&stage.desk, "pd", "pd").await;
+    assert_eq!(gaps(&stage.desk.told.lock().expect("whole"), &PD_CANNOT), Vec::<String>::new());
     let told = |desk: &Desk| plain(&desk.told.lock().expect("whole"), &desk.studio.home.path().display().to_string());
     let (on_file, on_pd) = (told(&document), told(&stage.desk));
     assert_eq!(on_file.len(), on_pd.len());
     for (a, b) in on_file.iter().zip(&on_pd) {
-        // A running message box shows its text; a file stores no value apart from it.
-        if a.0 != "get_object_value" {
+        // Values are what the story itself tells apart: each of the two hosts knows some that the other cannot know, and says so.
+        if a.0 == "get_object_value" && a != b {
+            let refuses =
+                |it: &Value| it["code"] == "UNSUPPORTED" && it["message"].as_str().is_some_and(|it| !it.is_empty());
+            assert!(refuses(&a.1) || refuses(&b.1), "{a:?} {b:?}");
+        } else {
             assert_eq!(a, b);
         }
     }
@@ -518,75 +523,124 @@ impl Stage {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn no_text_in_any_argument_reaches_a_running_pd_as_a_command() {
-    require!(pd::probe());
-    let stage = Stage::new();
-    let id = stage.create().await;
-    stage
-        .edit(
+/// What a text that is run as a command would make Pd say: a receiver in the patch under attack prints what reaches it.
+const ALARM: &str = "conductor-was-injected";
+
+impl Stage {
+    async fn attacked(&self) -> String {
+        let id = self.create().await;
+        self.edit(
             &id,
             json!([
                 { "op": "add", "obj_type": "osc~", "position": [10, 10], "varname": "a" },
                 { "op": "add", "obj_type": "message", "position": [10, 90], "varname": "b" },
+                { "op": "add", "obj_type": format!("r {ALARM}"), "position": [200, 10], "varname": "ear" },
+                { "op": "add", "obj_type": format!("print {ALARM}"), "position": [200, 90], "varname": "mouth" },
+                { "op": "connect", "src_varname": "ear", "outlet": 0, "dst_varname": "mouth", "inlet": 0 },
             ]),
         )
         .await;
+        id
+    }
+
+    /// Everything Pd said that only a command could have made it say.
+    async fn alarms(&self) -> Vec<String> {
+        let question = Question { principal: "alarm", patch_id: None, after: None, level: None, lines: 1000 };
+        let (entries, ..) = self.desk.patches.console(&question, false);
+        let said = entries.into_iter().filter(|it| it.source == Source::Pd).map(|it| it.text);
+        // With its colon: an object that Pd could not create is repeated as it was written, in lines of their own.
+        let printed = format!("{ALARM}:");
+        // Canvases are called by their names where nothing else is known of them, escaped, with this prefix.
+        let ours = |it: &String| it.starts_with("pd-");
+        let strays = |it: &String| it.contains("no such object") || it.contains("no method");
+        said.filter(|it| it.starts_with(&printed) || strays(it) && !ours(it)).collect()
+    }
+}
+
+/// Negative control: a command that does reach Pd is heard.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_alarm_hears_a_command_that_reaches_pd() {
+    require!(pd::probe());
+    let stage = Stage::new();
+    stage.attacked().await;
+    assert_eq!(stage.alarms().await, Vec::<String>::new());
+    let loaded =
+        format!("#N canvas 0 0 9 9 12;\n#X obj 1 1 loadbang;\n#X msg 1 40 \\; {ALARM} 7;\n#X connect 0 0 1 0;\n");
+    stage.desk.write("rings.pd", &loaded);
+    stage.desk.ok("open_patch", json!({ "path": "rings.pd", "host": "pd", "alias": "rings" })).await;
+    stage.same("rings").await;
+    assert_eq!(stage.alarms().await, [format!("{ALARM}: 7")]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_text_in_any_argument_reaches_a_running_pd_as_a_command() {
+    require!(pd::probe());
+    let stage = Stage::new();
+    let id = stage.attacked().await;
     let first = stage.pd.pid();
-    let catalog = stage.desk.studio.studio.catalog();
-    let many = "x ".repeat(10_000);
-    let long = "x".repeat(5000);
-    let hostile = [
-        "; pd quit",
-        ";pd quit;",
-        "\\; pd quit",
-        "x; pd dsp 1",
-        ", quit",
-        "$0",
-        "$1-x",
-        "\\",
-        "a\\",
-        "a;b,c",
-        "{ } [exit]",
-        "#N canvas 0 0 1 1 12;",
+    let (many, long) = ("x ".repeat(10_000), "x".repeat(5000));
+    let rings = [
+        format!("; {ALARM} 1"),
+        format!("x; {ALARM} 2;"),
+        format!("\\; {ALARM} 3"),
+        format!("\\\\; {ALARM} 4;"),
+        format!("x\n; {ALARM} 5;\n"),
+        format!("x;\r{ALARM} 6;"),
+        format!("x\0; {ALARM} 7;"),
+        format!("x\\\n; {ALARM} 8;"),
+        format!("$1; {ALARM} 9"),
+        format!("{{; {ALARM} 10}}"),
+        format!("x,; {ALARM} 11"),
+        format!("#X msg 1 1 \\; {ALARM} 12;"),
     ];
-    for (tool, reads) in NAMES {
-        if reads && !matches!(tool, "get_object_value" | "get_object_io_info") {
-            continue;
-        }
-        let schema = catalog.get(tool).expect("a tool").input_schema.value();
-        let properties = schema["properties"].as_object().expect("properties");
-        for name in properties.keys().filter(|it| !matches!(it.as_str(), "group" | "label" | "steps")) {
-            for text in CORPUS.iter().copied().chain(hostile).chain([many.as_str(), long.as_str()]) {
-                let mut arguments = usual(&schema, &id);
-                arguments[name] = poisoned(&properties[name], text);
-                if properties.contains_key("host") && name != "host" {
+    let hostile = [";pd quit;", "x; pd dsp 1", ", quit", "$1-x", "a\\", "a;b,c", "{ } [exit]", "#N canvas 0 0 1 1 12;"];
+    let texts: Vec<&str> = CORPUS
+        .into_iter()
+        .chain(hostile)
+        .chain(rings.iter().map(String::as_str))
+        .chain([many.as_str(), long.as_str()])
+        .collect();
+    let (mut asked, mut revision) = (0, json!(2));
+    for (tool, _) in NAMES {
+        for text in &texts {
+            for (place, mut arguments) in places(&stage.desk, tool, &id, text) {
+                if ["open_patch", "create_patch"].contains(&tool) && place != "/host" {
                     arguments["host"] = json!("pd");
+                    if tool == "create_patch" && place != "/format" {
+                        arguments["format"] = json!("pd");
+                    }
                 }
-                if properties.contains_key("allow_unknown") {
+                if ["add_max_object", "replace_object_text", "set_object_attribute"].contains(&tool)
+                    && place != "/allow_unknown"
+                {
                     arguments["allow_unknown"] = json!(true);
                 }
+                asked += 1;
                 if let Err(error) = stage.desk.output(tool, arguments.clone()).await {
                     assert!(
                         !matches!(error.code, Code::Internal | Code::HostOffline | Code::Timeout),
-                        "{tool} {arguments}: {error:?}"
+                        "{tool} {place} {arguments}: {error:?}"
                     );
                 }
                 for other in stage.desk.patches.ids().into_iter().filter(|it| *it != id) {
                     let _ = stage.desk.output("close_patch", json!({ "patch_id": other, "discard": true })).await;
                 }
-                let depth = stage.desk.ok("get_patch_info", json!({ "patch_id": id })).await["revision"].as_u64();
-                if depth > Some(2) {
+                let now = stage.desk.ok("get_patch_info", json!({ "patch_id": id })).await["revision"].clone();
+                if now != revision {
                     let _ = stage.desk.output("undo_patch", json!({ "patch_id": id, "steps": 200 })).await;
                     let _ = stage.desk.output("redo_patch", json!({ "patch_id": id, "steps": 1 })).await;
+                    revision = stage.desk.ok("get_patch_info", json!({ "patch_id": id })).await["revision"].clone();
                 }
             }
         }
+        assert_eq!(stage.pd.pid(), first, "{tool}: Pd was told to quit");
+        assert_eq!(stage.alarms().await, Vec::<String>::new(), "{tool}");
     }
-    assert_eq!(stage.pd.pid(), first, "Pd was told to quit");
+    assert!(asked > 4000, "only {asked} calls");
     let info = stage.desk.ok("get_patch_info", json!({ "patch_id": id })).await;
-    assert_eq!((&info["object_count"], &info["host"]), (&json!(2), &json!(HostKind::Pd.as_str())));
+    assert_eq!((&info["object_count"], &info["host"]), (&json!(4), &json!(HostKind::Pd.as_str())));
     stage.same(&id).await;
+    assert_eq!(stage.alarms().await, Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -632,6 +686,92 @@ async fn hostile_files_do_not_take_the_daemon_with_them() {
     assert_eq!(stage.desk.no("get_patch_info", json!({ "patch_id": "q" })).await.code, Code::NotFound);
     stage.edit("mine", json!([{ "op": "add", "obj_type": "f", "position": [1, 1] }])).await;
     stage.same("mine").await;
+}
+
+/// Runs the script that counts what Pd draws, against a table.
+fn compared_with(table: Option<&std::path::Path>) -> std::process::Output {
+    let tools = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../conductor-patch/tools");
+    let mut command = std::process::Command::new("python3");
+    command.arg(tools.join("pd_table.py")).arg("--check").arg(tools.join("pd_classes.txt")).args(table);
+    command.output().expect("python3 starts")
+}
+
+#[test]
+fn the_table_of_classes_is_what_the_installed_pd_draws() {
+    let version = require!(pd::probe());
+    let table = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../conductor-patch/src/objects/pd.tsv");
+    let text = std::fs::read_to_string(table).expect("the table");
+    let counted = text.lines().find_map(|it| it.strip_prefix("!version\t")).expect("a version");
+    if version != counted {
+        // Another version may draw otherwise, and that is no fault of the table.
+        std::io::Write::write_all(
+            &mut std::io::stderr(),
+            format!("skipped: the table was counted on Pd {counted}, Pd {version} is installed\n").as_bytes(),
+        )
+        .expect("said");
+        return;
+    }
+    let same = compared_with(None);
+    assert_eq!(same.status.code(), Some(0), "{}", String::from_utf8_lossy(&same.stdout));
+    // Negative controls: a count that is wrong, a class that is missing, another version.
+    let folder = tempfile::tempdir().expect("a folder");
+    let other = folder.path().join("pd.tsv");
+    let without: String = text.lines().filter(|it| !it.starts_with("osc~\t")).map(|it| format!("{it}\n")).collect();
+    for (wrong, code, word) in [
+        (text.replace("osc~\tsignal\t2", "osc~\tsignal\t3"), 1, "-osc~\tsignal\t3"),
+        (without, 1, "+osc~\tsignal\t2"),
+        (text.replace(&format!("!version\t{counted}"), "!version\t0.1.0"), 3, "counted on Pd 0.1.0"),
+    ] {
+        assert_ne!(wrong, text);
+        std::fs::write(&other, wrong).expect("written");
+        let told = compared_with(Some(&other));
+        let said = String::from_utf8_lossy(&told.stdout);
+        assert!(told.status.code() == Some(code) && said.contains(word), "{word}: {said}");
+    }
+}
+
+/// As large as a file may be, of every kind that costs something: refused at once or opened, and Pd goes on with what it had.
+#[tokio::test(flavor = "multi_thread")]
+async fn fifty_megabytes_are_a_clear_error_and_bounded_memory_on_a_running_pd() {
+    require!(pd::probe());
+    const MB: u64 = 1 << 20;
+    let stage = Stage::new();
+    stage.desk.ok("create_patch", json!({ "host": "pd", "format": "pd", "alias": "mine" })).await;
+    stage.edit("mine", json!([{ "op": "add", "obj_type": "osc~", "position": [1, 1] }])).await;
+    let pid = stage.pd.pid();
+    let fill = |line: &str| format!("#N canvas 0 0 450 300 12;\n{}", line.repeat(50 * MB as usize / line.len()));
+    let files = [
+        ("boxes.pd", fill("#X obj 1 1 f;\n")),
+        ("canvases.pd", fill("#N canvas 0 0 1 1 x 0;\n#X restore 1 1 pd x;\n")),
+        ("cords.pd", fill("#X connect 0 0 0 0;\n")),
+        ("comment.pd", format!("#N canvas 0 0 450 300 12;\n#X text 1 1 {};\n", "x".repeat(50 * MB as usize))),
+        ("words.pd", format!("#N canvas 0 0 450 300 12;\n#X msg 1 1 {};\n", "1 ".repeat(25 * MB as usize))),
+        (
+            "array.pd",
+            format!("#N canvas 0 0 450 300 12;\n#X array a 9 float 3;\n#A 0 {};\n", "1 ".repeat(25 * MB as usize)),
+        ),
+        ("many.pd", format!("#N canvas 0 0 450 300 12;\n{}", "#X obj 1 1 f;\n".repeat(60_000))),
+    ];
+    for (name, text) in files {
+        stage.desk.write(name, &text);
+        drop(text);
+        let error = stage.desk.no("open_patch", json!({ "path": name, "host": "pd" })).await;
+        assert!(matches!(error.code, Code::BadInput | Code::Unsupported), "{name}: {error:?}");
+        assert!(error.message.len() < 500 && !error.hint.is_empty(), "{name}: {error:?}");
+        std::fs::remove_file(stage.desk.file(name)).expect("there");
+    }
+    // Pd never saw them, and shows what it had.
+    assert_eq!(stage.pd.pid(), pid);
+    let of_pd = resident_peak(pid.expect("Pd runs")).expect("the system tells");
+    assert!(of_pd < 64 * MB, "Pd held {} MB", of_pd / MB);
+    let ours = resident_peak(std::process::id()).expect("the system tells");
+    assert!(ours < 1024 * MB, "{} MB for files of 50", ours / MB);
+    stage.edit("mine", json!([{ "op": "add", "obj_type": "f", "position": [1, 90] }])).await;
+    stage.same("mine").await;
+    // Up to the bound it is shown.
+    stage.desk.write("full.pd", &format!("#N canvas 0 0 450 300 12;\n{}", "#X obj 1 1 f;\n".repeat(5000)));
+    stage.desk.ok("open_patch", json!({ "path": "full.pd", "host": "pd", "alias": "full" })).await;
+    stage.same("full").await;
 }
 
 /// A Pd that somebody else started, with the helper patch in it. It has no window either, but does not know that we exist.

@@ -560,6 +560,14 @@ async fn what_deceives_or_takes_a_name_does_not_load() {
         assert_ne!(room.status("greeter").0, Status::Ready, "{what}");
         let faults = look(&launch(&source, TIGHT)).await.expect_err(what);
         assert!(!faults.is_empty());
+        // Negative control: a host that runs whatever the file exports would have run it.
+        let naive = runner(&source, TIGHT);
+        let tool = if to.contains("filesystem") || to.contains("conductor_") {
+            to.trim_matches('\'')
+        } else {
+            "greeter.greet"
+        };
+        assert!(naive.call(tool, &json!({ "name": "Ada" })).await.is_ok(), "{what}");
     }
     // A name that another plugin has.
     let twin = greeter("Hello")

@@ -137,7 +137,7 @@ impl Door {
         };
         let (filter, limit) = match asked(request.uri().query().unwrap_or_default()) {
             Ok(asked) => asked,
-            Err(why) => return refuse(StatusCode::BAD_REQUEST, &why),
+            Err(why) => return refuse(StatusCode::BAD_REQUEST, &self.shared.studio.scrubber.text(&why)),
         };
         let home = self.shared.studio.home.clone();
         let read = tokio::task::spawn_blocking(move || newest(&home, &filter, limit)).await;

@@ -40,7 +40,11 @@ pub fn complete(
         catalog.get(&tool).is_some_and(|tool| !session.studio.policy().policy.denies_everyone(&tool.name, tool.tier))
     });
     let values = match completer {
-        Some(completer) if allowed => rank(completer(&session.studio, typed), typed),
+        Some(completer) if allowed => {
+            let mut values = rank(completer(&session.studio, typed), typed);
+            values.iter_mut().for_each(|it| session.studio.scrubber.string(it));
+            values
+        }
         Some(_) | None => Vec::new(),
     };
     let total = values.len();

@@ -17,8 +17,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::McpDoor;
 use super::era::Era;
-use crate::outside::Clock;
 use crate::pipeline::call::{LogLevel, Progress};
+use crate::studio::Studio;
 
 /// Reports that wait while the peer is slow; further ones are dropped, the next one says as much.
 const WAITING: usize = 32;
@@ -75,7 +75,7 @@ struct Back {
     level: Option<LogLevel>,
     queue: mpsc::Sender<Box<Report>>,
     sent: Mutex<Sent>,
-    clock: Arc<dyn Clock>,
+    studio: Arc<Studio>,
 }
 
 /// What went out last: progress strictly increases, and the times of the last ones bound its rate.
@@ -85,10 +85,16 @@ struct Sent {
     times: VecDeque<u64>,
 }
 
+impl Back {
+    fn clean(&self, text: &str) -> String {
+        self.studio.scrubber.text(text).into_owned()
+    }
+}
+
 impl Progress for Back {
     fn report(&self, done: f64, total: Option<f64>, text: &str) {
         let Some(token) = &self.token else { return };
-        let now = self.clock.now().0;
+        let now = self.studio.clock.now().0;
         let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
         while sent.times.front().is_some_and(|at| now.saturating_sub(*at) >= 1_000_000) {
             sent.times.pop_front();
@@ -98,13 +104,13 @@ impl Progress for Back {
         }
         sent.done = Some(done);
         sent.times.push_back(now);
-        let report = Report::Progress { token: token.clone(), done, total, text: text.to_owned() };
+        let report = Report::Progress { token: token.clone(), done, total, text: self.clean(text) };
         let _ = self.queue.try_send(Box::new(report));
     }
 
     fn log(&self, level: LogLevel, text: &str) {
         if self.level.is_some_and(|wanted| level >= wanted) {
-            let _ = self.queue.try_send(Box::new(Report::Log { level, text: text.to_owned() }));
+            let _ = self.queue.try_send(Box::new(Report::Log { level, text: self.clean(text) }));
         }
     }
 }
@@ -133,8 +139,8 @@ pub fn back_channel(door: &McpDoor, context: &RequestContext<RoleServer>, era: E
     let (queue, waiting) = mpsc::channel(WAITING);
     // Absent when the client asked for neither progress nor log messages: most calls.
     let progress = (token.is_some() || level.is_some()).then(|| {
-        let clock = Arc::clone(&door.session.studio.clock);
-        Arc::new(Back { token, level, queue: queue.clone(), sent: Mutex::default(), clock }) as Arc<dyn Progress>
+        let studio = Arc::clone(&door.session.studio);
+        Arc::new(Back { token, level, queue: queue.clone(), sent: Mutex::default(), studio }) as Arc<dyn Progress>
     });
     BackChannel { progress, queue, reports: Reports(waiting) }
 }

@@ -73,12 +73,22 @@ impl Watch {
         Self { studio: Arc::clone(studio), changes: studio.hub.listen(), announcements: Announcements::default() }
     }
 
+    /// Names of documents are in addresses, and a secret may be such a name.
+    fn clean(&self, change: &mut Change) {
+        if let Change::Uri(uri) = change
+            && let std::borrow::Cow::Owned(clean) = self.studio.scrubber.text(uri)
+        {
+            *uri = clean.into();
+        }
+    }
+
     /// Waits for the next announcements among those `wanted`. Absent once the studio is gone.
     pub async fn next(&mut self, wanted: impl Fn(&Change) -> bool) -> Option<News> {
         loop {
             let now = self.studio.clock.now().0;
-            let due = self.announcements.take(now);
+            let mut due = self.announcements.take(now);
             if !due.is_empty() {
+                due.iter_mut().for_each(|change| self.clean(change));
                 return Some(News::Changes(due));
             }
             let wake = self.announcements.next();

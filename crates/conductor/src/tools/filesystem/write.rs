@@ -6,7 +6,7 @@ use crate::hosts::files::Files;
 use crate::tools::catalog::Definition;
 use crate::tools::shape::{boolean, integer, object, text};
 use conductor_core::digest::Digest;
-use conductor_core::error::{Code, RefusedBy, ToolError};
+use conductor_core::error::ToolError;
 use conductor_core::policy::Tier;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -55,14 +55,6 @@ pub fn definition(files: &Arc<Files>) -> Definition {
 fn run(asked: &Asked<Arguments>) -> Result<Value, ToolError> {
     let Arguments { at, content, encoding, expected_hash, create_dirs } = &asked.arguments;
     let bytes = encoding.read(content)?;
-    if asked.studio.scrubber.finds(&bytes) {
-        return Err(ToolError::new(
-            Code::Denied,
-            "the content holds a stored secret; secrets are not written to files",
-        )
-        .by(RefusedBy::Policy)
-        .hint("Leave the secret out; name it as secret:NAME where a configuration wants it."));
-    }
     let place = at.place(&asked.files)?;
     place.writable()?;
     let before = place.present()?;

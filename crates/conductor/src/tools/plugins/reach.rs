@@ -159,6 +159,14 @@ impl Granted {
         Err(denied(format!("the secret \"{name}\" is not granted: a person adds it to secrets of [plugins.{plugin}]")))
     }
 
+    fn tells_no_secret(&self, texts: &[&[u8]], never: &str) -> Result<(), ToolError> {
+        let scrubber = self.means.secrets.scrubber();
+        if texts.iter().any(|it| scrubber.finds(it)) {
+            return Err(denied(format!("this holds a stored secret; secrets are not {never}")));
+        }
+        Ok(())
+    }
+
     fn files(&self, what: &str, of: &OfPath) -> Result<Value, ToolError> {
         let (roots, key) = match what {
             "files.write" => (&self.row.files_write, "files_write"),
@@ -179,6 +187,7 @@ impl Granted {
             "files.write" => {
                 let content = of.content.as_deref().ok_or_else(|| bad("content is missing"))?;
                 let bytes = STANDARD.decode(content).map_err(|fault| bad(fault.to_string()))?;
+                self.tells_no_secret(&[of.path.as_bytes(), &bytes], "written to files")?;
                 let before = place.present()?;
                 place.replace(&bytes, before.as_ref(), true, &self.means.ids.v4().to_string())?;
                 Ok(json!({ "path": place.inside(), "size": bytes.len() }))
@@ -235,6 +244,10 @@ impl Granted {
         if body.as_ref().is_some_and(|it| it.windows(begin.len()).any(|it| it == begin.as_bytes())) {
             return Err(denied("a secret may stand in a header only, not in a body"));
         }
+        // One that came with what the plugin read; its own handles are filled in below.
+        let mut sent = vec![fetch.url.as_bytes(), body.as_deref().unwrap_or_default()];
+        sent.extend(fetch.headers.iter().map(|(_, value)| value.as_bytes()));
+        self.tells_no_secret(&sent, "sent but by their handles")?;
         // The holder of the secrets' key may take its time.
         let (granted, target, given) = (Arc::clone(self), url.clone(), fetch.headers);
         let filled = tokio::task::spawn_blocking(move || granted.headers(&target, &given)).await;

@@ -7,7 +7,7 @@ use crate::tools::catalog::Definition;
 use crate::tools::daemon::take;
 use crate::tools::fit::{fit, room};
 use crate::tools::shape::{boolean, integer, nullable, object, text};
-use conductor_core::error::{Code, RefusedBy, Subject, ToolError};
+use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::policy::{ByArgs, Tier};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use serde::Deserialize;
@@ -45,14 +45,6 @@ pub fn definition(web: &Arc<Web>) -> Definition {
         async move {
             let arguments: Arguments = take(arguments)?;
             let wanted = wanted(&arguments)?;
-            if studio.scrubber.finds(arguments.url.as_bytes())
-                || arguments.body.as_ref().is_some_and(|it| studio.scrubber.finds(it.as_bytes()))
-                || wanted.headers.values().any(|it| studio.scrubber.finds(it.as_bytes()))
-            {
-                return Err(ToolError::new(Code::Denied, "the request holds a stored secret; secrets are not sent by this tool")
-                    .by(RefusedBy::Policy)
-                    .hint("Leave the secret out."));
-            }
             let fetched = web.fetch(wanted, &web.reach()).await.map_err(ToolError::from)?;
             let named: Map<String, Value> = fetched
                 .headers
