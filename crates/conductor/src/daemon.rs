@@ -242,6 +242,7 @@ impl Daemon {
         });
         let mcp = runtime.spawn(Words::serve(words.shared.clone(), mcp_socket));
         runtime.spawn(Words::watch_plugins(words.clone(), serving.config.watch.debounce_ms.into()));
+        runtime.spawn(Words::follow_live(words.clone(), handle.clone()));
         let doors = runtime.spawn(async move {
             control::serve(control, socket).await;
             // The door of AI clients ends when the words do.
