@@ -29,11 +29,10 @@ pub fn is_urgent(process: u64, thread_name: &str) -> Option<bool> {
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).ok()?;
     let lines = threads.filter_map(|it| std::fs::read_to_string(it.ok()?.path().join("stat")).ok());
     // `id (name) state ...`: the policy is the forty-first field, and 1 is first in, first out.
-    let found = lines.filter(|line| line.contains(&format!("({thread_name})"))).find_map(|line| {
-        let fields = line.rsplit(')').next()?.split_ascii_whitespace();
-        Some(fields.clone().nth(38)? == "1")
-    });
-    found
+    lines.filter(|line| line.contains(&format!("({thread_name})"))).find_map(|line| {
+        let mut fields = line.rsplit(')').next()?.split_ascii_whitespace();
+        Some(fields.nth(38)? == "1")
+    })
 }
 
 #[cfg(all(test, target_os = "linux"))]
