@@ -24,6 +24,7 @@ pub mod report;
 mod run;
 mod sections;
 pub mod socket;
+pub mod urgency;
 pub mod words;
 
 use crate::doors::control::{self, Control};
@@ -224,9 +225,13 @@ impl Daemon {
             }
         });
         let (ended, owner_ended) = oneshot::channel();
-        let owner = Builder::new().name("owner".into()).spawn(move || {
+        let noted = log.clone();
+        let owner = Builder::new().name(urgency::OWNER.into()).spawn(move || {
             // The first of the two wakings may be lost, since the owner looks everywhere before it first waits.
             let _ = owner_thread.set(std::thread::current());
+            if let Err(why) = urgency::raise() {
+                noted.debug(format_args!("the hands take turns with other programs: no real-time priority, {why}"));
+            }
             owner.run();
             drop(ended);
         })?;
@@ -242,6 +247,7 @@ impl Daemon {
         });
         let mcp = runtime.spawn(Words::serve(words.shared.clone(), mcp_socket));
         runtime.spawn(Words::watch_plugins(words.clone(), serving.config.watch.debounce_ms.into()));
+        runtime.spawn(Words::follow_live(words.clone(), handle.clone()));
         let doors = runtime.spawn(async move {
             control::serve(control, socket).await;
             // The door of AI clients ends when the words do.

@@ -12,7 +12,7 @@ use conductor::hosts::midi::jack::Jack;
 use conductor::hosts::midi::ring::{Bell, LaneReceiver, lane};
 use conductor::hosts::midi::{Announcement, Backend, Cause, Malformed, PortFault, SendFault, Way};
 use conductor_core::event::{Body, DeviceSlot, Micros, Taint};
-use conductor_testkit::real::{self, Missing, PATIENCE, jack, wait_for};
+use conductor_testkit::real::{self, Missing, PATIENCE, jack, mido, wait_for};
 use conductor_testkit::require;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -74,19 +74,6 @@ fn backend() -> (Jack, Arc<AtomicU32>, Arc<AtomicU32>) {
 
 fn new_lane() -> (conductor::hosts::midi::ring::LaneSender, LaneReceiver) {
     lane(DeviceSlot(0), u32::MAX, Bell::silent())
-}
-
-/// The system's Python with mido, which need not be the first one in the path.
-fn python() -> Result<&'static str, Missing> {
-    let works = |python: &&str| {
-        let tried = Command::new(*python).args(["-c", "import mido, rtmidi"]).output();
-        tried.is_ok_and(|output| output.status.success())
-    };
-    ["python3", "/usr/bin/python3"].into_iter().find(works).ok_or(Missing {
-        part: "mido",
-        package: "python3-mido python3-rtmidi",
-        why: "no Python here has mido and rtmidi".into(),
-    })
 }
 
 struct Peer {
@@ -223,7 +210,7 @@ fn ten_thousand_paced_messages_arrive_in_order_both_ways() {
     let server = inside!("ten_thousand_paced_messages_arrive_in_order_both_ways");
     let dir = tempfile::tempdir().unwrap();
     let _server = require!(jack::start(dir.path(), &server, 256));
-    let python = require!(python());
+    let python = require!(mido::python());
     let (mut backend, ..) = backend();
 
     let mut peer = Peer::start(python, &["send", "out", "10000", "200"]);
@@ -262,7 +249,7 @@ fn a_burst_and_long_messages_arrive_whole_or_are_refused() {
     let server = inside!("a_burst_and_long_messages_arrive_whole_or_are_refused");
     let dir = tempfile::tempdir().unwrap();
     let _server = require!(jack::start(dir.path(), &server, 256));
-    let python = require!(python());
+    let python = require!(mido::python());
     let (mut backend, ..) = backend();
     let peer = Peer::start(python, &["recv", "in", "60"]);
     let port = backend.ports().unwrap().into_iter().find(|port| port.id.starts_with("peer")).unwrap();

@@ -958,6 +958,47 @@ fn hands_reach_a_running_live_through_either_host() {
 }
 
 #[test]
+fn a_fader_shows_what_a_parameter_stands_at_in_whichever_host() {
+    const FADER: &str = "[[devices]]\nalias = \"faders\"\ndirection = \"Output\"\nloopback = true\n";
+    const SHOWN: &str = "[[feedback]]\ndevice = \"faders\"\nout = { type = \"CC\", channel = 0, controller = 7 }\n\
+        from = { type = \"LiveParameter\", path = \"track:0/mixer/panning\" }\n\
+        [[feedback]]\ndevice = \"faders\"\nout = { type = \"CC\", channel = 0, controller = 8 }\n\
+        from = { type = \"LiveParameter\", path = \"track:99/mixer/panning\" }\n";
+    for host in ["document", "script", "abletonosc"] {
+        let mut osc = require!(fakelive::osc());
+        let config = format!(
+            "schema = 1\n{NO_RETRY}[live]\nhost = \"{host}\"\ndefault_set = \"a.als\"\n[live.osc]\nport = {}\n\
+             reply_port = {}\n{FADER}",
+            osc.port,
+            free_port()
+        );
+        let studio = sets(config.strip_prefix("schema = 1\n").unwrap());
+        let mut scripted = require!(fakelive::script(studio.home.path(), "12.2.0"));
+        let mut client = studio.client();
+        let mut faders = studio.block_on(studio.daemon().handle().listen("faders".into())).unwrap();
+        let mut shown = |value: u8| {
+            let next = async { tokio::time::timeout(PATIENCE, faders.recv()).await };
+            let heard = studio.block_on(next).ok().flatten();
+            assert_eq!(heard, Some(vec![0xB0, 7, value]), "{host}: and nothing of a track that is not there");
+        };
+        assert_eq!(studio.reload(&format!("{config}{SHOWN}")), Vec::<String>::new());
+        shown(64);
+        let mut person = |value: f64| match host {
+            "script" => scripted.run(&format!("song.tracks[0].mixer_device.panning.value = {value}")),
+            "abletonosc" => osc.run(&format!("song.tracks[0].mixer_device.panning.value = {value}")),
+            _ => {
+                let arguments = json!({ "paramId": "track:0/mixer/panning", "value": value });
+                assert_eq!(studio.call(&mut client, "live_set_param", arguments).0, "ok");
+            }
+        };
+        person(1.0);
+        shown(127);
+        person(-1.0);
+        shown(0);
+    }
+}
+
+#[test]
 fn doctor_says_which_of_port_script_version_or_permission_is_wrong() {
     let examine = |studio: &Studio| {
         let found = studio.block_on(studio.daemon().words().live.examine());

@@ -43,6 +43,8 @@ pub(super) enum Wake {
     Front(Option<Window>),
     /// The programs that run.
     Programs(BTreeSet<String>),
+    /// What parameters of the Set stand at, by path, as shares of their range.
+    LiveParameters(Vec<(String, f64)>),
     Stop,
 }
 

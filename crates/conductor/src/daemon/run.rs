@@ -20,6 +20,7 @@ use crate::hosts::midi::ring::Bell;
 use crate::outside::Clock;
 use arc_swap::ArcSwap;
 use conductor_core::event::{DeviceSlot, Event, Micros};
+use conductor_core::feedback::Fact;
 use conductor_core::hands::{Effect, Hands, TraceRecord};
 use conductor_core::learn::Learn;
 use conductor_core::timestamp::Timestamp;
@@ -237,6 +238,11 @@ impl Owner {
                 Wake::Display(found) => self.surface.display_fault = found.err(),
                 Wake::Front(window) => self.front_changed(window),
                 Wake::Programs(running) => self.hands.facts_mut().running_apps = running,
+                Wake::LiveParameters(values) => {
+                    for (path, value) in &values {
+                        self.tell(Fact::LiveParameter { path, value: *value });
+                    }
+                }
                 Wake::Stop => {
                     self.stop();
                     return ControlFlow::Break(());
