@@ -190,16 +190,19 @@ impl McpDoor {
             tokio::select! {
                 biased;
                 Some(report) = reports.next() => match report {
-                    Report::Ask { method, params, wait, reply } => asked.push(async move {
+                    Report::Ask { method, params, wait, reply } => asked.push(Box::pin(async move {
                         let _ = reply.send(legacy::ask(context, method, params, wait).await);
-                    }),
-                    report @ (Report::Progress { .. } | Report::Log { .. }) => legacy::send(context, report).await,
+                    })),
+                    // Boxed, as above: hardly a call reports anything.
+                    report @ (Report::Progress { .. } | Report::Log { .. }) => {
+                        Box::pin(legacy::send(context, report)).await;
+                    }
                 },
                 Some(()) = asked.next(), if !asked.is_empty() => {}
                 reply = &mut work => {
                     // What was reported before the end is still worth telling; nothing follows the reply.
                     while let Some(report) = reports.left() {
-                        legacy::send(context, report).await;
+                        Box::pin(legacy::send(context, report)).await;
                     }
                     break reply;
                 }
