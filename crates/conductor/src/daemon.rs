@@ -236,6 +236,7 @@ impl Daemon {
             words: words.clone(),
         });
         let mcp = runtime.spawn(Words::serve(words.shared.clone(), mcp_socket));
+        runtime.spawn(Words::watch_live(words.clone(), handle.clone()));
         runtime.spawn(Words::watch_plugins(words.clone(), serving.config.watch.debounce_ms.into()));
         let doors = runtime.spawn(async move {
             control::serve(control, socket).await;

@@ -42,6 +42,11 @@ pub(super) enum Wake {
     Front(Option<Window>),
     /// The programs that run.
     Programs(BTreeSet<String>),
+    /// Where a parameter of Live stands, 0 to 1.
+    LiveParameter {
+        path: String,
+        value: f64,
+    },
     Stop,
 }
 
@@ -292,6 +297,10 @@ impl Handle {
     /// Tells the owner how a call under a pad ended.
     pub fn call_done(&self, ticket: CallTicket, ok: bool) {
         self.post(Wake::CallDone { ticket, ok });
+    }
+
+    pub(super) fn live_parameter(&self, path: String, value: f64) {
+        self.post(Wake::LiveParameter { path, value });
     }
 
     pub(super) fn lane_failed(&self) {

@@ -20,6 +20,7 @@ use crate::hosts::midi::ring::Bell;
 use crate::outside::Clock;
 use arc_swap::ArcSwap;
 use conductor_core::event::{DeviceSlot, Event, Micros};
+use conductor_core::feedback::Fact;
 use conductor_core::hands::{Effect, Hands, TraceRecord};
 use conductor_core::learn::Learn;
 use conductor_core::timestamp::Timestamp;
@@ -221,6 +222,7 @@ impl Owner {
                 Wake::Waiting(waiting) => self.waiting_changed(waiting),
                 Wake::Display(found) => self.surface.display_fault = found.err(),
                 Wake::Front(window) => self.front_changed(window),
+                Wake::LiveParameter { path, value } => self.tell(Fact::LiveParameter { path: &path, value }),
                 Wake::Programs(running) => self.hands.facts_mut().running_apps = running,
                 Wake::Stop => {
                     self.stop();

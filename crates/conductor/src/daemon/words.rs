@@ -33,7 +33,7 @@ use crate::tools::catalog::{Catalog, CatalogFault, Tool};
 use crate::tools::daemon::{self as tools, mapping_call};
 use crate::tools::plugins::reach::Means;
 use conductor_core::audit::record::{CallFacts, EventName, InputHash, InputHasher, OutcomeFacts};
-use conductor_core::config::{self, Config, PdMode};
+use conductor_core::config::{self, Config, FeedbackFrom, PdMode};
 use conductor_core::event::Taint;
 use conductor_core::hands::MappingCall;
 use conductor_core::mapping::Target;
@@ -45,6 +45,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::sync::{Arc, OnceLock};
 use tokio::net::UnixListener;
+use tokio::sync::{broadcast, watch};
 use uuid::Uuid;
 
 #[derive(Debug, thiserror::Error)]
@@ -75,6 +76,8 @@ pub struct Words {
     /// What patches were made with.
     patch_section: config::Patch,
     live_section: config::Live,
+    /// Paths of the parameters that controllers show.
+    shown: watch::Sender<Vec<String>>,
     log: Log,
 }
 
@@ -185,6 +188,7 @@ impl Words {
             audit_section: config.audit.clone(),
             patch_section: config.patch.clone(),
             live_section: config.live.clone(),
+            shown: watch::Sender::new(shown_parameters(config)),
             log: log.clone(),
         })
     }
@@ -217,6 +221,7 @@ impl Words {
         if config.live != self.live_section {
             self.log.info("[live] has changed: it counts from the next start");
         }
+        self.shown.send_replace(shown_parameters(config));
         self.http.configure(&config.http, config.mcp.session_idle_s.into());
         if seen != self.listed() {
             self.studio.hub.tell(Change::Tools);
@@ -268,6 +273,26 @@ impl Words {
         }
     }
 
+    /// Tells the owner where the parameters stand that `[[feedback]]` rows show: at first, and whenever a Set changed, until the daemon
+    /// stops.
+    pub async fn watch_live(words: Arc<Words>, owner: Handle) {
+        let (mut shown, mut changes) = (words.shown.subscribe(), words.studio.hub.listen());
+        loop {
+            let paths = shown.borrow_and_update().clone();
+            for path in paths {
+                // A Set that is not there has nothing to say; the row goes on showing what it shows.
+                if let Ok(value) = words.live.stands(&path).await {
+                    owner.live_parameter(path, value);
+                }
+            }
+            tokio::select! {
+                () = set_changed(&mut changes) => {}
+                changed = shown.changed() => if changed.is_err() { return },
+                () = words.shared.stop.cancelled() => return,
+            }
+        }
+    }
+
     /// The last words of the log. Blocks for two syncs.
     pub fn stop(&self, runtime: &tokio::runtime::Runtime) {
         self.shared.stop.cancel();
@@ -285,6 +310,33 @@ impl Words {
         let head = self.audit.as_ref()?.head()?;
         Some(json!({ "log_id": head.log_id.to_string(), "seq": head.seq, "hash": head.hash }))
     }
+}
+
+fn shown_parameters(config: &Config) -> Vec<String> {
+    let paths = config.feedback.iter().filter_map(|row| match &row.from {
+        FeedbackFrom::LiveParameter { path } => Some(path.clone()),
+        FeedbackFrom::Mode(_)
+        | FeedbackFrom::Pressed { .. }
+        | FeedbackFrom::Value { .. }
+        | FeedbackFrom::Connected { .. }
+        | FeedbackFrom::PerformanceLock
+        | FeedbackFrom::PendingApprovals => None,
+    });
+    paths.collect()
+}
+
+/// Returns after one change or many.
+async fn set_changed(changes: &mut broadcast::Receiver<Change>) {
+    loop {
+        match changes.recv().await {
+            Ok(Change::Uri(uri)) if uri.starts_with("ableton://") => break,
+            Ok(Change::Uri(_) | Change::Tools | Change::Resources | Change::Prompts) => {}
+            // Whoever lost some takes everything for changed.
+            Err(broadcast::error::RecvError::Lagged(_)) => break,
+            Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
+        }
+    }
+    while changes.try_recv().is_ok() {}
 }
 
 /// Lets patches be shown by the programs that the configuration names. One that cannot be had is told and left out.

@@ -75,6 +75,14 @@ impl Live {
         Ok(())
     }
 
+    /// Where a parameter stands in its range, 0 to 1.
+    pub async fn stands(&self, path: &str) -> Result<f64, Refusal> {
+        let id: PathId = path.parse().map_err(Refusal::Set)?;
+        let param = self.set(&SessionKey::Hands, None).await?.host.param(id).await?;
+        let range = param.max - param.min;
+        Ok(if range > 0.0 { ((param.value - param.min) / range).clamp(0.0, 1.0) } else { 0.0 })
+    }
+
     fn turning(&self) -> std::sync::MutexGuard<'_, Turning> {
         self.turning.lock().unwrap_or_else(PoisonError::into_inner)
     }
