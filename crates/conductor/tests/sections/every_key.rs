@@ -1,9 +1,9 @@
 //! Every key that the file may have changes what a running daemon does.
 //!
 //! The keys are asked of the reader itself: into each table of the file that has every field, a key is put that cannot be, and the refusal
-//! lists those that can. Each of them must have evidence here: either a probe, which sees something else under another value, or a test
-//! that varies the key. So a key that somebody adds and forgets to use fails this test by its name. Triggers, actions, sources, glue and
-//! targets are data of the engine and are varied one by one in `conductor-core`'s tests.
+//! lists those that can. Each of them must have evidence here: a probe, which sees something else under another value; a test that fails
+//! when the file loses the key; or a test of another binary, by its name. So a key that somebody adds and forgets to use fails this test by
+//! its name. Triggers, actions, sources, glue and targets are data of the engine and are varied one by one in `conductor-core`'s tests.
 
 use super::surface::{self, BOARD, Cable, with_cable, with_gamepad};
 use super::*;
@@ -15,62 +15,90 @@ use conductor_testkit::real::{PATIENCE, wait_for};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use toml_edit::{DocumentMut, TableLike};
 
 const EVERY_FIELD: &str = include_str!("../../../conductor-core/tests/config_fixtures/every-field.toml");
 const NOT_A_KEY: &str = "qqqqqqqqqqqq";
 
-/// `table.key` of every key the reader knows, with `[]` for the rows of a list.
-fn accepted(fixture: &str) -> BTreeSet<String> {
-    let mut tables: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    let mut look = |table: String, text: &str| {
-        let loaded = conductor_core::config::load(text);
-        let fault = loaded.diagnostics.iter().find(|it| it.message.contains(NOT_A_KEY));
-        let help = fault.unwrap_or_else(|| panic!("{table} takes any key")).help.clone().unwrap_or_default();
-        let known = help.strip_prefix("known keys are ").unwrap_or_else(|| panic!("{table}: {help}"));
-        tables.entry(table).or_default().extend(known.split(", ").map(str::to_owned));
-    };
-    look(String::new(), &format!("{NOT_A_KEY} = 1\n{fixture}"));
-    let lines: Vec<&str> = fixture.lines().collect();
-    let mut table = String::new();
-    for (at, line) in lines.iter().enumerate() {
-        let with = |inserted: String| {
-            let (head, tail) = lines.split_at(at + 1);
-            [head, &[inserted.as_str()], tail].concat().join("\n")
-        };
-        if let Some(name) = line.strip_prefix('[') {
-            let rows = if name.starts_with('[') { "[]" } else { "" };
-            table = format!("{}{rows}", name.trim_matches(['[', ']']));
-            // The names in it are tools, not keys.
-            if table != "circuit.tools" {
-                look(table.clone(), &with(format!("{NOT_A_KEY} = 1")));
+/// Tables whose keys are names that a person chooses.
+const NAMES: [&str; 10] = [
+    "circuit.tools",
+    "led.mode_colors",
+    "per_app_modes.rules",
+    "policy.rules[].args",
+    "plugins",
+    "plugins{}.config",
+    "plugins{}.tools",
+    "tools.database",
+    "tools.shell.commands[].env",
+    "tools.shell.commands[].slots",
+];
+
+/// The names of all tables below one, as [`without`] writes them.
+fn tables(table: &dyn TableLike, name: &str, all: &mut BTreeSet<String>) {
+    all.insert(name.to_owned());
+    for (key, item) in table.iter() {
+        let name = if name.is_empty() { key.to_owned() } else { format!("{name}.{key}") };
+        if is_engine(&name) {
+            continue;
+        }
+        if let Some(rows) = item.as_array_of_tables() {
+            rows.iter().for_each(|it| tables(it, &format!("{name}[]"), all));
+        } else if let Some(rows) = item.as_array() {
+            rows.iter().filter_map(|it| it.as_inline_table()).for_each(|it| tables(it, &format!("{name}[]"), all));
+        } else if let Some(table) = item.as_table_like() {
+            if NAMES.contains(&name.as_str()) {
+                let tables_in_it = table.iter().filter_map(|(_, it)| it.as_table_like());
+                tables_in_it.for_each(|it| tables(it, &format!("{name}{{}}"), all));
+            } else {
+                tables(table, &name, all);
             }
-        } else if let Some((key, _)) = line.split_once(" = ")
-            && let Some((owner, _)) = key.rsplit_once('.')
-        {
-            look(format!("{table}.{owner}"), &with(format!("{owner}.{NOT_A_KEY} = 1")));
         }
     }
-    let names = tables.into_iter().flat_map(|(table, keys)| {
-        let of = move |key: String| if table.is_empty() { key } else { format!("{table}.{key}") };
-        keys.into_iter().map(of)
-    });
-    names.collect()
+}
+
+/// `table.key` of every key the reader knows.
+fn accepted(fixture: &str) -> BTreeSet<String> {
+    let document: DocumentMut = fixture.parse().unwrap();
+    let (mut all, mut keys) = (BTreeSet::new(), BTreeSet::new());
+    tables(document.as_table(), "", &mut all);
+    for table in all {
+        let mut spoilt = document.clone();
+        without::at(spoilt.as_table_mut(), &table, &mut |it| drop(it.insert(NOT_A_KEY, toml_edit::value(1))));
+        let loaded = conductor_core::config::load(&spoilt.to_string());
+        let refused: Vec<_> =
+            loaded.diagnostics.iter().filter(|it| it.message == format!("unknown key `{NOT_A_KEY}`")).collect();
+        assert!(!refused.is_empty(), "{table} takes any key, and is not listed among the tables of names");
+        for fault in refused {
+            let help = fault.help.clone().unwrap_or_default();
+            let known = help.strip_prefix("known keys are ").unwrap_or_else(|| panic!("{table}: {help}"));
+            let of = |key: &str| if table.is_empty() { key.to_owned() } else { format!("{table}.{key}") };
+            keys.extend(known.split(", ").map(of));
+        }
+    }
+    keys
 }
 
 /// Why a key is believed to do something.
 enum Evidence {
     /// What is seen under the one and under the other value must differ.
     Probe { one: String, other: String, see: fn(&Studio) -> String },
-    /// A test that varies it.
-    Test(fn()),
+    /// A test that fails when the file loses the key. It also runs by itself.
+    Test { name: &'static str, run: fn() },
+    /// A test of another binary, by its file and name.
+    Elsewhere { file: &'static str, name: &'static str },
     /// A table or a list; its own keys have evidence.
     Holds,
     /// Varied over the whole schema in `conductor-core`.
     Engine,
-    /// The part that is given the value is tested with it there; the file must at least speak of it.
-    Part(&'static str),
 }
-use Evidence::{Engine, Holds, Part, Test};
+use Evidence::{Elsewhere, Engine, Holds, Test};
+
+macro_rules! test {
+    ($($test:ident)::+) => {
+        Test { name: stringify!($($test)::+), run: $($test)::+ }
+    };
+}
 
 fn probe(one: impl Into<String>, other: impl Into<String>, see: fn(&Studio) -> String) -> Evidence {
     Evidence::Probe { one: one.into(), other: other.into(), see }
@@ -141,7 +169,7 @@ fn learned(studio: &Studio) -> String {
     let handle = studio.daemon().handle();
     studio.block_on(handle.learn_start(60_000, false)).unwrap();
     studio.play(&[0x90, 60, 100]);
-    std::thread::park_timeout(Duration::from_millis(20));
+    pause(20);
     studio.play(&[0x90, 64, 100]);
     let heard = || studio.block_on(handle.trace(Wanted::default())).unwrap().next_seq;
     wait_for(PATIENCE, || (heard() >= 2).then_some(())).expect("every event is traced");
@@ -283,10 +311,6 @@ const ECHO: &str = "[[global_mappings]]\nid = \"say\"\ntrigger = { type = \"Note
                     action = { type = \"SendMidi\", port = \"synth\", channel = 0, message_type = \"CC\", controller = 5, value = 5 }\n";
 
 fn evidence() -> Vec<(&'static str, Evidence)> {
-    let surface_test: fn() = surface::feedback_rows_show_what_they_are_told_to_show;
-    let values: fn() = surface::a_value_is_scaled_into_its_range_and_a_motor_is_not_a_hand;
-    let pad: fn() = surface::each_key_of_the_pad_counts;
-    let led: fn() = surface::the_scheme_its_brightness_and_its_colours_are_shown;
     let echo_board = BOARD.replacen("note = 36", "note = 96", 1);
     let echoing = |guard: &str| {
         format!(
@@ -295,7 +319,7 @@ fn evidence() -> Vec<(&'static str, Evidence)> {
         )
     };
     let mut all = vec![
-        ("schema", Test(another_schema_is_refused)),
+        ("schema", test!(another_schema_is_refused)),
         ("default_mode", varied("default_mode = \"Play\"", "default_mode = \"Mix\"", modes)),
         ("modes", Holds),
         ("modes[].name", added("[[modes]]\nname = \"Max\"", "[[modes]]\nname = \"Mux\"", modes)),
@@ -336,21 +360,21 @@ fn evidence() -> Vec<(&'static str, Evidence)> {
                 file,
             ),
         ),
-        ("devices[].matchers", Test(a_cable_finds_its_alias)),
-        ("devices[].protocol", Test(a_device_is_looked_for_where_the_file_says)),
-        ("devices[].direction", Test(a_device_is_heard_and_told_as_the_file_says)),
+        ("devices[].matchers", test!(a_cable_finds_its_alias)),
+        ("devices[].protocol", test!(a_device_is_looked_for_where_the_file_says)),
+        ("devices[].direction", test!(a_device_is_heard_and_told_as_the_file_says)),
         (
             "devices[].channels",
             probe(route(""), route("").replacen("loopback = true", "loopback = true\nchannels = [0]", 1), routed),
         ),
         ("devices[].enabled", varied("loopback = true", "loopback = true\nenabled = false", bindings)),
-        ("devices[].virtual_port", Test(a_cable_finds_its_alias)),
+        ("devices[].virtual_port", test!(a_cable_finds_its_alias)),
         (
             "devices[].loopback",
             varied("direction = \"Output\"\nloopback = true", "direction = \"Output\"\nvirtual_port = \"x\"", devices),
         ),
         ("devices[].listen", added(&osc(""), &osc(""), devices)),
-        ("devices[].allow_network", Test(a_network_is_listened_to_only_on_a_word)),
+        ("devices[].allow_network", test!(a_network_is_listened_to_only_on_a_word)),
         (
             "devices[].allow_sensitive_actions",
             added(&osc(GO), &osc(&format!("allow_sensitive_actions = true\n{GO}")), over_udp),
@@ -360,7 +384,7 @@ fn evidence() -> Vec<(&'static str, Evidence)> {
             varied("direction = \"Output\"\n", "direction = \"Output\"\nask_output = true\n", sent_by_a_tool),
         ),
         ("devices[].echo_guard", probe(echoing("true"), echoing("false"), echoed)),
-        ("devices[].template", Test(surface::a_template_names_the_lights_of_a_device)),
+        ("devices[].template", test!(surface::a_template_names_the_lights_of_a_device)),
         ("routes", Holds),
         ("routes[].from", routes("from = \"synth\"")),
         ("routes[].to", routes("to = \"nowhere\"")),
@@ -374,21 +398,21 @@ fn evidence() -> Vec<(&'static str, Evidence)> {
         ("routes[].enabled", routes("enabled = false")),
         ("feedback", Holds),
         ("config", Holds),
-        ("config.watch", Test(a_file_is_picked_up_when_and_if_the_file_says)),
-        ("config.debounce_ms", Test(a_file_is_picked_up_when_and_if_the_file_says)),
+        ("config.watch", test!(a_file_is_picked_up_when_and_if_the_file_says)),
+        ("config.debounce_ms", test!(a_file_is_picked_up_when_and_if_the_file_says)),
         ("advanced_settings", Holds),
         ("advanced_settings.chord_timeout_ms", advanced("chord_timeout_ms = 30", CHORD, chord)),
         ("advanced_settings.double_tap_timeout_ms", advanced("double_tap_timeout_ms = 100", TAPS, tap)),
         ("advanced_settings.hold_threshold_ms", advanced("hold_threshold_ms = 400", LONG, hold)),
         ("advanced_settings.chord_learn_timeout_ms", advanced("chord_learn_timeout_ms = 1", "", learned)),
-        ("advanced_settings.stick_deadzone", Test(a_stick_and_a_trigger_rest_as_far_as_the_file_says)),
-        ("advanced_settings.trigger_deadzone", Test(a_stick_and_a_trigger_rest_as_far_as_the_file_says)),
-        ("advanced_settings.listen_mode", Test(ports_without_an_alias_are_heard_as_the_file_says)),
-        ("advanced_settings.max_midi_ports", Test(ports_without_an_alias_are_heard_as_the_file_says)),
+        ("advanced_settings.stick_deadzone", test!(a_stick_and_a_trigger_rest_as_far_as_the_file_says)),
+        ("advanced_settings.trigger_deadzone", test!(a_stick_and_a_trigger_rest_as_far_as_the_file_says)),
+        ("advanced_settings.listen_mode", test!(ports_without_an_alias_are_heard_as_the_file_says)),
+        ("advanced_settings.max_midi_ports", test!(ports_without_an_alias_are_heard_as_the_file_says)),
         ("advanced_settings.input_mode", advanced("input_mode = \"GamepadOnly\"", "", played)),
         (
             "advanced_settings.scan_interval_ms",
-            Test(ports_that_nobody_announces_are_looked_for_as_often_as_the_file_says),
+            test!(ports_that_nobody_announces_are_looked_for_as_often_as_the_file_says),
         ),
         ("advanced_settings.max_events_per_sec", advanced("max_events_per_sec = 100", "", flooded)),
         (
@@ -409,13 +433,15 @@ fn evidence() -> Vec<(&'static str, Evidence)> {
         ("led", Holds),
         ("per_app_modes", Holds),
         ("logging", Holds),
-        ("logging.level", Test(the_level_says_what_is_logged)),
+        ("logging.level", test!(the_level_says_what_is_logged)),
         ("policy", Holds),
         ("policy.default", Holds),
         ("policy.rules", Holds),
         ("policy.approval", Holds),
         ("policy.approval.pad", Holds),
         ("limits", Holds),
+        ("limits.read", Holds),
+        ("limits.effect", Holds),
         ("circuit", Holds),
         ("circuit.tools", Holds),
         ("retry", Holds),
@@ -426,91 +452,155 @@ fn evidence() -> Vec<(&'static str, Evidence)> {
         ("live", Holds),
         ("live.osc", Holds),
         ("live.script", Holds),
-        ("plugins", Part("conductor-core/src/config/plugins.rs")),
-        ("tools", Part("conductor-core/src/config/tools.rs")),
-        ("secrets", Part("conductor-core/src/config/tools.rs")),
+        ("plugins", Holds),
+        ("plugins{}.tools", Holds),
+        ("tools", Holds),
+        ("tools.filesystem", Holds),
+        ("tools.filesystem.roots", Holds),
+        ("tools.shell", Holds),
+        ("tools.shell.commands", Holds),
+        ("tools.shell.commands[].slots", Holds),
+        ("tools.database", Holds),
+        ("tools.web", Holds),
+        ("secrets", Holds),
         ("patch", Holds),
         ("patch.pd", Holds),
         ("patch.max", Holds),
     ];
-    let mut shown = |table: &'static str, keys: &[&'static str], test: fn()| {
-        all.extend(keys.iter().map(|key| (named(table, key), Test(test))));
+    let mut shown = |table: &'static str, keys: &[&'static str], evidence: fn() -> Evidence| {
+        all.extend(keys.iter().map(|key| (named(table, key), evidence())));
     };
     shown(
         "feedback[]",
         &["device", "out", "from", "on", "off", "out.type", "out.channel", "out.note", "from.type", "from.mode"],
-        surface_test,
+        || test!(surface::feedback_rows_show_what_they_are_told_to_show),
     );
-    shown("feedback[]", &["range"], values);
-    shown("led", &["scheme", "brightness", "mode_colors"], led);
-    shown("policy.approval.pad", &["device", "note", "hold_ms", "tiers"], pad);
-    let policy = "tests/sections.rs, tests/sections/surface.rs, tests/integration/pipeline.rs";
-    let mut part = |table: &'static str, keys: &[&'static str], file: &'static str| {
-        all.extend(keys.iter().map(|key| (named(table, key), Part(file))));
-    };
-    part("per_app_modes", &["default", "rules", "window_rules", "release_on_focus_change"], "tests/desktop.rs");
-    part("policy.default", &["ReadOnly", "Stateful", "ConfigChange", "HardwareIO"], policy);
-    part("policy.rules[]", &["tool", "principal", "tier", "args", "decision", "channel"], policy);
-    part(
-        "policy.approval",
-        &["wait_ms", "ttl_ms", "client_tiers", "cooldown_ms", "refuse_descendants"],
-        "tests/sections.rs, tests/integration/approval.rs, tests/end_to_end/clients.rs",
-    );
-    let limits = ["in_flight", "result_bytes", "read", "effect", "pending_per_principal", "asks_per_minute"];
-    part("limits", &limits, "tests/sections.rs");
-    part("limits.read", &["per_minute", "burst"], "tests/sections.rs");
-    part("limits.effect", &["per_minute", "burst"], "tests/sections.rs");
-    part(
-        "circuit",
-        &["mode", "failures", "window_ms", "open_ms", "close_after"],
-        "tests/sections.rs, conductor-core/src/breaker.rs",
-    );
-    for tool in ["circuit.tools.\"shell.exec\"", "circuit.tools.\"live_undo\""] {
-        part(
-            tool,
-            &["mode", "failures", "window_ms", "open_ms", "close_after"],
-            "tests/sections.rs, conductor-core/src/breaker.rs",
-        );
+    shown("feedback[]", &["from.mapping", "from.device"], || {
+        test!(surface::feedback_rows_show_what_they_are_told_to_show)
+    });
+    shown("feedback[]", &["range", "from.continuous", "out.controller"], || {
+        test!(surface::a_value_is_scaled_into_its_range_and_a_motor_is_not_a_hand)
+    });
+    shown("feedback[]", &["from.path"], || test!(a_controller_shows_where_a_parameter_of_a_set_stands));
+    shown("led", &["scheme", "brightness", "mode_colors"], || {
+        test!(surface::the_scheme_its_brightness_and_its_colours_are_shown)
+    });
+    shown("per_app_modes", &["default", "rules", "window_rules", "release_on_focus_change"], front);
+    shown("per_app_modes.window_rules[]", &["app", "title", "mode"], front);
+    shown("policy.default", &["ReadOnly", "Stateful", "ConfigChange", "HardwareIO"], || {
+        test!(each_tier_is_decided_as_the_file_says)
+    });
+    shown("policy.rules[]", &["tool", "principal", "tier", "args", "decision", "channel"], || {
+        test!(rules_look_at_principal_tier_and_arguments_and_raise_the_channel)
+    });
+    shown("policy.approval", &["ttl_ms", "client_tiers", "cooldown_ms"], || {
+        test!(approvals_live_and_a_no_counts_as_long_as_the_file_says)
+    });
+    shown("policy.approval", &["wait_ms"], || test!(surface::a_call_waits_for_a_person_as_long_as_the_file_says));
+    shown("policy.approval", &["refuse_descendants"], || Elsewhere {
+        file: "tests/end_to_end/clients.rs",
+        name: "what_a_client_started_decides_nothing",
+    });
+    shown("policy.approval.pad", &["device", "note", "hold_ms", "tiers"], || {
+        test!(surface::each_key_of_the_pad_counts)
+    });
+    shown("limits", &["result_bytes", "pending_per_principal", "asks_per_minute"], || test!(limits_hold));
+    shown("limits", &["read.per_minute", "read.burst", "effect.per_minute", "effect.burst"], || test!(limits_hold));
+    shown("limits", &["in_flight"], || test!(a_connection_and_the_whole_daemon_do_as_much_at_once_as_the_file_says));
+    for table in ["circuit", "circuit.tools{}"] {
+        shown(table, &["mode", "failures", "window_ms", "open_ms", "close_after"], || {
+            test!(failures_are_counted_and_a_circuit_closes_as_the_file_says)
+        });
     }
-    part("retry", &["attempts", "base_ms", "cap_ms"], "tests/sections.rs");
-    let audit = [
-        "detail",
-        "read_only_sync",
-        "rotate_mb",
-        "checkpoint_records",
-        "checkpoint_ms",
-        "retention_days",
-        "copy_to",
-        "copy_required",
-    ];
-    part(
-        "audit",
-        &audit,
-        "tests/sections.rs, src/audit_log/tests.rs, src/audit_log/keeper.rs, tests/integration/pipeline.rs",
+    shown("retry", &["attempts", "base_ms", "cap_ms"], || {
+        test!(a_call_is_repeated_as_often_and_as_soon_as_the_file_says)
+    });
+    shown("audit", &["detail", "checkpoint_records", "copy_to"], || test!(the_log_holds_what_the_file_says));
+    shown("audit", &["rotate_mb"], || test!(a_segment_ends_where_the_file_says));
+    shown("audit", &["checkpoint_ms"], || test!(a_checkpoint_is_made_when_the_file_says));
+    shown("audit", &["retention_days"], || test!(segments_older_than_the_file_says_are_removed));
+    shown("audit", &["copy_required"], || {
+        test!(a_second_copy_that_is_required_and_cannot_be_written_stops_every_effect)
+    });
+    shown("audit", &["read_only_sync"], || Elsewhere {
+        file: "tests/integration/pipeline.rs",
+        name: "reads_wait_for_the_disk_only_where_they_are_told_to_and_effects_always",
+    });
+    shown("http", &["bind"], || test!(a_port_in_use_is_told_and_not_fatal));
+    shown("http", &["allow_remote", "hosts", "origins"], || test!(http_is_served_where_and_to_whom_the_file_says));
+    shown("http.tokens[]", &["name", "hash", "scopes"], || test!(http_is_served_where_and_to_whom_the_file_says));
+    shown("mcp", &["tools", "tool_names", "max_message_bytes", "max_connections", "page_size"], || {
+        test!(clients_see_what_the_file_says)
+    });
+    shown("mcp", &["max_in_flight"], || test!(a_connection_and_the_whole_daemon_do_as_much_at_once_as_the_file_says));
+    shown("mcp", &["elicitation_wait_ms"], || test!(a_form_nobody_answers_is_waited_for_as_long_as_the_file_says));
+    shown("mcp", &["session_idle_s"], || test!(a_session_nobody_uses_ends_when_the_file_says));
+    shown(
+        "live",
+        &["host", "default_set", "template_set", "file_roots", "max_open", "max_xml_mb", "undo_depth", "render_dir"],
+        || test!(every_key_of_live_counts),
     );
-    part("http", &["bind", "allow_remote", "hosts", "origins"], "tests/sections.rs");
-    part("http.tokens[]", &["name", "hash", "scopes"], "tests/sections.rs");
-    let mcp = [
-        "tools",
-        "tool_names",
-        "max_message_bytes",
-        "max_in_flight",
-        "max_connections",
-        "elicitation_wait_ms",
-        "session_idle_s",
-        "page_size",
-    ];
-    part("mcp", &mcp, "tests/sections.rs");
-    let live =
-        ["host", "default_set", "template_set", "file_roots", "max_open", "max_xml_mb", "undo_depth", "render_dir"];
-    part("live", &live, "src/hosts/live.rs");
-    part("live.osc", &["host", "port", "reply_port", "timeout_ms"], "tests/sections.rs, tests/integration/live_osc.rs");
-    part("live.script", &["timeout_ms"], "tests/sections.rs");
-    let patch = ["roots", "open", "max_open", "max_file_mb", "journal_steps", "journal_mb"];
-    part("patch", &patch, "tests/sections.rs");
-    part("patch.pd", &["mode", "command", "sleepgrain_ms", "audio"], "tests/sections.rs");
-    part("patch.max", &["enabled", "port"], "tests/sections.rs");
+    shown("live.osc", &["host", "port"], || test!(every_key_of_live_counts));
+    for table in ["live.osc", "live.script"] {
+        shown(table, &["timeout_ms"], || test!(a_live_that_does_not_answer_is_waited_for_as_long_as_the_file_says));
+    }
+    shown("live.osc", &["reply_port"], || test!(a_live_that_does_not_answer_is_waited_for_as_long_as_the_file_says));
+    shown("patch", &["roots", "open", "max_open", "max_file_mb", "journal_steps", "journal_mb"], || {
+        test!(every_key_of_patch_counts)
+    });
+    shown("patch.pd", &["mode", "command", "sleepgrain_ms", "audio"], || test!(every_key_of_patch_pd_counts));
+    shown("patch.max", &["enabled", "port"], || test!(every_key_of_patch_max_counts));
+    shown("tools.filesystem.roots[]", &["name", "path", "write"], || test!(every_key_of_files_and_commands_counts));
+    shown(
+        "tools.shell.commands[]",
+        &["name", "program", "args", "cwd", "effect", "env", "timeout_ms", "digest"],
+        || test!(every_key_of_files_and_commands_counts),
+    );
+    shown("tools.shell.commands[].slots{}", &["type", "min", "max", "values", "root", "pattern"], || {
+        test!(every_key_of_files_and_commands_counts)
+    });
+    shown("tools.database{}", &["url", "password", "max_rows_affected"], || Elsewhere {
+        file: "tests/integration/builtin.rs",
+        name: "a_real_postgres_keeps_reads_reads",
+    });
+    shown("tools.web", &["allow_hosts", "http_hosts"], || Elsewhere {
+        file: "tests/integration/builtin.rs",
+        name: "web_hosts_that_a_person_named_are_fetched_and_others_are_asked_about",
+    });
+    shown("tools.web", &["timeout_ms"], || Elsewhere {
+        file: "src/hosts/web/tests.rs",
+        name: "large_and_slow_answers_are_cut",
+    });
+    shown("plugins{}", &["enabled", "file", "pin"], || {
+        plugin("a_changed_file_is_refused_until_a_person_enables_it_again")
+    });
+    shown("plugins{}", &["net", "secrets"], || {
+        plugin("hosts_are_reached_when_granted_and_secrets_go_to_their_hosts_only")
+    });
+    shown("plugins{}", &["files_read", "files_write"], || plugin("files_are_reached_under_granted_roots_only"));
+    shown("plugins{}", &["config"], || plugin("a_configuration_is_held_to_the_plugins_own_schema"));
+    shown("plugins{}", &["retry", "cpu_ms", "timeout_ms", "heap_mb"], || {
+        plugin("every_key_of_a_row_changes_something")
+    });
+    shown("plugins{}.tools{}", &["tier", "requires_approval"], || plugin("every_key_of_a_row_changes_something"));
+    shown("secrets", &["key"], || Elsewhere {
+        file: "tests/end_to_end/secrets.rs",
+        name: "a_passphrase_is_asked_for_at_the_terminal_of_up_and_nowhere_else",
+    });
+    shown("devices[].matchers[]", &["type", "pattern"], || test!(a_cable_finds_its_alias));
+    shown("devices[].matchers[]", &["vendor_id", "product_id", "value"], || Elsewhere {
+        file: "src/hosts/midi/identity.rs",
+        name: "the_best_matcher_wins_and_ties_go_to_the_first_listed",
+    });
     all
+}
+
+fn plugin(name: &'static str) -> Evidence {
+    Elsewhere { file: "tests/integration/plugins.rs", name }
+}
+
+fn front() -> Evidence {
+    Elsewhere { file: "tests/desktop.rs", name: "the_window_in_front_chooses_the_mode_until_a_person_does" }
 }
 
 fn named(table: &str, key: &str) -> &'static str {
@@ -524,7 +614,7 @@ fn is_engine(key: &str) -> bool {
     ["mappings[].trigger", "mappings[].action", "continuous[].source", "continuous[].glue", "continuous[].targets"]
         .iter()
         .any(|it| inside(it) || key == format!("global_{it}"))
-        || key.starts_with("routes[].transform.")
+        || ["routes[].transform.", "modes[].mappings", "modes[].continuous"].iter().any(|it| key.starts_with(it))
 }
 
 #[test]
@@ -540,58 +630,87 @@ fn every_key_has_evidence_that_it_does_something() {
     for (key, evidence) in evidence {
         assert_eq!(shown.iter().filter(|it| **it == section(key)).count(), 1, "{key} is shown in one part");
         match evidence {
-            Part(files) => {
-                let name = key.rsplit('.').next().unwrap_or(key);
-                let speaks = |file: &str| {
-                    let up = if file.starts_with("conductor-") { "../" } else { "" };
-                    let path = format!("{}/{up}{file}", env!("CARGO_MANIFEST_DIR"));
-                    std::fs::read_to_string(&path).unwrap_or_else(|why| panic!("{key}: {path}: {why}")).contains(name)
-                };
-                assert!(files.split(", ").any(speaks), "{key}: {files} does not speak of {name}");
+            Elsewhere { file, name } => {
+                let path = format!("{}/{file}", env!("CARGO_MANIFEST_DIR"));
+                let source = std::fs::read_to_string(&path).unwrap_or_else(|why| panic!("{key}: {path}: {why}"));
+                assert!(is_test(&source, name), "{key}: {file} has no test {name}");
+                let word = key.rsplit('.').next().unwrap_or(key);
+                assert!(source.contains(word), "{key}: {file} does not speak of {word}");
+            }
+            Test { name, .. } => {
+                let name = name.rsplit(':').next().unwrap_or(name).trim();
+                assert!(SOURCES.iter().any(|it| is_test(it, name)), "{key}: {name} does not run by itself");
             }
             Holds => {
-                let inside = [format!("{key}."), format!("{key}[].")];
+                let inside = [format!("{key}."), format!("{key}[]."), format!("{key}{{}}.")];
                 let any = accepted.iter().any(|it| inside.iter().any(|start| it.starts_with(start)));
                 assert!(any, "{key} is missing in the file that has every field");
             }
-            Evidence::Probe { .. } | Test(_) | Engine => {}
+            Evidence::Probe { .. } | Engine => {}
         }
     }
+}
+
+const SOURCES: [&str; 3] = [include_str!("../sections.rs"), include_str!("surface.rs"), include_str!("every_key.rs")];
+
+/// Whether the source has a test of this name that nobody switched off.
+fn is_test(source: &str, name: &str) -> bool {
+    let Some((before, _)) = source.split_once(&format!("fn {name}(")) else { return false };
+    let attributes = before.rsplit("\n\n").next().unwrap_or(before);
+    (attributes.contains("#[test]") || attributes.contains("#[tokio::test")) && !attributes.contains("#[ignore")
 }
 
 /// The sections of the file, in parts that are shown side by side.
-const PARTS: [&[&str]; 4] = [
+const PARTS: [&[&str]; 7] = [
     &["schema", "default_mode", "modes", "global_mappings", "global_continuous", "routes", "feedback"],
     &["devices"],
     &["config", "advanced_settings", "performance", "led", "per_app_modes", "logging"],
-    &["policy", "limits", "circuit", "retry", "audit", "http", "mcp", "live", "patch", "plugins", "tools", "secrets"],
+    &["policy", "limits", "circuit", "retry"],
+    &["audit", "http", "mcp"],
+    &["live", "patch"],
+    &["plugins", "tools", "secrets"],
 ];
 
 fn section(key: &str) -> &str {
-    key.split(['.', '[']).next().unwrap_or(key)
+    key.split(['.', '[', '{']).next().unwrap_or(key)
 }
 
-fn show(part: usize) {
-    let (mut silent, mut shown) = (Vec::new(), BTreeSet::new());
-    for (key, evidence) in evidence().into_iter().filter(|(key, _)| PARTS[part].contains(&section(key))) {
-        match evidence {
-            Evidence::Probe { one, other, see } => {
-                for config in [&one, &other] {
-                    let faults: Vec<String> =
-                        conductor_core::config::load(config).errors().map(|it| it.message.clone()).collect();
-                    assert!(faults.is_empty(), "the probe of {key} is faulty: {faults:?}");
-                }
-                let look = |config: String| std::panic::catch_unwind(|| see(&Studio::start(&config)));
-                match (look(one), look(other)) {
-                    (Ok(one), Ok(other)) if one != other => {}
-                    seen => silent.push((key, seen)),
+/// What is wrong with the evidence, if anything is.
+fn fault(key: &str, evidence: Evidence) -> Option<String> {
+    match evidence {
+        Evidence::Probe { one, other, see } => {
+            for config in [&one, &other] {
+                let loaded = conductor_core::config::load(config);
+                if let Some(fault) = loaded.errors().next() {
+                    return Some(format!("its probe is faulty: {}", fault.message));
                 }
             }
-            Test(test) if shown.insert(test as usize) => test(),
-            Test(_) | Engine | Holds | Part(_) => {}
+            let seen = [one, other].map(|config| see(&Studio::start(&config)));
+            (seen[0] == seen[1]).then(|| format!("nothing else is seen under another value: {}", seen[0]))
         }
+        Test { name, run } => {
+            (!without::is_missed(key, run)).then(|| format!("{name} passes when the file loses the key"))
+        }
+        Elsewhere { .. } | Holds | Engine => None,
     }
-    assert!(silent.is_empty(), "nothing else is seen under another value: {silent:#?}");
+}
+
+/// Most of the time is waiting for what does not come, so a few keys are shown at once.
+fn show(part: usize) {
+    let of_this = evidence().into_iter().filter(|(key, _)| PARTS[part].contains(&section(key)));
+    let (left, faults) = (Mutex::new(of_this), Mutex::new(Vec::new()));
+    let next = || left.lock().unwrap().next();
+    std::thread::scope(|scope| {
+        for _ in 0..16 {
+            scope.spawn(|| {
+                while let Some((key, evidence)) = next() {
+                    faults.lock().unwrap().extend(fault(key, evidence).map(|it| format!("{key}: {it}")));
+                }
+            });
+        }
+    });
+    let faults = faults.into_inner().unwrap();
+    assert!(faults.is_empty(), "{faults:#?}");
 }
 
 #[test]
@@ -610,8 +729,25 @@ fn the_keys_of_settings_do_something() {
 }
 
 #[test]
-fn the_keys_of_calls_do_something() {
+fn the_keys_of_policy_and_limits_do_something() {
     show(3);
+}
+
+#[test]
+fn the_keys_of_the_log_and_the_doors_do_something() {
+    show(4);
+}
+
+#[test]
+fn the_keys_of_live_and_patches_do_something() {
+    require!(pd::probe());
+    require!(fakelive::osc());
+    show(5);
+}
+
+#[test]
+fn the_keys_of_tools_do_something() {
+    show(6);
 }
 
 /// The checker sees a key that does nothing, and one that nobody thought of.
@@ -626,9 +762,10 @@ fn a_probe_that_sees_nothing_and_a_key_without_evidence_are_found() {
     assert!(!keys.contains("led.gloss"));
 }
 
+#[test]
 fn another_schema_is_refused() {
     let studio = Studio::start(BOARD);
-    std::fs::write(studio.home.path().join("config.toml"), format!("schema = 2\n{BOARD}")).unwrap();
+    studio.save(&format!("schema = 2\n{BOARD}"));
     assert!(studio.block_on(studio.daemon().handle().reload()).is_err());
 }
 
@@ -636,6 +773,7 @@ fn keys_at(port: &str) -> String {
     format!("[[devices]]\nalias = \"keys\"\nmatchers = [{{ type = \"ExactName\", pattern = \"{port}\" }}]\n")
 }
 
+#[test]
 fn a_cable_finds_its_alias() {
     let seen = |config: &str| bindings(&with_cable(config).0);
     assert_ne!(seen(&keys_at("Grand")), seen(&keys_at("Small")));
@@ -645,6 +783,7 @@ fn a_cable_finds_its_alias() {
     assert_ne!(made("V"), made("W"));
 }
 
+#[test]
 fn ports_without_an_alias_are_heard_as_the_file_says() {
     let connected = |lines: &str| {
         let (studio, _hand) = with_cable(&format!("[advanced_settings]\n{lines}\n"));
@@ -721,6 +860,7 @@ fn a_device_is_looked_for_where_the_file_says() {
     assert!(!connected("Gamepad"), "Grand is a MIDI port");
 }
 
+#[test]
 fn a_device_is_heard_and_told_as_the_file_says() {
     let ways = |direction: &str| {
         let (studio, hand) = with_cable(&format!("{}direction = \"{direction}\"\n", keys_at("Grand")));
@@ -733,6 +873,7 @@ fn a_device_is_heard_and_told_as_the_file_says() {
     assert_eq!(ways("Output\"\n[advanced_settings]\nlisten_mode = \"Configured"), (false, true));
 }
 
+#[test]
 fn a_network_is_listened_to_only_on_a_word() {
     let heard = |allowed: bool| {
         let device = osc(&format!("allow_network = {allowed}\n")).replacen("127.0.0.1", "0.0.0.0", 1);
@@ -744,6 +885,7 @@ fn a_network_is_listened_to_only_on_a_word() {
 }
 
 /// What the synth is told when a stick and a trigger are moved to 0.6.
+#[test]
 fn a_stick_and_a_trigger_rest_as_far_as_the_file_says() {
     let told = |line: &str| {
         let (studio, mut pad) = with_gamepad(&format!("{BOARD}\n{STICKS}[advanced_settings]\n{line}\n"));
@@ -762,6 +904,7 @@ fn a_stick_and_a_trigger_rest_as_far_as_the_file_says() {
 }
 
 /// A missing backend is looked for as well, at first every second or so; so the interval shows in how often ports are listed.
+#[test]
 fn ports_that_nobody_announces_are_looked_for_as_often_as_the_file_says() {
     let often = |interval: u32, within: Duration| {
         let scans: Arc<AtomicUsize> = Arc::default();
@@ -777,11 +920,12 @@ fn ports_that_nobody_announces_are_looked_for_as_often_as_the_file_says() {
     assert!(!often(60_000, Duration::from_secs(3)));
 }
 
+#[test]
 fn a_file_is_picked_up_when_and_if_the_file_says() {
     let seen = |section: &str| {
         let studio = Studio::start(&format!("{BOARD}\n{section}\n"));
         let changed = BOARD.replacen("color = \"green\"", "color = \"red\"", 1);
-        std::fs::write(studio.home.path().join("config.toml"), changed).unwrap();
+        studio.save(&changed);
         wait_for(Duration::from_secs(3), || modes(&studio).contains("red").then_some(())).is_some()
     };
     assert!(seen("[config]\ndebounce_ms = 1"));
@@ -789,6 +933,7 @@ fn a_file_is_picked_up_when_and_if_the_file_says() {
     assert!(!seen("[config]\ndebounce_ms = 10000"));
 }
 
+#[test]
 fn the_level_says_what_is_logged() {
     let logged = |level: &str| {
         let studio = Studio::start(&format!("{BOARD}\n[logging]\nlevel = \"{level}\"\n"));

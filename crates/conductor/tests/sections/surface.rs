@@ -1,7 +1,7 @@
 //! `[led]`, `[[feedback]]`, `[per_app_modes]` and `[policy.approval.pad]`: what a controller shows, which window chooses the mode, and the
 //! pad that answers. Each key is varied on a running daemon.
 
-use super::Studio;
+use super::{Studio, pause};
 use conductor::daemon::handle::{SentBy, Wanted};
 use conductor::daemon::{Machine, MakeBackend};
 use conductor::hosts::midi::loopback::{Hand, Loopback};
@@ -14,7 +14,6 @@ use conductor_testkit::tools;
 use serde_json::json;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
 use tokio::sync::mpsc as async_mpsc;
 
 /// Two controllers of the loopback; `pads` has lights and is played at `pads hand`.
@@ -370,6 +369,14 @@ fn a_held_pad_allows_the_one_call_that_waits() {
 }
 
 #[test]
+pub(super) fn a_call_waits_for_a_person_as_long_as_the_file_says() {
+    let section = pad_section("keys", 51, 50, "[\"HardwareIO\"]").replace("wait_ms = 60000", "wait_ms = 1");
+    let (studio, _hand) = with_cable(&section);
+    assert!(studio.is_attended(), "somebody could answer");
+    assert_eq!(studio.code(&mut studio.client(), tools::DANGER), "APPROVAL_REQUIRED");
+}
+
+#[test]
 pub(super) fn each_key_of_the_pad_counts() {
     // Another note, another device, a longer hold, other tiers: the same gesture does nothing.
     for (what, config) in [
@@ -387,8 +394,8 @@ pub(super) fn each_key_of_the_pad_counts() {
         );
         assert!(wait_for(PATIENCE, || (studio.open_questions() == 1).then_some(())).is_some());
         hand.play(&DOWN, Taint::Clean);
-        // Long after 50 ms of the daemon's own time, which a second question to it cannot make shorter.
-        std::thread::park_timeout(Duration::from_millis(200));
+        // Long after 50 ms of the daemon's own time, which a second question to it cannot make shorter; and longer than is usual.
+        pause(if what == "hold_ms" { 1200 } else { 200 });
         hand.play(&UP, Taint::Clean);
         assert_eq!((studio.open_questions(), studio.runs.of(tools::DANGER)), (1, 0), "{what}");
         drop((client, call));
@@ -409,14 +416,14 @@ fn what_a_model_can_reach_never_holds_the_pad() {
     let mut other = studio.client();
     assert_eq!(studio.call(&mut other, "conductor_send_midi", press).0, "ok");
     hand.play(&DOWN, Taint::Clean);
-    std::thread::park_timeout(Duration::from_millis(200));
+    pause(200);
     assert_eq!((studio.open_questions(), studio.runs.of(tools::DANGER)), (1, 0));
     hand.play(&UP, Taint::Clean);
     // And a loopback device is never hardware, whoever plays it.
     studio.reload(&pad_section("pads", 51, 50, "[\"HardwareIO\"]"));
     assert!(!studio.is_attended());
     studio.play(&DOWN);
-    std::thread::park_timeout(Duration::from_millis(200));
+    pause(200);
     assert_eq!((studio.open_questions(), studio.runs.of(tools::DANGER)), (1, 0));
 }
 
@@ -427,7 +434,7 @@ fn two_questions_are_one_too_many_for_a_pad() {
     studio.ask(&mut one, "first");
     studio.ask(&mut two, "second");
     hand.play(&DOWN, Taint::Clean);
-    std::thread::park_timeout(Duration::from_millis(200));
+    pause(200);
     assert_eq!((studio.open_questions(), studio.runs.of(tools::DANGER)), (2, 0));
 }
 
