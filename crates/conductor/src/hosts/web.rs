@@ -346,12 +346,12 @@ async fn read(url: &Url, response: &mut reqwest::Response, limit: usize) -> Resu
 fn distrust(fault: &reqwest::Error) -> Option<String> {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(fault);
     while let Some(now) = cause {
-        let inner = now.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-        let tls = now.downcast_ref::<rustls::Error>().or_else(|| inner?.downcast_ref::<rustls::Error>());
-        if let Some(rustls::Error::InvalidCertificate(why)) = tls {
+        if let Some(rustls::Error::InvalidCertificate(why)) = now.downcast_ref() {
             return Some(why.to_string());
         }
-        cause = now.source();
+        // What an error of the system wraps is not among its sources, and may be another one.
+        let wrapped = now.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        cause = wrapped.map(|it| it as &(dyn std::error::Error + 'static)).or_else(|| now.source());
     }
     None
 }

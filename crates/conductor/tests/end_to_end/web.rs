@@ -18,6 +18,7 @@ class Page(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         print(self.path, dict(self.headers), file=log, flush=True)
         self.send_response(200)
+        self.send_header("Content-Length", "8")
         self.end_headers()
         self.wfile.write(b"over tls")
     def log_message(self, *_): pass
