@@ -49,6 +49,7 @@ use std::io;
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread::{Builder, JoinHandle};
 use tokio::runtime::Runtime;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use words::{PadCalls, Words};
@@ -106,6 +107,13 @@ pub struct Daemon {
     // Ends the watch before its thread, and the lock after everything.
     watcher: Option<Box<dyn notify::Watcher + Send>>,
     lock: Lock,
+}
+
+/// What asks the daemon to end from outside.
+pub struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hang_up: Signal,
 }
 
 impl Daemon {
@@ -288,19 +296,26 @@ impl Daemon {
         self.runtime.spawn(future);
     }
 
+    /// From now on a signal ends the daemon in good order. To be called before anybody is told that it is ready: one that came between that
+    /// word and this call would kill it with its notes sounding.
+    pub fn heed_signals(&self) -> io::Result<Signals> {
+        let _inside = self.runtime.enter();
+        Ok(Signals {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
+    }
+
     /// Until a signal asks it to end, a door does, or the owner has ended by a defect.
-    pub fn wait(&mut self) -> io::Result<()> {
-        use tokio::signal::unix::{SignalKind, signal};
+    pub fn wait(&mut self, mut signals: Signals) -> io::Result<()> {
         let (stop, owner_ended) = (&self.stop, &mut self.owner_ended);
         self.runtime.block_on(async {
-            let mut interrupt = signal(SignalKind::interrupt())?;
-            let mut terminate = signal(SignalKind::terminate())?;
-            let mut hang_up = signal(SignalKind::hangup())?;
             tokio::select! {
-                _ = interrupt.recv() => Ok(()),
-                _ = terminate.recv() => Ok(()),
+                _ = signals.interrupt.recv() => Ok(()),
+                _ = signals.terminate.recv() => Ok(()),
                 // The terminal is gone; notes must not sound on without anyone to stop them.
-                _ = hang_up.recv() => Ok(()),
+                _ = signals.hang_up.recv() => Ok(()),
                 () = stop.cancelled() => Ok(()),
                 _ = owner_ended => Err(io::Error::other("the owner thread ended by itself")),
             }
