@@ -131,14 +131,17 @@ fn over_http(args: &McpStart, home: &Home, out: &mut Out) -> Result<Verdict, Fai
 
 fn wait_for_daemon(home: &Home) -> Result<Client, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let found = runtime.block_on(tokio::time::timeout(START_PATIENCE, async {
-        loop {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-            if let Ok(client) = Client::connect(&home.control_socket()) {
-                return client;
+    let found = runtime.block_on(async {
+        let answered = async {
+            loop {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                if let Ok(client) = Client::connect(&home.control_socket()) {
+                    return client;
+                }
             }
-        }
-    }));
+        };
+        tokio::time::timeout(START_PATIENCE, answered).await
+    });
     found.map_err(|_| {
         Failure::Text(format!("the daemon did not start; see {}", home.root().join("state/daemon.log").display()))
     })

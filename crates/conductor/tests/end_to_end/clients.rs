@@ -3,7 +3,7 @@
 //!
 //! A person decides on a terminal, in a process that does not descend from the client; what does descend from it decides nothing.
 
-use crate::studio::{BINARY, DEVICES, Ear, Studio};
+use crate::studio::{BINARY, DEVICES, Ear, Studio, until};
 use conductor_testkit::doorstep::{self, inspector, node, python};
 use conductor_testkit::puppet::Puppet;
 use conductor_testkit::terminal::at_a_terminal;
@@ -273,6 +273,43 @@ fn clients_that_find_out_by_themselves_speak_the_newer_era() {
             assert!(guest.tools().contains(&"conductor_get_status".to_owned()), "{client:?} {door:?}");
         }
     }
+}
+
+/// Nothing runs before it; what it started stays, and the door closes with it.
+#[test]
+fn one_command_opens_a_daemon_to_clients_over_http() {
+    let client = Client::Python { era: "modern" };
+    if client.begin().is_none() {
+        return;
+    }
+    let studio = Studio::empty();
+    std::fs::write(studio.config_file(), format!("{DEVICES}{MODES}[http]\nenabled = false\n")).unwrap();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut words = studio.command();
+    words.args(["--json", "mcp", "start", "--transport", "http", "--port", &port.to_string()]);
+    let mut started = words.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    let said = std::io::BufRead::read_line(&mut std::io::BufReader::new(started.stdout.take().unwrap()), &mut line);
+    assert!(said.is_ok(), "{line}");
+    let opened: Value = serde_json::from_str(&line).unwrap();
+    let url = opened["url"].as_str().unwrap().to_owned();
+    assert_eq!(url, format!("http://127.0.0.1:{port}/mcp"));
+    let house = House { studio, url };
+    let daemon = house.studio.status()["pid"].as_i64().unwrap();
+    let mut guest = house.puppet(client, Door::Http, None).expect("asked above");
+    walk(&house, guest.as_mut(), 42);
+    drop(guest);
+
+    let signal = |id: i64, signal| {
+        let id = rustix::process::Pid::from_raw(i32::try_from(id).unwrap()).unwrap();
+        rustix::process::kill_process(id, signal).unwrap();
+    };
+    signal(started.id().into(), rustix::process::Signal::TERM);
+    assert!(started.wait().unwrap().success());
+    assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_err(), "the door is closed");
+    assert_eq!(house.studio.status()["pid"], daemon, "the daemon goes on");
+    signal(daemon, rustix::process::Signal::TERM);
+    until("it is gone", || (!house.studio.home().join("control.sock").exists()).then_some(()));
 }
 
 #[test]
