@@ -27,8 +27,9 @@ check: tools ## formatting and lints only
 build: tools ## build the release binary
 	cargo build --release --locked --package conductor --features studio
 
-bench: test-tools bench-tools ## memory, start and idle time; the engine and the lanes; calls through every door beside the bare SDK, Node and Python
+bench: test-tools bench-tools ## memory, start and idle time; port to port over JACK; the engine and the lanes; calls through every door beside the bare SDK, Node and Python
 	cargo bench --locked --package conductor --features studio --bench footprint
+	cargo bench --locked --package conductor --features studio --bench ports
 	cargo bench --locked --package conductor --features studio --bench plugins
 	cargo bench --locked --package conductor-core --bench engine -- --quick
 	cargo bench --locked --package conductor-set --bench beside

@@ -48,14 +48,43 @@ pub enum Taint {
     Tool,
 }
 
+/// What travels with a message wherever it can come back within this process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Trail {
+    pub taint: Taint,
+    /// How often it was sent on; capped, so that a ring of routes, mappings and bindings ends.
+    pub hops: u8,
+}
+
+impl Trail {
+    /// Of what is sent because of it.
+    #[must_use]
+    pub const fn further(self) -> Self {
+        Trail { taint: self.taint, hops: self.hops.saturating_add(1) }
+    }
+}
+
+/// Not sent on by anybody yet.
+impl From<Taint> for Trail {
+    fn from(taint: Taint) -> Self {
+        Trail { taint, hops: 0 }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     pub at: Micros,
     pub device: DeviceSlot,
     pub taint: Taint,
-    /// How many routes and loopback devices it has passed; capped, so that a ring of routes ends.
+    /// See [`Trail`].
     pub hops: u8,
     pub body: Body,
+}
+
+impl Event {
+    pub const fn trail(&self) -> Trail {
+        Trail { taint: self.taint, hops: self.hops }
+    }
 }
 
 /// Channels are 0-15, notes, controllers and values 0-127, pitch bend 0-16383 with its centre at 8192.

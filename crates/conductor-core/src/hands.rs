@@ -25,7 +25,7 @@ pub use trace::{Outcome, Trace, TraceRecord};
 use crate::config::Config;
 use crate::event::assemble::Assembler;
 use crate::event::echo::Echo;
-use crate::event::{Axis, Body, DeviceSlot, Event, Micros, Taint};
+use crate::event::{Axis, Body, DeviceSlot, Event, Micros, Taint, Trail};
 use crate::gesture::{Around, Deadline, Found, Gestures, Tap};
 use crate::mapping::table::{BindingId, CompiledCondition, ModeIndex, Row, RowId, Slots, Tables};
 use crate::timer::Timers;
@@ -62,9 +62,12 @@ pub struct Counters {
     pub actions: u64,
     pub actions_failed: u64,
     pub routed: u64,
-    /// Events that had passed too many routes.
+    /// Events that a route would have taken, had they not been sent on too often.
     pub over_hops: u64,
 }
+
+/// Why a ring ends.
+const TOO_FAR: &str = "it was sent on as often as max_route_depth allows";
 
 /// A mode that the configuration does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -128,8 +131,7 @@ struct Context {
     device: DeviceSlot,
     /// What a forward sends on.
     body: Option<Body>,
-    taint: Taint,
-    hops: u8,
+    trail: Trail,
     values: Placeholders,
 }
 
@@ -338,8 +340,7 @@ impl Hands {
             tap: Some(tap),
             device: tap.key.device,
             body: Some(tap.body()),
-            taint: tap.taint,
-            hops: tap.hops,
+            trail: Trail { taint: tap.taint, hops: tap.hops },
             values: Placeholders {
                 velocity: Some(tap.velocity),
                 value: Some(f64::from(tap.velocity)),
@@ -552,12 +553,18 @@ impl Hands {
         }
     }
 
-    /// Every MIDI message leaves here.
-    fn send(&mut self, port: DeviceSlot, message: Body, taint: Taint, hops: u8, out: &mut Vec<Effect>) {
+    /// Whether what set this off has been sent on as often as the file allows.
+    fn is_too_far(&self, trail: Trail) -> bool {
+        trail.hops >= self.tables.advanced.max_route_depth
+    }
+
+    /// Every MIDI message leaves here; `trail` is that of what set it off.
+    fn send(&mut self, port: DeviceSlot, message: Body, trail: Trail, out: &mut Vec<Effect>) {
         self.guard(port, &message);
         if let Body::Cc { channel, controller: 98..=101, .. } = message {
             self.selected.retain(|it| (it.0, it.1) != (port, channel));
         }
+        let Trail { taint, hops } = trail.further();
         out.push(Effect::Midi { port, message, taint, hops });
     }
 

@@ -7,6 +7,7 @@ pub mod fakelive;
 pub mod fluidsynth;
 pub mod jack;
 pub mod keyring;
+pub mod mido;
 pub mod pd;
 pub mod postgres;
 pub mod pulse;

@@ -24,6 +24,7 @@ pub mod report;
 mod run;
 mod sections;
 pub mod socket;
+pub mod urgency;
 pub mod words;
 
 use crate::doors::control::{self, Control};
@@ -42,11 +43,13 @@ use dispatch::{Dispatch, Hosts};
 use handle::{Handle, Wake};
 use home::{Home, HomeError, Lock};
 use log::Log;
+use report::Modes;
 use socket::{Socket, SocketError};
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread::{Builder, JoinHandle};
 use tokio::runtime::Runtime;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use words::{PadCalls, Words};
@@ -106,6 +109,13 @@ pub struct Daemon {
     lock: Lock,
 }
 
+/// What asks the daemon to end from outside.
+pub struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hang_up: Signal,
+}
+
 impl Daemon {
     /// On a machine without a desktop.
     pub fn start(options: Options) -> Result<Self, StartError> {
@@ -121,7 +131,9 @@ impl Daemon {
         let (serving, config_error) = read_config(&home, &extra_devices, &*clock, &log);
         let serving = Arc::new(serving);
 
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        // One worker: the doors only wait and pass on, and a second one would cost every call several wakings and the wait for the other's
+        // locks. What computes for long or waits for a disk runs on the blocking threads.
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         // Bound before any device is opened: a home that cannot be served should not make a sound.
         let socket = {
             let _inside = runtime.enter();
@@ -144,7 +156,8 @@ impl Daemon {
                 }
             })
         };
-        let handle = Handle::new(wakes, bell.clone(), published.clone(), config_orders.clone());
+        let modes = Arc::new(ArcSwap::from_pointee(Modes::of(&serving.config, "")));
+        let handle = Handle::new(wakes, bell.clone(), published.clone(), modes.clone(), config_orders.clone());
         let words =
             Arc::new(Words::open(&home, &clock, &ids, &handle, &serving.config, runtime.handle().clone(), &log)?);
         let pad_calls = Arc::new(PadCalls::default());
@@ -201,6 +214,7 @@ impl Daemon {
             knock: knock.clone(),
             slots,
             serving: published,
+            modes,
             dispatch: Dispatch::start(hosts, handle.clone(), &log)?,
             config_error,
             watch_error,
@@ -219,9 +233,13 @@ impl Daemon {
             }
         });
         let (ended, owner_ended) = oneshot::channel();
-        let owner = Builder::new().name("owner".into()).spawn(move || {
+        let noted = log.clone();
+        let owner = Builder::new().name(urgency::OWNER.into()).spawn(move || {
             // The first of the two wakings may be lost, since the owner looks everywhere before it first waits.
             let _ = owner_thread.set(std::thread::current());
+            if let Err(why) = urgency::raise() {
+                noted.debug(format_args!("the hands take turns with other programs: no real-time priority, {why}"));
+            }
             owner.run();
             drop(ended);
         })?;
@@ -237,6 +255,7 @@ impl Daemon {
         });
         let mcp = runtime.spawn(Words::serve(words.shared.clone(), mcp_socket));
         runtime.spawn(Words::watch_plugins(words.clone(), serving.config.watch.debounce_ms.into()));
+        runtime.spawn(Words::follow_live(words.clone(), handle.clone()));
         let doors = runtime.spawn(async move {
             control::serve(control, socket).await;
             // The door of AI clients ends when the words do.
@@ -277,19 +296,26 @@ impl Daemon {
         self.runtime.spawn(future);
     }
 
+    /// From now on a signal ends the daemon in good order. To be called before anybody is told that it is ready: one that came between that
+    /// word and this call would kill it with its notes sounding.
+    pub fn heed_signals(&self) -> io::Result<Signals> {
+        let _inside = self.runtime.enter();
+        Ok(Signals {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
+    }
+
     /// Until a signal asks it to end, a door does, or the owner has ended by a defect.
-    pub fn wait(&mut self) -> io::Result<()> {
-        use tokio::signal::unix::{SignalKind, signal};
+    pub fn wait(&mut self, mut signals: Signals) -> io::Result<()> {
         let (stop, owner_ended) = (&self.stop, &mut self.owner_ended);
         self.runtime.block_on(async {
-            let mut interrupt = signal(SignalKind::interrupt())?;
-            let mut terminate = signal(SignalKind::terminate())?;
-            let mut hang_up = signal(SignalKind::hangup())?;
             tokio::select! {
-                _ = interrupt.recv() => Ok(()),
-                _ = terminate.recv() => Ok(()),
+                _ = signals.interrupt.recv() => Ok(()),
+                _ = signals.terminate.recv() => Ok(()),
                 // The terminal is gone; notes must not sound on without anyone to stop them.
-                _ = hang_up.recv() => Ok(()),
+                _ = signals.hang_up.recv() => Ok(()),
                 () = stop.cancelled() => Ok(()),
                 _ = owner_ended => Err(io::Error::other("the owner thread ended by itself")),
             }

@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "this is the place the lint points to")]
 
 use conductor_core::event::Micros;
+use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -113,26 +114,39 @@ pub trait Ids: Send + Sync {
 
 pub struct RandomIds;
 
+/// Bytes of the tail of a v7 id.
+const TAIL: usize = 10;
+
+thread_local! {
+    /// Tails fetched ahead of their use: every call takes two, and a system call for each is dearer than the rest of the id. Only ids that
+    /// name something come from here; whatever must not be guessed is fetched when it is needed.
+    static AHEAD: RefCell<Vec<[u8; TAIL]>> = const { RefCell::new(Vec::new()) };
+}
+
+fn from_system(bytes: &mut [u8]) {
+    #[expect(clippy::expect_used, reason = "without random numbers nothing may be promised to anyone")]
+    getrandom::fill(bytes).expect("the system gives no random numbers");
+}
+
 impl Ids for RandomIds {
     fn v4(&self) -> Uuid {
         Uuid::new_v4()
     }
 
     fn v7(&self, wall_ms: u64) -> Uuid {
-        let random = Uuid::new_v4();
-        let mut tail = [0u8; 10];
-        tail.copy_from_slice(&random.as_bytes()[..10]);
+        let tail = AHEAD.with_borrow_mut(|ahead| {
+            if ahead.is_empty() {
+                let mut tails = [0; TAIL * 64];
+                from_system(&mut tails);
+                ahead.extend(tails.as_chunks::<TAIL>().0);
+            }
+            ahead.pop().unwrap_or_default()
+        });
         uuid::Builder::from_unix_timestamp_millis(wall_ms, &tail).into_uuid()
     }
 
     fn fill(&self, bytes: &mut [u8]) {
-        for chunk in bytes.chunks_mut(8) {
-            // The last eight bytes of a v4 id hold two fixed bits; the first six bytes and the low half are free.
-            let id = Uuid::new_v4();
-            let raw = id.as_bytes();
-            let free = [raw[0], raw[1], raw[2], raw[3], raw[4], raw[5], raw[10], raw[11]];
-            chunk.copy_from_slice(&free[..chunk.len()]);
-        }
+        from_system(bytes);
     }
 }
 
@@ -233,6 +247,14 @@ pub fn runtime_folders() -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ids_do_not_repeat_and_sort_by_time() {
+        let ids: Vec<Uuid> = (0..1000).map(|ms| RandomIds.v7(ms)).collect();
+        assert!(ids.is_sorted());
+        let tails: std::collections::BTreeSet<&[u8]> = ids.iter().map(|it| &it.as_bytes()[8..]).collect();
+        assert_eq!(tails.len(), ids.len());
+    }
 
     #[test]
     fn utc_weekdays_and_minutes() {

@@ -13,8 +13,10 @@ mod handler;
 pub mod limits;
 pub mod record;
 
+use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::task::Poll;
 
 use conductor_core::digest;
 use conductor_core::error::{Code, RefusedBy, Subject, ToolError, Violation};
@@ -79,10 +81,11 @@ impl From<ToolError> for Stop {
     }
 }
 
-/// Runs one call to its recorded end. The work is a task of the daemon: a client that hangs up drops this future and nothing else.
+/// Runs one call to its recorded end. Work that has to wait becomes a task of the daemon: a client that hangs up drops this future and
+/// nothing else.
 pub async fn run(studio: &Arc<Studio>, call: Call) -> Reply {
     let studio = Arc::clone(studio);
-    let task = tokio::spawn(async move {
+    let mut work = Box::pin(async move {
         let mut paper = Paper::open(&studio, &call);
         // No early return below: an unrecorded call must be impossible, a panic of our own included.
         let attempted = AssertUnwindSafe(attempt(&studio, &call, &mut paper)).catch_unwind().await;
@@ -95,7 +98,11 @@ pub async fn run(studio: &Arc<Studio>, call: Call) -> Reply {
         };
         Reply::new(record::record(&studio, &call, paper, outcome).await)
     });
-    match task.await {
+    // A read that waits for nothing ends here, and no other thread is woken for it.
+    if let Poll::Ready(reply) = poll_fn(|context| Poll::Ready(work.as_mut().poll(context))).await {
+        return reply;
+    }
+    match tokio::spawn(work).await {
         Ok(reply) => reply,
         Err(failed) if failed.is_panic() => std::panic::resume_unwind(failed.into_panic()),
         // The runtime is going away and nobody is left to answer.

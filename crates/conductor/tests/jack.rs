@@ -12,7 +12,7 @@ use conductor::hosts::midi::jack::Jack;
 use conductor::hosts::midi::ring::{Bell, LaneReceiver, lane};
 use conductor::hosts::midi::{Announcement, Backend, Cause, Malformed, PortFault, SendFault, Way};
 use conductor_core::event::{Body, DeviceSlot, Micros, Taint};
-use conductor_testkit::real::{self, Missing, PATIENCE, jack, wait_for};
+use conductor_testkit::real::{self, Missing, PATIENCE, jack, mido, wait_for};
 use conductor_testkit::require;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -74,19 +74,6 @@ fn backend() -> (Jack, Arc<AtomicU32>, Arc<AtomicU32>) {
 
 fn new_lane() -> (conductor::hosts::midi::ring::LaneSender, LaneReceiver) {
     lane(DeviceSlot(0), u32::MAX, Bell::silent())
-}
-
-/// The system's Python with mido, which need not be the first one in the path.
-fn python() -> Result<&'static str, Missing> {
-    let works = |python: &&str| {
-        let tried = Command::new(*python).args(["-c", "import mido, rtmidi"]).output();
-        tried.is_ok_and(|output| output.status.success())
-    };
-    ["python3", "/usr/bin/python3"].into_iter().find(works).ok_or(Missing {
-        part: "mido",
-        package: "python3-mido python3-rtmidi",
-        why: "no Python here has mido and rtmidi".into(),
-    })
 }
 
 struct Peer {
@@ -156,7 +143,7 @@ const END_MARK: [u8; 3] = [0x9F, 0, 1];
 
 /// Sends, and waits where the queue says it is full.
 fn send_patiently(output: &mut dyn conductor::hosts::midi::Output, message: &[u8]) {
-    let sent = wait_for(PATIENCE, || match output.send(message, Taint::Clean) {
+    let sent = wait_for(PATIENCE, || match output.send(message, Taint::Clean.into()) {
         Ok(()) => Some(()),
         Err(SendFault::Busy) => None,
         Err(other) => panic!("{other}"),
@@ -209,7 +196,7 @@ fn a_sequencer_is_heard_and_a_dump_hears_us() {
     assert!(jack::connect("conductor:pads", &theirs));
     let mut lines = BufReader::new(dump.stdout.take().unwrap()).lines();
     for message in [&[0x90, 36, 100][..], &[0xB1, 7, 64], &[0xC2, 5], &[0xF0, 0x7E, 0x7F, 6, 1, 0xF7]] {
-        output.send(message, Taint::Clean).unwrap();
+        output.send(message, Taint::Clean.into()).unwrap();
         let expected: Vec<String> = message.iter().map(|byte| format!("{byte:02x}")).collect();
         let line = lines.by_ref().map_while(Result::ok).find(|line| !line.trim().is_empty()).unwrap();
         assert!(line.to_lowercase().contains(&expected.join(" ")), "{line} lacks {expected:?}");
@@ -223,7 +210,7 @@ fn ten_thousand_paced_messages_arrive_in_order_both_ways() {
     let server = inside!("ten_thousand_paced_messages_arrive_in_order_both_ways");
     let dir = tempfile::tempdir().unwrap();
     let _server = require!(jack::start(dir.path(), &server, 256));
-    let python = require!(python());
+    let python = require!(mido::python());
     let (mut backend, ..) = backend();
 
     let mut peer = Peer::start(python, &["send", "out", "10000", "200"]);
@@ -262,7 +249,7 @@ fn a_burst_and_long_messages_arrive_whole_or_are_refused() {
     let server = inside!("a_burst_and_long_messages_arrive_whole_or_are_refused");
     let dir = tempfile::tempdir().unwrap();
     let _server = require!(jack::start(dir.path(), &server, 256));
-    let python = require!(python());
+    let python = require!(mido::python());
     let (mut backend, ..) = backend();
     let peer = Peer::start(python, &["recv", "in", "60"]);
     let port = backend.ports().unwrap().into_iter().find(|port| port.id.starts_with("peer")).unwrap();
@@ -270,7 +257,7 @@ fn a_burst_and_long_messages_arrive_whole_or_are_refused() {
     let mut expected = Vec::new();
     // No pause between them: more than one period can carry.
     for value in 0..4000 {
-        output.send(&bend(value), Taint::Clean).unwrap();
+        output.send(&bend(value), Taint::Clean.into()).unwrap();
         expected.push(hex(&bend(value)));
     }
     for number in 0..10 {
@@ -282,7 +269,7 @@ fn a_burst_and_long_messages_arrive_whole_or_are_refused() {
         [&[0xF0][..], &body, &[0xF7]].concat()
     };
     for len in [8193, 65_536] {
-        let refused = output.send(&sysex(len, 5), Taint::Clean);
+        let refused = output.send(&sysex(len, 5), Taint::Clean.into());
         assert_eq!(refused, Err(SendFault::Malformed(Malformed::SysExTooLong { len })));
     }
     for seed in 0..3 {
@@ -312,10 +299,10 @@ fn an_unread_burst_is_busy_and_not_lost() {
     let _server = require!(jack::start(dir.path(), &server, 256));
     let (mut backend, ..) = backend();
     let mut output = backend.create_output("pads").unwrap();
-    let taken = (0..200_000u32).take_while(|i| output.send(&bend((i % 16384) as u16), Taint::Clean).is_ok()).count();
+    let taken = (0..200_000u32).take_while(|i| output.send(&bend((i % 16384) as u16), Taint::Clean.into()).is_ok()).count();
     assert!(taken >= 4000, "{taken}");
     if taken < 200_000 {
-        assert_eq!(output.send(&[0x80, 36, 0], Taint::Clean), Ok(()), "a release has room of its own");
+        assert_eq!(output.send(&[0x80, 36, 0], Taint::Clean.into()), Ok(()), "a release has room of its own");
     }
 }
 
@@ -332,7 +319,7 @@ fn a_server_that_ends_is_noticed_and_its_return_too() {
     first.kill();
     assert!(wait_for(PATIENCE, || (!input.is_open()).then_some(())).is_some());
     assert!(wait_for(PATIENCE, || (lost.load(Ordering::Relaxed) == 1).then_some(())).is_some());
-    assert_eq!(output.send(&[0x90, 1, 1], Taint::Clean), Err(SendFault::Offline));
+    assert_eq!(output.send(&[0x90, 1, 1], Taint::Clean.into()), Err(SendFault::Offline));
     let why = backend.connect().unwrap_err();
     assert_eq!(why.cause, Cause::NoServer, "{why}");
     assert!(matches!(backend.ports(), Err(PortFault::Unavailable(_))));
@@ -397,7 +384,10 @@ fn without_libjack_the_reason_is_told() {
     // An empty file of its name stands in front of the real one, so that loading it fails on every machine.
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("libjack.so.0"), "").unwrap();
-    match inside("without_libjack_the_reason_is_told", &[("LD_LIBRARY_PATH", dir.path())]) {
+    // Without a sign of a server nobody would look for it.
+    std::fs::write(dir.path().join("pipewire-0"), "").unwrap();
+    let extra = [("LD_LIBRARY_PATH", dir.path()), ("XDG_RUNTIME_DIR", dir.path())];
+    match inside("without_libjack_the_reason_is_told", &extra) {
         Ok(_) => {
             let (mut backend, ..) = backend();
             let why = backend.connect().unwrap_err();

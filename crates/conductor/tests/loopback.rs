@@ -6,7 +6,7 @@ mod contract;
 use conductor::hosts::midi::loopback::Loopback;
 use conductor::hosts::midi::ring::{Bell, lane};
 use conductor::hosts::midi::{Backend, Output, SendFault};
-use conductor_core::event::{DeviceSlot, Micros, Taint};
+use conductor_core::event::{DeviceSlot, Micros, Trail};
 use contract::{Cable, keeps_the_contract};
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,13 +34,13 @@ enum Fault {
 }
 
 impl Output for Broken {
-    fn send(&mut self, message: &[u8], taint: Taint) -> Result<(), SendFault> {
+    fn send(&mut self, message: &[u8], trail: Trail) -> Result<(), SendFault> {
         self.sent += 1;
         match (&self.fault, message) {
             (Fault::LosesOne, _) if self.sent == 50 => Ok(()),
-            (Fault::SwapsData, [status @ 0xB0..=0xBF, a, b]) => self.inner.send(&[*status, *b, *a], taint),
-            (Fault::TakesAnything, _) => self.inner.send(message, taint).or(Ok(())),
-            (Fault::LosesOne | Fault::SwapsData, _) => self.inner.send(message, taint),
+            (Fault::SwapsData, [status @ 0xB0..=0xBF, a, b]) => self.inner.send(&[*status, *b, *a], trail),
+            (Fault::TakesAnything, _) => self.inner.send(message, trail).or(Ok(())),
+            (Fault::LosesOne | Fault::SwapsData, _) => self.inner.send(message, trail),
         }
     }
 

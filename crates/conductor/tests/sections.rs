@@ -25,6 +25,8 @@ use tokio::net::{TcpStream, UnixStream};
 mod every_key;
 #[path = "sections/surface.rs"]
 mod surface;
+#[path = "sections/without.rs"]
+mod without;
 
 struct Studio {
     home: TempDir,
@@ -67,7 +69,7 @@ impl Studio {
     }
 
     fn start_with(machine: Machine, home: TempDir, config: &str, clock: Arc<dyn Clock>) -> Self {
-        std::fs::write(home.path().join("config.toml"), config).unwrap();
+        std::fs::write(home.path().join("config.toml"), without::written(config)).unwrap();
         let page = Page::default();
         let log = Log::new(clock.clone(), Box::new(page.clone()));
         let daemon = Daemon::start_on(
@@ -135,9 +137,13 @@ impl Studio {
         (names, reply["result"]["nextCursor"].is_string())
     }
 
+    fn save(&self, config: &str) {
+        std::fs::write(self.home.path().join("config.toml"), without::written(config)).unwrap();
+    }
+
     /// Saves the file and has it read. A question to the owner behind it is answered when it is in force.
     fn reload(&self, config: &str) -> Vec<String> {
-        std::fs::write(self.home.path().join("config.toml"), config).unwrap();
+        self.save(config);
         let reloaded = self.block_on(self.daemon().handle().reload()).unwrap();
         self.block_on(self.daemon().handle().status()).unwrap();
         reloaded.faults
@@ -223,6 +229,17 @@ fn a_rule_denies_until_a_sound_file_says_otherwise() {
 }
 
 #[test]
+fn each_tier_is_decided_as_the_file_says() {
+    let studio = Studio::start(
+        "[policy]\ndefault = { ReadOnly = \"deny\", Stateful = \"deny\", ConfigChange = \"deny\", HardwareIO = \"deny\" }\n",
+    );
+    let mut client = studio.client();
+    for tool in [tools::ECHO, tools::SET, tools::PLAN, tools::DANGER] {
+        assert_eq!(studio.code(&mut client, tool), "DENIED", "{tool}");
+    }
+}
+
+#[test]
 fn a_daemon_that_starts_on_a_faulty_policy_asks_before_every_effect() {
     let studio = Studio::start("[[policy.rules]]\ntool = \"test.set\"\ndecision = \"dney\"\n");
     let mut client = studio.client();
@@ -263,6 +280,9 @@ fn limits_hold() {
     assert_eq!(reads, ["ok", "RATE_LIMITED"]);
     let effects: Vec<String> = (0..3).map(|_| studio.code(&mut client, tools::SET)).collect();
     assert_eq!(effects, ["ok", "ok", "RATE_LIMITED"]);
+    // Long enough for one more at the usual rates.
+    pause(300);
+    assert_eq!([tools::ECHO, tools::SET].map(|it| studio.code(&mut client, it)), ["RATE_LIMITED", "RATE_LIMITED"]);
     drop(studio);
 
     let studio = Studio::start("[limits]\nresult_bytes = 1024\npending_per_principal = 1\n");
@@ -324,12 +344,34 @@ fn circuits_trip_and_calls_are_repeated_as_often_as_the_file_says() {
 }
 
 #[test]
+fn a_call_is_repeated_as_often_and_as_soon_as_the_file_says() {
+    let took = |cap: &str| {
+        let studio = Studio::start(&format!("[retry]\nattempts = 9\nbase_ms = 4\n{cap}[circuit]\nfailures = 1000\n"));
+        let (mut client, clock) = (studio.client(), RealClock::new());
+        let from = clock.now();
+        assert_eq!(studio.code(&mut client, tools::FAIL), "HOST_OFFLINE");
+        assert_eq!(studio.runs.of(tools::FAIL), 9);
+        clock.now().since(from)
+    };
+    // Eight waits of 4 ms and a bit; or each twice as long as the one before, which is a second at least.
+    let (capped, doubled) = (took("cap_ms = 4\n"), took(""));
+    assert!(capped * 2 < doubled, "{capped} {doubled}");
+}
+
+/// The settings of all tools, and those of one.
+#[test]
 fn failures_are_counted_and_a_circuit_closes_as_the_file_says() {
+    for head in ["[circuit]\n", "[circuit.tools.\"test.fail\"]\n"] {
+        counts_and_closes(head);
+    }
+}
+
+fn counts_and_closes(head: &str) {
     let attempts = "[retry]\nattempts = 1\n";
     let bad = || json!({ "code": "HOST_OFFLINE" });
     let good = || json!({ "code": "HOST_OFFLINE", "good_from": 1 });
     let run = |config: &str, calls: &[Value]| -> Vec<String> {
-        let studio = Studio::start(&format!("{attempts}[circuit]\nfailures = 2\n{config}"));
+        let studio = Studio::start(&format!("{attempts}{head}failures = 2\n{config}"));
         let mut client = studio.client();
         calls.iter().map(|arguments| studio.call(&mut client, tools::FAIL, arguments.clone()).0).collect()
     };
@@ -340,13 +382,24 @@ fn failures_are_counted_and_a_circuit_closes_as_the_file_says() {
     assert_eq!(run("", &broken_up), off);
     assert_eq!(run("mode = \"consecutive\"\n", &broken_up), on);
 
-    let studio = Studio::start(&format!("{attempts}[circuit]\nfailures = 1\nopen_ms = 1\nclose_after = 2\n"));
+    // Two failures that no window holds together.
+    let studio = Studio::start(&format!("{attempts}{head}failures = 2\nwindow_ms = 1\n"));
+    let mut client = studio.client();
+    for _ in 0..3 {
+        assert_eq!(studio.call(&mut client, tools::FAIL, bad()).0, "HOST_OFFLINE", "{head}");
+        pause(20);
+    }
+
+    let studio = Studio::start(&format!("{attempts}{head}failures = 1\nopen_ms = 1\nclose_after = 2\n"));
     let mut client = studio.client();
     let state =
         || studio.daemon().words().studio.circuits.list().into_iter().find(|it| it.tool == tools::FAIL).unwrap().state;
     assert_eq!(studio.call(&mut client, tools::FAIL, bad()).0, "HOST_OFFLINE");
     let mut probes = 0;
-    while state() != conductor_core::breaker::State::Passing {
+    for _ in 0..1000 {
+        if state() == conductor_core::breaker::State::Passing {
+            break;
+        }
         // Refused until the millisecond is over; then each good probe counts.
         probes += u32::from(studio.call(&mut client, tools::FAIL, good()).0 == "ok");
     }
@@ -564,7 +617,10 @@ fn segments_older_than_the_file_says_are_removed() {
     let small = "rotate_mb = 1\n[limits]\neffect = { per_minute = 100000, burst = 10000 }\n";
     let fill = |studio: &Studio, segment: &str| {
         let mut client = studio.client();
-        while !studio.home.path().join("audit").join(segment).exists() {
+        for _ in 0..1000 {
+            if studio.home.path().join("audit").join(segment).exists() {
+                return;
+            }
             assert_eq!(studio.call(&mut client, tools::SET, json!({ "text": "y".repeat(3500) })).0, "ok");
         }
     };
@@ -576,9 +632,11 @@ fn segments_older_than_the_file_says_are_removed() {
     assert!(kept.home.path().join("audit/000001.jsonl").exists(), "everything is kept by default");
     let home = kept.stop();
     let tidy = Studio::start_in(home, &full.replacen("[audit]\n", "[audit]\nretention_days = 1\n", 1));
-    while tidy.home.path().join("audit/000001.jsonl").exists() {
+    let gone = wait_for(PATIENCE, || {
         assert_eq!(tidy.code(&mut tidy.client(), tools::ECHO), "ok", "the log is looked after while it is used");
-    }
+        (!tidy.home.path().join("audit/000001.jsonl").exists()).then_some(())
+    });
+    assert!(gone.is_some());
 }
 
 /// Far fewer records than `checkpoint_records`, and nobody calls any more: time alone makes the checkpoint.
@@ -591,9 +649,7 @@ fn a_checkpoint_is_made_when_the_file_says() {
         let text = std::fs::read_to_string(studio.home.path().join("state/checkpoints.jsonl")).unwrap_or_default();
         text.lines().last().and_then(|it| serde_json::from_str::<Value>(it).ok()?["seq"].as_u64())
     };
-    while anchored() < last["seq"].as_u64() {
-        std::thread::yield_now();
-    }
+    assert!(wait_for(PATIENCE, || (anchored() >= last["seq"].as_u64()).then_some(())).is_some());
 }
 
 #[test]
@@ -630,9 +686,7 @@ fn http_is_served_where_and_to_whom_the_file_says() {
         let served = studio.daemon().words().http.served();
         served.first().is_some_and(|at| studio.knock(*at, "open sesame", &[]) == 401)
     };
-    while !gone() {
-        std::thread::yield_now();
-    }
+    wait_for(PATIENCE, || gone().then_some(())).expect("the token is gone");
     assert_eq!(studio.daemon().words().http.served(), [at], "a port that was picked is kept");
     assert_eq!(studio.knock(at, "open sesame", &[("Host", "studio.example")]), 401);
 
@@ -644,16 +698,12 @@ fn http_is_served_where_and_to_whom_the_file_says() {
     assert!(everywhere().is_err_and(|it| it.to_string().contains("allow_remote")));
     let observer = tokens.replace("\"call\"", "\"observe\"");
     studio.reload(&format!("{head}allow_remote = true\n{observer}"));
-    while everywhere().is_err() {
-        std::thread::yield_now();
-    }
+    wait_for(PATIENCE, || everywhere().ok()).expect("other machines are let in");
     let scoped = || {
         let served = studio.daemon().words().http.served();
         served.first().is_some_and(|at| studio.knock(*at, &studio.default_token(), &[]) == 405)
     };
-    while !scoped() {
-        std::thread::yield_now();
-    }
+    wait_for(PATIENCE, || scoped().then_some(())).expect("served again");
     let at = studio.daemon().words().http.served()[0];
     assert_eq!(studio.knock(at, "open sesame", &[]), 401, "a token that may look may not call");
 }
@@ -669,9 +719,7 @@ fn a_port_in_use_is_told_and_not_fatal() {
     assert_eq!(studio.code(&mut studio.client(), tools::ECHO), "ok");
 
     studio.reload("[http]\nbind = \"127.0.0.1:0\"\n");
-    while studio.missing("http").is_some() {
-        std::thread::yield_now();
-    }
+    wait_for(PATIENCE, || studio.missing("http").is_none().then_some(())).expect("served at last");
     let at = studio.daemon().words().http.served()[0];
     let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": modern(json!({})) });
     assert_eq!(studio.block_on(post_modern(at, &ping)).status, 401, "the token of the test is not ours");
@@ -765,6 +813,12 @@ fn every_key_of_patch_pd_counts() {
     let started =
         log["logs"].as_array().unwrap().iter().filter_map(Value::as_str).find(|it| it.contains("starting")).unwrap();
     assert!(started.contains("\"-sleepgrain\" \"2\"") && started.contains("-noaudio"), "{started}");
+    // Whether there is a sound card is the machine's affair; what Pd is asked for is ours.
+    let sounding = patches("[patch.pd]\nmode = \"spawn\"\naudio = \"default\"\n[retry]\nattempts = 1\n");
+    let mut client = sounding.client();
+    sounding.call(&mut client, "create_patch", json!({ "host": "pd", "alias": "p" }));
+    let (_, log) = sounding.call(&mut client, "get_console_log", json!({}));
+    assert!(log.to_string().contains("starting") && !log.to_string().contains("-noaudio"), "{log}");
 }
 
 #[test]
@@ -841,8 +895,20 @@ fn every_key_of_live_counts() {
     let mut client = small.client();
     let (code, body) = small.call(&mut client, "live_open_set", json!({ "path": "big.als" }));
     assert_eq!(code, "BAD_INPUT", "{body}");
+    // `render_dir`: where a track goes.
+    let sample = small.home.path().canonicalize().unwrap().join("sets/vox_take.wav");
+    write_wav(&sample);
+    let xml = gunzip(SET).replace("/audio/vox_take.wav", &sample.to_string_lossy());
+    std::fs::write(small.home.path().join("sets/sung.als"), gzip(xml.as_bytes())).unwrap();
+    let small = Studio::start_in(
+        small.stop(),
+        &format!("[live]\nhost = \"document\"\nrender_dir = {folder:?}\ndefault_set = \"sung.als\"\n"),
+    );
+    let render = json!({ "trackId": "track:2", "startBeat": 0, "endBeat": 8 });
+    let (_, rendered) = small.call(&mut small.client(), "live_render_track", render);
+    assert!(rendered["path"].as_str().is_some_and(|it| it.starts_with(folder.to_str().unwrap())), "{rendered}");
     // `host`: without a Live, what each choice means.
-    let nowhere = "[live.osc]\nport = 1\nreply_port = 19\ntimeout_ms = 300\n";
+    let nowhere = "[live.osc]\nhost = \"127.0.0.9\"\nport = 1\nreply_port = 19\ntimeout_ms = 300\n";
     for (choice, code) in
         [("script", "HOST_OFFLINE"), ("abletonosc", "HOST_OFFLINE"), ("auto", "ok"), ("document", "ok")]
     {
@@ -850,15 +916,32 @@ fn every_key_of_live_counts() {
         let (got, body) = studio.call(&mut studio.client(), "live_get_song_overview", json!({}));
         assert_eq!(got, code, "{choice}: {body}");
         if choice == "abletonosc" {
-            assert!(body["message"].as_str().unwrap().contains("127.0.0.1:1"), "the port of the file: {body}");
+            assert!(body["message"].as_str().unwrap().contains("127.0.0.9:1"), "the address of the file: {body}");
         }
     }
 }
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
+    run_gzip("-c", bytes)
+}
+
+fn gunzip(bytes: &[u8]) -> String {
+    String::from_utf8(run_gzip("-dc", bytes)).unwrap()
+}
+
+/// Two seconds at half scale.
+fn write_wav(file: &std::path::Path) {
+    let (bits_per_sample, sample_format) = (16, hound::SampleFormat::Int);
+    let spec = hound::WavSpec { channels: 1, sample_rate: 8000, bits_per_sample, sample_format };
+    let mut writer = hound::WavWriter::create(file, spec).unwrap();
+    (0..16_000).for_each(|_| writer.write_sample(16_384_i16).unwrap());
+    writer.finalize().unwrap();
+}
+
+fn run_gzip(how: &'static str, bytes: &[u8]) -> Vec<u8> {
     use std::io::Write;
     let mut child = std::process::Command::new("gzip")
-        .arg("-c")
+        .arg(how)
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::piped())
         .spawn()
@@ -886,6 +969,122 @@ fn the_keys_of_live_osc_and_script_count() {
     assert_eq!(song["host"], "script", "{song}");
     scripted.freeze();
     assert_eq!(studio.call(&mut client, "live_get_song_overview", json!({})).0, "TIMEOUT");
+}
+
+#[test]
+fn a_live_that_does_not_answer_is_waited_for_as_long_as_the_file_says() {
+    // Three times what is usual, so that a machine that is busy does not look like it.
+    const LONG: u64 = 6000;
+    let took = |studio: &Studio, wanted: &str| {
+        let (mut client, clock) = (studio.client(), RealClock::new());
+        let from = clock.now();
+        let (code, body) = studio.call(&mut client, "live_get_song_overview", json!({}));
+        assert_eq!(code, wanted, "{body}");
+        clock.now().since(from) / 1000
+    };
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let (port, reply_port) = (silent.local_addr().unwrap().port(), free_port());
+    let osc = format!("[live.osc]\nport = {port}\nreply_port = {reply_port}\ntimeout_ms = {LONG}\n");
+    let studio = sets(&format!("{NO_RETRY}[live]\nhost = \"abletonosc\"\n{osc}"));
+    let waited = took(&studio, "HOST_OFFLINE");
+    assert!(waited >= LONG, "{waited}");
+    // A port that another program has is told by its number.
+    let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let _theirs = std::net::UdpSocket::bind(("127.0.0.1", taken)).unwrap();
+    let studio = sets(&format!("{NO_RETRY}[live]\nhost = \"abletonosc\"\n[live.osc]\nreply_port = {taken}\n"));
+    let (_, body) = studio.call(&mut studio.client(), "live_get_song_overview", json!({}));
+    assert!(body["message"].as_str().unwrap().contains(&format!("UDP port {taken}")), "{body}");
+
+    let studio = sets(&format!("{NO_RETRY}[live]\nhost = \"script\"\n[live.script]\ntimeout_ms = {LONG}\n"));
+    let mut scripted = require!(fakelive::script(studio.home.path(), "12.2.0"));
+    assert_eq!(studio.call(&mut studio.client(), "live_get_song_overview", json!({})).0, "ok");
+    scripted.freeze();
+    let waited = took(&studio, "TIMEOUT");
+    assert!(waited >= LONG, "{waited}");
+}
+
+const FILES: &str = r#"
+[tools.filesystem]
+roots = [{ name = "studio", path = "STUDIO", write = true }, { name = "attic", path = "ATTIC" }]
+[[tools.shell.commands]]
+name = "show"
+program = "/bin/cat"
+args = ["--", "{file}"]
+cwd = "studio"
+effect = "read"
+slots.file = { type = "path", root = "attic" }
+[[tools.shell.commands]]
+name = "where"
+program = "/bin/pwd"
+cwd = "studio"
+effect = "read"
+[[tools.shell.commands]]
+name = "say"
+program = "/bin/echo"
+args = ["{count}", "{word}", "{text}"]
+effect = "read"
+slots.count = { type = "integer", min = 2, max = 4 }
+slots.word = { type = "enum", values = ["a", "b"] }
+slots.text = { type = "text", pattern = "x+" }
+[[tools.shell.commands]]
+name = "hang"
+program = "/bin/sleep"
+args = ["600"]
+effect = "read"
+timeout_ms = 100
+[[tools.shell.commands]]
+name = "env"
+program = "/usr/bin/env"
+effect = "read"
+env = { MY_KEY = "yes" }
+[[tools.shell.commands]]
+name = "pinned"
+program = "/bin/true"
+effect = "read"
+digest = "sha256:0000000000000000000000000000000000000000000000000000000000000000"
+"#;
+
+#[test]
+fn every_key_of_files_and_commands_counts() {
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let [studio_at, attic_at] = folders.each_ref().map(|it| it.path().canonicalize().unwrap());
+    std::fs::write(attic_at.join("note.txt"), "hello").unwrap();
+    let config = FILES.replace("STUDIO", studio_at.to_str().unwrap()).replace("ATTIC", attic_at.to_str().unwrap());
+    let studio = Studio::start(&config);
+    let mut client = studio.client();
+    // `name`, `path` and `write` of roots.
+    let (code, read) = studio.call(&mut client, "filesystem_read", json!({ "root": "attic", "path": "note.txt" }));
+    assert_eq!((code.as_str(), &read["content"]), ("ok", &json!("hello")), "{read}");
+    let mut write = |root: &str| {
+        studio.call(&mut client, "filesystem_write", json!({ "root": root, "path": "a", "content": "x" })).0
+    };
+    assert_eq!((write("studio").as_str(), write("attic").as_str()), ("APPROVAL_REQUIRED", "DENIED"));
+    // Commands run without a question where `effect` says that they only read.
+    let mut run = |command: &str, args: Value| {
+        let (code, body) = studio.call(&mut client, "shell_exec", json!({ "command": command, "args": args }));
+        (code, body["stdout"].as_str().unwrap_or_default().trim().to_owned())
+    };
+    let ok = |text: &str| ("ok".to_owned(), text.to_owned());
+    let refused = |code: &str| (code.to_owned(), String::new());
+    assert_eq!(run("show", json!({ "file": "note.txt" })), ok("hello"));
+    assert_eq!(run("where", json!({})), ok(studio_at.to_str().unwrap()));
+    assert_eq!(run("say", json!({ "count": 2, "word": "a", "text": "xx" })), ok("2 a xx"));
+    for wrong in [
+        json!({ "count": 1, "word": "a", "text": "xx" }),
+        json!({ "count": 5, "word": "a", "text": "xx" }),
+        json!({ "count": 2, "word": "c", "text": "xx" }),
+        json!({ "count": 2, "word": "a", "text": "xy" }),
+    ] {
+        assert_eq!(run("say", wrong.clone()), refused("BAD_INPUT"), "{wrong}");
+    }
+    assert_eq!(run("hang", json!({})), refused("TIMEOUT"));
+    assert!(run("env", json!({})).1.contains("MY_KEY=yes"));
+    assert_eq!(run("pinned", json!({})), refused("DENIED"));
+}
+
+/// A thread that was woken by something else before may park for no time at all.
+fn pause(ms: u64) {
+    wait_for(std::time::Duration::from_millis(ms), || None::<()>);
 }
 
 fn free_port() -> u16 {
@@ -933,6 +1132,22 @@ fn a_knob_turns_a_parameter_of_a_set_as_one_step() {
     assert!(wait_for(PATIENCE, || (panning(&mut client, 1) == 0.5).then_some(())).is_some(), "`out` gives the range");
 }
 
+/// By a knob, by a tool and back again: the motor goes where the parameter stands.
+#[test]
+fn a_controller_shows_where_a_parameter_of_a_set_stands() {
+    let row = "[[feedback]]\ndevice = \"pads\"\nout = { type = \"CC\", channel = 0, controller = 50 }\n\
+               from = { type = \"LiveParameter\", path = \"track:0/mixer/panning\" }\nrange = [0, 100]\n";
+    let board = HANDS.replace("direction = \"Input\"\n", "");
+    let studio = sets(&format!("[live]\nhost = \"document\"\ndefault_set = \"a.als\"\n{board}"));
+    let mut ear = studio.ear("pads");
+    studio.reload(&format!("[live]\nhost = \"document\"\ndefault_set = \"a.als\"\n{board}{row}"));
+    assert_eq!(studio.hear(&mut ear), [0xB0, 50, 50], "as the Set was saved: in the middle");
+    studio.hand([0xB0, 7, 127]);
+    assert_eq!(studio.hear(&mut ear), [0xB0, 50, 100]);
+    assert_eq!(studio.call(&mut studio.client(), "live_undo", json!({})).0, "ok");
+    assert_eq!(studio.hear(&mut ear), [0xB0, 50, 50]);
+}
+
 #[test]
 fn hands_reach_a_running_live_through_either_host() {
     for host in ["script", "abletonosc"] {
@@ -954,6 +1169,47 @@ fn hands_reach_a_running_live_through_either_host() {
         assert!(seen(live, "song.tracks[1].clip_slots[0].clip.is_playing", json!(true)), "{host}: a pad on a clip");
         studio.hand([0x90, 37, 100]);
         assert!(seen(live, "song.scenes[1].fired", json!(1)), "{host}: a pad on a scene");
+    }
+}
+
+#[test]
+fn a_fader_shows_what_a_parameter_stands_at_in_whichever_host() {
+    const FADER: &str = "[[devices]]\nalias = \"faders\"\ndirection = \"Output\"\nloopback = true\n";
+    const SHOWN: &str = "[[feedback]]\ndevice = \"faders\"\nout = { type = \"CC\", channel = 0, controller = 7 }\n\
+        from = { type = \"LiveParameter\", path = \"track:0/mixer/panning\" }\n\
+        [[feedback]]\ndevice = \"faders\"\nout = { type = \"CC\", channel = 0, controller = 8 }\n\
+        from = { type = \"LiveParameter\", path = \"track:99/mixer/panning\" }\n";
+    for host in ["document", "script", "abletonosc"] {
+        let mut osc = require!(fakelive::osc());
+        let config = format!(
+            "schema = 1\n{NO_RETRY}[live]\nhost = \"{host}\"\ndefault_set = \"a.als\"\n[live.osc]\nport = {}\n\
+             reply_port = {}\n{FADER}",
+            osc.port,
+            free_port()
+        );
+        let studio = sets(config.strip_prefix("schema = 1\n").unwrap());
+        let mut scripted = require!(fakelive::script(studio.home.path(), "12.2.0"));
+        let mut client = studio.client();
+        let mut faders = studio.block_on(studio.daemon().handle().listen("faders".into())).unwrap();
+        let mut shown = |value: u8| {
+            let next = async { tokio::time::timeout(PATIENCE, faders.recv()).await };
+            let heard = studio.block_on(next).ok().flatten();
+            assert_eq!(heard, Some(vec![0xB0, 7, value]), "{host}: and nothing of a track that is not there");
+        };
+        assert_eq!(studio.reload(&format!("{config}{SHOWN}")), Vec::<String>::new());
+        shown(64);
+        let mut person = |value: f64| match host {
+            "script" => scripted.run(&format!("song.tracks[0].mixer_device.panning.value = {value}")),
+            "abletonosc" => osc.run(&format!("song.tracks[0].mixer_device.panning.value = {value}")),
+            _ => {
+                let arguments = json!({ "paramId": "track:0/mixer/panning", "value": value });
+                assert_eq!(studio.call(&mut client, "live_set_param", arguments).0, "ok");
+            }
+        };
+        person(1.0);
+        shown(127);
+        person(-1.0);
+        shown(0);
     }
 }
 

@@ -5,18 +5,24 @@
 
 #[path = "shared/contract.rs"]
 mod contract;
+#[expect(dead_code, reason = "a part of what the end-to-end tests use")]
+#[path = "end_to_end/studio.rs"]
+mod studio;
 
 use conductor::hosts::gamepad::Gamepads;
 use conductor::hosts::midi::alsa::Alsa;
 use conductor::hosts::midi::ring::{Bell, LaneReceiver, LaneSender, lane};
 use conductor::hosts::midi::{Announce, Announcement, Backend, PortFault, PortInfo, Stamp, Way};
 use conductor_core::event::{Axis, Body, Button, DeviceSlot, Micros, Side, Taint};
-use conductor_testkit::real::{Missing, skip, wait_for};
+use conductor_testkit::real::{Missing, mido, skip, wait_for};
+use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+use studio::{Ear, Studio};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Ends what a reader waits for.
@@ -170,9 +176,9 @@ fn aseqdump_hears_a_port_of_ours() {
     let mut line = || lines.next().unwrap().unwrap();
     while !line().starts_with("Source") {}
     for note in 0..100u8 {
-        output.send(&[0x90, note, 1 + note], Taint::Clean).unwrap();
+        output.send(&[0x90, note, 1 + note], Taint::Clean.into()).unwrap();
     }
-    output.send(&[0xF0, 0x7E, 0x7F, 6, 1, 0xF7], Taint::Clean).unwrap();
+    output.send(&[0xF0, 0x7E, 0x7F, 6, 1, 0xF7], Taint::Clean.into()).unwrap();
     for note in 0..100u8 {
         let heard = line();
         let words: Vec<&str> = heard.split_whitespace().collect();
@@ -188,6 +194,25 @@ fn modprobe(args: &[&str]) {
     let root = modules();
     let status = Command::new("modprobe").args(["-d", &root]).args(args).status().unwrap();
     assert!(status.success(), "modprobe {args:?}");
+}
+
+/// Waits until nobody holds the card any more.
+fn unload_virmidi() {
+    let unloaded = wait_for(PATIENCE, || {
+        let status =
+            Command::new("modprobe").args(["-d", &modules(), "-r", "snd-virmidi"]).stderr(Stdio::null()).status();
+        status.is_ok_and(|it| it.success()).then_some(())
+    });
+    assert!(unloaded.is_some(), "closed ports still hold the device");
+}
+
+/// The end of the virtual card at which a player stands.
+fn player_end() -> PathBuf {
+    let found = wait_for(PATIENCE, || {
+        let names = std::fs::read_dir("/dev/snd").ok()?.filter_map(Result::ok).map(|entry| entry.path());
+        names.into_iter().find(|path| path.to_string_lossy().contains("midiC"))
+    });
+    found.expect("a card has a device file")
 }
 
 #[expect(clippy::disallowed_methods, reason = "the guest's script says where its modules are")]
@@ -216,11 +241,7 @@ fn a_device_that_appears_is_announced_heard_and_gone_again() {
     let (sender, mut receiver) = new_lane();
     let input = alsa.open_input(&id, sender).unwrap();
     let mut output = alsa.open_output(&id).unwrap();
-    let path = wait_for(PATIENCE, || {
-        let names = std::fs::read_dir("/dev/snd").ok()?.filter_map(Result::ok).map(|entry| entry.path());
-        names.into_iter().find(|path| path.to_string_lossy().contains("midiC"))
-    });
-    let mut device = std::fs::OpenOptions::new().read(true).write(true).open(path.unwrap()).unwrap();
+    let mut device = std::fs::OpenOptions::new().read(true).write(true).open(player_end()).unwrap();
 
     let sysex: Vec<u8> = (0..8192).map(|i| (i % 128) as u8).collect();
     device.write_all(&[0x90, 36, 100, 37, 101, 36, 0]).unwrap();
@@ -243,13 +264,13 @@ fn a_device_that_appears_is_announced_heard_and_gone_again() {
         while device.read_exact(&mut byte).is_ok() && told.send(byte[0]).is_ok() && byte[0] != STOP {}
     });
     let first = wait_for(PATIENCE, || {
-        output.send(&[0xB3, 7, 64], Taint::Clean).unwrap();
+        output.send(&[0xB3, 7, 64], Taint::Clean.into()).unwrap();
         heard.try_recv().ok()
     });
     assert_eq!(first, Some(0xB3));
     let long = [&[0xF0][..], &sysex, &[0xF7]].concat();
-    output.send(&long, Taint::Clean).unwrap();
-    output.send(&[STOP], Taint::Clean).unwrap();
+    output.send(&long, Taint::Clean.into()).unwrap();
+    output.send(&[STOP], Taint::Clean.into()).unwrap();
     let mut got = Vec::new();
     while let Ok(byte) = heard.recv_timeout(PATIENCE) {
         got.push(byte);
@@ -260,32 +281,31 @@ fn a_device_that_appears_is_announced_heard_and_gone_again() {
 
     drop((input, output));
     let before = changed.load(Ordering::Relaxed);
-    let unloaded = wait_for(PATIENCE, || {
-        let status =
-            Command::new("modprobe").args(["-d", &modules(), "-r", "snd-virmidi"]).stderr(Stdio::null()).status();
-        status.is_ok_and(|it| it.success()).then_some(())
-    });
-    assert!(unloaded.is_some(), "closed ports still hold the device");
+    unload_virmidi();
     assert!(wait_for(PATIENCE, || (changed.load(Ordering::Relaxed) > before).then_some(())).is_some());
     assert!(wait_for(PATIENCE, || virtual_ports(&mut alsa, Way::Input).is_empty().then_some(())).is_some());
     let (sender, _receiver) = new_lane();
     assert_eq!(alsa.open_input(&id, sender).err(), Some(PortFault::Gone { id }));
 }
 
-struct Pad {
+/// A program that is a device: there once it has said so, gone when it is dropped.
+struct Plugged {
     child: Child,
     lines: std::io::Lines<BufReader<ChildStdout>>,
 }
 
-impl Pad {
-    fn plug() -> Pad {
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../conductor-testkit/vm/pad.py");
-        let mut child =
-            Command::new("/usr/bin/python3").arg(script).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+impl Plugged {
+    fn start(command: &mut Command) -> Self {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut pad = Pad { child, lines };
-        assert_eq!(pad.lines.next().unwrap().unwrap(), "ready");
-        pad
+        let mut plugged = Plugged { child, lines };
+        assert_eq!(plugged.lines.next().unwrap().unwrap(), "ready");
+        plugged
+    }
+
+    fn pad() -> Self {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../conductor-testkit/vm/pad.py");
+        Plugged::start(Command::new("/usr/bin/python3").arg(script))
     }
 
     fn say(&mut self, line: &str) {
@@ -293,7 +313,7 @@ impl Pad {
     }
 }
 
-impl Drop for Pad {
+impl Drop for Plugged {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -314,7 +334,7 @@ fn a_gamepad_comes_plays_and_goes() {
         }
     };
     assert_eq!(pads.ports(), []);
-    let mut pad = Pad::plug();
+    let mut pad = Plugged::pad();
     let port = wait_for(PATIENCE, || pads.ports().pop()).expect("the new pad is noticed");
     assert!(changed.load(Ordering::Relaxed) > 0);
     assert_eq!(port.usb.map(|usb| (usb.vendor, usb.product)), Some((0x045E, 0x028E)));
@@ -345,4 +365,134 @@ fn a_gamepad_comes_plays_and_goes() {
     assert!(gone.is_some() && !input.is_open() && pads.ports().is_empty());
     let left: Vec<Body> = std::iter::from_fn(|| receiver.pop()).map(|event| event.body).collect();
     assert!(left.contains(&Body::ButtonUp(Button::East)), "a pad that is gone holds nothing: {left:?}");
+}
+
+/// Looks for devices by itself less often than any test waits, so that what comes back within one was announced.
+const STAGE: &str = r#"
+schema = 1
+[advanced_settings]
+scan_interval_ms = 600000
+[[devices]]
+alias = "synth"
+direction = "Output"
+loopback = true
+"#;
+
+/// The daemon with one device that is plugged in and out while a mapping of it holds a note.
+struct Stage {
+    studio: Studio,
+    synth: Ear,
+}
+
+impl Stage {
+    /// `device` and `trigger` are parts of a configuration; the device is called `hands`.
+    fn open(device: &str, trigger: &str) -> Self {
+        let mapping = format!(
+            "[[global_mappings]]\ntrigger = {{ device = \"hands\", {trigger} }}\naction = {{ type = \"SendMidi\", \
+             port = \"synth\", channel = 1, message_type = \"NoteOn\", note = 62, velocity = 77 }}\n"
+        );
+        let studio = Studio::start(&format!("{STAGE}[[devices]]\nalias = \"hands\"\n{device}\n{mapping}"));
+        let synth = studio.listen("synth");
+        Stage { studio, synth }
+    }
+
+    /// What the person is told: whether the device is there, and how the daemon as a whole is.
+    fn tells(&self, connected: bool, lifecycle: &str) {
+        let mut last = Value::Null;
+        let told = wait_for(PATIENCE, || {
+            let rows = self.studio.ask("bindings", json!({}));
+            let row = rows["device_bindings"].as_array()?.iter().find(|it| it["device_id"] == "hands")?.clone();
+            let status = self.studio.status();
+            let now = row["connected"] == connected && status["lifecycle_state"] == lifecycle;
+            last = json!([row, status]);
+            now.then_some(())
+        });
+        assert!(told.is_some(), "never connected: {connected}, {lifecycle}; last told: {last:#}");
+    }
+
+    fn starts_the_note(&mut self) {
+        assert_eq!(self.synth.hear(), Some(vec![0x91, 62, 77]), "the mapping fires");
+    }
+
+    fn ends_the_note(&mut self) {
+        assert_eq!(self.synth.hear().map(|it| (it[0], it[1])), Some((0x81, 62)), "nothing sticks");
+    }
+}
+
+#[test]
+fn a_card_that_is_pulled_out_lets_go_of_its_note_and_plays_again_when_it_is_back() {
+    if !in_the_guest() {
+        return;
+    }
+    let matcher = "direction = \"Input\"\nmatchers = [{ type = \"NameContains\", pattern = \"VirMIDI\" }]";
+    let mut stage = Stage::open(matcher, "type = \"Note\", note = 60");
+    stage.tells(false, "Running");
+    modprobe(&["snd-virmidi", "midi_devs=1"]);
+    // What a cable that is pulled does to the driver of a card, whoever still listens to it.
+    let cable = |word: &str| std::fs::write(format!("/sys/bus/platform/drivers/snd_virmidi/{word}"), "snd_virmidi.0");
+    let play = |message: &[u8]| std::fs::write(player_end(), message).unwrap();
+    for _ in 0..2 {
+        stage.tells(true, "Running");
+        play(&[0x90, 60, 100]);
+        stage.starts_the_note();
+        cable("unbind").unwrap();
+        stage.ends_the_note();
+        stage.tells(false, "Reconnecting");
+        cable("bind").unwrap();
+    }
+    stage.tells(true, "Running");
+    play(&[0x90, 60, 100]);
+    stage.starts_the_note();
+    play(&[0x80, 60, 0]);
+    stage.ends_the_note();
+    drop(stage);
+    unload_virmidi();
+}
+
+#[test]
+fn a_program_of_the_sequencer_that_ends_lets_go_of_its_note_and_plays_again_when_it_is_back() {
+    if !in_the_guest() {
+        return;
+    }
+    let python = match mido::python() {
+        Ok(python) => python,
+        Err(missing) => return skip(&missing),
+    };
+    let matcher = "direction = \"Input\"\nmatchers = [{ type = \"NameContains\", pattern = \"out-of-mido\" }]";
+    let mut stage = Stage::open(matcher, "type = \"Note\", note = 60");
+    for _ in 0..2 {
+        let mut command = Command::new(python);
+        command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/jack/peer.py")).args(["hold", "out-of-mido"]);
+        let mut keys = Plugged::start(command.env("MIDI_API", "LINUX_ALSA"));
+        stage.tells(true, "Running");
+        keys.say("go");
+        stage.starts_the_note();
+        drop(keys);
+        stage.ends_the_note();
+        stage.tells(false, "Reconnecting");
+    }
+}
+
+#[test]
+fn a_gamepad_that_is_pulled_out_lets_go_of_its_note_and_plays_again_when_it_is_back() {
+    if !in_the_guest() {
+        return;
+    }
+    let matcher = "protocol = \"Gamepad\"\nmatchers = [{ type = \"NameContains\", pattern = \"X-Box 360\" }]";
+    let mut stage = Stage::open(matcher, "type = \"GamepadButton\", button = \"south\"");
+    for _ in 0..2 {
+        let mut pad = Plugged::pad();
+        stage.tells(true, "Running");
+        pad.say("press south");
+        stage.starts_the_note();
+        pad.say("unplug");
+        stage.ends_the_note();
+        stage.tells(false, "Reconnecting");
+    }
+    let mut pad = Plugged::pad();
+    stage.tells(true, "Running");
+    pad.say("press south");
+    stage.starts_the_note();
+    pad.say("release south");
+    stage.ends_the_note();
 }

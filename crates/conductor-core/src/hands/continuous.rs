@@ -1,7 +1,7 @@
 //! A knob drives a value: source, glue, target. The stages run in a fixed order and always send the last value.
 
 use super::shape;
-use crate::event::{Body, Micros, OscArg, OscMessage};
+use crate::event::{Body, Micros, OscArg, OscMessage, Trail};
 use crate::mapping::table::CompiledTarget;
 use crate::mapping::{Glue, Shape, Takeover, Target};
 use crate::timer::TimerKey;
@@ -25,6 +25,8 @@ pub struct State {
     /// Waits for the throttle to end.
     pub pending: Option<f64>,
     pub flush: Option<TimerKey>,
+    /// Of what moved it last.
+    pub trail: Trail,
 }
 
 impl State {

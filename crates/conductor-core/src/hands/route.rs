@@ -2,41 +2,43 @@
 
 use super::effect::{Effect, Placeholders};
 use super::ledger::{Held, Owner};
-use super::{Context, Hands, shape};
+use super::trace::Outcome;
+use super::{Context, Hands, TOO_FAR, shape};
 use crate::config::{Filter, MessageType};
 use crate::event::{Body, Event};
 use crate::gesture::Tap;
 use std::sync::Arc;
 
+const ROUTE: &str = "Route";
+
 impl Hands {
     /// `tap` is the press behind a note-on; its release ends what the route sent, wherever that went.
     pub(super) fn route(&mut self, event: &Event, tap: Option<&Tap>, out: &mut Vec<Effect>) {
         let tables = Arc::clone(&self.tables);
-        if event.hops >= tables.advanced.max_route_depth {
-            self.counters.over_hops += 1;
-            return;
-        }
         let mode = tap.map_or(self.mode, |it| it.mode);
         for route in tables.routes.iter().filter(|it| it.from == event.device) {
             if !(route.any_mode || route.modes.contains(&mode)) || !passes(&route.filter, &event.body) {
                 continue;
             }
             let Some(message) = shape::transform(&route.transform, &event.body) else { continue };
+            if self.is_too_far(event.trail()) {
+                self.counters.over_hops += 1;
+                return self.note_outcome(event, ROUTE, Outcome::Failed, TOO_FAR);
+            }
             self.counters.routed += 1;
             let context = Context {
-                gesture: "Route",
+                gesture: ROUTE,
                 tap: tap.copied(),
                 device: event.device,
                 body: None,
-                taint: event.taint,
-                hops: event.hops + 1,
+                trail: event.trail(),
                 values: Placeholders::default(),
             };
             if let Body::Cc { channel, controller: 64, value } = message {
                 self.pedal(route.to, channel, value, &context, None, out);
                 continue;
             }
-            self.send(route.to, message.clone(), context.taint, context.hops, out);
+            self.send(route.to, message.clone(), context.trail, out);
             if let (Body::NoteOn { channel, note, .. }, Some(tap)) = (message, tap) {
                 let held = Held::Note { port: route.to, channel, note };
                 let entry = self.ledger.enter(Owner::Press(tap.id), Some(event.device), None, held);

@@ -4,7 +4,7 @@
 use super::effect::{CallTicket, Effect, MappingCall, Stroke};
 use super::ledger::{Held, Owner};
 use super::trace::{Outcome, Record};
-use super::{Context, Hands, Timer, mapping_ref, shape};
+use super::{Context, Hands, TOO_FAR, Timer, mapping_ref, shape};
 use crate::action::MidiOut;
 use crate::event::{Body, DeviceSlot, Taint};
 use crate::gesture::PressId;
@@ -249,7 +249,11 @@ impl Hands {
             self.note(row, context, Outcome::Tainted, Some(leaf), "the event did not come from a hand");
             return None;
         }
-        let (taint, hops) = (context.taint, context.hops);
+        if sends_on(leaf) && self.is_too_far(context.trail) {
+            self.counters.actions_failed += 1;
+            self.note(row, context, Outcome::Failed, Some(leaf), TOO_FAR);
+            return None;
+        }
         let mut ticket = None;
         match leaf {
             Leaf::Keystroke(keys) => {
@@ -287,7 +291,7 @@ impl Hands {
                         self.note(row, context, Outcome::Failed, Some(leaf), "there is no MIDI message to forward");
                         return None;
                     }
-                    Some(message) => self.send(port, message, taint, hops, out),
+                    Some(message) => self.send(port, message, context.trail, out),
                 }
             }
             Leaf::Osc { host, port, message } => {
@@ -302,7 +306,7 @@ impl Hands {
                     mapping: mapping_ref(&self.tables, self.tables.row(row.0)),
                     action: Arc::clone(action),
                     values: context.values,
-                    taint,
+                    taint: context.trail.taint,
                 })));
             }
         }
@@ -322,7 +326,6 @@ impl Hands {
         message: &MidiOut,
         out: &mut Vec<Effect>,
     ) {
-        let (taint, hops) = (context.taint, context.hops);
         let message = match message {
             MidiOut::NoteOn { note, velocity, duration_ms } => {
                 let velocity = shape::velocity(*velocity, context.values.velocity);
@@ -334,7 +337,7 @@ impl Hands {
                 let by_trigger = matches!(velocity, crate::action::Velocity::Trigger);
                 let velocity = if by_trigger { 0 } else { shape::velocity(*velocity, context.values.velocity) };
                 for _ in 0..self.ledger.take_note(port, channel, *note) {
-                    self.send(port, Body::NoteOff { channel, note: *note, velocity }, taint, hops, out);
+                    self.send(port, Body::NoteOff { channel, note: *note, velocity }, context.trail, out);
                 }
                 return;
             }
@@ -349,7 +352,7 @@ impl Hands {
             }
             MidiOut::Aftertouch { note: None, pressure } => Body::ChannelPressure { channel, pressure: *pressure },
         };
-        self.send(port, message, taint, hops, out);
+        self.send(port, message, context.trail, out);
     }
 
     /// Sends a note-on and books its end: after its duration, at the key's release, or with the mapping.
@@ -365,7 +368,7 @@ impl Hands {
         out: &mut Vec<Effect>,
     ) {
         let Body::NoteOn { channel, note, .. } = message else { return };
-        self.send(port, message, context.taint, context.hops, out);
+        self.send(port, message, context.trail, out);
         let mapping = mapping_ref(&self.tables, self.tables.row(row.0));
         let held = Held::Note { port, channel, note };
         let owner = match (duration_ms, context.tap) {
@@ -395,7 +398,7 @@ impl Hands {
         row: Option<RowId>,
         out: &mut Vec<Effect>,
     ) {
-        self.send(port, Body::Cc { channel, controller: 64, value }, context.taint, context.hops, out);
+        self.send(port, Body::Cc { channel, controller: 64, value }, context.trail, out);
         if value < 64 {
             self.ledger.take_sustain(port, channel);
         } else if !self.ledger.holds_sustain(port, channel) {
@@ -405,7 +408,7 @@ impl Hands {
     }
 
     fn may_touch_the_desktop(&self, context: &Context) -> bool {
-        match context.taint {
+        match context.trail.taint {
             Taint::Clean => true,
             Taint::Network => self.tables.facts(context.device).allow_sensitive_actions,
             Taint::Tool => false,
@@ -438,6 +441,21 @@ impl Hands {
             latency_us: None,
             reason,
         });
+    }
+}
+
+/// Whether it sends what may come back and set it off again. A release only ends what was sent.
+fn sends_on(leaf: &Leaf) -> bool {
+    match leaf {
+        Leaf::Forward { .. } => true,
+        Leaf::SendMidi { message, .. } => !matches!(message, MidiOut::NoteOff { .. }),
+        Leaf::Keystroke(_)
+        | Leaf::Text(_)
+        | Leaf::Click { .. }
+        | Leaf::Volume(_)
+        | Leaf::ModeChange(_)
+        | Leaf::Osc { .. }
+        | Leaf::Call(_) => false,
     }
 }
 

@@ -5,9 +5,9 @@ use super::continuous::{self, Passed, Sent};
 use super::effect::{Effect, Placeholders};
 use super::gate::{self, Memory, PULL_HYSTERESIS};
 use super::trace::Outcome;
-use super::{Context, Hands, LastValues, Timer, UNHEARD, stick_of};
+use super::{Context, Hands, LastValues, TOO_FAR, Timer, UNHEARD, stick_of};
 use crate::event::assemble::{Assembled, Change, ParameterKind};
-use crate::event::{Body, DeviceSlot, Event, OscArg, OscMessage, Side};
+use crate::event::{Body, DeviceSlot, Event, OscArg, OscMessage, Side, Trail};
 use crate::mapping::table::{ALL_CHANNELS, BindingId, Kind, RowId, axis_number, side_number};
 use crate::mapping::{EncoderMode, Gate, OscTest, Scalar, SourceKind, TriggerKind, Turn};
 use std::sync::Arc;
@@ -189,8 +189,7 @@ impl Hands {
             tap: None,
             device: event.device,
             body: Some(event.body.clone()),
-            taint: event.taint,
-            hops: event.hops,
+            trail: event.trail(),
             values: Placeholders { velocity: None, value: Some(value), unit: Some(unit), note, channel },
         };
         self.fire(row, rule.action, context, out);
@@ -390,7 +389,7 @@ impl Hands {
         });
         if let Some((binding, value)) = bound {
             claim.taken = true;
-            self.drive(BindingId(binding), Raw::unit(value), out);
+            self.drive(BindingId(binding), Raw::unit(value), event.trail(), out);
         }
         claim
     }
@@ -410,16 +409,22 @@ impl Hands {
     ) -> Claim {
         let table = self.tables.device(self.mode, event.device);
         let Some(binding) = table.first(kind, number, mask(kind, channel), parameter) else { return Claim::default() };
-        self.drive(BindingId(binding), raw, out);
+        if self.is_too_far(event.trail()) {
+            self.counters.actions_failed += 1;
+            self.note_outcome(event, "Continuous", Outcome::Failed, TOO_FAR);
+        } else {
+            self.drive(BindingId(binding), raw, event.trail(), out);
+        }
         Claim { taken: true, ..Claim::default() }
     }
 
-    fn drive(&mut self, id: BindingId, raw: Raw, out: &mut Vec<Effect>) {
+    fn drive(&mut self, id: BindingId, raw: Raw, trail: Trail, out: &mut Vec<Effect>) {
         let tables = Arc::clone(&self.tables);
         let binding = &tables.bindings[id.0 as usize];
         let glue = &binding.spec.glue;
         let now = self.now;
         let state = &mut self.bindings[id.0 as usize];
+        state.trail = trail;
         let (value, relative) = match &binding.spec.source.kind {
             SourceKind::Encoder { encoder, step, .. } => {
                 let detents = gate::detents(encoder.mode, &mut state.ticks, raw.controller, raw.value as u8);
@@ -473,6 +478,7 @@ impl Hands {
     fn send_value(&mut self, id: BindingId, value: f64, out: &mut Vec<Effect>) {
         let tables = Arc::clone(&self.tables);
         let binding = &tables.bindings[id.0 as usize];
+        let trail = self.bindings[id.0 as usize].trail;
         self.counters.actions += 1;
         for target in &binding.targets {
             let mut selected = target.port.and_then(|port| {
@@ -483,7 +489,7 @@ impl Hands {
                 Sent::Midi(messages) => {
                     let Some(port) = target.port else { continue };
                     for message in messages {
-                        self.send(port, message, crate::event::Taint::Clean, 0, out);
+                        self.send(port, message, trail, out);
                     }
                     let channel = target_channel(&target.spec);
                     self.selected.retain(|it| (it.0, it.1) != (port, channel));

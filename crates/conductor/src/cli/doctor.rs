@@ -3,6 +3,7 @@
 use super::{Failure, Verdict, out::Out};
 use crate::daemon::config_check::Checked;
 use crate::daemon::home::Home;
+use crate::daemon::urgency;
 use crate::doors::control::client::{Client, ClientError};
 use crate::hosts::live::{self, Live};
 use crate::hosts::pd::TESTED;
@@ -127,6 +128,7 @@ fn daemon(home: &Home) -> Vec<Finding> {
             .cure("correct the file; it is read again when saved"),
         None => Finding::new("daemon", Grade::Good, format!("{state}, pid {}", status["pid"])),
     }];
+    findings.extend(hands(&status));
     for backend in super::list(&status, "backends") {
         let name = super::text(backend, "name");
         findings.push(match backend["reason"].as_str() {
@@ -136,6 +138,21 @@ fn daemon(home: &Home) -> Vec<Finding> {
     }
     findings.extend(secrets(home));
     findings
+}
+
+/// Whether a busy machine can make a pad wait.
+fn hands(status: &Value) -> Option<Finding> {
+    Some(match urgency::is_urgent(status["pid"].as_u64()?, urgency::OWNER)? {
+        true => Finding::new("hands", Grade::Good, "come before all ordinary work"),
+        false => Finding::new(
+            "hands",
+            Grade::Note,
+            "take turns with other programs, so a busy machine can make a pad wait",
+        )
+        .cure(
+            "allow real-time priority; on Debian `sudo dpkg-reconfigure jackd2`, then `sudo usermod -aG audio $USER`",
+        ),
+    })
 }
 
 fn sandbox() -> Finding {

@@ -1,15 +1,39 @@
-//! `conductor monitor`: trace records, or the bytes at a port, until interrupted.
+//! `conductor monitor`: who is there, what they play, what fires and why, how long it took and what was dropped. On a terminal a picture
+//! that keeps up; elsewhere a head and then one line per record, until interrupted. Or the bytes at a port.
 
 use super::args::Monitor;
-use super::{Failure, Verdict, out::Out, text};
+use super::{Failure, Verdict, list, out::Out, text};
 use crate::daemon::home::Home;
-use crate::doors::control::client::Client;
+use crate::doors::control::client::{Client, ClientError};
+use crate::outside::{Clock, RealClock};
+use conductor_core::text::escape;
 use serde_json::{Value, json};
+use std::collections::VecDeque;
+use std::io::{self, IsTerminal};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::Duration;
+
+/// A picture is at least this old before the next one: more often nobody reads.
+const PICTURE_US: u64 = 50_000;
+/// Devices come and go, and numbers move, without any record.
+const LOOK: Duration = Duration::from_millis(500);
+/// Latencies that the figures are made of.
+const LATENCIES: usize = 500;
+/// Lines that are kept for a terminal that grows.
+const LINES: usize = 500;
+/// What a terminal that does not say is taken for.
+const SCREEN: (usize, usize) = (24, 80);
 
 pub fn run(args: Monitor, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
     let mut client = Client::connect(&home.control_socket())?;
     if args.port.is_none() && !out.is_json() {
-        head(out, &client.ask("status", json!({}))?, &client.ask("bindings", json!({}))?)?;
+        if io::stdout().is_terminal() {
+            return watch(client, home, out);
+        }
+        let (status, bindings) = now(&mut client)?;
+        for line in head(&status).into_iter().chain(devices(&bindings)).chain([String::new()]) {
+            out.line(escape(&line))?;
+        }
         out.finish()?;
     }
     match args.port {
@@ -17,33 +41,174 @@ pub fn run(args: Monitor, home: &Home, out: &mut Out) -> Result<Verdict, Failure
         None => client.ask("monitor", json!({}))?,
     };
     while let Some(item) = client.next_item()? {
-        out.show(&item, |out, item| out.line(line(item)))?;
+        out.show(&item, |out, item| out.line(escape(&line(item))))?;
         out.finish()?;
     }
     Ok(Verdict::Good)
 }
 
-/// Who is there, before what happens.
-fn head(out: &mut Out, status: &Value, bindings: &Value) -> std::io::Result<()> {
+fn now(client: &mut Client) -> Result<(Value, Value), ClientError> {
+    Ok((client.ask("status", json!({}))?, client.ask("bindings", json!({}))?))
+}
+
+/// Draws until the daemon ends or the person interrupts it. It draws over itself and hides nothing, so that an interrupted one leaves an
+/// ordinary terminal with the last picture on it.
+fn watch(mut records: Client, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
+    let mut asking = Client::connect(&home.control_socket())?;
+    records.ask("monitor", json!({}))?;
+    let (sender, items) = sync_channel(LINES);
+    // The daemon and the next picture may both keep it waiting. It ends with the command.
+    std::thread::Builder::new().name("records".into()).spawn(move || {
+        while let Ok(Some(item)) = records.next_item() {
+            if sender.send(item).is_err() {
+                return;
+            }
+        }
+    })?;
+    let clock = RealClock::new();
+    let mut view = View::default();
+    out.text("\x1b[2J")?;
+    loop {
+        let (status, bindings) = match now(&mut asking) {
+            Ok(now) => now,
+            Err(ClientError::HungUp) => return ended(out),
+            Err(error) => return Err(error.into()),
+        };
+        draw(out, &view.picture(&status, &bindings, screen()))?;
+        let drawn = clock.now();
+        let mut patience = LOOK;
+        loop {
+            match view.take_next(&items, patience) {
+                Ok(()) => {}
+                Err(RecvTimeoutError::Timeout) => break,
+                Err(RecvTimeoutError::Disconnected) => return ended(out),
+            }
+            patience = Duration::from_micros(drawn.plus_us(PICTURE_US).since(clock.now()));
+        }
+    }
+}
+
+fn ended(out: &mut Out) -> Result<Verdict, Failure> {
+    out.line("the daemon ended")?;
+    Ok(Verdict::Good)
+}
+
+fn screen() -> (usize, usize) {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
+    size.map(|it| (it.ws_row.into(), it.ws_col.into())).filter(|it| it.0 > 0 && it.1 > 0).unwrap_or(SCREEN)
+}
+
+/// Line by line over what stood there; what is left below is wiped last, so that nothing flickers.
+fn draw(out: &mut Out, lines: &[String]) -> io::Result<()> {
+    out.text("\x1b[H")?;
+    for line in lines {
+        out.text(&format!("{line}\x1b[K\r\n"))?;
+    }
+    out.text("\x1b[J")?;
+    out.finish()
+}
+
+/// What was heard of the trace so far.
+#[derive(Default)]
+struct View {
+    lines: VecDeque<String>,
+    latencies: VecDeque<u64>,
+    next_seq: Option<u64>,
+    /// Records that came faster than they were taken.
+    missed: u64,
+}
+
+impl View {
+    fn take_next(&mut self, items: &Receiver<Value>, patience: Duration) -> Result<(), RecvTimeoutError> {
+        let item = items.recv_timeout(patience)?;
+        self.take(&item);
+        Ok(())
+    }
+
+    fn take(&mut self, item: &Value) {
+        if let Some(seq) = item["seq"].as_u64() {
+            self.missed += self.next_seq.map_or(0, |next| seq.saturating_sub(next));
+            self.next_seq = Some(seq + 1);
+        }
+        keep(&mut self.lines, line(item), LINES);
+        if let Some(latency) = item["latency_us"].as_u64() {
+            keep(&mut self.latencies, latency, LATENCIES);
+        }
+    }
+
+    /// As many lines as fit; the newest record stands last.
+    fn picture(&self, status: &Value, bindings: &Value, (rows, columns): (usize, usize)) -> Vec<String> {
+        let mut lines: Vec<String> = head(status).into_iter().chain([self.latency()]).collect();
+        lines.extend(devices(bindings));
+        lines.extend(list(status, "backends").iter().filter(|it| it["reason"].is_string()).map(|it| {
+            let (name, reason) = (text(it, "name"), text(it, "reason"));
+            format!("  {:<12} {:<10} {reason}", name, text(it, "state"))
+        }));
+        lines.push(match self.lines.is_empty() {
+            true => "play something; Ctrl-C ends this".to_owned(),
+            false => "device, event, mapping, gesture, what became of it and why (how long it took)".to_owned(),
+        });
+        // The last row stays empty: a line end there would scroll.
+        let left = rows.saturating_sub(lines.len() + 1);
+        lines.extend(self.lines.iter().skip(self.lines.len().saturating_sub(left)).map(|it| format!("  {it}")));
+        lines.truncate(rows.saturating_sub(1));
+        lines.iter().map(|it| escape(it).chars().take(columns).collect()).collect()
+    }
+
+    fn latency(&self) -> String {
+        let mut sorted: Vec<u64> = self.latencies.iter().copied().collect();
+        sorted.sort_unstable();
+        let at = |share: usize| sorted.get((sorted.len() * share / 100).min(sorted.len().saturating_sub(1)));
+        let missed = if self.missed == 0 { String::new() } else { format!(", {} records not shown", self.missed) };
+        match (at(50), at(99), sorted.last()) {
+            (Some(p50), Some(p99), Some(most)) => {
+                format!("latency p50 {p50} us, p99 {p99} us, most {most} us of the last {}{missed}", sorted.len())
+            }
+            (_, _, _) => format!("latency: nothing was timed yet{missed}"),
+        }
+    }
+}
+
+fn keep<T>(all: &mut VecDeque<T>, new: T, most: usize) {
+    if all.len() == most {
+        all.pop_front();
+    }
+    all.push_back(new);
+}
+
+/// How it is, before what happens.
+fn head(status: &Value) -> Vec<String> {
     let count = |key: &str| status["statistics"][key].as_u64().unwrap_or(0);
-    out.line(format_args!(
+    let mut lines = vec![format!(
         "mode {}, {} events heard, {} dropped, {} actions, {} failed",
         text(status, "current_mode"),
         count("events_processed"),
         count("events_dropped"),
         count("actions_executed"),
         count("actions_failed")
-    ))?;
-    for row in bindings["device_bindings"].as_array().into_iter().flatten() {
+    )];
+    let state = text(status, "lifecycle_state");
+    if state != "Running" {
+        lines.push(format!(
+            "{state}{}",
+            status["config"]["error"].as_str().map_or_else(String::new, |it| format!(": {it}"))
+        ));
+    }
+    lines
+}
+
+/// Who is there.
+fn devices(bindings: &Value) -> Vec<String> {
+    let row = |row: &Value| {
         let is = |key: &str| row[key] == true;
         let state = match (is("connected"), is("enabled")) {
             (true, true) => "connected",
             (true, false) => "muted",
             (false, _) => "absent",
         };
-        out.line(format_args!("  {:<12} {state:<10} {}", text(row, "device_id"), text(row, "port_name")))?;
-    }
-    out.line("")
+        format!("  {:<12} {state:<10} {}", text(row, "device_id"), text(row, "port_name"))
+    };
+    list(bindings, "device_bindings").iter().map(row).collect()
 }
 
 pub fn line(item: &Value) -> String {
@@ -56,5 +221,59 @@ pub fn line(item: &Value) -> String {
     match item["latency_us"].as_u64() {
         Some(latency) => format!("{} ({latency} us)", shown.join(" ")),
         None => shown.join(" "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(seq: u64, latency_us: u64) -> Value {
+        json!({ "seq": seq, "device": "pads", "event": format!("on:{seq}"), "outcome": "fired", "latency_us": latency_us })
+    }
+
+    fn now() -> (Value, Value) {
+        let status = json!({ "current_mode": "Play", "lifecycle_state": "Reconnecting",
+            "statistics": { "events_processed": 9, "events_dropped": 2, "actions_executed": 5, "actions_failed": 1 },
+            "backends": [{ "name": "loopback", "state": "ready", "reason": null }, { "name": "jack", "state": "missing", "reason": "no server" }] });
+        let bindings = json!({ "device_bindings": [
+            { "device_id": "pads", "port_name": "Pads\u{1b}[2J", "connected": true, "enabled": false },
+            { "device_id": "keys", "port_name": null, "connected": false, "enabled": true }] });
+        (status, bindings)
+    }
+
+    #[test]
+    fn the_newest_records_stand_below_devices_figures_and_drops() {
+        let mut view = View::default();
+        for seq in 1..=40 {
+            view.take(&record(seq, seq * 10));
+        }
+        view.take(&record(44, 7));
+        let (status, bindings) = now();
+        let picture = view.picture(&status, &bindings, (12, 80));
+        let whole = picture.join("\n");
+        assert_eq!(picture.len(), 11, "{whole}");
+        assert_eq!(picture[0], "mode Play, 9 events heard, 2 dropped, 5 actions, 1 failed");
+        assert_eq!(picture[1], "Reconnecting");
+        assert_eq!(picture[2], "latency p50 200 us, p99 400 us, most 400 us of the last 41, 3 records not shown");
+        assert!(
+            picture[3].contains("muted") && picture[3].contains("\\u{1b}[2J"),
+            "what deceives is written out: {whole}"
+        );
+        assert!(picture[4].contains("absent") && picture[5].contains("no server"), "{whole}");
+        assert_eq!(picture[10], "  pads on:44 fired (7 us)");
+        assert_eq!(picture[9], "  pads on:40 fired (400 us)");
+    }
+
+    #[test]
+    fn a_terminal_of_any_size_gets_a_picture() {
+        let (status, bindings) = now();
+        for rows in 0..9 {
+            for columns in [0, 1, 80] {
+                let picture = View::default().picture(&status, &bindings, (rows, columns));
+                assert!(picture.len() <= rows.saturating_sub(1));
+                assert!(picture.iter().all(|it| it.chars().count() <= columns), "{picture:?}");
+            }
+        }
     }
 }

@@ -40,6 +40,7 @@ pub fn run(args: &Up, home: &Home, environment: &Environment, out: &mut Out) -> 
         daemon.handle().ready().await?;
         daemon.handle().status().await
     })?;
+    let signals = daemon.heed_signals()?;
     if out.is_json() {
         out.value(
             &json!({ "ready": true, "home": home.root(), "pid": status.pid, "mode": status.current_mode, "http": url }),
@@ -61,7 +62,7 @@ pub fn run(args: &Up, home: &Home, environment: &Environment, out: &mut Out) -> 
         daemon.spawn(super::prompt::run(daemon.words().clone()));
     }
     crate::daemon::code_pages::give_back();
-    let ended = daemon.wait();
+    let ended = daemon.wait(signals);
     daemon.stop();
     ended?;
     Ok(Verdict::Good)

@@ -10,7 +10,7 @@ use crate::hosts::desktop::{Desktop, Job, Mixer};
 use crate::hosts::midi::{Output, SendFault};
 use crate::hosts::osc;
 use conductor_core::action::Volume;
-use conductor_core::event::{Body, DeviceSlot, OscMessage, Taint, midi};
+use conductor_core::event::{Body, DeviceSlot, OscMessage, Trail, midi};
 use conductor_core::hands::{Effect, MappingCall};
 use conductor_core::mapping::Target;
 use std::collections::BTreeMap;
@@ -113,7 +113,7 @@ impl Dispatch {
     /// Carries out one effect. `ModeChanged` is the owner's own business and passes through.
     pub fn carry_out(&mut self, effect: Effect) -> Result<(), Undone> {
         match effect {
-            Effect::Midi { port, message, taint, .. } => self.send_body(port, &message, taint),
+            Effect::Midi { port, message, taint, hops } => self.send_body(port, &message, Trail { taint, hops }),
             Effect::Osc { host, port, message } => match literal(&host) {
                 Some(ip) => self
                     .osc
@@ -136,11 +136,11 @@ impl Dispatch {
         }
     }
 
-    pub fn send_body(&mut self, port: DeviceSlot, body: &Body, taint: Taint) -> Result<(), Undone> {
+    pub fn send_body(&mut self, port: DeviceSlot, body: &Body, trail: Trail) -> Result<(), Undone> {
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.clear();
         let sent = match midi::encode(body, &mut bytes) {
-            Ok(()) => self.send(port, &bytes, taint),
+            Ok(()) => self.send(port, &bytes, trail),
             Err(_) => Err(Undone::Refused("this event has no MIDI bytes".into())),
         };
         self.bytes = bytes;
@@ -148,9 +148,9 @@ impl Dispatch {
     }
 
     /// One whole message, already checked or made by us.
-    pub fn send(&mut self, port: DeviceSlot, bytes: &[u8], taint: Taint) -> Result<(), Undone> {
+    pub fn send(&mut self, port: DeviceSlot, bytes: &[u8], trail: Trail) -> Result<(), Undone> {
         let output = self.outputs.get_mut(&port).ok_or(Undone::NoOutput(port))?;
-        match output.send(bytes, taint) {
+        match output.send(bytes, trail) {
             Ok(()) => {}
             Err(SendFault::Offline) => {
                 self.outputs.remove(&port);

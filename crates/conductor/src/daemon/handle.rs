@@ -1,6 +1,7 @@
 //! How everyone else speaks to the owner: one message, one answer. Cheap to clone, safe from any thread or task.
 //!
-//! Not here: what the owner does with a message (`run`). Reading the configuration in force needs no message; see [`Handle::serving`].
+//! Not here: what the owner does with a message (`run`). Reading the configuration in force and the mode needs no message; see
+//! [`Handle::serving`] and [`Handle::modes`].
 
 use super::config_file::{self, Serving};
 use super::ports;
@@ -42,6 +43,8 @@ pub(super) enum Wake {
     Front(Option<Window>),
     /// The programs that run.
     Programs(BTreeSet<String>),
+    /// What parameters of the Set stand at, by path, as shares of their range.
+    LiveParameters(Vec<(String, f64)>),
     Stop,
 }
 
@@ -52,7 +55,8 @@ pub(super) enum Ask {
     /// Answered once the devices have been looked at.
     Ready(Reply<()>),
     Status(Reply<Status>),
-    Modes(Reply<Modes>),
+    /// Answered once what was posted before it has been taken.
+    Settled(Reply<()>),
     SwitchMode {
         mode: String,
         reply: Reply<Result<Switched, ToolError>>,
@@ -155,6 +159,7 @@ pub struct Handle {
     wakes: mpsc::Sender<Wake>,
     bell: Bell,
     serving: Arc<ArcSwap<Serving>>,
+    modes: Arc<ArcSwap<Modes>>,
     reloads: mpsc::Sender<config_file::Order>,
 }
 
@@ -163,9 +168,10 @@ impl Handle {
         wakes: mpsc::Sender<Wake>,
         bell: Bell,
         serving: Arc<ArcSwap<Serving>>,
+        modes: Arc<ArcSwap<Modes>>,
         reloads: mpsc::Sender<config_file::Order>,
     ) -> Self {
-        Handle { wakes, bell, serving, reloads }
+        Handle { wakes, bell, serving, modes, reloads }
     }
 
     /// The configuration in force, without asking anyone.
@@ -187,8 +193,9 @@ impl Handle {
         self.ask(Ask::Status).await
     }
 
-    pub async fn modes(&self) -> Result<Modes, ToolError> {
-        self.ask(Ask::Modes).await
+    /// The modes and which one is active, without asking anyone. Whoever switched or reloaded through this handle finds it done here.
+    pub fn modes(&self) -> Arc<Modes> {
+        self.modes.load_full()
     }
 
     pub async fn switch_mode(&self, mode: String) -> Result<Switched, ToolError> {
@@ -282,11 +289,13 @@ impl Handle {
         self.ask(|reply| Ask::SetPerformanceLock { on, reply }).await
     }
 
-    /// Reads the file now, whether or not a change was seen.
+    /// Reads the file now, whether or not a change was seen. What it brought is in force when this returns.
     pub async fn reload(&self) -> Result<Reloaded, ToolError> {
         let (reply, answer) = oneshot::channel();
         self.reloads.send(config_file::Order::Reload(reply)).map_err(|_| stopping())?;
-        answer.await.map_err(|_| stopping())?
+        let reloaded = answer.await.map_err(|_| stopping())??;
+        self.ask(Ask::Settled).await?;
+        Ok(reloaded)
     }
 
     /// Tells the owner how a call under a pad ended.

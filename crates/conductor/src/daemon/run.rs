@@ -14,12 +14,13 @@ use super::handle::{Outgoing, Reply, Wake};
 use super::inputs::Inputs;
 use super::log::Log;
 use super::ports::{self, News, SharedSlots, Table, with_slots};
-use super::report::{Lifecycle, Statistics};
+use super::report::{Lifecycle, Modes, Statistics};
 use super::words::Words;
 use crate::hosts::midi::ring::Bell;
 use crate::outside::Clock;
 use arc_swap::ArcSwap;
 use conductor_core::event::{DeviceSlot, Event, Micros};
+use conductor_core::feedback::Fact;
 use conductor_core::hands::{Effect, Hands, TraceRecord};
 use conductor_core::learn::Learn;
 use conductor_core::timestamp::Timestamp;
@@ -51,6 +52,7 @@ pub(super) struct Parts {
     pub knock: Arc<ports::Knock>,
     pub slots: SharedSlots,
     pub serving: Arc<ArcSwap<Serving>>,
+    pub modes: Arc<ArcSwap<Modes>>,
     pub dispatch: Dispatch,
     /// Why the file at start is not in force.
     pub config_error: Option<String>,
@@ -98,6 +100,8 @@ pub(super) struct Owner {
     local_minute: u64,
     learn: Learn,
     surface: Surface,
+    /// The mode is another one than was published.
+    mode_changed: bool,
 }
 
 impl Owner {
@@ -110,7 +114,7 @@ impl Owner {
         });
         parts.log.set_level(serving.config.log_level);
         parts.programs.set(hands.tables().asks_for_programs);
-        Owner {
+        let mut owner = Owner {
             hands,
             inputs: Inputs::default(),
             table: Arc::default(),
@@ -130,7 +134,18 @@ impl Owner {
             local_minute: u64::MAX,
             learn: Learn::default(),
             surface,
+            mode_changed: true,
             parts,
+        };
+        owner.publish_modes();
+        owner
+    }
+
+    /// For those who read the mode without asking.
+    fn publish_modes(&mut self) {
+        if std::mem::take(&mut self.mode_changed) {
+            let config = &self.parts.serving.load().config;
+            self.parts.modes.store(Arc::new(Modes::of(config, self.hands.mode().1)));
         }
     }
 
@@ -144,6 +159,7 @@ impl Owner {
             let fed = self.feed();
             let done = self.take_wakes();
             self.advance();
+            self.publish_modes();
             self.show();
             self.hands.trace_mut().stamp(first, self.parts.clock.now());
             self.tell_monitors();
@@ -222,6 +238,11 @@ impl Owner {
                 Wake::Display(found) => self.surface.display_fault = found.err(),
                 Wake::Front(window) => self.front_changed(window),
                 Wake::Programs(running) => self.hands.facts_mut().running_apps = running,
+                Wake::LiveParameters(values) => {
+                    for (path, value) in &values {
+                        self.tell(Fact::LiveParameter { path, value: *value });
+                    }
+                }
                 Wake::Stop => {
                     self.stop();
                     return ControlFlow::Break(());
@@ -241,6 +262,7 @@ impl Owner {
             let mut effects = std::mem::take(&mut self.effects);
             for effect in effects.drain(..) {
                 if let Effect::ModeChanged { .. } = effect {
+                    self.mode_changed = true;
                     self.parts.log.info(format_args!("mode {}", self.hands.mode().1));
                     match by {
                         By::Hand => self.surface.focus.chosen_by_hand(),
@@ -367,6 +389,8 @@ impl Owner {
         self.parts.words.put_in_force(&serving.config);
         self.parts.config_error = None;
         self.parts.serving.store(serving);
+        self.mode_changed = true;
+        self.publish_modes();
     }
 
     /// Where the studio is in its life, as `status` says it.

@@ -5,7 +5,7 @@
 
 use super::dispatch::Calls;
 use super::grants::{Grants, NoTls};
-use super::handle::Handle;
+use super::handle::{Handle, Wake};
 use super::home::Home;
 use super::listener::Http;
 use super::log::Log;
@@ -16,6 +16,7 @@ use crate::audit_log::{self, AuditLog, OpenError};
 use crate::doors::mcp::Shared;
 use crate::doors::mcp::socket::{self, Tally};
 use crate::hosts::knobs::Knobs;
+use crate::hosts::live::follow::Follow;
 use crate::hosts::live::{self, Live};
 use crate::hosts::max::MaxHost;
 use crate::hosts::patch::knobs as patch_knobs;
@@ -34,18 +35,20 @@ use crate::tools::daemon::{self as tools, mapping_call};
 use crate::tools::plugins::reach::Means;
 use conductor_core::audit::Head;
 use conductor_core::audit::record::{CallFacts, EventName, InputHash, InputHasher, OutcomeFacts};
-use conductor_core::config::{self, Config, PdMode};
+use conductor_core::config::{self, Config, FeedbackFrom, PdMode};
 use conductor_core::event::Taint;
 use conductor_core::hands::MappingCall;
 use conductor_core::mapping::Target;
 use conductor_core::principal::Principal;
 use conductor_core::timestamp::Timestamp;
+use conductor_set::PathId;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, OnceLock};
 use tokio::net::UnixListener;
+use tokio::sync::watch;
 use uuid::Uuid;
 
 #[derive(Debug, thiserror::Error)]
@@ -76,6 +79,8 @@ pub struct Words {
     /// What patches were made with.
     patch_section: config::Patch,
     live_section: config::Live,
+    /// Parameters of the Set that feedback shows, as the configuration names them.
+    followed: watch::Sender<BTreeSet<String>>,
     log: Log,
 }
 
@@ -190,6 +195,7 @@ impl Words {
             audit_section: config.audit.clone(),
             patch_section: config.patch.clone(),
             live_section: config.live.clone(),
+            followed: watch::Sender::new(followed(config)),
             log: log.clone(),
         })
     }
@@ -222,6 +228,12 @@ impl Words {
         if config.live != self.live_section {
             self.log.info("[live] has changed: it counts from the next start");
         }
+        self.followed.send_if_modified(|it| {
+            let new = followed(config);
+            let differs = *it != new;
+            *it = new;
+            differs
+        });
         self.http.configure(&config.http, config.mcp.session_idle_s.into());
         if seen != self.listed() {
             self.studio.hub.tell(Change::Tools);
@@ -270,6 +282,16 @@ impl Words {
         tokio::select! {
             () = Arc::clone(&words.plugins).watch(debounce_ms) => {}
             () = words.shared.stop.cancelled() => {}
+        }
+    }
+
+    /// Tells the owner what the parameters stand at that feedback shows, until the daemon stops. Rests while it shows none.
+    pub(super) async fn follow_live(words: Arc<Words>, owner: Handle) {
+        let mut paths = words.followed.subscribe();
+        let ended = words.shared.stop.clone();
+        tokio::select! {
+            () = follow(&words, &mut paths, &owner) => {}
+            () = ended.cancelled() => {}
         }
     }
 
@@ -330,6 +352,69 @@ fn drive(
         }
     }
 }
+
+fn followed(config: &Config) -> BTreeSet<String> {
+    let path = |it: &config::Feedback| match &it.from {
+        FeedbackFrom::LiveParameter { path } => Some(path.clone()),
+        FeedbackFrom::Mode(_)
+        | FeedbackFrom::Pressed { .. }
+        | FeedbackFrom::Value { .. }
+        | FeedbackFrom::Connected { .. }
+        | FeedbackFrom::PerformanceLock
+        | FeedbackFrom::PendingApprovals => None,
+    };
+    config.feedback.iter().filter_map(path).collect()
+}
+
+/// Between two looks at a running Live, whose peers answer ten times a second at most; at a file; and at nothing that answers.
+const LIVE_LOOK_US: u64 = 50_000;
+const FILE_LOOK_US: u64 = 200_000;
+const ABSENT_LOOK_US: u64 = 1_000_000;
+
+async fn follow(words: &Words, paths: &mut watch::Receiver<BTreeSet<String>>, owner: &Handle) {
+    loop {
+        let named = paths.borrow_and_update().clone();
+        let mut wanted = BTreeMap::new();
+        for path in named {
+            match path.parse::<PathId>() {
+                Ok(id) => drop(wanted.insert(id, path)),
+                Err(why) => words.log.warn(format_args!("feedback of {path}: {why}")),
+            }
+        }
+        let ids: Vec<PathId> = wanted.keys().copied().collect();
+        let mut follow = Follow::default();
+        let mut wait = 0;
+        loop {
+            let due = words.studio.clock.now().plus_us(wait);
+            let rest = async {
+                if ids.is_empty() {
+                    std::future::pending::<()>().await;
+                }
+                words.studio.sleeper.until(due).await;
+            };
+            tokio::select! {
+                changed = paths.changed() => match changed {
+                    Ok(()) => break,
+                    Err(_) => return,
+                },
+                () = rest => {}
+            }
+            wait = match follow.look(&words.live, &ids).await {
+                Ok(look) => {
+                    let named = |(id, value): (PathId, f64)| Some((wanted.get(&id)?.clone(), value));
+                    let news: Vec<(String, f64)> = look.news.into_iter().filter_map(named).collect();
+                    if !news.is_empty() {
+                        owner.post(Wake::LiveParameters(news));
+                    }
+                    if look.is_file { FILE_LOOK_US } else { LIVE_LOOK_US }
+                }
+                // Lights keep what was last told; a Set that opens later is seen then.
+                Err(_) => ABSENT_LOOK_US,
+            };
+        }
+    }
+}
+
 /// How long a start waits for plugins; what takes longer is offered when it is ready.
 const PLUGINS_AT_START: std::time::Duration = std::time::Duration::from_secs(2);
 
@@ -445,6 +530,10 @@ impl audit_log::outside::Ids for Outside {
 
     fn v4(&self) -> Uuid {
         self.ids.v4()
+    }
+
+    fn v7(&self, at: Timestamp) -> Uuid {
+        self.ids.v7(at.as_millis())
     }
 }
 

@@ -26,6 +26,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use conductor_core::error::{Code, Subject, ToolError};
 use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, ClientRequest, CompleteRequestParams, CompleteResult,
@@ -158,9 +159,19 @@ impl McpDoor {
         self.session.principal(&client)
     }
 
-    /// Runs one call, passing what it reports on the way. Everything is awaited here, in the request's own task: the SDK tells which
-    /// stream a message belongs to by the task that sends it.
-    async fn run(
+    /// Runs one call, passing what it reports on the way. Boxed: the SDK moves a request's future several times before it first runs, and
+    /// this is the largest part of it.
+    fn run<'a>(
+        &'a self,
+        call: pipeline::Call,
+        context: &'a RequestContext<RoleServer>,
+        back: legacy::BackChannel,
+    ) -> BoxFuture<'a, Reply> {
+        Box::pin(self.run_here(call, context, back))
+    }
+
+    /// Everything is awaited in the request's own task: the SDK tells which stream a message belongs to by the task that sends it.
+    async fn run_here(
         &self,
         mut call: pipeline::Call,
         context: &RequestContext<RoleServer>,
@@ -179,16 +190,19 @@ impl McpDoor {
             tokio::select! {
                 biased;
                 Some(report) = reports.next() => match report {
-                    Report::Ask { method, params, wait, reply } => asked.push(async move {
+                    Report::Ask { method, params, wait, reply } => asked.push(Box::pin(async move {
                         let _ = reply.send(legacy::ask(context, method, params, wait).await);
-                    }),
-                    report @ (Report::Progress { .. } | Report::Log { .. }) => legacy::send(context, report).await,
+                    })),
+                    // Boxed, as above: hardly a call reports anything.
+                    report @ (Report::Progress { .. } | Report::Log { .. }) => {
+                        Box::pin(legacy::send(context, report)).await;
+                    }
                 },
                 Some(()) = asked.next(), if !asked.is_empty() => {}
                 reply = &mut work => {
                     // What was reported before the end is still worth telling; nothing follows the reply.
                     while let Some(report) = reports.left() {
-                        legacy::send(context, report).await;
+                        Box::pin(legacy::send(context, report)).await;
                     }
                     break reply;
                 }
@@ -341,25 +355,26 @@ fn is_unknown_tool(error: &ToolError) -> bool {
 pub struct LineService(pub McpDoor);
 
 impl Service<RoleServer> for LineService {
-    async fn handle_request(
+    /// Boxed at once: the SDK moves what this gives several times before it first runs.
+    fn handle_request(
         &self,
         request: ClientRequest,
         context: RequestContext<RoleServer>,
-    ) -> Result<ServerResult, ErrorData> {
-        let first = self.0.session.first_message();
-        if let ClientRequest::CustomRequest(custom) = &request
-            && custom.method == "conductor.hello"
-        {
-            if !first {
-                return Err(era::unknown_method("conductor.hello"));
+    ) -> impl Future<Output = Result<ServerResult, ErrorData>> + Send + '_ {
+        Box::pin(async move {
+            let first = self.0.session.first_message();
+            if let ClientRequest::CustomRequest(custom) = &request
+                && custom.method == "conductor.hello"
+            {
+                if !first {
+                    return Err(era::unknown_method("conductor.hello"));
+                }
+                let told = self.0.hello(custom.params.as_ref(), false);
+                return told.map(|it| ServerResult::CustomResult(CustomResult::new(it)));
             }
-            return self
-                .0
-                .hello(custom.params.as_ref(), false)
-                .map(|it| ServerResult::CustomResult(CustomResult::new(it)));
-        }
-        era::admit(&request, &context)?;
-        Service::handle_request(&self.0, request, context).await
+            era::admit(&request, &context)?;
+            Service::handle_request(&self.0, request, context).await
+        })
     }
 
     async fn handle_notification(
@@ -635,7 +650,7 @@ impl ServerHandler for McpDoor {
         let result = if open >= MAX_LISTENS {
             Err(ErrorData::invalid_params(format!("At most {MAX_LISTENS} subscriptions per connection"), None))
         } else {
-            watch::listen(self.studio(), &context, &self.shared.stop).await;
+            Box::pin(watch::listen(self.studio(), &context, &self.shared.stop)).await;
             Ok(())
         };
         self.listens.fetch_sub(1, Ordering::AcqRel);

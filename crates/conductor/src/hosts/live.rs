@@ -6,6 +6,7 @@
 pub mod abletonosc;
 pub mod document;
 pub mod examine;
+pub mod follow;
 pub mod knobs;
 pub mod lane;
 pub mod roots;
@@ -309,6 +310,8 @@ pub trait LiveHost: Send + Sync {
     fn track_detail(&self, track: PathId) -> Answer<'_, TrackDetail>;
     fn draw_clip(&self, clip: PathId, width: u32) -> Answer<'_, ClipDrawing>;
     fn param(&self, id: PathId) -> Answer<'_, Param>;
+    /// What these parameters stand at, as cheaply as the host can tell; nothing for one that is not there.
+    fn param_values(&self, ids: Vec<PathId>) -> Answer<'_, Vec<Option<f64>>>;
     /// A value from a knob: the next replaces it, so it is not read back and takes no turn. While it is still turning it is one undo
     /// entry where the history is ours.
     fn turn_knob(&self, id: PathId, value: f64, still: bool) -> Answer<'_, ()>;

@@ -23,7 +23,7 @@ pub mod queue;
 pub mod ring;
 
 use conductor_core::event::midi::{Decoder, Heard};
-use conductor_core::event::{Micros, Taint};
+use conductor_core::event::{Micros, Trail};
 use ring::LaneSender;
 use std::fmt;
 use std::sync::Arc;
@@ -132,9 +132,9 @@ pub trait Input: Send {
 
 /// An open output. Dropping it closes the port.
 pub trait Output: Send {
-    /// Takes one whole message, or none of it. Never waits. `taint` says whether a tool made these bytes; it travels with them
-    /// where they can come back within this process.
-    fn send(&mut self, message: &[u8], taint: Taint) -> Result<(), SendFault>;
+    /// Takes one whole message, or none of it. Never waits. `trail` says whether a tool made these bytes and how often they were sent on;
+    /// it travels with them where they can come back within this process.
+    fn send(&mut self, message: &[u8], trail: Trail) -> Result<(), SendFault>;
 
     /// False once it is known to be dead.
     fn is_open(&self) -> bool;
@@ -350,11 +350,11 @@ impl Intake {
     }
 
     /// Takes bytes cut anywhere. No lock, no allocation.
-    pub(crate) fn hear(&mut self, at: Micros, taint: Taint, bytes: &[u8]) {
-        let lane = &mut self.lane;
+    pub(crate) fn hear(&mut self, at: Micros, trail: impl Into<Trail>, bytes: &[u8]) {
+        let (lane, trail) = (&mut self.lane, trail.into());
         self.decoder.decode(bytes, |heard| match heard {
-            Heard::Message(body) => lane.push(at, taint, body),
-            Heard::SysEx(data) => lane.push_sysex(at, taint, data),
+            Heard::Message(body) => lane.push(at, trail, body),
+            Heard::SysEx(data) => lane.push_sysex(at, trail, data),
         });
         lane.note_swallowed(self.decoder.swallowed());
     }

@@ -202,9 +202,20 @@ pub async fn answer(
     paper: &mut Paper,
 ) -> Result<Consent, Stop> {
     match verdict.decision {
-        Decision::Allow | Decision::Plan | Decision::Deny => return Ok(Consent::NotNeeded),
-        Decision::Ask => {}
+        Decision::Allow | Decision::Plan | Decision::Deny => Ok(Consent::NotNeeded),
+        // Boxed, so that the calls nobody is asked about do not carry the room for it.
+        Decision::Ask => Box::pin(ask_person(studio, tool, call, verdict, slot, paper)).await,
     }
+}
+
+async fn ask_person(
+    studio: &Arc<Studio>,
+    tool: &Arc<Tool>,
+    call: &Call,
+    verdict: &Verdict,
+    slot: &mut Option<Slot>,
+    paper: &mut Paper,
+) -> Result<Consent, Stop> {
     let question = Question::of(studio, tool, call, verdict, paper).await;
     if let Some(answered) = &call.answered {
         question.take_client_answer(answered).await?;

@@ -83,9 +83,12 @@ async fn attempts(studio: &Arc<Studio>, call: &Call, gate: &Gate, paper: &mut Pa
             && is_passing(tool, &error)
             && paper.attempts < retry.attempts
             && !call.cancel.is_cancelled();
+        if !may {
+            return End::Finished(Err(with_effect(tool, error)));
+        }
         let delay_ms = retry.delay_ms(paper.attempts, studio.jitter());
         let next = Micros(studio.clock.now().0.saturating_add(delay_ms.saturating_mul(1000)));
-        if !may || next >= gate.deadline() {
+        if next >= gate.deadline() {
             return End::Finished(Err(with_effect(tool, error)));
         }
         log(call, LogLevel::Info, &format!("{}: {}; trying again in {delay_ms} ms", tool.name, error.code));

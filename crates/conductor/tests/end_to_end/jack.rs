@@ -1,7 +1,7 @@
 //! The spine over a real JACK server, with a MIDI program we did not write at the other end of the cable.
 
 use crate::studio::{Studio, until};
-use conductor_testkit::real::{Missing, fluidsynth, jack};
+use conductor_testkit::real::{Missing, fluidsynth, jack, mido};
 use conductor_testkit::require;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Lines, Write};
@@ -132,15 +132,7 @@ struct Peer {
 
 impl Peer {
     fn start(server: &str, arguments: &[&str]) -> Result<Self, Missing> {
-        let works = |python: &&str| {
-            Command::new(*python).args(["-c", "import mido, rtmidi"]).output().is_ok_and(|it| it.status.success())
-        };
-        let missing = || Missing {
-            part: "mido",
-            package: "python3-mido python3-rtmidi",
-            why: "no Python here has mido and rtmidi".into(),
-        };
-        let python = ["python3", "/usr/bin/python3"].into_iter().find(works).ok_or_else(missing)?;
+        let python = mido::python()?;
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/jack/peer.py");
         let mut command = Command::new(python);
         command.arg(script).args(arguments).env("JACK_DEFAULT_SERVER", server);
@@ -149,7 +141,7 @@ impl Peer {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
-            .map_err(|_| missing())?;
+            .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         assert_eq!(lines.next().unwrap().unwrap(), "ready");
         Ok(Peer { child, lines })

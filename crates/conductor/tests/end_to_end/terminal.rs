@@ -117,6 +117,32 @@ fn the_daemon_on_a_terminal_asks_there() {
     assert_eq!(channels.len(), 2, "{log}");
 }
 
+#[test]
+fn monitor_keeps_a_picture_of_devices_events_latency_and_drops() {
+    let mapping = "[[global_mappings]]\nid = \"kick\"\ntrigger = { type = \"Note\", note = 36, device = \"pads\" }\n\
+        action = { type = \"SendMidi\", port = \"synth\", channel = 0, message_type = \"NoteOn\", note = 60, velocity = 1 }\n";
+    let absent = "[[devices]]\nalias = \"keys\"\nmatchers = [{ type = \"ExactName\", pattern = \"Nobody\" }]\n";
+    let mut studio = Studio::start(&format!("{DEVICES}{absent}{mapping}"));
+    let mut terminal = Terminal::start(conductor(studio.home(), &["monitor"]));
+    let first = terminal.until("Ctrl-C ends this");
+    assert!(first.contains("mode Default, 0 events heard, 0 dropped, 0 actions, 0 failed"), "{first}");
+    assert!(first.contains("pads         connected") && first.contains("keys         absent"), "{first}");
+    let mut hand = studio.hand();
+    hand.play(&[0x90, 36, 100]);
+    hand.play(&[0x90, 41, 100]);
+    let shown = terminal.until("on:41@100 ");
+    assert!(shown.contains("pads on:36@100 kick Note fired SendMidi"), "what fired: {shown}");
+    assert!(terminal.until(" us)").contains("no_match"), "and what did not");
+    let figures = terminal.until(" of the last ");
+    assert!(figures.contains("latency p50 ") && figures.contains(" 0 dropped, 1 actions"), "{figures}");
+    // What changes without a hand is seen too.
+    studio.ask("device.enable", json!({ "device_id": "pads", "enabled": false }));
+    terminal.until("pads         muted");
+    studio.stop();
+    let (status, text) = terminal.end();
+    assert!(status.success() && text.ends_with("the daemon ended\r\n"), "{text}");
+}
+
 /// Silence is no answer: the call is parked when the wait is over, and the question stays open.
 #[test]
 fn a_terminal_where_nobody_answers_holds_a_call_as_long_as_the_file_says() {

@@ -722,6 +722,36 @@ async fn a_peer_that_never_reads_slows_nobody() {
     flood.abort();
 }
 
+/// Alone, a reply is written where it is made; among others, by the writer. Through a pipe that takes a few bytes at a time both ways of
+/// writing take turns, and every reply is whole, once, and after what was reported before it.
+#[tokio::test]
+async fn a_narrow_pipe_breaks_no_reply() {
+    let (_studio, shared) = open();
+    let (ours, theirs) = tokio::io::duplex(7);
+    let (read, write) = tokio::io::split(theirs);
+    let transport = LineTransport::new(read, write, 1 << 20);
+    let mut client = LineClient::over(ours);
+    let talk = async {
+        let echo = |size: usize| json!({ "text": "x".repeat(size) });
+        for round in 0..20_usize {
+            let alone = client.request("test_echo", echo(round * 13)).await;
+            assert_eq!(alone["result"]["echo"].as_str().map(str::len), Some(round * 13));
+            let mut ids = Vec::new();
+            for crowd in 0..round % 5 {
+                ids.push((client.start("test_echo", echo(crowd)).await, crowd));
+            }
+            for (id, size) in ids {
+                let reply = client.reply(id).await;
+                assert_eq!(reply["result"]["echo"].as_str().map(str::len), Some(size));
+            }
+        }
+    };
+    tokio::select! {
+        () = talk => {}
+        () = serve_lines(&shared, Who::Uid(1000), transport) => panic!("the door ended"),
+    }
+}
+
 /// A write that gets nowhere ends the connection and cancels what runs on it. In a daemon that takes thirty seconds.
 #[tokio::test]
 async fn a_peer_that_never_reads_is_hung_up_on() {

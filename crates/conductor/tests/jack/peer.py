@@ -1,4 +1,4 @@
-"""A MIDI program somebody else wrote (mido on RtMidi), at the other end of a JACK cable.
+"""A MIDI program somebody else wrote (mido on RtMidi), at the other end of a JACK cable, or of an ALSA one where MIDI_API=LINUX_ALSA.
 
 recv NAME SECONDS   prints `ready`, then every message it hears in hexadecimal, one per line, until a note-on 0 with velocity 1 on
                     channel 16 (the end mark) or the time is over; then `end`.
@@ -7,12 +7,13 @@ each NAME            prints `ready`, then every message it hears as it hears it,
 hold NAME           prints `ready`, waits for a line, presses note 60 and never lets go.
 sysex NAME          prints `ready`, waits for a line, sends one SysEx of 8192 bytes counting up.
 """
+import os
 import sys
 import time
 
 import mido
 
-mido.set_backend("mido.backends.rtmidi/UNIX_JACK")
+mido.set_backend("mido.backends.rtmidi/" + os.environ.get("MIDI_API", "UNIX_JACK"))
 mode, name = sys.argv[1], sys.argv[2]
 if mode == "recv":
     port = mido.open_input(name, virtual=True, client_name="peer")

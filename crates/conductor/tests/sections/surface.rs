@@ -1,20 +1,19 @@
 //! `[led]`, `[[feedback]]`, `[per_app_modes]` and `[policy.approval.pad]`: what a controller shows, which window chooses the mode, and the
 //! pad that answers. Each key is varied on a running daemon.
 
-use super::Studio;
+use super::{Studio, pause};
 use conductor::daemon::handle::{SentBy, Wanted};
 use conductor::daemon::{Machine, MakeBackend};
 use conductor::hosts::midi::loopback::{Hand, Loopback};
 use conductor::hosts::midi::ring::LaneSender;
-use conductor::hosts::midi::{Backend, Input, Output, PortFault, PortInfo, Unavailable};
-use conductor_core::event::Taint;
+use conductor::hosts::midi::{Backend, Input, Output, PortFault, PortInfo, Stamp, Unavailable};
+use conductor_core::event::{Body, Taint};
 use conductor_testkit::line_client::{LineClient, modern};
 use conductor_testkit::real::{PATIENCE, wait_for};
 use conductor_testkit::tools;
 use serde_json::json;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
 use tokio::sync::mpsc as async_mpsc;
 
 /// Two controllers of the loopback; `pads` has lights and is played at `pads hand`.
@@ -241,6 +240,75 @@ impl Backend for Cable {
     }
 }
 
+/// A backend with one input, whose lane the test fills itself. The daemon does not care that MIDI has no sticks.
+struct Handed(Cable, mpsc::Sender<LaneSender>);
+
+struct Open;
+
+impl Input for Open {
+    fn is_open(&self) -> bool {
+        true
+    }
+}
+
+impl Backend for Handed {
+    fn name(&self) -> &'static str {
+        "handed"
+    }
+
+    fn connect(&mut self) -> Result<(), Unavailable> {
+        self.0.connect()
+    }
+
+    fn ports(&mut self) -> Result<Vec<PortInfo>, PortFault> {
+        self.0.ports()
+    }
+
+    fn open_input(&mut self, _: &str, lane: LaneSender) -> Result<Box<dyn Input>, PortFault> {
+        self.1.send(lane).unwrap();
+        Ok(Box::new(Open))
+    }
+
+    fn open_output(&mut self, id: &str) -> Result<Box<dyn Output>, PortFault> {
+        self.0.open_output(id)
+    }
+
+    fn create_input(&mut self, name: &str, lane: LaneSender) -> Result<Box<dyn Input>, PortFault> {
+        self.0.create_input(name, lane)
+    }
+
+    fn create_output(&mut self, name: &str) -> Result<Box<dyn Output>, PortFault> {
+        self.0.create_output(name)
+    }
+}
+
+/// A gamepad in the test's hand.
+pub(super) struct Pad {
+    stamp: Stamp,
+    lane: LaneSender,
+}
+
+impl Pad {
+    pub fn moved(&mut self, body: Body) {
+        self.lane.push((self.stamp)(), Taint::Clean, body);
+    }
+}
+
+/// A daemon that hears one gamepad, without an alias.
+pub(super) fn with_gamepad(config: &str) -> (Studio, Pad) {
+    let (tell_stamp, stamp) = mpsc::channel();
+    let (tell, told) = mpsc::channel();
+    let make: MakeBackend = Box::new(move |stamp, announce| {
+        tell_stamp.send(stamp.clone()).unwrap();
+        let machinery = Loopback::new(stamp, announce);
+        machinery.plug("Gamepad");
+        Box::new(Handed(Cable { machinery, scans: Arc::default() }, tell))
+    });
+    let studio = Studio::on(Machine { backends: vec![make], ..Machine::default() }, config);
+    let pad = Pad { stamp: stamp.recv().unwrap(), lane: told.recv().unwrap() };
+    (studio, pad)
+}
+
 const KEYS: &str = "[[devices]]\nalias = \"keys\"\nmatchers = [{ type = \"ExactName\", pattern = \"Grand\" }]\n\
                     [[devices]]\nalias = \"pads\"\nloopback = true\n";
 
@@ -301,6 +369,14 @@ fn a_held_pad_allows_the_one_call_that_waits() {
 }
 
 #[test]
+pub(super) fn a_call_waits_for_a_person_as_long_as_the_file_says() {
+    let section = pad_section("keys", 51, 50, "[\"HardwareIO\"]").replace("wait_ms = 60000", "wait_ms = 1");
+    let (studio, _hand) = with_cable(&section);
+    assert!(studio.is_attended(), "somebody could answer");
+    assert_eq!(studio.code(&mut studio.client(), tools::DANGER), "APPROVAL_REQUIRED");
+}
+
+#[test]
 pub(super) fn each_key_of_the_pad_counts() {
     // Another note, another device, a longer hold, other tiers: the same gesture does nothing.
     for (what, config) in [
@@ -318,8 +394,8 @@ pub(super) fn each_key_of_the_pad_counts() {
         );
         assert!(wait_for(PATIENCE, || (studio.open_questions() == 1).then_some(())).is_some());
         hand.play(&DOWN, Taint::Clean);
-        // Long after 50 ms of the daemon's own time, which a second question to it cannot make shorter.
-        std::thread::park_timeout(Duration::from_millis(200));
+        // Long after 50 ms of the daemon's own time, which a second question to it cannot make shorter; and longer than is usual.
+        pause(if what == "hold_ms" { 1200 } else { 200 });
         hand.play(&UP, Taint::Clean);
         assert_eq!((studio.open_questions(), studio.runs.of(tools::DANGER)), (1, 0), "{what}");
         drop((client, call));
@@ -340,14 +416,14 @@ fn what_a_model_can_reach_never_holds_the_pad() {
     let mut other = studio.client();
     assert_eq!(studio.call(&mut other, "conductor_send_midi", press).0, "ok");
     hand.play(&DOWN, Taint::Clean);
-    std::thread::park_timeout(Duration::from_millis(200));
+    pause(200);
     assert_eq!((studio.open_questions(), studio.runs.of(tools::DANGER)), (1, 0));
     hand.play(&UP, Taint::Clean);
     // And a loopback device is never hardware, whoever plays it.
     studio.reload(&pad_section("pads", 51, 50, "[\"HardwareIO\"]"));
     assert!(!studio.is_attended());
     studio.play(&DOWN);
-    std::thread::park_timeout(Duration::from_millis(200));
+    pause(200);
     assert_eq!((studio.open_questions(), studio.runs.of(tools::DANGER)), (1, 0));
 }
 
@@ -358,7 +434,7 @@ fn two_questions_are_one_too_many_for_a_pad() {
     studio.ask(&mut one, "first");
     studio.ask(&mut two, "second");
     hand.play(&DOWN, Taint::Clean);
-    std::thread::park_timeout(Duration::from_millis(200));
+    pause(200);
     assert_eq!((studio.open_questions(), studio.runs.of(tools::DANGER)), (2, 0));
 }
 

@@ -17,7 +17,7 @@ pub struct Cable {
 
 impl Cable {
     fn send(&mut self, message: &[u8]) {
-        let sent = wait_for(self.patience, || match self.output.send(message, Taint::Clean) {
+        let sent = wait_for(self.patience, || match self.output.send(message, Taint::Clean.into()) {
             Ok(()) => Some(()),
             Err(SendFault::Busy) => None,
             Err(other) => panic!("{message:02x?}: {other}"),
@@ -102,10 +102,10 @@ pub fn keeps_the_contract(backend: &mut dyn Backend, mut cable: Cable) {
     // What is refused sends nothing, and what follows is not disturbed.
     for bad in [vec![], vec![60, 1], vec![0x90, 60], vec![0x90, 60, 200], vec![0xF4], vec![0xF0, 1, 2], sysex(8193, 0)]
     {
-        let refused = cable.output.send(&bad, Taint::Clean);
+        let refused = cable.output.send(&bad, Taint::Clean.into());
         assert!(matches!(refused, Err(SendFault::Malformed(_))), "{} bytes: {refused:?}", bad.len());
     }
-    let long = cable.output.send(&sysex(65_536, 0), Taint::Clean);
+    let long = cable.output.send(&sysex(65_536, 0), Taint::Clean.into());
     assert_eq!(long, Err(SendFault::Malformed(Malformed::SysExTooLong { len: 65_536 })));
     cable.send(&[0xB0, 1, 2]);
     assert_eq!(cable.hear(1), [Body::Cc { channel: 0, controller: 1, value: 2 }]);

@@ -4,7 +4,7 @@ use super::{Owner, Phase, ports, with_slots};
 use crate::daemon::dispatch::Undone;
 use crate::daemon::handle::{Ask, Outgoing, Reply, SentBy, Standing, Traced, Wanted, unknown_mode};
 use crate::daemon::report::{
-    BackendNow, BackendState, BindingNow, Bindings, ConfigNow, DeviceNow, DeviceSwitched, Devices, Modes, Panicked,
+    BackendNow, BackendState, BindingNow, Bindings, ConfigNow, DeviceNow, DeviceSwitched, Devices, Panicked,
     Statistics, Status, Switched, input_mode,
 };
 use crate::hosts::midi::check_message;
@@ -25,10 +25,7 @@ impl Owner {
             Ask::Ready(reply) if self.phase == Phase::Starting => self.awaiting_ready.push(reply),
             Ask::Ready(reply) => tell(reply, ()),
             Ask::Status(reply) => tell(reply, self.status()),
-            Ask::Modes(reply) => {
-                let config = &self.parts.serving.load().config;
-                tell(reply, Modes::of(config, self.hands.mode().1));
-            }
+            Ask::Settled(reply) => tell(reply, ()),
             Ask::SwitchMode { mode, reply } => tell(reply, self.switch_mode(&mode)),
             Ask::AutoMode(reply) => tell(reply, self.auto_mode()),
             Ask::Devices(reply) => tell(reply, self.devices()),
@@ -96,7 +93,7 @@ impl Owner {
             statistics: Statistics {
                 events_processed: counters.events,
                 actions_executed: counters.actions,
-                events_dropped: self.inputs.dropped(),
+                events_dropped: self.inputs.dropped() + counters.over_hops,
                 actions_failed: self.statistics.actions_failed + counters.actions_failed,
                 reloads_failed: self.statistics.reloads_failed,
             },
@@ -149,7 +146,8 @@ impl Owner {
         Ok(self.switched())
     }
 
-    fn switched(&self) -> Switched {
+    fn switched(&mut self) -> Switched {
+        self.publish_modes();
         let (index, name) = self.hands.mode();
         Switched {
             success: true,
@@ -279,7 +277,7 @@ impl Owner {
         self.surface.pad.sent(now);
         let mut decoder = Decoder::default();
         for (index, message) in messages.iter().enumerate() {
-            if let Err(undone) = self.parts.dispatch.send(slot, message, taint) {
+            if let Err(undone) = self.parts.dispatch.send(slot, message, taint.into()) {
                 let error = match &undone {
                     Undone::NoOutput(_) | Undone::Died(_) => offline(&port, "the port is gone"),
                     Undone::Refused(why) => ToolError::new(Code::Busy, format!("message {index}: {why}")),
@@ -347,7 +345,7 @@ impl Owner {
         for port in &open {
             let silence = (0..16u8).flat_map(|channel| SILENCE.map(|(cc, value)| [0xB0 | channel, cc, value]));
             for message in silence {
-                if let Err(undone) = self.parts.dispatch.send(*port, &message, Taint::Clean) {
+                if let Err(undone) = self.parts.dispatch.send(*port, &message, Taint::Clean.into()) {
                     self.not_done(undone);
                 }
             }

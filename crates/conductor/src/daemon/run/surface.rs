@@ -97,7 +97,7 @@ impl Owner {
             self.surface.pad.lit(light.port, &light.message, now);
             self.hands.shown(light.port, &light.message, now);
             // No hand made it: where the port leads back to us, it must not press anything.
-            if let Err(undone) = self.parts.dispatch.send_body(light.port, &light.message, Taint::Tool) {
+            if let Err(undone) = self.parts.dispatch.send_body(light.port, &light.message, Taint::Tool.into()) {
                 self.surface.feedback.not_sent(&light);
                 self.not_done(undone);
             }

@@ -209,7 +209,7 @@ pub async fn answer(control: &Control, caller: Caller, method: Method, params: V
         }
         Method::Modes => {
             let Nothing {} = read(params)?;
-            told(handle.modes().await?)
+            told(&*handle.modes())
         }
         Method::Mappings => {
             let OfMode { mode } = read(params)?;

@@ -60,7 +60,7 @@ impl Question {
 
 /// A client of the older era: the form is shown while the call is held open.
 struct Dialog {
-    queue: mpsc::Sender<Report>,
+    queue: mpsc::Sender<Box<Report>>,
     wait: Duration,
 }
 
@@ -75,7 +75,7 @@ impl AskClient for Dialog {
             let (reply, answer) = oneshot::channel();
             let params = serde_json::to_value(form(message)).unwrap_or_default();
             let ask = Report::Ask { method: "elicitation/create".to_owned(), params, wait, reply };
-            if queue.send(ask).await.is_err() {
+            if queue.send(Box::new(ask)).await.is_err() {
                 return ClientAnswer::Nothing;
             }
             match answer.await {
@@ -93,7 +93,7 @@ pub fn channel(
     door: &McpDoor,
     context: &RequestContext<RoleServer>,
     era: Era,
-    queue: &mpsc::Sender<Report>,
+    queue: &mpsc::Sender<Box<Report>>,
 ) -> Option<Arc<dyn AskClient>> {
     if !era::shows_forms(context) {
         return None;

@@ -26,7 +26,7 @@ pub struct Link {
     capabilities: Value,
     responses: Option<Value>,
     state: Option<String>,
-    queue: mpsc::WeakSender<Report>,
+    queue: mpsc::WeakSender<Box<Report>>,
 }
 
 impl Link {
@@ -83,7 +83,7 @@ impl FixtureClient for Link {
             let (reply, answer) = oneshot::channel();
             let queue = queue.ok_or("the call has ended")?;
             let ask = Report::Ask { method, params, wait: WAIT, reply };
-            queue.send(ask).await.map_err(|_| "the call has ended")?;
+            queue.send(Box::new(ask)).await.map_err(|_| "the call has ended")?;
             drop(queue);
             answer.await.unwrap_or_else(|_| Err("no answer".to_owned()))
         })

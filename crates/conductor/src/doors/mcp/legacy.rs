@@ -57,22 +57,23 @@ pub enum Report {
     },
 }
 
-pub struct Reports(mpsc::Receiver<Report>);
+/// Boxed: the channel has room for all that may wait, and hardly a call has anything to report.
+pub struct Reports(mpsc::Receiver<Box<Report>>);
 
 impl Reports {
     pub async fn next(&mut self) -> Option<Report> {
-        self.0.recv().await
+        self.0.recv().await.map(|it| *it)
     }
 
     pub fn left(&mut self) -> Option<Report> {
-        self.0.try_recv().ok()
+        self.0.try_recv().ok().map(|it| *it)
     }
 }
 
 struct Back {
     token: Option<ProgressToken>,
     level: Option<LogLevel>,
-    queue: mpsc::Sender<Report>,
+    queue: mpsc::Sender<Box<Report>>,
     sent: Mutex<Sent>,
     studio: Arc<Studio>,
 }
@@ -103,12 +104,13 @@ impl Progress for Back {
         }
         sent.done = Some(done);
         sent.times.push_back(now);
-        let _ = self.queue.try_send(Report::Progress { token: token.clone(), done, total, text: self.clean(text) });
+        let report = Report::Progress { token: token.clone(), done, total, text: self.clean(text) };
+        let _ = self.queue.try_send(Box::new(report));
     }
 
     fn log(&self, level: LogLevel, text: &str) {
         if self.level.is_some_and(|wanted| level >= wanted) {
-            let _ = self.queue.try_send(Report::Log { level, text: self.clean(text) });
+            let _ = self.queue.try_send(Box::new(Report::Log { level, text: self.clean(text) }));
         }
     }
 }
@@ -116,14 +118,14 @@ impl Progress for Back {
 /// The way back to the client for one call.
 pub struct BackChannel {
     pub progress: Option<Arc<dyn Progress>>,
-    pub queue: mpsc::Sender<Report>,
+    pub queue: mpsc::Sender<Box<Report>>,
     pub reports: Reports,
 }
 
 impl BackChannel {
     /// A sender that does not keep the channel open by itself.
     #[cfg(feature = "conformance")]
-    pub fn keep(&self) -> mpsc::WeakSender<Report> {
+    pub fn keep(&self) -> mpsc::WeakSender<Box<Report>> {
         self.queue.downgrade()
     }
 }

@@ -5,7 +5,11 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::io;
+use std::ops::Range;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use rmcp::RoleServer;
@@ -17,7 +21,7 @@ use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Mutex as AsyncMutex, Notify, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -76,7 +80,9 @@ impl Wire {
 pub struct LineTransport<R> {
     reader: R,
     buffer: Vec<u8>,
-    /// Bytes of `buffer` known to hold no newline.
+    /// Where in `buffer` the next line starts. What lies before it goes when more is read, in one move for many lines.
+    taken: usize,
+    /// Where in `buffer` a newline is looked for next.
     scanned: usize,
     max_line: usize,
     ended: bool,
@@ -86,6 +92,7 @@ pub struct LineTransport<R> {
     /// A refusal that waits for room in the queue. Kept here because `receive` may be dropped at any await.
     refusal: Option<Vec<u8>>,
     queue: Option<mpsc::Sender<Vec<u8>>>,
+    end: Arc<dyn WriteNow>,
     writer: Option<JoinHandle<()>>,
     wire: Arc<Wire>,
     /// Answers whether the peer has closed both directions. The end of input alone says only that it will send no more.
@@ -104,10 +111,13 @@ impl<R: AsyncRead + Unpin + Send + 'static> LineTransport<R> {
     {
         let (queue, waiting) = mpsc::channel(QUEUE);
         let wire = Arc::new(Wire::default());
-        let writer = tokio::spawn(write_lines(writer, waiting, Arc::clone(&wire), patience));
+        let end =
+            Arc::new(End { half: AsyncMutex::new(Half { writer, rest: Vec::new() }), queued: AtomicUsize::new(0) });
+        let writer = tokio::spawn(write_lines(Arc::clone(&end), waiting, Arc::clone(&wire), patience));
         Self {
             reader,
             buffer: Vec::new(),
+            taken: 0,
             scanned: 0,
             max_line,
             ended: false,
@@ -115,6 +125,7 @@ impl<R: AsyncRead + Unpin + Send + 'static> LineTransport<R> {
             handshake: None,
             refusal: None,
             queue: Some(queue),
+            end,
             writer: Some(writer),
             wire,
             is_gone: None,
@@ -143,24 +154,28 @@ impl<R: AsyncRead + Unpin + Send + 'static> LineTransport<R> {
     }
 
     /// The next whole line, without its end. At the end of input the rest counts as a line.
-    fn take_line(&mut self) -> Option<Vec<u8>> {
-        let found = self.buffer.get(self.scanned..).and_then(|rest| rest.iter().position(|byte| *byte == b'\n'));
-        let mut line = match found {
+    fn take_line(&mut self) -> Option<Range<usize>> {
+        let rest = self.buffer.get(self.scanned..).unwrap_or_default();
+        let line = match memchr::memchr(b'\n', rest) {
             Some(at) => {
-                let mut line: Vec<u8> = self.buffer.drain(..=self.scanned + at).collect();
-                line.pop();
+                let end = self.scanned + at;
+                let line = self.taken..end;
+                self.taken = end + 1;
                 line
             }
-            None if self.ended && !self.buffer.is_empty() => std::mem::take(&mut self.buffer),
+            None if self.ended && self.taken < self.buffer.len() => {
+                let line = self.taken..self.buffer.len();
+                self.taken = self.buffer.len();
+                line
+            }
             None => {
+                self.buffer.drain(..self.taken);
+                self.taken = 0;
                 self.scanned = self.buffer.len();
                 return None;
             }
         };
-        self.scanned = 0;
-        if line.last() == Some(&b'\r') {
-            line.pop();
-        }
+        self.scanned = self.taken;
         Some(line)
     }
 
@@ -169,6 +184,7 @@ impl<R: AsyncRead + Unpin + Send + 'static> LineTransport<R> {
             // Cancel-safe: the refusal leaves its place only once there is room for it.
             let room = self.queue.as_ref()?.reserve().await.ok()?;
             if let Some(line) = self.refusal.take() {
+                self.end.queued();
                 room.send(line);
             }
         }
@@ -222,14 +238,22 @@ impl<R: AsyncRead + Unpin + Send + 'static> Transport<RoleServer> for LineTransp
             JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
         };
         let wire = Arc::clone(&self.wire);
+        let end = Arc::clone(&self.end);
         let queue = self.queue.clone();
+        // Nothing else was asked: there will be nothing to gather, and waking the writer is dearer than writing.
+        let is_last = answered.as_ref().is_some_and(|id| lock(&wire.in_flight).iter().all(|it| it == id));
         // Queued now where there is room, so that messages leave in the order they were sent.
         let first = serde_json::to_vec(&item).map(|mut line| {
             line.push(b'\n');
-            match &queue {
-                Some(queue) => queue.try_send(line),
-                None => Err(mpsc::error::TrySendError::Closed(line)),
+            let Some(queue) = &queue else { return Err(mpsc::error::TrySendError::Closed(line)) };
+            if is_last {
+                match self.end.write_now(line) {
+                    WroteNow::All => return Ok(()),
+                    WroteNow::Part => line = Vec::new(),
+                    WroteNow::Nothing(back) => line = back,
+                }
             }
+            push(&*self.end, queue, line)
         });
         if matches!(first, Ok(Ok(())))
             && let Some(id) = &answered
@@ -244,11 +268,22 @@ impl<R: AsyncRead + Unpin + Send + 'static> Transport<RoleServer> for LineTransp
                     Urgency::MayBeLost => Ok(()),
                     Urgency::NewestCounts(kind) => {
                         lock(&wire.held_back).insert(kind, line);
+                        // The queue may have emptied meanwhile, and then nobody would look here.
+                        if let Some(queue) = queue {
+                            let _ = push(&*end, &queue, Vec::new());
+                        }
                         Ok(())
                     }
                     Urgency::MustArrive => {
                         let sent = match queue {
-                            Some(queue) => queue.send(line).await.map_err(|_| io::ErrorKind::BrokenPipe.into()),
+                            Some(queue) => match queue.reserve().await {
+                                Ok(room) => {
+                                    end.queued();
+                                    room.send(line);
+                                    Ok(())
+                                }
+                                Err(_) => Err(io::ErrorKind::BrokenPipe.into()),
+                            },
                             None => Err(io::ErrorKind::BrokenPipe.into()),
                         };
                         if let Some(id) = &answered {
@@ -271,10 +306,12 @@ impl<R: AsyncRead + Unpin + Send + 'static> Transport<RoleServer> for LineTransp
                 *lock(&self.wire.pause_until) = None;
             }
             if let Some(line) = self.take_line() {
+                let line = self.buffer.get(line).unwrap_or_default();
+                let line = line.strip_suffix(b"\r").unwrap_or(line);
                 if line.len() > self.max_line {
                     self.too_long();
                 } else if !line.iter().all(u8::is_ascii_whitespace) {
-                    match self.read(&line) {
+                    match read_message(line).and_then(|message| self.admit(message)) {
                         Ok(Some(message)) => return Some(message),
                         Ok(None) => {}
                         Err(refusal) => self.refuse(refusal),
@@ -319,12 +356,17 @@ impl<R: AsyncRead + Unpin + Send + 'static> LineTransport<R> {
     fn too_long(&mut self) {
         self.refuse(Refusal { code: -32600, message: "Message too long", id: Value::Null });
         self.buffer = Vec::new();
+        self.taken = 0;
         self.scanned = 0;
         self.ended = true;
     }
 
-    fn read(&mut self, line: &[u8]) -> Result<Option<RxJsonRpcMessage<RoleServer>>, Refusal> {
-        let Some(message) = read_message(line)? else { return Ok(None) };
+    /// Enters a request into the books, and refuses one that is there already.
+    fn admit(
+        &mut self,
+        message: Option<RxJsonRpcMessage<RoleServer>>,
+    ) -> Result<Option<RxJsonRpcMessage<RoleServer>>, Refusal> {
+        let Some(message) = message else { return Ok(None) };
         match &message {
             JsonRpcMessage::Request(request) => {
                 if !lock(&self.wire.in_flight).insert(request.id.clone()) {
@@ -494,20 +536,95 @@ impl Urgency {
     }
 }
 
+/// The writing end of a connection. The transport may write a line itself as long as nothing is queued; else the writer does, in order.
+struct End<W> {
+    half: AsyncMutex<Half<W>>,
+    /// Lines given to the writer and not written yet. Only the transport adds to it, so that 0 means to it that the writer rests.
+    queued: AtomicUsize,
+}
+
+struct Half<W> {
+    writer: W,
+    /// What the transport could not write of a line.
+    rest: Vec<u8>,
+}
+
+enum WroteNow {
+    All,
+    /// The writer must be woken for the rest.
+    Part,
+    Nothing(Vec<u8>),
+}
+
+/// An [`End`], whatever it writes to.
+trait WriteNow: Send + Sync {
+    /// Counts a line that is about to be queued.
+    fn queued(&self);
+    fn unqueued(&self);
+    /// Writes what the peer takes without waiting.
+    fn write_now(&self, line: Vec<u8>) -> WroteNow;
+}
+
+impl<W: AsyncWrite + Unpin + Send> WriteNow for End<W> {
+    fn queued(&self) {
+        self.queued.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn unqueued(&self) {
+        self.queued.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    fn write_now(&self, mut line: Vec<u8>) -> WroteNow {
+        if self.queued.load(Ordering::SeqCst) > 0 {
+            return WroteNow::Nothing(line);
+        }
+        let Ok(mut half) = self.half.try_lock() else { return WroteNow::Nothing(line) };
+        // Whoever waits for the peer is the writer; it asks again with a waker of its own.
+        let mut context = Context::from_waker(Waker::noop());
+        match Pin::new(&mut half.writer).poll_write(&mut context, &line) {
+            Poll::Ready(Ok(written)) if written == line.len() => WroteNow::All,
+            Poll::Ready(Ok(written)) if written > 0 => {
+                line.drain(..written);
+                half.rest = line;
+                WroteNow::Part
+            }
+            // The writer meets the same fault, and tells.
+            Poll::Ready(Ok(_) | Err(_)) | Poll::Pending => WroteNow::Nothing(line),
+        }
+    }
+}
+
+fn push(
+    end: &dyn WriteNow,
+    queue: &mpsc::Sender<Vec<u8>>,
+    line: Vec<u8>,
+) -> Result<(), mpsc::error::TrySendError<Vec<u8>>> {
+    end.queued();
+    let pushed = queue.try_send(line);
+    if pushed.is_err() {
+        end.unqueued();
+    }
+    pushed
+}
+
 /// The one writer of a connection: whole lines, gathered while there are more, flushed when there are none.
 async fn write_lines<W: AsyncWrite + Unpin>(
-    mut writer: W,
+    end: Arc<End<W>>,
     mut queue: mpsc::Receiver<Vec<u8>>,
     wire: Arc<Wire>,
     patience: Duration,
 ) {
     let mut out = Vec::new();
     while let Some(line) = queue.recv().await {
+        let mut half = end.half.lock().await;
         out.clear();
+        out.append(&mut half.rest);
         out.extend_from_slice(&line);
+        let mut lines = 1;
         while out.len() < GATHER
             && let Ok(line) = queue.try_recv()
         {
+            lines += 1;
             out.extend_from_slice(&line);
         }
         if queue.is_empty() {
@@ -516,16 +633,18 @@ async fn write_lines<W: AsyncWrite + Unpin>(
             }
         }
         let written = tokio::time::timeout(patience, async {
-            writer.write_all(&out).await?;
-            writer.flush().await
+            half.writer.write_all(&out).await?;
+            half.writer.flush().await
         });
         if !matches!(written.await, Ok(Ok(()))) {
             wire.failed.cancel();
             return;
         }
+        drop(half);
+        end.queued.fetch_sub(lines, Ordering::SeqCst);
         if out.capacity() > 4 * GATHER {
             out = Vec::new();
         }
     }
-    let _ = writer.shutdown().await;
+    let _ = end.half.lock().await.writer.shutdown().await;
 }

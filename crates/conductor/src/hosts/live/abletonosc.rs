@@ -476,6 +476,10 @@ impl LiveHost for AbletonOscHost {
         Box::pin(self.param_now(id))
     }
 
+    fn param_values(&self, ids: Vec<PathId>) -> Answer<'_, Vec<Option<f64>>> {
+        Box::pin(self.values_now(ids))
+    }
+
     fn turn_knob(&self, id: PathId, value: f64, _: bool) -> Answer<'_, ()> {
         Box::pin(async move {
             let (set, _, mut arguments) = reads::param_address(id)?;

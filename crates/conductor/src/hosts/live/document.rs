@@ -317,6 +317,11 @@ impl LiveHost for DocumentHost {
         now(self.snapshot().param(id))
     }
 
+    fn param_values(&self, ids: Vec<PathId>) -> Answer<'_, Vec<Option<f64>>> {
+        let document = self.snapshot();
+        now(Ok(ids.into_iter().map(|id| document.param(id).ok().map(|it| it.value)).collect()))
+    }
+
     fn turn_knob(&self, id: PathId, value: f64, still: bool) -> Answer<'_, ()> {
         let mut set = self.set();
         let mut turning = self.turning.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,7 +1,7 @@
 //! Parameters of Live Sets under a knob, in whichever Set the hands are on.
 
 use super::sessions::SessionKey;
-use super::{Live, Refusal};
+use super::{Live, LiveSet, Refusal};
 use crate::hosts::knobs::Knobs;
 use conductor_core::event::Micros;
 use conductor_set::PathId;
@@ -48,20 +48,10 @@ impl Live {
     pub async fn turn(&self, knob: &Knob, value: f64, now: Micros) -> Result<(), Refusal> {
         let id: PathId = knob.path.parse().map_err(Refusal::Set)?;
         let set = self.set(&SessionKey::Hands, None).await?;
-        let structure = set.host.state().structure;
         let value = if knob.ranged {
             value
         } else {
-            let key = (set.id.clone(), id);
-            let known = self.turning().ranges.get(&key).copied().filter(|it| it.0 == structure);
-            let (low, high) = match known {
-                Some((_, low, high)) => (low, high),
-                None => {
-                    let param = set.host.param(id).await?;
-                    self.turning().ranges.insert(key, (structure, param.min, param.max));
-                    (param.min, param.max)
-                }
-            };
+            let (low, high) = self.range(&set, id).await?;
             low + (high - low) * value.clamp(0.0, 1.0)
         };
         let still = self
@@ -73,6 +63,19 @@ impl Live {
         self.turning().last = Some((set.id.clone(), id, now));
         self.tell_of(&set, &[id], false);
         Ok(())
+    }
+
+    /// From where to where a parameter goes. Asked once, and again when ids moved.
+    pub(super) async fn range(&self, set: &LiveSet, id: PathId) -> Result<(f64, f64), Refusal> {
+        let structure = set.host.state().structure;
+        let key = (set.id.clone(), id);
+        let known = self.turning().ranges.get(&key).copied().filter(|it| it.0 == structure);
+        if let Some((_, low, high)) = known {
+            return Ok((low, high));
+        }
+        let param = set.host.param(id).await?;
+        self.turning().ranges.insert(key, (structure, param.min, param.max));
+        Ok((param.min, param.max))
     }
 
     fn turning(&self) -> std::sync::MutexGuard<'_, Turning> {

@@ -422,6 +422,20 @@ impl LiveHost for ScriptHost {
         Box::pin(self.get("param", json!({ "paramId": id })))
     }
 
+    fn param_values(&self, ids: Vec<PathId>) -> Answer<'_, Vec<Option<f64>>> {
+        Box::pin(async move {
+            let mut values = Vec::with_capacity(ids.len());
+            for id in ids {
+                values.push(match self.param(id).await {
+                    Ok(param) => Some(param.value),
+                    Err(Refusal::Said { .. }) => None,
+                    Err(refusal) => return Err(refusal),
+                });
+            }
+            Ok(values)
+        })
+    }
+
     fn turn_knob(&self, id: PathId, value: f64, _: bool) -> Answer<'_, ()> {
         Box::pin(async move {
             let edit = LiveEdit::SetParam { param_id: id, value };

@@ -16,7 +16,7 @@ use super::{
     UsbId, Way,
 };
 use alsa::seq::{self, Addr, ClientIter, Event, EventType, MidiEvent, PortCap, PortIter, PortSubscribe, PortType, Seq};
-use conductor_core::event::Taint;
+use conductor_core::event::{Taint, Trail};
 use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::path::Path;
@@ -412,7 +412,7 @@ struct OpenOutput {
 }
 
 impl Output for OpenOutput {
-    fn send(&mut self, message: &[u8], _taint: Taint) -> Result<(), SendFault> {
+    fn send(&mut self, message: &[u8], _: Trail) -> Result<(), SendFault> {
         let queue = self.queue.as_mut().ok_or(SendFault::Offline)?;
         queue.send(message)?;
         self.thread.unpark();

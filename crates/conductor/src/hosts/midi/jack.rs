@@ -12,7 +12,7 @@ use super::{
     Announce, Announcement, Backend, Cause, Input, Intake, Output, PortFault, PortInfo, SendFault, Stamp, Unavailable,
     Way,
 };
-use conductor_core::event::Taint;
+use conductor_core::event::{Taint, Trail};
 use jack::{
     AsyncClient, Client, ClientOptions, ClientStatus, Control, LoggerType, MidiIn, MidiOut, NotificationHandler, Port,
     PortFlags, PortId, PortSpec, ProcessHandler, ProcessScope, RawMidi,
@@ -280,7 +280,7 @@ struct OpenOutput {
 }
 
 impl Output for OpenOutput {
-    fn send(&mut self, message: &[u8], _taint: Taint) -> Result<(), SendFault> {
+    fn send(&mut self, message: &[u8], _: Trail) -> Result<(), SendFault> {
         if !self.is_open() {
             return Err(SendFault::Offline);
         }

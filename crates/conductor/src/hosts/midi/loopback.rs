@@ -1,7 +1,7 @@
 //! Devices inside this process: for the demo, for tests, and for machines without any MIDI.
 //!
 //! A device NAME has two ends. Port `NAME` is ours: we listen to it and send to it like to hardware. What is sent to port `NAME hand`
-//! arrives as input from NAME, with the sender's taint, so a tool that presses a demo pad is not taken for a hand. What is sent to `NAME`
+//! arrives as input from NAME, with the sender's trail, so a tool that presses a demo pad is not taken for a hand. What is sent to `NAME`
 //! can be read at the far end with [`Hand::take`].
 //!
 //! A lock per device is fine here: there is no device callback, and it is held for one message.
@@ -12,7 +12,7 @@ use super::{
     Announce, Announcement, Backend, Input, Intake, Output, PortFault, PortInfo, SendFault, Stamp, Unavailable, Way,
     check_message,
 };
-use conductor_core::event::Taint;
+use conductor_core::event::Trail;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -109,11 +109,11 @@ impl Loopback {
 
 impl Hand {
     /// Plays bytes on the device, cut anywhere, as a cable would carry them. False when nobody listens.
-    pub fn play(&self, bytes: &[u8], taint: Taint) -> bool {
+    pub fn play(&self, bytes: &[u8], trail: impl Into<Trail>) -> bool {
         let at = (self.stamp)();
         match &mut lock(&self.device.state).intake {
             Some(intake) => {
-                intake.hear(at, taint, bytes);
+                intake.hear(at, trail, bytes);
                 true
             }
             None => false,
@@ -221,13 +221,13 @@ struct OpenOutput {
 }
 
 impl Output for OpenOutput {
-    fn send(&mut self, message: &[u8], taint: Taint) -> Result<(), SendFault> {
+    fn send(&mut self, message: &[u8], trail: Trail) -> Result<(), SendFault> {
         check_message(message)?;
         if !self.is_open() {
             return Err(SendFault::Offline);
         }
         if let Some(hand) = &self.hand {
-            return if hand.play(message, taint) { Ok(()) } else { Err(SendFault::Offline) };
+            return if hand.play(message, trail) { Ok(()) } else { Err(SendFault::Offline) };
         }
         let mut state = lock(&self.device.state);
         state.far_end_bytes += message.len();
@@ -250,7 +250,7 @@ impl Output for OpenOutput {
 mod tests {
     use super::super::ring::{Bell, LaneReceiver, lane};
     use super::*;
-    use conductor_core::event::{Body, DeviceSlot, Event, Micros};
+    use conductor_core::event::{Body, DeviceSlot, Event, Micros, Taint};
     use std::sync::atomic::{AtomicU64, Ordering};
 
     fn studio() -> (Loopback, Arc<AtomicU64>) {
@@ -273,7 +273,7 @@ mod tests {
         loopback.plug("pads");
         let (_input, mut lane) = listen(&mut loopback, "pads");
         let mut hand = loopback.open_output("pads hand").unwrap();
-        hand.send(&[0x90, 36, 100], Taint::Tool).unwrap();
+        hand.send(&[0x90, 36, 100], Taint::Tool.into()).unwrap();
         loopback.hand("pads").unwrap().play(&[0x80, 36], Taint::Clean);
         loopback.hand("pads").unwrap().play(&[0], Taint::Clean);
         let event = |taint, body| Event { at: Micros(7), device: DeviceSlot(1), taint, hops: 0, body };
@@ -287,13 +287,13 @@ mod tests {
         let (mut loopback, _) = studio();
         let hand = loopback.plug("pads");
         let mut output = loopback.open_output("pads").unwrap();
-        output.send(&[0x90, 51, 21], Taint::Clean).unwrap();
-        output.send(&[0xF0, 1, 2, 0xF7], Taint::Clean).unwrap();
-        assert!(matches!(output.send(&[0x90, 51], Taint::Clean), Err(SendFault::Malformed(_))));
+        output.send(&[0x90, 51, 21], Taint::Clean.into()).unwrap();
+        output.send(&[0xF0, 1, 2, 0xF7], Taint::Clean.into()).unwrap();
+        assert!(matches!(output.send(&[0x90, 51], Taint::Clean.into()), Err(SendFault::Malformed(_))));
         assert_eq!(hand.take(), vec![vec![0x90, 51, 21], vec![0xF0, 1, 2, 0xF7]]);
         assert_eq!(hand.take(), Vec::<Vec<u8>>::new());
         for _ in 0..30_000 {
-            output.send(&[0x90, 51, 21], Taint::Clean).unwrap();
+            output.send(&[0x90, 51, 21], Taint::Clean.into()).unwrap();
         }
         assert_eq!(hand.lost() as usize + hand.take().len(), 30_000);
     }
@@ -313,7 +313,7 @@ mod tests {
         loopback.unplug("pads");
         assert_eq!(announced.load(Ordering::Relaxed), 2);
         assert!(!input.is_open() && !output.is_open() && lane_before.is_abandoned());
-        assert_eq!(output.send(&[0xF8], Taint::Clean), Err(SendFault::Offline));
+        assert_eq!(output.send(&[0xF8], Taint::Clean.into()), Err(SendFault::Offline));
         assert_eq!(names(&mut loopback), Vec::<String>::new());
         loopback.plug("pads");
         assert!(!input.is_open() && !output.is_open(), "a new life does not revive old handles");
@@ -330,7 +330,7 @@ mod tests {
         assert_eq!(missing, Some(PortFault::Gone { id: "nope hand".into() }));
         loopback.plug("pads");
         let mut unheard = loopback.open_output("pads hand").unwrap();
-        assert_eq!(unheard.send(&[0xF8], Taint::Clean), Err(SendFault::Offline), "nobody listens to pads");
+        assert_eq!(unheard.send(&[0xF8], Taint::Clean.into()), Err(SendFault::Offline), "nobody listens to pads");
         let _first = listen(&mut loopback, "pads");
         let (sender, _receiver) = lane(DeviceSlot(1), 10_000, Bell::silent());
         assert!(matches!(loopback.open_input("pads", sender), Err(PortFault::Refused { .. })));
@@ -346,8 +346,8 @@ mod tests {
             let body: Vec<u8> = (0..len).map(|i| (i * 7 % 128) as u8).collect();
             [&[0xF0][..], &body, &[0xF7]].concat()
         };
-        assert!(matches!(hand.send(&sysex(8193), Taint::Clean), Err(SendFault::Malformed(_))));
-        hand.send(&sysex(8192), Taint::Clean).unwrap();
+        assert!(matches!(hand.send(&sysex(8193), Taint::Clean.into()), Err(SendFault::Malformed(_))));
+        hand.send(&sysex(8192), Taint::Clean.into()).unwrap();
         assert_eq!(lane.pop().map(|it| it.body), Some(Body::SysEx(sysex(8192)[1..8193].into())));
         assert_eq!(lane.pop(), None);
     }

@@ -22,7 +22,7 @@
 //! Not here: decoding (`conductor_core::event::midi`), and what an event means.
 
 use conductor_core::event::midi::Swallowed;
-use conductor_core::event::{Axis, Body, Button, DeviceSlot, Event, Micros, Side, Taint};
+use conductor_core::event::{Axis, Body, Button, DeviceSlot, Event, Micros, Side, Taint, Trail};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -121,22 +121,25 @@ struct Slot {
     at: AtomicU64,
 }
 
-/// Slot word: value in bits 0-31, position in bits 32-60, taint in 61-62, fullness in 63.
+/// Slot word: value in bits 0-31, position in bits 32-56, hops in 57-60, taint in 61-62, fullness in 63.
 mod word {
-    use super::Taint;
+    use super::{Taint, Trail};
 
     pub const EMPTY: u64 = 0;
     const FULL: u64 = 1 << 63;
-    const POSITION_BITS: u32 = 29;
+    const POSITION_BITS: u32 = 25;
     const POSITION_MASK: u64 = (1 << POSITION_BITS) - 1;
+    /// More than any file allows; a count above it stays there.
+    const HOPS_MAX: u8 = 15;
 
-    pub fn pack(value: u32, position: u64, taint: Taint) -> u64 {
-        let taint = match taint {
+    pub fn pack(value: u32, position: u64, trail: Trail) -> u64 {
+        let taint = match trail.taint {
             Taint::Clean => 0,
             Taint::Network => 1,
             Taint::Tool => 2,
         };
-        FULL | taint << 61 | (position & POSITION_MASK) << 32 | u64::from(value)
+        let hops = u64::from(trail.hops.min(HOPS_MAX));
+        FULL | taint << 61 | hops << 57 | (position & POSITION_MASK) << 32 | u64::from(value)
     }
 
     pub fn is_full(word: u64) -> bool {
@@ -147,12 +150,13 @@ mod word {
         word as u32
     }
 
-    pub fn taint(word: u64) -> Taint {
-        match word >> 61 & 3 {
+    pub fn trail(word: u64) -> Trail {
+        let taint = match word >> 61 & 3 {
             0 => Taint::Clean,
             1 => Taint::Network,
             _ => Taint::Tool,
-        }
+        };
+        Trail { taint, hops: (word >> 57) as u8 & HOPS_MAX }
     }
 
     /// The whole position. It lies within one ring of `near`, so the stored bits tell it.
@@ -261,7 +265,7 @@ impl Selection {
 
 struct Entry {
     at: Micros,
-    taint: Taint,
+    trail: Trail,
     what: What,
 }
 
@@ -373,37 +377,38 @@ fn lane_with_room(
 impl LaneSender {
     /// Takes an event by the rule of the lane. `at` must not go back. SysEx has its own way, [`push_sysex`](Self::push_sysex); a
     /// `Body::SysEx` given here is copied from its shared bytes in the same way.
-    pub fn push(&mut self, at: Micros, taint: Taint, body: Body) {
+    pub fn push(&mut self, at: Micros, trail: impl Into<Trail>, body: Body) {
+        let trail = trail.into();
         if let Body::SysEx(data) = &body {
-            self.push_sysex(at, taint, data);
+            self.push_sysex(at, trail, data);
             return;
         }
         let room = self.room(at);
         match self.class(&body) {
             Class::Release { place, value } => {
-                if self.replace(place, value, at, taint) {
+                if self.replace(place, value, at, trail) {
                     add(&self.shared.counters.held_releases);
                 } else if room == Room::None {
-                    self.fill(place, value, at, taint);
+                    self.fill(place, value, at, trail);
                     add(&self.shared.counters.held_releases);
                 } else {
-                    self.take(at, taint, What::Body(body));
+                    self.take(at, trail, What::Body(body));
                 }
             }
             Class::Press { place } => {
                 if room == Room::Open && !self.slot_is_full(place) {
-                    self.take(at, taint, What::Body(body));
+                    self.take(at, trail, What::Body(body));
                 } else {
                     self.drop_one(room);
                 }
             }
             Class::Continuous { place, value } => {
-                if self.replace(place, value, at, taint) {
+                if self.replace(place, value, at, trail) {
                     self.merge_one(room);
                 } else if room == Room::Open {
-                    self.take(at, taint, What::Body(body));
+                    self.take(at, trail, What::Body(body));
                 } else {
-                    self.fill(place, value, at, taint);
+                    self.fill(place, value, at, trail);
                     self.merge_one(room);
                 }
             }
@@ -411,7 +416,7 @@ impl LaneSender {
                 let taken = room == Room::Open;
                 self.selections[usize::from(channel & 15)].select(half, value, taken);
                 if taken {
-                    self.take(at, taint, What::Body(body));
+                    self.take(at, trail, What::Body(body));
                 } else {
                     self.drop_one(room);
                 }
@@ -423,14 +428,14 @@ impl LaneSender {
                     selection.coarse_lost = !taken;
                 }
                 if taken {
-                    self.take(at, taint, What::Body(body));
+                    self.take(at, trail, What::Body(body));
                 } else {
                     self.drop_one(room);
                 }
             }
             Class::Other => {
                 if room == Room::Open {
-                    self.take(at, taint, What::Body(body));
+                    self.take(at, trail, What::Body(body));
                 } else {
                     self.drop_one(room);
                 }
@@ -440,10 +445,10 @@ impl LaneSender {
     }
 
     /// Takes the bytes between F0 and F7 whole, or drops and counts them.
-    pub fn push_sysex(&mut self, at: Micros, taint: Taint, data: &[u8]) {
+    pub fn push_sysex(&mut self, at: Micros, trail: impl Into<Trail>, data: &[u8]) {
         let fits = self.room(at) == Room::Open && self.bytes.push_entire_slice(data).is_ok();
         if fits {
-            self.take(at, taint, What::SysEx { len: data.len() });
+            self.take(at, trail.into(), What::SysEx { len: data.len() });
             self.bell.ring();
         } else {
             add(&self.shared.counters.sysex_dropped);
@@ -529,9 +534,9 @@ impl LaneSender {
         if ticks & (1 << (controller % 64)) != 0 { Class::Other } else { Class::Continuous { place, value: packed } }
     }
 
-    fn take(&mut self, at: Micros, taint: Taint, what: What) {
+    fn take(&mut self, at: Micros, trail: Trail, what: What) {
         // Room was seen before, and only the receiver changes it since, by making more.
-        if self.events.push(Entry { at, taint, what }).is_ok() {
+        if self.events.push(Entry { at, trail, what }).is_ok() {
             self.pushed = self.pushed.wrapping_add(1);
             add(&self.shared.counters.taken);
         } else {
@@ -544,22 +549,22 @@ impl LaneSender {
     }
 
     /// Overwrites a full slot. False when it is empty, also when the receiver has just emptied it.
-    fn replace(&self, place: usize, value: u32, at: Micros, taint: Taint) -> bool {
+    fn replace(&self, place: usize, value: u32, at: Micros, trail: Trail) -> bool {
         let Some(slot) = self.shared.slots.get(place) else { return false };
         let old = slot.word.load(Ordering::Acquire);
         if !word::is_full(old) {
             return false;
         }
         slot.at.store(at.0, Ordering::Relaxed);
-        let new = word::pack(value, self.pushed, taint);
+        let new = word::pack(value, self.pushed, trail);
         slot.word.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
     /// Fills an empty slot and says so.
-    fn fill(&self, place: usize, value: u32, at: Micros, taint: Taint) {
+    fn fill(&self, place: usize, value: u32, at: Micros, trail: Trail) {
         let Some(slot) = self.shared.slots.get(place) else { return };
         slot.at.store(at.0, Ordering::Relaxed);
-        slot.word.store(word::pack(value, self.pushed, taint), Ordering::Release);
+        slot.word.store(word::pack(value, self.pushed, trail), Ordering::Release);
         if let Some(bits) = self.shared.full.get(place / 64) {
             bits.fetch_or(1 << (place % 64), Ordering::AcqRel);
         }
@@ -610,7 +615,7 @@ impl LaneReceiver {
                     What::Body(body) => body,
                     What::SysEx { len } => Body::SysEx(self.sysex(len)),
                 };
-                Some(self.event(entry.at, entry.taint, body))
+                Some(self.event(entry.at, entry.trail, body))
             }
             Err(rtrb::PopError::Empty) => self.deliver_staged(),
         }
@@ -675,12 +680,12 @@ impl LaneReceiver {
     fn deliver_staged(&mut self) -> Option<Event> {
         let staged = self.staged.pop()?;
         let body = body_of(staged.place, word::value(staged.word))?;
-        Some(self.event(staged.at, word::taint(staged.word), body))
+        Some(self.event(staged.at, word::trail(staged.word), body))
     }
 
-    fn event(&mut self, at: Micros, taint: Taint, body: Body) -> Event {
+    fn event(&mut self, at: Micros, trail: Trail, body: Body) -> Event {
         self.last_at = self.last_at.max(at);
-        Event { at: self.last_at, device: self.device, taint, hops: 0, body }
+        Event { at: self.last_at, device: self.device, taint: trail.taint, hops: trail.hops, body }
     }
 
     fn sysex(&mut self, len: usize) -> Arc<[u8]> {

@@ -10,7 +10,7 @@ pub fn definition(owner: &Handle) -> Definition {
     let owner = owner.clone();
     Definition::new("conductor_list_modes", Tier::ReadOnly, TOOLSET, move |_studio, _leave, _arguments| {
         let owner = owner.clone();
-        async move { give(&owner.modes().await?) }
+        async move { give(&*owner.modes()) }
     })
     .text("List modes", "Every mode with its colour and the number of its mappings, and the active one.")
     .output(object(json!({

@@ -300,6 +300,33 @@ impl AbletonOscHost {
         param_of(path, &self.wire.read(&param_asks(path)?).await?)
     }
 
+    /// All in one batch. An error ends the peer's tick and hides whose it is, so then each is asked alone.
+    pub(super) async fn values_now(&self, ids: Vec<PathId>) -> Result<Vec<Option<f64>>, Refusal> {
+        let ask = |id: &PathId| {
+            param_address(*id).ok().map(|(_, read, arguments)| {
+                let echo = arguments.len();
+                get_with(read, arguments, echo)
+            })
+        };
+        let value = |batch: &Batch, at: usize| batch.replies.get(at)?.as_ref()?.first().and_then(number);
+        let asks: Vec<Option<Ask>> = ids.iter().map(ask).collect();
+        let whole: Vec<Ask> = asks.iter().flatten().cloned().collect();
+        let batch = self.wire.read(&whole).await?;
+        let alone = batch.error.is_some();
+        let (mut values, mut at) = (Vec::with_capacity(ids.len()), 0);
+        for ask in asks {
+            values.push(match ask {
+                Some(ask) if alone => value(&self.wire.read(&[ask]).await?, 0),
+                Some(_) => {
+                    at += 1;
+                    value(&batch, at - 1)
+                }
+                None => None,
+            });
+        }
+        Ok(values)
+    }
+
     /// The chain of an ordinary track.
     async fn chain(&self, path: PathId) -> Result<(Vec<Device>, Vec<Param>), Refusal> {
         if matches!(path, PathId::Return(_) | PathId::Main) {

@@ -48,18 +48,18 @@ fn source(events: usize) -> (Source, LaneReceiver) {
 }
 
 #[test]
-fn with_room_everything_passes_in_order_with_its_stamp_and_taint() {
+fn with_room_everything_passes_in_order_with_its_stamp_and_trail() {
     let (mut sender, mut receiver) = small(16);
     sender.push(Micros(5), Taint::Network, on(36));
-    sender.push_sysex(Micros(6), Taint::Tool, &[1, 2, 3]);
+    sender.push_sysex(Micros(6), Trail { taint: Taint::Tool, hops: 3 }, &[1, 2, 3]);
     sender.push(Micros(7), Taint::Clean, cc(7, 1));
-    let event = |at, taint, body| Event { at: Micros(at), device: DeviceSlot(3), taint, hops: 0, body };
+    let event = |at, taint, hops, body| Event { at: Micros(at), device: DeviceSlot(3), taint, hops, body };
     assert_eq!(
         drain(&mut receiver),
         vec![
-            event(5, Taint::Network, on(36)),
-            event(6, Taint::Tool, Body::SysEx(Arc::from([1, 2, 3]))),
-            event(7, Taint::Clean, cc(7, 1)),
+            event(5, Taint::Network, 0, on(36)),
+            event(6, Taint::Tool, 3, Body::SysEx(Arc::from([1, 2, 3]))),
+            event(7, Taint::Clean, 0, cc(7, 1)),
         ]
     );
     assert_eq!(receiver.counts(), Counts { taken: 3, ..Counts::default() });
@@ -262,16 +262,17 @@ fn every_slot_gives_back_the_event_that_fills_it() {
             }
         }
     }
+    let trail = Trail { taint: Taint::Network, hops: 8 };
     for body in &all {
         match sender.class(body) {
             Class::Release { place, value } | Class::Continuous { place, value } => {
-                sender.fill(place, value, Micros(1), Taint::Network);
+                sender.fill(place, value, Micros(1), trail);
             }
             Class::Press { .. } | Class::Select { .. } | Class::Data { .. } | Class::Other => panic!("{body:?}"),
         }
     }
     let got = drain(&mut receiver);
-    assert!(got.iter().all(|event| event.taint == Taint::Network));
+    assert!(got.iter().all(|event| event.trail() == trail));
     let got = bodies(got);
     assert_eq!(got.len(), all.len());
     assert!(all.iter().all(|body| got.contains(body)));
@@ -436,10 +437,11 @@ proptest! {
 
 #[test]
 fn a_position_is_told_from_its_low_bits_on_both_sides_of_a_wrap() {
-    for near in [0u64, 5, 1 << 29, (1 << 29) - 3, 7 << 40] {
+    let trail = Trail { taint: Taint::Tool, hops: u8::MAX };
+    for near in [0u64, 5, 1 << 25, (1 << 25) - 3, 7 << 40] {
         for offset in [0i64, 1, 4096, 100_000, -1, -4096] {
             let Some(position) = near.checked_add_signed(offset) else { continue };
-            assert_eq!(word::position(word::pack(9, position, Taint::Tool), near), position, "{near} {offset}");
+            assert_eq!(word::position(word::pack(9, position, trail), near), position, "{near} {offset}");
         }
     }
 }

@@ -1,0 +1,27 @@
+"""The forwarder that a mido user writes. Prints `ready`, then hands every message on until its stdin ends.
+
+forward.py CLIENT callback   in RtMidi's own thread: the fastest that mido can do
+forward.py CLIENT loop       in a loop over the input: the form of mido's manual
+"""
+import os
+import sys
+import threading
+
+import mido
+
+mido.set_backend("mido.backends.rtmidi/UNIX_JACK")
+client, form = sys.argv[1], sys.argv[2]
+out = mido.open_output("out", virtual=True, client_name=client + "-out")
+if form == "callback":
+    port = mido.open_input("in", virtual=True, client_name=client + "-in", callback=out.send)
+else:
+    port = mido.open_input("in", virtual=True, client_name=client + "-in")
+
+    def forward():
+        for message in port:
+            out.send(message)
+
+    threading.Thread(target=forward, daemon=True).start()
+print("ready", flush=True)
+sys.stdin.read()
+os._exit(0)
