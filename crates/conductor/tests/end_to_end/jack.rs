@@ -136,12 +136,7 @@ impl Peer {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/jack/peer.py");
         let mut command = Command::new(python);
         command.arg(script).args(arguments).env("JACK_DEFAULT_SERVER", server);
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         assert_eq!(lines.next().unwrap().unwrap(), "ready");
         Ok(Peer { child, lines })
