@@ -312,7 +312,8 @@ fn an_unread_burst_is_busy_and_not_lost() {
     let _server = require!(jack::start(dir.path(), &server, 256));
     let (mut backend, ..) = backend();
     let mut output = backend.create_output("pads").unwrap();
-    let taken = (0..200_000u32).take_while(|i| output.send(&bend((i % 16384) as u16), Taint::Clean.into()).is_ok()).count();
+    let taken =
+        (0..200_000u32).take_while(|i| output.send(&bend((i % 16384) as u16), Taint::Clean.into()).is_ok()).count();
     assert!(taken >= 4000, "{taken}");
     if taken < 200_000 {
         assert_eq!(output.send(&[0x80, 36, 0], Taint::Clean.into()), Ok(()), "a release has room of its own");
