@@ -395,7 +395,7 @@ pub(super) fn each_key_of_the_pad_counts() {
         assert!(wait_for(PATIENCE, || (studio.open_questions() == 1).then_some(())).is_some());
         hand.play(&DOWN, Taint::Clean);
         // Long after 50 ms of the daemon's own time, which a second question to it cannot make shorter; and longer than is usual.
-        pause(if what == "hold_ms" { 1200 } else { 200 });
+        pause(1200);
         hand.play(&UP, Taint::Clean);
         assert_eq!((studio.open_questions(), studio.runs.of(tools::DANGER)), (1, 0), "{what}");
         drop((client, call));
