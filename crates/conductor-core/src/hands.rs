@@ -17,6 +17,7 @@ pub mod sim;
 pub mod trace;
 mod values;
 
+pub use continuous::Reading;
 pub use effect::{CallTicket, Effect, MappingCall, MappingRef, Placeholders, Stroke};
 pub use explain::{Explanation, explain};
 pub use sim::{SimFault, simulate};
@@ -27,7 +28,8 @@ use crate::event::assemble::Assembler;
 use crate::event::echo::Echo;
 use crate::event::{Axis, Body, DeviceSlot, Event, Micros, Taint, Trail};
 use crate::gesture::{Around, Deadline, Found, Gestures, Tap};
-use crate::mapping::table::{BindingId, CompiledCondition, ModeIndex, Row, RowId, Slots, Tables};
+use crate::mapping::Target;
+use crate::mapping::table::{BindingId, CompiledCondition, CompiledTarget, ModeIndex, Row, RowId, Slots, Tables};
 use crate::timer::Timers;
 use continuous::{Selected, State};
 use gate::Memory;
@@ -511,11 +513,12 @@ impl Hands {
         self.ledger.end_tool(connection, out);
     }
 
-    /// A target of a binding was moved by somebody else; takeover starts again.
-    pub fn target_moved(&mut self, binding_id: &str, value: f64) {
+    /// Where a parameter of Live stands. Where somebody else moved it, takeover starts again, and a relative knob goes on from there.
+    pub fn live_parameter_stands(&mut self, path: &str, reading: Reading) {
         for (binding, state) in self.tables.bindings.iter().zip(&mut self.bindings) {
-            if &*binding.id == binding_id {
-                state.target_moved(value);
+            let here = |it: &CompiledTarget| matches!(&*it.spec, Target::LiveParameter { path: own } if own == path);
+            if binding.targets.iter().any(here) {
+                state.read = reading.before_out(&binding.spec.glue);
             }
         }
     }

@@ -1150,6 +1150,49 @@ fn a_controller_shows_where_a_parameter_of_a_set_stands() {
     assert_eq!(studio.hear(&mut ear), [0xB0, 50, 50]);
 }
 
+/// A knob that takes over waits for what somebody else set; an endless one goes on from there.
+#[test]
+fn a_knob_knows_where_somebody_else_put_its_parameter() {
+    let board = "[[devices]]\nalias = \"pads\"\nloopback = true\n[[modes]]\nname = \"Default\"\n\
+        [[modes.continuous]]\nid = \"fader\"\nsource = { type = \"CC\", cc = 7, device = \"pads\" }\n\
+        glue = { takeover = \"pickup\", throttle_ms = 0 }\ntargets = [{ type = \"LiveParameter\", path = \"track:0/mixer/panning\" }]\n\
+        [[modes.continuous]]\nid = \"endless\"\nsource = { type = \"Encoder\", cc = 16, device = \"pads\", mode = \"twos_complement\" }\n\
+        glue = { throttle_ms = 0 }\ntargets = [{ type = \"LiveParameter\", path = \"track:1/mixer/panning\" }]\n";
+    let shown = |track: u8| {
+        format!(
+            "[[feedback]]\ndevice = \"pads\"\nout = {{ type = \"CC\", channel = 0, controller = {} }}\n\
+             from = {{ type = \"LiveParameter\", path = \"track:{track}/mixer/panning\" }}\n",
+            50 + track
+        )
+    };
+    let studio = sets("[live]\nhost = \"document\"\ndefault_set = \"a.als\"\n[[devices]]\nalias = \"pads\"\nloopback = true\n");
+    let mut ear = studio.ear("pads");
+    let config = format!("[live]\nhost = \"document\"\ndefault_set = \"a.als\"\n{board}{}{}", shown(0), shown(1));
+    assert_eq!(studio.reload(&config), Vec::<String>::new());
+    // What is shown has been heard by the knobs too.
+    assert_eq!((studio.hear(&mut ear), studio.hear(&mut ear)), (vec![0xB0, 50, 64], vec![0xB0, 51, 64]));
+    let mut client = studio.client();
+    for (track, value) in [(0, 0.5), (1, -0.5)] {
+        let arguments = json!({ "paramId": format!("track:{track}/mixer/panning"), "value": value });
+        assert_eq!(studio.call(&mut client, "live_set_param", arguments).0, "ok");
+    }
+    let mut lit = [studio.hear(&mut ear), studio.hear(&mut ear)];
+    lit.sort();
+    assert_eq!(lit, [vec![0xB0, 50, 95], vec![0xB0, 51, 32]]);
+    let mut panning = |track: usize| {
+        let (_, listed) = studio.call(&mut client, "live_list_devices", json!({ "trackId": format!("track:{track}") }));
+        listed["mixer"][1]["value"].as_f64().unwrap()
+    };
+    // Far below where it stands; then the endless knob, one detent up, whose arrival says that the first was taken too.
+    studio.hand([0xB0, 7, 10]);
+    studio.hand([0xB0, 16, 1]);
+    let arrived = wait_for(PATIENCE, || (panning(1) > -0.5).then(|| panning(1))).expect("the knob turns it");
+    assert!((arrived - (-0.5 + 2.0 / 128.0)).abs() < 1e-6, "{arrived}: a detent above where it was put");
+    assert_eq!(panning(0), 0.5, "the fader has not reached it");
+    studio.hand([0xB0, 7, 127]);
+    assert!(wait_for(PATIENCE, || (panning(0) == 1.0).then_some(())).is_some(), "crossed, and taken over");
+}
+
 #[test]
 fn hands_reach_a_running_live_through_either_host() {
     for host in ["script", "abletonosc"] {

@@ -9,6 +9,29 @@ use crate::timer::TimerKey;
 /// Pickup takes over when the knob is this near.
 const NEAR: f64 = 2.0 / 128.0;
 
+/// Within this time of our own last turn, what was read at the target may be older than the turn.
+const OWN_TURN_US: u64 = 1_000_000;
+
+/// What a target was read to stand at.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reading {
+    /// In the units of the target.
+    pub value: f64,
+    /// As a part of its whole range, 0..=1.
+    pub share: f64,
+}
+
+impl Reading {
+    /// As the stages before `out` have it. Nothing where `out` is a single value, which says nothing about where it came from.
+    pub fn before_out(self, glue: &Glue) -> Option<f64> {
+        match glue.output {
+            None => Some(self.share),
+            Some((low, high)) if low == high => None,
+            Some((low, high)) => Some(((self.value - low) / (high - low)).clamp(0.0, 1.0)),
+        }
+    }
+}
+
 /// What a binding remembers. One per binding and configuration.
 #[derive(Clone, Debug, Default)]
 pub struct State {
@@ -19,6 +42,8 @@ pub struct State {
     source: Option<f64>,
     /// Where we believe the target is.
     pub target: Option<f64>,
+    /// Where the target was last read to be, until that has been taken into account.
+    pub read: Option<f64>,
     engaged: bool,
     sent: Option<f64>,
     sent_at: Option<Micros>,
@@ -43,6 +68,14 @@ impl State {
         }
         self.target = Some(value);
         self.position = value;
+    }
+
+    /// Before the source moves: takes note of where the target was read to be, unless that may be a moment of our own turn.
+    pub fn settle(&mut self, now: Micros) {
+        let own = self.pending.is_some() || self.sent_at.is_some_and(|it| now.since(it) < OWN_TURN_US);
+        if !own && let Some(value) = self.read.take() {
+            self.target_moved(value);
+        }
     }
 
     /// Passes a normalised value through the glue. Gives what should be sent now; a value that must wait is kept with the time at
@@ -277,6 +310,40 @@ mod tests {
         assert_eq!(state.pass(&glue, false, 0.2, 20, at(5)), Passed::Later(at(20)));
         assert_eq!(state.pass(&glue, false, 0.3, 20, at(19)), Passed::Later(at(20)));
         assert_eq!(state.pending, Some(0.3));
+    }
+
+    #[test]
+    fn what_is_read_during_our_own_turn_does_not_stop_it_and_what_somebody_did_after_it_does() {
+        let mut state = State::default();
+        let glue = Glue { takeover: Takeover::Pickup, ..Glue::default() };
+        let mut turn = |state: &mut State, value: f64, ms: u64| {
+            state.settle(Micros::from_ms(ms));
+            state.pass(&glue, false, value, 0, Micros::from_ms(ms))
+        };
+        state.read = Some(0.5);
+        assert_eq!(turn(&mut state, 0.3, 0), Passed::Nothing, "it stands at one half");
+        assert_eq!(turn(&mut state, 0.5, 10), Passed::Now(0.5));
+        state.read = Some(0.5);
+        assert_eq!(turn(&mut state, 0.8, 60), Passed::Now(0.8), "read before the knob went on");
+        state.read = Some(0.8);
+        assert_eq!(turn(&mut state, 0.9, 2000), Passed::Now(0.9), "read where we put it");
+        state.read = Some(0.2);
+        assert_eq!(turn(&mut state, 0.95, 4000), Passed::Nothing, "somebody moved it");
+        assert_eq!(turn(&mut state, 0.1, 4010), Passed::Now(0.1), "crossed");
+        // A relative knob goes on from where the target is.
+        let mut knob = State { read: Some(0.75), ..State::default() };
+        knob.settle(Micros(0));
+        assert_eq!(knob.position, 0.75);
+    }
+
+    #[test]
+    fn a_reading_is_seen_through_the_range_that_is_sent() {
+        let reading = Reading { value: -6.0, share: 0.8 };
+        let through = |output| reading.before_out(&Glue { output, ..Glue::default() });
+        assert_eq!(through(None), Some(0.8));
+        assert_eq!(through(Some((-12.0, 0.0))), Some(0.5));
+        assert_eq!(through(Some((0.0, 6.0))), Some(0.0), "beyond the range is its end");
+        assert_eq!(through(Some((3.0, 3.0))), None);
     }
 
     #[test]

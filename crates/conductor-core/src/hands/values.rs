@@ -425,6 +425,7 @@ impl Hands {
         let now = self.now;
         let state = &mut self.bindings[id.0 as usize];
         state.trail = trail;
+        state.settle(now);
         let (value, relative) = match &binding.spec.source.kind {
             SourceKind::Encoder { encoder, step, .. } => {
                 let detents = gate::detents(encoder.mode, &mut state.ticks, raw.controller, raw.value as u8);

@@ -51,7 +51,7 @@ pub fn run(args: &Up, home: &Home, environment: &Environment, out: &mut Out) -> 
             out.line(format_args!("  http     {url} (token in {})", home.root().join("state/http.token").display()))?;
         }
         if args.demo {
-            tour(out, has_config)?;
+            tour(out, has_config, &called(environment))?;
         }
     }
     out.finish()?;
@@ -101,7 +101,7 @@ fn greet(out: &mut Out, home: &Home, daemon: &Daemon, status: &Status) -> io::Re
     Ok(())
 }
 
-fn tour(out: &mut Out, has_config: bool) -> io::Result<()> {
+fn tour(out: &mut Out, has_config: bool, called: &str) -> io::Result<()> {
     if has_config {
         out.line(
             "\nYour configuration stays as it is; the demo's controllers, pads and keys, are there for this run.",
@@ -109,10 +109,31 @@ fn tour(out: &mut Out, has_config: bool) -> io::Result<()> {
     }
     out.line("\nTry these in a second terminal:\n")?;
     for (at, (command, what)) in demo::TOUR.iter().enumerate() {
+        let command = command.replacen("conductor", called, 1);
         out.line(format_args!("  {}. {command}", at + 1))?;
         out.line(format_args!("     {what}\n"))?;
     }
     out.line("What the pads do appears below.\n")
+}
+
+/// What a person types to call this program: its name where the shell finds it, else the way to it from this folder.
+fn called(environment: &Environment) -> String {
+    let name = "conductor";
+    let Ok(own) = std::env::current_exe().and_then(|it| it.canonicalize()) else { return name.to_owned() };
+    let found = environment.search_path.iter().map(|it| it.join(name)).find(|it| it.exists());
+    if found.and_then(|it| it.canonicalize().ok()).is_some_and(|it| it == own) {
+        return name.to_owned();
+    }
+    let here = std::env::current_dir().and_then(|it| it.canonicalize()).ok();
+    let near = here.and_then(|here| own.strip_prefix(here).ok().map(|it| it.to_path_buf()));
+    let way = match near {
+        // Without a folder in it the shell would look elsewhere.
+        Some(near) if near.components().count() == 1 => std::path::Path::new(".").join(near),
+        Some(near) => near,
+        None => own,
+    };
+    let way = way.display().to_string();
+    if way.contains(' ') { format!("\"{way}\"") } else { way }
 }
 
 /// The demo shows every record of the trace as it happens.

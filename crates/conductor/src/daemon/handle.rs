@@ -16,7 +16,7 @@ use conductor_core::event::script::{self, Step};
 use conductor_core::event::{Body, Taint};
 use conductor_core::focus::Window;
 use conductor_core::hands::explain::Asked;
-use conductor_core::hands::{CallTicket, Explanation, TraceRecord, explain};
+use conductor_core::hands::{CallTicket, Explanation, Reading, TraceRecord, explain};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::{Arc, mpsc};
@@ -43,8 +43,8 @@ pub(super) enum Wake {
     Front(Option<Window>),
     /// The programs that run.
     Programs(BTreeSet<String>),
-    /// What parameters of the Set stand at, by path, as shares of their range.
-    LiveParameters(Vec<(String, f64)>),
+    /// What parameters of the Set stand at, by path.
+    LiveParameters(Vec<(String, Reading)>),
     Stop,
 }
 

@@ -239,8 +239,9 @@ impl Owner {
                 Wake::Front(window) => self.front_changed(window),
                 Wake::Programs(running) => self.hands.facts_mut().running_apps = running,
                 Wake::LiveParameters(values) => {
-                    for (path, value) in &values {
-                        self.tell(Fact::LiveParameter { path, value: *value });
+                    for (path, reading) in &values {
+                        self.tell(Fact::LiveParameter { path, value: reading.share });
+                        self.hands.live_parameter_stands(path, *reading);
                     }
                 }
                 Wake::Stop => {

@@ -37,8 +37,8 @@ use conductor_core::audit::Head;
 use conductor_core::audit::record::{CallFacts, EventName, InputHash, InputHasher, OutcomeFacts};
 use conductor_core::config::{self, Config, FeedbackFrom, PdMode};
 use conductor_core::event::Taint;
-use conductor_core::hands::MappingCall;
-use conductor_core::mapping::Target;
+use conductor_core::hands::{MappingCall, Reading};
+use conductor_core::mapping::{Continuous, SourceKind, Takeover, Target};
 use conductor_core::principal::Principal;
 use conductor_core::timestamp::Timestamp;
 use conductor_set::PathId;
@@ -353,7 +353,15 @@ fn drive(
     }
 }
 
+/// Paths of the parameters that are looked at: those that controllers show, and those whose knobs must know where they stand.
 fn followed(config: &Config) -> BTreeSet<String> {
+    let modes = config.modes.iter().map(|it| &it.rows);
+    let bindings = modes.chain([&config.global]).flat_map(|it| &it.continuous).filter(|it| it.enabled);
+    let asks = |it: &&Continuous| {
+        it.glue.takeover != Takeover::Off || matches!(it.source.kind, SourceKind::Encoder { .. })
+    };
+    let turned = bindings.filter_map(|it| it.binding.as_ref()).filter(asks).flat_map(|it| &it.targets);
+    let turned = turned.filter_map(|it| if let Target::LiveParameter { path } = it { Some(path.clone()) } else { None });
     let path = |it: &config::Feedback| match &it.from {
         FeedbackFrom::LiveParameter { path } => Some(path.clone()),
         FeedbackFrom::Mode(_)
@@ -363,7 +371,7 @@ fn followed(config: &Config) -> BTreeSet<String> {
         | FeedbackFrom::PerformanceLock
         | FeedbackFrom::PendingApprovals => None,
     };
-    config.feedback.iter().filter_map(path).collect()
+    config.feedback.iter().filter_map(path).chain(turned).collect()
 }
 
 /// Between two looks at a running Live, whose peers answer ten times a second at most; at a file; and at nothing that answers.
@@ -378,7 +386,7 @@ async fn follow(words: &Words, paths: &mut watch::Receiver<BTreeSet<String>>, ow
         for path in named {
             match path.parse::<PathId>() {
                 Ok(id) => drop(wanted.insert(id, path)),
-                Err(why) => words.log.warn(format_args!("feedback of {path}: {why}")),
+                Err(why) => words.log.warn(format_args!("{path}: {why}")),
             }
         }
         let ids: Vec<PathId> = wanted.keys().copied().collect();
@@ -401,8 +409,8 @@ async fn follow(words: &Words, paths: &mut watch::Receiver<BTreeSet<String>>, ow
             }
             wait = match follow.look(&words.live, &ids).await {
                 Ok(look) => {
-                    let named = |(id, value): (PathId, f64)| Some((wanted.get(&id)?.clone(), value));
-                    let news: Vec<(String, f64)> = look.news.into_iter().filter_map(named).collect();
+                    let named = |(id, reading): (PathId, Reading)| Some((wanted.get(&id)?.clone(), reading));
+                    let news: Vec<(String, Reading)> = look.news.into_iter().filter_map(named).collect();
                     if !news.is_empty() {
                         owner.post(Wake::LiveParameters(news));
                     }

@@ -42,9 +42,12 @@ fn the_readme_shows_the_tour() {
 fn the_demo_in_the_foreground_shows_what_the_pads_do() {
     use std::io::{BufRead, BufReader};
     let home = tempfile::tempdir().unwrap();
+    let folder = std::path::Path::new(BINARY).parent().unwrap();
+    let path = std::env::join_paths([folder, std::path::Path::new("/usr/bin"), std::path::Path::new("/bin")]).unwrap();
     let mut child = std::process::Command::new(BINARY)
-        .args(["up", "--demo"])
+        .args(["up", "--demo", "--http", "127.0.0.1:0"])
         .env("CONDUCTOR_HOME", home.path())
+        .env("PATH", path)
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::null())
         .spawn()
@@ -65,6 +68,39 @@ fn the_demo_in_the_foreground_shows_what_the_pads_do() {
     assert!(shown.contains("fired") && shown.contains("SendMidi synth"), "{shown}");
     child.kill().unwrap();
     child.wait().unwrap();
+}
+
+/// `make run` leaves the binary in its build folder, where no shell looks: the tour is printed so that it can be typed as it stands.
+#[test]
+fn the_tour_can_be_typed_where_the_program_is_not_on_the_path() {
+    use std::io::{BufRead, BufReader};
+    let home = tempfile::tempdir().unwrap();
+    let binary = std::path::Path::new(BINARY);
+    let above = binary.parent().and_then(std::path::Path::parent).unwrap();
+    for here in [above, binary.parent().unwrap(), std::path::Path::new("/")] {
+        let mut child = std::process::Command::new(BINARY)
+            .args(["up", "--demo", "--http", "127.0.0.1:0"])
+            .env("CONDUCTOR_HOME", home.path())
+            .env("PATH", "/usr/bin:/bin")
+            .current_dir(here)
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let printed: Vec<String> = lines.take_while(|it| !it.starts_with("What the pads do")).collect();
+        let numbered = |line: &str| line.trim().split_once(". ").filter(|it| it.0.len() == 1).map(|it| it.1.to_owned());
+        let commands: Vec<String> = printed.iter().filter_map(|it| numbered(it)).collect();
+        assert_eq!(commands.len(), conductor::daemon::demo::TOUR.len(), "{printed:?}");
+        for command in commands {
+            let mut shell = std::process::Command::new("sh");
+            let typed = shell.args(["-c", &command]).env("CONDUCTOR_HOME", home.path()).env("PATH", "/usr/bin:/bin");
+            let output = typed.current_dir(here).output().unwrap();
+            assert!(output.status.success(), "{command} in {}: {}", here.display(), text(&output.stderr));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
 }
 
 /// A pad that runs a command which nobody allowed: told at its place with the cure, refused when pressed; the cure cures it.

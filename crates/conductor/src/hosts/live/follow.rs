@@ -1,10 +1,12 @@
-//! What parameters of Live Sets stand at, for lights and faders that show them, in whichever Set the hands are on.
+//! What parameters of Live Sets stand at, for lights and faders that show them and knobs that turn them, in whichever Set the hands
+//! are on.
 //!
 //! Looked at, not listened to: no host tells of every kind of parameter, and a file tells nothing. Not here: when it is looked at, and what
 //! shows the value (`conductor_core::feedback`).
 
 use super::sessions::SessionKey;
 use super::{Live, Refusal};
+use conductor_core::hands::Reading;
 use conductor_set::PathId;
 use std::collections::BTreeMap;
 
@@ -19,8 +21,8 @@ pub struct Follow {
 /// What a look gave.
 #[derive(Debug, PartialEq)]
 pub struct Look {
-    /// Values that differ from what was told before, as a share of the parameter's range.
-    pub news: Vec<(PathId, f64)>,
+    /// Values that differ from what was told before.
+    pub news: Vec<(PathId, Reading)>,
     /// A file changes only through us; a running Live through its person at any moment.
     pub is_file: bool,
 }
@@ -41,7 +43,7 @@ impl Follow {
             let (low, high) = live.range(&set, *id).await?;
             let share = if high > low { ((value - low) / (high - low)).clamp(0.0, 1.0) } else { 0.0 };
             if self.told.insert(*id, share) != Some(share) {
-                news.push((*id, share));
+                news.push((*id, Reading { value, share }));
             }
         }
         self.file = file;
