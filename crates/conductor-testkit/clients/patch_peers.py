@@ -52,7 +52,8 @@ def maxpylang_round(path, out):
         return patch
 
     def listed(patch):
-        rows = [(key, obj._text, obj._dict["box"]["patching_rect"]) for key, obj in patch.objs.items()]
+        boxes = {key: obj._dict["box"] for key, obj in patch.objs.items()}
+        rows = [(key, box.get("text"), box["patching_rect"]) for key, box in boxes.items()]
         assert rows
         return patch
 

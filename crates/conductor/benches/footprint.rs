@@ -19,9 +19,12 @@ fn main() {
         "{:<10} {:>14} {:>14} {:>10} {:>10} {:>10}",
         "", "ready p50 ms", "ready max ms", "RSS MB", "own MB", "idle %"
     );
+    let conductor = std::path::Path::new(env!("CARGO_BIN_EXE_conductor"));
     for (name, program, arguments) in [
         ("empty", me.as_path(), &["empty"][..]),
-        ("conductor", std::path::Path::new(env!("CARGO_BIN_EXE_conductor")), &["--json", "up", "--demo"][..]),
+        ("conductor", conductor, &["--json", "up", "--http", "127.0.0.1:0"][..]),
+        // With a patch and a Set open.
+        ("the demo", conductor, &["--json", "up", "--demo", "--http", "127.0.0.1:0"][..]),
     ] {
         let mut starts: Vec<f64> = (0..STARTS).map(|_| measured(program, arguments, |_| ()).0).collect();
         starts.sort_by(f64::total_cmp);

@@ -1165,7 +1165,8 @@ fn a_knob_knows_where_somebody_else_put_its_parameter() {
             50 + track
         )
     };
-    let studio = sets("[live]\nhost = \"document\"\ndefault_set = \"a.als\"\n[[devices]]\nalias = \"pads\"\nloopback = true\n");
+    let studio =
+        sets("[live]\nhost = \"document\"\ndefault_set = \"a.als\"\n[[devices]]\nalias = \"pads\"\nloopback = true\n");
     let mut ear = studio.ear("pads");
     let config = format!("[live]\nhost = \"document\"\ndefault_set = \"a.als\"\n{board}{}{}", shown(0), shown(1));
     assert_eq!(studio.reload(&config), Vec::<String>::new());

@@ -12,6 +12,9 @@ use secrecy::SecretString;
 use serde_json::json;
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
+use std::time::Duration;
+
+const FIRST_ROUND: Duration = Duration::from_secs(1);
 
 pub fn run(args: &Up, home: &Home, environment: &Environment, out: &mut Out) -> Result<Verdict, Failure> {
     let clock = Arc::new(RealClock::new());
@@ -62,6 +65,11 @@ pub fn run(args: &Up, home: &Home, environment: &Environment, out: &mut Out) -> 
         daemon.spawn(super::prompt::run(daemon.words().clone()));
     }
     crate::daemon::code_pages::give_back();
+    // Every thread does its first round after this; what only that needed goes too.
+    daemon.spawn(async {
+        tokio::time::sleep(FIRST_ROUND).await;
+        crate::daemon::code_pages::give_back();
+    });
     let ended = daemon.wait(signals);
     daemon.stop();
     ended?;

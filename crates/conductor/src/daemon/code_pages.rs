@@ -1,8 +1,8 @@
-//! Gives back the code that only the start needed.
+//! Gives back what only the start needed: its code, and memory it no longer uses.
 //!
 //! Reading the configuration and building the catalog of tools walks through most of the binary once; the kernel keeps those pages in the
 //! process although an idle studio uses a few of them. They are clean pages of a file: whatever is needed again comes back from the page
-//! cache without touching the disk. Not here: memory of our own, which is small and in use.
+//! cache without touching the disk. What the start has freed the allocator keeps for later, and is asked to return. Not here: memory in use.
 
 /// Best effort: where the system has no such list, nothing happens.
 #[cfg(target_os = "linux")]
@@ -30,6 +30,11 @@ pub fn give_back() {
             // same after its pages were dropped as before.
             let _ = unsafe { madvise(start, to - from, Advice::LinuxDontNeed) };
         }
+    }
+    #[cfg(target_env = "gnu")]
+    // SAFETY: takes a number, and locks the allocator by itself.
+    unsafe {
+        libc::malloc_trim(0);
     }
 }
 

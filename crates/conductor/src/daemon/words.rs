@@ -357,11 +357,11 @@ fn drive(
 fn followed(config: &Config) -> BTreeSet<String> {
     let modes = config.modes.iter().map(|it| &it.rows);
     let bindings = modes.chain([&config.global]).flat_map(|it| &it.continuous).filter(|it| it.enabled);
-    let asks = |it: &&Continuous| {
-        it.glue.takeover != Takeover::Off || matches!(it.source.kind, SourceKind::Encoder { .. })
-    };
+    let asks =
+        |it: &&Continuous| it.glue.takeover != Takeover::Off || matches!(it.source.kind, SourceKind::Encoder { .. });
     let turned = bindings.filter_map(|it| it.binding.as_ref()).filter(asks).flat_map(|it| &it.targets);
-    let turned = turned.filter_map(|it| if let Target::LiveParameter { path } = it { Some(path.clone()) } else { None });
+    let turned =
+        turned.filter_map(|it| if let Target::LiveParameter { path } = it { Some(path.clone()) } else { None });
     let path = |it: &config::Feedback| match &it.from {
         FeedbackFrom::LiveParameter { path } => Some(path.clone()),
         FeedbackFrom::Mode(_)

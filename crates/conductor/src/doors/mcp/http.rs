@@ -3,13 +3,15 @@
 //! Not here: the listener, Host and Origin, which every route shares (`doors/http`).
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::response::{IntoResponse, Response};
-use futures_util::Stream;
+use futures_util::{Stream, StreamExt, stream};
 use http::{HeaderValue, Method, Request, StatusCode, header};
+use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::common::server_side_http::ServerSseMessage;
@@ -26,6 +28,8 @@ use crate::doors::session::Who;
 
 const MAX_SESSIONS: usize = 64;
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// What is answered within this time goes out in one piece; later, as it comes.
+const AT_ONCE: Duration = Duration::from_millis(2);
 
 #[derive(Clone)]
 pub struct McpHttp {
@@ -80,17 +84,43 @@ impl McpHttp {
         parts.extensions.insert(Who::Token(who));
         // The token is ours alone: nothing behind this line sees it.
         parts.headers.remove(header::AUTHORIZATION);
+        let is_call = parts.method == Method::POST;
         let Ok(response) = self.service.call(Request::from_parts(parts, Full::new(body))).await;
-        let mut response = response.map(Body::new).into_response();
         let streams = response
             .headers()
             .get(header::CONTENT_TYPE)
             .is_some_and(|it| it.as_bytes().starts_with(b"text/event-stream"));
+        let (head, body) = response.into_parts();
+        let body = if streams && is_call { gather(body).await } else { Body::new(body) };
+        let mut response = Response::from_parts(head, body).into_response();
         if streams {
             response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
         }
         response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         response
+    }
+}
+
+/// The SDK writes an answer as a stream of two events, and the first would leave alone, in a packet and a wake-up of its own. Most calls
+/// end before anyone could tell.
+async fn gather(mut body: BoxBody<Bytes, Infallible>) -> Body {
+    let mut pieces: Vec<Bytes> = Vec::new();
+    let patience = tokio::time::sleep(AT_ONCE);
+    tokio::pin!(patience);
+    loop {
+        tokio::select! {
+            biased;
+            frame = body.frame() => match frame.map(|Ok(frame)| frame.into_data()) {
+                Some(Ok(piece)) => pieces.push(piece),
+                // Trailers, which the SDK never sends.
+                Some(Err(_)) => {}
+                None => return Body::from(pieces.concat()),
+            },
+            () = &mut patience => {
+                let first = stream::iter(pieces.into_iter().map(Ok::<Bytes, Infallible>));
+                return Body::from_stream(first.chain(body.into_data_stream()));
+            }
+        }
     }
 }
 
