@@ -692,7 +692,7 @@ fn http_is_served_where_and_to_whom_the_file_says() {
 
     // Whoever joins the daemon's own listener does not end it.
     assert_eq!(studio.block_on(studio.daemon().words().http.open(at)).unwrap(), at);
-    studio.daemon().words().http.close();
+    studio.block_on(studio.daemon().words().http.close());
     assert_eq!(studio.knock(at, &studio.default_token(), &[]), 405);
     let everywhere = || studio.block_on(studio.daemon().words().http.open("0.0.0.0:0".parse().unwrap()));
     assert!(everywhere().is_err_and(|it| it.to_string().contains("allow_remote")));

@@ -116,14 +116,15 @@ impl Http {
         Ok(bound)
     }
 
-    /// Ends what was asked for; the daemon's own listener stays.
-    pub fn close(&self) {
-        self.state().open.retain(|it| {
-            if !it.own {
-                it.stop.cancel();
-            }
-            it.own
-        });
+    /// Ends what was asked for, and returns when its port is free; the daemon's own listener stays.
+    pub async fn close(&self) {
+        let _turn = self.turn.lock().await;
+        let ended: Vec<Listener> = self.state().open.extract_if(.., |it| !it.own).collect();
+        for listener in ended {
+            listener.stop.cancel();
+            // One that panicked has dropped its port too.
+            let _ = listener.task.await;
+        }
     }
 
     /// Where clients are served, the daemon's own listener first.

@@ -236,7 +236,7 @@ pub async fn answer(
         }
         WordsMethod::HttpClose => {
             let Nothing {} = read(params)?;
-            control.words.http.close();
+            control.words.http.close().await;
             json!({})
         }
     };
