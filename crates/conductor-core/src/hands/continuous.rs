@@ -316,7 +316,7 @@ mod tests {
     fn what_is_read_during_our_own_turn_does_not_stop_it_and_what_somebody_did_after_it_does() {
         let mut state = State::default();
         let glue = Glue { takeover: Takeover::Pickup, ..Glue::default() };
-        let mut turn = |state: &mut State, value: f64, ms: u64| {
+        let turn = |state: &mut State, value: f64, ms: u64| {
             state.settle(Micros::from_ms(ms));
             state.pass(&glue, false, value, 0, Micros::from_ms(ms))
         };
