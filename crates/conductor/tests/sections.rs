@@ -1194,6 +1194,15 @@ fn a_knob_knows_where_somebody_else_put_its_parameter() {
     assert_eq!(panning(0), 0.5, "the fader has not reached it");
     studio.hand([0xB0, 7, 127]);
     assert!(wait_for(PATIENCE, || (panning(0) == 1.0).then_some(())).is_some(), "crossed, and taken over");
+    // A reload forgets where the knobs were, not where the parameters are, although nothing about those is new by then.
+    while studio.hear(&mut ear) != [0xB0, 50, 127] {}
+    assert_eq!(studio.reload(&format!("{config}# again\n")), Vec::<String>::new());
+    pause(1000);
+    studio.hand([0xB0, 7, 20]);
+    studio.hand([0xB0, 16, 1]);
+    let arrived = wait_for(PATIENCE, || Some(panning(1)).filter(|it| *it != arrived)).expect("the knob turns it");
+    assert!((arrived - (-0.5 + 4.0 / 128.0)).abs() < 1e-6, "{arrived}: another detent");
+    assert_eq!(panning(0), 1.0, "the fader waits again");
 }
 
 #[test]

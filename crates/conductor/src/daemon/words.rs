@@ -79,7 +79,7 @@ pub struct Words {
     /// What patches were made with.
     patch_section: config::Patch,
     live_section: config::Live,
-    /// Parameters of the Set that feedback shows, as the configuration names them.
+    /// Parameters of the Set that are looked at, as the configuration names them.
     followed: watch::Sender<BTreeSet<String>>,
     log: Log,
 }
@@ -228,12 +228,8 @@ impl Words {
         if config.live != self.live_section {
             self.log.info("[live] has changed: it counts from the next start");
         }
-        self.followed.send_if_modified(|it| {
-            let new = followed(config);
-            let differs = *it != new;
-            *it = new;
-            differs
-        });
+        // Also when it names the same ones: the knobs of a new configuration know nothing yet.
+        self.followed.send_replace(followed(config));
         self.http.configure(&config.http, config.mcp.session_idle_s.into());
         if seen != self.listed() {
             self.studio.hub.tell(Change::Tools);
@@ -285,7 +281,7 @@ impl Words {
         }
     }
 
-    /// Tells the owner what the parameters stand at that feedback shows, until the daemon stops. Rests while it shows none.
+    /// Tells the owner what the parameters stand at that are looked at, until the daemon stops. Rests while there are none.
     pub(super) async fn follow_live(words: Arc<Words>, owner: Handle) {
         let mut paths = words.followed.subscribe();
         let ended = words.shared.stop.clone();
