@@ -4,7 +4,7 @@
 
 use conductor_core::event::Micros;
 use std::cell::RefCell;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -232,6 +232,13 @@ impl Environment {
             credentials: std::env::var_os("CREDENTIALS_DIRECTORY").filter(|it| !it.is_empty()).map(PathBuf::from),
         }
     }
+}
+
+/// The program a command names: looked for in the folders of the search path, unless it names a folder itself.
+pub fn program_of(command: &Path, folders: &[PathBuf]) -> Option<PathBuf> {
+    let named = command.components().count() > 1;
+    let candidates = if named { vec![command.to_owned()] } else { folders.iter().map(|it| it.join(command)).collect() };
+    candidates.into_iter().find(|it| it.is_file())
 }
 
 /// Where the session's servers put their sockets.

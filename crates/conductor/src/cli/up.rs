@@ -6,7 +6,7 @@ use crate::daemon::home::Home;
 use crate::daemon::log::Log;
 use crate::daemon::report::Status;
 use crate::daemon::{Daemon, Machine, Options, demo};
-use crate::outside::{Environment, RandomIds, RealClock};
+use crate::outside::{Environment, RandomIds, RealClock, program_of};
 use conductor_core::config::KeyRung;
 use secrecy::SecretString;
 use serde_json::json;
@@ -128,7 +128,7 @@ fn tour(out: &mut Out, has_config: bool, called: &str) -> io::Result<()> {
 fn called(environment: &Environment) -> String {
     let name = "conductor";
     let Ok(own) = std::env::current_exe().and_then(|it| it.canonicalize()) else { return name.to_owned() };
-    let found = environment.search_path.iter().map(|it| it.join(name)).find(|it| it.exists());
+    let found = program_of(std::path::Path::new(name), &environment.search_path);
     if found.and_then(|it| it.canonicalize().ok()).is_some_and(|it| it == own) {
         return name.to_owned();
     }

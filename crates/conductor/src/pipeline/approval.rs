@@ -204,42 +204,8 @@ pub async fn answer(
     match verdict.decision {
         Decision::Allow | Decision::Plan | Decision::Deny => Ok(Consent::NotNeeded),
         // Boxed, so that the calls nobody is asked about do not carry the room for it.
-        Decision::Ask => Box::pin(ask_person(studio, tool, call, verdict, slot, paper)).await,
-    }
-}
-
-async fn ask_person(
-    studio: &Arc<Studio>,
-    tool: &Arc<Tool>,
-    call: &Call,
-    verdict: &Verdict,
-    slot: &mut Option<Slot>,
-    paper: &mut Paper,
-) -> Result<Consent, Stop> {
-    let question = Question::of(studio, tool, call, verdict, paper).await;
-    if let Some(answered) = &call.answered {
-        question.take_client_answer(answered).await?;
-    }
-    let mut held = false;
-    loop {
-        match question.ask().await? {
-            Asked::Run { id, by, channel } => {
-                let reference = ApprovalRef { id, by, channel };
-                return Ok(Consent::Given(Given { reference, present: question.ask.present, held }));
-            }
-            Asked::Stale { what, .. } => return Err(question.stale(what).into()),
-            Asked::Denied { retry_after_ms, .. } => {
-                let text = format!("a person said no to this call of {} a moment ago", tool.name);
-                return Err(question.denied(text).retry_after_ms(retry_after_ms).into());
-            }
-            Asked::Limited(limited) => return Err(question.limited(limited).into()),
-            Asked::Created { id } | Asked::Joined { id } => {
-                if held {
-                    return Err(question.required(id).into());
-                }
-                question.wait(id, slot).await?;
-                held = true;
-            }
+        Decision::Ask => {
+            Box::pin(async { Question::of(studio, tool, call, verdict, paper).await.answered(slot).await }).await
         }
     }
 }
@@ -253,6 +219,35 @@ struct Question<'a> {
 }
 
 impl<'a> Question<'a> {
+    /// The yes this call runs under; waits for it once.
+    async fn answered(self, slot: &mut Option<Slot>) -> Result<Consent, Stop> {
+        if let Some(answered) = &self.call.answered {
+            self.take_client_answer(answered).await?;
+        }
+        let mut held = false;
+        loop {
+            match self.ask().await? {
+                Asked::Run { id, by, channel } => {
+                    let reference = ApprovalRef { id, by, channel };
+                    return Ok(Consent::Given(Given { reference, present: self.ask.present, held }));
+                }
+                Asked::Stale { what, .. } => return Err(self.stale(what).into()),
+                Asked::Denied { retry_after_ms, .. } => {
+                    let text = format!("a person said no to this call of {} a moment ago", self.tool.name);
+                    return Err(self.denied(text).retry_after_ms(retry_after_ms).into());
+                }
+                Asked::Limited(limited) => return Err(self.limited(limited).into()),
+                Asked::Created { id } | Asked::Joined { id } => {
+                    if held {
+                        return Err(self.required(id).into());
+                    }
+                    self.wait(id, slot).await?;
+                    held = true;
+                }
+            }
+        }
+    }
+
     async fn of(
         studio: &'a Arc<Studio>,
         tool: &'a Arc<Tool>,

@@ -539,7 +539,8 @@ impl Urgency {
 /// The writing end of a connection. The transport may write a line itself as long as nothing is queued; else the writer does, in order.
 struct End<W> {
     half: AsyncMutex<Half<W>>,
-    /// Lines given to the writer and not written yet. Only the transport adds to it, so that 0 means to it that the writer rests.
+    /// Lines given to the writer and not written yet. At 0 the writer rests, and whoever is about to queue one has waited for room and
+    /// stands in no order with what is written now.
     queued: AtomicUsize,
 }
 

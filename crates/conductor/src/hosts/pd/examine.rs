@@ -3,6 +3,7 @@
 //! Not here: driving it. A Pd that is looked at opens no patch.
 
 use super::{BEFORE, FROM, TESTED};
+use crate::outside::program_of;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -51,9 +52,7 @@ impl Fit {
 
 /// `folders` are those of the search path; a command with a slash in it needs none.
 pub async fn examine(command: &Path, folders: &[PathBuf]) -> Found {
-    let named = command.components().count() > 1;
-    let candidates = if named { vec![command.to_owned()] } else { folders.iter().map(|it| it.join(command)).collect() };
-    let Some(program) = candidates.into_iter().find(|it| it.is_file()) else { return Found::Nothing };
+    let Some(program) = program_of(command, folders) else { return Found::Nothing };
     let mut asking = tokio::process::Command::new(&program);
     asking.arg("-version").stdin(Stdio::null()).kill_on_drop(true);
     let said = match tokio::time::timeout(PATIENCE, asking.output()).await {
