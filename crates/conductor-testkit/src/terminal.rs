@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::LocalModes;
 
 /// Real time a test waits for words before it gives up; nothing asserts on it.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -87,6 +88,11 @@ impl Terminal {
 
     pub fn type_in(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).expect("the terminal takes keys");
+    }
+
+    /// Whether keys show as they are typed.
+    pub fn shows_keys(&self) -> bool {
+        rustix::termios::tcgetattr(&self.keys).expect("a terminal").local_modes.contains(LocalModes::ECHO)
     }
 
     pub fn pid(&self) -> u32 {

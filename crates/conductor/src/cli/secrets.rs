@@ -4,10 +4,17 @@
 use super::args::{Secrets, SecretsCommand};
 use super::{Failure, Verdict, approvals::at_a_terminal, ask, list, out::Out, text};
 use crate::daemon::home::Home;
-use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, tcgetattr, tcsetattr};
 use serde_json::{Value, json};
-use std::io::{self, BufRead, IsTerminal, Read, Write};
+use std::io::{self, IsTerminal, Read, Write};
+use std::os::fd::AsFd;
 use zeroize::Zeroizing;
+
+const CTRL_C: u8 = 0x03;
+const CTRL_D: u8 = 0x04;
+const CTRL_U: u8 = 0x15;
+const BACKSPACE: u8 = 0x08;
+const DELETE: u8 = 0x7f;
 
 pub fn run(args: Secrets, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
     match args.command {
@@ -75,15 +82,56 @@ pub fn value(question: &str) -> Result<Zeroizing<String>, Failure> {
     Ok(value)
 }
 
+/// The terminal is silent before the question stands there: what is typed the moment it can be read must neither show nor be lost.
+/// Keys are read one by one, so that Ctrl-C ends the question with the terminal as it was.
 fn hidden_line(question: &str, line: &mut String) -> io::Result<()> {
     let stdin = io::stdin();
-    io::stderr().write_all(question.as_bytes())?;
     let before = tcgetattr(&stdin)?;
     let mut hidden = before.clone();
-    hidden.local_modes.remove(LocalModes::ECHO);
-    hidden.local_modes.insert(LocalModes::ECHONL);
+    hidden.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG);
+    hidden.special_codes[SpecialCodeIndex::VMIN] = 1;
+    hidden.special_codes[SpecialCodeIndex::VTIME] = 0;
     tcsetattr(&stdin, OptionalActions::Flush, &hidden)?;
-    let read = stdin.lock().read_line(line);
+    let typed = io::stderr().write_all(question.as_bytes()).and_then(|()| typed_line(&stdin));
     tcsetattr(&stdin, OptionalActions::Now, &before)?;
-    read.map(|_| ())
+    io::stderr().write_all(b"\n")?;
+    let typed = typed?;
+    line.push_str(std::str::from_utf8(&typed).map_err(|_| io::Error::other("what was typed is not UTF-8"))?);
+    Ok(())
+}
+
+/// The keys up to Enter. Not through the buffer of `Stdin`, which would keep a copy of the secret.
+fn typed_line(from: impl AsFd) -> io::Result<Zeroizing<Vec<u8>>> {
+    let mut line = Zeroizing::new(Vec::with_capacity(1 << 10));
+    let mut key = [0];
+    while rustix::io::retry_on_intr(|| rustix::io::read(&from, &mut key))? > 0 {
+        match key[0] {
+            b'\n' | b'\r' | CTRL_D => break,
+            CTRL_C => return Err(io::Error::new(io::ErrorKind::Interrupted, "ended by Ctrl-C; nothing was changed")),
+            CTRL_U => line.clear(),
+            BACKSPACE | DELETE => while line.pop().is_some_and(|it| it & 0xc0 == 0x80) {},
+            other => line.push(other),
+        }
+    }
+    Ok(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Seek;
+
+    #[test]
+    fn a_hidden_line_is_mended_with_the_keys_that_mend_any_line() {
+        let typed = |keys: &[u8]| {
+            let mut file = tempfile::tempfile().unwrap();
+            file.write_all(keys).unwrap();
+            file.rewind().unwrap();
+            typed_line(&file).map(|it| String::from_utf8(it.to_vec()).unwrap())
+        };
+        assert_eq!(typed(b"open\nmore").unwrap(), "open");
+        assert_eq!(typed("wrong\x15caf\u{e9}\x7fe".as_bytes()).unwrap(), "cafe");
+        assert_eq!(typed(b"\x08\x7f\x04").unwrap(), "");
+        assert_eq!(typed(b"half\x03").unwrap_err().kind(), io::ErrorKind::Interrupted);
+    }
 }

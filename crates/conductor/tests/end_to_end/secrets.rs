@@ -3,10 +3,10 @@
 use super::studio::{BINARY, Studio, text};
 use conductor_testkit::real::keyring::{self, Ring};
 use conductor_testkit::require;
+use conductor_testkit::terminal::Terminal;
 use serde_json::{Value, json};
-use std::io::{Read, Write};
 use std::path::Path;
-use std::process::{Output, Stdio};
+use std::process::Output;
 
 /// A command at a terminal of its own, as a person would type it. `input` is the file that the command reads.
 fn at_a_terminal(studio: &Studio, args: &str, input: &Path) -> Output {
@@ -89,34 +89,36 @@ fn a_passphrase_is_asked_for_at_the_terminal_of_up_and_nowhere_else() {
     studio.up(&[]);
     assert!(status(&studio)["sentence"].as_str().unwrap().contains("no passphrase was given at start"));
     studio.stop();
-    let mut child = studio
-        .command_of("script")
-        .args(["-qec", &format!("'{BINARY}' up --http 127.0.0.1:0"), "/dev/null"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut said = child.stdout.take().unwrap();
-    read_until(&mut said, "not shown");
-    child.stdin.as_mut().unwrap().write_all(b"correct horse\n").unwrap();
-    let shown = read_until(&mut said, "Ctrl-C ends it");
+    let mut up = studio.command_of(BINARY);
+    up.args(["up", "--http", "127.0.0.1:0"]);
+    let mut terminal = Terminal::start(up);
+    terminal.until("not shown");
+    assert!(!terminal.shows_keys(), "silent before anyone can know that it is asked");
+    terminal.type_in("correct horse\n");
+    let shown = terminal.until("Ctrl-C ends it");
     assert!(!shown.contains("correct horse"), "{shown}");
+    assert!(terminal.shows_keys());
     let stored = set(&studio, "api", "a-value-of-mine", "");
     assert!(stored.status.success(), "{}", text(&stored.stdout));
     assert_eq!(status(&studio)["sentence"], "key opened by passphrase at start");
-    let pid = studio.status()["pid"].as_i64().unwrap();
-    rustix::process::kill_process(rustix::process::Pid::from_raw(pid as i32).unwrap(), rustix::process::Signal::TERM)
-        .unwrap();
-    child.wait().unwrap();
+    terminal.type_in("\x03");
+    let (ended, _) = terminal.end();
+    assert_eq!(ended.code(), Some(0));
 }
 
-fn read_until(from: &mut impl Read, wanted: &str) -> String {
-    let mut all = String::new();
-    let mut part = [0; 1024];
-    while !all.contains(wanted) {
-        let n = from.read(&mut part).unwrap();
-        assert!(n > 0, "ended before {wanted:?}: {all}");
-        all.push_str(&String::from_utf8_lossy(&part[..n]));
-    }
-    all
+#[test]
+fn ctrl_c_at_a_hidden_question_ends_it_and_leaves_the_terminal_as_it_was() {
+    let mut studio = Studio::empty();
+    std::fs::write(studio.config_file(), "schema = 1\n").unwrap();
+    studio.up(&[]);
+    let mut set = studio.command_of("sh");
+    set.args(["-c", &format!("'{BINARY}' secrets set api; echo code $?; read line")]);
+    let mut terminal = Terminal::start(set);
+    terminal.until("not shown");
+    terminal.type_in("half a val\x03");
+    let said = terminal.until("code 1");
+    assert!(said.contains("Ctrl-C") && !said.contains("half"), "{said}");
+    assert!(terminal.shows_keys());
+    let listed = studio.ask("secrets.list", json!({}));
+    assert_eq!(listed["secrets"], json!([]));
 }
