@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use conductor::audit_log::files::Disk;
 use conductor::outside::{Clock, CountingIds, Ids};
 use conductor::pending_store::PendingStore;
-use conductor::pipeline::record::Journal;
+use conductor::pipeline::record::{self, Journal};
 use conductor::pipeline::{self, Call, Principal, Reply};
 use conductor::secrets::Scrubber;
 use conductor::studio::{Parts, PolicyInForce, Settings, Studio};
@@ -96,16 +96,11 @@ impl Journal for MemoryJournal {
         Box::pin(std::future::ready(self.push(Written::Intent(facts))))
     }
 
-    fn outcome(
-        &self,
-        facts: CallFacts,
-        outcome: OutcomeFacts,
-        durable: bool,
-    ) -> BoxFuture<'static, Result<(), String>> {
+    fn outcome(&self, facts: CallFacts, outcome: OutcomeFacts, durable: bool) -> record::Written {
         self.waited_for_disk.fetch_add(usize::from(durable), Ordering::Relaxed);
         let down = self.outcome_down.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let result = down.map_or_else(|| self.push(Written::Outcome(facts, outcome)).map(|_| ()), Err);
-        Box::pin(std::future::ready(result))
+        record::Written::Now(result)
     }
 
     fn event(

@@ -102,6 +102,11 @@ impl Journal {
         self.chain.next_seq().saturating_sub(self.anchored.map_or(0, |seq| seq + 1))
     }
 
+    /// Whether a record need not wait for a checkpoint, or would be refused anyway.
+    pub fn has_room(&self) -> bool {
+        self.unanchored() < super::MAX_UNANCHORED || self.down.is_some()
+    }
+
     pub fn stamp(&self) -> Stamp {
         let ts = self.clock.now();
         Stamp { id: self.ids.v7(ts), ts }

@@ -25,7 +25,7 @@ use crate::hosts::pd::PdHost;
 use crate::hosts::pd::attach::AttachedPd;
 use crate::outside::{Clock, Ids};
 use crate::pending_store::PendingStore;
-use crate::pipeline::record::Journal;
+use crate::pipeline::record::{Journal, Written};
 use crate::pipeline::{self, Call};
 use crate::secrets::Scrubber;
 use crate::studio::hub::Change;
@@ -560,8 +560,8 @@ impl Journal for NoLog {
         Box::pin(std::future::ready(Err(self.reason.clone())))
     }
 
-    fn outcome(&self, _: CallFacts, _: OutcomeFacts, _: bool) -> BoxFuture<'static, Result<(), String>> {
-        Box::pin(std::future::ready(Err(self.reason.clone())))
+    fn outcome(&self, _: CallFacts, _: OutcomeFacts, _: bool) -> Written {
+        Written::Now(Err(self.reason.clone()))
     }
 
     fn event(&self, _: Option<Principal>, _: EventName, _: Value) -> BoxFuture<'static, Result<(), String>> {

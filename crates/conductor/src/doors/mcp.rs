@@ -3,6 +3,7 @@
 //! Not here: framing (`line`, `http`), who may connect (`socket`, `http`), any decision about a call (`pipeline`).
 
 pub mod ask;
+pub mod at_once;
 pub mod complete;
 pub mod ends;
 pub mod era;
@@ -179,34 +180,12 @@ impl McpDoor {
     ) -> Reply {
         let (running, crowded) = self.session.start();
         call.crowded = crowded;
-        let legacy::BackChannel { progress, queue, mut reports } = back;
-        call.progress = progress;
-        // Held to the end: whoever may still ask holds a weak end of it.
-        let _open = queue;
+        call.progress = back.progress;
         let work = pipeline::run(self.studio(), call);
-        tokio::pin!(work);
-        let mut asked = FuturesUnordered::new();
-        let reply = loop {
-            tokio::select! {
-                biased;
-                Some(report) = reports.next() => match report {
-                    Report::Ask { method, params, wait, reply } => asked.push(Box::pin(async move {
-                        let _ = reply.send(legacy::ask(context, method, params, wait).await);
-                    })),
-                    // Boxed, as above: hardly a call reports anything.
-                    report @ (Report::Progress { .. } | Report::Log { .. }) => {
-                        Box::pin(legacy::send(context, report)).await;
-                    }
-                },
-                Some(()) = asked.next(), if !asked.is_empty() => {}
-                reply = &mut work => {
-                    // What was reported before the end is still worth telling; nothing follows the reply.
-                    while let Some(report) = reports.left() {
-                        Box::pin(legacy::send(context, report)).await;
-                    }
-                    break reply;
-                }
-            }
+        let reply = match back.open {
+            None => work.await,
+            // Boxed: hardly a call reports anything.
+            Some(open) => Box::pin(talking(work, open, context)).await,
         };
         drop(running);
         let refused = matches!(reply.outcome(), Outcome::Done(Err(error)) if error.code == Code::RateLimited);
@@ -230,7 +209,7 @@ impl McpDoor {
         let arguments = params.unwrap_or_else(|| Value::Object(Map::new()));
         let principal = self.session.principal("direct");
         let call = self.session.call(principal, method.clone(), arguments, context.ct.clone());
-        match self.run(call, context, legacy::back_channel(self, context, Era::Legacy)).await.into_outcome() {
+        match self.run(call, context, legacy::back_channel(self, context, Era::Legacy, false)).await.into_outcome() {
             Outcome::Done(Ok(output)) => Ok(shape::direct_success(output)),
             Outcome::Done(Err(error)) if is_unknown_tool(&error) => {
                 let mut unknown = era::unknown_method(&method);
@@ -346,6 +325,33 @@ impl McpDoor {
     }
 }
 
+/// Does the work and passes on what it says on the way.
+async fn talking(work: impl Future<Output = Reply>, open: legacy::Open, context: &RequestContext<RoleServer>) -> Reply {
+    // The queue is held to the end: whoever may still ask holds a weak end of it.
+    let legacy::Open { queue: _queue, mut reports } = open;
+    tokio::pin!(work);
+    let mut asked = FuturesUnordered::new();
+    loop {
+        tokio::select! {
+            biased;
+            Some(report) = reports.next() => match report {
+                Report::Ask { method, params, wait, reply } => asked.push(Box::pin(async move {
+                    let _ = reply.send(legacy::ask(context, method, params, wait).await);
+                })),
+                report @ (Report::Progress { .. } | Report::Log { .. }) => legacy::send(context, report).await,
+            },
+            Some(()) = asked.next(), if !asked.is_empty() => {}
+            reply = &mut work => {
+                // What was reported before the end is still worth telling; nothing follows the reply.
+                while let Some(report) = reports.left() {
+                    legacy::send(context, report).await;
+                }
+                break reply;
+            }
+        }
+    }
+}
+
 fn is_unknown_tool(error: &ToolError) -> bool {
     error.code == Code::NotFound && matches!(error.subject, Some(Subject::Tool(_)))
 }
@@ -354,26 +360,39 @@ fn is_unknown_tool(error: &ToolError) -> bool {
 #[derive(Clone)]
 pub struct LineService(pub McpDoor);
 
+impl LineService {
+    async fn answer(
+        &self,
+        request: ClientRequest,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ServerResult, ErrorData> {
+        let first = self.0.session.first_message();
+        if let ClientRequest::CustomRequest(custom) = &request
+            && custom.method == "conductor.hello"
+        {
+            if !first {
+                return Err(era::unknown_method("conductor.hello"));
+            }
+            let told = self.0.hello(custom.params.as_ref(), false);
+            return told.map(|it| ServerResult::CustomResult(CustomResult::new(it)));
+        }
+        era::admit(&request, &context)?;
+        Service::handle_request(&self.0, request, context).await
+    }
+}
+
 impl Service<RoleServer> for LineService {
     /// Boxed at once: the SDK moves what this gives several times before it first runs.
     fn handle_request(
         &self,
         request: ClientRequest,
-        context: RequestContext<RoleServer>,
+        mut context: RequestContext<RoleServer>,
     ) -> impl Future<Output = Result<ServerResult, ErrorData>> + Send + '_ {
         Box::pin(async move {
-            let first = self.0.session.first_message();
-            if let ClientRequest::CustomRequest(custom) = &request
-                && custom.method == "conductor.hello"
-            {
-                if !first {
-                    return Err(era::unknown_method("conductor.hello"));
-                }
-                let told = self.0.hello(custom.params.as_ref(), false);
-                return told.map(|it| ServerResult::CustomResult(CustomResult::new(it)));
+            match context.extensions.remove::<at_once::Rest>() {
+                Some(rest) => rest.finish(&context.ct).await,
+                None => self.answer(request, context).await,
             }
-            era::admit(&request, &context)?;
-            Service::handle_request(&self.0, request, context).await
         })
     }
 
@@ -485,8 +504,9 @@ impl ServerHandler for McpDoor {
         let arguments = Value::Object(request.arguments.unwrap_or_default());
         let mut call = self.session.call(principal, request.name.into_owned(), arguments, context.ct.clone());
         ask::prepare(self, &mut call, request.request_state.as_deref(), request.input_responses.as_ref(), era)?;
-        let back = legacy::back_channel(self, &context, era);
-        call.ask = ask::channel(self, &context, era, &back.queue);
+        let shows_forms = era::shows_forms(&context);
+        let back = legacy::back_channel(self, &context, era, shows_forms && era == Era::Legacy);
+        call.ask = ask::channel(self, shows_forms, era, &back);
         #[cfg(feature = "conformance")]
         {
             let link = fixture::Link::new(self, &context, era, &back, request.input_responses, request.request_state);
@@ -692,7 +712,8 @@ impl McpDoor {
         call.via = Via::Resource { uri: uri.clone() };
         // The toolset that brings the resource brings its tool.
         call.toolset = Arc::new(crate::tools::names::Toolset::All);
-        let contents = match self.run(call, &context, legacy::back_channel(self, &context, era)).await.into_outcome() {
+        let back = legacy::back_channel(self, &context, era, false);
+        let contents = match self.run(call, &context, back).await.into_outcome() {
             Outcome::Done(Ok(output)) => {
                 shape::resource_contents(&self.studio().scrubber.text(&uri), &entry.mime, output)
             }

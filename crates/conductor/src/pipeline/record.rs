@@ -18,6 +18,21 @@ use crate::secrets::Scrubber;
 use crate::studio::Studio;
 use crate::tools::catalog::Tool;
 
+/// How far a record has come when it was handed over. A read is written at once, and a future for it would cost more than the write.
+pub enum Written {
+    Now(Result<(), String>),
+    Later(BoxFuture<'static, Result<(), String>>),
+}
+
+impl Written {
+    pub async fn done(self) -> Result<(), String> {
+        match self {
+            Self::Now(result) => result,
+            Self::Later(result) => result.await,
+        }
+    }
+}
+
 /// What the pipeline needs of an audit log.
 pub trait Journal: Send + Sync {
     /// Why nothing can be written now.
@@ -30,9 +45,8 @@ pub trait Journal: Send + Sync {
     fn hash_input(&self, arguments: &Value) -> InputHash;
     /// Durable when it returns.
     fn intent(&self, facts: CallFacts) -> BoxFuture<'static, Result<u64, String>>;
-    /// With `durable` on the disk when it returns, else with the kernel.
-    fn outcome(&self, facts: CallFacts, outcome: OutcomeFacts, durable: bool)
-    -> BoxFuture<'static, Result<(), String>>;
+    /// With `durable` on the disk when it is done, else with the kernel.
+    fn outcome(&self, facts: CallFacts, outcome: OutcomeFacts, durable: bool) -> Written;
     /// What happened beside calls; `detail` holds no argument, no result, no secret.
     fn event(
         &self,
@@ -60,17 +74,19 @@ impl Journal for AuditLog {
         Box::pin(async move { AuditLog::intent(&log, facts).await.map_err(|down| down.to_string()) })
     }
 
-    fn outcome(
-        &self,
-        facts: CallFacts,
-        outcome: OutcomeFacts,
-        durable: bool,
-    ) -> BoxFuture<'static, Result<(), String>> {
+    fn outcome(&self, facts: CallFacts, outcome: OutcomeFacts, durable: bool) -> Written {
+        let (facts, outcome) = match durable {
+            true => (facts, outcome),
+            false => match self.outcome_now(facts, outcome) {
+                Ok(written) => return Written::Now(written.map(|_| ()).map_err(|down| down.to_string())),
+                Err(back) => *back,
+            },
+        };
         let log = self.clone();
         let durability = if durable { Durability::Synced } else { Durability::Soon };
-        Box::pin(async move {
+        Written::Later(Box::pin(async move {
             AuditLog::outcome(&log, facts, outcome, durability).await.map(|_| ()).map_err(|down| down.to_string())
-        })
+        }))
     }
 
     fn event(
@@ -215,7 +231,7 @@ pub(super) async fn record(studio: &Arc<Studio>, call: &Call, mut paper: Paper, 
         output_bytes: paper.output_bytes,
     };
     let durable = paper.intent.is_some() || studio.settings().read_only_before_reply;
-    let written = studio.audit.outcome(paper.facts(call), facts, durable).await;
+    let written = studio.audit.outcome(paper.facts(call), facts, durable).done().await;
     studio.count(paper.tool.as_deref(), result, elapsed);
     studio.news.tell("tool.complete", || {
         json!({

@@ -10,19 +10,17 @@ use std::time::Duration;
 use conductor_core::digest;
 use conductor_core::error::{Code, ToolError};
 use futures_util::future::BoxFuture;
-use rmcp::RoleServer;
 use rmcp::model::{
     ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema, ErrorData, InputRequest,
     InputRequests, InputRequiredResult, SealOptions,
 };
-use rmcp::service::RequestContext;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
 use super::McpDoor;
-use super::era::{self, Era};
-use super::legacy::Report;
+use super::era::Era;
+use super::legacy::{BackChannel, Report};
 use crate::pipeline::call::{Answered, AskClient, Call, ClientAnswer};
 use crate::tools::catalog::Tool;
 
@@ -89,20 +87,15 @@ impl AskClient for Dialog {
 }
 
 /// How this client can be asked, if at all.
-pub fn channel(
-    door: &McpDoor,
-    context: &RequestContext<RoleServer>,
-    era: Era,
-    queue: &mpsc::Sender<Box<Report>>,
-) -> Option<Arc<dyn AskClient>> {
-    if !era::shows_forms(context) {
-        return None;
+pub fn channel(door: &McpDoor, shows_forms: bool, era: Era, back: &BackChannel) -> Option<Arc<dyn AskClient>> {
+    match era {
+        Era::Legacy => {
+            let queue = back.open.as_ref().filter(|_| shows_forms)?.queue.clone();
+            let wait = Duration::from_millis(door.session.studio.settings().mcp.elicitation_wait_ms);
+            Some(Arc::new(Dialog { queue, wait }))
+        }
+        Era::Modern => shows_forms.then(|| Arc::new(ByResult) as Arc<dyn AskClient>),
     }
-    let wait = Duration::from_millis(door.session.studio.settings().mcp.elicitation_wait_ms);
-    Some(match era {
-        Era::Legacy => Arc::new(Dialog { queue: queue.clone(), wait }),
-        Era::Modern => Arc::new(ByResult),
-    })
 }
 
 /// A client of the newer era: the question is a result, the answer comes with the call made again.

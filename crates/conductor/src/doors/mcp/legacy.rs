@@ -116,8 +116,14 @@ impl Progress for Back {
 }
 
 /// The way back to the client for one call.
+#[derive(Default)]
 pub struct BackChannel {
     pub progress: Option<Arc<dyn Progress>>,
+    /// Absent when the call can neither report nor ask: most calls.
+    pub open: Option<Open>,
+}
+
+pub struct Open {
     pub queue: mpsc::Sender<Box<Report>>,
     pub reports: Reports,
 }
@@ -126,23 +132,27 @@ impl BackChannel {
     /// A sender that does not keep the channel open by itself.
     #[cfg(feature = "conformance")]
     pub fn keep(&self) -> mpsc::WeakSender<Box<Report>> {
-        self.queue.downgrade()
+        self.open.as_ref().map(|open| open.queue.downgrade()).unwrap_or_else(|| mpsc::channel(1).0.downgrade())
     }
 }
 
-pub fn back_channel(door: &McpDoor, context: &RequestContext<RoleServer>, era: Era) -> BackChannel {
+/// `asks`: the client may be asked something while the call is held.
+pub fn back_channel(door: &McpDoor, context: &RequestContext<RoleServer>, era: Era, asks: bool) -> BackChannel {
     let token = context.meta.get_progress_token();
     let level = match era {
         Era::Legacy => door.session.log_level(),
         Era::Modern => context.meta.log_level().map(level_in),
     };
+    // A fixture may ask whatever its client said.
+    if token.is_none() && level.is_none() && !asks && cfg!(not(feature = "conformance")) {
+        return BackChannel::default();
+    }
     let (queue, waiting) = mpsc::channel(WAITING);
-    // Absent when the client asked for neither progress nor log messages: most calls.
     let progress = (token.is_some() || level.is_some()).then(|| {
         let studio = Arc::clone(&door.session.studio);
         Arc::new(Back { token, level, queue: queue.clone(), sent: Mutex::default(), studio }) as Arc<dyn Progress>
     });
-    BackChannel { progress, queue, reports: Reports(waiting) }
+    BackChannel { progress, open: Some(Open { queue, reports: Reports(waiting) }) }
 }
 
 /// Asks the client and waits; runs beside the reports of the same call.

@@ -19,6 +19,8 @@ use rmcp::model::{
 };
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{Mutex as AsyncMutex, Notify, mpsc};
@@ -26,10 +28,14 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::at_once::{AtOnce, Begun};
+
 /// Messages waiting for a peer that reads slowly.
 const QUEUE: usize = 256;
 /// Bytes gathered into one write.
 const GATHER: usize = 64 * 1024;
+/// Bytes of answers gathered while more requests lie here. A peer that asks for much should not wait for the last to read the first.
+const GATHER_ANSWERS: usize = 8 * 1024;
 const WRITE_PATIENCE: Duration = Duration::from_secs(30);
 const DRAIN: Duration = Duration::from_secs(10);
 /// How often a peer that sends no more is asked whether it still listens.
@@ -89,8 +95,9 @@ pub struct LineTransport<R> {
     drain_until: Option<Instant>,
     /// An `initialize` that was read and not yet answered. What follows it is what it makes possible, so it waits.
     handshake: Option<RequestId>,
-    /// A refusal that waits for room in the queue. Kept here because `receive` may be dropped at any await.
-    refusal: Option<Vec<u8>>,
+    /// Lines that were answered where they were read. Kept here because `receive` may be dropped at any await.
+    answers: Vec<u8>,
+    at_once: Option<AtOnce>,
     queue: Option<mpsc::Sender<Vec<u8>>>,
     end: Arc<dyn WriteNow>,
     writer: Option<JoinHandle<()>>,
@@ -123,7 +130,8 @@ impl<R: AsyncRead + Unpin + Send + 'static> LineTransport<R> {
             ended: false,
             drain_until: None,
             handshake: None,
-            refusal: None,
+            answers: Vec::new(),
+            at_once: None,
             queue: Some(queue),
             end,
             writer: Some(writer),
@@ -138,6 +146,13 @@ impl<R: AsyncRead + Unpin + Send + 'static> LineTransport<R> {
         self
     }
 
+    /// Calls are begun where they were read, and answered there if they are done.
+    #[must_use]
+    pub fn with_calls_begun(mut self, at_once: AtOnce) -> Self {
+        self.at_once = Some(at_once);
+        self
+    }
+
     /// Bytes that were read before the transport was made.
     #[must_use]
     pub fn with_first_bytes(mut self, bytes: Vec<u8>) -> Self {
@@ -149,8 +164,8 @@ impl<R: AsyncRead + Unpin + Send + 'static> LineTransport<R> {
         Arc::clone(&self.wire)
     }
 
-    fn refuse(&mut self, refusal: Refusal) {
-        self.refusal = Some(refusal.to_line());
+    fn refuse(&mut self, refusal: &Refusal) {
+        self.answers.extend(refusal.to_line());
     }
 
     /// The next whole line, without its end. At the end of input the rest counts as a line.
@@ -179,15 +194,20 @@ impl<R: AsyncRead + Unpin + Send + 'static> LineTransport<R> {
         Some(line)
     }
 
-    async fn flush_refusal(&mut self) -> Option<()> {
-        if self.refusal.is_some() {
-            // Cancel-safe: the refusal leaves its place only once there is room for it.
-            let room = self.queue.as_ref()?.reserve().await.ok()?;
-            if let Some(line) = self.refusal.take() {
-                self.end.queued();
-                room.send(line);
-            }
+    /// Sends what was answered here, without the writer if the peer takes it at once.
+    async fn flush_answers(&mut self) -> Option<()> {
+        if self.answers.is_empty() {
+            return Some(());
         }
+        match self.end.write_now(std::mem::take(&mut self.answers)) {
+            WroteNow::All => return Some(()),
+            WroteNow::Part => {}
+            WroteNow::Nothing(back) => self.answers = back,
+        }
+        // Cancel-safe: the answers leave their place only once there is room for them. After a part of them an empty line wakes the writer.
+        let room = self.queue.as_ref()?.reserve().await.ok()?;
+        self.end.queued();
+        room.send(std::mem::take(&mut self.answers));
         Some(())
     }
 
@@ -298,9 +318,11 @@ impl<R: AsyncRead + Unpin + Send + 'static> Transport<RoleServer> for LineTransp
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
         loop {
-            self.flush_refusal().await?;
-            self.finish_handshake().await;
             let pause = *lock(&self.wire.pause_until);
+            if self.answers.len() >= GATHER_ANSWERS || self.handshake.is_some() || pause.is_some() {
+                self.flush_answers().await?;
+            }
+            self.finish_handshake().await;
             if let Some(until) = pause {
                 tokio::time::sleep_until(until).await;
                 *lock(&self.wire.pause_until) = None;
@@ -314,11 +336,14 @@ impl<R: AsyncRead + Unpin + Send + 'static> Transport<RoleServer> for LineTransp
                     match read_message(line).and_then(|message| self.admit(message)) {
                         Ok(Some(message)) => return Some(message),
                         Ok(None) => {}
-                        Err(refusal) => self.refuse(refusal),
+                        Err(refusal) => self.refuse(&refusal),
                     }
+                    // A peer that never stops asking is not the only one.
+                    tokio::task::coop::consume_budget().await;
                 }
                 continue;
             }
+            self.flush_answers().await?;
             if self.ended {
                 self.drain().await;
                 return None;
@@ -354,25 +379,30 @@ impl<R: AsyncRead + Unpin + Send + 'static> Transport<RoleServer> for LineTransp
 impl<R: AsyncRead + Unpin + Send + 'static> LineTransport<R> {
     /// Framing is lost: say so, finish what runs, read no more.
     fn too_long(&mut self) {
-        self.refuse(Refusal { code: -32600, message: "Message too long", id: Value::Null });
+        self.refuse(&Refusal { code: -32600, message: "Message too long", id: Value::Null });
         self.buffer = Vec::new();
         self.taken = 0;
         self.scanned = 0;
         self.ended = true;
     }
 
-    /// Enters a request into the books, and refuses one that is there already.
+    /// Answers what can be answered here, enters any other request into the books, and refuses one that is there already.
     fn admit(
         &mut self,
         message: Option<RxJsonRpcMessage<RoleServer>>,
     ) -> Result<Option<RxJsonRpcMessage<RoleServer>>, Refusal> {
-        let Some(message) = message else { return Ok(None) };
+        let Some(mut message) = message else { return Ok(None) };
+        if let JsonRpcMessage::Request(request) = message {
+            if lock(&self.wire.in_flight).contains(&request.id) {
+                let id = request.id.into_json_value();
+                return Err(Refusal { code: -32600, message: "id already in use", id });
+            }
+            let Some(passed) = self.begin(request.request, &request.id) else { return Ok(None) };
+            message = JsonRpcMessage::request(passed, request.id);
+        }
         match &message {
             JsonRpcMessage::Request(request) => {
-                if !lock(&self.wire.in_flight).insert(request.id.clone()) {
-                    let id = request.id.clone().into_json_value();
-                    return Err(Refusal { code: -32600, message: "id already in use", id });
-                }
+                lock(&self.wire.in_flight).insert(request.id.clone());
                 if matches!(request.request, ClientRequest::InitializeRequest(_)) {
                     self.handshake = Some(request.id.clone());
                 }
@@ -388,6 +418,31 @@ impl<R: AsyncRead + Unpin + Send + 'static> LineTransport<R> {
             JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {}
         }
         Ok(Some(message))
+    }
+}
+
+impl<R> LineTransport<R> {
+    /// What the SDK has to do for a request; `None` when it was answered.
+    fn begin(&mut self, request: ClientRequest, id: &RequestId) -> Option<ClientRequest> {
+        let Some(at_once) = &self.at_once else { return Some(request) };
+        let answer = match at_once.begin(request, id) {
+            Begun::Passed(request) => return Some(request),
+            Begun::Done(answer) => answer,
+        };
+        let answer: TxJsonRpcMessage<RoleServer> = match answer {
+            Ok(result) => JsonRpcMessage::response(result, id.clone()),
+            Err(error) => JsonRpcMessage::error(error, Some(id.clone())),
+        };
+        let before = self.answers.len();
+        match serde_json::to_writer(&mut self.answers, &answer) {
+            Ok(()) => self.answers.push(b'\n'),
+            Err(_) => {
+                self.answers.truncate(before);
+                let id = id.clone().into_json_value();
+                self.answers.extend(Refusal { code: -32603, message: "Internal error", id }.to_line());
+            }
+        }
+        None
     }
 }
 
@@ -410,8 +465,54 @@ impl Refusal {
     }
 }
 
+/// A first call, not the retry of one that asked something, as nearly all of them look. Anything else takes the long way.
+#[derive(Deserialize)]
+struct CallLine<'a> {
+    jsonrpc: &'a str,
+    id: Value,
+    method: &'a str,
+    params: CallParams,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct CallParams {
+    name: String,
+    #[serde(default)]
+    arguments: Map<String, Value>,
+    #[serde(default, rename = "_meta")]
+    meta: Option<Map<String, Value>>,
+    input_responses: Option<IgnoredAny>,
+    request_state: Option<IgnoredAny>,
+}
+
+/// Calls are read straight into their parts: of all messages only they are so many that it counts.
+fn read_call(line: &[u8]) -> Option<RxJsonRpcMessage<RoleServer>> {
+    let CallLine { jsonrpc: "2.0", id, method: "tools/call", params } = serde_json::from_slice(line).ok()? else {
+        return None;
+    };
+    let id = usable_id(&id)?;
+    let CallParams { name, arguments, meta, input_responses: None, request_state: None } = params else { return None };
+    let mut request = CallToolRequest::new(CallToolRequestParams::new(name).with_arguments(arguments));
+    if let Some(meta) = meta {
+        request.extensions.insert(RequestMetaObject::from(meta));
+    }
+    Some(JsonRpcMessage::request(ClientRequest::CallToolRequest(request), id))
+}
+
+fn usable_id(id: &Value) -> Option<RequestId> {
+    match id {
+        Value::String(text) => Some(NumberOrString::String(text.as_str().into())),
+        Value::Number(number) => number.as_i64().map(NumberOrString::Number),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
 /// Reads one line. `None` is a notification that cannot be understood: it has no id, so nobody is told.
 pub fn read_message(line: &[u8]) -> Result<Option<RxJsonRpcMessage<RoleServer>>, Refusal> {
+    if let Some(call) = read_call(line) {
+        return Ok(Some(call));
+    }
     let value: Value =
         serde_json::from_slice(line).map_err(|_| Refusal { code: -32700, message: "Parse error", id: Value::Null })?;
     let Value::Object(mut members) = value else {
@@ -419,11 +520,7 @@ pub fn read_message(line: &[u8]) -> Result<Option<RxJsonRpcMessage<RoleServer>>,
         return Err(Refusal { code: -32600, message, id: Value::Null });
     };
     let id = members.get("id").cloned();
-    let usable = id.as_ref().and_then(|id| match id {
-        Value::String(text) => Some(NumberOrString::String(text.as_str().into())),
-        Value::Number(number) => number.as_i64().map(NumberOrString::Number),
-        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
-    });
+    let usable = id.as_ref().and_then(usable_id);
     let invalid =
         |message| Refusal { code: -32600, message, id: usable.clone().map_or(Value::Null, |id| id.into_json_value()) };
     if members.get("jsonrpc") != Some(&Value::from("2.0")) {
@@ -460,13 +557,9 @@ pub fn read_message(line: &[u8]) -> Result<Option<RxJsonRpcMessage<RoleServer>>,
     }
 }
 
-/// The two requests that matter for speed are built by hand; the SDK's own reader tries every kind of request in turn.
+/// A direct call is built by hand; the SDK's own reader tries every kind of request in turn.
 fn read_request(method: String, mut members: Map<String, Value>) -> ClientRequest {
     let params = members.remove("params");
-    let params = match params {
-        Some(Value::Object(params)) if method == "tools/call" && fits_call(&params) => return read_call(params),
-        params => params,
-    };
     if !crate::tools::lint::MCP_METHODS.contains(&method.as_str()) {
         let mut request = CustomRequest::new(method, params);
         let meta = request.params.as_ref().and_then(|params| params.get("_meta")).and_then(Value::as_object);
@@ -481,32 +574,6 @@ fn read_request(method: String, mut members: Map<String, Value>) -> ClientReques
     };
     // What is a method of the protocol but does not fit it becomes a custom request; the door answers -32602.
     serde_json::from_value(whole).unwrap_or_else(|_| ClientRequest::CustomRequest(CustomRequest::new(method, params)))
-}
-
-/// A first call, not the retry of one that asked something.
-fn fits_call(params: &Map<String, Value>) -> bool {
-    matches!(params.get("name"), Some(Value::String(_)))
-        && matches!(params.get("arguments"), Some(Value::Object(_)) | None)
-        && matches!(params.get("_meta"), Some(Value::Object(_)) | None)
-        && !params.contains_key("inputResponses")
-        && !params.contains_key("requestState")
-}
-
-fn read_call(mut params: Map<String, Value>) -> ClientRequest {
-    let mut take = |key: &str| params.remove(key);
-    let name = match take("name") {
-        Some(Value::String(name)) => name,
-        Some(_) | None => String::new(),
-    };
-    let mut call = CallToolRequestParams::new(name);
-    if let Some(Value::Object(arguments)) = take("arguments") {
-        call.arguments = Some(arguments);
-    }
-    let mut request = CallToolRequest::new(call);
-    if let Some(Value::Object(meta)) = take("_meta") {
-        request.extensions.insert(RequestMetaObject::from(meta));
-    }
-    ClientRequest::CallToolRequest(request)
 }
 
 /// What becomes of a message when the queue is full.

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 
+use super::at_once::AtOnce;
 use super::ends::{BYE, Input, Target, receive_first};
 use super::line::{LineTransport, READ_CHUNK, Refusal};
 use super::{LineService, McpDoor, Shared};
@@ -234,10 +235,13 @@ async fn serve_door<R>(door: McpDoor, transport: LineTransport<R>)
 where
     R: tokio::io::AsyncRead + Unpin + Send + 'static,
 {
+    let (at_once, peer) = AtOnce::new(LineService(door.clone()));
+    let transport = transport.with_calls_begun(at_once);
     let wire = transport.wire();
     let gone = door.session.gone.clone();
     let calls = door.shared.stop.child_token();
     let running = serve_directly_with_ct::<RoleServer, _, _, _, _>(LineService(door), transport, None, calls.clone());
+    let _ = peer.set(running.peer().clone());
     // A peer that cannot be written to will never read its replies.
     let watcher = tokio::spawn({
         let calls = calls.clone();
