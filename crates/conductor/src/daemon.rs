@@ -131,9 +131,9 @@ impl Daemon {
         let (serving, config_error) = read_config(&home, &extra_devices, &*clock, &log);
         let serving = Arc::new(serving);
 
-        // One worker: the doors only wait and pass on, and a second one would cost every call several wakings and the wait for the other's
-        // locks. What computes for long or waits for a disk runs on the blocking threads.
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        // Two workers: a call is answered where it is read, so one of them is enough for a client and the other is there for the next. What
+        // computes for long or waits for a disk runs on the blocking threads.
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         // Bound before any device is opened: a home that cannot be served should not make a sound.
         let socket = {
             let _inside = runtime.enter();

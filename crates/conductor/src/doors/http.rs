@@ -206,9 +206,9 @@ async fn health(State(shared): State<Arc<Shared>>) -> Response {
 
 /// Everything this listener serves. `more` are routes of other modules; they stand behind the same guard.
 pub fn router(shared: &Arc<Shared>, tokens: &Arc<Tokens>, authority: Authority, more: Router) -> Router {
-    let mcp = McpHttp::new(shared, tokens, &authority);
+    let mcp = Arc::new(McpHttp::new(shared, tokens, &authority));
     Router::new()
-        .route("/mcp", any(move |request: Request<Body>| mcp.clone().handle(request)))
+        .route("/mcp", any(move |request: Request<Body>| Arc::clone(&mcp).handle(request)))
         .route("/health", get(health).with_state(Arc::clone(shared)))
         .merge(plain::routes(shared, tokens))
         .merge(more)

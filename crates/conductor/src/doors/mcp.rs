@@ -148,9 +148,8 @@ impl McpDoor {
 
     fn principal(&self, context: &RequestContext<RoleServer>) -> Principal {
         // On HTTP the guard has put the token's name beside the request.
-        if let Some(token) =
-            context.extensions.get::<::http::request::Parts>().and_then(|parts| parts.extensions.get::<Who>())
-        {
+        let beside = || context.extensions.get::<::http::request::Parts>()?.extensions.get::<Who>();
+        if let Some(token) = context.extensions.get::<Who>().or_else(beside) {
             return match token {
                 Who::Token(token) => Principal::Http { token: token.clone() },
                 Who::Uid(uid) => Principal::socket(*uid, "unknown"),
@@ -497,8 +496,16 @@ impl ServerHandler for McpDoor {
     async fn call_tool(
         &self,
         request: CallToolRequestParams,
-        context: RequestContext<RoleServer>,
+        mut context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        // Over HTTP what is left of a call comes beside the request.
+        let parts = context.extensions.get::<::http::request::Parts>();
+        if let Some(rest) = parts.and_then(|it| it.extensions.get::<at_once::Rest>()).cloned() {
+            return rest.finish_call(&context.ct).await;
+        }
+        if let Some(seat) = context.extensions.remove::<at_once::Seat>() {
+            seat.take(self, &context.peer);
+        }
         let era = era::of(&context);
         let principal = self.principal(&context);
         let arguments = Value::Object(request.arguments.unwrap_or_default());

@@ -1,8 +1,8 @@
 //! Calls that wait for nothing, answered in the task that read them.
 //!
 //! The SDK makes two tasks of every request and passes each reply through two queues, which costs a read more than the read. Here a call
-//! is begun where its line was read, by the same handler; only what is not done at once becomes the SDK's, and goes on there from where
-//! it stands. Not here: what a call does, or how its reply reaches the peer (`line`).
+//! is begun where it arrived, by the same handler; only what is not done at once becomes the SDK's, and goes on there from where it
+//! stands. Not here: what a call does, or how its reply reaches the peer (`line`, `http`).
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -10,59 +10,117 @@ use std::task::{Context, Poll, Waker};
 
 use futures_util::future::BoxFuture;
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, ClientRequest, ErrorData, GetExtensions, GetMeta, RequestId, ServerResult,
+    CallToolRequest, CallToolRequestParams, CallToolResponse, ClientRequest, ErrorData, GetExtensions, GetMeta,
+    JsonRpcMessage, RequestId, ServerResult,
 };
-use rmcp::service::RequestContext;
-use rmcp::{Peer, RoleServer};
+use rmcp::service::{RequestContext, TxJsonRpcMessage};
+use rmcp::{Peer, RoleServer, Service};
 use tokio_util::sync::CancellationToken;
 
-use super::LineService;
+use super::{LineService, McpDoor};
 
-type Answer = Result<ServerResult, ErrorData>;
+pub type Answer = Result<ServerResult, ErrorData>;
 
-/// Begins the calls of one connection.
-pub struct AtOnce {
+/// What became of a request.
+pub enum Begun {
+    Done(Answer),
+    /// For the SDK to go on with.
+    Waiting(Rest),
+    /// For the SDK, as it came.
+    Untouched(ClientRequest),
+}
+
+/// The answer as it goes out.
+pub fn message(answer: Answer, id: RequestId) -> TxJsonRpcMessage<RoleServer> {
+    match answer {
+        Ok(result) => JsonRpcMessage::response(result, id),
+        Err(error) => JsonRpcMessage::error(error, Some(id)),
+    }
+}
+
+/// Begins the calls of a line connection.
+pub struct Line {
     service: LineService,
     /// Set once the SDK serves the connection; before that nothing is begun here.
     peer: Arc<OnceLock<Peer<RoleServer>>>,
 }
 
-/// What became of a request.
-pub enum Begun {
-    Done(Answer),
-    /// For the SDK, as it came or with what is left to do inside.
-    Passed(ClientRequest),
-}
-
-impl AtOnce {
+impl Line {
     pub fn new(service: LineService) -> (Self, Arc<OnceLock<Peer<RoleServer>>>) {
         let peer = Arc::new(OnceLock::new());
         (Self { service, peer: Arc::clone(&peer) }, peer)
     }
 
-    pub fn begin(&self, mut request: ClientRequest, id: &RequestId) -> Begun {
+    pub fn begin(&self, request: ClientRequest, id: &RequestId) -> Begun {
         let (ClientRequest::CallToolRequest(_), Some(peer)) = (&request, self.peer.get()) else {
-            return Begun::Passed(request);
+            return Begun::Untouched(request);
         };
-        let mut context = RequestContext::new(id.clone(), peer.clone());
-        std::mem::swap(&mut context.meta, request.get_meta_mut());
-        std::mem::swap(&mut context.extensions, request.extensions_mut());
-        let cancel = context.ct.clone();
         let service = self.service.clone();
-        let mut future: BoxFuture<'static, Answer> = Box::pin(async move { service.answer(request, context).await });
-        // Whoever goes on with it asks again at once, with a waker of its own.
-        let mut asked = Context::from_waker(Waker::noop());
-        match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut asked))) {
-            Ok(Poll::Ready(answer)) => Begun::Done(answer),
-            Ok(Poll::Pending) => {
-                Begun::Passed(Rest(Arc::new(Mutex::new(Some(Work { future, cancel })))).into_request())
-            }
-            Err(_panic) => Begun::Done(Err(ErrorData::internal_error("Internal error", None))),
-        }
+        begin(request, id, peer, |request, context| async move { service.answer(request, context).await })
     }
 }
 
-/// What is left of a call that was begun, on its way through the SDK to [`LineService`].
+/// Begins the calls of an HTTP session. The SDK makes the session's door and shows it to nobody, so the first call that goes its way
+/// carries the empty seat, and the door sits down in it.
+#[derive(Clone, Default)]
+pub struct Seat(Arc<OnceLock<(McpDoor, Peer<RoleServer>)>>);
+
+impl Seat {
+    pub fn take(&self, door: &McpDoor, peer: &Peer<RoleServer>) {
+        let _ = self.0.set((door.clone(), peer.clone()));
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.get().is_none()
+    }
+
+    pub fn begin(&self, request: ClientRequest, id: &RequestId) -> Begun {
+        // What may speak on its way belongs to the SDK: it tells by the task that speaks which stream the words belong to.
+        let is_silent =
+            |door: &McpDoor| request.get_meta().get_progress_token().is_none() && door.session.log_level().is_none();
+        let (ClientRequest::CallToolRequest(_), Some((door, peer))) =
+            (&request, self.0.get().filter(|(door, _)| is_silent(door)))
+        else {
+            return Begun::Untouched(request);
+        };
+        let door = door.clone();
+        begin(
+            request,
+            id,
+            peer,
+            |request, context| async move { Service::handle_request(&door, request, context).await },
+        )
+    }
+}
+
+fn begin<F>(
+    mut request: ClientRequest,
+    id: &RequestId,
+    peer: &Peer<RoleServer>,
+    answer: impl FnOnce(ClientRequest, RequestContext<RoleServer>) -> F,
+) -> Begun
+where
+    F: Future<Output = Answer> + Send + 'static,
+{
+    let mut context = RequestContext::new(id.clone(), peer.clone());
+    std::mem::swap(&mut context.meta, request.get_meta_mut());
+    std::mem::swap(&mut context.extensions, request.extensions_mut());
+    let cancel = context.ct.clone();
+    let mut future: BoxFuture<'static, Answer> = Box::pin(answer(request, context));
+    // Whoever goes on with it asks again at once, with a waker of its own.
+    let mut asked = Context::from_waker(Waker::noop());
+    match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut asked))) {
+        Ok(Poll::Ready(answer)) => Begun::Done(answer),
+        Ok(Poll::Pending) => Begun::Waiting(Rest(Arc::new(Mutex::new(Some(Work { future, cancel }))))),
+        Err(_panic) => Begun::Done(Err(internal())),
+    }
+}
+
+fn internal() -> ErrorData {
+    ErrorData::internal_error("Internal error", None)
+}
+
+/// What is left of a call that was begun, on its way through the SDK to its handler.
 #[derive(Clone)]
 pub struct Rest(Arc<Mutex<Option<Work>>>);
 
@@ -73,7 +131,7 @@ struct Work {
 
 impl Rest {
     /// A request that stands for it. Nothing of the call is in it: only the handler looks inside.
-    fn into_request(self) -> ClientRequest {
+    pub fn into_request(self) -> ClientRequest {
         let mut request = CallToolRequest::new(CallToolRequestParams::new(""));
         request.extensions.insert(self);
         ClientRequest::CallToolRequest(request)
@@ -82,13 +140,23 @@ impl Rest {
     /// Goes on to the end. From here on the SDK's token is what cancels the call.
     pub async fn finish(self, cancelled: &CancellationToken) -> Answer {
         let left = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(mut work) = left else { return Err(ErrorData::internal_error("Internal error", None)) };
+        let Some(mut work) = left else { return Err(internal()) };
         tokio::select! {
             answer = &mut work.future => answer,
             () = cancelled.cancelled() => {
                 work.cancel.cancel();
                 work.future.await
             }
+        }
+    }
+
+    /// The same where the SDK asks for the answer to a call.
+    pub async fn finish_call(self, cancelled: &CancellationToken) -> Result<CallToolResponse, ErrorData> {
+        #[expect(clippy::wildcard_enum_match_arm, reason = "an enum of the SDK; a call ends in one of two")]
+        match self.finish(cancelled).await? {
+            ServerResult::CallToolResult(result) => Ok(result.into()),
+            ServerResult::InputRequiredResult(result) => Ok(result.into()),
+            _ => Err(internal()),
         }
     }
 }

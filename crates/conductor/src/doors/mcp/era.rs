@@ -16,6 +16,14 @@ pub const SUPPORTED: [ProtocolVersion; 5] = [
     ProtocolVersion::V_2024_11_05,
 ];
 
+/// Those of them that begin with a handshake.
+pub const LEGACY: [ProtocolVersion; 4] = [
+    ProtocolVersion::V_2025_11_25,
+    ProtocolVersion::V_2025_06_18,
+    ProtocolVersion::V_2025_03_26,
+    ProtocolVersion::V_2024_11_05,
+];
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Era {
     Legacy,

@@ -10,19 +10,22 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::response::{IntoResponse, Response};
 use futures_util::{Stream, StreamExt, stream};
+use http::request::Parts;
 use http::{HeaderValue, Method, Request, StatusCode, header};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
-use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, GetExtensions, GetMeta, JsonRpcMessage, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::common::server_side_http::ServerSseMessage;
 use rmcp::transport::streamable_http_server::session::local::{
     LocalSessionManager, LocalSessionManagerError, SessionConfig, SessionTransport,
 };
 use rmcp::transport::streamable_http_server::session::{SessionId, SessionManager};
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use tokio::time::Instant;
 use tower_service::Service as _;
 
-use super::{McpDoor, Shared};
+use super::at_once::{self, Begun, Seat};
+use super::{McpDoor, Shared, era, line};
 use crate::doors::http::{Authority, Tokens, refuse, refuse_after};
 use crate::doors::session::Who;
 
@@ -31,9 +34,9 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// What is answered within this time goes out in one piece; later, as it comes.
 const AT_ONCE: Duration = Duration::from_millis(2);
 
-#[derive(Clone)]
 pub struct McpHttp {
     service: StreamableHttpService<McpDoor, CappedSessions>,
+    sessions: Arc<CappedSessions>,
     tokens: Arc<Tokens>,
     shared: Arc<Shared>,
 }
@@ -51,17 +54,18 @@ impl McpHttp {
             .with_allowed_origins(authority.origins());
         let idle = Duration::from_secs(shared.studio.settings().mcp.session_idle_s);
         let factory = Arc::clone(shared);
+        let sessions = Arc::new(CappedSessions::new(idle));
         let service = StreamableHttpService::new(
             // Who calls is in each request; the name here is never used.
             move || Ok(McpDoor::new(&factory, Who::Token(String::new()))),
-            Arc::new(CappedSessions::new(idle)),
+            Arc::clone(&sessions),
             config,
         );
-        Self { service, tokens: Arc::clone(tokens), shared: Arc::clone(shared) }
+        Self { service, sessions, tokens: Arc::clone(tokens), shared: Arc::clone(shared) }
     }
 
     /// Token, method, size; then the SDK.
-    pub async fn handle(mut self, request: Request<Body>) -> Response {
+    pub async fn handle(self: Arc<Self>, request: Request<Body>) -> Response {
         let Some(who) = self.tokens.check(request.headers(), "call") else {
             self.tokens.note_failure(&self.shared.studio).await;
             return refuse_after(request.into_body(), StatusCode::UNAUTHORIZED, "a bearer token is needed").await;
@@ -84,8 +88,18 @@ impl McpHttp {
         parts.extensions.insert(Who::Token(who));
         // The token is ours alone: nothing behind this line sees it.
         parts.headers.remove(header::AUTHORIZATION);
+        match self.begin(&parts, &body).await {
+            Some((id, Begun::Done(answer))) => {
+                let answer = axum::Json(at_once::message(answer, id));
+                return ([(header::CACHE_CONTROL, "no-store")], answer).into_response();
+            }
+            Some((_, Begun::Waiting(rest))) => {
+                parts.extensions.insert(rest);
+            }
+            Some((_, Begun::Untouched(_))) | None => {}
+        }
         let is_call = parts.method == Method::POST;
-        let Ok(response) = self.service.call(Request::from_parts(parts, Full::new(body))).await;
+        let Ok(response) = self.service.clone().call(Request::from_parts(parts, Full::new(body))).await;
         let streams = response
             .headers()
             .get(header::CONTENT_TYPE)
@@ -99,6 +113,37 @@ impl McpHttp {
         response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         response
     }
+}
+
+impl McpHttp {
+    /// Begins a call that is plainly one: in a session that has made one before, with no header and no member that the SDK would have to
+    /// judge. Anything else is the SDK's, and so is every refusal.
+    async fn begin(&self, parts: &Parts, body: &[u8]) -> Option<(RequestId, Begun)> {
+        let session = plain_session(parts)?;
+        let JsonRpcMessage::Request(mut call) = line::read_call(body)? else { return None };
+        if !call.request.get_meta().is_empty() || !self.sessions.has_session(&session).await.ok()? {
+            return None;
+        }
+        let seat = self.sessions.seat(&session).filter(|seat| !seat.is_empty())?;
+        call.request.extensions_mut().insert(parts.extensions.get::<Who>()?.clone());
+        let begun = seat.begin(call.request, &call.id);
+        Some((call.id, begun))
+    }
+}
+
+/// The session of a request whose headers leave nothing to judge.
+fn plain_session(parts: &Parts) -> Option<SessionId> {
+    const SESSION: &str = "mcp-session-id";
+    const VERSION: &str = "mcp-protocol-version";
+    let text = |name: &str| parts.headers.get(name).and_then(|it| it.to_str().ok());
+    let accept = text("accept")?;
+    let plain = parts.method == Method::POST
+        && accept.contains("application/json")
+        && accept.contains("text/event-stream")
+        && text("content-type") == Some("application/json")
+        && parts.headers.keys().all(|it| !it.as_str().starts_with("mcp-") || it == SESSION || it == VERSION)
+        && text(VERSION).is_none_or(|asked| era::LEGACY.iter().any(|it| it.as_str() == asked));
+    text(SESSION).filter(|_| plain).map(Into::into)
 }
 
 /// The SDK writes an answer as a stream of two events, and the first would leave alone, in a packet and a wake-up of its own. Most calls
@@ -128,12 +173,21 @@ async fn gather(mut body: BoxBody<Bytes, Infallible>) -> Body {
 pub struct CappedSessions {
     inner: LocalSessionManager,
     used: Mutex<Uses>,
+    /// The SDK ends a session that it has heard nothing of for so long.
+    idle: Duration,
 }
 
 #[derive(Default)]
 struct Uses {
     count: u64,
-    last: HashMap<SessionId, u64>,
+    last: HashMap<SessionId, Use>,
+}
+
+struct Use {
+    at: u64,
+    seat: Seat,
+    /// When the SDK's session last heard of the client. What is answered here it does not hear.
+    heard: Instant,
 }
 
 impl CappedSessions {
@@ -142,14 +196,30 @@ impl CappedSessions {
         // A model may think for a long time between two calls.
         inner.session_config = SessionConfig::default();
         inner.session_config.keep_alive = Some(idle);
-        Self { inner, used: Mutex::default() }
+        Self { inner, used: Mutex::default(), idle }
     }
 
     fn touch(&self, id: &SessionId) {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         used.count += 1;
-        let count = used.count;
-        used.last.insert(Arc::clone(id), count);
+        let at = used.count;
+        match used.last.get_mut(id) {
+            Some(last) => last.at = at,
+            None => {
+                used.last.insert(Arc::clone(id), Use { at, seat: Seat::default(), heard: Instant::now() });
+            }
+        }
+    }
+
+    /// Who answers at once for this session. Nobody, now and then, so that a session in use never looks idle to the SDK.
+    fn seat(&self, id: &SessionId) -> Option<Seat> {
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = used.last.get_mut(id)?;
+        if last.heard.elapsed() >= self.idle / 4 {
+            last.heard = Instant::now();
+            return None;
+        }
+        Some(last.seat.clone())
     }
 
     fn forget(&self, id: &SessionId) {
@@ -158,7 +228,7 @@ impl CappedSessions {
 
     fn oldest(&self) -> Option<SessionId> {
         let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        used.last.iter().min_by_key(|(_, at)| **at).map(|(id, _)| Arc::clone(id))
+        used.last.iter().min_by_key(|(_, last)| last.at).map(|(id, _)| Arc::clone(id))
     }
 }
 
@@ -205,6 +275,12 @@ impl SessionManager for CappedSessions {
         id: &SessionId,
         message: ClientJsonRpcMessage,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
+        let mut message = message;
+        if let (JsonRpcMessage::Request(request), Some(seat)) = (&mut message, self.seat(id))
+            && seat.is_empty()
+        {
+            request.request.extensions_mut().insert(seat);
+        }
         self.inner.create_stream(id, message).await
     }
 

@@ -28,7 +28,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::at_once::{AtOnce, Begun};
+use super::at_once::{self, Begun};
 
 /// Messages waiting for a peer that reads slowly.
 const QUEUE: usize = 256;
@@ -97,7 +97,7 @@ pub struct LineTransport<R> {
     handshake: Option<RequestId>,
     /// Lines that were answered where they were read. Kept here because `receive` may be dropped at any await.
     answers: Vec<u8>,
-    at_once: Option<AtOnce>,
+    at_once: Option<at_once::Line>,
     queue: Option<mpsc::Sender<Vec<u8>>>,
     end: Arc<dyn WriteNow>,
     writer: Option<JoinHandle<()>>,
@@ -148,7 +148,7 @@ impl<R: AsyncRead + Unpin + Send + 'static> LineTransport<R> {
 
     /// Calls are begun where they were read, and answered there if they are done.
     #[must_use]
-    pub fn with_calls_begun(mut self, at_once: AtOnce) -> Self {
+    pub fn with_calls_begun(mut self, at_once: at_once::Line) -> Self {
         self.at_once = Some(at_once);
         self
     }
@@ -426,12 +426,9 @@ impl<R> LineTransport<R> {
     fn begin(&mut self, request: ClientRequest, id: &RequestId) -> Option<ClientRequest> {
         let Some(at_once) = &self.at_once else { return Some(request) };
         let answer = match at_once.begin(request, id) {
-            Begun::Passed(request) => return Some(request),
-            Begun::Done(answer) => answer,
-        };
-        let answer: TxJsonRpcMessage<RoleServer> = match answer {
-            Ok(result) => JsonRpcMessage::response(result, id.clone()),
-            Err(error) => JsonRpcMessage::error(error, Some(id.clone())),
+            Begun::Untouched(request) => return Some(request),
+            Begun::Waiting(rest) => return Some(rest.into_request()),
+            Begun::Done(answer) => at_once::message(answer, id.clone()),
         };
         let before = self.answers.len();
         match serde_json::to_writer(&mut self.answers, &answer) {
@@ -487,7 +484,7 @@ struct CallParams {
 }
 
 /// Calls are read straight into their parts: of all messages only they are so many that it counts.
-fn read_call(line: &[u8]) -> Option<RxJsonRpcMessage<RoleServer>> {
+pub fn read_call(line: &[u8]) -> Option<RxJsonRpcMessage<RoleServer>> {
     let CallLine { jsonrpc: "2.0", id, method: "tools/call", params } = serde_json::from_slice(line).ok()? else {
         return None;
     };

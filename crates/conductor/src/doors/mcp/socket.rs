@@ -15,10 +15,9 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 
-use super::at_once::AtOnce;
 use super::ends::{BYE, Input, Target, receive_first};
 use super::line::{LineTransport, READ_CHUNK, Refusal};
-use super::{LineService, McpDoor, Shared};
+use super::{LineService, McpDoor, Shared, at_once};
 use crate::doors::session::Who;
 
 /// The kernel's limit for a socket's path, without its final zero.
@@ -235,7 +234,7 @@ async fn serve_door<R>(door: McpDoor, transport: LineTransport<R>)
 where
     R: tokio::io::AsyncRead + Unpin + Send + 'static,
 {
-    let (at_once, peer) = AtOnce::new(LineService(door.clone()));
+    let (at_once, peer) = at_once::Line::new(LineService(door.clone()));
     let transport = transport.with_calls_begun(at_once);
     let wire = transport.wire();
     let gone = door.session.gone.clone();
