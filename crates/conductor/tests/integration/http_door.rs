@@ -6,10 +6,12 @@ use conductor::doors::http::default_token;
 use conductor::doors::mcp::Shared;
 use conductor::outside::CountingIds;
 use conductor::studio::{McpSettings, Settings};
+use conductor_core::error::AuditResult;
 use conductor_core::policy::Policy;
 use conductor_testkit::http_client::{TOKEN, post, post_modern, request, send, serve};
 use conductor_testkit::line_client::modern;
 use conductor_testkit::studio::{TestStudio, Written};
+use conductor_testkit::tools;
 use serde_json::{Value, json};
 
 async fn open(mcp: McpSettings) -> (TestStudio, Arc<Shared>, std::net::SocketAddr) {
@@ -172,6 +174,113 @@ async fn a_legacy_session_from_start_to_end() {
     assert!(send(address, &gone).await.status < 300);
     let after = post(address, &with, &rpc(3, "tools/list", json!({}))).await;
     assert_eq!(after.status, 404);
+}
+
+async fn session(address: std::net::SocketAddr) -> String {
+    let client = json!({ "name": "x", "version": "1" });
+    let hello = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client });
+    let hello = post(address, &[], &rpc(1, "initialize", hello)).await;
+    let session = hello.header("mcp-session-id").expect("a session").to_owned();
+    let with = [("Mcp-Session-Id", session.as_str())];
+    let ready = post(address, &with, &json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await;
+    assert_eq!(ready.status, 202);
+    session
+}
+
+#[tokio::test]
+async fn a_plain_call_is_answered_in_one_piece_and_any_other_by_the_sdk_with_the_same_words() {
+    let (studio, _shared, address) = open(McpSettings::default()).await;
+    let session = session(address).await;
+    let with = [("Mcp-Session-Id", session.as_str()), ("MCP-Protocol-Version", "2025-11-25")];
+    let call = |id, more: Value| {
+        let mut params = json!({ "name": "test.echo", "arguments": { "text": "hi" } });
+        params.as_object_mut().expect("an object").extend(more.as_object().cloned().unwrap_or_default());
+        rpc(id, "tools/call", params)
+    };
+    let kind = |answer: &conductor_testkit::http_client::Answer| {
+        let kind = answer.header("content-type").unwrap_or_default().to_owned();
+        if kind.starts_with("text/event-stream") { "stream" } else { "piece" }
+    };
+    // The first call of a session shows its door.
+    let first = post(address, &with, &call(2, json!({}))).await;
+    assert_eq!(kind(&first), "stream");
+    let mut second = post(address, &with, &call(3, json!({}))).await;
+    assert_eq!((kind(&second), second.header("cache-control")), ("piece", Some("no-store")));
+    let mut same = second.json();
+    same["id"] = json!(2);
+    assert_eq!(first.messages().last(), Some(&same));
+    second = post(address, &with[..1], &call(4, json!({}))).await;
+    assert_eq!(kind(&second), "piece", "the version may be left out");
+    let bad =
+        post(address, &with, &rpc(5, "tools/call", json!({ "name": "test.echo", "arguments": { "text": 7 } }))).await;
+    assert_eq!((kind(&bad), &bad.json()["result"]["isError"]), ("piece", &json!(true)));
+    let unknown = post(address, &with, &rpc(6, "tools/call", json!({ "name": "nobody" }))).await;
+    assert_eq!((kind(&unknown), &unknown.json()["error"]["code"]), ("piece", &json!(-32602)));
+    assert!(studio.journal.written().iter().all(|it| match it {
+        Written::Intent(facts) | Written::Outcome(facts, _) => facts.principal.to_string().starts_with("http:"),
+    }));
+    assert_eq!(studio.journal.written().len(), 5, "one record for each");
+
+    // What may speak on its way, and what must be judged.
+    let speaks = post(address, &with, &call(7, json!({ "_meta": { "progressToken": 1 } }))).await;
+    assert_eq!(kind(&speaks), "stream");
+    let judged = [with[0], with[1], ("Mcp-Method", "tools/list")];
+    let answer = post(address, &judged, &call(8, json!({}))).await;
+    assert!(answer.status == 400 || kind(&answer) == "stream", "{} {}", answer.status, answer.body);
+    let odd = [with[0], ("MCP-Protocol-Version", "1999-01-01")];
+    assert_eq!(post(address, &odd, &call(9, json!({}))).await.status, 400);
+    let bearer = format!("Bearer {TOKEN}");
+    let level = post(address, &with, &rpc(10, "logging/setLevel", json!({ "level": "debug" }))).await;
+    assert_eq!(level.status, 200);
+    assert_eq!(kind(&post(address, &with, &call(11, json!({}))).await), "stream");
+
+    let gone = request(address, "DELETE", "/mcp", &[("Authorization", &bearer), with[0], with[1]], "");
+    assert!(send(address, &gone).await.status < 300);
+    assert_eq!(post(address, &with, &call(12, json!({}))).await.status, 404);
+    assert_eq!(post(address, &[("Mcp-Session-Id", "nobody")], &call(13, json!({}))).await.status, 404);
+}
+
+#[tokio::test]
+async fn a_call_begun_at_once_goes_on_with_the_sdk_to_its_end_or_its_cancelling() {
+    let (studio, _shared, address) = open(McpSettings::default()).await;
+    let session = session(address).await;
+    let calls = |id: i64, name: &'static str| {
+        let session = session.clone();
+        tokio::spawn(async move {
+            let with = [("Mcp-Session-Id", session.as_str())];
+            post(address, &with, &rpc(id, "tools/call", json!({ "name": name, "arguments": {} }))).await
+        })
+    };
+    calls(2, "test.always").await.expect("answered");
+    let slow = calls(3, tools::SLOW);
+    studio.runs.until(tools::SLOW, 1).await;
+    studio.runs.release.notify_one();
+    let slow = slow.await.expect("answered");
+    assert_eq!(slow.messages().last().map(|it| it["id"].clone()), Some(json!(3)), "{}", slow.body);
+    assert_eq!(studio.runs.of(tools::SLOW), 1, "begun once");
+
+    let cancelled = calls(4, tools::SLOW_EFFECT);
+    studio.runs.until(tools::SLOW_EFFECT, 1).await;
+    let with = [("Mcp-Session-Id", session.as_str())];
+    let cancel = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 4 } });
+    assert_eq!(post(address, &with, &cancel).await.status, 202);
+    let is_cancelled = |it: &Written| matches!(it, Written::Outcome(_, it) if it.result == AuditResult::Cancelled);
+    while !studio.journal.written().iter().any(is_cancelled) {
+        tokio::task::yield_now().await;
+    }
+    cancelled.abort();
+}
+
+#[tokio::test]
+async fn a_session_in_use_is_not_idle() {
+    let (_studio, _shared, address) = open(McpSettings { session_idle_s: 1, ..McpSettings::default() }).await;
+    let session = session(address).await;
+    let with = [("Mcp-Session-Id", session.as_str())];
+    let echo = json!({ "name": "test.echo", "arguments": { "text": "hi" } });
+    for id in 2..22 {
+        assert_eq!(post(address, &with, &rpc(id, "tools/call", echo.clone())).await.status, 200, "call {id}");
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
 }
 
 #[tokio::test]

@@ -10,8 +10,8 @@ use conductor::doors::session::Who;
 use conductor::studio::{McpSettings, Settings};
 use conductor::tools::catalog::{Definition, Tool};
 use conductor_core::error::{AuditResult, Code};
-use conductor_core::policy::Policy;
-use conductor_core::policy::Tier;
+use conductor_core::policy::limits::{Limits, Rate};
+use conductor_core::policy::{Policy, Tier};
 use conductor_testkit::line_client::{LineClient, modern};
 use conductor_testkit::studio::{TestStudio, Written};
 use conductor_testkit::tools;
@@ -460,6 +460,55 @@ async fn cancelling_ends_the_call_without_a_reply() {
     {
         tokio::task::yield_now().await;
     }
+}
+
+#[tokio::test]
+async fn what_is_done_at_once_does_not_wait_for_what_is_not() {
+    let (studio, shared) = open();
+    let mut client = LineClient::connect(&shared);
+    client.initialize().await;
+    let slow = client.start("tools/call", json!({ "name": "test_slow", "arguments": {} })).await;
+    studio.runs.until(tools::SLOW, 1).await;
+    for text in ["a", "b"] {
+        let id = client.start("tools/call", json!({ "name": "test_echo", "arguments": { "text": text } })).await;
+        let answer = client.next().await;
+        assert_eq!((&answer["id"], &answer["result"]["structuredContent"]), (&json!(id), &json!({ "echo": text })));
+    }
+    // Its id is in use as long as it runs, whoever runs it.
+    client
+        .send(json!({ "jsonrpc": "2.0", "id": slow, "method": "tools/call", "params": { "name": "test_echo" } }))
+        .await;
+    assert_eq!(client.next().await["error"]["message"], "id already in use");
+    studio.runs.release.notify_one();
+    assert_eq!(client.next().await["id"], slow);
+}
+
+#[tokio::test]
+async fn one_that_never_stops_asking_holds_nobody_up() {
+    const MANY: usize = 3000;
+    let limits = Limits { read: Rate { per_minute: 1_000_000, burst: 100_000 }, ..Limits::default() };
+    let studio = TestStudio::with(Policy::default(), Settings { limits, ..Settings::default() });
+    let shared = Shared::new(&studio.studio);
+    let mut other = LineClient::connect(&shared);
+    other.initialize().await;
+    let client = json!({ "name": "flood", "version": "1" });
+    let hello = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client });
+    let mut lines = format!("{}\n", json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello }));
+    for id in 1..=MANY {
+        let params = json!({ "name": "test_echo", "arguments": { "text": "x" } });
+        lines += &format!("{}\n", json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params }));
+    }
+    // Bytes that are always there, and a peer that takes all: nothing here ever waits.
+    let flood = LineTransport::new(std::io::Cursor::new(lines), tokio::io::sink(), 1 << 20);
+    let flooding = tokio::spawn({
+        let shared = Arc::clone(&shared);
+        async move { serve_lines(&shared, Who::Uid(1000), flood).await }
+    });
+    studio.runs.until(tools::ECHO, 1).await;
+    other.request("tools/call", json!({ "name": "test_echo", "arguments": { "text": "me too" } })).await;
+    assert!(studio.runs.of(tools::ECHO) < MANY, "answered among the others, not after them");
+    flooding.await.expect("it ends");
+    assert_eq!(studio.runs.of(tools::ECHO), MANY + 1);
 }
 
 #[tokio::test]

@@ -475,9 +475,8 @@ struct CallLine<'a> {
 #[serde(rename_all = "camelCase")]
 struct CallParams {
     name: String,
-    #[serde(default)]
-    arguments: Map<String, Value>,
-    #[serde(default, rename = "_meta")]
+    arguments: Option<Map<String, Value>>,
+    #[serde(rename = "_meta")]
     meta: Option<Map<String, Value>>,
     input_responses: Option<IgnoredAny>,
     request_state: Option<IgnoredAny>,
@@ -490,7 +489,9 @@ pub fn read_call(line: &[u8]) -> Option<RxJsonRpcMessage<RoleServer>> {
     };
     let id = usable_id(&id)?;
     let CallParams { name, arguments, meta, input_responses: None, request_state: None } = params else { return None };
-    let mut request = CallToolRequest::new(CallToolRequestParams::new(name).with_arguments(arguments));
+    let mut call = CallToolRequestParams::new(name);
+    call.arguments = arguments;
+    let mut request = CallToolRequest::new(call);
     if let Some(meta) = meta {
         request.extensions.insert(RequestMetaObject::from(meta));
     }
@@ -507,9 +508,13 @@ fn usable_id(id: &Value) -> Option<RequestId> {
 
 /// Reads one line. `None` is a notification that cannot be understood: it has no id, so nobody is told.
 pub fn read_message(line: &[u8]) -> Result<Option<RxJsonRpcMessage<RoleServer>>, Refusal> {
-    if let Some(call) = read_call(line) {
-        return Ok(Some(call));
+    match read_call(line) {
+        Some(call) => Ok(Some(call)),
+        None => read_any(line),
     }
+}
+
+fn read_any(line: &[u8]) -> Result<Option<RxJsonRpcMessage<RoleServer>>, Refusal> {
     let value: Value =
         serde_json::from_slice(line).map_err(|_| Refusal { code: -32700, message: "Parse error", id: Value::Null })?;
     let Value::Object(mut members) = value else {
@@ -712,4 +717,47 @@ async fn write_lines<W: AsyncWrite + Unpin>(
         }
     }
     let _ = end.half.lock().await.writer.shutdown().await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rmcp::model::GetMeta;
+
+    #[test]
+    fn the_short_way_reads_a_call_as_the_long_way_does() {
+        let told = |message: RxJsonRpcMessage<RoleServer>| {
+            let JsonRpcMessage::Request(request) = message else { panic!("a request") };
+            let meta = request.request.get_meta().clone();
+            (request.id, serde_json::to_value(request.request).unwrap(), serde_json::to_value(meta).unwrap())
+        };
+        let short = [
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}"#,
+            r#"{"params":{"arguments":{"b":[1,{"c":null}],"b":2},"name":"a\u0062"},"method":"tools/call","id":"x","jsonrpc":"2.0"}"#,
+            r#"{"jsonrpc":"2.0","id":-7,"method":"tools/call","params":{"name":"a","arguments":{},"_meta":{"progressToken":"p","z":1}}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","unknown":{"deep":[1]}},"unknown":1}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","_meta":null,"requestState":null}}"#,
+        ];
+        for line in short {
+            let call = read_call(line.as_bytes()).expect(line);
+            let any = read_any(line.as_bytes()).unwrap().expect(line);
+            assert_eq!(told(call), told(any), "{line}");
+        }
+        let long = [
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"name":"a"}}"#,
+            r#"{"jsonrpc":"1.0","id":1,"method":"tools/call","params":{"name":"a"}}"#,
+            r#"{"jsonrpc":"2.0","id":null,"method":"tools/call","params":{"name":"a"}}"#,
+            r#"{"jsonrpc":"2.0","id":1.5,"method":"tools/call","params":{"name":"a"}}"#,
+            r#"{"jsonrpc":"2.0","method":"tools/call","params":{"name":"a"}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":7}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":[]}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","requestState":"s"}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","inputResponses":{}}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","name":"b"}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}} x"#,
+        ];
+        for line in long {
+            assert!(read_call(line.as_bytes()).is_none(), "{line}");
+        }
+    }
 }
