@@ -16,14 +16,6 @@ pub const SUPPORTED: [ProtocolVersion; 5] = [
     ProtocolVersion::V_2024_11_05,
 ];
 
-/// Those of them that begin with a handshake.
-pub const LEGACY: [ProtocolVersion; 4] = [
-    ProtocolVersion::V_2025_11_25,
-    ProtocolVersion::V_2025_06_18,
-    ProtocolVersion::V_2025_03_26,
-    ProtocolVersion::V_2024_11_05,
-];
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Era {
     Legacy,
@@ -33,6 +25,11 @@ pub enum Era {
 /// Versions are dates, so text order is time order.
 fn is_modern(version: &ProtocolVersion) -> bool {
     version.as_str() >= ProtocolVersion::V_2026_07_28.as_str()
+}
+
+/// Whether this names a version that we speak and that begins with a handshake.
+pub fn names_legacy(text: &str) -> bool {
+    SUPPORTED.iter().any(|version| !is_modern(version) && version.as_str() == text)
 }
 
 /// For a handler: the request was let in, so one of the two holds.

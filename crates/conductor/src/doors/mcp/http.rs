@@ -21,6 +21,7 @@ use rmcp::transport::streamable_http_server::session::local::{
 };
 use rmcp::transport::streamable_http_server::session::{SessionId, SessionManager};
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use serde_json::json;
 use tokio::time::Instant;
 use tower_service::Service as _;
 
@@ -78,7 +79,7 @@ impl McpHttp {
         }
         let limit = self.shared.studio.settings().mcp.max_message_bytes;
         let (mut parts, body) = request.into_parts();
-        let body = match Limited::new(body, limit).collect().await {
+        let mut body = match Limited::new(body, limit).collect().await {
             Ok(body) => body.to_bytes(),
             Err(fault) if fault.is::<LengthLimitError>() => {
                 return refuse(StatusCode::PAYLOAD_TOO_LARGE, "the message is too long");
@@ -93,8 +94,11 @@ impl McpHttp {
                 let answer = axum::Json(at_once::message(answer, id));
                 return ([(header::CACHE_CONTROL, "no-store")], answer).into_response();
             }
-            Some((_, Begun::Waiting(rest))) => {
+            // The SDK must find nothing to refuse in a call that has begun: what it reads is ours, and stands for the call.
+            Some((id, Begun::Waiting(rest))) => {
                 parts.extensions.insert(rest);
+                let stands = json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": { "name": "" } });
+                body = Bytes::from(stands.to_string());
             }
             Some((_, Begun::Untouched(_))) | None => {}
         }
@@ -142,7 +146,7 @@ fn plain_session(parts: &Parts) -> Option<SessionId> {
         && accept.contains("text/event-stream")
         && text("content-type") == Some("application/json")
         && parts.headers.keys().all(|it| !it.as_str().starts_with("mcp-") || it == SESSION || it == VERSION)
-        && text(VERSION).is_none_or(|asked| era::LEGACY.iter().any(|it| it.as_str() == asked));
+        && text(VERSION).is_none_or(era::names_legacy);
     text(SESSION).filter(|_| plain).map(Into::into)
 }
 

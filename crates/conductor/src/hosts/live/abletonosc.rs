@@ -146,6 +146,15 @@ impl AbletonOscHost {
             return Err(Refusal::Offline { host: NAME, reason });
         }
         let (wire, pushed) = Wire::open(settings).await?;
+        Self::over(wire, pushed, told).await
+    }
+
+    /// Over a wire that is open.
+    pub async fn over(
+        wire: Wire,
+        pushed: mpsc::Receiver<OscMessage>,
+        told: Told,
+    ) -> Result<Arc<AbletonOscHost>, Refusal> {
         let host =
             Arc::new(AbletonOscHost { wire, caps: caps("AbletonOSC cannot render"), heard: Mutex::default(), told });
         host.look().await?;

@@ -122,14 +122,17 @@ impl Live {
                     .cure("start Live and choose AbletonOSC as a control surface; see docs/live.md"),
             ];
         }
-        if let Err(refusal) = Wire::open(settings).await.map(drop) {
-            let Refusal::Offline { reason, .. } = refusal else { return Vec::new() };
-            return vec![
-                finding(CHECK, Grade::Bad, format!("port: {reason}"))
-                    .cure("end the other client of AbletonOSC, or change reply_port in [live.osc] and in AbletonOSC"),
-            ];
-        }
-        let host = match AbletonOscHost::attach(settings, Arc::new(|_, _| {})).await {
+        let (wire, pushed) =
+            match Wire::open(settings).await {
+                Ok(open) => open,
+                Err(Refusal::Offline { reason, .. }) => {
+                    return vec![finding(CHECK, Grade::Bad, format!("port: {reason}")).cure(
+                        "end the other client of AbletonOSC, or change reply_port in [live.osc] and in AbletonOSC",
+                    )];
+                }
+                Err(_) => return Vec::new(),
+            };
+        let host = match AbletonOscHost::over(wire, pushed, Arc::new(|_, _| {})).await {
             Ok(host) => host,
             Err(Refusal::NoAnswer { .. }) => {
                 let detail = format!("script: {} takes datagrams and answers none", settings.peer);

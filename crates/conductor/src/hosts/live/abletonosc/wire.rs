@@ -7,6 +7,7 @@
 
 use crate::hosts::live::Refusal;
 use rosc::{OscMessage, OscPacket, OscType};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,6 +26,9 @@ const PACKET_MAX: usize = 65_507;
 const QUESTIONS: usize = 96;
 /// Pushes that may wait to be looked at; beyond that one look is as good as many.
 const PUSHES: usize = 256;
+/// How often, and after how long each, a port in use is asked for.
+const BINDS: u32 = 25;
+const BIND_AGAIN: Duration = Duration::from_millis(10);
 
 /// `[live.osc]`.
 #[derive(Debug, Clone, Copy)]
@@ -126,12 +130,23 @@ fn offline(reason: impl ToString) -> Refusal {
     Refusal::Offline { host: NAME, reason: reason.to_string() }
 }
 
+/// A wire that was just dropped gives its port back when its receiver next runs, so a port in use is asked for a few times.
+async fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
+    for _ in 0..BINDS {
+        match UdpSocket::bind(address).await {
+            Err(fault) if fault.kind() == io::ErrorKind::AddrInUse => tokio::time::sleep(BIND_AGAIN).await,
+            bound => return bound,
+        }
+    }
+    UdpSocket::bind(address).await
+}
+
 impl Wire {
     /// Binds the port and listens; asks nothing yet.
     pub async fn open(settings: Settings) -> Result<(Wire, mpsc::Receiver<OscMessage>), Refusal> {
         // Another machine cannot be reached from the loopback address.
         let here = if settings.peer.ip().is_loopback() { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
-        let socket = UdpSocket::bind((here, settings.reply_port)).await.map_err(|fault| {
+        let socket = bind(SocketAddr::from((here, settings.reply_port))).await.map_err(|fault| {
             offline(format!(
                 "UDP port {} cannot be bound ({fault}); one AbletonOSC client per machine",
                 settings.reply_port
@@ -360,6 +375,20 @@ mod tests {
         assert_eq!(number(&OscType::Float(124.0)), Some(124.0));
         assert_eq!(number(&OscType::Float(1.0 / 3.0)), Some(0.333_333_34));
         assert_eq!(number(&OscType::Nil), None);
+    }
+
+    #[tokio::test]
+    async fn a_wire_can_be_opened_again_as_soon_as_it_is_dropped() {
+        let free = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+        let settings = Settings { reply_port: free, ..Settings::default() };
+        for _ in 0..3 {
+            let (wire, _pushed) = Wire::open(settings).await.expect("the port is free again");
+            tokio::task::yield_now().await;
+            drop(wire);
+        }
+        let other = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let taken = Settings { reply_port: other.local_addr().unwrap().port(), ..settings };
+        assert!(matches!(Wire::open(taken).await, Err(Refusal::Offline { .. })));
     }
 
     #[test]
