@@ -3,14 +3,17 @@
 # Where rustup puts its tools; a toolchain found earlier on PATH that is too old must not win.
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
+# What a studio has: JACK, ALSA and X11 are Linux's, CoreMIDI is always there on macOS.
+FEATURES := $(if $(filter Darwin,$(shell uname -s)),gamepad,studio)
+
 .DEFAULT_GOAL := help
-.PHONY: help run test test-vm check build bench tools bench-tools test-tools
+.PHONY: help run test test-vm check check-macos build bench tools bench-tools test-tools
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\): .*## /\1 /p' Makefile | while read -r name what; do printf '  make %-8s %s\n' "$$name" "$$what"; done
 
 run: tools ## install what is missing, build, and start the demo studio
-	cargo run --release --locked --package conductor --features studio -- up --demo
+	cargo run --release --locked --package conductor --features $(FEATURES) -- up --demo
 
 test: test-tools ## install what is missing, and run every test
 	cargo fmt --all --check
@@ -24,8 +27,11 @@ check: tools ## formatting and lints only
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --features conductor/studio --locked -- -D warnings
 
+check-macos: tools ## lints of what runs on macOS, from any machine; nothing is linked or run
+	.ci/check-macos
+
 build: tools ## build the release binary
-	cargo build --release --locked --package conductor --features studio
+	cargo build --release --locked --package conductor --features $(FEATURES)
 
 bench: test-tools bench-tools ## memory, start and idle time; port to port over JACK; the engine and the lanes; calls through every door beside the bare SDK, Node and Python
 	cargo bench --locked --package conductor --features studio --bench footprint

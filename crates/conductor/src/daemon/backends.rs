@@ -5,17 +5,22 @@ use super::ports::Source;
 use crate::hosts::midi::{Announce, Stamp};
 
 /// Name under which other programs see us.
-#[cfg_attr(not(any(feature = "jack", feature = "alsa")), allow(dead_code))]
+#[cfg_attr(not(any(feature = "jack", feature = "alsa", target_os = "macos")), allow(dead_code))]
 const CLIENT: &str = "conductor";
 
 /// Everything besides the loopback, in the order in which a virtual port is offered to them.
-#[cfg_attr(not(any(feature = "jack", feature = "alsa", feature = "gamepad")), allow(unused_variables))]
+#[cfg_attr(
+    not(any(feature = "jack", feature = "alsa", feature = "gamepad", target_os = "macos")),
+    allow(unused_variables)
+)]
 pub(super) fn all(stamp: &Stamp, announce: &Announce) -> Vec<Source> {
     vec![
         #[cfg(feature = "jack")]
         Source::midi(crate::hosts::midi::jack::Jack::new(CLIENT, stamp.clone(), announce.clone())),
         #[cfg(feature = "alsa")]
         Source::midi(crate::hosts::midi::alsa::Alsa::new(CLIENT, stamp.clone(), announce.clone())),
+        #[cfg(target_os = "macos")]
+        Source::midi(crate::hosts::midi::coremidi::CoreMidi::new(CLIENT, stamp.clone())),
         #[cfg(feature = "gamepad")]
         Source::gamepads(pads::Pads::new(stamp.clone(), announce.clone())),
     ]

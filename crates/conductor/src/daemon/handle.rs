@@ -23,6 +23,7 @@ use std::sync::{Arc, mpsc};
 use tokio::sync::{mpsc as async_mpsc, oneshot};
 
 /// What ends the owner's waiting, besides a full ring and its own deadlines. Closed: the owner's loop matches every one.
+#[cfg_attr(not(feature = "desktop"), allow(dead_code, reason = "nobody tells of displays and windows"))]
 pub(super) enum Wake {
     Ask(Ask),
     /// The file changed; what is in it follows as `Config`.

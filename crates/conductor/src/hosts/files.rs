@@ -13,7 +13,7 @@ use arc_swap::ArcSwap;
 use conductor_core::config::FileRoot;
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, RefusedBy, Subject, ToolError};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -402,8 +402,9 @@ impl Place {
 
     fn unchanged(&self, folder: &OwnedFd, name: &OsStr, before: Option<&Present>) -> Result<(), FileFault> {
         let now = match rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+            #[allow(clippy::unnecessary_cast, reason = "the width of this field differs between systems")]
             Ok(stat) => Some(Stamp {
-                device: stat.st_dev,
+                device: stat.st_dev as u64,
                 inode: stat.st_ino,
                 size: stat.st_size as u64,
                 changed: (stat.st_ctime, stat.st_ctime_nsec as i64),
@@ -440,7 +441,7 @@ impl Place {
 
     /// Whether what lies here, links followed, lies under the root. Nothing there is fine.
     pub fn stays_inside(&self) -> Result<(), FileFault> {
-        match beneath::open(&self.root.folder, &self.inside, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
+        match beneath::open(&self.root.folder, &self.inside, beneath::LOOK, Mode::empty()) {
             Ok(_) | Err(Errno::NOENT) => Ok(()),
             Err(fault) => Err(self.fault(fault)),
         }
@@ -474,7 +475,7 @@ fn write_new(folder: &OwnedFd, name: &OsStr, bytes: &[u8], mode: u32) -> io::Res
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut file = File::from(rustix::fs::openat(folder, name, flags, Mode::RUSR | Mode::WUSR)?);
     file.write_all(bytes)?;
-    rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?;
+    rustix::fs::fchmod(&file, Mode::from_raw_mode(mode as RawMode))?;
     file.sync_all()
 }
 

@@ -6,7 +6,7 @@
 //! | `queue` | the way back: bounded, whole messages, room kept for releases |
 //! | `identity` | which port is which configured device, and when to try again |
 //! | `loopback` | devices inside this process, on every machine |
-//! | `jack`, `alsa` | the real ones |
+//! | `jack`, `alsa`, `coremidi` | the real ones |
 //!
 //! Rules: input is decoded and stamped in the callback; output takes one whole message or none, and says why not; SysEx is at most
 //! [`SYSEX_OUT_MAX`] bytes on every backend; a backend that is missing is a reason, never a failure to start.
@@ -15,6 +15,8 @@
 
 #[cfg(feature = "alsa")]
 pub mod alsa;
+#[cfg(target_os = "macos")]
+pub mod coremidi;
 pub mod identity;
 #[cfg(feature = "jack")]
 pub mod jack;
@@ -104,7 +106,7 @@ impl PortInfo {
 
 /// A way to reach MIDI ports. Calls come from one thread that may block for a moment, never from the engine lane.
 pub trait Backend: Send {
-    /// `loopback`, `jack` or `alsa`.
+    /// `loopback`, `jack`, `alsa` or `coremidi`.
     fn name(&self) -> &'static str;
 
     /// Reaches the server or the device if that is not done yet. Costs nothing when it is.
@@ -327,6 +329,8 @@ pub fn backends(
         Box::new(jack::Jack::new(client_name, Arc::clone(stamp), Arc::clone(announce))),
         #[cfg(feature = "alsa")]
         Box::new(alsa::Alsa::new(client_name, Arc::clone(stamp), Arc::clone(announce))),
+        #[cfg(target_os = "macos")]
+        Box::new(coremidi::CoreMidi::new(client_name, Arc::clone(stamp))),
     ]
 }
 
@@ -334,7 +338,7 @@ pub fn backends(
 pub const LEFT_OUT: &[&str] = &[
     #[cfg(not(feature = "jack"))]
     "jack",
-    #[cfg(not(feature = "alsa"))]
+    #[cfg(all(target_os = "linux", not(feature = "alsa")))]
     "alsa",
 ];
 

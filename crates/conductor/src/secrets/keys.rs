@@ -238,13 +238,21 @@ fn within<T: Send + 'static>(work: impl FnOnce() -> Result<T, String> + Send + '
         .unwrap_or_else(|_| Err("the OS keychain did not answer within 2 s; it may be waiting for a person".to_owned()))
 }
 
-#[cfg(target_os = "linux")]
+/// The Secret Service on Linux, tested against a real one; the login keychain on macOS, checked by the compiler and never run.
 mod keychain {
     use super::{MASTER, SERVICE};
+    #[cfg(target_os = "macos")]
+    use apple_native_keyring_store::keychain::Store;
     use keyring_core::api::CredentialStoreApi as _;
     use keyring_core::{Entry, Error};
+    #[cfg(not(target_os = "macos"))]
     use zbus_secret_service_keyring_store::Store;
     use zeroize::Zeroizing;
+
+    #[cfg(target_os = "macos")]
+    const ASKED_OVER: &str = "";
+    #[cfg(not(target_os = "macos"))]
+    const ASKED_OVER: &str = " on the session bus";
 
     fn entry(user: &str) -> Result<Entry, String> {
         let store = Store::new().map_err(|fault| tell(&fault))?;
@@ -255,7 +263,7 @@ mod keychain {
     fn tell(fault: &Error) -> String {
         match fault {
             Error::NoStorageAccess(_) => "the OS keychain is locked, or refuses to keep anything".to_owned(),
-            Error::PlatformFailure(why) => format!("no OS keychain answers on the session bus: {why}"),
+            Error::PlatformFailure(why) => format!("no OS keychain answers{ASKED_OVER}: {why}"),
             other => format!("the OS keychain cannot be used: {other}"),
         }
     }
@@ -283,24 +291,5 @@ mod keychain {
 
     pub fn save(text: &str) -> Result<(), String> {
         entry(MASTER)?.set_password(text).map_err(|fault| tell(&fault))
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-mod keychain {
-    use zeroize::Zeroizing;
-
-    const WHY: &str = "the keychain of this system is not built in yet; use `credential` or `passphrase`";
-
-    pub fn probe() -> Result<(), String> {
-        Err(WHY.to_owned())
-    }
-
-    pub fn load() -> Result<Zeroizing<String>, String> {
-        Err(WHY.to_owned())
-    }
-
-    pub fn save(_: &str) -> Result<(), String> {
-        Err(WHY.to_owned())
     }
 }

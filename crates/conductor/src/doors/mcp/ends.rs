@@ -9,7 +9,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{FileType, OFlags};
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags,
 };
 use tokio::io::{AsyncRead, AsyncWrite, Interest};
 use tokio::net::UnixStream;
@@ -46,7 +47,7 @@ fn kind(fd: BorrowedFd<'_>) -> Kind {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::Fifo => Kind::Fifo,
         FileType::Socket => {
-            let is_unix = rustix::net::sockopt::socket_domain(fd) == Ok(rustix::net::AddressFamily::UNIX);
+            let is_unix = rustix::net::getsockname(fd).map(|it| it.address_family()) == Ok(AddressFamily::UNIX);
             let is_stream = rustix::net::sockopt::socket_type(fd) == Ok(rustix::net::SocketType::STREAM);
             if is_unix && is_stream { Kind::Socket } else { Kind::Other }
         }
@@ -122,6 +123,24 @@ pub fn output(fd: BorrowedFd<'_>) -> Target {
     own(fd, Way::Out).and_then(|fd| output_from(fd).ok()).unwrap_or_else(|| Box::new(tokio::io::stdout()))
 }
 
+// What one system does in the call itself another leaves to us: a broken pipe is no signal in a Rust program anyway, and descriptors are
+// kept from children one by one.
+#[cfg(target_os = "linux")]
+const SEND: SendFlags = SendFlags::NOSIGNAL;
+#[cfg(not(target_os = "linux"))]
+const SEND: SendFlags = SendFlags::empty();
+#[cfg(target_os = "linux")]
+const RECEIVE: RecvFlags = RecvFlags::CMSG_CLOEXEC;
+#[cfg(not(target_os = "linux"))]
+const RECEIVE: RecvFlags = RecvFlags::empty();
+
+fn keep_from_children(fd: &OwnedFd) {
+    if RECEIVE.is_empty() {
+        // Fails on what is no descriptor, and this is one.
+        let _ = rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::CLOEXEC);
+    }
+}
+
 /// Sends one line, and both descriptors with it.
 pub async fn send_with(stream: &UnixStream, line: &[u8], ends: Ends) -> io::Result<()> {
     let sent = stream
@@ -130,7 +149,7 @@ pub async fn send_with(stream: &UnixStream, line: &[u8], ends: Ends) -> io::Resu
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
             let mut rights = SendAncillaryBuffer::new(&mut space);
             rights.push(SendAncillaryMessage::ScmRights(&fds));
-            Ok(rustix::net::sendmsg(stream, &[IoSlice::new(line)], &mut rights, SendFlags::NOSIGNAL)?)
+            Ok(rustix::net::sendmsg(stream, &[IoSlice::new(line)], &mut rights, SEND)?)
         })
         .await?;
     // The socket is empty and the line is short: the kernel takes it whole.
@@ -144,14 +163,14 @@ pub async fn receive_first(stream: &UnixStream, most: usize) -> io::Result<(Vec<
             let mut bytes = vec![0; most];
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
             let mut rights = RecvAncillaryBuffer::new(&mut space);
-            let flags = RecvFlags::CMSG_CLOEXEC;
-            let got = rustix::net::recvmsg(stream, &mut [IoSliceMut::new(&mut bytes)], &mut rights, flags)?;
+            let got = rustix::net::recvmsg(stream, &mut [IoSliceMut::new(&mut bytes)], &mut rights, RECEIVE)?;
             bytes.truncate(got.bytes);
             // What is not taken here is closed.
             let mut fds = rights
                 .drain()
                 .filter_map(|message| if let RecvAncillaryMessage::ScmRights(fds) = message { Some(fds) } else { None })
-                .flatten();
+                .flatten()
+                .inspect(keep_from_children);
             let ends = match (fds.next(), fds.next()) {
                 (Some(input), Some(output)) => Some(Ends { input, output }),
                 (Some(_) | None, _) => None,

@@ -8,6 +8,13 @@ use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
+/// To see that something can be reached, and no more.
+#[cfg(target_os = "linux")]
+pub const LOOK: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
+/// A pipe that nobody writes to must not hold us up.
+#[cfg(not(target_os = "linux"))]
+pub const LOOK: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
+
 /// `path` has plain names only; an empty one is the folder itself.
 pub fn open(folder: &OwnedFd, path: &Path, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };

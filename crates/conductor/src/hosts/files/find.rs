@@ -101,6 +101,7 @@ struct Item {
     stat: Stat,
 }
 
+#[allow(clippy::unnecessary_cast, reason = "the width of this field differs between systems")]
 pub(super) fn stat_ms(stat: &Stat) -> i64 {
     stat.st_mtime.saturating_mul(1000).saturating_add(stat.st_mtime_nsec as i64 / 1_000_000)
 }

@@ -4,7 +4,7 @@
 //! in the way between the two makes the walk fail instead of leading out. Not here: what is in a file.
 
 use super::Refusal;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -194,7 +194,7 @@ impl Place {
 
     fn fresh(&self, name: &OsStr, mode: u32) -> Result<File, Errno> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        rustix::fs::openat(&self.folder, name, flags, Mode::from_raw_mode(mode)).map(File::from)
+        rustix::fs::openat(&self.folder, name, flags, Mode::from_raw_mode(mode as RawMode)).map(File::from)
     }
 
     /// Replaces the file whole or not at all, and keeps the old one as a backup of the given time. `look` is asked before each step.
@@ -281,9 +281,13 @@ impl Place {
 
 fn stamp_of(file: impl AsFd) -> io::Result<Stamp> {
     let stat = rustix::fs::fstat(file)?;
-    #[expect(clippy::useless_conversion, reason = "the widths of these fields differ between systems")]
+    #[allow(
+        clippy::useless_conversion,
+        clippy::unnecessary_cast,
+        reason = "the widths of these fields differ between systems"
+    )]
     Ok(Stamp {
-        device: stat.st_dev.into(),
+        device: stat.st_dev as u64,
         inode: stat.st_ino.into(),
         size: stat.st_size.into(),
         modified: (i64::from(stat.st_mtime), i64::try_from(stat.st_mtime_nsec).unwrap_or_default()),

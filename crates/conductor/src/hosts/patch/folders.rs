@@ -5,7 +5,7 @@
 
 use conductor_core::error::{Code, RefusedBy, ToolError};
 use conductor_patch::Format;
-use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, RawMode};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -415,7 +415,7 @@ fn dress(file: &File, mode: u32, like: Option<&std::fs::Metadata>) -> io::Result
             std::os::unix::fs::fchown(file, Some(like.uid()), Some(like.gid()))?;
         }
     }
-    rustix::fs::fchmod(file, Mode::from_raw_mode(mode))?;
+    rustix::fs::fchmod(file, Mode::from_raw_mode(mode as RawMode))?;
     Ok(())
 }
 
