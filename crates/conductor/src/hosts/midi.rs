@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `ring` | the lane from a device callback to the engine |
 //! | `queue` | the way back: bounded, whole messages, room kept for releases |
+//! | `outlet` | an output with a thread of its own |
 //! | `identity` | which port is which configured device, and when to try again |
 //! | `loopback` | devices inside this process, on every machine |
 //! | `jack`, `alsa`, `coremidi` | the real ones |
@@ -21,6 +22,8 @@ pub mod identity;
 #[cfg(feature = "jack")]
 pub mod jack;
 pub mod loopback;
+#[cfg(any(feature = "alsa", target_os = "macos"))]
+mod outlet;
 pub mod queue;
 pub mod ring;
 

@@ -9,20 +9,20 @@
 //!
 //! alsa-lib writes its complaints to the terminal, so the device node is looked at before it is asked.
 
-use super::queue::{QUEUE_BYTES, QueueReceiver, QueueSender, queue};
+use super::outlet::Outlet;
 use super::ring::LaneSender;
 use super::{
-    Announce, Announcement, Backend, Cause, Input, Intake, Output, PortFault, PortInfo, SendFault, Stamp, Unavailable,
-    UsbId, Way,
+    Announce, Announcement, Backend, Cause, Input, Intake, Output, PortFault, PortInfo, Stamp, Unavailable, UsbId, Way,
 };
 use alsa::seq::{self, Addr, ClientIter, Event, EventType, MidiEvent, PortCap, PortIter, PortSubscribe, PortType, Seq};
-use conductor_core::event::{Taint, Trail};
+use conductor_core::event::Taint;
 use std::collections::BTreeSet;
 use std::ffi::CString;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, Thread};
+use std::thread;
 use std::time::Duration;
 
 const NAME: &str = "alsa";
@@ -161,20 +161,15 @@ impl Alsa {
             paced = has_card || is_hardware;
             subscribe(&seq, Addr { client: seq.client_id().map_err(refused)?, port }, to).map_err(refused)?;
         }
-        let (sender, receiver) = queue(QUEUE_BYTES);
-        let open = Arc::new(AtomicBool::new(true));
-        let ours = Arc::clone(&control.ours);
-        let (opened, stamp) = (Arc::clone(&open), Arc::clone(&self.stamp));
-        let thread = thread::Builder::new().name("alsa-out".into()).spawn(move || {
-            let client = seq.client_id();
-            if let Ok(encoder) = MidiEvent::new(16) {
-                Writer { seq, port, encoder, queue: receiver, paced, stamp }.run();
-            }
-            opened.store(false, Ordering::Release);
-            forget(&ours, client);
-        });
-        let thread = thread.map_err(|error| PortFault::Refused { id: id.into(), detail: error.to_string() })?;
-        Ok(Box::new(OpenOutput { queue: Some(sender), thread: thread.thread().clone(), open }))
+        let (ours, client, stamp) = (Arc::clone(&control.ours), seq.client_id(), Arc::clone(&self.stamp));
+        let begin = move || {
+            let mut writer = Writer { seq, port, encoder: MidiEvent::new(16).ok()?, paced, stamp };
+            Some(move |message: &[u8]| {
+                writer.write(message);
+                ControlFlow::Continue(())
+            })
+        };
+        Outlet::start("alsa-out", id, begin, move || forget(&ours, client))
     }
 }
 
@@ -404,58 +399,17 @@ impl Input for OpenInput {
     }
 }
 
-struct OpenOutput {
-    /// Taken on dropping, which tells the writer to finish.
-    queue: Option<QueueSender>,
-    thread: Thread,
-    open: Arc<AtomicBool>,
-}
-
-impl Output for OpenOutput {
-    fn send(&mut self, message: &[u8], _: Trail) -> Result<(), SendFault> {
-        let queue = self.queue.as_mut().ok_or(SendFault::Offline)?;
-        queue.send(message)?;
-        self.thread.unpark();
-        Ok(())
-    }
-
-    fn is_open(&self) -> bool {
-        self.open.load(Ordering::Acquire)
-    }
-}
-
-impl Drop for OpenOutput {
-    fn drop(&mut self) {
-        self.queue = None;
-        self.thread.unpark();
-    }
-}
-
 struct Writer {
     seq: Seq,
     port: i32,
     encoder: MidiEvent,
-    queue: QueueReceiver,
     /// A driver's buffer is behind this port, and not a program's.
     paced: bool,
     stamp: Stamp,
 }
 
 impl Writer {
-    fn run(mut self) {
-        loop {
-            // Looked at first: what was queued before the sender left is still sent.
-            let last = self.queue.is_abandoned();
-            while self.write_one() {}
-            if last {
-                break;
-            }
-            thread::park();
-        }
-    }
-
-    fn write_one(&mut self) -> bool {
-        let Some(message) = self.queue.front() else { return false };
+    fn write(&mut self, message: &[u8]) {
         let mut rest = message;
         while !rest.is_empty() {
             let (now, later) = rest.split_at(rest.len().min(PIECE));
@@ -478,8 +432,6 @@ impl Writer {
                 pause(&self.stamp, PIECE_TIME);
             }
         }
-        self.queue.done();
-        true
     }
 
     fn output(seq: &Seq, port: i32, mut event: seq::Event<'_>) -> alsa::Result<()> {

@@ -3,20 +3,20 @@
 //! **Checked by the compiler, never run**: nobody here has a Mac to run it on (`make check-macos` is what was seen to pass). The contract that
 //! the other backends keep (`conductor-testkit`) has not been held against it.
 //!
-//! CoreMIDI calls inputs back on a thread of its own. Every output has a thread that waits for the engine's [`queue`](super::queue). The
+//! CoreMIDI calls inputs back on a thread of its own. Every output is an [`outlet`](super::outlet). The
 //! library passes no news of ports that come and go; the scan of the `ports` thread finds them. It does not say what is hardware either,
 //! so nothing here counts as a controller that a hand can be on.
 
-use super::queue::{QUEUE_BYTES, QueueReceiver, QueueSender, queue};
+use super::outlet::Outlet;
 use super::ring::LaneSender;
-use super::{Backend, Cause, Input, Intake, Output, PortFault, PortInfo, SendFault, Stamp, Unavailable, Way};
-use conductor_core::event::{Taint, Trail};
+use super::{Backend, Cause, Input, Intake, Output, PortFault, PortInfo, Stamp, Unavailable, Way};
+use conductor_core::event::Taint;
 use midir::os::unix::{VirtualInput, VirtualOutput};
 use midir::{Ignore, InitError, MidiInput, MidiInputConnection, MidiOutput, MidiOutputConnection};
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, Thread};
+use std::thread;
 use std::time::Duration;
 
 const NAME: &str = "coremidi";
@@ -122,7 +122,7 @@ impl Backend for CoreMidi {
         let port = self.live()?.output.find_port_by_id(id).ok_or_else(gone)?;
         let client = MidiOutput::new(&self.client_name).map_err(unavailable)?;
         let opened = client.connect(&port, "conductor out").map_err(|error| refused(id, error))?;
-        OpenOutput::start(id, opened)
+        output(id, opened)
     }
 
     fn create_input(&mut self, name: &str, lane: LaneSender) -> Result<Box<dyn Input>, PortFault> {
@@ -136,7 +136,7 @@ impl Backend for CoreMidi {
         let client = MidiOutput::new(&self.client_name).map_err(unavailable)?;
         let opened = client.create_virtual(name).map_err(|error| refused(name, error))?;
         self.made.insert((Way::Output, name.to_owned()));
-        OpenOutput::start(name, opened)
+        output(name, opened)
     }
 }
 
@@ -164,61 +164,12 @@ impl Input for OpenInput {
     }
 }
 
-struct OpenOutput {
-    /// Taken on dropping, which tells the writer to finish.
-    queue: Option<QueueSender>,
-    thread: Thread,
-    open: Arc<AtomicBool>,
-}
-
-impl OpenOutput {
-    fn start(id: &str, connection: MidiOutputConnection) -> Result<Box<dyn Output>, PortFault> {
-        let (sender, receiver) = queue(QUEUE_BYTES);
-        let open = Arc::new(AtomicBool::new(true));
-        let opened = Arc::clone(&open);
-        let thread = thread::Builder::new().name("coremidi-out".into()).spawn(move || {
-            write(connection, receiver);
-            opened.store(false, Ordering::Release);
-        });
-        let thread = thread.map_err(|error| refused(id, error))?;
-        Ok(Box::new(OpenOutput { queue: Some(sender), thread: thread.thread().clone(), open }))
-    }
-}
-
-fn write(mut connection: MidiOutputConnection, mut queue: QueueReceiver) {
-    loop {
-        // Looked at first: what was queued before the sender left is still sent.
-        let last = queue.is_abandoned();
-        while let Some(message) = queue.front() {
-            let sent = connection.send(message);
-            queue.done();
-            if sent.is_err() {
-                return;
-            }
-        }
-        if last {
-            return;
-        }
-        thread::park();
-    }
-}
-
-impl Output for OpenOutput {
-    fn send(&mut self, message: &[u8], _: Trail) -> Result<(), SendFault> {
-        let queue = self.queue.as_mut().ok_or(SendFault::Offline)?;
-        queue.send(message)?;
-        self.thread.unpark();
-        Ok(())
-    }
-
-    fn is_open(&self) -> bool {
-        self.open.load(Ordering::Acquire)
-    }
-}
-
-impl Drop for OpenOutput {
-    fn drop(&mut self) {
-        self.queue = None;
-        self.thread.unpark();
-    }
+fn output(id: &str, mut connection: MidiOutputConnection) -> Result<Box<dyn Output>, PortFault> {
+    let begin = move || {
+        Some(move |message: &[u8]| match connection.send(message) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
+        })
+    };
+    Outlet::start("coremidi-out", id, begin, || {})
 }
