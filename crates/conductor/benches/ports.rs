@@ -26,6 +26,9 @@ const ROUNDS: usize = 5;
 /// How long a forwarder is watched while nothing passes.
 const REST: Duration = Duration::from_secs(1);
 
+/// How often a device is plugged in.
+const PLUGS: usize = 21;
+
 const SERVER: &str = "JACK_DEFAULT_SERVER";
 /// Sixteen controllers, so that a number of eleven bits fits into controller and value.
 const CONTROLLERS: u8 = 16;
@@ -64,6 +67,35 @@ fn measure(name: &str) {
         }
     }
     report(&paths, &turns);
+    plug_in();
+}
+
+/// How long a port that appears stays unheard: until the daemon has connected itself to it. A client can be connected to once it is active,
+/// so the time runs from there.
+fn plug_in() {
+    let plug = || {
+        let client = Client::new("late", ClientOptions::NO_START_SERVER).ok()?.0;
+        let port = client.register_port("out", MidiOut::default()).ok()?;
+        let client = client.activate_async((), ()).ok()?;
+        let now = || client.as_client().time();
+        let started = now();
+        while port.connected_count().ok()? == 0 {
+            if now() - started > PATIENCE.as_micros() as u64 {
+                return None;
+            }
+            std::thread::park_timeout(Duration::from_millis(1));
+        }
+        Some((now() - started) as f64 / 1000.0)
+    };
+    let mut times: Vec<f64> = (0..PLUGS).filter_map(|_| plug()).collect();
+    times.sort_by(f64::total_cmp);
+    match (times.first(), times.get(times.len() / 2), times.last()) {
+        (Some(least), Some(median), Some(most)) => println!(
+            "a port that appears is heard after {median:.1} ms ({least:.1} to {most:.1}), {} of {PLUGS} times",
+            times.len()
+        ),
+        _ => println!("a port that appeared was never heard"),
+    }
 }
 
 /// One way from the mouth to the ear.
@@ -376,7 +408,10 @@ fn paths(folder: &std::path::Path) -> Vec<Path> {
 
 /// The daemon as `conductor up` starts it, with three ways through it.
 fn conductor(folder: &std::path::Path) -> Arc<Forwarder> {
-    let mut config = String::from("schema = 1\n");
+    let mut config = String::from(
+        "schema = 1\n[[devices]]\nalias = \"late\"\ndirection = \"Input\"\n\
+         matchers = [{ type = \"NameContains\", value = \"late\" }]\n",
+    );
     for way in ["route", "forward", "map"] {
         config.push_str(&format!(
             "[[devices]]\nalias = \"{way}-in\"\ndirection = \"Input\"\nvirtual_port = \"{way} in\"\n\

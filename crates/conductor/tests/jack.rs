@@ -337,6 +337,33 @@ fn a_server_that_ends_is_noticed_and_its_return_too() {
 }
 
 #[test]
+fn a_port_that_came_back_before_anyone_looked_is_another() {
+    let server = inside!("a_port_that_came_back_before_anyone_looked_is_another");
+    let dir = tempfile::tempdir().unwrap();
+    let _server = require!(jack::start(dir.path(), &server, 256));
+    let (mut backend, changed, _) = backend();
+    backend.connect().unwrap();
+    let plug = || {
+        let client = ::jack::Client::new("late", ::jack::ClientOptions::NO_START_SERVER).unwrap().0;
+        let port = client.register_port("out", ::jack::MidiOut::default()).unwrap();
+        (client.activate_async((), ()).unwrap(), port)
+    };
+    let look = |backend: &mut Jack| {
+        let found = backend.ports().unwrap().into_iter().find(|it| it.id == "late:out");
+        found.map(|it| it.born)
+    };
+    let first = plug();
+    let born = wait_for(PATIENCE, || look(&mut backend).filter(|it| *it > 0)).expect("it is announced");
+    assert_eq!(look(&mut backend), Some(born), "looking changes nothing");
+    let told = changed.load(Ordering::Relaxed);
+    drop(first);
+    let _second = plug();
+    wait_for(PATIENCE, || (changed.load(Ordering::Relaxed) > told + 1).then_some(())).expect("both are announced");
+    let again = wait_for(PATIENCE, || look(&mut backend).filter(|it| *it != born));
+    assert!(again.is_some(), "the same name, and another port");
+}
+
+#[test]
 fn closed_ports_vanish_and_their_last_messages_go_out() {
     let server = inside!("closed_ports_vanish_and_their_last_messages_go_out");
     let dir = tempfile::tempdir().unwrap();

@@ -133,6 +133,8 @@ struct Place {
     name: String,
     is_made: bool,
     is_hardware: bool,
+    /// As in [`PortInfo`]: a port that came back is another place.
+    born: u64,
 }
 
 /// A device with the ports it should have.
@@ -391,6 +393,7 @@ impl Keeper {
                 name: port.name.clone(),
                 is_made: false,
                 is_hardware: port.is_hardware,
+                born: port.born,
             };
             let hears = hears(self.protocol(*source));
             let known = devices.iter_mut().find(|it| it.bound.device_id == identity.device_id());
@@ -411,7 +414,8 @@ impl Keeper {
         for device in config.devices.iter().filter(|it| it.protocol == Protocol::Midi) {
             let (Some(name), Some(source)) = (&device.virtual_port, public) else { continue };
             let Some(wanted) = devices.iter_mut().find(|it| it.bound.device_id == device.alias) else { continue };
-            let place = || Place { source, id: name.clone(), name: name.clone(), is_made: true, is_hardware: false };
+            let place =
+                || Place { source, id: name.clone(), name: name.clone(), is_made: true, is_hardware: false, born: 0 };
             wanted.input = device.direction.has_input().then(place).filter(|_| hears(Protocol::Midi));
             wanted.output = device.direction.has_output().then(place);
         }
@@ -551,8 +555,8 @@ impl Keeper {
             let mut found = places.iter().zip(ports).filter(|(_, it)| it.way == Way::Output && it.name == name);
             match found.next() {
                 Some((source, port)) => {
-                    let (id, is_hardware) = (port.id.clone(), port.is_hardware);
-                    let place = Place { source: *source, id, name: name.clone(), is_made: false, is_hardware };
+                    let (id, is_hardware, born) = (port.id.clone(), port.is_hardware, port.born);
+                    let place = Place { source: *source, id, name: name.clone(), is_made: false, is_hardware, born };
                     if let Err(why) = self.open_output(slot, &place, post) {
                         post(Wake::Ports(News::NotOpened { port: slot, why }));
                     }

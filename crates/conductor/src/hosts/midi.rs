@@ -82,6 +82,8 @@ pub struct PortInfo {
     pub guid: Option<String>,
     /// A cable leads to it, as far as the platform tells: no program, this one included, made it.
     pub is_hardware: bool,
+    /// Differs when a port vanished and came back under the same id, though nobody looked in between. Who had opened it holds a dead end.
+    pub born: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -103,6 +105,7 @@ impl PortInfo {
             unique_id: None,
             guid: None,
             is_hardware: false,
+            born: 0,
         }
     }
 }

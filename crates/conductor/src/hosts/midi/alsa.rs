@@ -16,7 +16,7 @@ use super::{
 };
 use alsa::seq::{self, Addr, ClientIter, Event, EventType, MidiEvent, PortCap, PortIter, PortSubscribe, PortType, Seq};
 use conductor_core::event::Taint;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -53,6 +53,8 @@ struct Live {
 struct Control {
     seq: Arc<Mutex<Seq>>,
     ours: Arc<Mutex<BTreeSet<i32>>>,
+    /// How often a port with this address was announced.
+    born: Arc<Mutex<BTreeMap<(i32, i32), u64>>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -82,17 +84,27 @@ impl Alsa {
         let seq = Seq::open(None, None, true).map_err(unavailable)?;
         seq.set_client_name(&self.client_name).map_err(unavailable)?;
         let own = seq.client_id().map_err(unavailable)?;
-        let control = Control { seq: Arc::new(Mutex::new(seq)), ours: Arc::new(Mutex::new(BTreeSet::from([own]))) };
+        let control = Control {
+            seq: Arc::new(Mutex::new(seq)),
+            ours: Arc::new(Mutex::new(BTreeSet::from([own]))),
+            born: Arc::default(),
+        };
         let (seq, port) =
             self.client(&control, "announcements", PortCap::WRITE | PortCap::NO_EXPORT).map_err(unavailable)?;
         subscribe(&seq, Addr::system_announce(), Addr { client: seq.client_id().map_err(unavailable)?, port })
             .map_err(unavailable)?;
         let announce = Arc::clone(&self.announce);
-        let ours = Arc::clone(&control.ours);
+        let (ours, born) = (Arc::clone(&control.ours), Arc::clone(&control.born));
         let announcer = Reader::start(&control, seq, port, move || {
             Ok(move |event: Option<&mut Event<'_>>| {
                 let about = match event {
-                    Some(event) => event.get_data::<Addr>(),
+                    Some(event) => {
+                        let about = event.get_data::<Addr>();
+                        if let (EventType::PortStart, Some(port)) = (event.get_type(), about) {
+                            *lock(&born).entry((port.client, port.port)).or_default() += 1;
+                        }
+                        about
+                    }
                     // Announcements were lost: whatever happened, the ports must be read again.
                     None => Some(Addr::system_announce()),
                 };
@@ -217,6 +229,7 @@ impl Backend for Alsa {
         let live = self.live()?;
         let seq = lock(&live.control.seq);
         let ours = lock(&live.control.ours).clone();
+        let mut born = lock(&live.control.born);
         let mut out = Vec::new();
         for client in ClientIter::new(&seq) {
             let number = client.get_client();
@@ -232,11 +245,14 @@ impl Backend for Alsa {
                 let writes = PortCap::WRITE | PortCap::SUBS_WRITE;
                 for (way, wanted) in [(Way::Input, reads), (Way::Output, writes)] {
                     if caps.contains(wanted) && !caps.contains(PortCap::NO_EXPORT) {
-                        out.push(describe(way, port.addr(), &client_name, &port_name, card));
+                        let port = port.addr();
+                        let born = born.get(&(port.client, port.port)).copied().unwrap_or_default();
+                        out.push(PortInfo { born, ..describe(way, port, &client_name, &port_name, card) });
                     }
                 }
             }
         }
+        born.retain(|(client, port), _| out.iter().any(|it| it.id == format!("{client}:{port}")));
         Ok(out)
     }
 

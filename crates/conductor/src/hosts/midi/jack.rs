@@ -17,13 +17,17 @@ use jack::{
     AsyncClient, Client, ClientOptions, ClientStatus, Control, LoggerType, MidiIn, MidiOut, NotificationHandler, Port,
     PortFlags, PortId, PortSpec, ProcessHandler, ProcessScope, RawMidi,
 };
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 const NAME: &str = "jack";
 const MIDI: &str = "8 bit raw midi";
 /// Ports of ours at most; the callback's lists never grow.
 const PORTS_MAX: usize = 128;
+/// Registrations that may come between two looks.
+const BIRTHS_MAX: usize = 4096;
 
 pub struct Jack {
     client_name: String,
@@ -39,6 +43,10 @@ struct Live {
     departures: rtrb::Consumer<Arrival>,
     alive: Arc<AtomicBool>,
     made: u32,
+    /// Ports that were registered since the last look.
+    births: Receiver<PortId>,
+    /// How often each port that is there was registered.
+    born: BTreeMap<String, u64>,
 }
 
 impl Jack {
@@ -74,7 +82,8 @@ impl Live {
         let (arrivals, arrivals_out) = rtrb::RingBuffer::new(PORTS_MAX);
         let (departures_in, departures) = rtrb::RingBuffer::new(2 * PORTS_MAX);
         let alive = Arc::new(AtomicBool::new(true));
-        let notices = Notices { alive: Arc::clone(&alive), announce: Arc::clone(announce) };
+        let (births_in, births) = sync_channel(BIRTHS_MAX);
+        let notices = Notices { alive: Arc::clone(&alive), announce: Arc::clone(announce), births: births_in };
         let process = Process {
             inputs: Vec::with_capacity(PORTS_MAX),
             outputs: Vec::with_capacity(PORTS_MAX),
@@ -83,7 +92,17 @@ impl Live {
             stamp: Arc::clone(stamp),
         };
         let client = client.activate_async(notices, process).map_err(unavailable)?;
-        Ok(Live { client, arrivals, departures, alive, made: 0 })
+        Ok(Live { client, arrivals, departures, alive, made: 0, births, born: BTreeMap::new() })
+    }
+
+    /// Counts the registrations since the last look. Numbers of ports are used again, so a number stands for whoever has it now.
+    fn count_births(&mut self) {
+        while let Ok(port) = self.births.try_recv() {
+            let name = self.client.as_client().port_by_id(port).and_then(|it| it.name().ok());
+            if let Some(name) = name {
+                *self.born.entry(name).or_default() += 1;
+            }
+        }
     }
 
     /// Unregisters the ports the callback has given back.
@@ -199,6 +218,7 @@ impl Backend for Jack {
 
     fn ports(&mut self) -> Result<Vec<PortInfo>, PortFault> {
         let live = self.live()?;
+        live.count_births();
         let client = live.client.as_client();
         let ours = format!("{}:", client.name());
         let mut out = Vec::new();
@@ -215,9 +235,11 @@ impl Backend for Jack {
                 let speaking = aliases.first().filter(|_| id.starts_with("system:")).cloned();
                 let name = speaking.unwrap_or_else(|| id.clone());
                 let other_names = aliases.into_iter().chain([id.clone()]).filter(|it| *it != name).collect();
-                out.push(PortInfo { other_names, is_hardware, ..PortInfo::new(NAME, way, id, name) });
+                let born = live.born.get(&id).copied().unwrap_or_default();
+                out.push(PortInfo { other_names, is_hardware, born, ..PortInfo::new(NAME, way, id, name) });
             }
         }
+        live.born.retain(|id, _| out.iter().any(|it| it.id == *id));
         Ok(out)
     }
 
@@ -404,6 +426,7 @@ impl OutPort {
 struct Notices {
     alive: Arc<AtomicBool>,
     announce: Announce,
+    births: SyncSender<PortId>,
 }
 
 impl NotificationHandler for Notices {
@@ -412,7 +435,11 @@ impl NotificationHandler for Notices {
         (self.announce)(Announcement::Lost { backend: NAME });
     }
 
-    fn port_registration(&mut self, _: &Client, _: PortId, _: bool) {
+    fn port_registration(&mut self, _: &Client, port: PortId, is_registered: bool) {
+        if is_registered {
+            // Full only when thousands came between two looks, and then most of them are new.
+            let _ = self.births.try_send(port);
+        }
         (self.announce)(Announcement::PortsChanged { backend: NAME });
     }
 }
