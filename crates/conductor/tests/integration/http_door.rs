@@ -273,13 +273,13 @@ async fn a_call_begun_at_once_goes_on_with_the_sdk_to_its_end_or_its_cancelling(
 
 #[tokio::test]
 async fn a_session_in_use_is_not_idle() {
-    let (_studio, _shared, address) = open(McpSettings { session_idle_s: 1, ..McpSettings::default() }).await;
+    let (_studio, _shared, address) = open(McpSettings { session_idle_s: 3, ..McpSettings::default() }).await;
     let session = session(address).await;
     let with = [("Mcp-Session-Id", session.as_str())];
     let echo = json!({ "name": "test.echo", "arguments": { "text": "hi" } });
     for id in 2..22 {
         assert_eq!(post(address, &with, &rpc(id, "tools/call", echo.clone())).await.status, 200, "call {id}");
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
     }
 }
 
