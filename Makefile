@@ -10,7 +10,7 @@ FEATURES := $(if $(filter Darwin,$(shell uname -s)),gamepad,studio)
 .PHONY: help run test test-vm check check-macos build bench tools bench-tools test-tools
 
 help: ## show this list
-	@sed -n 's/^\([a-z-]*\): .*## /\1 /p' Makefile | while read -r name what; do printf '  make %-8s %s\n' "$$name" "$$what"; done
+	@sed -n 's/^\([a-z-]*\): .*## /\1 /p' Makefile | while read -r name what; do printf '  make %-11s %s\n' "$$name" "$$what"; done
 
 run: tools ## install what is missing, build, and start the demo studio
 	cargo run --release --locked --package conductor --features $(FEATURES) -- up --demo

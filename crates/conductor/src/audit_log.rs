@@ -246,7 +246,7 @@ impl AuditLog {
         if shared.reads_wait || !journal.has_room() {
             return Err(Box::new((call, outcome)));
         }
-        let stamp = shared.stamp();
+        let stamp = journal.stamp();
         Ok(shared.write_now(&mut journal, stamp, Entry::Outcome(call, outcome), None))
     }
 
@@ -307,13 +307,9 @@ impl AuditLog {
 }
 
 impl Shared {
-    fn stamp(&self) -> Stamp {
-        let ts = self.clock.now();
-        Stamp { id: self.ids.v7(ts), ts }
-    }
-
     async fn append(&self, entry: Entry, durability: Durability) -> Result<Seq, Unavailable> {
-        let stamp = self.stamp();
+        let ts = self.clock.now();
+        let stamp = Stamp { id: self.ids.v7(ts), ts };
         let waits = match durability {
             Durability::Synced => true,
             Durability::Soon => self.reads_wait,

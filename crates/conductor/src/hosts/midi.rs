@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `ring` | the lane from a device callback to the engine |
 //! | `queue` | the way back: bounded, whole messages, room kept for releases |
+//! | `births` | which port came back, and which only stayed |
 //! | `outlet` | an output with a thread of its own |
 //! | `identity` | which port is which configured device, and when to try again |
 //! | `loopback` | devices inside this process, on every machine |
@@ -16,6 +17,8 @@
 
 #[cfg(feature = "alsa")]
 pub mod alsa;
+#[cfg(any(feature = "alsa", feature = "jack"))]
+mod births;
 #[cfg(target_os = "macos")]
 pub mod coremidi;
 pub mod identity;

@@ -128,7 +128,7 @@ impl McpHttp {
         if !call.request.get_meta().is_empty() || !self.sessions.has_session(&session).await.ok()? {
             return None;
         }
-        let seat = self.sessions.seat(&session).filter(|seat| !seat.is_empty())?;
+        let seat = self.sessions.seat(&session)?;
         call.request.extensions_mut().insert(parts.extensions.get::<Who>()?.clone());
         let begun = seat.begin(call.request, &call.id);
         Some((call.id, begun))

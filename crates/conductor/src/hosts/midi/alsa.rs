@@ -9,6 +9,7 @@
 //!
 //! alsa-lib writes its complaints to the terminal, so the device node is looked at before it is asked.
 
+use super::births::Births;
 use super::outlet::Outlet;
 use super::ring::LaneSender;
 use super::{
@@ -16,7 +17,7 @@ use super::{
 };
 use alsa::seq::{self, Addr, ClientIter, Event, EventType, MidiEvent, PortCap, PortIter, PortSubscribe, PortType, Seq};
 use conductor_core::event::Taint;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -53,8 +54,7 @@ struct Live {
 struct Control {
     seq: Arc<Mutex<Seq>>,
     ours: Arc<Mutex<BTreeSet<i32>>>,
-    /// How often a port with this address was announced.
-    born: Arc<Mutex<BTreeMap<(i32, i32), u64>>>,
+    births: Arc<Mutex<Births>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -87,21 +87,21 @@ impl Alsa {
         let control = Control {
             seq: Arc::new(Mutex::new(seq)),
             ours: Arc::new(Mutex::new(BTreeSet::from([own]))),
-            born: Arc::default(),
+            births: Arc::default(),
         };
         let (seq, port) =
             self.client(&control, "announcements", PortCap::WRITE | PortCap::NO_EXPORT).map_err(unavailable)?;
         subscribe(&seq, Addr::system_announce(), Addr { client: seq.client_id().map_err(unavailable)?, port })
             .map_err(unavailable)?;
         let announce = Arc::clone(&self.announce);
-        let (ours, born) = (Arc::clone(&control.ours), Arc::clone(&control.born));
+        let (ours, births) = (Arc::clone(&control.ours), Arc::clone(&control.births));
         let announcer = Reader::start(&control, seq, port, move || {
             Ok(move |event: Option<&mut Event<'_>>| {
                 let about = match event {
                     Some(event) => {
                         let about = event.get_data::<Addr>();
                         if let (EventType::PortStart, Some(port)) = (event.get_type(), about) {
-                            *lock(&born).entry((port.client, port.port)).or_default() += 1;
+                            lock(&births).hear(id_of(port));
                         }
                         about
                     }
@@ -229,7 +229,6 @@ impl Backend for Alsa {
         let live = self.live()?;
         let seq = lock(&live.control.seq);
         let ours = lock(&live.control.ours).clone();
-        let mut born = lock(&live.control.born);
         let mut out = Vec::new();
         for client in ClientIter::new(&seq) {
             let number = client.get_client();
@@ -245,14 +244,12 @@ impl Backend for Alsa {
                 let writes = PortCap::WRITE | PortCap::SUBS_WRITE;
                 for (way, wanted) in [(Way::Input, reads), (Way::Output, writes)] {
                     if caps.contains(wanted) && !caps.contains(PortCap::NO_EXPORT) {
-                        let port = port.addr();
-                        let born = born.get(&(port.client, port.port)).copied().unwrap_or_default();
-                        out.push(PortInfo { born, ..describe(way, port, &client_name, &port_name, card) });
+                        out.push(describe(way, port.addr(), &client_name, &port_name, card));
                     }
                 }
             }
         }
-        born.retain(|(client, port), _| out.iter().any(|it| it.id == format!("{client}:{port}")));
+        lock(&live.control.births).look(&mut out);
         Ok(out)
     }
 
@@ -286,6 +283,10 @@ impl Alsa {
     }
 }
 
+fn id_of(addr: Addr) -> String {
+    format!("{}:{}", addr.client, addr.port)
+}
+
 fn describe(way: Way, addr: Addr, client: &str, port: &str, card: Option<i32>) -> PortInfo {
     // Most drivers repeat the client's name in the port's.
     let name = if port.starts_with(client) { port.to_owned() } else { format!("{client} {port}") };
@@ -295,7 +296,7 @@ fn describe(way: Way, addr: Addr, client: &str, port: &str, card: Option<i32>) -
         let device = std::fs::read_link(format!("/sys/class/sound/card{card}/device")).ok()?;
         Some(topology(device.file_name()?.to_str()?))
     });
-    let id = format!("{}:{}", addr.client, addr.port);
+    let id = id_of(addr);
     // The kernel's own virtual cards lead to programs.
     let is_virtual = topology.as_deref().is_some_and(|it| it.starts_with("snd_virmidi") || it.starts_with("snd_dummy"));
     let is_hardware = card.is_some() && !is_virtual;

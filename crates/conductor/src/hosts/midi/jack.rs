@@ -6,6 +6,7 @@
 //! libjack is loaded when a server is first seen. Without it, or without a server, `connect` says so; nothing else happens. After the
 //! server ended, every handle is dead and `connect` starts anew.
 
+use super::births::Births;
 use super::queue::{QUEUE_BYTES, QueueReceiver, QueueSender, queue};
 use super::ring::LaneSender;
 use super::{
@@ -17,7 +18,6 @@ use jack::{
     AsyncClient, Client, ClientOptions, ClientStatus, Control, LoggerType, MidiIn, MidiOut, NotificationHandler, Port,
     PortFlags, PortId, PortSpec, ProcessHandler, ProcessScope, RawMidi,
 };
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -27,7 +27,7 @@ const MIDI: &str = "8 bit raw midi";
 /// Ports of ours at most; the callback's lists never grow.
 const PORTS_MAX: usize = 128;
 /// Registrations that may come between two looks.
-const BIRTHS_MAX: usize = 4096;
+const REGISTERED_MAX: usize = 4096;
 
 pub struct Jack {
     client_name: String,
@@ -44,9 +44,8 @@ struct Live {
     alive: Arc<AtomicBool>,
     made: u32,
     /// Ports that were registered since the last look.
-    births: Receiver<PortId>,
-    /// How often each port that is there was registered.
-    born: BTreeMap<String, u64>,
+    registered: Receiver<PortId>,
+    births: Births,
 }
 
 impl Jack {
@@ -82,8 +81,8 @@ impl Live {
         let (arrivals, arrivals_out) = rtrb::RingBuffer::new(PORTS_MAX);
         let (departures_in, departures) = rtrb::RingBuffer::new(2 * PORTS_MAX);
         let alive = Arc::new(AtomicBool::new(true));
-        let (births_in, births) = sync_channel(BIRTHS_MAX);
-        let notices = Notices { alive: Arc::clone(&alive), announce: Arc::clone(announce), births: births_in };
+        let (registrations, registered) = sync_channel(REGISTERED_MAX);
+        let notices = Notices { alive: Arc::clone(&alive), announce: Arc::clone(announce), registrations };
         let process = Process {
             inputs: Vec::with_capacity(PORTS_MAX),
             outputs: Vec::with_capacity(PORTS_MAX),
@@ -92,16 +91,14 @@ impl Live {
             stamp: Arc::clone(stamp),
         };
         let client = client.activate_async(notices, process).map_err(unavailable)?;
-        Ok(Live { client, arrivals, departures, alive, made: 0, births, born: BTreeMap::new() })
+        Ok(Live { client, arrivals, departures, alive, made: 0, registered, births: Births::default() })
     }
 
-    /// Counts the registrations since the last look. Numbers of ports are used again, so a number stands for whoever has it now.
-    fn count_births(&mut self) {
-        while let Ok(port) = self.births.try_recv() {
+    /// Hears of the registrations since the last look. Numbers of ports are used again, so a number stands for whoever has it now.
+    fn hear_births(&mut self) {
+        while let Ok(port) = self.registered.try_recv() {
             let name = self.client.as_client().port_by_id(port).and_then(|it| it.name().ok());
-            if let Some(name) = name {
-                *self.born.entry(name).or_default() += 1;
-            }
+            name.into_iter().for_each(|name| self.births.hear(name));
         }
     }
 
@@ -218,7 +215,7 @@ impl Backend for Jack {
 
     fn ports(&mut self) -> Result<Vec<PortInfo>, PortFault> {
         let live = self.live()?;
-        live.count_births();
+        live.hear_births();
         let client = live.client.as_client();
         let ours = format!("{}:", client.name());
         let mut out = Vec::new();
@@ -235,11 +232,10 @@ impl Backend for Jack {
                 let speaking = aliases.first().filter(|_| id.starts_with("system:")).cloned();
                 let name = speaking.unwrap_or_else(|| id.clone());
                 let other_names = aliases.into_iter().chain([id.clone()]).filter(|it| *it != name).collect();
-                let born = live.born.get(&id).copied().unwrap_or_default();
-                out.push(PortInfo { other_names, is_hardware, born, ..PortInfo::new(NAME, way, id, name) });
+                out.push(PortInfo { other_names, is_hardware, ..PortInfo::new(NAME, way, id, name) });
             }
         }
-        live.born.retain(|id, _| out.iter().any(|it| it.id == *id));
+        live.births.look(&mut out);
         Ok(out)
     }
 
@@ -426,7 +422,7 @@ impl OutPort {
 struct Notices {
     alive: Arc<AtomicBool>,
     announce: Announce,
-    births: SyncSender<PortId>,
+    registrations: SyncSender<PortId>,
 }
 
 impl NotificationHandler for Notices {
@@ -438,7 +434,7 @@ impl NotificationHandler for Notices {
     fn port_registration(&mut self, _: &Client, port: PortId, is_registered: bool) {
         if is_registered {
             // Full only when thousands came between two looks, and then most of them are new.
-            let _ = self.births.try_send(port);
+            let _ = self.registrations.try_send(port);
         }
         (self.announce)(Announcement::PortsChanged { backend: NAME });
     }
