@@ -139,6 +139,8 @@ words! {
         DaemonStop => "daemon.stop",
         ConfigLoaded => "config.loaded",
         ConfigRejected => "config.rejected",
+        ConfigHeld => "config.held",
+        ConfigAccepted => "config.accepted",
         PolicyChanged => "policy.changed",
         AuthFailed => "auth.failed",
         ApprovalAsked => "approval.asked",
@@ -156,7 +158,9 @@ words! {
         SecretRemoved => "secret.removed",
         SecretRotated => "secret.rotated",
         CircuitTripped => "circuit.tripped",
+        CircuitClosed => "circuit.closed",
         CircuitReset => "circuit.reset",
+        DeviceLost => "device.lost",
         AuditRotated => "audit.rotated",
         AuditAccepted => "audit.accepted",
     }
