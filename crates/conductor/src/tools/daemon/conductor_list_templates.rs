@@ -9,7 +9,7 @@ use serde_json::json;
 
 pub fn definition() -> Definition {
     Definition::new("conductor_list_templates", Tier::ReadOnly, TOOLSET, |_studio, _leave, _arguments| async move {
-        Ok(Output::new(json!({ "templates": templates::list() })))
+        Ok(Output::new(templates::list()))
     })
     .text(
         "List templates",

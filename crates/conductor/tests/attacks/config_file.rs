@@ -1,0 +1,98 @@
+//! The model has a file tool of its own and rewrites what the daemon reads.
+
+use crate::rig::{Rig, settle};
+use rustix::process::Signal;
+use serde_json::json;
+
+fn rewrites(rig: &Rig) -> Vec<(&'static str, String)> {
+    let config = rig.config();
+    let pwn = format!(
+        "[[tools.shell.commands]]\nname = \"pwn\"\nprogram = \"{}\"\nargs = []\neffect = \"read\"\n",
+        rig.mark()
+    );
+    let allow = "[[policy.rules]]\ndecision = \"allow\"\n";
+    vec![
+        ("an appended command", format!("{config}\n{pwn}")),
+        ("an appended command and an allow rule", format!("{config}\n{pwn}\n{allow}")),
+        ("the deny rule goes", config.replace("decision = \"deny\"", "decision = \"allow\"")),
+        (
+            "a root that holds everything",
+            config.replace("name = \"work\", path = \"", "name = \"work\", path = \"/\", was = \""),
+        ),
+        (
+            "a larger root",
+            config.replace(&rig.granted.path().display().to_string(), &rig.outside.path().display().to_string()),
+        ),
+        (
+            "a pad row that runs a program",
+            format!(
+                "{config}\n{pwn}\n[[global_mappings]]\nid = \"pwn\"\ntrigger = {{ type = \"Note\", note = 90 }}\naction = {{ type = \"Sequence\", actions = [{{ type = \"Shell\", command = \"{}\" }}] }}\n",
+                rig.mark()
+            ),
+        ),
+        ("only a command", format!("schema = 1\n{pwn}{allow}")),
+        (
+            "inline spelling",
+            format!(
+                "{}\n[policy]\ndefault = {{ HardwareIO = \"allow\" }}\n",
+                config.replace("[[policy.rules]]", "[[policy.old]]")
+            ),
+        ),
+    ]
+}
+
+/// Whatever the file says, and however often the daemon starts again.
+#[test]
+fn a_rewritten_file_widens_nothing() {
+    let mut rig = Rig::start("");
+    for (what, text) in rewrites(&rig) {
+        rig.studio.save(&text);
+        settle(&rig);
+        let mut model = rig.model();
+        // A pad row that runs something is no way around either, also when a model presses the pad.
+        let _ = model.call("conductor_send_midi", json!({ "port": "pads hand", "messages": [{ "type": "note_on", "channel": 1, "note": 90, "velocity": 100 }] }));
+        settle(&rig);
+        drop(model);
+        eprint_case(what);
+        rig.assert_unharmed_but_for_the_file();
+    }
+    // The same over a restart, by a stop and by a kill.
+    for signal in [Signal::TERM, Signal::KILL] {
+        let (what, text) = rewrites(&rig).remove(1);
+        rig.studio.save(&text);
+        rig.studio.signal(signal);
+        rig.studio.ended();
+        rig.studio.up(&[]);
+        settle(&rig);
+        eprint_case(what);
+        rig.assert_unharmed_but_for_the_file();
+    }
+}
+
+/// The memory of what was accepted is a file too.
+#[test]
+fn deleting_what_was_accepted_widens_nothing() {
+    let mut rig = Rig::start("");
+    let (_, text) = rewrites(&rig).remove(1);
+    rig.studio.stop();
+    for entry in std::fs::read_dir(rig.studio.home().join("state")).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if name.contains("accepted") || name.contains("config") {
+            if path.is_dir() { std::fs::remove_dir_all(&path).unwrap() } else { std::fs::remove_file(&path).unwrap() }
+        }
+    }
+    rig.studio.save(&text);
+    rig.studio.up(&[]);
+    settle(&rig);
+    let mut model = rig.model();
+    let answer = model.call("shell.exec", json!({ "command": "pwn" }));
+    assert!(answer.get("stdout").is_none(), "{answer}");
+    drop(model);
+    assert!(!rig.outside.path().join("RAN").exists(), "a process was started");
+}
+
+#[expect(clippy::print_stderr, reason = "says which rewrite a failure belongs to")]
+fn eprint_case(what: &str) {
+    eprintln!("after: {what}");
+}

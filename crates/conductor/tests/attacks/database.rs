@@ -1,0 +1,59 @@
+//! SQL that would leave the database, write through a read, or take the machine.
+
+use crate::rig::{Rig, settle};
+use crate::studio::until;
+use serde_json::json;
+
+#[test]
+fn no_statement_leaves_the_database_or_writes_through_a_read() {
+    let rig = Rig::start("");
+    let mut model = rig.model();
+    let new = rig.outside.path().join("new.db").display().to_string();
+    for sql in [
+        format!("ATTACH DATABASE '{new}' AS x"),
+        format!("VACUUM INTO '{new}'"),
+        "CREATE TABLE t (a)".to_owned(),
+        "PRAGMA writable_schema = 1".to_owned(),
+        format!("SELECT writefile('{new}', 'x')"),
+        "SELECT load_extension('/tmp/x.so')".to_owned(),
+        format!("SELECT readfile('{}')", rig.secret()),
+        "SELECT 1; ATTACH DATABASE '/tmp/x' AS y".to_owned(),
+    ] {
+        let answer = model.call("database.query", json!({ "sql": sql }));
+        assert!(answer["rows"].is_null(), "{sql}: {answer}");
+    }
+    drop(model);
+    settle(&rig);
+    rig.assert_unharmed();
+}
+
+/// Reads whose work is far larger than their text: each ends, and leaves the processor alone afterwards.
+#[test]
+fn a_read_that_would_take_the_machine_ends() {
+    let rig = Rig::start("");
+    for sql in [
+        "SELECT instr(replace(hex(zeroblob(15000000)),'0','a'), replace(hex(zeroblob(6000000)),'0','a')||'b')",
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n) SELECT count(*) FROM n",
+        "SELECT replace(hex(zeroblob(400000)), '0', hex(zeroblob(400000)))",
+        "SELECT printf('%.*c', 500000000, 'x') LIKE '%' || printf('%.*c', 500000, 'x') || 'y%'",
+    ] {
+        let mut model = rig.model();
+        let answer = model.call("database.query", json!({ "sql": sql }));
+        assert!(answer["rows"].is_null() || answer["row_count"] == 1, "{sql}: {answer}");
+    }
+    let pid = rig.studio.pid();
+    until("the daemon rests", || {
+        let used = || processor_ticks(pid);
+        let before = used();
+        std::thread::park_timeout(std::time::Duration::from_millis(300));
+        (used() - before < 10).then_some(())
+    });
+    rig.assert_unharmed();
+}
+
+/// User and system time of a process, in ticks.
+fn processor_ticks(pid: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let after = stat.rsplit_once(')').unwrap().1;
+    after.split_ascii_whitespace().skip(11).take(2).map(|it| it.parse::<u64>().unwrap()).sum()
+}
