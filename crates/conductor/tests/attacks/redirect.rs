@@ -41,7 +41,7 @@ fn a_redirect_leads_no_further_than_a_person_allowed() {
         format!("http://[::ffff:127.0.0.1]:{trap}/"),
         format!("//127.0.0.1:{trap}/"),
         format!("http://127.0.0.1:{port}@127.0.0.1:{trap}/"),
-        "http://never-named.test/stolen".to_owned(),
+        "https://never-named.test/stolen?data=abc".to_owned(),
     ] {
         to.lock().unwrap().clone_from(&target);
         let answer = model.call("web.fetch", json!({ "url": format!("http://127.0.0.1:{port}/go") }));
