@@ -74,111 +74,56 @@ pub enum CommandFault {
 
 const LONGEST_VALUE: usize = 4096;
 
-/// Programs that run what they are given, or carry it to another that does. None of them may have a `text` slot.
+/// Programs that run what they are given, or carry it to another that does: interpreters and shells, wrappers that start programs, editors
+/// and pagers with a shell, build tools and package managers, loaders, schedulers, players that open pipes, and clients that send it
+/// elsewhere. None of them may have a `text` slot.
 const CARRIERS: &[&str] = &[
-    "ash",
-    "awk",
-    "bash",
-    "bun",
-    "busybox",
-    "bzip2",
-    "chroot",
-    "cpio",
-    "csh",
-    "curl",
-    "dash",
-    "dd",
-    "deno",
-    "doas",
-    "docker",
-    "ed",
-    "emacs",
-    "env",
-    "ex",
-    "expect",
-    "find",
-    "fish",
-    "flock",
-    "gawk",
-    "gdb",
-    "ionice",
-    "java",
-    "julia",
-    "ksh",
-    "ld.so",
-    "less",
-    "lua",
-    "luajit",
-    "m4",
-    "make",
-    "man",
-    "mawk",
-    "mksh",
-    "more",
-    "nawk",
-    "nc",
-    "ncat",
-    "nice",
-    "node",
-    "nohup",
-    "nsenter",
-    "octave",
-    "parallel",
-    "perl",
-    "php",
-    "pkexec",
-    "podman",
-    "pwsh",
-    "python",
-    "python2",
-    "python3",
-    "r",
-    "rscript",
-    "rsync",
-    "ruby",
-    "run-parts",
-    "scp",
-    "script",
-    "sed",
-    "setarch",
-    "setsid",
-    "sftp",
-    "sh",
-    "socat",
-    "split",
-    "sqlite3",
-    "ssh",
-    "start-stop-daemon",
-    "stdbuf",
-    "strace",
-    "su",
-    "sudo",
-    "systemd-run",
-    "tar",
-    "taskset",
-    "tclsh",
-    "tcsh",
-    "telnet",
-    "time",
-    "timeout",
-    "tmux",
-    "unshare",
-    "vi",
-    "view",
-    "vim",
-    "watch",
-    "wget",
-    "wish",
-    "xargs",
-    "zip",
-    "zsh",
+    // Shells, interpreters and their relatives.
+    "ash awk bash bc bpython bun csh d8 dash dc deno elixir erl expect fish gawk ghci gp groovy guile hermes iex",
+    "ipython irb java js jsc julia jupyter kotlin ksh lua luajit lualatex luatex m4 matlab mawk maxima micropython",
+    "mksh mono mono-sgen nawk node ocaml octave octave-cli osascript perl php pwsh pypy pypy3 python python2 python3",
+    "qjs quickjs r rhino rscript ruby runghc sage scala scilab sed sh tclsh tcsh ts-node tsx wish zsh",
+    // Programs that start another.
+    "anacron at atd batch busybox bwrap byobu capsh catchsegv cgexec chroot chrt cron crontab ctr dbus-launch",
+    "dbus-run-session doas docker dtach entr env fakechroot fakeroot find firejail flatpak flock fswatch gdb",
+    "gdbserver initctl ionice kubectl launchctl lldb login logrotate ltrace lxc lxc-attach nerdctl newgrp nice nix",
+    "nix-env nix-shell nohup nsenter numactl parallel perf pkexec podman prlimit proot qemu rlwrap rr run-parts run0",
+    "runuser screen script service setarch setpriv setsid sg shortcuts snap start-stop-daemon stdbuf strace su sudo",
+    "systemctl systemd-cat systemd-inhibit systemd-nspawn systemd-run taskset time timeout tmux ts tshark unbuffer",
+    "unshare valgrind watch watchexec wine wine64 xargs zellij",
+    // Loaders.
+    "box64 ld ld.lld ld.so ldconfig",
+    // Editors, pagers and terminals with a way to a shell.
+    "alacritty bat ed editor emacs emacsclient ex foot fzf gnome-terminal gvim helix hx jed joe kak kitty konsole",
+    "less man mg micro more most nano ne nvim pager pico rofi rview rvim rxvt sensible-editor terminal urxvt vi view",
+    "vim vimdiff wezterm xterm",
+    // Build tools, compilers and package managers.
+    "ansible ansible-playbook ant apk apt apt-get as bazel bmake brew bundle c++ cabal cargo cc clang clang++ cmake",
+    "composer conda corepack dnf dotnet dpkg emerge esbuild faust g++ gcc gem ghc gmake go gradle guix helm just lein",
+    "make meson mix mvn ninja nox npm npx opam pacman patch pip pip3 pipx pnpm poetry port puppet pytest rake rpm",
+    "rustc rustup salt sbt scons stack task tcc terraform tox uv uvx vagrant vite webpack yarn yum zypper",
+    // Music and media programs that run scripts, open pipes or load code.
+    "ardour avconv bitwig carla chuck convert csound cvlc ecasound ffmpeg ffplay ffprobe ghostscript gimp gnuplot gs",
+    "gst-launch inkscape latex libreoffice lilypond magick mogrify mplayer mpv mscore musescore pd pdflatex pdsend",
+    "play purr-data reaper rec sclang scsynth soffice sonic-pi sox soxi supercollider tex tidal timidity vlc xelatex",
+    // Programs that hand it to another program, service or machine.
+    "aria2c busctl curl darcs dbus-send defaults dialog dmenu fossil ftp gdbus gh gio git gnome-open gpg gpg2 hg http",
+    "httpie jj kde-open lftp mail mailx mosh mutt nc ncat nmap open openssl rclone rlogin rsh rsync scp sendmail",
+    "sensible-browser sftp socat ssh ssh-add ssh-agent ssh-copy-id ssh-keygen svn sxhkd tcpdump telnet wget whiptail",
+    "wmctrl xdg-email xdg-open xdotool xh ydotool zenity",
+    // Databases and archives with commands of their own.
+    "7z 7za ar bzip2 clickhouse cpio dd duckdb mariadb mongo mongosh mount mysql pax psql redis-cli sort split sqlite",
+    "sqlite3 sqlplus tar unrar unzip xz zip",
 ];
 
 /// Whether a program runs what it is given. `python3.11` counts as `python3`.
 pub fn is_carrier(program: &str) -> bool {
     let name = program.rsplit('/').next().unwrap_or(program).to_ascii_lowercase();
     let plain = name.trim_end_matches(|it: char| it.is_ascii_digit() || it == '.' || it == '-');
-    CARRIERS.iter().any(|it| *it == name || *it == plain)
+    let is_listed = |name: &str| CARRIERS.iter().flat_map(|it| it.split(' ')).any(|it| it == name);
+    // `ld-linux-x86-64.so.2`, `pd-l2ork` and `x86_64-linux-gnu-gcc-12` are of the family too.
+    let is_family = name.starts_with("ld-") || name.starts_with("pd-");
+    is_family || [name.as_str(), plain].iter().any(|it| is_listed(it.rsplit_once("-gnu-").map_or(*it, |(_, it)| it)))
 }
 
 impl Template {
@@ -446,12 +391,44 @@ mod tests {
 
     #[test]
     fn carriers_are_known_by_any_spelling() {
-        for program in
-            ["/bin/sh", "/usr/bin/python3.11", "/opt/x/PERL", "/usr/bin/env", "/bin/busybox", "/usr/bin/lua5.4"]
-        {
+        for program in [
+            "/bin/sh",
+            "/usr/bin/python3.11",
+            "/opt/x/PERL",
+            "/usr/bin/env",
+            "/bin/busybox",
+            "/usr/bin/lua5.4",
+            "/usr/bin/sox",
+            "/usr/bin/ffmpeg",
+            "/usr/bin/pd",
+            "/usr/bin/csound",
+            "/usr/bin/sclang",
+            "/usr/bin/npm",
+            "/usr/bin/npx",
+            "/usr/bin/pip3.12",
+            "/usr/bin/cargo",
+            "/usr/local/go/bin/go",
+            "/usr/bin/git",
+            "/usr/bin/crontab",
+            "/usr/bin/at",
+            "/usr/bin/systemctl",
+            "/usr/bin/xdg-open",
+            "/usr/bin/nvim",
+            "/usr/bin/bwrap",
+            "/lib64/ld-linux-x86-64.so.2",
+            "/lib/ld-musl-x86_64.so.1",
+            "/usr/bin/gcc-12",
+            "/usr/bin/x86_64-linux-gnu-gcc-12",
+            "/usr/bin/pd-l2ork",
+            "/usr/bin/emacsclient",
+            "/usr/bin/chrt",
+            "/usr/bin/gst-launch-1.0",
+        ] {
             assert!(is_carrier(program), "{program}");
         }
-        for program in ["/usr/bin/git", "/usr/bin/sox", "/usr/bin/aplaymidi"] {
+        for program in
+            ["/usr/bin/aplaymidi", "/usr/bin/amixer", "/usr/bin/date", "/usr/bin/goatcounter", "/usr/bin/padsp"]
+        {
             assert!(!is_carrier(program), "{program}");
         }
     }

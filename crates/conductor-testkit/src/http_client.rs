@@ -11,15 +11,21 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 pub const TOKEN: &str = "a-token-for-tests";
+/// Of another client, with the same rights.
+pub const OTHER_TOKEN: &str = "another-token-for-tests";
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Serves a studio on a free port of this machine.
 pub async fn serve(shared: &Arc<Shared>) -> SocketAddr {
     let (listener, address) = http::bind(([127, 0, 0, 1], 0).into()).await.expect("a free port");
-    let tokens = Tokens::new(vec![Token::new("ci", TOKEN, &["call"]), Token::new("eyes", "observer", &["observe"])]);
+    let tokens = Tokens::new(vec![
+        Token::new("ci", TOKEN, &["call"]),
+        Token::new("other", OTHER_TOKEN, &["call"]),
+        Token::new("eyes", "observer", &["observe"]),
+    ]);
     let authority = Authority::new(address.port(), Vec::new(), Vec::new());
     let router = http::router(shared, &tokens, authority, axum::Router::new());
-    tokio::spawn(http::serve(listener, router, shared.stop.clone()));
+    tokio::spawn(http::serve(listener, router, Arc::clone(&shared.http_connections), shared.stop.clone()));
     address
 }
 

@@ -130,6 +130,8 @@ enum Failure {
     #[error("{0}")]
     Client(#[from] ClientError),
     #[error("{0}")]
+    Descriptors(#[from] crate::doors::descriptors::TooFew),
+    #[error("{0}")]
     Start(#[from] crate::daemon::StartError),
     #[error("{}", .0.message)]
     Tool(Box<ToolError>),
@@ -154,9 +156,14 @@ impl Failure {
             Failure::Tool(error) => Some(&error.hint),
             Failure::Client(ClientError::Refused(refused)) => refused.hint.as_deref(),
             Failure::Client(
-                ClientError::NoDaemon | ClientError::HungUp | ClientError::Nonsense(_) | ClientError::Io(_),
+                ClientError::NoDaemon
+                | ClientError::HungUp
+                | ClientError::NoAnswer(_)
+                | ClientError::Nonsense(_)
+                | ClientError::Io(_),
             )
             | Failure::Home(_)
+            | Failure::Descriptors(_)
             | Failure::Start(_)
             | Failure::Io(_)
             | Failure::Text(_)
@@ -174,6 +181,7 @@ impl Failure {
             }
             Failure::Client(_)
             | Failure::Home(_)
+            | Failure::Descriptors(_)
             | Failure::Start(_)
             | Failure::Io(_)
             | Failure::Text(_)

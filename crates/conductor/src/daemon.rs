@@ -98,6 +98,7 @@ pub struct Daemon {
     pub wrote_config: bool,
     stop: CancellationToken,
     runtime: Runtime,
+    human: Runtime,
     doors: tokio::task::JoinHandle<()>,
     owner: JoinHandle<()>,
     owner_ended: oneshot::Receiver<()>,
@@ -134,9 +135,15 @@ impl Daemon {
         // Two workers: a call is answered where it is read, so one of them is enough for a client and the other is there for the next. What
         // computes for long or waits for a disk runs on the blocking threads.
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        // The person is served by threads that no client can keep busy.
+        let human = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("human-door")
+            .enable_all()
+            .build()?;
         // Bound before any device is opened: a home that cannot be served should not make a sound.
         let socket = {
-            let _inside = runtime.enter();
+            let _inside = human.enter();
             Socket::bind(&home.control_socket())?
         };
         let mcp_socket = runtime.block_on(Words::bind(&home))?;
@@ -256,7 +263,7 @@ impl Daemon {
         let mcp = runtime.spawn(Words::serve(words.shared.clone(), mcp_socket));
         runtime.spawn(Words::watch_plugins(words.clone(), serving.config.watch.debounce_ms.into()));
         runtime.spawn(Words::follow_live(words.clone(), handle.clone()));
-        let doors = runtime.spawn(async move {
+        let doors = human.spawn(async move {
             control::serve(control, socket).await;
             // The door of AI clients ends when the words do.
             let _ = mcp.await;
@@ -268,6 +275,7 @@ impl Daemon {
             wrote_config,
             stop,
             runtime,
+            human,
             doors,
             owner,
             owner_ended,
@@ -324,8 +332,22 @@ impl Daemon {
 
     /// The owner releases what is held, doors and devices are closed, and the home is free again.
     pub fn stop(self) {
-        let Daemon { handle, log, words, stop, runtime, doors, owner, ports, config, desktop, watcher, lock, .. } =
-            self;
+        let Daemon {
+            handle,
+            log,
+            words,
+            stop,
+            runtime,
+            human,
+            doors,
+            owner,
+            ports,
+            config,
+            desktop,
+            watcher,
+            lock,
+            ..
+        } = self;
         // The owner goes first: whoever listens at a port still hears the last note-off.
         handle.stop();
         let _ = owner.join();
@@ -342,7 +364,7 @@ impl Daemon {
         let (orders, thread) = config;
         let _ = orders.send(config_file::Order::End);
         let _ = thread.join();
-        drop(runtime);
+        drop((human, runtime));
         log.flush();
         drop(lock);
     }

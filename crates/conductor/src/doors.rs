@@ -3,6 +3,7 @@
 //! Not here: any decision about a call. A door never changes which tools exist or how they behave.
 
 pub mod control;
+pub mod descriptors;
 pub mod http;
 pub mod mcp;
 pub mod session;

@@ -145,9 +145,10 @@ fn resolve(studio: &Studio, call: &Call, paper: &mut Paper) -> Result<Arc<Tool>,
             [] => "Call tools/list and use a name from it.".to_owned(),
             [first, ..] => format!("Did you mean {first}? tools/list has every name."),
         };
-        return Err(ToolError::new(Code::NotFound, format!("Unknown tool: {asked}"))
+        let subject = if studio.scrubber.is_idle() { asked.clone() } else { String::new() };
+        return Err(ToolError::new(Code::NotFound, studio.scrubber.unknown("Unknown tool", &asked))
             .hint(hint)
-            .subject(Subject::Tool(asked))
+            .subject(Subject::Tool(subject))
             .did_you_mean(near)
             .into());
     };

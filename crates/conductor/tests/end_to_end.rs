@@ -13,6 +13,8 @@ mod doors;
 mod jack;
 #[path = "end_to_end/life.rs"]
 mod life;
+#[path = "end_to_end/limits.rs"]
+mod limits;
 #[path = "end_to_end/machine.rs"]
 mod machine;
 #[path = "end_to_end/observe.rs"]

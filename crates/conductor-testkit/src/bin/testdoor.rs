@@ -125,6 +125,6 @@ async fn open(home: PathBuf, flags: &[String]) -> Result<(), Box<dyn std::error:
         let _ = tokio::signal::ctrl_c().await;
         stop.cancel();
     });
-    http::serve(listener, router, shared.stop.clone()).await;
+    http::serve(listener, router, Arc::clone(&shared.http_connections), shared.stop.clone()).await;
     Ok(())
 }

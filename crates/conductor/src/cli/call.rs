@@ -45,5 +45,6 @@ pub fn run(args: CallArgs, home: &Home, out: &mut Out) -> Result<Verdict, Failur
     } else {
         out.line(serde_json::to_string_pretty(&result).unwrap_or_default())?;
     }
-    Ok(Verdict::Good)
+    // A plugin's own error result.
+    Ok(if result["isError"] == true { Verdict::Bad } else { Verdict::Good })
 }

@@ -123,9 +123,20 @@ fn over_http(args: &McpStart, home: &Home, out: &mut Out) -> Result<Verdict, Fai
         out.finish()?;
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async { signalled().await });
-    // The daemon may have gone first.
-    let _ = client.ask("http.close", json!({}));
+    let hung_up = client.watch()?;
+    let is_over = runtime.block_on(async {
+        let signalled = signalled();
+        tokio::select! {
+            () = signalled => false,
+            _ = tokio::task::spawn_blocking(hung_up) => true,
+        }
+    });
+    if is_over {
+        return Err(Failure::Text("the daemon has ended, and with it this door".to_owned()));
+    }
+    // The daemon closes the port when this connection ends, and unless others opened it too.
+    client.finish();
+    runtime.shutdown_background();
     Ok(Verdict::Good)
 }
 

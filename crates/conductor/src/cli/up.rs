@@ -17,6 +17,7 @@ use std::time::Duration;
 const FIRST_ROUND: Duration = Duration::from_secs(1);
 
 pub fn run(args: &Up, home: &Home, environment: &Environment, out: &mut Out) -> Result<Verdict, Failure> {
+    crate::doors::descriptors::raise()?;
     let clock = Arc::new(RealClock::new());
     let has_config = home.config_file().exists();
     let machine = Machine { display: environment.display.clone(), ..Machine::default() };

@@ -4,6 +4,9 @@
 //! process although an idle studio uses a few of them. They are clean pages of a file: whatever is needed again comes back from the page
 //! cache without touching the disk. What the start has freed the allocator keeps for later, and is asked to return. Not here: memory in use.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 /// Best effort: where the system has no such list, nothing happens.
 #[cfg(target_os = "linux")]
 pub fn give_back() {
@@ -31,12 +34,32 @@ pub fn give_back() {
             let _ = unsafe { madvise(start, to - from, Advice::LinuxDontNeed) };
         }
     }
-    #[cfg(target_env = "gnu")]
+    trim();
+}
+
+#[cfg(not(target_os = "linux"))]
+pub fn give_back() {}
+
+/// Asks the allocator to return what it keeps for later.
+fn trim() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
     // SAFETY: takes a number, and locks the allocator by itself.
     unsafe {
         libc::malloc_trim(0);
     }
 }
 
-#[cfg(not(target_os = "linux"))]
-pub fn give_back() {}
+/// Time in which more of the same ends: clients leave together, and files are saved several times.
+const SETTLE: Duration = Duration::from_secs(1);
+static IS_DUE: AtomicBool = AtomicBool::new(false);
+
+/// Returns memory soon, once for everything that ends until then.
+pub fn trim_soon(runtime: &tokio::runtime::Handle) {
+    if !IS_DUE.swap(true, Ordering::AcqRel) {
+        runtime.spawn(async {
+            tokio::time::sleep(SETTLE).await;
+            IS_DUE.store(false, Ordering::Release);
+            trim();
+        });
+    }
+}

@@ -7,6 +7,7 @@ use super::sections;
 use crate::doors::http::{self, Authority, Tokens};
 use crate::doors::mcp::Shared;
 use conductor_core::config;
+use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -35,8 +36,10 @@ struct State {
 
 struct Listener {
     bound: SocketAddr,
-    /// The daemon's own; it is not closed by one who only joined it.
+    /// The daemon's own; it stays when nobody else holds it.
     own: bool,
+    /// Connections of the human door that asked for it. It ends with the last of them.
+    holders: BTreeSet<u64>,
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
@@ -63,10 +66,10 @@ impl Http {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens a listener for whoever asks, or tells where there is one. Port 0 is served by any.
-    pub async fn open(&self, address: SocketAddr) -> io::Result<SocketAddr> {
+    /// Opens a listener for a connection of the human door, or shares the one that is there. Port 0 is served by any.
+    pub async fn open(&self, address: SocketAddr, holder: u64) -> io::Result<SocketAddr> {
         let _turn = self.turn.lock().await;
-        self.bind(address, false).await
+        self.bind(address, false, BTreeSet::from([holder])).await
     }
 
     /// The daemon's own listener, at `address` or as `[http]` says. Never fails: the fault is kept for `status`.
@@ -78,10 +81,16 @@ impl Http {
     }
 
     async fn bind_own(&self, address: SocketAddr) -> Option<SocketAddr> {
-        let bound = self.bind(address, true).await;
+        let bound = self.bind(address, true, BTreeSet::new()).await;
         let fault = bound.as_ref().err().map(|fault| {
             if fault.kind() == io::ErrorKind::AddrInUse {
-                format!("{address} is taken by another program; choose another with --http or [http] bind")
+                let told = format!("{address} is taken by another program; choose another with --http or [http] bind");
+                // Clients that know this address may have shown the token to that program.
+                let studio = &self.shared.studio;
+                match http::new_token(&studio.home, &*studio.ids) {
+                    Ok(_) => format!("{told}. The token in state/http.token is a new one: the old may be known to it"),
+                    Err(fault) => format!("{told}. state/http.token cannot be made new: {fault}"),
+                }
             } else {
                 format!("{address}: {fault}")
             }
@@ -93,16 +102,18 @@ impl Http {
         bound.ok()
     }
 
-    async fn bind(&self, address: SocketAddr, own: bool) -> io::Result<SocketAddr> {
+    async fn bind(&self, address: SocketAddr, own: bool, holders: BTreeSet<u64>) -> io::Result<SocketAddr> {
         let settings = self.state().settings.clone();
         if !address.ip().is_loopback() && !settings.allow_remote {
             let text = format!("{address} is not a loopback address, and [http] allow_remote is false");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
-        let joined =
-            self.state().open.iter().find(|it| it.bound == address || (address.port() == 0 && !own)).map(|it| it.bound);
-        if let Some(bound) = joined {
-            return Ok(bound);
+        if let Some(there) =
+            self.state().open.iter_mut().find(|it| it.bound == address || (address.port() == 0 && !own))
+        {
+            there.own |= own;
+            there.holders.extend(holders);
+            return Ok(there.bound);
         }
         let (listener, bound) = http::bind(address).await?;
         let studio = &self.shared.studio;
@@ -111,20 +122,49 @@ impl Http {
         let authority = Authority::new(bound.port(), settings.hosts, settings.origins);
         let router = http::router(&self.shared, &tokens, authority, axum::Router::new());
         let stop = self.shared.stop.child_token();
-        let task = self.runtime.spawn(http::serve(listener, router, stop.clone()));
-        self.state().open.push(Listener { bound, own, stop, task });
+        let connections = Arc::clone(&self.shared.http_connections);
+        let task = self.runtime.spawn(http::serve(listener, router, connections, stop.clone()));
+        self.state().open.push(Listener { bound, own, holders, stop, task });
         Ok(bound)
     }
 
-    /// Ends what was asked for, and returns when its port is free; the daemon's own listener stays.
-    pub async fn close(&self) {
+    pub fn is_held(&self, address: SocketAddr, holder: u64) -> bool {
+        self.state().open.iter().any(|it| it.bound == address && it.holders.contains(&holder))
+    }
+
+    pub fn holds(&self, holder: u64) -> bool {
+        self.state().open.iter().any(|it| it.holders.contains(&holder))
+    }
+
+    /// A connection of the human door lets go of one listener, or of all it holds. Returns when the ports that this frees are free.
+    pub async fn release(&self, address: Option<SocketAddr>, holder: u64) {
+        if self.holds(holder) {
+            let is_meant = |it: &Listener| address.is_none_or(|address| it.bound == address);
+            self.end(|it| is_meant(it) && it.holders.remove(&holder) && it.holders.is_empty()).await;
+        }
+    }
+
+    /// Ends a listener that was asked for, whoever holds it. False when there is none.
+    pub async fn close(&self, address: SocketAddr) -> bool {
+        self.end(|it| it.bound == address).await > 0
+    }
+
+    /// Ends all that were asked for; the daemon's own listener ends with the daemon.
+    pub async fn close_all(&self) {
+        self.end(|_| true).await;
+    }
+
+    /// Ends those that are not the daemon's own, and returns when their ports are free.
+    async fn end(&self, mut which: impl FnMut(&mut Listener) -> bool) -> usize {
         let _turn = self.turn.lock().await;
-        let ended: Vec<Listener> = self.state().open.extract_if(.., |it| !it.own).collect();
+        let ended: Vec<Listener> = self.state().open.extract_if(.., |it| which(it) && !it.own).collect();
+        let count = ended.len();
         for listener in ended {
             listener.stop.cancel();
             // One that panicked has dropped its port too.
             let _ = listener.task.await;
         }
+        count
     }
 
     /// Where clients are served, the daemon's own listener first.
@@ -163,8 +203,9 @@ impl Http {
             let _ = listener.task.await;
             if listener.own {
                 own_bound = Some(listener.bound);
-            } else {
-                again.push(listener.bound);
+            }
+            if !listener.holders.is_empty() {
+                again.push((listener.bound, listener.holders));
             }
         }
         let own = {
@@ -176,8 +217,8 @@ impl Http {
             let kept = own_bound.filter(|it| wanted.port() == 0 && it.ip() == wanted.ip());
             self.bind_own(kept.unwrap_or(wanted)).await;
         }
-        for address in again {
-            if let Err(fault) = self.bind(address, false).await {
+        for (address, holders) in again {
+            if let Err(fault) = self.bind(address, false, holders).await {
                 self.log.warn(format_args!("http: {address}: {fault}"));
             }
         }

@@ -95,6 +95,8 @@ pub struct Plugins {
     /// One look at the folder at a time.
     looking: tokio::sync::Mutex<()>,
     touched: Arc<Notify>,
+    /// The last file that a person was shown. A yes to it names its pin, and it may have changed by the time it is loaded.
+    shown: Mutex<Option<Manifest>>,
 }
 
 impl Plugins {
@@ -110,7 +112,13 @@ impl Plugins {
             known: Mutex::default(),
             looking: tokio::sync::Mutex::default(),
             touched: Arc::default(),
+            shown: Mutex::default(),
         })
+    }
+
+    /// A person sees what this file says about itself.
+    pub fn show(&self, manifest: &Manifest) {
+        *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = Some(manifest.clone());
     }
 
     pub fn folder(&self) -> &Path {
@@ -434,8 +442,16 @@ impl Plugins {
 
     /// What was enabled under this pin. The pin is over all of it, so the file beside cannot say anything else.
     fn kept(&self, name: &str, pin: Digest) -> Option<Manifest> {
-        let bytes = std::fs::read(self.kept.join(format!("{name}.json"))).ok()?;
-        Manifest::from_json(&serde_json::from_slice(&bytes).ok()?).filter(|it| it.pin == pin)
+        let read = || {
+            let bytes = std::fs::read(self.kept.join(format!("{name}.json"))).ok()?;
+            Manifest::from_json(&serde_json::from_slice(&bytes).ok()?).filter(|it| it.pin == pin)
+        };
+        read().or_else(|| {
+            let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+            let shown = shown.as_ref().filter(|it| it.name == name && it.pin == pin)?;
+            self.keep(shown);
+            Some(shown.clone())
+        })
     }
 
     pub fn reports(&self) -> Vec<Report> {

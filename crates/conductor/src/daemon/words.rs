@@ -82,6 +82,7 @@ pub struct Words {
     /// Parameters of the Set that are looked at, as the configuration names them.
     followed: watch::Sender<BTreeSet<String>>,
     log: Log,
+    runtime: tokio::runtime::Handle,
 }
 
 impl Words {
@@ -182,7 +183,7 @@ impl Words {
             log.warn(line);
         }
         let shared = Shared::new(&studio);
-        let http = Http::new(&shared, &config.http, runtime, log);
+        let http = Http::new(&shared, &config.http, runtime.clone(), log);
         Ok(Words {
             studio,
             shared,
@@ -197,6 +198,7 @@ impl Words {
             live_section: config.live.clone(),
             followed: watch::Sender::new(followed(config)),
             log: log.clone(),
+            runtime,
         })
     }
 
@@ -234,6 +236,8 @@ impl Words {
         if seen != self.listed() {
             self.studio.hub.tell(Change::Tools);
         }
+        // The old one may have been large.
+        super::code_pages::trim_soon(&self.runtime);
     }
 
     /// What a person typed when the daemon started.
@@ -294,7 +298,7 @@ impl Words {
     /// The last words of the log. Blocks for two syncs.
     pub fn stop(&self, runtime: &tokio::runtime::Runtime) {
         self.shared.stop.cancel();
-        runtime.block_on(self.http.close());
+        runtime.block_on(self.http.close_all());
         runtime.block_on(self.plugins.stop());
         if let Some(audit) = &self.audit {
             runtime.block_on(async {

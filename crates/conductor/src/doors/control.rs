@@ -14,6 +14,7 @@ use crate::daemon::handle::Handle;
 use crate::daemon::home::Home;
 use crate::daemon::socket::{Peer, Socket};
 use crate::daemon::words::Words;
+use crate::doors::descriptors::{self, Callers, Spare, after_failed_accept};
 use conductor_core::error::ToolError;
 use methods::{Answer, Method};
 use serde_json::{Value, json};
@@ -21,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -64,23 +65,36 @@ impl Control {
 pub async fn serve(control: Arc<Control>, socket: Socket) {
     let connections = TaskTracker::new();
     let mut connection = FIRST_CONNECTION;
+    let callers = Callers::new();
+    let mut spare = Spare::new();
     loop {
         let accepted = tokio::select! {
             accepted = socket.accept() => accepted,
             () = control.stop.cancelled() => break,
         };
-        // Out of descriptors, most likely: the next connection may fare better, and the daemon must not end over it.
-        let Ok((stream, peer)) = accepted else {
-            tokio::task::yield_now().await;
-            continue;
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
+            // Whatever else holds all descriptors, this door has some of its own.
+            Err(_) if spare.free_one() => continue,
+            Err(fault) => {
+                after_failed_accept(&fault).await;
+                spare.refill();
+                continue;
+            }
         };
+        spare.refill();
         let control = control.clone();
         connection += 1;
         let caller = Caller { peer, connection };
+        let place = callers.connect(connection);
         connections.spawn(async move {
+            let (input, mut output) = stream.into_split();
             // A peer that hangs up in the middle of its answer is its own affair.
-            let _ = converse(&control, stream, caller).await;
+            let _ = converse(&control, input, &mut output, caller, &place).await;
             control.handle.tool_gone(caller.connection);
+            // Before the peer sees the end: it may bind the port again then.
+            control.words.http.release(None, caller.connection).await;
+            drop(output);
         });
     }
     // The file goes first, so that nobody connects to a daemon that will not answer.
@@ -89,23 +103,32 @@ pub async fn serve(control: Arc<Control>, socket: Socket) {
     connections.wait().await;
 }
 
-async fn converse(control: &Control, stream: UnixStream, caller: Caller) -> io::Result<()> {
-    let (input, mut output) = stream.into_split();
+async fn converse(
+    control: &Control,
+    input: OwnedReadHalf,
+    output: &mut OwnedWriteHalf,
+    caller: Caller,
+    place: &descriptors::Caller,
+) -> io::Result<()> {
     let mut input = BufReader::new(input);
     let mut line = Vec::new();
     loop {
         line.clear();
         let mut bounded = (&mut input).take(MAX_LINE as u64 + 1);
+        // One that holds a listener waits for its own end, and is not in the way.
+        place.is_silent(!control.words.http.holds(caller.connection));
         let read = tokio::select! {
             read = bounded.read_until(b'\n', &mut line) => read?,
+            () = place.end.cancelled() => return Ok(()),
             () = control.stop.cancelled() => return Ok(()),
         };
+        place.is_silent(false);
         if read == 0 {
             return Ok(());
         }
         if line.len() > MAX_LINE {
             let refusal = fault(Value::Null, -32600, format!("a line has at most {MAX_LINE} bytes"));
-            return write_line(control, &mut output, refusal).await;
+            return write_line(control, output, refusal).await;
         }
         if line.trim_ascii().is_empty() {
             continue;
@@ -113,14 +136,14 @@ async fn converse(control: &Control, stream: UnixStream, caller: Caller) -> io::
         let (id, method, params) = match parse(&line) {
             Ok(request) => request,
             Err(refusal) => {
-                write_line(control, &mut output, refusal).await?;
+                write_line(control, output, refusal).await?;
                 continue;
             }
         };
         match methods::answer(control, caller, method, params).await {
-            Ok(Answer::Value(result)) => write_line(control, &mut output, result_line(&id, &result)).await?,
+            Ok(Answer::Value(result)) => write_line(control, output, result_line(&id, &result)).await?,
             Ok(Answer::Stream(mut stream)) => {
-                write_line(control, &mut output, result_line(&id, &json!({ "streaming": true }))).await?;
+                write_line(control, output, result_line(&id, &json!({ "streaming": true }))).await?;
                 loop {
                     let item = tokio::select! {
                         // What is there already is told before the end is.
@@ -132,10 +155,10 @@ async fn converse(control: &Control, stream: UnixStream, caller: Caller) -> io::
                     };
                     let Some(item) = item else { return Ok(()) };
                     let note = json!({ "jsonrpc": "2.0", "method": method.name(), "params": item });
-                    write_line(control, &mut output, note).await?;
+                    write_line(control, output, note).await?;
                 }
             }
-            Err(error) => write_line(control, &mut output, error_line(&id, &error)).await?,
+            Err(error) => write_line(control, output, error_line(&id, &error)).await?,
         }
     }
 }

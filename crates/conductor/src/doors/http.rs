@@ -8,38 +8,46 @@ pub mod plain;
 use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
+use axum::{Extension, Router};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use conductor_core::audit::record::EventName;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use http_body_util::{BodyExt, Limited};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use subtle::{Choice, ConstantTimeEq};
-use tokio::net::TcpListener;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::Sleep;
 use tokio_util::sync::CancellationToken;
 
+use super::descriptors::{HttpConnection, HttpConnections, after_failed_accept};
 use super::mcp::Shared;
 use super::mcp::http::McpHttp;
 use crate::outside::Ids;
 use crate::studio::Studio;
+use crate::whole_file::{self, RealDisk};
 
 const UNREAD: usize = 256 * 1024;
 const UNREAD_PATIENCE: Duration = Duration::from_secs(1);
 const HEAD_PATIENCE: Duration = Duration::from_secs(10);
+const BODY_PATIENCE: Duration = Duration::from_secs(30);
+const WRITE_PATIENCE: Duration = Duration::from_secs(30);
 
 /// One token: only its digest is kept.
 #[derive(Debug, Clone)]
@@ -67,8 +75,18 @@ impl Tokens {
         Arc::new(Self { tokens, last_failure_s: AtomicU64::new(u64::MAX) })
     }
 
-    /// The name of the token in `Authorization`, if it has the scope. Every known token is compared, each in constant time.
+    /// The name of the token in `Authorization`, if it has the scope.
     pub fn check(&self, headers: &HeaderMap, scope: &str) -> Option<String> {
+        self.find(headers, |token| token.scopes.contains(scope))
+    }
+
+    /// Whether `Authorization` has any token of ours.
+    pub fn knows(&self, headers: &HeaderMap) -> bool {
+        self.find(headers, |_| true).is_some()
+    }
+
+    /// Every known token is compared, each in constant time.
+    fn find(&self, headers: &HeaderMap, fits: impl Fn(&Token) -> bool) -> Option<String> {
         let mut given = headers.get_all(header::AUTHORIZATION).iter();
         let (Some(value), None) = (given.next(), given.next()) else { return None };
         let value = value.to_str().ok()?;
@@ -80,7 +98,7 @@ impl Tokens {
         let mut found = None;
         for token in &self.tokens {
             let same: Choice = token.hash.ct_eq(&hash);
-            if bool::from(same) && token.scopes.contains(scope) {
+            if bool::from(same) && fits(token) {
                 found = Some(token.name.clone());
             }
         }
@@ -96,27 +114,38 @@ impl Tokens {
     }
 }
 
-/// The token every home has: made at the first start, in clear for its owner only.
+/// Random bytes of a token.
+const TOKEN_BYTES: usize = 32;
+
+/// The token every home has: made at the first start, in clear for its owner only. One that was cut short is replaced.
 pub fn default_token(home: &Path, ids: &dyn Ids) -> io::Result<Token> {
-    use std::io::Write as _;
-    use std::os::unix::fs::OpenOptionsExt as _;
-    let folder = home.join("state");
-    let path = folder.join("http.token");
-    let secret = match std::fs::read_to_string(&path) {
-        Ok(text) => text.trim().to_owned(),
-        Err(missing) if missing.kind() == io::ErrorKind::NotFound => {
-            std::fs::create_dir_all(&folder)?;
-            let mut bytes = [0; 32];
-            ids.fill(&mut bytes);
-            let secret = URL_SAFE_NO_PAD.encode(bytes);
-            let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
-            file.write_all(secret.as_bytes())?;
-            file.sync_all()?;
-            secret
-        }
+    let secret = match std::fs::read_to_string(token_file(home)) {
+        Ok(text) if is_whole(text.trim()) => text.trim().to_owned(),
+        Ok(_) => return new_token(home, ids),
+        Err(missing) if missing.kind() == io::ErrorKind::NotFound => return new_token(home, ids),
+        Err(not_text) if not_text.kind() == io::ErrorKind::InvalidData => return new_token(home, ids),
         Err(other) => return Err(other),
     };
     Ok(Token::new("default", &secret, &["call", "observe"]))
+}
+
+/// Makes a token in place of the one there is.
+pub fn new_token(home: &Path, ids: &dyn Ids) -> io::Result<Token> {
+    let path = token_file(home);
+    std::fs::create_dir_all(home.join("state"))?;
+    let mut bytes = [0; TOKEN_BYTES];
+    ids.fill(&mut bytes);
+    let secret = URL_SAFE_NO_PAD.encode(bytes);
+    whole_file::replace(&RealDisk, &path, secret.as_bytes(), 0o600, &ids.v4().to_string())?;
+    Ok(Token::new("default", &secret, &["call", "observe"]))
+}
+
+fn token_file(home: &Path) -> PathBuf {
+    home.join("state").join("http.token")
+}
+
+fn is_whole(secret: &str) -> bool {
+    URL_SAFE_NO_PAD.decode(secret).is_ok_and(|it| it.len() == TOKEN_BYTES)
 }
 
 /// Which names this listener answers to.
@@ -189,7 +218,18 @@ pub async fn refuse_after(body: Body, status: StatusCode, reason: &str) -> Respo
     refuse(status, reason)
 }
 
-async fn guard(State(authority): State<Arc<Authority>>, request: Request, next: Next) -> Response {
+struct Guard {
+    authority: Authority,
+    tokens: Arc<Tokens>,
+}
+
+async fn guard(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
+    let Guard { authority, tokens } = &*guard;
+    if let Some(connection) = request.extensions().get::<HttpConnection>()
+        && tokens.knows(request.headers())
+    {
+        connection.is_known();
+    }
     let uri_authority = request.uri().authority().map(|it| it.as_str());
     if let Some(reason) = authority.fault(request.headers(), uri_authority) {
         return refuse_after(request.into_body(), StatusCode::FORBIDDEN, reason).await;
@@ -216,7 +256,7 @@ pub fn router(shared: &Arc<Shared>, tokens: &Arc<Tokens>, authority: Authority, 
             refuse_after(request.into_body(), StatusCode::NOT_FOUND, "nothing is served at this path")
         })
         .method_not_allowed_fallback(|| async { refuse(StatusCode::METHOD_NOT_ALLOWED, "not with this method") })
-        .layer(middleware::from_fn_with_state(Arc::new(authority), guard))
+        .layer(middleware::from_fn_with_state(Arc::new(Guard { authority, tokens: Arc::clone(tokens) }), guard))
 }
 
 /// Opens the port; loopback is the caller's duty to check.
@@ -227,27 +267,99 @@ pub async fn bind(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> 
 }
 
 /// Serves until told to stop; open streams end with it.
-pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) {
+pub async fn serve(listener: TcpListener, router: Router, connections: Arc<HttpConnections>, stop: CancellationToken) {
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             () = stop.cancelled() => return,
         };
-        let Ok((stream, _)) = accepted else {
-            tokio::task::yield_now().await;
-            continue;
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
+            Err(fault) => {
+                after_failed_accept(&fault).await;
+                continue;
+            }
         };
+        let Some(connection) = connections.admit(peer.ip()) else { continue };
         let _ = stream.set_nodelay(true);
-        let service = TowerToHyperService::new(router.clone());
+        let service = TowerToHyperService::new(router.clone().layer(Extension(connection.clone())));
         let stop = stop.clone();
         tokio::spawn(async move {
             let mut builder = hyper::server::conn::http1::Builder::new();
             builder.timer(TokioTimer::new()).header_read_timeout(HEAD_PATIENCE);
-            let connection = builder.serve_connection(TokioIo::new(stream), service);
+            let served = builder.serve_connection(TokioIo::new(Patient::new(stream)), service);
             tokio::select! {
-                _ = connection => {}
+                _ = served => {}
+                () = connection.ended() => {}
                 () = stop.cancelled() => {}
             }
         });
+    }
+}
+
+/// Reads a whole body, bounded in size and time.
+pub async fn read_body(body: Body, limit: usize) -> Result<Bytes, Response> {
+    match tokio::time::timeout(BODY_PATIENCE, Limited::new(body, limit).collect()).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(fault)) if fault.is::<LengthLimitError>() => {
+            Err(refuse(StatusCode::PAYLOAD_TOO_LARGE, "the message is too long"))
+        }
+        Ok(Err(_)) => Err(refuse(StatusCode::BAD_REQUEST, "the body did not arrive")),
+        Err(_) => Err(refuse(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time")),
+    }
+}
+
+/// A stream that fails when its peer takes nothing for [`WRITE_PATIENCE`]: unread answers are not kept for ever.
+struct Patient {
+    stream: TcpStream,
+    waiting: Option<Pin<Box<Sleep>>>,
+}
+
+impl Patient {
+    fn new(stream: TcpStream) -> Self {
+        Patient { stream, waiting: None }
+    }
+
+    fn bounded<T>(&mut self, context: &mut Context<'_>, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if polled.is_ready() {
+            self.waiting = None;
+            return polled;
+        }
+        let waiting = self.waiting.get_or_insert_with(|| Box::pin(tokio::time::sleep(WRITE_PATIENCE)));
+        waiting.as_mut().poll(context).map(|()| Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl AsyncRead for Patient {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, into)
+    }
+}
+
+impl AsyncWrite for Patient {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.bounded(context, polled)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.stream).poll_write_vectored(context, pieces);
+        self.bounded(context, polled)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }

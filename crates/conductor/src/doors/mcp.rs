@@ -45,6 +45,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::era::Era;
 use self::legacy::Report;
+use crate::doors::descriptors::{Budget, HttpConnections};
 use crate::doors::session::{Session, View, Who};
 #[cfg(feature = "conformance")]
 use crate::pipeline::call::Output;
@@ -60,6 +61,8 @@ use crate::tools::schema::Schema;
 const DISCOVER_TTL_MS: u64 = 300_000;
 const LIST_TTL_MS: u64 = 60_000;
 const MAX_LISTENS: usize = 16;
+const MAX_SUBSCRIPTIONS: usize = 256;
+const MAX_URI: usize = 2048;
 /// Pause of a connection that floods.
 const FLOOD_PAUSE: Duration = Duration::from_secs(1);
 
@@ -80,17 +83,22 @@ pub struct Shared {
     /// Parents of connected `mcp start` proxies, as they were at connect, with the number of their proxies. What descends from one of them
     /// decides nothing.
     pub clients: Arc<Mutex<BTreeMap<i32, usize>>>,
+    pub descriptors: Arc<Budget>,
+    pub http_connections: Arc<HttpConnections>,
 }
 
 impl Shared {
     pub fn new(studio: &Arc<Studio>) -> Arc<Self> {
         let mut key = vec![0; 32];
         studio.ids.fill(&mut key);
+        let descriptors = Budget::of_process();
         Arc::new(Self {
             studio: Arc::clone(studio),
             seal: RequestStateCodec::new_unchecked(key),
             stop: CancellationToken::new(),
             clients: Arc::default(),
+            http_connections: HttpConnections::new(&descriptors),
+            descriptors,
         })
     }
 }
@@ -203,7 +211,7 @@ impl McpDoor {
             return Err(ErrorData::invalid_params(format!("Invalid params for {method}"), None));
         }
         if method.starts_with("tasks/") || method.starts_with("notifications/") || method.starts_with("conductor.") {
-            return Err(era::unknown_method(&method));
+            return Err(self.unknown_method(&method));
         }
         let arguments = params.unwrap_or_else(|| Value::Object(Map::new()));
         let principal = self.session.principal("direct");
@@ -211,7 +219,7 @@ impl McpDoor {
         match self.run(call, context, legacy::back_channel(self, context, Era::Legacy, false)).await.into_outcome() {
             Outcome::Done(Ok(output)) => Ok(shape::direct_success(output)),
             Outcome::Done(Err(error)) if is_unknown_tool(&error) => {
-                let mut unknown = era::unknown_method(&method);
+                let mut unknown = self.unknown_method(&method);
                 unknown.data =
                     Some(json!({ "code": error.code, "hint": error.hint, "did_you_mean": error.extras.did_you_mean }));
                 Err(unknown)
@@ -313,6 +321,12 @@ impl McpDoor {
         error
     }
 
+    fn unknown_method(&self, method: &str) -> ErrorData {
+        let mut error = era::unknown_method("");
+        error.message = self.studio().scrubber.unknown("Method not found", method).into();
+        error
+    }
+
     fn find_resource(&self, uri: &str) -> Option<(Arc<Resource>, BTreeMap<String, String>)> {
         let catalog = self.studio().catalog();
 
@@ -349,6 +363,17 @@ async fn talking(work: impl Future<Output = Reply>, open: legacy::Open, context:
             }
         }
     }
+}
+
+fn is_too_much(filter: &SubscriptionFilter) -> bool {
+    let uris = filter.resource_subscriptions.as_deref().unwrap_or_default();
+    uris.len() > MAX_SUBSCRIPTIONS || uris.iter().any(|it| it.len() > MAX_URI)
+}
+
+fn too_many_uris() -> ErrorData {
+    let text =
+        format!("At most {MAX_SUBSCRIPTIONS} subscriptions per connection, each with a URI of at most {MAX_URI} bytes");
+    ErrorData::invalid_params(text, None)
 }
 
 fn is_unknown_tool(error: &ToolError) -> bool {
@@ -655,7 +680,15 @@ impl ServerHandler for McpDoor {
     }
 
     async fn subscribe(&self, request: SubscribeRequestParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
-        self.subscriptions.lock().unwrap_or_else(PoisonError::into_inner).insert(request.uri);
+        if request.uri.len() > MAX_URI {
+            return Err(too_many_uris());
+        }
+        let mut subscriptions = self.subscriptions.lock().unwrap_or_else(PoisonError::into_inner);
+        if subscriptions.len() >= MAX_SUBSCRIPTIONS && !subscriptions.contains(&request.uri) {
+            return Err(too_many_uris());
+        }
+        // Not the text that arrived: it may have room for far more than it holds.
+        subscriptions.insert(request.uri.as_str().to_owned());
         Ok(())
     }
 
@@ -669,13 +702,16 @@ impl ServerHandler for McpDoor {
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
-        Some(requested.clone())
+        // More than may be is refused in `listen`; until then it is not kept twice.
+        Some(if is_too_much(requested) { SubscriptionFilter::default() } else { requested.clone() })
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let open = self.listens.fetch_add(1, Ordering::AcqRel);
         let result = if open >= MAX_LISTENS {
             Err(ErrorData::invalid_params(format!("At most {MAX_LISTENS} subscriptions per connection"), None))
+        } else if is_too_much(context.requested()) {
+            Err(too_many_uris())
         } else {
             Box::pin(watch::listen(self.studio(), &context, &self.shared.stop)).await;
             Ok(())
@@ -691,7 +727,7 @@ impl ServerHandler for McpDoor {
     ) -> Result<CustomResult, ErrorData> {
         // Off on HTTP: a page that got hold of a token would need no protocol at all.
         if self.wire.is_none() {
-            return Err(self.clean(era::unknown_method(&request.method)));
+            return Err(self.unknown_method(&request.method));
         }
         self.direct(request, &context).await.map(CustomResult::new).map_err(|error| self.clean(error))
     }
@@ -707,11 +743,12 @@ impl McpDoor {
         let era = era::of(&context);
         let uri = request.uri;
         let Some((entry, variables)) = self.find_resource(&uri) else {
-            let shown: String = uri.chars().take(256).collect();
-            let unknown = ToolError::new(Code::NotFound, format!("Unknown resource: {shown}"))
+            let scrubber = &self.studio().scrubber;
+            let shown: String = if scrubber.is_idle() { uri.chars().take(256).collect() } else { String::new() };
+            let unknown = ToolError::new(Code::NotFound, scrubber.unknown("Unknown resource", &shown))
                 .hint("Call resources/list and resources/templates/list.")
-                .subject(Subject::Other(shown));
-            return Err(shape::resource_failure(&uri, &unknown));
+                .subject(Subject::Other(shown.clone()));
+            return Err(shape::resource_failure(&shown, &unknown));
         };
         let principal = self.principal(&context);
         let mut call =
@@ -741,10 +778,10 @@ impl McpDoor {
         context: &RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
         let catalog = self.studio().catalog();
-        let prompt = catalog
-            .prompt(&request.name)
-            .filter(|it| self.session.view().toolset.has_set(&it.toolset))
-            .ok_or_else(|| ErrorData::invalid_params(format!("Unknown prompt: {}", request.name), None))?;
+        let prompt =
+            catalog.prompt(&request.name).filter(|it| self.session.view().toolset.has_set(&it.toolset)).ok_or_else(
+                || ErrorData::invalid_params(self.studio().scrubber.unknown("Unknown prompt", &request.name), None),
+            )?;
         #[cfg(feature = "conformance")]
         if let Some(asks) =
             fixture::prompt_asks(&request.name, request.input_responses.is_some(), self.signed(era::of(context)))

@@ -2,6 +2,7 @@
 //!
 //! That a read reads is enforced by the database, never by looking at the text. Not here: whether a person must be asked.
 
+mod functions;
 mod postgres;
 mod sqlite;
 
@@ -99,6 +100,8 @@ pub enum DatabaseFault {
     Refused(String),
     #[error("the statement would change {found} rows, at most {most} are allowed; nothing was changed")]
     TooMany { found: u64, most: u64 },
+    #[error("{0}")]
+    TooLarge(&'static str),
     #[error("the statement did not end in time and was stopped")]
     Late,
 }
@@ -122,6 +125,9 @@ impl From<DatabaseFault> for ToolError {
             DatabaseFault::TooMany { .. } => ToolError::new(Code::Denied, text)
                 .by(RefusedBy::Limit)
                 .hint("Narrow the statement, or ask the person to raise max_rows_affected."),
+            DatabaseFault::TooLarge(_) => ToolError::new(Code::Denied, text)
+                .by(RefusedBy::Limit)
+                .hint("Ask for less: a condition, fewer columns, or parts of long values."),
             DatabaseFault::Late => ToolError::new(Code::Timeout, text).hint("Ask for less: a condition or a limit."),
         }
     }
@@ -199,7 +205,7 @@ impl Databases {
         bounds: Bounds,
     ) -> Result<Rows, DatabaseFault> {
         match self.engine(name)?.0 {
-            Work::Sqlite(it) => blocking(move || it.query(&sql, &params, limit, &bounds)).await,
+            Work::Sqlite(it) => in_turn(it, bounds, move |it, bounds| it.query(&sql, &params, limit, bounds)).await,
             Work::Postgres(it) => it.query(&sql, &params, limit, password, &bounds).await,
         }
     }
@@ -214,7 +220,7 @@ impl Databases {
     ) -> Result<Changed, DatabaseFault> {
         let (work, most) = self.engine(name)?;
         match work {
-            Work::Sqlite(it) => blocking(move || it.execute(&sql, &params, most, &bounds)).await,
+            Work::Sqlite(it) => in_turn(it, bounds, move |it, bounds| it.execute(&sql, &params, most, bounds)).await,
             Work::Postgres(it) => it.execute(&sql, &params, most, password, &bounds).await,
         }
     }
@@ -227,7 +233,7 @@ impl Databases {
         bounds: Bounds,
     ) -> Result<Vec<Table>, DatabaseFault> {
         match self.engine(name)?.0 {
-            Work::Sqlite(it) => blocking(move || it.schema(table.as_deref())).await,
+            Work::Sqlite(it) => in_turn(it, bounds, move |it, _| it.schema(table.as_deref())).await,
             Work::Postgres(it) => it.schema(table.as_deref(), password, &bounds).await,
         }
     }
@@ -238,9 +244,22 @@ enum Work {
     Postgres(Box<postgres::Postgres>),
 }
 
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, DatabaseFault> + Send + 'static,
+/// Runs on a thread for what waits, when the statements before it are done. The turn is held to the end of the work, also when
+/// nobody waits for it any more.
+async fn in_turn<T: Send + 'static>(
+    database: Arc<sqlite::Sqlite>,
+    bounds: Bounds,
+    work: impl FnOnce(&sqlite::Sqlite, &Bounds) -> Result<T, DatabaseFault> + Send + 'static,
 ) -> Result<T, DatabaseFault> {
+    let turn = tokio::select! {
+        turn = Arc::clone(&database.turn).acquire_owned() => turn,
+        () = bounds.cancel.cancelled() => return Err(DatabaseFault::Late),
+    };
+    let work = move || {
+        // It is never closed.
+        let _turn = turn;
+        work(&database, &bounds)
+    };
     tokio::task::spawn_blocking(work)
         .await
         .unwrap_or_else(|_| Err(DatabaseFault::Statement("the work was ended".into())))

@@ -15,16 +15,19 @@ use conductor_core::digest::Digest;
 use conductor_core::error::{Code, RefusedBy, Subject, ToolError};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode};
 use rustix::io::Errno;
+use sha2::{Digest as _, Sha256};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 /// The largest file whose old content is kept, hashed or compared.
 pub const MOST_KEPT: u64 = 64 << 20;
+/// Bytes of old contents that are in memory at once; whoever needs more waits.
+const MOST_HELD: u64 = 4 * MOST_KEPT;
 
 /// One granted folder, held open.
 #[derive(Debug)]
@@ -143,6 +146,32 @@ pub struct Present {
     pub bytes: Vec<u8>,
     pub mode: u32,
     stamp: Stamp,
+    _held: Held,
+}
+
+/// A part of [`MOST_HELD`]. One piece of work holds one at most, so waiting for another ends.
+#[derive(Debug)]
+struct Held(u64);
+
+static HELD: (Mutex<u64>, Condvar) = (Mutex::new(0), Condvar::new());
+
+impl Held {
+    fn take(bytes: u64) -> Self {
+        let bytes = bytes.min(MOST_KEPT);
+        let (held, freed) = &HELD;
+        let held = held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = freed.wait_while(held, |held| *held + bytes > MOST_HELD).unwrap_or_else(PoisonError::into_inner);
+        *held += bytes;
+        Held(bytes)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let (held, freed) = &HELD;
+        *held.lock().unwrap_or_else(PoisonError::into_inner) -= self.0;
+        freed.notify_all();
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -311,25 +340,40 @@ impl Place {
         if self.root.write { Ok(()) } else { Err(FileFault::ReadOnly { root: self.root.name.clone() }) }
     }
 
+    /// The hash is made in small pieces: a read of one byte holds one byte.
     pub fn read(&self, offset: u64, limit: u64) -> Result<Slice, FileFault> {
         let mut file = self.open_file()?;
         let metadata = file.metadata().map_err(|it| self.io(it))?;
         let size = metadata.len();
-        let hash = if size <= MOST_KEPT {
-            let mut whole = Vec::new();
-            (&mut file).take(MOST_KEPT).read_to_end(&mut whole).map_err(|it| self.io(it))?;
-            if offset == 0 && whole.len() as u64 <= limit {
-                let (hash, size) = (Some(Digest::of(&whole)), whole.len() as u64);
-                return Ok(Slice { bytes: whole, size, modified_ms: modified_ms(&metadata), hash });
-            }
-            Some(Digest::of(&whole))
-        } else {
-            None
-        };
         file.seek(SeekFrom::Start(offset)).map_err(|it| self.io(it))?;
         let mut bytes = Vec::new();
-        file.take(limit).read_to_end(&mut bytes).map_err(|it| self.io(it))?;
+        (&mut file).take(limit).read_to_end(&mut bytes).map_err(|it| self.io(it))?;
+        let hash = if offset == 0 && bytes.len() as u64 == size {
+            (size <= MOST_KEPT).then(|| Digest::of(&bytes))
+        } else {
+            file.seek(SeekFrom::Start(0)).map_err(|it| self.io(it))?;
+            self.hash(file)?
+        };
         Ok(Slice { bytes, size, modified_ms: modified_ms(&metadata), hash })
+    }
+
+    /// Of the whole file; none above [`MOST_KEPT`].
+    fn hash(&self, mut file: File) -> Result<Option<Digest>, FileFault> {
+        if file.metadata().map_err(|it| self.io(it))?.len() > MOST_KEPT {
+            return Ok(None);
+        }
+        let mut hasher = Sha256::new();
+        let (mut part, mut total) = (vec![0; 64 * 1024], 0);
+        loop {
+            let count = file.read(&mut part).map_err(|it| self.io(it))?;
+            total += count as u64;
+            match part.get(..count) {
+                // It grew while it was read.
+                _ if total > MOST_KEPT => return Ok(None),
+                None | Some([]) => return Ok(Some(Digest::from_bytes(hasher.finalize().into()))),
+                Some(bytes) => hasher.update(bytes),
+            }
+        }
     }
 
     /// The file as it is now; none when nothing is there.
@@ -343,7 +387,7 @@ impl Place {
     }
 
     /// A link as the last name is refused here: it would be replaced or removed itself, and not what it points to.
-    fn present_in(&self, folder: &OwnedFd, name: &OsStr) -> Result<Option<Present>, FileFault> {
+    fn open_last(&self, folder: &OwnedFd, name: &OsStr) -> Result<Option<File>, FileFault> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = match rustix::fs::openat(folder, name, flags, Mode::empty()) {
             Ok(file) => File::from(file),
@@ -355,20 +399,35 @@ impl Place {
             let what = if metadata.is_dir() { "a folder" } else { "a device, pipe or socket" };
             return Err(FileFault::WrongKind { path: self.shown(), what, wanted: "a file" });
         }
+        Ok(Some(file))
+    }
+
+    fn present_in(&self, folder: &OwnedFd, name: &OsStr) -> Result<Option<Present>, FileFault> {
+        let Some(file) = self.open_last(folder, name)? else { return Ok(None) };
+        let metadata = file.metadata().map_err(|it| self.io(it))?;
+        if metadata.len() > MOST_KEPT {
+            return Err(FileFault::TooLarge { path: self.shown(), limit: MOST_KEPT });
+        }
+        let held = Held::take(metadata.len());
         let mut bytes = Vec::new();
         let stamp = stamp_of(&metadata);
         file.take(MOST_KEPT + 1).read_to_end(&mut bytes).map_err(|it| self.io(it))?;
         if bytes.len() as u64 > MOST_KEPT {
             return Err(FileFault::TooLarge { path: self.shown(), limit: MOST_KEPT });
         }
-        Ok(Some(Present { bytes, mode: metadata.mode() & 0o7777, stamp }))
+        Ok(Some(Present { bytes, mode: metadata.mode() & 0o7777, stamp, _held: held }))
     }
 
     /// Hash of the content, or of the word `absent`: what a person is asked about.
     pub fn state(&self) -> Option<Digest> {
-        match self.present() {
-            Ok(Some(present)) => Some(Digest::of(&present.bytes)),
-            Ok(None) => Some(Digest::of(b"absent")),
+        let absent = Some(Digest::of(b"absent"));
+        match self.parent(false) {
+            Ok((folder, name)) => match self.open_last(&folder, name) {
+                Ok(Some(file)) => self.hash(file).ok().flatten(),
+                Ok(None) => absent,
+                Err(_) => None,
+            },
+            Err(FileFault::Missing { .. }) => absent,
             Err(_) => None,
         }
     }
@@ -415,8 +474,8 @@ impl Place {
         if now == before.map(|it| it.stamp) {
             return Ok(());
         }
-        let found = match self.present_in(folder, name)? {
-            Some(present) => Digest::of(&present.bytes).to_string(),
+        let found = match self.open_last(folder, name)? {
+            Some(file) => self.hash(file)?.map_or_else(|| "not known".to_owned(), |it| it.to_string()),
             None => "absent".to_owned(),
         };
         Err(FileFault::Changed { path: self.shown(), found })

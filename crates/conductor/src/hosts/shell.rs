@@ -1,25 +1,35 @@
 //! Programs that a person allowed by a template, run without a shell and ended as a whole.
 //!
 //! A program gets its words as they are, an environment of three kinds of entries, no input, and a process group of its own: at the end,
-//! at the deadline and when nobody waits any more the whole group is killed. Not here: which words fit (`conductor_core::command`), and
+//! at the deadline and when nobody waits any more the whole group is killed, and with it whatever left the group. Not here: which words fit (`conductor_core::command`), and
 //! whether a person must be asked.
 
 use super::files::{FileFault, Files};
+#[cfg(target_os = "linux")]
+use crate::outside::{Ids, RandomIds};
 use arc_swap::ArcSwap;
 use conductor_core::command::{self, CommandEffect, CommandFault, Ready, Template};
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, RefusedBy, Subject, ToolError};
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process_group, setrlimit};
+#[cfg(target_os = "linux")]
+use rustix::process::{PidfdFlags, getrlimit, pidfd_open, pidfd_send_signal};
 use serde_json::{Map, Value};
 use std::future::Future;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// Bytes kept of each stream; what comes behind is read and dropped, so that the program does not hang on a full pipe.
 const KEPT: usize = 1 << 20;
+/// What a program wrote last is still read for so long after its end.
+const PIPE_PATIENCE: Duration = Duration::from_secs(1);
+/// Looks for processes that are left; each finds those that were made during the one before.
+#[cfg(target_os = "linux")]
+const ROUNDS: usize = 64;
 
 pub struct Shell {
     templates: ArcSwap<Vec<Template>>,
@@ -168,44 +178,52 @@ impl Shell {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0);
+        let mark = Mark::new();
         // SAFETY: between fork and exec only system calls are made: setrlimit neither allocates nor locks.
         unsafe {
-            command.pre_exec(|| {
+            command.pre_exec(move || {
                 for (resource, most) in LIMITS {
                     setrlimit(*resource, Rlimit { current: Some(*most), maximum: Some(*most) })?;
                 }
-                Ok(())
+                mark.set()
             });
         }
         let mut child = command.spawn().map_err(start)?;
-        let group = Group::of(&child);
+        let family = Family { group: group_of(&child), mark };
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-        let streams = async { tokio::join!(kept(stdout), kept(stderr)) };
-        tokio::pin!(streams, enough);
-        let mut read = None;
-        let status = loop {
-            tokio::select! {
-                status = child.wait() => break status.map_err(start)?,
-                all = &mut streams, if read.is_none() => read = Some(all),
-                () = &mut enough => {
-                    drop(group);
-                    let _ = child.wait().await;
-                    return Err(ShellFault::Late { name: prepared.name.clone(), ms: prepared.timeout_ms });
+        let (mut out, mut err) = (Kept::default(), Kept::default());
+        let status = {
+            let streams = async { tokio::join!(out.read(stdout), err.read(stderr)) };
+            tokio::pin!(streams, enough);
+            let mut is_read = false;
+            let status = loop {
+                tokio::select! {
+                    status = child.wait() => break status.map_err(start)?,
+                    _ = &mut streams, if !is_read => is_read = true,
+                    () = &mut enough => {
+                        drop(family);
+                        let _ = child.wait().await;
+                        return Err(ShellFault::Late { name: prepared.name.clone(), ms: prepared.timeout_ms });
+                    }
+                }
+            };
+            // What it left running ends with it, and with that the pipes close. A process that may not be killed holds nothing up.
+            drop(family);
+            if !is_read {
+                tokio::select! {
+                    _ = &mut streams => {}
+                    () = tokio::time::sleep(PIPE_PATIENCE) => {}
+                    () = &mut enough => {}
                 }
             }
-        };
-        // What it left running ends with it, and with that the pipes close.
-        drop(group);
-        let ((stdout, cut_out), (stderr, cut_err)) = match read {
-            Some(read) => read,
-            None => streams.await,
+            status
         };
         Ok(Ran {
             exit_code: status.code(),
             signal: status.signal(),
-            stdout: String::from_utf8_lossy(&stdout).into_owned(),
-            stderr: String::from_utf8_lossy(&stderr).into_owned(),
-            truncated: cut_out || cut_err,
+            stdout: out.text(),
+            stderr: err.text(),
+            truncated: out.cut || err.cut,
         })
     }
 }
@@ -220,32 +238,117 @@ fn find<'t>(templates: &'t [Template], wanted: &Wanted<'_>) -> Result<(&'t Templ
     }
 }
 
-/// Kills the whole group when it is dropped.
-struct Group(Option<Pid>);
-
-impl Group {
-    fn of(child: &tokio::process::Child) -> Self {
-        Group(child.id().and_then(|it| i32::try_from(it).ok()).and_then(Pid::from_raw))
-    }
+fn group_of(child: &tokio::process::Child) -> Option<Pid> {
+    child.id().and_then(|it| i32::try_from(it).ok()).and_then(Pid::from_raw)
 }
 
-impl Drop for Group {
+/// A program and all that descends from it. Killed when it is dropped.
+struct Family {
+    group: Option<Pid>,
+    mark: Mark,
+}
+
+impl Drop for Family {
     fn drop(&mut self) {
-        if let Some(group) = self.0 {
+        if let Some(group) = self.group {
             // Nothing left of it is what we want.
             let _ = kill_process_group(group, Signal::KILL);
+            self.mark.kill_all();
         }
     }
 }
 
-async fn kept(stream: Option<impl AsyncRead + Unpin>) -> (Vec<u8>, bool) {
-    let Some(mut stream) = stream else { return (Vec::new(), false) };
-    let (mut all, mut cut, mut part) = (Vec::new(), false, vec![0; 16 * 1024]);
-    while let Ok(n) = stream.read(&mut part).await {
-        let Some(bytes) = part.get(..n).filter(|it| !it.is_empty()) else { break };
-        let room = KEPT - all.len();
-        cut |= n > room;
-        all.extend_from_slice(bytes.get(..room.min(n)).unwrap_or_default());
+/// A number that a program and its descendants carry, whatever session, group, environment or files they give themselves: a limit that
+/// the kernel keeps for old programs, hands to children and does not use.
+#[cfg(target_os = "linux")]
+#[derive(Clone, Copy)]
+struct Mark(u64);
+
+#[cfg(target_os = "linux")]
+impl Mark {
+    fn new() -> Self {
+        let mut bytes = [0; 8];
+        RandomIds.fill(&mut bytes);
+        // "Unlimited" is another number, and what this process may not have it cannot give.
+        let most = getrlimit(Resource::Locks).maximum.unwrap_or(u64::MAX >> 1).max(1);
+        Mark(u64::from_le_bytes(bytes) % most)
     }
-    (all, cut)
+
+    /// Between fork and exec: a system call and nothing else.
+    fn set(self) -> std::io::Result<()> {
+        Ok(setrlimit(Resource::Locks, Rlimit { current: Some(self.0), maximum: Some(self.0) })?)
+    }
+
+    /// Looks again until none is left: one may have made another in the meantime.
+    fn kill_all(self) {
+        for _ in 0..ROUNDS {
+            let found: Vec<_> = std::fs::read_dir("/proc")
+                .into_iter()
+                .flatten()
+                .filter_map(|it| it.ok()?.file_name().to_str()?.parse().ok())
+                .filter_map(|pid| {
+                    Some((Pid::from_raw(pid)?, pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?))
+                })
+                // Read after the handle is open, so that the number cannot belong to another process by now.
+                .filter(|(pid, _)| self.is_on(*pid))
+                .collect();
+            if found.is_empty() {
+                return;
+            }
+            for (_, process) in found {
+                let _ = pidfd_send_signal(process, Signal::KILL);
+            }
+        }
+    }
+
+    fn is_on(self, pid: Pid) -> bool {
+        let read = |what| std::fs::read_to_string(format!("/proc/{}/{what}", pid.as_raw_nonzero())).unwrap_or_default();
+        let limits = read("limits");
+        let line = limits.lines().find_map(|it| it.strip_prefix("Max file locks"));
+        // The higher one: a process may lower what it uses and cannot raise what it was given.
+        line.and_then(|it| it.split_whitespace().nth(1)).and_then(|it| it.parse().ok()) == Some(self.0)
+            // One that has ended only waits for its parent to notice.
+            && !read("stat").rsplit(')').next().is_some_and(|it| it.trim_start().starts_with(['Z', 'X']))
+    }
+}
+
+/// Other systems have the process group alone.
+#[cfg(not(target_os = "linux"))]
+#[derive(Clone, Copy)]
+struct Mark;
+
+#[cfg(not(target_os = "linux"))]
+impl Mark {
+    fn new() -> Self {
+        Mark
+    }
+
+    fn set(self) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    fn kill_all(self) {}
+}
+
+#[derive(Default)]
+struct Kept {
+    bytes: Vec<u8>,
+    cut: bool,
+}
+
+impl Kept {
+    async fn read(&mut self, stream: Option<impl AsyncRead + Unpin>) {
+        let Some(mut stream) = stream else { return };
+        let mut part = vec![0; 16 * 1024];
+        while let Ok(n) = stream.read(&mut part).await {
+            let Some(bytes) = part.get(..n).filter(|it| !it.is_empty()) else { break };
+            let room = KEPT - self.bytes.len();
+            self.cut |= n > room;
+            self.bytes.extend_from_slice(bytes.get(..room.min(n)).unwrap_or_default());
+        }
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.bytes).into_owned()
+    }
 }

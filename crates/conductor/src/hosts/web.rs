@@ -1,7 +1,7 @@
 //! Fetching from the web without becoming somebody's arm into the local network.
 //!
 //! A name is looked up once, every address it has is checked, and the connection goes to a checked address: a name that changes its mind
-//! between the look and the call changes nothing. Each redirect starts over. Proxies of the environment are not used, and nothing is
+//! between the look and the call changes nothing. Each redirect starts over, and one to a host that was not named is given back unfollowed. Proxies of the environment are not used, and nothing is
 //! kept between two requests: no cookies, no pool. Not here: whether a person must be asked.
 
 mod address;
@@ -82,8 +82,21 @@ pub struct Reach {
     pub allow_hosts: Vec<String>,
     /// Reached without TLS.
     pub http_hosts: Vec<String>,
-    /// When present, no other host is reached at all, by a redirect neither.
+    /// When present, no other host is reached at all.
     pub only: Option<Vec<String>>,
+}
+
+impl Reach {
+    /// Whether a redirect may be followed without a question: to where it came from, or to a host that a person named.
+    fn follows(&self, from: &Url, to: &Url) -> bool {
+        let named = self.only.as_ref().unwrap_or(&self.allow_hosts);
+        // The same site over TLS, both at their usual ports.
+        let safer = (from.scheme(), to.scheme()) == ("http", "https")
+            && host_of(from) == host_of(to)
+            && from.port().is_none()
+            && to.port().is_none();
+        shown(from) == shown(to) || safer || is_named(to, named)
+    }
 }
 
 #[derive(Debug)]
@@ -198,14 +211,16 @@ impl Web {
     }
 
     async fn hops(&self, mut wanted: Wanted, reach: &Reach, patience: Duration) -> Result<Fetched, WebFault> {
+        normalise(&mut wanted.url)?;
         for _ in 0..=REDIRECTS {
             let mut response = self.hop(&wanted, reach, patience).await?;
             let status = response.status();
             let location = response.headers().get(LOCATION).filter(|_| status.is_redirection()).cloned();
-            let Some(location) = location else {
+            let next = location.as_ref().map(|it| target(&wanted.url, it)).transpose()?;
+            let Some(next) = next.filter(|next| reach.follows(&wanted.url, next)) else {
                 return read(&wanted.url, &mut response, wanted.max_bytes).await;
             };
-            redirect(&mut wanted, status.as_u16(), &location)?;
+            redirect(&mut wanted, status.as_u16(), next)?;
         }
         Err(WebFault::TooManyRedirects)
     }
@@ -296,11 +311,25 @@ pub fn is_named(url: &Url, hosts: &[String]) -> bool {
     hosts.iter().any(|it| covers(it, &host_of(url), &shown(url)))
 }
 
-/// Where the next hop goes, and what it no longer carries.
-fn redirect(wanted: &mut Wanted, status: u16, location: &HeaderValue) -> Result<(), WebFault> {
+/// A final dot is dropped: `a.example.` is the same host as `a.example` and would be looked up a second time under its other name.
+fn normalise(url: &mut Url) -> Result<(), WebFault> {
+    let Some(host) = url.host_str().filter(|it| it.ends_with('.')) else { return Ok(()) };
+    let host = host.trim_end_matches('.').to_owned();
+    let bad = WebFault::BadUrl { url: url.to_string(), why: "this is not a name of a host" };
+    if host.is_empty() || url.set_host(Some(&host)).is_err() { Err(bad) } else { Ok(()) }
+}
+
+/// Where a redirect leads.
+fn target(from: &Url, location: &HeaderValue) -> Result<Url, WebFault> {
     let text = String::from_utf8_lossy(location.as_bytes()).into_owned();
-    let bad = |why| WebFault::BadRedirect { to: text.clone(), why };
-    let next = wanted.url.join(&text).map_err(|_| bad("it is no address"))?;
+    let mut next = from.join(&text).map_err(|_| WebFault::BadRedirect { to: text, why: "it is not an address" })?;
+    normalise(&mut next)?;
+    Ok(next)
+}
+
+/// What the next hop no longer carries.
+fn redirect(wanted: &mut Wanted, status: u16, next: Url) -> Result<(), WebFault> {
+    let bad = |why| WebFault::BadRedirect { to: next.to_string(), why };
     if wanted.url.scheme() == "https" && next.scheme() != "https" {
         return Err(bad("it leads from https to something weaker"));
     }

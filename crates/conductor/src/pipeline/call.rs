@@ -176,6 +176,8 @@ pub struct Output {
     text: String,
     /// False for a plugin that gave finished blocks: there is no value beside them.
     structured: bool,
+    /// The tool's own word that it could not do what was asked: an answer for the caller, and not a fault of the tool.
+    pub is_error: bool,
     #[cfg(feature = "conformance")]
     pub special: Option<Special>,
 }
@@ -187,6 +189,7 @@ impl Output {
             content: Vec::new(),
             text: String::new(),
             structured: true,
+            is_error: false,
             #[cfg(feature = "conformance")]
             special: None,
         }
@@ -195,6 +198,12 @@ impl Output {
     /// Finished blocks without a value, for a tool without an output schema.
     pub fn blocks(content: Vec<Content>) -> Self {
         Self { content, structured: false, ..Self::new(Value::Null) }
+    }
+
+    /// As the tool's own error result.
+    #[must_use]
+    pub fn as_error(self, is_error: bool) -> Self {
+        Self { is_error, ..self }
     }
 
     pub fn is_structured(&self) -> bool {

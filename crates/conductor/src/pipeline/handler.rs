@@ -178,6 +178,7 @@ fn finish(studio: &Studio, tool: &Tool, mut output: Output, paper: &mut Paper) -
     }
     let most = tool.max_result_bytes.min(studio.settings().limits.result_bytes);
     let mut bytes = output.render();
+    let is_error = output.is_error;
     if bytes > most {
         match &tool.source {
             Source::Plugin { .. } if !output.is_structured() => {
@@ -197,6 +198,7 @@ fn finish(studio: &Studio, tool: &Tool, mut output: Output, paper: &mut Paper) -
             }
         }
     }
+    output.is_error = is_error;
     paper.output_bytes = bytes as u64;
     Ok(output)
 }

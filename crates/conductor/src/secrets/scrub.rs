@@ -10,6 +10,7 @@ use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use conductor_core::error::ToolError;
 use serde_json::Value;
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use zeroize::Zeroizing;
 
@@ -74,6 +75,40 @@ impl Scrubber {
                 Cow::Owned(patterns.find.replace_all(text, &patterns.labels))
             }
             Some(_) | None => Cow::Borrowed(text),
+        }
+    }
+
+    /// Says that something has no such name. With secrets in the home the name is not repeated: a label in its place would confirm a guess.
+    pub fn unknown(&self, what: &str, name: &str) -> String {
+        if self.is_idle() { format!("{what}: {name}") } else { what.to_owned() }
+    }
+
+    /// How much must be known around a piece of a longer text, so that no secret is overlooked at its ends.
+    pub fn longest(&self) -> usize {
+        self.patterns.load().as_ref().map_or(0, |it| it.find.max_pattern_len())
+    }
+
+    /// A piece of `whole`, with every secret that reaches into it replaced, also one that begins before it or ends behind it.
+    pub fn piece<'t>(&self, whole: &'t [u8], piece: Range<usize>) -> Cow<'t, [u8]> {
+        let plain = |range: Range<usize>| whole.get(range).unwrap_or_default();
+        let Some(patterns) = &*self.patterns.load() else { return Cow::Borrowed(plain(piece)) };
+        let mut clean: Option<Vec<u8>> = None;
+        let mut from = piece.start;
+        for found in patterns.find.find_iter(whole) {
+            if found.end() <= piece.start || found.start() >= piece.end {
+                continue;
+            }
+            let out = clean.get_or_insert_default();
+            out.extend_from_slice(plain(from..found.start().max(from)));
+            out.extend_from_slice(patterns.labels.get(found.pattern().as_usize()).map_or(&[][..], String::as_bytes));
+            from = found.end();
+        }
+        match clean {
+            None => Cow::Borrowed(plain(piece)),
+            Some(mut out) => {
+                out.extend_from_slice(plain(from..piece.end.max(from)));
+                Cow::Owned(out)
+            }
         }
     }
 
@@ -200,6 +235,26 @@ mod tests {
         // Negative control: without a scrubber all of it is there.
         let idle = Scrubber::default();
         assert!(idle.is_idle() && spellings.iter().all(|it| idle.text(it) == it.as_str()));
+    }
+
+    #[test]
+    fn a_piece_is_clean_wherever_it_is_cut() {
+        let scrubber = scrubber();
+        let whole = format!("before {CANARY} between {} after", STANDARD.encode(CANARY));
+        let whole = whole.as_bytes();
+        for size in [1, 3, 7, 20, whole.len()] {
+            let mut all = Vec::new();
+            for from in (0..whole.len()).step_by(size) {
+                let until = (from + size).min(whole.len());
+                let start = from.saturating_sub(scrubber.longest());
+                let end = (until + scrubber.longest()).min(whole.len());
+                all.extend_from_slice(&scrubber.piece(&whole[start..end], from - start..until - start));
+            }
+            let without = |it: &str| it.replace("[secret:key]", "");
+            let at_once = scrubber.text(std::str::from_utf8(whole).unwrap());
+            assert_eq!(without(&String::from_utf8_lossy(&all)), without(&at_once), "in pieces of {size}");
+        }
+        assert_eq!(Scrubber::default().piece(whole, 0..6), &b"before"[..]);
     }
 
     #[test]

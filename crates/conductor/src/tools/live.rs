@@ -345,7 +345,7 @@ async fn overview(set: &Arc<LiveSet>) -> Result<Map<String, Value>, ToolError> {
     let mut value = to_object(&set.host.overview().await.map_err(refused)?)?;
     add_identity(&mut value, set);
     if let Some(document) = Arc::clone(&set.host).document()
-        && blocking(move || Ok(document.changed_on_disk())).await.map_err(refused)?
+        && blocking(move || document.changed_on_disk()).await.map_err(refused)?
     {
         value.insert("externalChange".into(), Value::Bool(true));
     }

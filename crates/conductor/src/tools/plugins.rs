@@ -107,16 +107,11 @@ fn result(tool: &str, value: Value) -> Result<Output, ToolError> {
             let blocks = blocks.as_array().map_or(&[][..], Vec::as_slice).iter();
             let blocks = blocks.map(|it| block(tool, it)).collect::<Result<Vec<Content>, _>>()?;
             let structured = members.remove("structuredContent").filter(Value::is_object);
-            if members.get("isError") == Some(&Value::Bool(true)) {
-                let texts = blocks
-                    .iter()
-                    .filter_map(|it| if let Content::Text(text) = it { Some(text.as_str()) } else { None });
-                let text = texts.collect::<Vec<_>>().join("\n");
-                let code = structured.as_ref().and_then(|it| it["code"].as_str());
-                return Err(ToolError::new(claimed(code), format!("{tool}: {}", escape(&text)))
-                    .subject(Subject::Tool(tool.to_owned())));
+            let is_error = members.get("isError") == Some(&Value::Bool(true));
+            let Some(mut structured) = structured else { return Ok(Output::blocks(blocks).as_error(is_error)) };
+            if is_error {
+                disclaim(&mut structured);
             }
-            let Some(structured) = structured else { return Ok(Output::blocks(blocks)) };
             // The value is sent as text by itself; a plugin that did so too says it once.
             let written = structured.to_string();
             let same = |it: &Content| {
@@ -124,7 +119,7 @@ fn result(tool: &str, value: Value) -> Result<Output, ToolError> {
                     || serde_json::from_str::<Value>(text).is_ok_and(|it| it == structured))
             };
             let blocks: Vec<Content> = blocks.into_iter().filter(|it| !same(it)).collect();
-            Ok(blocks.into_iter().fold(Output::new(structured), Output::with))
+            Ok(blocks.into_iter().fold(Output::new(structured).as_error(is_error), Output::with))
         }
         object @ Value::Object(_) => Ok(Output::new(object)),
         other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_)) => {
@@ -154,6 +149,16 @@ fn block(tool: &str, block: &Value) -> Result<Content, ToolError> {
         let message = format!("{tool} gave a content block that is neither text, image, audio nor resource");
         ToolError::new(Code::Internal, message).subject(Subject::Tool(tool.to_owned()))
     })
+}
+
+/// An error result of a plugin may look like one of ours. A code that is not a plugin's to give is taken out of it.
+fn disclaim(structured: &mut Value) {
+    let Some(code) = structured.get_mut("code") else { return };
+    let is_ours =
+        code.as_str().and_then(|it| it.parse::<Code>().ok()).is_some_and(|it| claimed(Some(it.as_str())) != it);
+    if is_ours {
+        *code = Value::from(Code::Internal.as_str());
+    }
 }
 
 /// A code a plugin may give: what a tool of ours could say about its own work. The others speak of approval, limits and pins, which are
@@ -223,12 +228,26 @@ mod tests {
 
     #[test]
     fn a_plugin_may_say_what_went_wrong_but_not_what_the_pipeline_says() {
-        let failed = |code: &str| json!({ "isError": true, "content": [{ "type": "text", "text": "no\u{1b}[2J" }], "structuredContent": { "code": code } });
-        let error = result("t", failed("NOT_FOUND")).unwrap_err();
-        assert_eq!((error.code, error.message.as_str()), (Code::NotFound, "t: no\\u{1b}[2J"));
-        for code in ["APPROVAL_REQUIRED", "CIRCUIT_OPEN", "PIN_MISMATCH", "RATE_LIMITED", "nonsense"] {
-            assert_eq!(result("t", failed(code)).unwrap_err().code, Code::Internal, "{code}");
+        let failed = |code: &str| json!({ "isError": true, "content": [{ "type": "text", "text": "no" }], "structuredContent": { "code": code, "more": [1] } });
+        for (given, shown) in [
+            ("NOT_FOUND", "NOT_FOUND"),
+            ("its own", "its own"),
+            ("APPROVAL_REQUIRED", "INTERNAL"),
+            ("CIRCUIT_OPEN", "INTERNAL"),
+            ("PIN_MISMATCH", "INTERNAL"),
+            ("RATE_LIMITED", "INTERNAL"),
+        ] {
+            let output = result("t", failed(given)).unwrap();
+            assert!(output.is_error, "{given}");
+            assert_eq!(output.value, json!({ "code": shown, "more": [1] }), "{given}");
+            assert_eq!(output.content, [Content::Text("no".into())], "{given}");
         }
+        let bare = result(
+            "t",
+            json!({ "isError": true, "content": [{ "type": "image", "data": "AAAA", "mimeType": "image/png" }] }),
+        );
+        let bare = bare.unwrap();
+        assert!(bare.is_error && !bare.is_structured() && bare.content.len() == 1);
         let thrown = Thrown { message: "m".into(), code: Some("WRONG_TYPE".into()), place: Some("x.js:1:2".into()) };
         let error = failure("t", Fault::Threw(thrown));
         assert_eq!((error.code, error.message.as_str()), (Code::WrongType, "t: x.js:1:2: m"));

@@ -49,11 +49,19 @@ impl Studio {
 
     /// Starts the daemon and waits for its word that it is ready.
     pub fn up(&mut self, flags: &[&str]) -> Value {
-        let mut child = Command::new(BINARY)
-            .args(["--json", "up"])
-            .args(flags)
-            // The port of the default is one, and many studios run at once.
-            .args(if flags.contains(&"--http") { &[][..] } else { &["--http", "127.0.0.1:0"][..] })
+        self.up_with(flags, |words| {
+            let mut command = Command::new(&words[0]);
+            command.args(&words[1..]);
+            command
+        })
+    }
+
+    /// As [`Studio::up`], by a command of the test's own around these words.
+    pub fn up_with(&mut self, flags: &[&str], command: impl FnOnce(&[String]) -> Command) -> Value {
+        // The port of the default is one, and many studios run at once.
+        let http = if flags.contains(&"--http") { &[][..] } else { &["--http", "127.0.0.1:0"][..] };
+        let words = [&[BINARY, "--json", "up"], flags, http].concat();
+        let mut child = command(&words.into_iter().map(str::to_owned).collect::<Vec<_>>())
             .env("CONDUCTOR_HOME", self.home())
             .env_remove("DISPLAY")
             .envs(self.environment.iter().cloned())

@@ -310,6 +310,39 @@ async fn sessions_are_bounded_and_the_oldest_makes_room() {
     assert_eq!(alive(sessions[64].clone()).await, 202);
 }
 
+/// Whoever learns the id of a session still needs the token that opened it.
+#[tokio::test]
+async fn a_session_is_its_tokens_alone() {
+    let (_studio, _shared, address) = open(McpSettings::default()).await;
+    let hello =
+        json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "x", "version": "1" } });
+    let session =
+        post(address, &[], &rpc(1, "initialize", hello)).await.header("mcp-session-id").expect("a session").to_owned();
+    let with = |token: &'static str, method: &'static str, body: String| {
+        let (bearer, session) = (format!("Bearer {token}"), session.clone());
+        async move {
+            let headers = [
+                ("Authorization", bearer.as_str()),
+                ("Content-Type", "application/json"),
+                ("Accept", "application/json, text/event-stream"),
+                ("Mcp-Session-Id", session.as_str()),
+                ("MCP-Protocol-Version", "2025-11-25"),
+            ];
+            send(address, &request(address, method, "/mcp", &headers, &body)).await.status
+        }
+    };
+    let (other, own) = (conductor_testkit::http_client::OTHER_TOKEN, conductor_testkit::http_client::TOKEN);
+    let note = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }).to_string();
+    let call = rpc(2, "tools/call", json!({ "name": "test_echo", "arguments": { "text": "x" } })).to_string();
+    assert_eq!(with(other, "POST", note.clone()).await, 404);
+    assert_eq!(with(other, "POST", call.clone()).await, 404);
+    assert_eq!(with(other, "GET", String::new()).await, 404);
+    assert_eq!(with(other, "DELETE", String::new()).await, 404);
+    assert_eq!(with(own, "POST", note).await, 202, "it is still there");
+    assert_eq!(with(own, "POST", call).await, 200);
+    assert!([200, 202, 204].contains(&with(own, "DELETE", String::new()).await));
+}
+
 #[test]
 fn a_home_has_one_token_for_its_owner_only() {
     use std::os::unix::fs::PermissionsExt as _;

@@ -1093,3 +1093,80 @@ async fn every_example_and_the_starter_are_sound() {
         look(&launch(&source, Limits::default())).await.unwrap_or_else(|faults| panic!("{name}: {faults:?}"));
     }
 }
+
+/// A handler that says "no" has worked: its answer comes whole, and its breaker stays closed.
+#[tokio::test]
+async fn an_error_result_of_a_plugin_passes_through_whole() {
+    let room = Room::new();
+    let no = "return { isError: true, content: [{ type: 'text', text: 'no such city' }, { type: 'image', data: 'AAAA', mimeType: 'image/png' }], structuredContent: { city: 'x', code: 'NOT_FOUND' } }";
+    let bare = "return { isError: true, content: [{ type: 'text', text: 'no' }] }";
+    room.enabled("x", &plugin(&[("no", no), ("bare", bare), ("throws", "throw new Error('broken')")]), "").await;
+    for _ in 0..12 {
+        let Outcome::Done(Ok(output)) = room.call("x.no", json!({})).await.into_outcome() else { panic!("a result") };
+        assert!(output.is_error);
+        let result = serde_json::to_value(conductor::doors::mcp::shape::success(output)).unwrap();
+        assert_eq!(result["isError"], true);
+        assert_eq!(result["structuredContent"], json!({ "city": "x", "code": "NOT_FOUND" }));
+        let kinds: Vec<_> = result["content"].as_array().unwrap().iter().map(|it| it["type"].clone()).collect();
+        assert_eq!(kinds, ["text", "text", "image"], "{result}");
+        let Outcome::Done(Ok(output)) = room.call("x.bare", json!({})).await.into_outcome() else { panic!("a result") };
+        let result = serde_json::to_value(conductor::doors::mcp::shape::success(output)).unwrap();
+        assert_eq!((&result["isError"], &result["content"][0]["text"]), (&json!(true), &json!("no")));
+        assert!(result.get("structuredContent").is_none());
+    }
+    // One that throws has failed, and does trip it.
+    let mut codes = Vec::new();
+    for _ in 0..8 {
+        codes.push(room.error("x.throws", json!({})).await.code);
+    }
+    assert!(codes.contains(&Code::Internal) && codes.contains(&Code::CircuitOpen), "{codes:?}");
+}
+
+/// Its process asks for far more than it can read at once.
+#[tokio::test]
+async fn what_a_plugin_asks_for_at_once_costs_bounded_memory() {
+    let room = Room::new();
+    std::fs::write(room.scratch.join("large"), vec![b'x'; 4 << 20]).unwrap();
+    let reads = "let sum = 0; const all = []; for (let i = 0; i < 40; i++) all.push(files.read('large').then(it => { sum += it.content ? 1 : it.length ? 1 : 0 })); await Promise.all(all); return sum";
+    let root = format!("[tools.filesystem]\nroots = [{{ name = \"r\", path = \"{}\" }}]\n", room.scratch.display());
+    room.write("x.js", &plugin(&[("reads", reads)]));
+    let row = room.row("x", "files_read = [\"r\"]\ncpu_ms = 60000\nheap_mb = 256\ntimeout_ms = 120000").await;
+    room.configure(&format!("{root}{row}")).await;
+    let before = conductor_testkit::doorstep::resident_peak(std::process::id()).unwrap();
+    let said = room.text("x.reads", json!({})).await;
+    let peak = conductor_testkit::doorstep::resident_peak(std::process::id()).unwrap();
+    assert!(peak - before < 250 << 20, "{} MB more; it said {said}", (peak - before) >> 20);
+    assert_eq!(room.text("x.add", json!({ "a": 2, "b": 3 })).await, json!({ "result": 5 }).to_string(), "{said}");
+}
+
+/// A host that gives back what it was sent does not give a secret away.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_does_not_come_back_from_its_host() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let host = listener.local_addr().unwrap().to_string();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut head = vec![0; 8192];
+            let n = stream.read(&mut head).await.unwrap_or(0);
+            let head = String::from_utf8_lossy(&head[..n]).into_owned();
+            let sent = head.lines().find_map(|it| it.strip_prefix("x-key: ")).unwrap_or("none").to_owned();
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\nx-echo: {sent}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{sent}",
+                sent.len()
+            );
+            let _ = stream.write_all(answer.as_bytes()).await;
+        }
+    });
+    let room = Room::new();
+    room.means.secrets.set("api", "sk-live-9f8e7d6c5b4a", vec![host.clone()], true).unwrap();
+    let body = format!(
+        "const answer = await fetch('http://{host}/', {{ headers: {{ 'x-key': String(await secrets.get('api')) }} }}); const text = await answer.text(); return text.slice(0, 8) + '|' + text.slice(8) + '|' + answer.headers.get('x-echo').slice(0, 8)"
+    );
+    room.write("x.js", &plugin(&[("asks", &body)]));
+    let row = room.row("x", &format!("net = [\"{host}\"]\nsecrets = [\"api\"]")).await;
+    room.configure(&format!("[tools.web]\nallow_hosts = [\"{host}\"]\nhttp_hosts = [\"{host}\"]\n{row}")).await;
+    let said = room.text("x.asks", json!({})).await;
+    assert!(said.contains("[secret:|api]|[secret:"), "{said}");
+    assert!(!said.contains("sk-live"), "{said}");
+}

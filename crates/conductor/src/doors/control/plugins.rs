@@ -64,6 +64,7 @@ pub async fn check(control: &Control, params: Value) -> Result<Value, ToolError>
             .subject(Subject::Other(file.clone()))
     })?;
     let row = control.handle.serving().config.plugins.get(&manifest.name).cloned();
+    plugins.show(&manifest);
     Ok(manifest.shown(row.as_ref()))
 }
 

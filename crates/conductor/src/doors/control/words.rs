@@ -96,6 +96,13 @@ struct Open {
     address: SocketAddr,
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Close {
+    /// Without one: everything that this connection asked for.
+    address: Option<SocketAddr>,
+}
+
 pub async fn answer(
     control: &Control,
     caller: Caller,
@@ -228,15 +235,25 @@ pub async fn answer(
         }
         WordsMethod::HttpOpen => {
             let Open { address } = read(params)?;
-            let bound = control.words.http.open(address).await.map_err(|fault| {
+            let bound = control.words.http.open(address, caller.connection).await.map_err(|fault| {
                 ToolError::new(Code::HostOffline, format!("{address} cannot be opened: {fault}"))
                     .subject(Subject::Host("http".into()))
             })?;
             json!({ "address": bound.to_string(), "url": format!("http://{bound}/mcp"), "token_file": control.home.root().join("state/http.token") })
         }
         WordsMethod::HttpClose => {
-            let Nothing {} = read(params)?;
-            control.words.http.close().await;
+            let Close { address } = read(params)?;
+            let http = &control.words.http;
+            match address {
+                Some(address) if !http.is_held(address, caller.connection) => {
+                    control.recognise(caller.peer).map_err(refuse)?;
+                    if !http.close(address).await {
+                        let text = format!("no listener was asked for at {address}");
+                        return Err(ToolError::new(Code::NotFound, text).subject(Subject::Host("http".into())));
+                    }
+                }
+                of_this_connection => http.release(of_this_connection, caller.connection).await,
+            }
             json!({})
         }
     };
@@ -259,8 +276,8 @@ fn plan_or_edit(control: &Control, id: &str) -> Result<Record, ToolError> {
 /// A call of the command line: its result, or its error.
 pub(super) async fn run(control: &Control, call: Call) -> Result<Value, ToolError> {
     match pipeline::run(&control.words.studio, call).await.into_outcome() {
-        // A plugin's finished blocks: there is nothing else to show.
-        Outcome::Done(Ok(output)) if !output.is_structured() => Ok(shape::direct_success(output)),
+        // A plugin's finished blocks, or its own error result: there is nothing else to show.
+        Outcome::Done(Ok(output)) if !output.is_structured() || output.is_error => Ok(shape::direct_success(output)),
         Outcome::Done(Ok(output)) => {
             let (value, _, content) = output.into_parts();
             let blocks = content.len();

@@ -2,9 +2,10 @@
 //!
 //! A call passes the same pipeline as from every door. What observers see holds ids, names, results and times; no argument and no output.
 
-use super::{Tokens, refuse, refuse_after};
+use super::{Tokens, read_body, refuse, refuse_after};
 use crate::audit_log::lines::{Filter, newest};
 use crate::doors::mcp::Shared;
+use crate::doors::mcp::shape;
 use crate::doors::session::{Session, View, Who};
 use crate::pipeline;
 use crate::pipeline::approval::DeskNews;
@@ -19,7 +20,6 @@ use axum::routing::{get, post};
 use conductor_core::error::{Code, ToolError};
 use futures_util::Stream;
 use http::{StatusCode, header};
-use http_body_util::{BodyExt, Limited};
 use serde_json::{Value, json};
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -95,9 +95,9 @@ impl Door {
         };
         let studio = &self.shared.studio;
         let limit = studio.settings().mcp.max_message_bytes;
-        let body = match Limited::new(request.into_body(), limit).collect().await {
-            Ok(body) => body.to_bytes(),
-            Err(_) => return refuse(StatusCode::PAYLOAD_TOO_LARGE, "the body is too long, or did not arrive"),
+        let body = match read_body(request.into_body(), limit).await {
+            Ok(body) => body,
+            Err(refused) => return refused,
         };
         let arguments = if body.trim_ascii().is_empty() { Ok(json!({})) } else { serde_json::from_slice(&body) };
         let Ok(arguments) = arguments else {
@@ -109,6 +109,7 @@ impl Door {
         // The session is this request: when the client hangs up, its call is told so.
         let call = session.call(session.principal(""), name, arguments, session.gone.child_token());
         match pipeline::run(studio, call).await.into_outcome() {
+            Outcome::Done(Ok(output)) if output.is_error => plain(&json!({ "result": shape::direct_success(output) })),
             Outcome::Done(Ok(output)) => {
                 let (value, _, content) = output.into_parts();
                 plain(&if content.is_empty() {

@@ -13,7 +13,7 @@ use futures_util::{Stream, StreamExt, stream};
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, StatusCode, header};
 use http_body_util::combinators::BoxBody;
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use http_body_util::{BodyExt, Full};
 use rmcp::model::{ClientJsonRpcMessage, GetExtensions, GetMeta, JsonRpcMessage, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::common::server_side_http::ServerSseMessage;
 use rmcp::transport::streamable_http_server::session::local::{
@@ -27,7 +27,7 @@ use tower_service::Service as _;
 
 use super::at_once::{self, Begun, Seat};
 use super::{McpDoor, Shared, era, line};
-use crate::doors::http::{Authority, Tokens, refuse, refuse_after};
+use crate::doors::http::{Authority, Tokens, read_body, refuse, refuse_after};
 use crate::doors::session::Who;
 
 const MAX_SESSIONS: usize = 64;
@@ -79,14 +79,16 @@ impl McpHttp {
         }
         let limit = self.shared.studio.settings().mcp.max_message_bytes;
         let (mut parts, body) = request.into_parts();
-        let mut body = match Limited::new(body, limit).collect().await {
-            Ok(body) => body.to_bytes(),
-            Err(fault) if fault.is::<LengthLimitError>() => {
-                return refuse(StatusCode::PAYLOAD_TOO_LARGE, "the message is too long");
-            }
-            Err(_) => return refuse(StatusCode::BAD_REQUEST, "the body did not arrive"),
+        let mut body = match read_body(body, limit).await {
+            Ok(body) => body,
+            Err(refused) => return refused,
         };
-        parts.extensions.insert(Who::Token(who));
+        // A session is its token's alone; to others it does not exist.
+        let session: Option<SessionId> = session_of(&parts.headers);
+        if session.as_ref().is_some_and(|id| !self.sessions.is_of(id, &who)) {
+            return refuse(StatusCode::NOT_FOUND, "there is no such session");
+        }
+        parts.extensions.insert(Who::Token(who.clone()));
         // The token is ours alone: nothing behind this line sees it.
         parts.headers.remove(header::AUTHORIZATION);
         match self.begin(&parts, &body).await {
@@ -104,6 +106,11 @@ impl McpHttp {
         }
         let is_call = parts.method == Method::POST;
         let Ok(response) = self.service.clone().call(Request::from_parts(parts, Full::new(body))).await;
+        if session.is_none()
+            && let Some(made) = session_of(response.headers())
+        {
+            self.sessions.give(&made, who);
+        }
         let streams = response
             .headers()
             .get(header::CONTENT_TYPE)
@@ -135,9 +142,14 @@ impl McpHttp {
     }
 }
 
+const SESSION: &str = "mcp-session-id";
+
+fn session_of(headers: &http::HeaderMap) -> Option<SessionId> {
+    headers.get(SESSION).and_then(|it| it.to_str().ok()).map(Into::into)
+}
+
 /// The session of a request whose headers leave nothing to judge.
 fn plain_session(parts: &Parts) -> Option<SessionId> {
-    const SESSION: &str = "mcp-session-id";
     const VERSION: &str = "mcp-protocol-version";
     let text = |name: &str| parts.headers.get(name).and_then(|it| it.to_str().ok());
     let accept = text("accept")?;
@@ -190,6 +202,8 @@ struct Uses {
 struct Use {
     at: u64,
     seat: Seat,
+    /// The token that it was opened with, once its id is known to anyone.
+    owner: Option<String>,
     /// When the SDK's session last heard of the client. What is answered here it does not hear.
     heard: Instant,
 }
@@ -210,7 +224,7 @@ impl CappedSessions {
         match used.last.get_mut(id) {
             Some(last) => last.at = at,
             None => {
-                used.last.insert(Arc::clone(id), Use { at, seat: Seat::default(), heard: Instant::now() });
+                used.last.insert(Arc::clone(id), Use { at, seat: Seat::default(), owner: None, heard: Instant::now() });
             }
         }
     }
@@ -224,6 +238,19 @@ impl CappedSessions {
             return None;
         }
         Some(last.seat.clone())
+    }
+
+    fn give(&self, id: &SessionId, owner: String) {
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(last) = used.last.get_mut(id) {
+            last.owner.get_or_insert(owner);
+        }
+    }
+
+    /// Also true for one that is not known: the SDK says so.
+    fn is_of(&self, id: &SessionId, token: &str) -> bool {
+        let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        used.last.get(id).is_none_or(|it| it.owner.as_deref() == Some(token))
     }
 
     fn forget(&self, id: &SessionId) {

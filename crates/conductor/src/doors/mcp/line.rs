@@ -32,6 +32,8 @@ use super::at_once::{self, Begun};
 
 /// Messages waiting for a peer that reads slowly.
 const QUEUE: usize = 256;
+/// Bytes that wait for a peer; while there are more, nothing is read from it.
+const UNREAD: usize = 256 * 1024;
 /// Bytes gathered into one write.
 const GATHER: usize = 64 * 1024;
 /// Bytes of answers gathered while more requests lie here. A peer that asks for much should not wait for the last to read the first.
@@ -49,6 +51,8 @@ const KEPT_BUFFER: usize = 64 * 1024;
 pub struct Wire {
     in_flight: Mutex<HashSet<RequestId>>,
     answered: Notify,
+    /// The writer has written something.
+    written: Notify,
     /// Notifications that found the queue full: the newest of each kind is kept.
     held_back: Mutex<BTreeMap<String, Vec<u8>>>,
     /// The peer cannot be written to.
@@ -93,8 +97,9 @@ pub struct LineTransport<R> {
     max_line: usize,
     ended: bool,
     drain_until: Option<Instant>,
-    /// An `initialize` that was read and not yet answered. What follows it is what it makes possible, so it waits.
-    handshake: Option<RequestId>,
+    /// A request that was read and not yet answered, and that what follows waits for: an `initialize`, which makes the rest possible, or
+    /// a list, which is long and would be made many times over for a peer that does not read.
+    awaited: Option<RequestId>,
     /// Lines that were answered where they were read. Kept here because `receive` may be dropped at any await.
     answers: Vec<u8>,
     at_once: Option<at_once::Line>,
@@ -118,8 +123,11 @@ impl<R: AsyncRead + Unpin + Send + 'static> LineTransport<R> {
     {
         let (queue, waiting) = mpsc::channel(QUEUE);
         let wire = Arc::new(Wire::default());
-        let end =
-            Arc::new(End { half: AsyncMutex::new(Half { writer, rest: Vec::new() }), queued: AtomicUsize::new(0) });
+        let end = Arc::new(End {
+            half: AsyncMutex::new(Half { writer, rest: Vec::new() }),
+            queued: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+        });
         let writer = tokio::spawn(write_lines(Arc::clone(&end), waiting, Arc::clone(&wire), patience));
         Self {
             reader,
@@ -129,7 +137,7 @@ impl<R: AsyncRead + Unpin + Send + 'static> LineTransport<R> {
             max_line,
             ended: false,
             drain_until: None,
-            handshake: None,
+            awaited: None,
             answers: Vec::new(),
             at_once: None,
             queue: Some(queue),
@@ -206,16 +214,34 @@ impl<R: AsyncRead + Unpin + Send + 'static> LineTransport<R> {
         }
         // Cancel-safe: the answers leave their place only once there is room for them. After a part of them an empty line wakes the writer.
         let room = self.queue.as_ref()?.reserve().await.ok()?;
-        self.end.queued();
-        room.send(std::mem::take(&mut self.answers));
+        let answers = std::mem::take(&mut self.answers);
+        self.end.queued(answers.len());
+        room.send(answers);
         Some(())
     }
 
-    async fn finish_handshake(&mut self) {
-        while let Some(id) = &self.handshake {
+    /// Until the peer has read most of what it asked for. A peer that never does is ended by the writer.
+    async fn wait_for_reader(&mut self) {
+        loop {
+            let written = self.wire.written.notified();
+            tokio::pin!(written);
+            // From here on the writer's word is not missed.
+            written.as_mut().enable();
+            if self.end.unread() <= UNREAD {
+                return;
+            }
+            tokio::select! {
+                () = written => {}
+                () = self.wire.failed.cancelled() => return,
+            }
+        }
+    }
+
+    async fn wait_for_answer(&mut self) {
+        while let Some(id) = &self.awaited {
             let answered = self.wire.answered.notified();
             if !lock(&self.wire.in_flight).contains(id) {
-                self.handshake = None;
+                self.awaited = None;
                 return;
             }
             tokio::select! {
@@ -298,7 +324,7 @@ impl<R: AsyncRead + Unpin + Send + 'static> Transport<RoleServer> for LineTransp
                         let sent = match queue {
                             Some(queue) => match queue.reserve().await {
                                 Ok(room) => {
-                                    end.queued();
+                                    end.queued(line.len());
                                     room.send(line);
                                     Ok(())
                                 }
@@ -319,10 +345,14 @@ impl<R: AsyncRead + Unpin + Send + 'static> Transport<RoleServer> for LineTransp
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
         loop {
             let pause = *lock(&self.wire.pause_until);
-            if self.answers.len() >= GATHER_ANSWERS || self.handshake.is_some() || pause.is_some() {
+            if self.answers.len() >= GATHER_ANSWERS || self.awaited.is_some() || pause.is_some() {
                 self.flush_answers().await?;
             }
-            self.finish_handshake().await;
+            self.wait_for_answer().await;
+            self.wait_for_reader().await;
+            if self.wire.failed.is_cancelled() {
+                return None;
+            }
             if let Some(until) = pause {
                 tokio::time::sleep_until(until).await;
                 *lock(&self.wire.pause_until) = None;
@@ -403,8 +433,8 @@ impl<R: AsyncRead + Unpin + Send + 'static> LineTransport<R> {
         match &message {
             JsonRpcMessage::Request(request) => {
                 lock(&self.wire.in_flight).insert(request.id.clone());
-                if matches!(request.request, ClientRequest::InitializeRequest(_)) {
-                    self.handshake = Some(request.id.clone());
+                if is_awaited(&request.request) {
+                    self.awaited = Some(request.id.clone());
                 }
             }
             // The SDK sends nothing for a cancelled request, so nobody waits for its reply.
@@ -440,6 +470,19 @@ impl<R> LineTransport<R> {
             }
         }
         None
+    }
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "an enum of the SDK; what is not named is answered beside the rest")]
+fn is_awaited(request: &ClientRequest) -> bool {
+    match request {
+        ClientRequest::InitializeRequest(_)
+        | ClientRequest::ListToolsRequest(_)
+        | ClientRequest::ListResourcesRequest(_)
+        | ClientRequest::ListResourceTemplatesRequest(_)
+        | ClientRequest::ListPromptsRequest(_)
+        | ClientRequest::GetPromptRequest(_) => true,
+        _ => false,
     }
 }
 
@@ -611,6 +654,8 @@ struct End<W> {
     /// Lines given to the writer and not written yet. At 0 the writer rests, and whoever is about to queue one has waited for room and
     /// stands in no order with what is written now.
     queued: AtomicUsize,
+    /// Their bytes.
+    bytes: AtomicUsize,
 }
 
 struct Half<W> {
@@ -629,19 +674,27 @@ enum WroteNow {
 /// An [`End`], whatever it writes to.
 trait WriteNow: Send + Sync {
     /// Counts a line that is about to be queued.
-    fn queued(&self);
-    fn unqueued(&self);
+    fn queued(&self, bytes: usize);
+    fn unqueued(&self, lines: usize, bytes: usize);
+    /// Bytes that the writer has still to write.
+    fn unread(&self) -> usize;
     /// Writes what the peer takes without waiting.
     fn write_now(&self, line: Vec<u8>) -> WroteNow;
 }
 
 impl<W: AsyncWrite + Unpin + Send> WriteNow for End<W> {
-    fn queued(&self) {
+    fn queued(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes, Ordering::SeqCst);
         self.queued.fetch_add(1, Ordering::SeqCst);
     }
 
-    fn unqueued(&self) {
-        self.queued.fetch_sub(1, Ordering::SeqCst);
+    fn unqueued(&self, lines: usize, bytes: usize) {
+        self.queued.fetch_sub(lines, Ordering::SeqCst);
+        self.bytes.fetch_sub(bytes, Ordering::SeqCst);
+    }
+
+    fn unread(&self) -> usize {
+        self.bytes.load(Ordering::SeqCst)
     }
 
     fn write_now(&self, mut line: Vec<u8>) -> WroteNow {
@@ -669,16 +722,17 @@ fn push(
     queue: &mpsc::Sender<Vec<u8>>,
     line: Vec<u8>,
 ) -> Result<(), mpsc::error::TrySendError<Vec<u8>>> {
-    end.queued();
+    let bytes = line.len();
+    end.queued(bytes);
     let pushed = queue.try_send(line);
     if pushed.is_err() {
-        end.unqueued();
+        end.unqueued(1, bytes);
     }
     pushed
 }
 
 /// The one writer of a connection: whole lines, gathered while there are more, flushed when there are none.
-async fn write_lines<W: AsyncWrite + Unpin>(
+async fn write_lines<W: AsyncWrite + Unpin + Send>(
     end: Arc<End<W>>,
     mut queue: mpsc::Receiver<Vec<u8>>,
     wire: Arc<Wire>,
@@ -689,12 +743,14 @@ async fn write_lines<W: AsyncWrite + Unpin>(
         let mut half = end.half.lock().await;
         out.clear();
         out.append(&mut half.rest);
+        let (mut lines, mut bytes) = (1, line.len());
         out.extend_from_slice(&line);
-        let mut lines = 1;
+        drop(line);
         while out.len() < GATHER
             && let Ok(line) = queue.try_recv()
         {
             lines += 1;
+            bytes += line.len();
             out.extend_from_slice(&line);
         }
         if queue.is_empty() {
@@ -711,7 +767,8 @@ async fn write_lines<W: AsyncWrite + Unpin>(
             return;
         }
         drop(half);
-        end.queued.fetch_sub(lines, Ordering::SeqCst);
+        end.unqueued(lines, bytes);
+        wire.written.notify_waiters();
         if out.capacity() > 4 * GATHER {
             out = Vec::new();
         }

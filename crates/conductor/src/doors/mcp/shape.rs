@@ -6,17 +6,14 @@ use serde_json::{Value, json};
 
 use crate::pipeline::call::{Content, Output};
 
+/// What a tool gave, its own error results included.
 pub fn success(output: Output) -> CallToolResult {
-    let structured = output.is_structured();
+    let (structured, is_error) = (output.is_structured(), output.is_error);
     let (value, text, blocks) = output.into_parts();
-    let mut content = Vec::with_capacity(1 + blocks.len());
-    if !structured {
-        return CallToolResult::success(blocks.into_iter().map(block).collect());
-    }
-    content.push(ContentBlock::text(text));
-    content.extend(blocks.into_iter().map(block));
-    let mut result = CallToolResult::success(content);
-    result.structured_content = Some(value);
+    let text = structured.then(|| ContentBlock::text(text));
+    let content = text.into_iter().chain(blocks.into_iter().map(block)).collect();
+    let mut result = if is_error { CallToolResult::error(content) } else { CallToolResult::success(content) };
+    result.structured_content = structured.then_some(value);
     result
 }
 
@@ -36,9 +33,13 @@ pub fn unknown_tool(error: &ToolError) -> ErrorData {
 
 /// The bare value of the direct dialect; blocks that are not text stand beside it.
 pub fn direct_success(output: Output) -> Value {
+    let is_error = output.is_error;
     let (mut value, _, blocks) = output.into_parts();
     if value.is_null() {
         value = json!({});
+    }
+    if is_error && let Value::Object(members) = &mut value {
+        members.insert("isError".to_owned(), Value::Bool(true));
     }
     if !blocks.is_empty()
         && let Value::Object(members) = &mut value

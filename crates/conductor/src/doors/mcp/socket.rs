@@ -18,10 +18,17 @@ use tokio::net::{UnixListener, UnixStream};
 use super::ends::{BYE, Input, Target, receive_first};
 use super::line::{LineTransport, READ_CHUNK, Refusal};
 use super::{LineService, McpDoor, Shared, at_once};
+use crate::daemon::code_pages::trim_soon;
+use crate::doors::descriptors::after_failed_accept;
 use crate::doors::session::Who;
 
 /// The kernel's limit for a socket's path, without its final zero.
 const MAX_PATH: usize = 107;
+
+/// The socket, and a second descriptor of it to see its end.
+const PLAIN_DESCRIPTORS: usize = 2;
+/// Both ends that a proxy hands over, and a second descriptor of one.
+const HANDED_DESCRIPTORS: usize = 3;
 
 #[derive(Debug, thiserror::Error)]
 pub enum BindFault {
@@ -89,10 +96,12 @@ pub async fn serve(listener: UnixListener, shared: Arc<Shared>, tally: Arc<Tally
             accepted = listener.accept() => accepted,
             () = shared.stop.cancelled() => break,
         };
-        // A full descriptor table is passing; the backlog holds the peer meanwhile.
-        let Ok((stream, _)) = accepted else {
-            tokio::task::yield_now().await;
-            continue;
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(fault) => {
+                after_failed_accept(&fault).await;
+                continue;
+            }
         };
         let uid = stream.peer_cred().map(|it| it.uid());
         if uid.as_ref().ok() != Some(&ours) {
@@ -103,14 +112,17 @@ pub async fn serve(listener: UnixListener, shared: Arc<Shared>, tally: Arc<Tally
         }
         let before = tally.connected.fetch_add(1, Ordering::AcqRel);
         let connected = Connected(Arc::clone(&tally));
-        if before >= shared.studio.settings().mcp.max_connections {
-            tokio::spawn(turn_away(stream, connected));
+        let share = shared.descriptors.take(PLAIN_DESCRIPTORS);
+        let is_full = before >= shared.studio.settings().mcp.max_connections;
+        let Some(share) = share.filter(|_| !is_full) else {
+            turn_away(&stream);
             continue;
-        }
+        };
         let shared = Arc::clone(&shared);
         tokio::spawn(async move {
             serve_stream(&shared, Who::Uid(ours), stream).await;
-            drop(connected);
+            drop((connected, share));
+            trim_soon(&tokio::runtime::Handle::current());
         });
     }
     // Nobody is there any more; what a killed daemon leaves behind is removed by the next.
@@ -121,9 +133,10 @@ pub async fn serve(listener: UnixListener, shared: Arc<Shared>, tally: Arc<Tally
     }
 }
 
-async fn turn_away(mut stream: UnixStream, _connected: Connected) {
+/// Does not wait: a new socket has room for a line, and this one is closed right after.
+fn turn_away(stream: &UnixStream) {
     let line = Refusal { code: -32603, message: "Too many connections", id: Value::Null }.to_line();
-    let _ = stream.write_all(&line).await;
+    let _ = rustix::net::send(stream, &line, rustix::net::SendFlags::DONTWAIT | rustix::net::SendFlags::NOSIGNAL);
 }
 
 /// Serves one connected socket to its end.
@@ -140,6 +153,7 @@ pub async fn serve_stream(shared: &Arc<Shared>, who: Who, stream: UnixStream) {
     // Descriptors that came with anything but a hello, or that cannot be driven, are closed, and the line is answered as any other.
     if let Some(ends) = ends
         && let Some(hello) = proxy_hello(&first)
+        && let Some(_share) = shared.descriptors.take(HANDED_DESCRIPTORS)
         && let Ok((input, output, watched)) = ends.drive()
     {
         return serve_handed(door, stream, &hello, input, output, watched).await;

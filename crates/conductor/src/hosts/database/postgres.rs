@@ -11,6 +11,11 @@ use tokio_postgres::types::{Format, IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, Config, IsolationLevel, Transaction};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+/// Rows that are fetched at once.
+const BATCH: i32 = 32;
+/// Of one value. A blob has two digits for a byte.
+const MOST_LETTERS: usize = 2 * super::CELL + 16;
+
 #[derive(Clone)]
 pub struct Postgres {
     url: String,
@@ -166,7 +171,11 @@ async fn within<T>(work: impl Future<Output = T>, bounds: &Bounds) -> Option<T> 
 }
 
 async fn prepare(transaction: &Transaction<'_>, bounds: &Bounds) -> Result<(), DatabaseFault> {
-    let limit = format!("SET LOCAL statement_timeout = {}", bounds.left_ms());
+    // A role may set these lower or higher for itself; a transaction of ours always has them.
+    let limit = format!(
+        "SET LOCAL statement_timeout = {}; SET LOCAL work_mem = '16MB'; SET LOCAL max_parallel_workers_per_gather = 0; SET LOCAL jit = off",
+        bounds.left_ms()
+    );
     transaction.batch_execute(&limit).await.map_err(|fault| fault_of(&fault))?;
     // It takes the snapshot as well: from here on the transaction cannot be made writing again.
     let asked = "SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user";
@@ -188,27 +197,34 @@ async fn read(transaction: &Transaction<'_>, sql: &str, params: &[Value], limit:
     let bound = bound(statement.params().len(), params)?;
     // Everything comes as text, because the server knows how to write every type it has. What cannot stand in brackets gives text anyway.
     let names: Vec<String> = (0..columns.len()).map(|n| format!("c{n}")).collect();
-    let casts: Vec<String> = names.iter().map(|it| format!("{it}::text")).collect();
+    let casts: Vec<String> = names.iter().map(|it| format!("left({it}::text, {MOST_LETTERS})")).collect();
     let inner = sql.trim_end().trim_end_matches(';');
     let wrapped = format!("SELECT {} FROM (\n{inner}\n) AS q({})", casts.join(", "), names.join(", "));
     let all_text = columns.iter().all(|(_, kind)| *kind == Type::TEXT);
+    let first: String = inner.trim_start().chars().take_while(char::is_ascii_alphabetic).collect();
+    let is_bare = all_text && !["select", "with", "values", "table"].iter().any(|it| first.eq_ignore_ascii_case(it));
     let chosen =
-        if all_text { statement } else { transaction.prepare(&wrapped).await.map_err(|fault| fault_of(&fault))? };
+        if is_bare { statement } else { transaction.prepare(&wrapped).await.map_err(|fault| fault_of(&fault))? };
     let portal = transaction.bind_raw(&chosen, bound).await.map_err(|fault| fault_of(&fault))?;
-    let most = i32::try_from(limit.saturating_add(1)).unwrap_or(i32::MAX);
-    let found = transaction.query_portal(&portal, most).await.map_err(|fault| fault_of(&fault))?;
     let named = columns.iter().map(|(name, kind)| (name.clone(), Some(kind.name().to_owned()))).collect();
     let mut out = Rows { columns: named, ..Rows::default() };
-    for row in found {
-        let cells = columns.iter().enumerate().map(|(index, (_, kind))| {
-            let text: Option<&str> = row.try_get(index).map_err(|fault| fault_of(&fault))?;
-            Ok(text.map_or(Value::Null, |text| cell(kind, text)))
-        });
-        if !out.push(cells.collect::<Result<Vec<_>, DatabaseFault>>()?, limit) {
-            break;
+    // A few rows at a time: the answer may be full long before the last of them.
+    loop {
+        let found = transaction.query_portal(&portal, BATCH).await.map_err(|fault| fault_of(&fault))?;
+        let is_last = found.len() < BATCH as usize;
+        for row in found {
+            let cells = columns.iter().enumerate().map(|(index, (_, kind))| {
+                let text: Option<&str> = row.try_get(index).map_err(|fault| fault_of(&fault))?;
+                Ok(text.map_or(Value::Null, |text| cell(kind, text)))
+            });
+            if !out.push(cells.collect::<Result<Vec<_>, DatabaseFault>>()?, limit) {
+                return Ok(out);
+            }
+        }
+        if is_last {
+            return Ok(out);
         }
     }
-    Ok(out)
 }
 
 fn cell(kind: &Type, written: &str) -> Value {

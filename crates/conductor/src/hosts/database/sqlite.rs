@@ -1,6 +1,7 @@
 //! SQLite, embedded. Reads go through a connection that cannot write; changes through one transaction that is taken back when it grew
-//! too large.
+//! too large. A statement is bounded by time, by the memory of all statements together, and by the length of one value.
 
+use super::functions::{self, Over};
 use super::{Bounds, Changed, DatabaseFault, Rows, Table, blob, integer, text};
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
@@ -8,7 +9,8 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql, params_from_iter};
 use serde_json::Value;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::Semaphore;
 
 pub struct Sqlite {
     path: PathBuf,
@@ -16,14 +18,20 @@ pub struct Sqlite {
     own: bool,
     /// Opening costs more than most reads; a reading connection keeps nothing between two statements.
     reader: Mutex<Option<Connection>>,
+    /// One statement at a time: one that ends late holds one thread and not all of them.
+    pub(super) turn: Arc<Semaphore>,
 }
 
 /// Virtual machine steps between two looks at the clock.
 const LOOK_EVERY: i32 = 1000;
+/// Memory of all connections of the process together.
+const HEAP_BYTES: i64 = 128 << 20;
+/// Steps that no loop is in are not looked at, so there may not be very many of them.
+const LONGEST_STATEMENT: i32 = 64 << 10;
 
 impl Sqlite {
     pub fn new(path: PathBuf, own: bool) -> Self {
-        Sqlite { path, own, reader: Mutex::default() }
+        Sqlite { path, own, reader: Mutex::default(), turn: Arc::new(Semaphore::new(1)) }
     }
 
     fn offline(&self, fault: &dyn std::fmt::Display) -> DatabaseFault {
@@ -45,6 +53,8 @@ impl Sqlite {
         let prepared = connection
             .set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)
             .and_then(|_| connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, 64 << 20))
+            .and_then(|_| connection.set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, LONGEST_STATEMENT))
+            .and_then(|_| connection.pragma_update(None, "hard_heap_limit", HEAP_BYTES))
             .and_then(|_| connection.busy_timeout(std::time::Duration::from_secs(2)));
         prepared.map_err(|fault| self.offline(&fault))?;
         Ok(connection)
@@ -56,12 +66,17 @@ impl Sqlite {
             Some(connection) => connection,
             None => {
                 let mut connection = self.open(OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-                connection.pragma_update(None, "query_only", true).map_err(|fault| self.offline(&fault))?;
-                connection.authorizer(Some(reading_only)).map_err(|fault| self.offline(&fault))?;
+                let prepared = connection
+                    .pragma_update(None, "query_only", true)
+                    // What is sorted stays in the memory that is counted, and leaves no files.
+                    .and_then(|()| connection.pragma_update(None, "temp_store", "MEMORY"))
+                    .and_then(|()| connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, functions::LONGEST).map(|_| ()))
+                    .and_then(|()| connection.authorizer(Some(reading_only)));
+                prepared.map_err(|fault| self.offline(&fault))?;
                 connection
             }
         };
-        watch(&mut connection, bounds);
+        watch(&mut connection, bounds)?;
         let read = read(&connection, sql, params, limit);
         // The watch ends with the statement that it watches.
         let _ = connection.progress_handler(0, None::<fn() -> bool>);
@@ -73,7 +88,7 @@ impl Sqlite {
 
     pub fn execute(&self, sql: &str, params: &[Value], most: u64, bounds: &Bounds) -> Result<Changed, DatabaseFault> {
         let mut connection = self.open(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        watch(&mut connection, bounds);
+        watch(&mut connection, bounds)?;
         connection.execute_batch("BEGIN IMMEDIATE").map_err(told)?;
         connection.authorizer(Some(changing)).map_err(told)?;
         let before = connection.total_changes();
@@ -124,11 +139,11 @@ impl Sqlite {
 }
 
 /// Ends the statement at its deadline, and when nobody waits any more.
-fn watch(connection: &mut Connection, bounds: &Bounds) {
+fn watch(connection: &mut Connection, bounds: &Bounds) -> Result<(), DatabaseFault> {
     let (clock, deadline, cancel) = (bounds.clock.clone(), bounds.deadline, bounds.cancel.clone());
-    let over = move || cancel.is_cancelled() || clock.now() >= deadline;
-    // Without a watch a statement only runs longer than it should; the pipeline no longer waits for it then.
-    let _ = connection.progress_handler(LOOK_EVERY, Some(over));
+    let over: Over = Arc::new(move || cancel.is_cancelled() || clock.now() >= deadline);
+    functions::replace_slow(connection, &over).map_err(told)?;
+    connection.progress_handler(LOOK_EVERY, Some(move || over())).map_err(told)
 }
 
 #[expect(
@@ -138,10 +153,15 @@ fn watch(connection: &mut Connection, bounds: &Bounds) {
 fn reading_only(context: AuthContext<'_>) -> Authorization {
     let allowed = match context.action {
         AuthAction::Select | AuthAction::Read { .. } | AuthAction::Recursive => true,
-        AuthAction::Function { function_name } => !function_name.eq_ignore_ascii_case("load_extension"),
+        AuthAction::Function { function_name } => !is_refused(function_name),
         _ => false,
     };
     if allowed { Authorization::Allow } else { Authorization::Deny }
+}
+
+/// They take code or addresses.
+fn is_refused(function: &str) -> bool {
+    ["load_extension", "fts3_tokenizer"].iter().any(|it| function.eq_ignore_ascii_case(it))
 }
 
 /// One transaction is ours: no statement ends or nests it, reaches another file, or sets what the connection may do.
@@ -156,7 +176,7 @@ fn changing(context: AuthContext<'_>) -> Authorization {
         | AuthAction::Pragma { .. }
         | AuthAction::Transaction { .. }
         | AuthAction::Savepoint { .. } => true,
-        AuthAction::Function { function_name } => function_name.eq_ignore_ascii_case("load_extension"),
+        AuthAction::Function { function_name } => is_refused(function_name),
         _ => false,
     };
     if refused { Authorization::Deny } else { Authorization::Allow }
@@ -223,6 +243,8 @@ fn told(fault: rusqlite::Error) -> DatabaseFault {
         Some(ErrorCode::CannotOpen | ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::NotADatabase) => {
             DatabaseFault::Offline { database: "sqlite".into(), why: fault.to_string() }
         }
+        Some(ErrorCode::TooBig) => DatabaseFault::TooLarge("a value is longer than a statement may use"),
+        Some(ErrorCode::OutOfMemory) => DatabaseFault::TooLarge("the statement needs more memory than it may use"),
         _ if matches!(fault, rusqlite::Error::MultipleStatement) => {
             DatabaseFault::Refused("one statement per call".into())
         }
@@ -236,7 +258,6 @@ mod tests {
     use crate::outside::RealClock;
     use conductor_core::event::Micros;
     use serde_json::json;
-    use std::sync::Arc;
     use tokio_util::sync::CancellationToken;
 
     fn bounds(ms: u64) -> Bounds {
@@ -338,6 +359,44 @@ mod tests {
         cancelled.cancel.cancel();
         assert!(matches!(database.query(endless, &[], 10, &cancelled), Err(DatabaseFault::Late)));
         assert_eq!(query(&database, "SELECT 1").unwrap(), [[json!(1)]], "the next one works");
+    }
+
+    /// Everything that made one read take the machine, and its relatives.
+    #[test]
+    fn a_read_is_bounded_by_the_work_it_does() {
+        let (folder, database) = songs();
+        let long = "replace(hex(zeroblob(15000000)),'0','a')";
+        let rows = |n: u32| format!("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {n})");
+        let refused = [
+            format!("SELECT instr({long}, replace(hex(zeroblob(6000000)),'0','a')||'b')"),
+            format!("{} SELECT i, randomblob(100000) AS r FROM n ORDER BY r", rows(5000)),
+            format!("{} SELECT group_concat(hex(randomblob(10000))) FROM n", rows(5000)),
+            "SELECT printf('%.*c', 900000000, 'x')".to_owned(),
+            "SELECT length(randomblob(900000000))".to_owned(),
+            "SELECT length(zeroblob(900000000) || 'x')".to_owned(),
+            format!("{} SELECT count(*) FROM (SELECT DISTINCT randomblob(100000) FROM n)", rows(5000)),
+            format!("{} SELECT json_group_array(hex(randomblob(100000))) FROM n", rows(5000)),
+            format!("SELECT '{}'", "x".repeat(100_000)),
+        ];
+        for sql in &refused {
+            let answer = database.query(sql, &[], 10, &bounds(60_000));
+            let shown = &sql[..sql.len().min(90)];
+            assert!(
+                matches!(answer, Err(DatabaseFault::TooLarge(_) | DatabaseFault::Statement(_))),
+                "{shown}: {answer:?}"
+            );
+        }
+        // A long row of calls without a loop ends too.
+        let calls = vec!["instr(a, b)", "a LIKE c"].repeat(500).join(", ");
+        let straight = format!(
+            "WITH v AS (SELECT replace(hex(zeroblob(400000)),'0','a') AS a, replace(hex(zeroblob(200000)),'0','a')||'b' AS b, \
+             '%' || replace(hex(zeroblob(1000)),'0','a') || 'b%' AS c) SELECT {calls} FROM v"
+        );
+        let answer = database.query(&straight, &[], 10, &bounds(300));
+        assert!(matches!(answer, Err(DatabaseFault::Late)), "{answer:?}");
+        let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
+        assert_eq!(left, ["songs.db"], "no temporary file");
+        assert_eq!(query(&database, "SELECT count(*) FROM songs").unwrap(), [[json!(3)]], "the next one works");
     }
 
     #[test]

@@ -119,22 +119,25 @@ impl DocumentHost {
     }
 
     /// Whether somebody else wrote or removed the file since we last read or wrote it. Blocks.
-    pub fn changed_on_disk(&self) -> bool {
+    pub fn changed_on_disk(&self) -> Result<bool, Refusal> {
         let (place, stamp, known) = {
             let disk = self.disk();
             (Arc::clone(&disk.place), disk.stamp, disk.digest)
         };
         match place.stamp() {
-            Ok(now) if now == stamp => false,
+            Ok(now) if now == stamp => Ok(false),
             // Touched, or replaced by equal bytes: no conflict.
             Ok(_) => match place.read(self.limit) {
                 Ok((bytes, now)) if digest(&bytes) == known => {
                     self.disk().stamp = now;
-                    false
+                    Ok(false)
                 }
-                Ok(_) | Err(_) => true,
+                // The system could not look: that says nothing about the file.
+                Err(fault @ Refusal::Io { .. }) => Err(fault),
+                Ok(_) | Err(_) => Ok(true),
             },
-            Err(_) => true,
+            Err(fault @ Refusal::Io { .. }) => Err(fault),
+            Err(_) => Ok(true),
         }
     }
 
@@ -182,7 +185,7 @@ impl DocumentHost {
         if elsewhere && target.exists() && !saving.overwrite {
             return Err(Refusal::FileExists { path: target.path().to_owned() });
         }
-        if !elsewhere && !saving.overwrite && self.changed_on_disk() {
+        if !elsewhere && !saving.overwrite && self.changed_on_disk()? {
             return Err(Refusal::ChangedOnDisk { path: target.path().to_owned() });
         }
         let time = backup_time(saving.now);

@@ -10,6 +10,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
+use std::collections::VecDeque;
 use std::io;
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -103,6 +104,12 @@ pub struct Process {
 
 /// How much of a plugin's console one call may put into the log.
 const LOG_BYTES: usize = 8 * 1024;
+/// Requests of a plugin that are worked on at once; the others wait as they came.
+const UNDER_WAY: usize = 32;
+/// Bytes of requests that wait. Its heap could hold no more of them.
+const WAITING_BYTES: usize = 64 << 20;
+/// Bytes of answers that it has not read; until it does, no other request is worked on.
+const UNREAD_BYTES: usize = 8 << 20;
 
 impl Process {
     /// Starts the child, has it evaluate the file, and gives what the file declares.
@@ -165,17 +172,37 @@ impl Process {
         queue(&mut leaving, message);
         let mut written = 0;
         let mut answered = FuturesUnordered::new();
+        // A request that waits is kept as it was written: small.
+        let (mut waiting, mut waiting_bytes) = (VecDeque::<Vec<u8>>::new(), 0);
         let mut log_left = LOG_BYTES;
         loop {
+            let has_room = leaving.len() - written < UNREAD_BYTES;
+            while has_room
+                && answered.len() < UNDER_WAY
+                && let Some(asked) = waiting.pop_front()
+            {
+                waiting_bytes -= asked.len();
+                let Some(ask) = serde_json::from_slice::<Value>(&asked).ok().map(|mut it| it["ask"].take()) else {
+                    continue;
+                };
+                let (id, what, with) =
+                    (ask["id"].clone(), ask["what"].as_str().unwrap_or_default().to_owned(), ask["with"].clone());
+                let answer = answers.answer(what, with);
+                answered.push(async move { (id, answer.await) });
+            }
             tokio::select! {
                 arrived = Self::next_of(&mut self.output, &mut self.arrived) => {
-                    let Some(mut message) = arrived else { return Err(self.died().await) };
+                    let Some(body) = arrived else { return Err(self.died().await) };
+                    let Ok(mut message) = serde_json::from_slice::<Value>(&body) else { return Err(self.died().await) };
                     if let Some(log) = message.get("log") {
                         tell_log(answers, log, &mut log_left);
-                    } else if let Some(ask) = message.get_mut("ask") {
-                        let (id, what, with) = (ask["id"].take(), ask["what"].as_str().unwrap_or_default().to_owned(), ask["with"].take());
-                        let answer = answers.answer(what, with);
-                        answered.push(async move { (id, answer.await) });
+                    } else if message.get("ask").is_some() {
+                        waiting_bytes += body.len();
+                        if waiting_bytes > WAITING_BYTES {
+                            self.kill();
+                            return Err(Fault::Died("it asked for more at once than can be kept".into()));
+                        }
+                        waiting.push_back(body);
                     } else if message.get("threw").is_some() {
                         let thrown = serde_json::from_value(message["threw"].take()).unwrap_or_default();
                         return Err(match message["over"].as_str() {
@@ -188,7 +215,7 @@ impl Process {
                         return Ok(done.take());
                     }
                 }
-                Some((id, answer)) = answered.next(), if !answered.is_empty() => {
+                Some((id, answer)) = answered.next(), if has_room && !answered.is_empty() => {
                     queue(&mut leaving, &match answer {
                         Ok(value) => json!({ "answer": { "id": id, "ok": value } }),
                         Err(Refusal { message, code }) => json!({ "answer": { "id": id, "error": { "message": message, "code": code } } }),
@@ -199,7 +226,10 @@ impl Process {
                     Ok(count) => {
                         written += count;
                         if written == leaving.len() {
-                            leaving.clear();
+                            leaving = Vec::new();
+                            written = 0;
+                        } else if written > UNREAD_BYTES {
+                            leaving.drain(..written);
                             written = 0;
                         }
                     }
@@ -210,11 +240,12 @@ impl Process {
     }
 
     async fn next(&mut self) -> Option<Value> {
-        Self::next_of(&mut self.output, &mut self.arrived).await
+        let body = Self::next_of(&mut self.output, &mut self.arrived).await?;
+        serde_json::from_slice(&body).ok()
     }
 
-    /// The next message. Nothing is lost when it is given up in the middle. `None`: the child is gone, or makes no sense.
-    async fn next_of(output: &mut ChildStdout, arrived: &mut Vec<u8>) -> Option<Value> {
+    /// The next message as it was written. Nothing is lost when it is given up in the middle. `None`: the child is gone, or makes no sense.
+    async fn next_of(output: &mut ChildStdout, arrived: &mut Vec<u8>) -> Option<Vec<u8>> {
         loop {
             if let Some(head) = arrived.first_chunk::<4>() {
                 let length = u32::from_le_bytes(*head) as usize;
@@ -222,9 +253,9 @@ impl Process {
                     return None;
                 }
                 if let Some(body) = arrived.get(4..4 + length) {
-                    let message = serde_json::from_slice(body).ok();
+                    let body = body.to_vec();
                     arrived.drain(..4 + length);
-                    return message;
+                    return Some(body);
                 }
             }
             match output.read_buf(arrived).await {

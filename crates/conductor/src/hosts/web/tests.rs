@@ -136,7 +136,12 @@ async fn a_redirect_starts_over() {
     let web = web(vec![vec![]]);
     // Both may be spoken to without TLS; only the first lies inside the wall by the person's word.
     let both = [exact.clone(), inner.address.to_string()];
-    let refused = fetch(&web, &url, &reach(std::slice::from_ref(&exact), &both)).await;
+    let unfollowed = fetch(&web, &url, &reach(std::slice::from_ref(&exact), &both)).await.unwrap();
+    assert_eq!((unfollowed.status, unfollowed.url.as_str()), (302, url.as_str()));
+    assert_eq!(unfollowed.headers[LOCATION], format!("http://{}/", inner.address));
+    // A name alone does not lift the wall, not even for a redirect.
+    let by_name = reach(&[exact.clone(), "127.0.0.1".to_owned()], &both);
+    let refused = fetch(&web, &url, &by_name).await;
     assert!(matches!(refused, Err(WebFault::Private { .. })), "{refused:?}");
     assert_eq!(inner.hits.load(Ordering::SeqCst), 0);
     assert!(naive(&url).await && inner.hits.load(Ordering::SeqCst) == 1, "negative control: the naive client follows");
@@ -221,12 +226,96 @@ async fn credentials_stay_with_their_host() {
 #[test]
 fn https_never_becomes_http() {
     let mut wanted = Wanted::get(Url::parse("https://a.example/x").unwrap());
-    let down = HeaderValue::from_static("http://a.example/y");
-    assert!(matches!(redirect(&mut wanted, 302, &down), Err(WebFault::BadRedirect { .. })));
-    assert!(redirect(&mut wanted, 302, &HeaderValue::from_static("/y")).is_ok());
+    let go = |wanted: &mut Wanted, status, location: &str| {
+        let next = target(&wanted.url, &HeaderValue::from_str(location).unwrap())?;
+        redirect(wanted, status, next)
+    };
+    assert!(matches!(go(&mut wanted, 302, "http://a.example/y"), Err(WebFault::BadRedirect { .. })));
+    assert!(go(&mut wanted, 302, "/y").is_ok());
     assert_eq!(wanted.url.as_str(), "https://a.example/y");
     let mut post = Wanted { method: Method::POST, body: Some(b"b".to_vec()), ..Wanted::get(wanted.url.clone()) };
-    assert!(redirect(&mut post, 307, &HeaderValue::from_static("https://b.example/")).is_err());
-    assert!(redirect(&mut post, 303, &HeaderValue::from_static("https://b.example/")).is_ok());
+    assert!(go(&mut post, 307, "https://b.example/").is_err());
+    assert!(go(&mut post, 303, "https://b.example/").is_ok());
     assert_eq!((post.method, post.body), (Method::GET, None));
+}
+
+/// Counts looks, and gives every name the same address.
+struct Counted(AtomicUsize, IpAddr);
+
+impl Lookup for Counted {
+    fn addresses(&self, _: String, port: u16) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        let found = vec![SocketAddr::new(self.1, port)];
+        Box::pin(std::future::ready(Ok(found)))
+    }
+}
+
+/// A host that was not named is neither looked up nor dialled, however its name is written.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redirect_to_a_host_without_a_name_is_given_back() {
+    let other = server(|_| ok("stolen")).await;
+    let port = other.address.port();
+    let lookup = Arc::new(Counted(AtomicUsize::new(0), IpAddr::from([127, 0, 0, 1])));
+    let web = Web::with(system_tls().unwrap(), Arc::clone(&lookup) as Arc<dyn Lookup>, |_| true);
+    let mut reach = reach(&[], &["evil.test".into(), "127.0.0.1".into()]);
+    let targets = [
+        format!("http://evil.test:{port}/stolen?data=abc"),
+        format!("http://EVIL.test.:{port}/"),
+        format!("http://%65vil.test:{port}/"),
+        format!("http://\u{ff45}vil.test:{port}/"),
+        format!("//evil.test:{port}/"),
+        format!("\\\\evil.test:{port}/"),
+        format!("http://door.example@evil.test:{port}/"),
+        format!("http://127.0.0.1:{port}/"),
+        format!("http://0x7f.1:{port}/"),
+        format!("http://[::ffff:127.0.0.1]:{port}/"),
+        format!("https://evil.test:{port}/"),
+    ];
+    for granted_by_plugin in [false, true] {
+        reach.only = granted_by_plugin.then(Vec::new);
+        for target in &targets {
+            let door = server({
+                let target = target.clone();
+                move |_| to(&target)
+            })
+            .await;
+            let at = door.address.to_string();
+            let mut reach = reach.clone();
+            reach.allow_hosts = vec![at.clone()];
+            reach.http_hosts.push(at.clone());
+            reach.only = reach.only.map(|_| vec![at.clone()]);
+            let got = fetch(&web, &format!("http://{at}/"), &reach).await;
+            let got = got.unwrap_or_else(|fault| panic!("{target}: {fault}"));
+            assert_eq!((got.status, door.hits.load(Ordering::SeqCst)), (302, 1), "{target}");
+        }
+    }
+    assert_eq!(lookup.0.load(Ordering::SeqCst), 0, "no name was looked up");
+    assert_eq!(other.hits.load(Ordering::SeqCst), 0, "nothing was dialled");
+    // A named one is followed.
+    reach.only = None;
+    reach.allow_hosts.push(format!("evil.test:{port}"));
+    let door = server(move |_| to(&format!("http://evil.test.:{port}/"))).await;
+    reach.allow_hosts.push(door.address.to_string());
+    reach.http_hosts.push(door.address.to_string());
+    let got = fetch(&web, &format!("http://{}/", door.address), &reach).await.unwrap();
+    assert_eq!((got.body.as_slice(), other.hits.load(Ordering::SeqCst)), (&b"stolen"[..], 1));
+}
+
+/// The name that is looked up and checked is the one that is dialled and sent, also when it is written with a final dot.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_final_dot_changes_nothing() {
+    let inside = server(|_| ok("inside")).await;
+    let port = inside.address.port();
+    let Ok(listener) = TcpListener::bind(("127.0.0.3", port)).await else { return };
+    let checked = server_at(listener, |_| ok("checked")).await;
+    let lookup = Arc::new(Counted(AtomicUsize::new(0), IpAddr::from([127, 0, 0, 3])));
+    let web = Web::with(system_tls().unwrap(), lookup, |address| address == IpAddr::from([127, 0, 0, 3]));
+    // `localhost` has an address of its own on every system: a second look would lead there.
+    let plain = reach(&[], &["localhost".to_owned()]);
+    for host in ["localhost", "localhost.", "LOCALHOST.", "localhost..", "localhost%2e", "localhost\u{3002}"] {
+        let got = fetch(&web, &format!("http://{host}:{port}/"), &plain).await.unwrap();
+        assert_eq!(got.body, b"checked", "{host}");
+        assert!(checked.heard.lock().unwrap().contains(&format!("host: localhost:{port}")), "{host}");
+    }
+    assert_eq!(inside.hits.load(Ordering::SeqCst), 0);
 }

@@ -12,7 +12,7 @@ use crate::whole_file::{self, RealDisk};
 use conductor_core::audit::record::EventName;
 use conductor_core::config::{self, Config, Diagnostic, Platform, Surroundings};
 use conductor_core::digest::Digest;
-use conductor_core::error::{Code, Subject, ToolError, Violation};
+use conductor_core::error::{Code, Effect, Subject, ToolError, Violation};
 use conductor_core::pending::{Ask, Fact, Kind, Limited, NewIds, NewPlan, Present, Record, Refused, State};
 use conductor_core::plan::{self, Change, Draft, PlanError};
 use conductor_core::policy::{Channel, Floor};
@@ -175,7 +175,13 @@ async fn keep(
             Ok(pending.get(ids.id).and_then(Record::config_plan).unwrap_or(Value::Null))
         })
     });
-    let made = made.await.map_err(|fault| internal(&fault))?.map_err(|fault| internal(&fault))?.map_err(not_taken)?;
+    let not_kept = |fault: std::io::Error| {
+        let folder = studio.home.join("state").join("plans");
+        ToolError::new(Code::SdkRejected, format!("{}: the plan cannot be stored: {fault}", folder.display()))
+            .hint("Nothing was changed. The person should look at the folder: its rights, its free space and the limit of open files.")
+            .effect(Effect::None)
+    };
+    let made = made.await.map_err(|fault| internal(&fault))?.map_err(not_kept)?.map_err(not_taken)?;
     let detail = json!({ "plan": ids.id.to_string() });
     let _ = studio.audit.event(Some(leave.principal().clone()), EventName::PlanCreated, detail).await;
     studio.hub.tell(crate::studio::hub::Change::Uri("conductor://plans".into()));

@@ -55,15 +55,22 @@ fn run(asked: &Asked<Arguments>) -> Result<Value, ToolError> {
         Encoding::Utf8 => room,
         Encoding::Base64 => room / 4 * 3,
     };
-    let slice = place.read(*offset, limit.unwrap_or(USUAL).min(most as u64))?;
-    let mut truncated = offset + (slice.bytes.len() as u64) < slice.size;
+    let limit = limit.unwrap_or(USUAL).min(most as u64);
+    // A secret is recognised whole, so what is around the piece is looked at too.
+    let scrubber = &asked.studio.scrubber;
+    let around = scrubber.longest() as u64;
+    let before = around.min(*offset);
+    let slice = place.read(offset - before, before + limit + around)?;
+    let piece = before as usize..slice.bytes.len().min((before + limit) as usize);
+    let mut truncated = offset + (piece.len() as u64) < slice.size;
+    let bytes = scrubber.piece(&slice.bytes, piece);
     let content = match encoding {
-        Encoding::Utf8 => whole_characters(slice.bytes, *offset > 0 || truncated).ok_or_else(|| {
+        Encoding::Utf8 => whole_characters(bytes.into_owned(), *offset > 0 || truncated).ok_or_else(|| {
             ToolError::new(Code::WrongType, format!("{} is no UTF-8 text", place.inside()))
                 .hint("Read it with encoding base64.")
                 .subject(Subject::Other(at.path.clone()))
         })?,
-        Encoding::Base64 => STANDARD.encode(&slice.bytes),
+        Encoding::Base64 => STANDARD.encode(&bytes),
     };
     // Escapes may take more room than the bytes did.
     let (content, cut) = fit(&content, room);

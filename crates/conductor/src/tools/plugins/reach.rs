@@ -22,8 +22,9 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-/// Requests of one plugin under way at once; more wait.
+/// Requests of one plugin under way at once, of each kind; more wait.
 const FETCHES: usize = 4;
+const FILES: usize = 4;
 /// A longer file does not fit through the pipe in base64.
 const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
 /// How a handle of a secret looks inside a header. Only names pass through the process, never values.
@@ -61,6 +62,7 @@ struct Granted {
     own: Vec<String>,
     means: Means,
     fetches: Semaphore,
+    files: Semaphore,
 }
 
 impl Reach {
@@ -72,8 +74,8 @@ impl Reach {
         means: Means,
         say: Say,
     ) -> Arc<Self> {
-        let fetches = Semaphore::new(FETCHES);
-        let granted = Granted { plugin: plugin.to_owned(), row: row.clone(), own, means, fetches };
+        let (fetches, files) = (Semaphore::new(FETCHES), Semaphore::new(FILES));
+        let granted = Granted { plugin: plugin.to_owned(), row: row.clone(), own, means, fetches, files };
         // The studio holds the catalog, which holds the runner, which holds this.
         Arc::new(Reach { granted: Arc::new(granted), studio: Arc::downgrade(studio), say })
     }
@@ -144,6 +146,8 @@ impl Granted {
             "fetch" => self.fetch(read(with)?).await,
             "files.read" | "files.write" | "files.list" | "files.stat" => {
                 let (granted, what, of) = (Arc::clone(self), what.to_owned(), read(with)?);
+                // Never closed while a request may be under way.
+                let _turn = self.files.acquire().await;
                 let done = tokio::task::spawn_blocking(move || granted.files(&what, &of)).await;
                 done.unwrap_or_else(|fault| Err(ToolError::new(Code::Internal, fault.to_string())))
             }
@@ -167,6 +171,11 @@ impl Granted {
         Ok(())
     }
 
+    /// Values of secrets do not pass through the process, not even those that came from outside.
+    fn clean<'b>(&self, bytes: &'b [u8], most: usize) -> std::borrow::Cow<'b, [u8]> {
+        self.means.secrets.scrubber().piece(bytes, 0..most)
+    }
+
     fn files(&self, what: &str, of: &OfPath) -> Result<Value, ToolError> {
         let (roots, key) = match what {
             "files.write" => (&self.row.files_write, "files_write"),
@@ -180,9 +189,8 @@ impl Granted {
                     let text = format!("{} has {} bytes, at most {MAX_FILE_BYTES} are read", of.path, slice.size);
                     return Err(ToolError::new(Code::Unsupported, text));
                 }
-                Ok(
-                    json!({ "content": STANDARD.encode(&slice.bytes), "size": slice.size, "mtime_ms": slice.modified_ms }),
-                )
+                let bytes = self.clean(&slice.bytes, slice.bytes.len());
+                Ok(json!({ "content": STANDARD.encode(&bytes), "size": slice.size, "mtime_ms": slice.modified_ms }))
             }
             "files.write" => {
                 let content = of.content.as_deref().ok_or_else(|| bad("content is missing"))?;
@@ -253,19 +261,27 @@ impl Granted {
         let filled = tokio::task::spawn_blocking(move || granted.headers(&target, &given)).await;
         let (headers, sealed) =
             filled.unwrap_or_else(|fault| Err(ToolError::new(Code::Internal, fault.to_string())))?;
-        let wanted = Wanted { method, url, headers, body, max_bytes: web::MOST_BYTES, sealed };
+        let max_bytes = web::MOST_BYTES + self.means.secrets.scrubber().longest();
+        let wanted = Wanted { method, url, headers, body, max_bytes, sealed };
         let reach = web::Reach { only: Some(self.row.net.clone()), ..self.means.web.reach() };
         // Never closed while a request may be under way.
         let _turn = self.fetches.acquire().await;
         let fetched = self.means.web.fetch(wanted, &reach).await?;
+        // A host that gives back what it was sent would hand the plugin the value behind a handle.
+        let scrubber = self.means.secrets.scrubber();
         let headers: Vec<(&str, String)> = fetched
             .headers
             .iter()
-            .map(|(name, value)| (name.as_str(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
+            .map(|(name, value)| {
+                let value = String::from_utf8_lossy(value.as_bytes());
+                (name.as_str(), scrubber.text(&value).into_owned())
+            })
             .collect();
+        let truncated = fetched.truncated || fetched.body.len() > web::MOST_BYTES;
+        let body = self.clean(&fetched.body, fetched.body.len().min(web::MOST_BYTES));
         Ok(json!({
-            "url": fetched.url.as_str(), "status": fetched.status, "headers": headers,
-            "body": STANDARD.encode(&fetched.body), "truncated": fetched.truncated,
+            "url": scrubber.text(fetched.url.as_str()), "status": fetched.status, "headers": headers,
+            "body": STANDARD.encode(&body), "truncated": truncated,
         }))
     }
 

@@ -44,7 +44,10 @@ pub fn definition(web: &Arc<Web>) -> Definition {
         let web = Arc::clone(&web);
         async move {
             let arguments: Arguments = take(arguments)?;
-            let wanted = wanted(&arguments)?;
+            let mut wanted = wanted(&arguments)?;
+            // A secret is recognised whole, so a little more is read than is given.
+            let most = wanted.max_bytes;
+            wanted.max_bytes += studio.scrubber.longest();
             let fetched = web.fetch(wanted, &web.reach()).await.map_err(ToolError::from)?;
             let named: Map<String, Value> = fetched
                 .headers
@@ -52,19 +55,21 @@ pub fn definition(web: &Arc<Web>) -> Definition {
                 .map(|(name, value)| (name.to_string(), Value::from(String::from_utf8_lossy(value.as_bytes()).into_owned())))
                 .collect();
             let kind = fetched.headers.get(header::CONTENT_TYPE).and_then(|it| it.to_str().ok());
-            let whole = String::from_utf8_lossy(&fetched.body);
+            let body = studio.scrubber.piece(&fetched.body, 0..most.min(fetched.body.len()));
+            let whole = String::from_utf8_lossy(&body);
             let taken = Value::Object(named.clone()).to_string().len();
             let (content, cut) = fit(&whole, room(&studio, leave.tool().max_result_bytes).saturating_sub(taken));
             Ok(Output::new(json!({
                 "url": fetched.url.as_str(), "status": fetched.status, "headers": named, "content_type": kind, "content": content,
-                "truncated": fetched.truncated || cut,
+                "truncated": fetched.truncated || fetched.body.len() > most || cut,
             })))
         }
     })
     .text(
         "Fetch from the web",
         "Fetches an https address: GET, HEAD or POST. Hosts that a person named are fetched at once; for others, and for every POST, a \
-         person is asked. Addresses of the local network are refused, also behind a redirect. At most 1 MiB and 10 s.",
+         person is asked. Addresses of the local network are refused. A redirect to a host that a person has not named is not followed: \
+         the result has its status and its `location` header. At most 1 MiB and 10 s.",
     )
     .input(object(json!({
         "url": { "type": "string", "format": "uri", "maxLength": 8192 },

@@ -1,0 +1,552 @@
+//! What floods, slow peers and greedy calls may cost a running daemon: descriptors, memory, processor time and processes.
+
+use super::studio::{BINARY, DEVICES, Studio, text, until};
+use conductor_testkit::doorstep::resident_peak;
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+const MEGABYTE: u64 = 1 << 20;
+/// Real time that nothing asserts on.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A daemon that may open this many files at most, with a connection for the person that was there before.
+fn few_files(soft: u32, hard: u32, config: &str) -> (Studio, std::net::SocketAddr) {
+    let mut studio = Studio::empty();
+    std::fs::write(studio.config_file(), format!("{DEVICES}{config}")).unwrap();
+    let ready = studio.up_with(&[], |words| {
+        let mut limited = Command::new("sh");
+        limited.arg("-c").arg(format!("ulimit -Sn {soft} && ulimit -Hn {hard} && exec \"$0\" \"$@\"")).args(words);
+        limited
+    });
+    let address = ready["http"].as_str().unwrap().trim_start_matches("http://").trim_end_matches("/mcp").parse();
+    (studio, address.unwrap())
+}
+
+/// A client of the MCP socket that has said hello.
+fn greeted(studio: &Studio) -> UnixStream {
+    let mut stream = UnixStream::connect(studio.home().join("mcp.sock")).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "flood", "version": "1" } } });
+    let _ = stream.write_all(format!("{hello}\n").as_bytes());
+    stream
+}
+
+fn answer(stream: &UnixStream) -> Value {
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).unwrap();
+    serde_json::from_str(&line).unwrap_or_default()
+}
+
+/// The person's commands, each with a limit of its own.
+fn the_person_gets_in(studio: &Studio, what: &str) {
+    for words in [&["--json", "status"][..], &["panic"], &["send", "pads hand", "on:36 off:36"], &["approvals", "list"]]
+    {
+        let done = studio.run(words);
+        assert!(done.status.success(), "{what}: {words:?}: {}", text(&done.stderr));
+    }
+}
+
+fn processor_ticks(pid: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+}
+
+fn resident(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|it| it.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap() * 1024
+}
+
+fn pause(ms: u64) {
+    #[expect(clippy::disallowed_methods, reason = "lets another process work; nothing asserts on the time")]
+    std::thread::sleep(Duration::from_millis(ms));
+}
+
+/// Processor time in a stretch of real time, as a share. A loop that spins has about one.
+fn share_of_a_core(pid: u32) -> f64 {
+    let before = processor_ticks(pid);
+    pause(2000);
+    (processor_ticks(pid) - before) as f64 / 200.0
+}
+
+#[test]
+fn five_hundred_clients_do_not_lock_the_person_out() {
+    for (soft, hard) in [(1024, 1024), (256, 4096)] {
+        let (studio, _) = few_files(soft, hard, "");
+        let clients: Vec<UnixStream> = (0..500).map(|_| greeted(&studio)).collect();
+        let answers: Vec<Value> = clients.iter().map(answer).collect();
+        let served = answers.iter().filter(|it| it["result"].is_object()).count();
+        let refused = answers.iter().filter(|it| it["error"]["message"] == "Too many connections").count();
+        assert_eq!(served + refused, 500, "each is answered: {served} + {refused}");
+        assert!(served >= 100, "{served} at {soft}/{hard}");
+        if hard > 1024 {
+            assert_eq!(served, 500, "the soft limit is raised");
+        }
+        the_person_gets_in(&studio, "with 500 clients");
+        assert!(share_of_a_core(studio.pid()) < 0.5);
+        drop(clients);
+        until("a new client is served", || answer(&greeted(&studio))["result"].is_object().then_some(()));
+    }
+}
+
+#[test]
+fn silent_connections_do_not_lock_the_person_out() {
+    let (studio, address) = few_files(1024, 1024, "");
+    let connect = || TcpStream::connect_timeout(&address, Duration::from_secs(5));
+    let silent: Vec<TcpStream> = (0..1100).filter_map(|_| connect().ok()).collect();
+    assert!(silent.len() > 1000, "{}", silent.len());
+    the_person_gets_in(&studio, "with silent connections");
+    let open = std::fs::read_dir(format!("/proc/{}/fd", studio.pid())).unwrap().count();
+    assert!(open < 200, "{open} descriptors");
+    assert!(share_of_a_core(studio.pid()) < 0.5);
+    // A client of HTTP is served at the same time.
+    let mut client = connect().unwrap();
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    client
+        .write_all(format!("GET /health HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").as_bytes())
+        .unwrap();
+    let mut said = String::new();
+    client.read_to_string(&mut said).unwrap();
+    assert!(said.starts_with("HTTP/1.1 200"), "{said}");
+}
+
+/// Silence on the person's own socket, and half a line.
+#[test]
+fn silent_connections_of_the_human_door_make_room() {
+    let (studio, _) = few_files(256, 256, "");
+    let connect = |bytes: &[u8]| {
+        let mut stream = UnixStream::connect(studio.home().join("control.sock")).unwrap();
+        stream.write_all(bytes).unwrap();
+        stream
+    };
+    let silent: Vec<UnixStream> = (0..150).map(|_| connect(b"")).chain((0..150).map(|_| connect(b"{\"id\""))).collect();
+    the_person_gets_in(&studio, "with 300 silent connections of its own");
+    drop(silent);
+}
+
+#[test]
+fn slow_bodies_end() {
+    let (studio, address) = few_files(1024, 1024, "");
+    let token = std::fs::read_to_string(studio.home().join("state/http.token")).unwrap();
+    let mut client = TcpStream::connect(address).unwrap();
+    let head = format!(
+        "POST /mcp HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n"
+    );
+    client.write_all(head.as_bytes()).unwrap();
+    client.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+    let mut said = Vec::new();
+    // A byte now and then: the body as a whole has its time.
+    for _ in 0..240 {
+        let _ = client.write_all(b" ");
+        let mut part = [0; 1024];
+        match client.read(&mut part) {
+            Ok(0) => break,
+            Ok(n) => said.extend_from_slice(&part[..n]),
+            Err(_) => continue,
+        }
+        if !said.is_empty() {
+            break;
+        }
+    }
+    assert!(text(&said).starts_with("HTTP/1.1 408"), "{}", text(&said));
+}
+
+/// A daemon that is stopped in the middle of its work.
+#[test]
+fn the_command_line_does_not_wait_for_ever() {
+    let studio = Studio::start(DEVICES);
+    studio.signal(rustix::process::Signal::STOP);
+    for words in [&["status"][..], &["panic"], &["call", "conductor_get_status"], &["monitor"]] {
+        let done = within(studio.command().args(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+        let said = text(&done.stderr);
+        assert!(!done.status.success() && said.contains("has not answered within"), "{words:?}: {said}");
+    }
+    studio.signal(rustix::process::Signal::CONT);
+    assert!(studio.run(&["status"]).status.success());
+}
+
+/// Its output, unless it never ends.
+fn within(mut child: std::process::Child) -> Output {
+    for _ in 0..600 {
+        if child.try_wait().unwrap().is_some() {
+            return child.wait_with_output().unwrap();
+        }
+        pause(100);
+    }
+    let _ = child.kill();
+    panic!("it waits for ever");
+}
+
+#[test]
+fn with_too_few_descriptors_it_says_so_before_anyone_can_connect() {
+    for limit in [16, 32, 48] {
+        let studio = Studio::empty();
+        let script = format!("ulimit -n {limit} && exec \"$0\" up --http 127.0.0.1:0");
+        let started = Command::new("sh")
+            .args(["-c", &script, BINARY])
+            .env("CONDUCTOR_HOME", studio.home())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let done = within(started);
+        assert_eq!(done.status.code(), Some(1), "{limit}");
+        assert!(text(&done.stderr).contains("ulimit -n"), "{limit}: {}", text(&done.stderr));
+        assert!(!studio.home().join("control.sock").exists() && !studio.home().join("mcp.sock").exists());
+    }
+}
+
+/// Clients that come in the moment there is a socket, while the daemon still starts.
+#[test]
+fn a_flood_at_the_start_does_not_end_the_daemon() {
+    for limit in [64, 96] {
+        let mut studio = Studio::empty();
+        std::fs::write(studio.config_file(), DEVICES).unwrap();
+        let (socket, stop) =
+            (studio.home().join("mcp.sock"), std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false)));
+        let over = std::sync::Arc::clone(&stop);
+        let flood = std::thread::spawn(move || {
+            let mut held = Vec::new();
+            while !over.load(std::sync::atomic::Ordering::Relaxed) && held.len() < 300 {
+                match UnixStream::connect(&socket) {
+                    Ok(stream) => held.push(stream),
+                    Err(_) => pause(1),
+                }
+            }
+            held
+        });
+        studio.up_with(&[], |words| {
+            let mut limited = Command::new("sh");
+            limited.arg("-c").arg(format!("ulimit -n {limit} && exec \"$0\" \"$@\"")).args(words);
+            limited
+        });
+        the_person_gets_in(&studio, &format!("flooded at {limit}"));
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        drop(flood.join().unwrap());
+        the_person_gets_in(&studio, &format!("after the flood at {limit}"));
+    }
+}
+
+#[test]
+fn clients_that_never_read_cost_little_and_it_comes_back() {
+    let studio = Studio::start(DEVICES);
+    let before = resident(studio.pid());
+    let mut silent: Vec<UnixStream> = (0..60).map(|_| greeted(&studio)).collect();
+    for stream in &mut silent {
+        let _ = answer(stream);
+        stream.set_nonblocking(true).unwrap();
+        let mut lines = String::from("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n");
+        for id in 2..400 {
+            lines.push_str(&format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"tools/list\"}}\n"));
+        }
+        let _ = stream.write_all(lines.as_bytes());
+    }
+    pause(5000);
+    let peak = resident_peak(studio.pid()).unwrap();
+    assert!(peak < before + 250 * MEGABYTE, "{} MB, before {} MB", peak / MEGABYTE, before / MEGABYTE);
+    the_person_gets_in(&studio, "with clients that never read");
+    drop(silent);
+    let is_back = (0..120).any(|_| {
+        pause(500);
+        resident(studio.pid()) < before + 40 * MEGABYTE
+    });
+    assert!(is_back, "{} MB, before {} MB", resident(studio.pid()) / MEGABYTE, before / MEGABYTE);
+}
+
+#[test]
+fn subscriptions_are_bounded() {
+    let studio = Studio::start(DEVICES);
+    let mut stream = greeted(&studio);
+    let mut lines = BufReader::new(stream.try_clone().unwrap());
+    let mut ask = |id: usize, uri: &str| -> Value {
+        let line = json!({ "jsonrpc": "2.0", "id": id, "method": "resources/subscribe", "params": { "uri": uri } });
+        stream.write_all(format!("{line}\n").as_bytes()).unwrap();
+        loop {
+            let mut line = String::new();
+            lines.read_line(&mut line).unwrap();
+            let message: Value = serde_json::from_str(&line).unwrap();
+            if message["id"] == id {
+                return message;
+            }
+        }
+    };
+    let long = "x".repeat(3 * MEGABYTE as usize);
+    for id in 100..160 {
+        let refused = ask(id, &format!("{id}{long}"));
+        assert_eq!(refused["error"]["code"], -32602, "{}", refused["error"]);
+    }
+    let kept = (1000..1400).filter(|id| ask(*id, &format!("conductor://x/{id}"))["error"].is_null()).count();
+    assert_eq!(kept, 256);
+    assert!(ask(2000, "conductor://x/1000")["error"].is_null(), "one that is there already");
+    let peak = resident_peak(studio.pid()).unwrap();
+    assert!(peak < 250 * MEGABYTE, "{} MB", peak / MEGABYTE);
+}
+
+#[test]
+fn sixty_reads_of_one_byte_hold_sixty_bytes() {
+    let mut studio = Studio::empty();
+    let root = tempfile::tempdir().unwrap();
+    std::fs::write(root.path().join("large"), vec![b'x'; 63 << 20]).unwrap();
+    let roots = format!(
+        "[tools.filesystem]\nroots = [{{ name = \"r\", path = \"{}\", write = true }}]\n",
+        root.path().display()
+    );
+    std::fs::write(studio.config_file(), format!("{DEVICES}{roots}")).unwrap();
+    studio.up(&[]);
+    let home = studio.home().to_owned();
+    let reads: Vec<_> = (0..60)
+        .map(|n| {
+            let home = home.clone();
+            std::thread::spawn(move || {
+                let mut stream = UnixStream::connect(home.join("mcp.sock")).unwrap();
+                stream.set_read_timeout(Some(PATIENCE)).unwrap();
+                // Every third asks about a change, which looks at what is there now.
+                let (tool, more) = match n % 3 {
+                    0 => ("filesystem.write", json!({ "path": "large", "content": "new" })),
+                    _ => ("filesystem.read", json!({ "path": "large", "offset": n, "limit": 1 })),
+                };
+                let line = json!({ "jsonrpc": "2.0", "id": 1, "method": tool, "params": more });
+                stream.write_all(format!("{line}\n").as_bytes()).unwrap();
+                answer(&stream)
+            })
+        })
+        .collect();
+    let answers: Vec<Value> = reads.into_iter().map(|it| it.join().unwrap()).collect();
+    assert!(answers.iter().any(|it| it["result"]["content"] == "x"), "{answers:?}");
+    let peak = resident_peak(studio.pid()).unwrap();
+    assert!(peak < 400 * MEGABYTE, "{} MB", peak / MEGABYTE);
+}
+
+/// The statement ends with its time, and so does the work.
+#[test]
+fn a_query_that_was_given_up_uses_no_processor() {
+    let studio = Studio::start(DEVICES);
+    let part = |n: u32| format!("replace(hex(zeroblob({n})),'0','a')");
+    let statements = [
+        format!("SELECT instr({}, {}||'b')", part(15_000_000), part(6_000_000)),
+        format!("SELECT instr({}, {}||'b')", part(500_000), part(250_000)),
+        format!("SELECT {} LIKE '%'||{}||'b%'", part(500_000), part(20_000)),
+        format!("SELECT {} GLOB '*'||{}||'b*'", part(500_000), part(20_000)),
+        format!("SELECT trim({}, {}||'a')", part(500_000), "replace(hex(zeroblob(400000)),'0','b')"),
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n".to_owned(),
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i < 40000) SELECT randomblob(10000) AS r FROM n ORDER BY r".to_owned(),
+    ];
+    for sql in statements {
+        let mut stream = UnixStream::connect(studio.home().join("mcp.sock")).unwrap();
+        let line = json!({ "jsonrpc": "2.0", "id": 1, "method": "database.query", "params": { "sql": sql } });
+        stream.write_all(format!("{line}\n").as_bytes()).unwrap();
+        // It works on it, and then nobody waits any more.
+        pause(500);
+        drop(stream);
+        until("it has ended", || {
+            let before = processor_ticks(studio.pid());
+            pause(500);
+            (processor_ticks(studio.pid()) - before < 15).then_some(())
+        });
+    }
+    let peak = resident_peak(studio.pid()).unwrap();
+    assert!(peak < 400 * MEGABYTE, "{} MB", peak / MEGABYTE);
+}
+
+fn commands(rows: &[(&str, &str)]) -> String {
+    let row = |(name, script): &(&str, &str)| {
+        let script = json!(script);
+        format!(
+            "[[tools.shell.commands]]\nname = \"{name}\"\nprogram = \"/bin/sh\"\nargs = [\"-c\", {script}]\neffect = \"read\"\ntimeout_ms = 3000\n"
+        )
+    };
+    rows.iter().map(row).collect()
+}
+
+/// Descendants that give themselves a session, a parent, an environment and files of their own.
+#[test]
+fn nothing_that_a_command_started_outlives_it() {
+    // One number each, so that they are found again.
+    let rows = [
+        ("session", "setsid sleep 86401 & sleep 0.2; echo started"),
+        ("orphan", "(setsid sh -c 'sleep 86402 & exec sleep 86403' &) ; sleep 0.3; echo started"),
+        ("bare", "(env -i setsid sleep 86404 </dev/null >/dev/null 2>&1 &) ; sleep 0.3; echo started"),
+        ("late", "setsid sleep 86405 & (setsid sleep 86406 &) ; sleep 86407"),
+        (
+            "breeder",
+            "(setsid sh -c 'while :; do sleep 86408 & sleep 0.01; done' >/dev/null 2>&1 &) ; sleep 0.3; echo started",
+        ),
+    ];
+    let studio = Studio::start(&format!("{DEVICES}{}", commands(&rows)));
+    for (name, _) in rows {
+        let done = within(
+            studio
+                .command()
+                .args(["--json", "call", "shell.exec", &json!({ "command": name }).to_string()])
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap(),
+        );
+        let said = text(&done.stdout) + &text(&done.stderr);
+        assert_eq!(said.contains("started"), name != "late", "{name}: {said}");
+        assert_eq!(said.contains("TIMEOUT"), name == "late", "{name}: {said}");
+        until(&format!("all of {name} have ended"), || sleepers().is_empty().then_some(()));
+    }
+}
+
+fn sleepers() -> Vec<String> {
+    let all = std::fs::read_dir("/proc").unwrap().filter_map(|it| std::fs::read(it.ok()?.path().join("cmdline")).ok());
+    all.map(|it| text(&it).replace('\0', " ")).filter(|it| it.starts_with("sleep 8640")).collect()
+}
+
+/// Pieces of a file are as clean as the whole.
+#[test]
+fn a_secret_is_not_read_in_pieces() {
+    let root = tempfile::tempdir().unwrap();
+    std::fs::write(root.path().join("env"), "# settings\nAPI_KEY=sk-live-9f8e7d6c5b4a\nPORT=1\n").unwrap();
+    let roots = format!("[tools.filesystem]\nroots = [{{ name = \"r\", path = \"{}\" }}]\n", root.path().display());
+    let studio = Studio::start(&format!("{DEVICES}[secrets]\nkey = \"file\"\n{roots}"));
+    let stored = super::secrets::set(&studio, "api", "sk-live-9f8e7d6c5b4a", "--allow-key-file");
+    assert!(stored.status.success(), "{}", text(&stored.stdout));
+    for size in [1, 3, 7, 12] {
+        for encoding in ["utf-8", "base64"] {
+            let mut all = Vec::new();
+            for offset in (0..47).step_by(size) {
+                let arguments = json!({ "path": "env", "offset": offset, "limit": size, "encoding": encoding });
+                let piece = studio.ask("call", json!({ "tool": "filesystem.read", "arguments": arguments }));
+                let content = piece["content"].as_str().unwrap();
+                match encoding {
+                    "utf-8" => all.extend_from_slice(content.as_bytes()),
+                    _ => all.extend(base64_of(content)),
+                }
+            }
+            let all = text(&all).replace("[secret:api]", "");
+            assert_eq!(all, "# settings\nAPI_KEY=\nPORT=1\n", "in pieces of {size} as {encoding}");
+        }
+    }
+    // A guess is answered alike whether it is right or wrong.
+    let guess = |name: &str| -> String {
+        let mut stream = greeted(&studio);
+        let _ = answer(&stream);
+        let lines = [
+            json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": { "name": name } }),
+            json!({ "jsonrpc": "2.0", "id": 3, "method": name }),
+            json!({ "jsonrpc": "2.0", "id": 4, "method": "resources/read", "params": { "uri": name } }),
+            json!({ "jsonrpc": "2.0", "id": 5, "method": "prompts/get", "params": { "name": name } }),
+        ];
+        let mut answers = BufReader::new(stream.try_clone().unwrap());
+        let mut said = String::new();
+        for line in lines {
+            stream.write_all(format!("{line}\n").as_bytes()).unwrap();
+            answers.read_line(&mut said).unwrap();
+        }
+        said
+    };
+    let (right, wrong) = (guess("no_such_sk-live-9f8e7d6c5b4a"), guess("no_such_sk-live-000000000000"));
+    assert_eq!(right, wrong);
+    assert!(!right.contains("secret:"), "{right}");
+}
+
+fn base64_of(content: &str) -> Vec<u8> {
+    let mut child = Command::new("base64").arg("-d").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(content.as_bytes()).unwrap();
+    child.wait_with_output().unwrap().stdout
+}
+
+/// One command opens a port for clients of HTTP.
+struct Door {
+    child: std::process::Child,
+    address: std::net::SocketAddr,
+}
+
+impl Door {
+    fn open(studio: &Studio, port: u16) -> Self {
+        let mut child = studio
+            .command()
+            .args(["--json", "mcp", "start", "--transport", "http", "--port", &port.to_string()])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        let opened: Value = serde_json::from_str(&line).unwrap();
+        Door { child, address: opened["address"].as_str().unwrap().parse().unwrap() }
+    }
+
+    fn end(mut self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_raw(self.child.id() as i32).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+fn is_open(address: std::net::SocketAddr) -> bool {
+    TcpStream::connect(address).is_ok()
+}
+
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+#[test]
+fn ending_one_http_command_leaves_the_others() {
+    use rustix::process::Signal;
+    let studio = Studio::start(DEVICES);
+    let (one, other) = (Door::open(&studio, free_port()), Door::open(&studio, free_port()));
+    let (first, second) = (one.address, other.address);
+    assert!(is_open(first) && is_open(second));
+    one.end(Signal::TERM);
+    assert!(!is_open(first) && is_open(second), "only its own port");
+    // A third shares the port of the second, and the port stays for as long as one of them runs.
+    let third = Door::open(&studio, second.port());
+    assert_eq!(third.address, second);
+    other.end(Signal::TERM);
+    assert!(is_open(second), "shared");
+    // A stranger on the person's socket closes nothing: it neither asked for it nor is a person.
+    studio.ask("http.close", json!({}));
+    assert!(is_open(second));
+    let refused = studio.refusal("http.close", json!({ "address": second.to_string() }));
+    assert_eq!(refused["code"], "DENIED", "{refused}");
+    assert!(is_open(second));
+    third.end(Signal::KILL);
+    until("a killed command's port is closed too", || (!is_open(second)).then_some(()));
+}
+
+#[test]
+fn an_http_command_ends_with_its_daemon_and_says_so() {
+    let mut studio = Studio::start(DEVICES);
+    let door = Door::open(&studio, free_port());
+    studio.stop();
+    assert!(!within(door.child).status.success());
+}
+
+#[test]
+fn a_token_that_was_cut_short_or_shown_to_another_program_is_replaced() {
+    let mut studio = Studio::empty();
+    std::fs::write(studio.config_file(), DEVICES).unwrap();
+    let file = studio.home().join("state/http.token");
+    studio.up(&[]);
+    let first = std::fs::read_to_string(&file).unwrap();
+    studio.stop();
+    for cut in ["", "abc", &first[..20], "not base64 at all, but quite long enough ...", "\u{0}"] {
+        std::fs::write(&file, cut).unwrap();
+        studio.up(&[]);
+        let made = std::fs::read_to_string(&file).unwrap();
+        assert!(made.len() == first.len() && made != first, "{cut:?}: {made}");
+        studio.stop();
+    }
+    let kept = std::fs::read_to_string(&file).unwrap();
+    studio.up(&[]);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), kept, "a whole one stays");
+    studio.stop();
+    let impostor = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let ready = studio.up(&["--http", &impostor.local_addr().unwrap().to_string()]);
+    assert!(ready["http"].is_null(), "{ready}");
+    assert_ne!(std::fs::read_to_string(&file).unwrap(), kept, "the impostor may know it");
+    let status = studio.run(&["status"]);
+    assert!(text(&status.stdout).contains("new one"), "{}", text(&status.stdout));
+}
