@@ -1,7 +1,10 @@
 //! Sets for the tests: our own, made here, and the real ones when `CONDUCTOR_LIVE_DATA` names their folder.
 
+// The one place that counts skips; a dependency would bring the whole product along.
+#[path = "../../../conductor-testkit/src/skips.rs"]
+mod skips;
+
 use conductor_set::{Document, Guard, LiveEdit, Note, OpenSet, PathId, TrackKind};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -13,14 +16,14 @@ pub fn free() -> Guard {
     Guard::default()
 }
 
-/// The folder of recorded data, or `None` with a printed reason.
 #[expect(clippy::disallowed_methods, reason = "tests find optional data through the environment, as the spec names it")]
-pub fn live_data() -> Option<PathBuf> {
-    let folder = std::env::var_os("CONDUCTOR_LIVE_DATA").map(PathBuf::from);
-    if folder.is_none() {
-        let _ = writeln!(std::io::stdout(), "skipped: CONDUCTOR_LIVE_DATA is not set");
-    }
-    folder
+fn live_data() -> Option<PathBuf> {
+    std::env::var_os("CONDUCTOR_LIVE_DATA").map(PathBuf::from)
+}
+
+/// The folder of recorded exchanges: the complete ones, or those of the tree.
+pub fn recorded() -> PathBuf {
+    live_data().unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../conductor/tests/recorded"))
 }
 
 /// Every real Set, by name. Fails when the folder is named and holds none: a test that runs on nothing proves nothing.
@@ -37,6 +40,7 @@ pub fn real_sets() -> Vec<(String, Vec<u8>)> {
         }
     }
     let Some(folder) = live_data() else {
+        skips::note("real Sets: CONDUCTOR_LIVE_DATA is not set");
         return Vec::new();
     };
     let mut found = Vec::new();
