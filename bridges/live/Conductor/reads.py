@@ -85,7 +85,7 @@ def param_of(song, path):
 
 
 def param(path, found, unit="live"):
-    # Live 10 and older do not tell whether a parameter is automated.
+    # Older versions of Live have no such attribute.
     automation = getattr(found, "automation_state", None)
     return {
         "id": path,

@@ -1,13 +1,14 @@
-//! Tests that end early because a part is missing, counted by name: each adds a line to the file that `CONDUCTOR_SKIPS` names, and
-//! `.ci/test` prints them at its end.
+//! Tests that end early because a part is missing, counted by name: each adds a line to the file
+//! that `CONDUCTOR_SKIPS` names, and `.ci/test` prints them at its end.
 //!
-//! Knows nothing of the crates under test: `conductor-set`, which must not depend on the product, includes this file as a module.
+//! Knows nothing of the crates under test: `conductor-set`, which must not depend on the product,
+//! includes this file as a module.
 
 use std::fs::OpenOptions;
 use std::io::Write;
 
 /// Says why this test ends here, and counts it.
-#[expect(clippy::disallowed_methods, reason = "where skips are counted is told by the environment")]
+#[expect(clippy::disallowed_methods, reason = "the environment says where skips are counted")]
 pub fn note(reason: &str) {
     let _ = writeln!(std::io::stderr(), "SKIP {reason}");
     let Some(file) = std::env::var_os("CONDUCTOR_SKIPS") else { return };

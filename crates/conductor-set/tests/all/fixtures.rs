@@ -2,7 +2,7 @@
 
 // The one place that counts skips; a dependency would bring the whole product along.
 #[path = "../../../conductor-testkit/src/skips.rs"]
-mod skips;
+pub mod skips;
 
 use conductor_set::{Document, Guard, LiveEdit, Note, OpenSet, PathId, TrackKind};
 use std::path::{Path, PathBuf};
@@ -26,8 +26,17 @@ pub fn recorded() -> PathBuf {
     live_data().unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../conductor/tests/recorded"))
 }
 
-/// Every real Set, by name. Fails when the folder is named and holds none: a test that runs on nothing proves nothing.
+/// Every real Set, by name, for a test that needs them: without them it counts as skipped.
 pub fn real_sets() -> Vec<(String, Vec<u8>)> {
+    if live_data().is_none() {
+        skips::note("real Sets: CONDUCTOR_LIVE_DATA is not set");
+    }
+    real_sets_if_any()
+}
+
+/// As [`real_sets`], for a test that has Sets of its own too. Fails when the folder is named and
+/// holds none: a test that runs on nothing proves nothing.
+pub fn real_sets_if_any() -> Vec<(String, Vec<u8>)> {
     fn walk(folder: &Path, found: &mut Vec<(String, Vec<u8>)>) {
         for entry in std::fs::read_dir(folder).expect("read folder").flatten() {
             let path = entry.path();
@@ -40,7 +49,6 @@ pub fn real_sets() -> Vec<(String, Vec<u8>)> {
         }
     }
     let Some(folder) = live_data() else {
-        skips::note("real Sets: CONDUCTOR_LIVE_DATA is not set");
         return Vec::new();
     };
     let mut found = Vec::new();
@@ -51,7 +59,7 @@ pub fn real_sets() -> Vec<(String, Vec<u8>)> {
 }
 
 pub fn real_set(name: &str) -> Option<Document> {
-    let (_, als) = real_sets().into_iter().find(|(n, _)| n == name)?;
+    let (_, als) = real_sets_if_any().into_iter().find(|(n, _)| n == name)?;
     Some(Document::open(&als, 1 << 28).expect(name))
 }
 

@@ -481,8 +481,8 @@ impl Live {
         Ok(found)
     }
 
-    /// Whether a call that names this Set, or none, may be about a running Live. Which Set a session is on is known to the call
-    /// itself only.
+    /// Whether a call that names this Set, or none, may be about a running Live. Which Set a
+    /// session is on is known to the call itself only.
     pub fn may_be_running(&self, named: Option<&str>) -> bool {
         if let Some(id) = named {
             return is_running(id);

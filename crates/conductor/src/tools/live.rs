@@ -272,27 +272,27 @@ fn editing(live: &Arc<Live>, name: &'static str, edit: &'static str) -> Definiti
     definition
 }
 
-/// A deletion. In a running Live it asks a person: what is gone there is gone from what they hear, and Live's undo list is theirs.
+/// A deletion. In a running Live it asks a person: it takes effect at once in what they hear.
 fn deleting(live: &Arc<Live>, name: &'static str, edit: &'static str, id: &'static str) -> Definition {
     let mut definition = editing(live, name, edit);
     definition.destructive = Some(true);
-    let (decides, tells, checks) = (Arc::clone(live), Arc::clone(live), Arc::clone(live));
+    let (decides, shows, checks) = (Arc::clone(live), Arc::clone(live), Arc::clone(live));
     definition.decide = Some(Arc::new(move |_, arguments| {
-        // Nobody is asked about a call that its host refuses anyway.
+        // A call that its host refuses anyway asks no person.
         let preview = arguments.get("dryRun") == Some(&Value::Bool(true));
         let clip = arguments.get("clipId").and_then(Value::as_str).and_then(|it| it.parse().ok());
         let arranged = matches!(clip, Some(PathId::OnTrack(_, TrackPart::Clip(_))));
         let refused = preview || (arranged && decides.reaches_session_clips_only(named_set(arguments)));
         if !refused && decides.may_be_running(named_set(arguments)) { ByArgs::Ask } else { ByArgs::Allow }
     }));
-    definition.facts = Some(Arc::new(move |_, arguments| facts_of_deletion(&tells, arguments, id)));
+    definition.facts = Some(Arc::new(move |_, arguments| facts_of_deletion(&shows, arguments, id)));
     let run = Arc::clone(&definition.run);
     definition.run = Arc::new(move |studio, leave, mut arguments| {
         let (live, run) = (Arc::clone(&checks), Arc::clone(&run));
         Box::pin(async move {
             if !live.may_be_running(named_set(&arguments)) {
-                // The call itself may attach a Live, which the decision could not see. The Set is named from here on, so that no
-                // other call of the session can exchange it.
+                // The call itself may attach a Live, which the decision could not see. The Set is
+                // named from here on, so that no other call of the session can exchange it.
                 let key = SessionKey::of(leave.principal(), leave.conn().0);
                 let set = live.set(&key, named_set(&arguments)).await.map_err(refused)?;
                 if is_running(&set.id) {
@@ -315,7 +315,8 @@ fn named_set(arguments: &Value) -> Option<&str> {
     arguments.get("setId").and_then(Value::as_str)
 }
 
-/// What the person is shown before a deletion in a running Live: the name, because an id is only a position.
+/// What the person is shown before a deletion in a running Live: the name, because an id is only a
+/// position.
 fn facts_of_deletion(live: &Live, arguments: &Value, id: &str) -> AskFacts {
     let named = named_set(arguments);
     let running: Vec<Arc<LiveSet>> =
@@ -403,7 +404,7 @@ async fn overview(set: &Arc<LiveSet>) -> Result<Map<String, Value>, ToolError> {
     let mut value = to_object(&set.host.overview().await.map_err(refused)?)?;
     add_identity(&mut value, set);
     if let Some(document) = Arc::clone(&set.host).document()
-        // A disk that does not tell is no sign of a change; a save asks again.
+        // A file that cannot be examined is not reported as changed; a save examines it again.
         && blocking(move || document.changed_on_disk()).await.unwrap_or(false)
     {
         value.insert("externalChange".into(), Value::Bool(true));

@@ -34,7 +34,7 @@ impl Stage {
     }
 
     pub fn with(change: impl FnOnce(&mut live::Settings)) -> Stage {
-        // A retry waits on the studio's clock, which nobody moves here.
+        // A retry waits on the studio's clock, which does not move here.
         Stage::with_retry(change, Retry { attempts: 1, ..Retry::default() })
     }
 
@@ -462,7 +462,7 @@ async fn an_overwritten_file_is_kept_and_can_be_brought_back() {
     assert!(back["backup"].as_str().is_some_and(|it| fs::metadata(it).is_ok()), "and what it replaced is kept as well");
 }
 
-/// A client that offers everything a server may ask for, a model among it, is asked for a person's answer and for nothing else.
+/// A client that offers a model, its roots and its person is asked for answers of the person only.
 #[tokio::test]
 async fn no_client_is_ever_asked_to_run_a_model() {
     let stage = Stage::new();
@@ -481,7 +481,8 @@ async fn no_client_is_ever_asked_to_run_a_model() {
     ];
     let names: Vec<String> = stage.studio.studio.catalog().tools().map(|it| it.name.to_string()).collect();
     assert!(names.len() > 30, "{}", names.len());
-    // Every tool with what most of them take: a call that is refused for its arguments asks nobody either.
+    // Every tool with what most of them take: calls that are refused for their arguments ask for
+    // nothing either.
     let arguments = json!({ "trackId": "track:0", "clipId": BEAT, "text": "x", "code": "INTERNAL" });
     let calls_of = names.iter().map(|name| json!({ "name": name, "arguments": arguments }));
     calls.extend(calls_of.map(|it| ("tools/call", it)));
@@ -507,7 +508,8 @@ async fn no_client_is_ever_asked_to_run_a_model() {
 
 #[tokio::test]
 async fn without_a_set_every_read_answers_at_its_first_attempt() {
-    // Three attempts as in the product, on a clock that this test does not move: a call that is retried does not end.
+    // Three attempts as in the product, on a clock that this test does not move: a call that is
+    // retried does not end.
     let stage = Stage::with_retry(|_| {}, Retry::default());
     let mut client = stage.client().await;
     for (tool, arguments) in [

@@ -23,7 +23,7 @@ fn recordings() -> PathBuf {
 }
 
 /// The recordings of the tree, or the complete ones.
-#[expect(clippy::disallowed_methods, reason = "where the complete recordings are is told by the environment")]
+#[expect(clippy::disallowed_methods, reason = "the environment says where the complete recordings are")]
 pub fn recorded() -> PathBuf {
     let whole = std::env::var_os("CONDUCTOR_LIVE_DATA").map(PathBuf::from);
     whole.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded"))

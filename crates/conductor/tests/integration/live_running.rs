@@ -1,4 +1,5 @@
-//! A running Live in other hands: what a person changes between a read and a write, bad paths, deletions, and hints that lead on.
+//! A running Live that a person uses too: changes between a read and a write, bad network paths,
+//! deletions, and hints.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -63,7 +64,7 @@ fn changes(host: &str) -> Vec<String> {
         format!("{CLIP}.remove_notes_extended(0, 128, -10.0, 100.0)"),
     ];
     if host == "script" {
-        // AbletonOSC does not tell the probability.
+        // AbletonOSC does not carry the probability.
         all.push(format!("{first}.probability = 0.5"));
     }
     all
@@ -76,7 +77,8 @@ async fn notes_that_a_person_changed_after_the_read_are_not_replaced() {
             live.run(&format!(
                 "{CLIP}._notes = []; {CLIP}.add_new_notes([lom.MidiNoteSpecification(36 + 2 * n, float(n), 0.5) for n in range(4)])"
             ));
-            // With and without a look at the notes themselves: the revision comes from the overview.
+            // With and without a look at the notes themselves: the revision comes from the
+            // overview.
             if n % 2 == 0 {
                 client.ok("live_get_notes", json!({ "clipId": BEAT })).await;
             }
@@ -204,7 +206,7 @@ async fn a_revision_of_an_earlier_attachment_is_stale() {
 }
 
 #[tokio::test]
-async fn doubled_and_late_replies_neither_fail_nor_accuse_anybody() {
+async fn doubled_and_late_replies_are_tolerated() {
     let OscStage { way, stage, mut live } = require!(osc_stage(LONG).await);
     let mut client = attached(&stage, "abletonosc").await;
     for (doubled, delayed) in [(true, None), (false, Some(40)), (true, Some(25)), (false, Some(300))] {

@@ -225,13 +225,14 @@ impl AbletonOscHost {
         let moved =
             |look: &Look| mine != Mine::Anything && self.heard().look.as_ref().is_some_and(|old| old.moved_in(look));
         if moved(&look) {
-            // An answer of an earlier batch may have come late, so nothing is claimed before a second look agrees.
+            // An answer of an earlier batch may have come late, so nothing is claimed before a
+            // second look agrees.
             let (asks, holders) = self.look_asks();
             let again = self.wire.read(&asks).await?;
             look = self.parse_look(&again, (0, &holders)).await?;
         }
         let structure = look.revision();
-        let (revision, told) = {
+        let (revision, news) = {
             let mut heard = self.heard();
             let silent = heard.look.is_some() && heard.gaps != self.wire.gaps();
             let foreign = heard.look.as_ref().is_some_and(|old| mine != Mine::Anything && old.moved_in(&look));
@@ -248,7 +249,7 @@ impl AbletonOscHost {
             heard.structure = Some(structure);
             (heard.contents.revision(structure), foreign || silent)
         };
-        if told {
+        if news {
             (self.told)(&[], true);
         }
         Ok(revision)
@@ -354,7 +355,8 @@ impl AbletonOscHost {
         })
     }
 
-    /// For a caller that expects a revision: reads again what the edits touch, which makes a new revision when it changed.
+    /// For a caller that expects a revision: reads again what the edits touch, which makes a new
+    /// revision when it changed.
     async fn observe(&self, guard: &Guard, edits: &[LiveEdit]) -> Result<(), Refusal> {
         if guard.expect_revision.is_none() {
             return Ok(());
@@ -440,8 +442,8 @@ impl AbletonOscHost {
         Ok((batch, revision))
     }
 
-    /// The first read-back as it settles. An answer that was on its way before the write may have come in its place, so one that is
-    /// not what was wanted is asked for again.
+    /// The first read-back as it settles. An answer that was on its way before the write may have
+    /// come in its place, so one that is not what was wanted is asked for again.
     async fn settle(&self, batch: &mut Batch, ask: &Ask, wanted: impl Fn(&OscType) -> bool) -> Result<(), Refusal> {
         for _ in 0..SETTLES {
             let Some(read) = batch.replies.get_mut(1) else { return Ok(()) };
@@ -471,8 +473,9 @@ impl AbletonOscHost {
         }
     }
 
-    /// A push of a listener, or an answer that came late. Values we know already are our own writes, or the first answer of a new
-    /// listener. Gives whether a look is due: a name that differs may be an old answer, so it proves nothing by itself.
+    /// A push of a listener, or an answer that came late. Values we know already are our own
+    /// writes, or the first answer of a new listener. Gives whether a look is due: a name that
+    /// differs may be an old answer, so it proves nothing by itself.
     fn pushed(&self, message: &OscMessage) -> bool {
         let at = message.args.first().and_then(number).map(|it| it.max(0.0) as usize);
         let track = at.map(|n| PathId::Track(count(n)));

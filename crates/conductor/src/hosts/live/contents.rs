@@ -1,9 +1,11 @@
-//! The contents of a running Live as far as a revision covers them: notes, clip properties, values, switches of tracks.
+//! The contents of a running Live as far as a revision covers them: notes, clip properties, values,
+//! switches of tracks.
 //!
-//! The structure of the Set is read whole before every call; its contents are too many for that. So the state of an object is
-//! remembered when it is read or written, and a write that expects a revision reads the objects it touches once more. An object that
-//! differs from its first known state is part of the revision. So a first read changes no revision, a change does, and an undo brings
-//! the old revision back. Not here: how a host reads an object.
+//! The structure of the Set is read whole before every call; its contents are too many for that. So
+//! the state of an object is remembered when it is read or written, and a write that expects a
+//! revision reads the objects it touches once more. An object that differs from its first known
+//! state is part of the revision. So the revision stays the same on a first read, changes with a
+//! change, and returns with an undo. Not here: how a host reads an object.
 
 use crate::outside::{Ids, RandomIds};
 use conductor_set::{LiveEdit, PathId, Revision};

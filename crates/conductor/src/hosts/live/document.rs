@@ -118,7 +118,8 @@ impl DocumentHost {
         self.shown.load().document.clone()
     }
 
-    /// Whether another program wrote or removed the file since we last read or wrote it. Blocks. Fails where the disk does not tell.
+    /// Whether another program wrote or removed the file since we last read or wrote it. Blocks.
+    /// Fails when the file cannot be examined.
     pub fn changed_on_disk(&self) -> Result<bool, Refusal> {
         let (place, stamp, known) = {
             let disk = self.disk();

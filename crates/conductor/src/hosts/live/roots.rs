@@ -294,8 +294,8 @@ fn stamp_of(file: impl AsFd) -> io::Result<Stamp> {
     })
 }
 
-/// Removes backups of one Set beyond the limit, the oldest first. Their names sort by time. The very first one stays: a caller that
-/// saves many times must not push out the file of the person.
+/// Removes backups of one Set beyond the limit, the oldest first. Their names sort by time. The
+/// very first one stays: a caller that saves many times must not push out the file of the person.
 fn prune(folder: &OwnedFd, stem: &str) -> io::Result<()> {
     let start = format!("{stem} [");
     let mut ours: Vec<OsString> = Vec::new();

@@ -26,7 +26,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 pub const NAME: &str = "script";
-/// The clips whose notes an overview takes the marks of, and how many notes in all: it is work of Live's main thread.
+/// The clips whose notes an overview takes the marks of, and how many notes in all: it is work of
+/// Live's main thread.
 const SURVEYED_CLIPS: usize = 64;
 const SURVEYED_NOTES: usize = 4000;
 /// What Live's scripts cannot ask for.
@@ -225,7 +226,7 @@ impl ScriptHost {
         #[derive(Deserialize)]
         struct All {
             notes: Vec<Note>,
-            // A script that was installed by an earlier version tells none.
+            // Absent in scripts that an earlier version installed.
             mark: Option<String>,
         }
         let All { notes, mark } = self.get("notes", json!({ "clipId": clip })).await?;
@@ -235,7 +236,8 @@ impl ScriptHost {
         Ok(notes)
     }
 
-    /// Takes the marks of the notes of the first clips, so that the revision of an overview covers them.
+    /// Takes the marks of the notes of the first clips, so that the revision of an overview covers
+    /// them.
     async fn survey(&self) -> Result<(), Refusal> {
         #[derive(Deserialize)]
         struct All {
@@ -266,8 +268,9 @@ impl ScriptHost {
         })
     }
 
-    /// For a caller that expects a revision: reads again what the edits touch, which makes a new revision when it changed. Gives the
-    /// marks of the clips, which the script compares once more in the tick of the write.
+    /// For a caller that expects a revision: reads again what the edits touch, which makes a new
+    /// revision when it changed. Gives the marks of the clips, which the script compares once more
+    /// in the tick of the write.
     async fn observe(&self, guard: &Guard, edits: &[LiveEdit]) -> Result<BTreeMap<PathId, String>, Refusal> {
         let mut marks = BTreeMap::new();
         if guard.expect_revision.is_none() {
@@ -298,7 +301,7 @@ impl ScriptHost {
         Ok(state)
     }
 
-    /// Properties are told whole by no write, so they are read before one that no caller read before.
+    /// A write returns properties after it only, so unknown ones are read before it.
     async fn read_first(&self, edits: &[LiveEdit]) -> Result<(), Refusal> {
         for edit in edits {
             let (facet, id) = match edit {
@@ -320,7 +323,7 @@ impl ScriptHost {
         Ok(())
     }
 
-    /// Values that Live itself moves are no sign of another writer.
+    /// Automated values change by themselves, so they are left out.
     fn params_were_read(&self, chain: &Chain) {
         let mut heard = self.heard();
         for param in chain.devices.iter().flat_map(|it| &it.params).chain(&chain.mixer) {

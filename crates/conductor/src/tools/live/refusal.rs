@@ -5,7 +5,8 @@ use conductor_core::error::{Code, Effect, Subject, ToolError};
 use conductor_set::{Elsewhere, Listing, LiveError};
 use std::path::PathBuf;
 
-/// Which host can do what the asked one cannot. A caller that follows it must not meet the same refusal there.
+/// Which host can do what the asked one cannot. A caller that follows it must not meet the same
+/// refusal there.
 fn who_can(op: Op) -> &'static str {
     match op {
         Op::Launch | Op::Transport => in_other_host(Elsewhere::Running),
@@ -44,7 +45,7 @@ pub fn refused(refusal: Refusal) -> ToolError {
         Refusal::Missing { host, op, reason } => ToolError::new(Code::Unsupported, format!("the {host} host cannot do this: {reason}"))
             .hint(format!("Do not retry another way. {}", who_can(op)))
             .subject(Subject::Host(host.into())),
-        // Not a host that may come back by itself: the caller opens a Set, and until then every attempt is in vain.
+        // Not HOST_OFFLINE, which is retried: nothing changes until the caller opens a Set.
         Refusal::NoSet { open } => ToolError::new(Code::NotFound, "no Live Set is open and no Live is attached").hint(if open.is_empty() {
             "Call live_open_set with the path of a .als file, or live_new_set. `conductor doctor` says what else is missing.".to_owned()
         } else {
@@ -95,7 +96,7 @@ pub fn refused(refusal: Refusal) -> ToolError {
             .subject(Subject::Host(host.into())),
         Refusal::Said { host, code, message, subject } => {
             let error = ToolError::new(code, message);
-            // A Live that cannot do it is too old for it; a document does not depend on its version.
+            // This Live is too old for it. A document does not depend on its version.
             let error = if code == Code::Unsupported {
                 error.hint(
                     "Do not retry another way in this Live. The host that may: a document. The person saves the Set in Live; then \

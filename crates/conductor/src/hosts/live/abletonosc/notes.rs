@@ -18,9 +18,11 @@ const WHOLE: (f64, f64) = (-8192.0, 16_384.0);
 /// A window of time shorter than this is not split further when its answer does not come.
 const SHORTEST: f64 = 0.25;
 
-/// How often a window is asked for again before it is split. A lost answer and one that is too large look the same.
+/// How often a window is asked for again before it is split. A lost answer and one that is too
+/// large look the same.
 const WINDOW_ROUNDS: u32 = 2;
-/// The clips whose notes are read for an overview, and how many of them at once: their answers must fit the receive buffer.
+/// The clips whose notes are read for an overview, and how many of them at once: their answers must
+/// fit the receive buffer.
 const SURVEYED: usize = 64;
 const SURVEYED_AT_ONCE: usize = 16;
 
@@ -99,7 +101,8 @@ impl AbletonOscHost {
         Ok(sorted(&rows))
     }
 
-    /// Reads the notes of the first clips, so that the revision of an overview covers them. A clip that does not answer is left out.
+    /// Reads the notes of the first clips, so that the revision of an overview covers them. A clip
+    /// that does not answer is left out.
     pub(super) async fn survey(&self) {
         let clips: Vec<PathId> = self.known_ids().midi_clips.into_iter().take(SURVEYED).collect();
         for part in clips.chunks(SURVEYED_AT_ONCE) {

@@ -3,8 +3,9 @@
 //! The peer links no error to its cause and says nothing about a write. So one batch is under way at a time, it ends with `/live/test`,
 //! and what came before the fence's answer belongs to it. Silence is never success.
 //!
-//! Datagrams may be lost, doubled or late, and all answers of a fence look the same. So a fence ends a batch at once only when every
-//! question is answered; otherwise the batch ends when nothing more comes, and the missing questions are asked again.
+//! Datagrams may be lost, doubled or late, and all answers of a fence look the same. So a fence
+//! ends a batch at once only when every question is answered; otherwise the batch ends when nothing
+//! more comes, and the missing questions are asked again.
 //!
 //! One task receives. What answers no question is a listener's push, and goes to whoever attached.
 
@@ -30,7 +31,8 @@ const PACKET_MAX: usize = 65_507;
 const QUESTIONS: usize = 96;
 /// How often missing questions are asked again.
 const ROUNDS: u32 = 5;
-/// After this long without a datagram nothing more of a batch comes: longer than one tick of the peer, which is 100 ms.
+/// After this long without a datagram nothing more of a batch comes: longer than one tick of the
+/// peer, which is 100 ms.
 const QUIET: Duration = Duration::from_millis(150);
 /// Pushes that may wait to be looked at; beyond that one look is as good as many.
 const PUSHES: usize = 256;
@@ -209,7 +211,8 @@ impl Wire {
         self.read_within(asks, ROUNDS).await
     }
 
-    /// As [`Wire::read`], with fewer rounds: for a question whose answer may be too large to come at all.
+    /// As [`Wire::read`], with fewer rounds: for a question whose answer may be too large to come
+    /// at all.
     pub async fn read_within(&self, asks: &[Ask], rounds: u32) -> Result<Batch, Refusal> {
         let mut whole = Batch::default();
         for part in asks.chunks(QUESTIONS) {
@@ -220,7 +223,8 @@ impl Wire {
         Ok(whole)
     }
 
-    /// A write with its questions. Questions without an answer are asked again; the write is sent once.
+    /// A write with its questions. Questions without an answer are asked again; the write is sent
+    /// once.
     pub async fn write(&self, asks: &[Ask]) -> Result<Batch, Refusal> {
         self.write_within(asks, ROUNDS).await
     }
@@ -236,7 +240,8 @@ impl Wire {
             if missing.is_empty() || (batch.errors >= missing.len() && batch.doubtful.is_empty()) {
                 break;
             }
-            // More answers are missing than errors came. Each question is asked alone to find out whose the errors are.
+            // More answers are missing than errors came. Each question is asked alone to find out
+            // whose the errors are.
             let alone = batch.error.is_some();
             let at_once = if alone { 1 } else { missing.len() };
             for part in missing.chunks(at_once) {
@@ -266,8 +271,9 @@ impl Wire {
         Ok(batch)
     }
 
-    /// Sends once. At most one of the messages may be a write, so that an error has one possible cause, and at least one is a question:
-    /// its answer proves that the peer handled what was sent before it. Fails when nothing at all comes back.
+    /// Sends once. At most one of the messages may be a write, so that an error has one possible
+    /// cause, and at least one is a question: its answer proves that the peer handled what was sent
+    /// before it. Fails when nothing at all comes back.
     pub async fn batch(&self, asks: &[Ask]) -> Result<Batch, Refusal> {
         let _turn = self.turn.lock().await;
         let open = Open { asks: asks.to_vec(), batch: Batch::unanswered(asks), fenced: false, heard: false };
@@ -359,7 +365,8 @@ impl Inner {
                 open.heard = true;
             } else {
                 ours = false;
-                // The same question may stand twice in a batch. The last answer counts, until it is asked for again.
+                // A batch may hold the same question twice. The last answer counts until the
+                // question is asked again.
                 for (at, (ask, reply)) in open.asks.iter().zip(&mut open.batch.replies).enumerate() {
                     if answers(ask, &message.addr, &message.args) {
                         let values = message.args.iter().skip(ask.echo.unwrap_or(0)).cloned().collect();
