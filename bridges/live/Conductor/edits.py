@@ -9,6 +9,7 @@ from .reads import (
     clip_of,
     device,
     kind_of,
+    mark_of,
     midi_clip_of,
     param,
     param_of,
@@ -21,9 +22,11 @@ from .words import Refused, kinds, parse, wrong
 
 
 class Done(object):
-    """What an edit did: its outcome, the ids it touched, and its own entries in Live's undo list beside the shared one."""
+    """What an edit did: its outcome, the ids it touched, its own entries in Live's undo list in addition to the shared one, and the
+    marks before and after of clips whose notes it wrote."""
 
-    def __init__(self, outcome, changed, apart=0, shared=True, warnings=()):
+    def __init__(self, outcome, changed, apart=0, shared=True, warnings=(), marks=None):
+        self.marks = marks or {}
         self.outcome = outcome
         self.changed = changed
         self.apart = apart
@@ -88,6 +91,7 @@ def replace_notes(song, edit, live):
         low, high = window.get("fromPitch", 0), window.get("toPitch", 127)
         region = (low, high - low + 1, float(window["fromBeat"]), float(window["toBeat"]) - float(window["fromBeat"]))
     new = tuple(specification(live, it) for it in edit["notes"])
+    before = mark_of(clip.get_all_notes_extended())
     old = tuple(again(live, it) for it in clip.get_notes_extended(*region))
     clip.remove_notes_extended(*region)
     try:
@@ -105,7 +109,7 @@ def replace_notes(song, edit, live):
     now = dict(((it.pitch, round(it.start_time, 4)), it.duration) for it in stored)
     adjusted = len(new) - sum(abs(now.get(place, -1) - length) < 1e-3 for place, length in last.items())
     outcome = {"id": path, "name": clip.name, "count": len(stored), "removed": len(old), "adjusted": adjusted}
-    return Done(outcome, [path], shared=bool(new) or bool(old))
+    return Done(outcome, [path], shared=bool(new) or bool(old), marks={path: [before, mark_of(stored)]})
 
 
 def create_track(song, edit, _live):
@@ -126,7 +130,7 @@ def create_midi_clip(song, edit, _live):
         raise Refused("SDK_REJECTED", "%s already holds a clip" % path, path)
     slot.create_clip(float(edit["lengthBeats"]))
     outcome = {"clipId": path + "/clip", "slotId": path, "lengthBeats": float(slot.clip.length)}
-    return Done(outcome, [path + "/clip"])
+    return Done(outcome, [path + "/clip"], marks={path + "/clip": ["absent", mark_of([])]})
 
 
 def set_param(song, edit, _live):

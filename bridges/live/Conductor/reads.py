@@ -3,6 +3,8 @@
 An attribute that does not apply to an object raises RuntimeError in Live; here that is WRONG_TYPE.
 """
 
+from itertools import islice
+
 from .words import Refused, at, kinds, parse, wrong
 
 
@@ -83,6 +85,8 @@ def param_of(song, path):
 
 
 def param(path, found, unit="live"):
+    # Older versions of Live have no such attribute.
+    automation = getattr(found, "automation_state", None)
     return {
         "id": path,
         "name": found.name,
@@ -95,7 +99,7 @@ def param(path, found, unit="live"):
         "unit": unit,
         "display": found.str_for_value(found.value),
         "rangeSource": "host",
-        "automated": bool(found.automation_state),
+        "automated": None if automation is None else bool(automation),
     }
 
 
@@ -231,9 +235,47 @@ def note(found):
     }
 
 
+def fields(found):
+    expression = (found.probability, found.velocity_deviation, found.release_velocity)
+    return (found.start_time, found.pitch, found.duration, found.velocity, found.mute) + expression
+
+
+def mark_of(found):
+    """Two lists of notes with the same mark are equal. Valid for as long as this script runs."""
+    return "%x" % (hash(tuple(sorted(map(fields, found)))) & 0xFFFFFFFFFFFFFFFF)
+
+
 def notes(song, request):
     found = midi_clip_of(song, request.get("clipId")).get_all_notes_extended()
-    return {"notes": [note(it) for it in sorted(found, key=lambda it: (it.start_time, it.pitch))]}
+    in_order = sorted(found, key=lambda it: (it.start_time, it.pitch))
+    return {"notes": [note(it) for it in in_order], "mark": mark_of(found)}
+
+
+def mark(song, request):
+    return {"mark": mark_of(midi_clip_of(song, request.get("clipId")).get_all_notes_extended())}
+
+
+def midi_clips(song):
+    """Every MIDI clip with its id, in the order of tracks."""
+    for n, track in enumerate(song.tracks):
+        for m, slot in enumerate(track.clip_slots):
+            if slot.has_clip and slot.clip.is_midi_clip:
+                yield "track:%d/clipslot:%d/clip" % (n, m), slot.clip
+        for m, found in enumerate(arranged(track)):
+            if found.is_midi_clip:
+                yield "track:%d/clip:%d" % (n, m), found
+
+
+def marks(song, request):
+    """The marks of the first clips. Bounded, because all of it is done in one tick of Live's main thread."""
+    found, left = {}, int(request.get("notes", 0))
+    for path, clip in islice(midi_clips(song), int(request.get("clips", 0))):
+        held = clip.get_all_notes_extended()
+        left -= len(held)
+        if left < 0:
+            break
+        found[path] = mark_of(held)
+    return {"marks": found}
 
 
 def scenes(song, _request):
@@ -287,6 +329,9 @@ OPS = {
     "clips": clips,
     "clip": clip,
     "notes": notes,
+    "mark": mark,
+    "marks": marks,
+    "track": lambda song, request: track_state(request.get("trackId"), track_of(song, request.get("trackId"))),
     "devices": devices,
     "param": one_param,
     "scenes": scenes,

@@ -79,10 +79,15 @@ class Conductor(ControlSurface):
             reply = self._run(request)
         except Refused as refused:
             reply = {"ok": False, "error": refused.wire()}
+        except AttributeError as fault:
+            message = "Live %s does not offer something that %r needs (%s)" % (version(Live), request.get("op"), fault)
+            reply = {"ok": False, "error": {"code": "UNSUPPORTED", "message": message, "subject": None}}
         except (KeyError, TypeError, ValueError) as fault:
-            reply = {"ok": False, "error": {"code": "SDK_REJECTED", "message": "%s: %s" % (type(fault).__name__, fault), "subject": None}}
+            message = "the script could not handle %r: %s: %s" % (request.get("op"), type(fault).__name__, fault)
+            reply = {"ok": False, "error": {"code": "SDK_REJECTED", "message": message, "subject": None}}
         except Exception as fault:
-            reply = {"ok": False, "error": {"code": "SDK_REJECTED", "message": str(fault), "subject": None}}
+            message = "Live refused %r: %s" % (request.get("op"), fault)
+            reply = {"ok": False, "error": {"code": "SDK_REJECTED", "message": message, "subject": None}}
         reply["epoch"] = self._watch.epoch
         return reply
 
@@ -108,6 +113,9 @@ class Conductor(ControlSurface):
         return reply
 
     def _apply(self, request):
+        for path, expected in (request.get("expectMarks") or {}).items():
+            if reads.mark(self.song, {"clipId": path})["mark"] != expected:
+                raise Refused("STALE_REFERENCE", "the notes of %s were changed meanwhile" % path, "expectRevision")
         done = []
         # A step that somebody else left open would swallow ours.
         self.song.end_undo_step()
@@ -126,6 +134,7 @@ class Conductor(ControlSurface):
             "outcomes": [it.outcome for it in done],
             "changed": [path for it in done for path in it.changed],
             "warnings": [text for it in done for text in it.warnings],
+            "marks": dict(pair for it in done for pair in it.marks.items()),
         }
         return self._ours({"ok": True, "result": result, "undoSteps": steps})
 

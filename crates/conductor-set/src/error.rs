@@ -56,6 +56,17 @@ impl fmt::Display for Listing {
     }
 }
 
+/// Where an operation works that a document, or one host of a running Live, cannot do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Elsewhere {
+    /// In every running Live.
+    Running,
+    /// In a running Live whose objects a script reaches.
+    Script,
+    /// Nowhere that a tool reaches.
+    Nowhere,
+}
+
 /// A refusal. `Display` is the message, [`LiveError::code`] the code, [`LiveError::hint`] the cure.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(missing_docs, reason = "the line of each variant says what its fields are")]
@@ -76,7 +87,7 @@ pub enum LiveError {
     EmptySlot { subject: PathId },
     /// The caller planned against another state.
     RevisionDiffers { expected: String, actual: Revision },
-    /// Somebody else shifted the indices since the caller last looked.
+    /// Another caller shifted the indices since this one last looked, or may have.
     StructureShifted,
     /// The slot already holds a clip.
     SlotOccupied { subject: PathId },
@@ -85,7 +96,7 @@ pub enum LiveError {
     /// The document refuses, as Live does.
     Refused { subject: PathId, reason: String, cure: &'static str },
     /// A closed document cannot do this.
-    Unsupported { subject: Option<String>, reason: String, instead: String },
+    Unsupported { subject: Option<String>, reason: String, instead: String, elsewhere: Elsewhere },
     /// The edited text failed its own check; nothing was changed.
     Broken { reason: String },
 }
@@ -98,7 +109,12 @@ impl LiveError {
     }
 
     pub(crate) fn unsupported(subject: impl fmt::Display, reason: impl Into<String>) -> Self {
-        LiveError::Unsupported { subject: Some(subject.to_string()), reason: reason.into(), instead: IN_LIVE.into() }
+        LiveError::Unsupported {
+            subject: Some(subject.to_string()),
+            reason: reason.into(),
+            instead: IN_LIVE.into(),
+            elsewhere: Elsewhere::Running,
+        }
     }
 
     pub(crate) fn broken(reason: impl Into<String>) -> Self {
@@ -201,9 +217,9 @@ impl fmt::Display for LiveError {
             LiveError::RevisionDiffers { expected, actual } => {
                 write!(f, "the Set is at revision {actual}, not {expected}")
             }
-            LiveError::StructureShifted => {
-                f.write_str("somebody else inserted or deleted objects, so ids have shifted")
-            }
+            LiveError::StructureShifted => f.write_str(
+                "objects may have been inserted, deleted or renamed since the last read, so ids may have shifted",
+            ),
             LiveError::SlotOccupied { subject } => write!(f, "{subject} already holds a clip"),
             LiveError::UnknownDevice { name } => write!(f, "no device is called {name:?}"),
             LiveError::Refused { subject, reason, .. } => write!(f, "{subject}: {reason}"),

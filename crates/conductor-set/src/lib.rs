@@ -65,7 +65,7 @@ pub use edit::{
     ClipCreated, ClipProps, Deleted, DeviceInserted, DeviceRef, LiveEdit, NoteWindow, NotesWritten, Outcome, ParamRef,
     ParamWritten, Plan, TrackProps,
 };
-pub use error::{Code, Listing, LiveError};
+pub use error::{Code, Elsewhere, Listing, LiveError};
 pub use note::{FIRST_NOTES, Note, NoteQuery, NoteSummary, Notes};
 pub use open_set::{Applied, Author, DEFAULT_UNDO_DEPTH, Guard, OpenSet, Stepped, WriteResult};
 pub use path::{ChainOwner, ChainPart, PathId, TrackPart};

@@ -6,7 +6,7 @@
 use crate::clip::{Clip, file_path};
 use crate::device::envelope;
 use crate::document::Document;
-use crate::error::{Listing, LiveError};
+use crate::error::{Elsewhere, Listing, LiveError};
 use crate::path::PathId;
 use crate::track::TrackKind;
 
@@ -57,11 +57,24 @@ pub struct Samples {
     pub channels: Vec<Vec<f32>>,
 }
 
+/// No host of a running Live renders.
+const EXPORT: &str = "the person exports the track in Live";
+
+fn no_tempo(path: PathId, reason: &str) -> LiveError {
+    LiveError::Unsupported {
+        subject: Some(path.to_string()),
+        reason: reason.into(),
+        instead: EXPORT.into(),
+        elsewhere: Elsewhere::Nowhere,
+    }
+}
+
 fn cannot(clip: &Clip<'_>, reason: &str) -> LiveError {
     LiveError::Unsupported {
         subject: Some(clip.path.to_string()),
         reason: format!("clip {:?} cannot be rendered from a document: {reason}", clip.name()),
-        instead: "freeze or export the track in Live".into(),
+        instead: EXPORT.into(),
+        elsewhere: Elsewhere::Nowhere,
     }
 }
 
@@ -126,10 +139,9 @@ impl Document {
         }
         let automated = self.main_param("Tempo").and_then(|(t, p)| envelope(t, p)).is_some_and(|e| e.len() > 1);
         if automated {
-            return Err(LiveError::unsupported(path, "the tempo is automated"));
+            return Err(no_tempo(path, "the tempo is automated"));
         }
-        let tempo =
-            self.tempo().filter(|t| *t > 0.0).ok_or_else(|| LiveError::unsupported(path, "the Set stores no tempo"))?;
+        let tempo = self.tempo().filter(|t| *t > 0.0).ok_or_else(|| no_tempo(path, "the Set stores no tempo"))?;
         let beat = 60.0 / tempo;
         let inside = track.arrangement();
         let inside =
@@ -162,7 +174,8 @@ pub fn mix(plan: &RenderPlan, samples: &[Samples]) -> Result<Samples, LiveError>
         return Err(LiveError::Unsupported {
             subject: Some(p.clip_id.to_string()),
             reason: format!("its sample runs at {} Hz and another at {rate} Hz", s.sample_rate),
-            instead: "export the track in Live".into(),
+            instead: EXPORT.into(),
+            elsewhere: Elsewhere::Nowhere,
         });
     }
     let width = samples.iter().map(|s| s.channels.len()).max().unwrap_or(2).max(1);

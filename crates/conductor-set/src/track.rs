@@ -1,7 +1,7 @@
 //! Tracks: finding them, their names, mixer and place. Not here: what lies on them (clips, devices).
 
 use crate::document::{Document, Family};
-use crate::error::{Listing, LiveError};
+use crate::error::{Elsewhere, Listing, LiveError};
 use crate::path::{ChainOwner, PathId, TrackPart};
 use crate::wire;
 use crate::xml::El;
@@ -364,6 +364,7 @@ impl Document {
             subject: None,
             reason: format!("{reason} ({})", self.schema.creator),
             instead: "save it with Live 11 or 12 and open that, or do it in a running Live".into(),
+            elsewhere: Elsewhere::Running,
         })
     }
 
@@ -372,7 +373,8 @@ impl Document {
             return Err(LiveError::Unsupported {
                 subject: Some(track.path().to_string()),
                 reason: "the track is frozen; its notes, clips and devices cannot change".into(),
-                instead: "unfreeze it in Live and save, then try again".into(),
+                instead: "the person unfreezes it in Live and saves; then try again".into(),
+                elsewhere: Elsewhere::Nowhere,
             });
         }
         Ok(())

@@ -63,15 +63,10 @@ fn required() -> bool {
 }
 
 fn missing(what: &str) -> Option<PathBuf> {
-    let text = format!("skipped: {what} is not installed; run crates/conductor-testkit/clients/install");
+    let text = format!("{what} is not installed; run crates/conductor-testkit/clients/install");
     assert!(!required(), "{text}");
-    report(&text);
+    crate::skips::note(&text);
     None
-}
-
-#[expect(clippy::print_stderr, reason = "a skipped test says why")]
-fn report(text: &str) {
-    eprintln!("{text}");
 }
 
 /// A Node that is new enough, with the pinned packages beside it.

@@ -27,16 +27,15 @@ pub struct Missing {
 
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SKIP {}: {} (Debian package {})", self.part, self.why, self.package)
+        write!(f, "{}: {} (Debian package {})", self.part, self.why, self.package)
     }
 }
 
-/// Prints the skip, or fails where real parts are required.
+/// Counts the skip, or fails where real parts are required.
 #[expect(clippy::disallowed_methods, reason = "the one switch of the test lanes is an environment variable")]
-#[expect(clippy::print_stderr, reason = "a skip that prints nothing is a defect")]
 pub fn skip(missing: &Missing) {
-    assert!(std::env::var_os("CONDUCTOR_REQUIRE_REAL").is_none_or(|it| it != "1"), "{missing}");
-    eprintln!("{missing}");
+    assert!(std::env::var_os("CONDUCTOR_REQUIRE_REAL").is_none_or(|it| it != "1"), "SKIP {missing}");
+    crate::skips::note(&missing.to_string());
 }
 
 /// Gives the value of an `Ok`, or prints the skip and returns from the test.

@@ -33,14 +33,9 @@ const STOP: u8 = 0xFC;
 fn in_the_guest() -> bool {
     let chosen = std::env::var("CONDUCTOR_LANES").is_ok_and(|lanes| lanes.split(',').any(|lane| lane == "vm"));
     if !chosen {
-        skip_lane();
+        conductor_testkit::skips::note("vm: this lane runs in a virtual machine (make test-vm)");
     }
     chosen
-}
-
-#[expect(clippy::print_stderr, reason = "a skip that prints nothing is a defect")]
-fn skip_lane() {
-    eprintln!("SKIP vm: this lane runs in a virtual machine (make test-vm)");
 }
 
 #[expect(clippy::disallowed_methods, reason = "real time meets a real kernel")]

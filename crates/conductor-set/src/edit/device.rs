@@ -3,7 +3,7 @@
 use super::{Done, Outcome, check_text, track::raise_next_pointee};
 use crate::change::Draft;
 use crate::device::{class_name, device_name};
-use crate::error::LiveError;
+use crate::error::{Elsewhere, LiveError};
 use crate::facts::{DEVICES, DeviceRole, device_role};
 use crate::ids::renumber;
 use crate::path::{ChainOwner, ChainPart, PathId};
@@ -57,10 +57,11 @@ pub(super) fn insert(draft: &mut Draft, path: PathId, name: &str, index: u32) ->
             subject: Some(name.to_owned()),
             reason: format!("a document can only clone a device it holds, and it holds no {name}"),
             instead: if names.is_empty() {
-                "add one in Live and save; this Set holds no device at all".into()
+                "the person adds one in Live and saves; this Set holds no device at all".into()
             } else {
-                format!("add one in Live and save, or use one that this Set holds: {names}")
+                format!("use one that this Set holds ({names}), or the person adds one in Live and saves")
             },
+            elsewhere: Elsewhere::Script,
         });
     };
     doc.need_thawed(track)?;

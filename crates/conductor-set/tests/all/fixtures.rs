@@ -1,7 +1,10 @@
 //! Sets for the tests: our own, made here, and the real ones when `CONDUCTOR_LIVE_DATA` names their folder.
 
+// The one place that counts skips; a dependency would bring the whole product along.
+#[path = "../../../conductor-testkit/src/skips.rs"]
+pub mod skips;
+
 use conductor_set::{Document, Guard, LiveEdit, Note, OpenSet, PathId, TrackKind};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -13,18 +16,27 @@ pub fn free() -> Guard {
     Guard::default()
 }
 
-/// The folder of recorded data, or `None` with a printed reason.
 #[expect(clippy::disallowed_methods, reason = "tests find optional data through the environment, as the spec names it")]
-pub fn live_data() -> Option<PathBuf> {
-    let folder = std::env::var_os("CONDUCTOR_LIVE_DATA").map(PathBuf::from);
-    if folder.is_none() {
-        let _ = writeln!(std::io::stdout(), "skipped: CONDUCTOR_LIVE_DATA is not set");
-    }
-    folder
+fn live_data() -> Option<PathBuf> {
+    std::env::var_os("CONDUCTOR_LIVE_DATA").map(PathBuf::from)
 }
 
-/// Every real Set, by name. Fails when the folder is named and holds none: a test that runs on nothing proves nothing.
+/// The folder of recorded exchanges: the complete ones, or those of the tree.
+pub fn recorded() -> PathBuf {
+    live_data().unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../conductor/tests/recorded"))
+}
+
+/// Every real Set, by name, for a test that needs them: without them it counts as skipped.
 pub fn real_sets() -> Vec<(String, Vec<u8>)> {
+    if live_data().is_none() {
+        skips::note("real Sets: CONDUCTOR_LIVE_DATA is not set");
+    }
+    real_sets_if_any()
+}
+
+/// As [`real_sets`], for a test that has Sets of its own too. Fails when the folder is named and
+/// holds none: a test that runs on nothing proves nothing.
+pub fn real_sets_if_any() -> Vec<(String, Vec<u8>)> {
     fn walk(folder: &Path, found: &mut Vec<(String, Vec<u8>)>) {
         for entry in std::fs::read_dir(folder).expect("read folder").flatten() {
             let path = entry.path();
@@ -47,7 +59,7 @@ pub fn real_sets() -> Vec<(String, Vec<u8>)> {
 }
 
 pub fn real_set(name: &str) -> Option<Document> {
-    let (_, als) = real_sets().into_iter().find(|(n, _)| n == name)?;
+    let (_, als) = real_sets_if_any().into_iter().find(|(n, _)| n == name)?;
     Some(Document::open(&als, 1 << 28).expect(name))
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Compared: values and keys of results as a superset, error codes. Not compared: prose, and the protocol around them.
 
-use crate::fixtures::{free, golden, live_data};
+use crate::fixtures::{free, golden, recorded};
 use crate::recorded::{Deviations, gaps};
 use conductor_set::{Address, LiveEdit, LiveError, NoteQuery, OpenSet, PathId, Resource};
 use serde_json::{Value, json};
@@ -87,9 +87,7 @@ fn read(set: &OpenSet, uri: &str) -> Result<Value, LiveError> {
 
 #[test]
 fn recorded_exchanges_hold() {
-    let Some(folder) = live_data() else {
-        return;
-    };
+    let folder = recorded();
     let list = deviations();
     let (mut steps, mut failures) = (0, Vec::new());
     let mut files: Vec<_> =
@@ -103,8 +101,8 @@ fn recorded_exchanges_hold() {
             continue;
         }
         let mut set = OpenSet::new(golden());
-        let recorded: Value = serde_json::from_slice(&std::fs::read(&path).expect("read")).expect("json");
-        for step in recorded.as_array().expect("steps") {
+        let exchanges: Value = serde_json::from_slice(&std::fs::read(&path).expect("read")).expect("json");
+        for step in exchanges.as_array().expect("steps") {
             steps += 1;
             let params = &step["request"]["params"];
             let what = format!("{file}: {}", params.to_string().chars().take(160).collect::<String>());

@@ -10,6 +10,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::net::UdpSocket;
 
 fn missing(why: impl ToString) -> Missing {
@@ -149,8 +150,20 @@ pub struct Faults {
     pub stray_error: bool,
     /// Nothing arrives any more.
     pub silent: bool,
+    /// Every nth datagram is lost, on either way.
+    pub lose_every: Option<u32>,
+    /// Every reply comes twice.
+    pub doubled: bool,
+    /// Every other reply comes this much later, so replies also overtake each other.
+    pub delayed: Option<Duration>,
     /// Live quits when it has taken a request at this address: that one is done, and nothing is answered from there on.
     pub quit_at: Option<&'static str>,
+}
+
+impl Faults {
+    fn loses(&self, count: u32) -> bool {
+        self.lose_every.is_some_and(|every| count.is_multiple_of(every))
+    }
 }
 
 /// A way for datagrams with faults on it.
@@ -200,13 +213,15 @@ async fn onward(
     client: Arc<Mutex<Option<SocketAddr>>>,
 ) {
     let mut buffer = vec![0; 65_536];
+    let mut count = 0_u32;
     while let Ok((length, from)) = here.recv_from(&mut buffer).await {
+        count = count.wrapping_add(1);
         *client.lock().unwrap_or_else(PoisonError::into_inner) = Some(from);
         let Some(packet) = buffer.get(..length) else { continue };
         let address = address_of(packet);
         let passes = {
             let mut faults = faults.lock().unwrap_or_else(PoisonError::into_inner);
-            let passes = !faults.silent && faults.ignore != Some(address.as_str());
+            let passes = !faults.silent && faults.ignore != Some(address.as_str()) && !faults.loses(count);
             faults.silent |= faults.quit_at == Some(address.as_str());
             passes
         };
@@ -224,15 +239,17 @@ async fn back(
 ) {
     let mut buffer = vec![0; 65_536];
     let mut held: Option<Vec<u8>> = None;
+    let mut count = 0_u32;
     loop {
         // A closed port at the other end is told as an error; the peer may come back.
         let Ok(length) = there.recv(&mut buffer).await else { continue };
         let Some(packet) = buffer.get(..length) else { continue };
         let address = address_of(packet);
         let mut out: Vec<Vec<u8>> = Vec::new();
-        {
+        count = count.wrapping_add(1);
+        let (doubled, delay) = {
             let mut faults = faults.lock().unwrap_or_else(PoisonError::into_inner);
-            if faults.silent {
+            if faults.silent || faults.loses(count) {
                 continue;
             }
             if let Some((lost, times)) = &mut faults.lose
@@ -250,16 +267,29 @@ async fn back(
             if faults.stray_error && address != "/live/test" {
                 out.push(GRIEVANCE.to_vec());
             }
-        }
+            (faults.doubled, faults.delayed.filter(|_| count.is_multiple_of(2)))
+        };
         out.push(packet.to_vec());
+        if doubled {
+            out.push(packet.to_vec());
+        }
         if address == "/live/test" {
             out.extend(held.take());
         }
         let to = *client.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(to) = to {
+        let Some(to) = to else { continue };
+        let here = Arc::clone(&here);
+        let send = async move {
             for packet in out {
                 let _ = here.send_to(&packet, to).await;
             }
+        };
+        match delay {
+            None => send.await,
+            Some(delay) => drop(tokio::spawn(async move {
+                tokio::time::sleep(delay).await;
+                send.await;
+            })),
         }
     }
 }

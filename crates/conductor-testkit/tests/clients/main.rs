@@ -104,8 +104,9 @@ fn every_failure_is_a_result(client: &mut Puppet) {
     assert_eq!(client.call("test_echo", &json!({ "text": "hi" }))["value"], json!({ "echo": "hi" }));
     for code in CODES {
         let seen = client.call("test_fail_effect", &json!({ "code": code }));
-        // Failures that count open the tool's circuit; the result is an error result all the same.
-        assert_eq!((&seen["failed"], seen["value"]["hint"].is_string()), (&json!(true), true), "{code}: {seen}");
+        let error = &seen["value"];
+        assert_eq!((&seen["failed"], &error["code"]), (&json!(true), &json!(code)), "{seen}");
+        assert!(["message", "hint"].iter().all(|it| error[it].as_str().is_some_and(|it| !it.is_empty())), "{seen}");
     }
     let read = client.ask(&json!({ "do": "read", "uri": "test://echo" }));
     assert_eq!(read["text"], "{\"echo\":\"fixed\"}");
@@ -122,9 +123,11 @@ fn no_sdk_throws_on_an_error_result() {
         (&node, &["typescript_client.mjs", "--sdk", "1"]),
         (&node, &["typescript_client.mjs", "--sdk", "2"]),
     ] {
-        let door = Doorstep::start(DOOR, &[]);
-        let (home, url) = (door.home.path().to_string_lossy().into_owned(), door.url());
-        for way in [&["stdio", DOOR, "proxy", &home][..], &["http", &url]] {
+        for over in ["stdio", "http"] {
+            // A door of its own: failures that count would open the circuit for the next client.
+            let door = Doorstep::start(DOOR, &[]);
+            let (home, url) = (door.home.path().to_string_lossy().into_owned(), door.url());
+            let way = if over == "http" { &["http", &url][..] } else { &["stdio", DOOR, "proxy", &home] };
             every_failure_is_a_result(&mut Puppet::start(program, &[words, way].concat()));
         }
     }

@@ -19,6 +19,9 @@ pub const PATCH: &str = include_str!("../../../../examples/patches/demo.maxpat")
 /// A Live Set with drums, bass and vocals.
 pub const SET: &[u8] = include_bytes!("../../../../examples/sets/golden.als");
 
+/// The sample of its vocals, where the Set looks for it.
+pub const SAMPLE: &[u8] = include_bytes!("../../../../examples/sets/Samples/Vox Take.wav");
+
 /// Lays the patch into the patches folder, where one of that name stays as it is, and opens it as the person would.
 pub async fn show_patch(studio: &Arc<Studio>, home: &Home) -> io::Result<bool> {
     lay(home, "patches", "demo.maxpat", PATCH.as_bytes())?;
@@ -28,6 +31,7 @@ pub async fn show_patch(studio: &Arc<Studio>, home: &Home) -> io::Result<bool> {
 /// The same with the Set and the sets folder.
 pub async fn show_set(studio: &Arc<Studio>, home: &Home) -> io::Result<bool> {
     lay(home, "sets", "demo.als", SET)?;
+    lay(home, "sets/Samples", "Vox Take.wav", SAMPLE)?;
     Ok(open(studio, "live_open_set", json!({ "path": "demo.als" })).await)
 }
 

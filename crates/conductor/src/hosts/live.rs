@@ -4,6 +4,7 @@
 //! (`conductor-set`).
 
 pub mod abletonosc;
+mod contents;
 pub mod document;
 pub mod examine;
 pub mod follow;
@@ -119,6 +120,8 @@ pub enum Op {
     Transport,
     Files,
     RenderTrack,
+    /// `dryRun`.
+    TryOut,
 }
 
 /// What a host cannot do, with the reason.
@@ -138,6 +141,7 @@ pub enum Refusal {
     /// The host cannot do it at all.
     Missing {
         host: &'static str,
+        op: Op,
         reason: &'static str,
     },
     NoSet {
@@ -329,6 +333,13 @@ pub trait LiveHost: Send + Sync {
 pub struct KnownIds {
     pub tracks: u32,
     pub midi_clips: Vec<PathId>,
+    /// Of tracks and session clips of a running Live, for a person who is asked about one.
+    pub names: BTreeMap<PathId, String>,
+}
+
+/// Whether an id names the Set of a running Live.
+pub fn is_running(set: &str) -> bool {
+    set == OSC_SET || set == SCRIPT_SET
 }
 
 /// An open Set.
@@ -343,16 +354,18 @@ impl LiveSet {
     /// Refuses what this host cannot do.
     pub fn needs(&self, op: Op) -> Result<(), Refusal> {
         match self.host.caps().missing.get(&op) {
-            Some(reason) => Err(Refusal::Missing { host: self.host.state().host, reason }),
+            Some(reason) => Err(Refusal::Missing { host: self.host.state().host, op, reason }),
             None => Ok(()),
         }
     }
 
     pub fn file(&self) -> Result<Arc<DocumentHost>, Refusal> {
         self.needs(Op::Files)?;
-        Arc::clone(&self.host)
-            .document()
-            .ok_or(Refusal::Missing { host: self.host.state().host, reason: "it has no file of its own" })
+        Arc::clone(&self.host).document().ok_or(Refusal::Missing {
+            host: self.host.state().host,
+            op: Op::Files,
+            reason: "it has no file of its own",
+        })
     }
 }
 
@@ -466,6 +479,34 @@ impl Live {
         };
         found.used.store(self.uses.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
         Ok(found)
+    }
+
+    /// Whether a call that names this Set, or none, may be about a running Live. Which Set a
+    /// session is on is known to the call itself only.
+    pub fn may_be_running(&self, named: Option<&str>) -> bool {
+        if let Some(id) = named {
+            return is_running(id);
+        }
+        let registry = self.lock();
+        let attached = registry.sets.keys().any(|it| is_running(it));
+        let by_default = match self.settings.host {
+            LiveHostChoice::Script | LiveHostChoice::AbletonOsc => true,
+            LiveHostChoice::Auto => attached,
+            // The only open Set is the default.
+            LiveHostChoice::Document => attached && registry.sets.len() == 1,
+        };
+        by_default || registry.sessions.is_any_on(is_running)
+    }
+
+    /// Whether a running Live that a call may be about is one behind AbletonOSC, and no other.
+    pub fn reaches_session_clips_only(&self, named: Option<&str>) -> bool {
+        match named {
+            Some(id) => id == OSC_SET,
+            None => {
+                let by_default = matches!(self.settings.host, LiveHostChoice::Document | LiveHostChoice::AbletonOsc);
+                by_default && !self.lock().sets.contains_key(SCRIPT_SET)
+            }
+        }
     }
 
     /// What a session starts on, as `[live] host` says.

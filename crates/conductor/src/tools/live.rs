@@ -38,16 +38,16 @@ mod schema;
 
 pub use mirrors::{add_prompts, add_resources};
 
-use super::catalog::{Catalog, CatalogFault, Definition, Tool};
+use super::catalog::{AskFacts, Catalog, CatalogFault, Definition, Tool};
 use crate::hosts::live::sessions::SessionKey;
-use crate::hosts::live::{Live, LiveSet, Mode, Refusal, Way, blocking};
+use crate::hosts::live::{Live, LiveSet, Mode, Refusal, Way, blocking, is_running};
 use crate::pipeline::call::Output;
 use crate::pipeline::gate::Leave;
 use crate::studio::Studio;
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, Subject, ToolError};
-use conductor_core::policy::Tier;
-use conductor_set::{Applied, LiveEdit, PathId, Resource};
+use conductor_core::policy::{ByArgs, Tier};
+use conductor_set::{Applied, LiveEdit, PathId, Resource, TrackPart};
 pub use refusal::refused;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -272,6 +272,65 @@ fn editing(live: &Arc<Live>, name: &'static str, edit: &'static str) -> Definiti
     definition
 }
 
+/// A deletion. In a running Live it asks a person: it takes effect at once in what they hear.
+fn deleting(live: &Arc<Live>, name: &'static str, edit: &'static str, id: &'static str) -> Definition {
+    let mut definition = editing(live, name, edit);
+    definition.destructive = Some(true);
+    let (decides, shows, checks) = (Arc::clone(live), Arc::clone(live), Arc::clone(live));
+    definition.decide = Some(Arc::new(move |_, arguments| {
+        // A call that its host refuses anyway asks no person.
+        let preview = arguments.get("dryRun") == Some(&Value::Bool(true));
+        let clip = arguments.get("clipId").and_then(Value::as_str).and_then(|it| it.parse().ok());
+        let arranged = matches!(clip, Some(PathId::OnTrack(_, TrackPart::Clip(_))));
+        let refused = preview || (arranged && decides.reaches_session_clips_only(named_set(arguments)));
+        if !refused && decides.may_be_running(named_set(arguments)) { ByArgs::Ask } else { ByArgs::Allow }
+    }));
+    definition.facts = Some(Arc::new(move |_, arguments| facts_of_deletion(&shows, arguments, id)));
+    let run = Arc::clone(&definition.run);
+    definition.run = Arc::new(move |studio, leave, mut arguments| {
+        let (live, run) = (Arc::clone(&checks), Arc::clone(&run));
+        Box::pin(async move {
+            if !live.may_be_running(named_set(&arguments)) {
+                // The call itself may attach a Live, which the decision could not see. The Set is
+                // named from here on, so that no other call of the session can exchange it.
+                let key = SessionKey::of(leave.principal(), leave.conn().0);
+                let set = live.set(&key, named_set(&arguments)).await.map_err(refused)?;
+                if is_running(&set.id) {
+                    return Err(ToolError::new(
+                        Code::StaleReference,
+                        "this session has read nothing of the running Live",
+                    )
+                    .hint(format!("Call live_get_song_overview, then repeat with setId {}.", set.id))
+                    .subject(Subject::Argument("setId".into())));
+                }
+                arguments["setId"] = Value::from(set.id.clone());
+            }
+            run(studio, leave, arguments).await
+        })
+    });
+    definition
+}
+
+fn named_set(arguments: &Value) -> Option<&str> {
+    arguments.get("setId").and_then(Value::as_str)
+}
+
+/// What the person is shown before a deletion in a running Live: the name, because an id is only a
+/// position.
+fn facts_of_deletion(live: &Live, arguments: &Value, id: &str) -> AskFacts {
+    let named = named_set(arguments);
+    let running: Vec<Arc<LiveSet>> =
+        live.sets().into_iter().filter(|it| named.map_or(is_running(&it.id), |id| id == it.id)).collect();
+    let text = arguments.get(id).and_then(Value::as_str).unwrap_or_default();
+    let mut facts = Vec::new();
+    for set in running {
+        let name = text.parse().ok().and_then(|it: PathId| set.host.known_ids().names.get(&it).cloned());
+        facts.push(("deletes".into(), name.map_or_else(|| text.to_owned(), |name| format!("{text} {name:?}"))));
+        facts.push(("in".into(), format!("the Set that is open in Live ({})", set.id)));
+    }
+    AskFacts { facts, ..AskFacts::default() }
+}
+
 fn summarize(name: &str, arguments: &Value) -> String {
     let shown = super::schema::cut(&arguments.to_string(), 300);
     format!("{name} {shown}")
@@ -345,7 +404,8 @@ async fn overview(set: &Arc<LiveSet>) -> Result<Map<String, Value>, ToolError> {
     let mut value = to_object(&set.host.overview().await.map_err(refused)?)?;
     add_identity(&mut value, set);
     if let Some(document) = Arc::clone(&set.host).document()
-        && blocking(move || document.changed_on_disk()).await.map_err(refused)?
+        // A file that cannot be examined is not reported as changed; a save examines it again.
+        && blocking(move || document.changed_on_disk()).await.unwrap_or(false)
     {
         value.insert("externalChange".into(), Value::Bool(true));
     }

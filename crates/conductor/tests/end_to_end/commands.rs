@@ -196,30 +196,87 @@ fn doctor_says_which_pd_would_run_and_whether_it_was_tried() {
     assert!(detail.starts_with('/') && detail.contains(&format!("/pd, Pd {version}")), "{line}");
 }
 
+/// The Set of the demo has its sample with it, so every Live tool can be tried there.
+#[test]
+fn the_demo_renders_the_track_of_its_set() {
+    let mut studio = Studio::empty();
+    studio.up(&["--demo"]);
+    // Eight beats at 124 beats per minute.
+    let seconds = 8.0 * 60.0 / 124.0;
+    let ask = r#"{"trackId":"track:2","startBeat":0,"endBeat":8}"#;
+    let rendered = json_of(&studio.run(&["--json", "call", "live_render_track", ask]));
+    assert_eq!((&rendered["track"], &rendered["sampleRate"]), (&json!("Vocals"), &json!(8000)), "{rendered}");
+    assert!(rendered["seconds"].as_f64().is_some_and(|it| (it - seconds).abs() < 0.01), "{rendered}");
+    let path = rendered["path"].as_str().unwrap();
+    let mut sound = hound::WavReader::open(path).unwrap();
+    assert_eq!((sound.spec().sample_rate, sound.duration()), (8000, (seconds * 8000.0_f64).round() as u32));
+    let samples: Vec<f32> = sound.samples::<f32>().map(Result::unwrap).collect();
+    let peak = samples.iter().fold(0.0_f32, |most, it| most.max(it.abs()));
+    assert!((0.2..=1.0).contains(&peak), "{peak}");
+    // It sounds in every beat, not in one click.
+    let beats = samples.chunks(samples.len().div_ceil(8));
+    assert!(beats.clone().count() == 8 && beats.clone().all(|it| it.iter().any(|it| it.abs() > 0.05)));
+    // A part of it, and a home that was made before the sample was shipped.
+    let ask = r#"{"trackId":"track:2","startBeat":2,"endBeat":4}"#;
+    let part = json_of(&studio.run(&["--json", "call", "live_render_track", ask]));
+    assert!(part["seconds"].as_f64().is_some_and(|it| (it - seconds / 4.0).abs() < 0.01), "{part}");
+    studio.stop();
+    std::fs::remove_dir_all(studio.home().join("sets/Samples")).unwrap();
+    studio.up(&["--demo"]);
+    let again = json_of(&studio.run(&["--json", "call", "live_render_track", ask]));
+    assert_eq!(again["peak"], part["peak"], "{again}");
+}
+
+/// What each command answers, not only that it answers.
 #[test]
 fn every_command_speaks_json_when_asked() {
-    let studio = Studio::start(DEVICES);
-    let cases: &[(&[&str], &str)] = &[
-        (&["status"], "lifecycle_state"),
-        (&["devices"], "device_bindings"),
-        (&["modes"], "modes"),
-        (&["mode", "set", "Default"], "mode_name"),
-        (&["panic"], "ports"),
-        (&["send", "pads hand", "on:36"], "messages_sent"),
-        (&["simulate", "on:36"], "trace"),
-        (&["explain", "on:36"], "verdict"),
-        (&["config", "check"], "valid"),
-        (&["config", "show"], "content"),
-        (&["config", "path"], "path"),
-        (&["doctor"], "checks"),
-    ];
-    for (args, key) in cases {
-        let output = studio.run(&[&["--json"], *args].concat());
-        let value = json_of(&output);
-        assert!(value.get(key).is_some(), "{args:?}: {value}");
+    let config = format!(
+        "{DEVICES}[[modes]]\nname = \"Default\"\ncolor = \"blue\"\n[[modes.mappings]]\nid = \"hit\"\n\
+         trigger = {{ type = \"Note\", note = 36, device = \"pads\" }}\n\
+         action = {{ type = \"SendMidi\", port = \"synth\", channel = 0, message_type = \"CC\", controller = 7, value = 9 }}\n"
+    );
+    let studio = Studio::start(&config);
+    let mut synth = studio.listen("synth");
+    let ask = |args: &[&str]| {
+        let output = studio.run(&[&["--json"], args].concat());
         assert_eq!(text(&output.stdout).lines().count(), 1, "{args:?}");
-        assert_eq!(text(&output.stderr), "", "{args:?}");
-    }
+        assert_eq!((text(&output.stderr), output.status.code()), (String::new(), Some(0)), "{args:?}");
+        json_of(&output)
+    };
+    let status = ask(&["status"]);
+    assert_eq!((&status["daemon_running"], &status["lifecycle_state"]), (&json!(true), &json!("Running")), "{status}");
+    assert_eq!(status["statistics"]["events_processed"], 0, "{status}");
+    let devices = ask(&["devices"]);
+    let bound = |alias: &str| {
+        let rows = devices["device_bindings"].as_array().into_iter().flatten();
+        rows.filter(|it| it["device_id"] == alias && it["connected"] == true).count()
+    };
+    assert_eq!((bound("pads"), bound("synth"), bound("absent")), (1, 1, 0), "{devices}");
+    let modes = ask(&["modes"]);
+    let shown = &modes["modes"][0];
+    assert_eq!(
+        (&shown["name"], &shown["color"], &shown["mapping_count"]),
+        (&json!("Default"), &json!("blue"), &json!(1))
+    );
+    assert_eq!(ask(&["mode", "set", "Default"])["mode_name"], "Default");
+    assert_eq!(ask(&["send", "pads hand", "on:36 off:36"])["messages_sent"], 2);
+    assert_eq!(synth.hear(), Some(vec![0xB0, 7, 9]), "what was sent fired the mapping");
+    let panicked = ask(&["panic"]);
+    assert!(panicked["ports"].to_string().contains("synth"), "{panicked}");
+    let simulated = ask(&["simulate", "dev:pads on:36"]);
+    assert!(simulated["trace"].to_string().contains("fired"), "{simulated}");
+    let explained = ask(&["explain", "on:36", "--device", "pads"]);
+    assert_eq!(explained["verdict"], "fires", "{explained}");
+    assert_eq!(ask(&["config", "check"])["valid"], true);
+    assert_eq!(ask(&["config", "show"])["content"], json!(config));
+    let path = ask(&["config", "path"])["path"].as_str().map(std::path::PathBuf::from);
+    assert_eq!(path.and_then(|it| it.canonicalize().ok()), studio.config_file().canonicalize().ok());
+    let doctor = json_of(&studio.run(&["--json", "doctor"]));
+    let checks = doctor["checks"].as_array().cloned().unwrap_or_default();
+    assert!(
+        checks.len() >= 5 && checks.iter().all(|it| it["check"].is_string() && it["grade"].is_string()),
+        "{doctor}"
+    );
 }
 
 #[test]

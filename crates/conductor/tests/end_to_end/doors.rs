@@ -381,7 +381,7 @@ fn garbage_over_http() {
 #[test]
 fn another_user_is_turned_away_from_the_door_of_ai_clients() {
     if !rustix::process::geteuid().is_root() {
-        println!("SKIP another user: only root can become one");
+        conductor_testkit::skips::note("another user: only root can become one");
         return;
     }
     let (studio, _, _) = open();

@@ -76,7 +76,7 @@ fn the_home_and_its_door_are_private() {
 #[test]
 fn another_user_is_turned_away_even_where_the_files_would_let_him_in() {
     if !rustix::process::geteuid().is_root() {
-        println!("SKIP another user: only root can become one");
+        conductor_testkit::skips::note("another user: only root can become one");
         return;
     }
     let studio = Studio::start(DEVICES);

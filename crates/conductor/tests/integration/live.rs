@@ -34,10 +34,13 @@ impl Stage {
     }
 
     pub fn with(change: impl FnOnce(&mut live::Settings)) -> Stage {
+        // A retry waits on the studio's clock, which does not move here.
+        Stage::with_retry(change, Retry { attempts: 1, ..Retry::default() })
+    }
+
+    pub fn with_retry(change: impl FnOnce(&mut live::Settings), retry: Retry) -> Stage {
         let fast = Rate { per_minute: 1_000_000, burst: 100_000 };
         let limits = Limits { read: fast, effect: fast, ..Limits::default() };
-        // A retry waits on the studio's clock, which nobody moves here.
-        let retry = Retry { attempts: 1, ..Retry::default() };
         let studio = TestStudio::with(Policy::default(), Settings { limits, retry, ..Settings::default() });
         let mut settings = live::Settings::of_home(studio.home.path());
         change(&mut settings);
@@ -251,9 +254,8 @@ async fn a_closed_file_cannot_play_and_says_who_can() {
 async fn without_a_set_every_tool_says_how_to_open_one() {
     let stage = Stage::new();
     let mut client = stage.client().await;
-    // A retry waits on the studio's clock, which nobody moves here; effectful tools that are not idempotent are not retried.
     let error = client.refused("live_create_track", json!({ "kind": "midi" })).await;
-    assert_eq!(error["code"], "HOST_OFFLINE");
+    assert_eq!(error["code"], "NOT_FOUND");
     assert!(error["hint"].as_str().is_some_and(|it| it.contains("live_open_set")));
     let unknown = client.refused("live_get_song_overview", json!({ "setId": "nope_0000" })).await;
     assert_eq!((&unknown["code"], &unknown["subject"]), (&json!("NOT_FOUND"), &json!("nope_0000")));
@@ -423,6 +425,103 @@ async fn a_file_that_another_program_wrote_is_never_overwritten_unasked() {
     stage.put("golden.als", &theirs);
     assert_eq!(client.ok("live_get_song_overview", json!({})).await.get("externalChange"), None);
     client.ok("live_save_set", json!({})).await;
+}
+
+#[tokio::test]
+async fn an_overwritten_file_is_kept_and_can_be_brought_back() {
+    let stage = Stage::new();
+    // The work of a person, in a folder that tools may write to.
+    let theirs = Document::new_set().expect("a skeleton").to_als();
+    stage.put("song.als", &theirs);
+    let mut client = stage.opened().await;
+    assert_eq!(
+        client.code("live_save_set", json!({ "path": "song.als" })).await,
+        "SDK_REJECTED",
+        "not without overwrite"
+    );
+    let saved = client.ok("live_save_set", json!({ "path": "song.als", "overwrite": true })).await;
+    let backup = PathBuf::from(saved["backup"].as_str().expect("the answer names it"));
+    assert_eq!(fs::read(&backup).expect("a backup"), theirs);
+    // Many saves later it is still there.
+    for bpm in 60..90 {
+        stage.studio.time.advance(std::time::Duration::from_secs(1));
+        client.ok("live_set_tempo", json!({ "bpm": bpm })).await;
+        client.ok("live_save_set", json!({ "overwrite": true })).await;
+    }
+    assert_eq!(fs::read(&backup).expect("a backup"), theirs, "thirty saves did not push it out");
+    // Brought back with the same tools, after a restart too: only files are needed.
+    let again = Stage::new();
+    fs::create_dir_all(again.file("Backup")).expect("a folder");
+    let name = backup.file_name().expect("a name").to_string_lossy().into_owned();
+    again.put(&format!("Backup/{name}"), &fs::read(&backup).expect("a backup"));
+    again.put("song.als", &fs::read(stage.file("song.als")).expect("the file"));
+    let mut client = again.client().await;
+    client.ok("live_open_set", json!({ "path": format!("Backup/{name}") })).await;
+    let back = client.ok("live_save_set", json!({ "path": "song.als", "overwrite": true })).await;
+    assert_eq!(fs::read(again.file("song.als")).expect("the file"), theirs, "byte for byte");
+    assert!(back["backup"].as_str().is_some_and(|it| fs::metadata(it).is_ok()), "and what it replaced is kept as well");
+}
+
+/// A client that offers a model, its roots and its person is asked for answers of the person only.
+#[tokio::test]
+async fn no_client_is_ever_asked_to_run_a_model() {
+    let stage = Stage::new();
+    let offers = json!({ "sampling": { "tools": {}, "context": {} }, "roots": { "listChanged": true }, "elicitation": { "form": {} } });
+    let mut line = LineClient::connect(&stage.shared);
+    line.initialize_as("2025-11-25", offers).await;
+    let mut calls: Vec<(&str, Value)> = vec![
+        ("tools/list", json!({})),
+        ("prompts/list", json!({})),
+        ("resources/list", json!({})),
+        ("resources/read", json!({ "uri": "ableton://song" })),
+        ("prompts/get", json!({ "name": "humanize_clip", "arguments": { "clipId": BEAT, "amount": "0.05" } })),
+        ("prompts/get", json!({ "name": "build_arrangement", "arguments": {} })),
+        ("prompts/get", json!({ "name": "batch_rename", "arguments": { "pattern": "x" } })),
+        ("tools/call", json!({ "name": "live_open_set", "arguments": { "path": "golden.als" } })),
+    ];
+    let names: Vec<String> = stage.studio.studio.catalog().tools().map(|it| it.name.to_string()).collect();
+    assert!(names.len() > 30, "{}", names.len());
+    // Every tool with what most of them take: calls that are refused for their arguments ask for
+    // nothing either.
+    let arguments = json!({ "trackId": "track:0", "clipId": BEAT, "text": "x", "code": "INTERNAL" });
+    let calls_of = names.iter().map(|name| json!({ "name": name, "arguments": arguments }));
+    calls.extend(calls_of.map(|it| ("tools/call", it)));
+    calls.push(("tools/call", json!({ "name": "live_get_song_overview", "arguments": {} })));
+    let mut asked = Vec::new();
+    for (method, params) in calls {
+        let id = line.start(method, params).await;
+        loop {
+            let message = line.next().await;
+            match (message.get("method").and_then(Value::as_str), message.get("id")) {
+                (Some(asks), Some(theirs)) => {
+                    asked.push(asks.to_owned());
+                    let answer = json!({ "jsonrpc": "2.0", "id": theirs, "result": { "action": "decline" } });
+                    line.send(answer).await;
+                }
+                (None, Some(it)) if *it == json!(id) => break,
+                (_, _) => {}
+            }
+        }
+    }
+    assert!(asked.iter().all(|it| it == "elicitation/create"), "{asked:?}");
+}
+
+#[tokio::test]
+async fn without_a_set_every_read_answers_at_its_first_attempt() {
+    // Three attempts as in the product, on a clock that this test does not move: a call that is
+    // retried does not end.
+    let stage = Stage::with_retry(|_| {}, Retry::default());
+    let mut client = stage.client().await;
+    for (tool, arguments) in [
+        ("live_get_song_overview", json!({})),
+        ("live_get_notes", json!({ "clipId": BEAT })),
+        ("live_list_clips", json!({ "trackId": "track:0" })),
+        ("live_set_tempo", json!({ "bpm": 99 })),
+    ] {
+        let error = client.refused(tool, arguments).await;
+        assert_eq!(error["code"], "NOT_FOUND", "{tool}: {error}");
+        assert!(error["hint"].as_str().is_some_and(|it| it.contains("live_open_set")), "{tool}: {error}");
+    }
 }
 
 #[tokio::test]

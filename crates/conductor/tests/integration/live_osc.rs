@@ -226,15 +226,9 @@ fn no_address_is_misspelt() {
     assert!(!known.contains("/live/song/get/scale_intervals"), "the list knows what is not there");
 }
 
-#[expect(clippy::print_stderr, reason = "a skipped test says why")]
-#[expect(clippy::disallowed_methods, reason = "where the recordings lie is told by the environment")]
-fn pairs() -> Option<Vec<Value>> {
-    let Some(folder) = std::env::var_os("CONDUCTOR_LIVE_DATA") else {
-        eprintln!("SKIP recorded datagrams: CONDUCTOR_LIVE_DATA is not set");
-        return None;
-    };
-    let text = std::fs::read(std::path::PathBuf::from(folder).join("osc-pairs.json")).expect("the recording");
-    Some(serde_json::from_slice(&text).expect("JSON"))
+fn pairs() -> Vec<Value> {
+    let text = std::fs::read(crate::live_golden::recorded().join("osc-pairs.json")).expect("the recording");
+    serde_json::from_slice(&text).expect("JSON")
 }
 
 fn osc(values: &Value) -> Vec<OscType> {
@@ -270,7 +264,7 @@ fn ask_of(pair: &Value) -> (conductor::hosts::live::abletonosc::wire::Ask, usize
 /// The recorded exchanges, played by a server that knows nothing else.
 #[tokio::test]
 async fn recorded_datagrams_are_understood() {
-    let Some(pairs) = pairs() else { return };
+    let pairs = pairs();
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
     let address = socket.local_addr().expect("an address");
     let script: Arc<Mutex<Vec<Value>>> = Arc::default();
@@ -312,7 +306,7 @@ async fn recorded_datagrams_are_understood() {
 /// Our own server answers as the recorded one did, so that a test against it means something.
 #[tokio::test]
 async fn the_stand_in_answers_as_recorded() {
-    let Some(pairs) = pairs() else { return };
+    let pairs = pairs();
     let live = require!(fakelive::recorded_osc());
     let settings = Settings { peer: live.address(), reply_port: 0, timeout: Duration::from_secs(5) };
     let (wire, _) = Wire::open(settings).await.expect("a port");

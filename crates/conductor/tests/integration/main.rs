@@ -10,6 +10,7 @@ mod line_door;
 mod live;
 mod live_golden;
 mod live_osc;
+mod live_running;
 mod live_script;
 mod live_story;
 mod patch_max;

@@ -914,3 +914,27 @@ async fn a_box_whose_key_holds_a_slash_can_be_reached() {
     assert_eq!(desk.ok("get_patch_info", json!({ "patch_id": "o/x" })).await["patch_id"], "o/~1");
     assert_eq!(desk.ok("get_parent_patcher", json!({ "patch_id": "o/~1/50%" })).await["parent_id"], "o/~1");
 }
+
+#[tokio::test]
+async fn the_console_gives_fifty_lines_unless_another_number_is_asked_for() {
+    let desk = Desk::new();
+    desk.write("a.maxpat", demo::PATCH);
+    let id = desk.ok("open_patch", json!({ "path": "a.maxpat" })).await["patch_id"].clone();
+    for n in 0..70 {
+        let made = json!({ "patch_id": id, "obj_type": "button", "position": [n, n] });
+        desk.ok("add_max_object", made).await;
+    }
+    let count = async |arguments: Value| {
+        let log = desk.ok("get_console_log", arguments).await;
+        assert_eq!(log["logs"].as_array().map(|it| json!(it.len())), Some(log["count"].clone()), "{log}");
+        log["count"].as_u64().unwrap_or_default()
+    };
+    assert_eq!(count(json!({})).await, 50, "the default");
+    assert_eq!(count(json!({ "lines": 7 })).await, 7);
+    assert!(count(json!({ "lines": 1000 })).await >= 70, "all of them are kept");
+    // The newest are shown.
+    let (few, all) =
+        (desk.ok("get_console_log", json!({})).await, desk.ok("get_console_log", json!({ "lines": 1000 })).await);
+    let last = |log: &Value| log["logs"].as_array().and_then(|it| it.last().cloned());
+    assert_eq!(last(&few), last(&all));
+}

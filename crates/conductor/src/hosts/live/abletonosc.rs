@@ -9,17 +9,21 @@ mod notes;
 mod reads;
 pub mod wire;
 
+use super::contents::{ABSENT, Contents, Facet};
 use super::lane::Turn;
-use super::running::{FOREIGN_UNDO, Told, caps, gone, no_diff, track_of};
-use super::{Answer, Caps, History, KnownIds, LiveHost, Mode, Playing, Refusal, State, Transport, Way};
+use super::running::{FOREIGN_UNDO, Told, caps, gone, no_diff, track_of, unsure};
+use super::{Answer, Caps, History, KnownIds, LiveHost, Mode, Op, Playing, Refusal, State, Transport, Way};
 use conductor_set::{
-    Applied, ClipDrawing, Clips, Devices, Guard, Listing, LiveEdit, LiveError, NoteQuery, Notes, Overview, Param,
-    PathId, Revision, Scenes, Shifts, Stepped, TrackDetail, TrackKind, TrackMatches, TrackPart, TrackRow,
+    Applied, ClipDrawing, Clips, Devices, Elsewhere, Guard, Listing, LiveEdit, LiveError, NoteQuery, Notes, Overview,
+    Param, PathId, Revision, Scenes, Shifts, Stepped, TrackDetail, TrackKind, TrackMatches, TrackPart, TrackRow,
 };
 use rosc::{OscMessage, OscType};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use tokio::sync::mpsc;
 use wire::{Ask, Batch, NAME, Settings, Wire, get, get_with, number, tell, text, truth};
+
+/// How often a value that is not the one written is read again.
+const SETTLES: u32 = 2;
 
 /// The Set as a whole, as it was last heard.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -60,12 +64,20 @@ impl Look {
 #[derive(Default)]
 struct Heard {
     look: Option<Look>,
-    revision: Option<Revision>,
+    /// The digest of the look.
+    structure: Option<Revision>,
+    contents: Contents,
     shifts: Shifts,
     /// Tracks that listeners were asked for.
     listened: usize,
     /// The silences that were counted when listeners were last asked for.
     gaps: u64,
+}
+
+impl Heard {
+    fn revision(&self) -> Option<Revision> {
+        self.structure.map(|it| self.contents.revision(it))
+    }
 }
 
 pub struct AbletonOscHost {
@@ -80,6 +92,7 @@ fn cannot(subject: PathId, reason: &str) -> Refusal {
         subject: Some(subject.to_string()),
         reason: reason.into(),
         instead: "use Conductor's script in Live".into(),
+        elsewhere: Elsewhere::Script,
     }
     .into()
 }
@@ -208,6 +221,41 @@ impl AbletonOscHost {
         guard: &Guard,
         mine: Mine,
     ) -> Result<Revision, Refusal> {
+        let mut look = self.parse_look(batch, (from, holders)).await?;
+        let moved =
+            |look: &Look| mine != Mine::Anything && self.heard().look.as_ref().is_some_and(|old| old.moved_in(look));
+        if moved(&look) {
+            // An answer of an earlier batch may have come late, so nothing is claimed before a
+            // second look agrees.
+            let (asks, holders) = self.look_asks();
+            let again = self.wire.read(&asks).await?;
+            look = self.parse_look(&again, (0, &holders)).await?;
+        }
+        let structure = look.revision();
+        let (revision, news) = {
+            let mut heard = self.heard();
+            let silent = heard.look.is_some() && heard.gaps != self.wire.gaps();
+            let foreign = heard.look.as_ref().is_some_and(|old| mine != Mine::Anything && old.moved_in(&look));
+            if foreign || silent {
+                heard.shifts.foreign();
+            }
+            if mine == Mine::Anything {
+                heard.shifts.ours(guard);
+            }
+            if foreign || silent {
+                heard.contents.forget();
+            }
+            heard.look = Some(look);
+            heard.structure = Some(structure);
+            (heard.contents.revision(structure), foreign || silent)
+        };
+        if news {
+            (self.told)(&[], true);
+        }
+        Ok(revision)
+    }
+
+    async fn parse_look(&self, batch: &Batch, (from, holders): (usize, &[usize])) -> Result<Look, Refusal> {
         let tempo = first(batch, from, PathId::Main, Listing::Tracks, number)?;
         let scenes = first(batch, from + 1, PathId::Main, Listing::Tracks, number)?.max(0.0) as usize;
         let rows = match batch.replies.get(from + 2) {
@@ -243,25 +291,7 @@ impl AbletonOscHost {
                 *known = reply.as_ref().map(|it| it.iter().filter_map(number).collect());
             }
         }
-        let revision = look.revision();
-        let (silent, moved) = {
-            let mut heard = self.heard();
-            let silent = heard.look.is_some() && heard.gaps != self.wire.gaps();
-            let foreign = heard.look.as_ref().is_some_and(|old| mine != Mine::Anything && old.moved_in(&look));
-            if foreign || silent {
-                heard.shifts.foreign();
-            }
-            if mine == Mine::Anything {
-                heard.shifts.ours(guard);
-            }
-            heard.look = Some(look);
-            heard.revision = Some(revision);
-            (silent, foreign)
-        };
-        if moved || silent {
-            (self.told)(&[], true);
-        }
-        Ok(revision)
+        Ok(look)
     }
 
     async fn track_data_in_parts(&self) -> Result<Vec<OscType>, Refusal> {
@@ -311,8 +341,65 @@ impl AbletonOscHost {
         Ok(())
     }
 
+    /// The state of an object now, as text to compare.
+    async fn state_of(&self, facet: Facet, id: PathId) -> Result<String, Refusal> {
+        Ok(match facet {
+            Facet::Notes => format!("{:?}", self.notes_of(id).await?),
+            Facet::Clip => {
+                let (track, slot) = session_clip(id)?;
+                let batch = self.wire.read(&reads::clip_asks([index(track), index(slot)])).await?;
+                format!("{:?}", reads::clip_info(track, slot, &batch, 0)?)
+            }
+            Facet::Param => format!("{:?}", self.param_now(id).await?.value),
+            Facet::Track => format!("{:?}", self.track_state(id, index(track_of(id)?)).await?),
+        })
+    }
+
+    /// For a caller that expects a revision: reads again what the edits touch, which makes a new
+    /// revision when it changed.
+    async fn observe(&self, guard: &Guard, edits: &[LiveEdit]) -> Result<(), Refusal> {
+        if guard.expect_revision.is_none() {
+            return Ok(());
+        }
+        let touched: Vec<(Facet, PathId)> = {
+            let heard = self.heard();
+            edits.iter().flat_map(|it| heard.contents.touched_by(it)).collect()
+        };
+        self.read_again(touched).await
+    }
+
+    async fn read_again(&self, objects: Vec<(Facet, PathId)>) -> Result<(), Refusal> {
+        for (facet, id) in objects {
+            let state = match self.state_of(facet, id).await {
+                Ok(state) => state,
+                Err(Refusal::Set(_)) => ABSENT.into(),
+                Err(refusal) => return Err(refusal),
+            };
+            self.heard().contents.read(facet, id, &state);
+        }
+        Ok(())
+    }
+
+    fn was_read(&self, facet: Facet, id: PathId, state: &impl std::fmt::Debug) {
+        self.heard().contents.read(facet, id, &format!("{state:?}"));
+    }
+
+    /// Our own write took the object from one state to another. Gives the revision it made.
+    fn was_written(&self, facet: Facet, id: PathId, before: &str, now: &impl std::fmt::Debug) -> Revision {
+        let mut heard = self.heard();
+        heard.contents.wrote(facet, id, before, &format!("{now:?}"));
+        heard.revision().unwrap_or_else(|| Revision::of_state(""))
+    }
+
+    fn changed_contents(&self, change: impl FnOnce(&mut Contents)) -> Revision {
+        let mut heard = self.heard();
+        change(&mut heard.contents);
+        heard.revision().unwrap_or_else(|| Revision::of_state(""))
+    }
+
     /// Before a write: a look together with what the write wants to know first, then the guard.
     async fn admit(&self, guard: &Guard, edits: &[LiveEdit], asks: Vec<Ask>) -> Result<Batch, Refusal> {
+        self.observe(guard, edits).await?;
         let (look, holders) = self.look_asks();
         let mut all = asks;
         let from = all.len();
@@ -329,17 +416,22 @@ impl AbletonOscHost {
 
     /// A write, its read-backs, a look and the fence, in one batch. A read-back that was lost is asked again; the write never is.
     async fn put(&self, guard: &Guard, mine: Mine, write: Ask, asks: Vec<Ask>) -> Result<(Batch, Revision), Refusal> {
+        self.put_once(guard, mine, write, asks).await.map_err(unsure)
+    }
+
+    async fn put_once(
+        &self,
+        guard: &Guard,
+        mine: Mine,
+        write: Ask,
+        asks: Vec<Ask>,
+    ) -> Result<(Batch, Revision), Refusal> {
         let from = asks.len() + 1;
         let mut all = vec![write];
         all.extend(asks);
         let (look, holders) = self.look_asks();
         all.extend(look);
-        let mut batch = self.wire.batch(&all).await?;
-        if batch.error.is_none() && batch.replies.iter().skip(1).any(Option::is_none) {
-            let again = self.wire.read(all.get(1..).unwrap_or_default()).await?;
-            let kept = batch.replies.drain(..1).collect::<Vec<_>>();
-            batch = Batch { replies: kept.into_iter().chain(again.replies).collect(), error: again.error };
-        }
+        let mut batch = self.wire.write(&all).await?;
         let revision = match self.absorb(&batch, (from, &holders), guard, mine).await {
             Ok(revision) => revision,
             // An error of the write ends the peer's tick; the write's own answer says why.
@@ -348,6 +440,20 @@ impl AbletonOscHost {
         };
         batch.replies.truncate(from);
         Ok((batch, revision))
+    }
+
+    /// The first read-back as it settles. An answer that was on its way before the write may have
+    /// come in its place, so one that is not what was wanted is asked for again.
+    async fn settle(&self, batch: &mut Batch, ask: &Ask, wanted: impl Fn(&OscType) -> bool) -> Result<(), Refusal> {
+        for _ in 0..SETTLES {
+            let Some(read) = batch.replies.get_mut(1) else { return Ok(()) };
+            if batch.error.is_some() || read.as_ref().and_then(|it| it.first()).is_some_and(&wanted) {
+                return Ok(());
+            }
+            let again = self.wire.read(std::slice::from_ref(ask)).await.map_err(unsure)?;
+            *read = again.replies.into_iter().next().flatten();
+        }
+        Ok(())
     }
 
     fn track(&self, path: PathId) -> Result<(i32, TrackRow), Refusal> {
@@ -367,8 +473,10 @@ impl AbletonOscHost {
         }
     }
 
-    /// A push of a listener. Values we know already are our own writes, or the first answer of a new listener.
-    fn pushed(&self, message: &OscMessage) {
+    /// A push of a listener, or an answer that came late. Values we know already are our own
+    /// writes, or the first answer of a new listener. Gives whether a look is due: a name that
+    /// differs may be an old answer, so it proves nothing by itself.
+    fn pushed(&self, message: &OscMessage) -> bool {
         let at = message.args.first().and_then(number).map(|it| it.max(0.0) as usize);
         let track = at.map(|n| PathId::Track(count(n)));
         match message.addr.as_str() {
@@ -384,23 +492,12 @@ impl AbletonOscHost {
             "/live/track/get/playing_slot_index" => (self.told)(track.as_slice(), false),
             "/live/track/get/name" => {
                 let name = message.args.get(1).and_then(text);
-                let mut heard = self.heard();
-                let known = heard.look.as_mut().zip(at).and_then(|(look, n)| look.tracks.get_mut(n));
-                let news = match (known, name) {
-                    (Some(row), Some(name)) if row.name != name => {
-                        row.name = name;
-                        true
-                    }
-                    (_, _) => false,
-                };
-                if news {
-                    heard.shifts.foreign();
-                    drop(heard);
-                    (self.told)(track.as_slice(), true);
-                }
+                let known = self.heard().look.as_ref().zip(at).and_then(|(it, n)| it.tracks.get(n).cloned());
+                return known.zip(name).is_some_and(|(row, name)| row.name != name);
             }
             _ => {}
         }
+        false
     }
 }
 
@@ -425,7 +522,10 @@ fn track_data(from: i32, to: i32) -> Ask {
 async fn hear(host: Weak<AbletonOscHost>, mut pushed: mpsc::Receiver<OscMessage>) {
     while let Some(message) = pushed.recv().await {
         let Some(host) = host.upgrade() else { return };
-        host.pushed(&message);
+        if host.pushed(&message) {
+            // A failure shows in the next call.
+            let _ = host.look().await;
+        }
     }
 }
 
@@ -440,7 +540,7 @@ impl LiveHost for AbletonOscHost {
             host: NAME,
             path: None,
             dirty: false,
-            revision: heard.revision.map(|it| it.to_string()).unwrap_or_default(),
+            revision: heard.revision().map(|it| it.to_string()).unwrap_or_default(),
             structure: heard.shifts.count(),
         }
     }
@@ -462,7 +562,11 @@ impl LiveHost for AbletonOscHost {
     }
 
     fn notes(&self, clip: PathId, query: NoteQuery) -> Answer<'_, Notes> {
-        Box::pin(async move { Ok(Notes::answer(clip, self.notes_of(clip).await?, query)?) })
+        Box::pin(async move {
+            let notes = self.notes_of(clip).await?;
+            self.was_read(Facet::Notes, clip, &notes);
+            Ok(Notes::answer(clip, notes, query)?)
+        })
     }
 
     fn devices(&self, chain: PathId) -> Answer<'_, Devices> {
@@ -501,7 +605,11 @@ impl LiveHost for AbletonOscHost {
         Box::pin(async move {
             let _turn = turn;
             if mode == Mode::Preview {
-                return Err(Refusal::Missing { host: NAME, reason: "a change cannot be tried out in a running Live" });
+                return Err(Refusal::Missing {
+                    host: NAME,
+                    op: Op::TryOut,
+                    reason: "a change cannot be tried out in a running Live",
+                });
             }
             edits.iter().try_for_each(LiveEdit::check)?;
             let mut applied = Applied {
@@ -524,7 +632,11 @@ impl LiveHost for AbletonOscHost {
         Box::pin(async move {
             let _turn = turn;
             if mode == Mode::Preview {
-                return Err(Refusal::Missing { host: NAME, reason: "undo cannot be tried out in a running Live" });
+                return Err(Refusal::Missing {
+                    host: NAME,
+                    op: Op::TryOut,
+                    reason: "undo cannot be tried out in a running Live",
+                });
             }
             let (write, can) = match way {
                 Way::Undo => ("/live/song/undo", "/live/song/get/can_undo"),
@@ -533,14 +645,16 @@ impl LiveHost for AbletonOscHost {
             let more = |batch: &Batch, at| first(batch, at, PathId::Main, Listing::Tracks, truth);
             let mut able = more(&self.admit(&guard, &[], vec![get(can, &[])]).await?, 0)?;
             let mut stepped = 0;
-            let mut revision = self.heard().revision.unwrap_or_else(|| Revision::of_state(""));
             while able && stepped < steps {
                 // What the list holds is not known, so any id may have moved.
                 let made = self.put(&guard, Mine::Anything, tell(write, Vec::new()), vec![get(can, &[])]).await;
-                let (batch, now) = made.map_err(|why| half_done(why, stepped, steps))?;
-                (able, revision) = (more(&batch, 1)?, now);
+                let (batch, _) = made.map_err(|why| half_done(why, stepped, steps))?;
+                able = more(&batch, 1)?;
                 stepped += 1;
             }
+            let ours = self.heard().contents.ours();
+            self.read_again(ours).await.map_err(|why| half_done(why, stepped, steps))?;
+            let revision = self.changed_contents(|_| ());
             let both = [get("/live/song/get/can_undo", &[]), get("/live/song/get/can_redo", &[])];
             let batch = self.wire.read(&both).await?;
             let stepped = Stepped {
@@ -573,7 +687,12 @@ impl LiveHost for AbletonOscHost {
             let filled = slots.iter().enumerate().filter(|(_, name)| name.is_some());
             filled.map(move |(slot, _)| PathId::OnTrack(track, TrackPart::SlotClip(count(slot))))
         });
-        KnownIds { tracks: count(look.tracks.len()), midi_clips: clips.collect() }
+        let names = (0_u32..).zip(look.tracks.iter().zip(&look.clips)).flat_map(|(n, (row, slots))| {
+            let filled = (0_u32..).zip(slots).filter_map(|(slot, name)| Some((slot, name.clone()?)));
+            let clips = filled.map(move |(slot, name)| (PathId::OnTrack(n, TrackPart::SlotClip(slot)), name));
+            std::iter::once((row.id, row.name.clone())).chain(clips)
+        });
+        KnownIds { tracks: count(look.tracks.len()), midi_clips: clips.collect(), names: names.collect() }
     }
 
     fn document(self: Arc<Self>) -> Option<Arc<super::document::DocumentHost>> {

@@ -294,7 +294,8 @@ fn stamp_of(file: impl AsFd) -> io::Result<Stamp> {
     })
 }
 
-/// Removes our oldest backups of one Set. Their names sort by time.
+/// Removes backups of one Set beyond the limit, the oldest first. Their names sort by time. The
+/// very first one stays: a caller that saves many times must not push out the file of the person.
 fn prune(folder: &OwnedFd, stem: &str) -> io::Result<()> {
     let start = format!("{stem} [");
     let mut ours: Vec<OsString> = Vec::new();
@@ -306,7 +307,7 @@ fn prune(folder: &OwnedFd, stem: &str) -> io::Result<()> {
         }
     }
     ours.sort();
-    for old in ours.iter().take(ours.len().saturating_sub(BACKUPS_KEPT)) {
+    for old in ours.iter().skip(1).take(ours.len().saturating_sub(BACKUPS_KEPT)) {
         rustix::fs::unlinkat(folder, old, AtFlags::empty())?;
     }
     Ok(())

@@ -15,6 +15,23 @@ pub fn caps(render: &'static str) -> Caps {
     Caps { missing: [(Op::Files, "a running Live saves its Set itself"), (Op::RenderTrack, render)].into() }
 }
 
+/// A write that was sent and not answered may have been made.
+pub fn unsure(why: Refusal) -> Refusal {
+    after(why, "the write was sent, and whether Live made it is not known")
+}
+
+/// The write was made; a read after it was not answered.
+pub fn made(why: Refusal) -> Refusal {
+    after(why, "the write was made, and only the read after it was not answered")
+}
+
+fn after(why: Refusal, done: &str) -> Refusal {
+    if !matches!(why, Refusal::Offline { .. } | Refusal::NoAnswer { .. }) {
+        return why;
+    }
+    Refusal::HalfDone { done: done.into(), why: Box::new(why) }
+}
+
 pub fn gone(subject: PathId, listing: Listing) -> Refusal {
     LiveError::Gone { subject, listing }.into()
 }

@@ -7,23 +7,29 @@
 pub mod line;
 pub mod rendezvous;
 
+use super::contents::{ABSENT, Contents, Facet};
 use super::lane::Turn;
-use super::running::{FOREIGN_UNDO, Told, caps, no_diff, track_of};
-use super::{Answer, Caps, History, KnownIds, LiveHost, Mode, Playing, Refusal, State, Transport, Way, blocking};
+use super::running::{FOREIGN_UNDO, Told, caps, made, no_diff, track_of, unsure};
+use super::{Answer, Caps, History, KnownIds, LiveHost, Mode, Op, Playing, Refusal, State, Transport, Way, blocking};
 use conductor_set::{
     Applied, ArrangementRow, ClipDrawing, ClipInfo, ClipKind, Clips, Device, Devices, Guard, LiveEdit, LiveError,
     Location, Note, NoteQuery, Notes, Outcome, Overview, Param, ParamWritten, PathId, Revision, Scenes, Shifts,
-    SlotRow, Stepped, TrackDetail, TrackKind, TrackMatches, TrackPart, TrackRow, draw_roll,
+    SlotRow, Stepped, TrackDetail, TrackKind, TrackMatches, TrackPart, TrackRow, TrackState, draw_roll,
 };
 use line::{Event, Greeting, Hear, Line, Reply};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 pub const NAME: &str = "script";
+/// The clips whose notes an overview takes the marks of, and how many notes in all: it is work of
+/// Live's main thread.
+const SURVEYED_CLIPS: usize = 64;
+const SURVEYED_NOTES: usize = 4000;
 /// What Live's scripts cannot ask for.
 const SONG_UNKNOWN: [&str; 2] = ["gridQuantization", "gridIsTriplet"];
 
@@ -39,9 +45,17 @@ pub struct Settings {
 struct Heard {
     greeting: Greeting,
     epoch: u64,
-    revision: Revision,
+    /// The digest of the fingerprint.
+    structure: Revision,
+    contents: Contents,
     known: KnownIds,
     shifts: Shifts,
+}
+
+impl Heard {
+    fn revision(&self) -> Revision {
+        self.contents.revision(self.structure)
+    }
 }
 
 pub struct ScriptHost {
@@ -98,6 +112,11 @@ struct Steps {
     can_redo: bool,
 }
 
+#[derive(Deserialize)]
+struct Mark {
+    mark: String,
+}
+
 fn read<T: DeserializeOwned>(value: Value) -> Result<T, Refusal> {
     serde_json::from_value(value)
         .map_err(|fault| Refusal::Offline { host: NAME, reason: format!("an answer makes no sense: {fault}") })
@@ -111,7 +130,8 @@ impl ScriptHost {
         let heard = Heard {
             epoch: greeting.epoch,
             greeting,
-            revision: revision(&fingerprint),
+            structure: structure(&fingerprint),
+            contents: Contents::default(),
             known: known(&fingerprint),
             shifts: Shifts::default(),
         };
@@ -146,6 +166,7 @@ impl ScriptHost {
                 heard.epoch = greeting.epoch;
                 heard.greeting = greeting;
                 heard.shifts.foreign();
+                heard.contents.forget();
             }
             (self.told)(&[], true);
         }
@@ -162,9 +183,9 @@ impl ScriptHost {
 
     fn note(&self, fingerprint: &Fingerprint) -> Revision {
         let mut heard = self.heard();
-        heard.revision = revision(fingerprint);
+        heard.structure = structure(fingerprint);
         heard.known = known(fingerprint);
-        heard.revision
+        heard.revision()
     }
 
     async fn look(&self) -> Result<Revision, Refusal> {
@@ -174,7 +195,7 @@ impl ScriptHost {
 
     async fn overview_now(&self) -> Result<Overview, Refusal> {
         let song: Song = self.get("overview", json!({})).await?;
-        let revision = self.heard().revision;
+        let revision = self.heard().revision();
         Ok(Overview {
             tempo: Some(song.tempo),
             root_note: Some(song.root_note),
@@ -205,12 +226,153 @@ impl ScriptHost {
         #[derive(Deserialize)]
         struct All {
             notes: Vec<Note>,
+            // Absent in scripts that an earlier version installed.
+            mark: Option<String>,
         }
-        Ok(self.get::<All>("notes", json!({ "clipId": clip })).await?.notes)
+        let All { notes, mark } = self.get("notes", json!({ "clipId": clip })).await?;
+        if let Some(mark) = mark {
+            self.heard().contents.read(Facet::Notes, clip, &mark);
+        }
+        Ok(notes)
+    }
+
+    /// Takes the marks of the notes of the first clips, so that the revision of an overview covers
+    /// them.
+    async fn survey(&self) -> Result<(), Refusal> {
+        #[derive(Deserialize)]
+        struct All {
+            marks: BTreeMap<String, String>,
+        }
+        let most = json!({ "clips": SURVEYED_CLIPS, "notes": SURVEYED_NOTES });
+        let marks = match self.get("marks", most).await {
+            Ok(All { marks }) => marks,
+            Err(Refusal::Said { .. }) => return Ok(()),
+            Err(refusal) => return Err(refusal),
+        };
+        let mut heard = self.heard();
+        for (id, mark) in marks {
+            if let Ok(id) = id.parse() {
+                heard.contents.read(Facet::Notes, id, &mark);
+            }
+        }
+        Ok(())
+    }
+
+    /// The state of an object now, as text to compare.
+    async fn state_of(&self, facet: Facet, id: PathId) -> Result<String, Refusal> {
+        Ok(match facet {
+            Facet::Notes => self.get::<Mark>("mark", json!({ "clipId": id })).await?.mark,
+            Facet::Clip => format!("{:?}", self.get::<ClipInfo>("clip", json!({ "clipId": id })).await?),
+            Facet::Param => format!("{:?}", self.get::<Param>("param", json!({ "paramId": id })).await?.value),
+            Facet::Track => format!("{:?}", self.get::<TrackState>("track", json!({ "trackId": id })).await?),
+        })
+    }
+
+    /// For a caller that expects a revision: reads again what the edits touch, which makes a new
+    /// revision when it changed. Gives the marks of the clips, which the script compares once more
+    /// in the tick of the write.
+    async fn observe(&self, guard: &Guard, edits: &[LiveEdit]) -> Result<BTreeMap<PathId, String>, Refusal> {
+        let mut marks = BTreeMap::new();
+        if guard.expect_revision.is_none() {
+            return Ok(marks);
+        }
+        let touched: Vec<(Facet, PathId)> = {
+            let heard = self.heard();
+            edits.iter().flat_map(|it| heard.contents.touched_by(it)).collect()
+        };
+        for (facet, id) in touched {
+            if let Some(state) = self.read_again(facet, id).await?
+                && facet == Facet::Notes
+            {
+                marks.insert(id, state);
+            }
+        }
+        Ok(marks)
+    }
+
+    /// Nothing for an object that is not there.
+    async fn read_again(&self, facet: Facet, id: PathId) -> Result<Option<String>, Refusal> {
+        let state = match self.state_of(facet, id).await {
+            Ok(state) => Some(state),
+            Err(Refusal::Said { .. }) => None,
+            Err(refusal) => return Err(refusal),
+        };
+        self.heard().contents.read(facet, id, state.as_deref().unwrap_or(ABSENT));
+        Ok(state)
+    }
+
+    /// A write returns properties after it only, so unknown ones are read before it.
+    async fn read_first(&self, edits: &[LiveEdit]) -> Result<(), Refusal> {
+        for edit in edits {
+            let (facet, id) = match edit {
+                LiveEdit::SetClipProps { clip_id, .. } => (Facet::Clip, *clip_id),
+                LiveEdit::SetTrackProps { track_id, .. } => (Facet::Track, *track_id),
+                LiveEdit::SetTempo { .. }
+                | LiveEdit::ReplaceNotes { .. }
+                | LiveEdit::CreateTrack { .. }
+                | LiveEdit::CreateMidiClip { .. }
+                | LiveEdit::SetParam { .. }
+                | LiveEdit::InsertDevice { .. }
+                | LiveEdit::DeleteClip { .. }
+                | LiveEdit::DeleteTrack { .. } => continue,
+            };
+            if !self.heard().contents.knows(facet, id) {
+                self.read_again(facet, id).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Automated values change by themselves, so they are left out.
+    fn params_were_read(&self, chain: &Chain) {
+        let mut heard = self.heard();
+        for param in chain.devices.iter().flat_map(|it| &it.params).chain(&chain.mixer) {
+            if param.automated != Some(true) {
+                heard.contents.read(Facet::Param, param.id, &format!("{:?}", param.value));
+            }
+        }
+    }
+
+    async fn chain(&self, track: PathId) -> Result<Chain, Refusal> {
+        let chain: Chain = self.get("devices", json!({ "trackId": track })).await?;
+        self.params_were_read(&chain);
+        Ok(chain)
+    }
+
+    /// Takes the state that our own write left each object in.
+    fn note_writes(&self, outcomes: &[Outcome], marks: &BTreeMap<PathId, [String; 2]>) {
+        let mut heard = self.heard();
+        let contents = &mut heard.contents;
+        for (id, [before, now]) in marks {
+            contents.wrote(Facet::Notes, *id, before, now);
+        }
+        for outcome in outcomes {
+            match outcome {
+                // Read before, so that the first state is known.
+                Outcome::Clip(it) => contents.wrote(Facet::Clip, it.id, ABSENT, &format!("{it:?}")),
+                Outcome::Track(it) => contents.wrote(Facet::Track, it.id, ABSENT, &format!("{it:?}")),
+                Outcome::Param(it) => {
+                    let (before, now) = (format!("{:?}", it.previous), format!("{:?}", it.param.value));
+                    contents.wrote(Facet::Param, it.param.id, &before, &now);
+                }
+                Outcome::Deleted(it) => {
+                    for id in &it.deleted {
+                        contents.deleted(Facet::Notes, *id);
+                        contents.deleted(Facet::Clip, *id);
+                    }
+                }
+                Outcome::Notes(_)
+                | Outcome::ClipCreated(_)
+                | Outcome::Tempo(_)
+                | Outcome::TrackCreated(_)
+                | Outcome::Device(_) => {}
+            }
+        }
     }
 
     /// What must hold for a write, and the epoch that the script is to check once more in the tick of the write.
     async fn admit(&self, guard: &Guard, edits: &[LiveEdit]) -> Result<Value, Refusal> {
+        let marks = self.observe(guard, edits).await?;
         // Events of the person's changes come on the same line as this answer, and before it.
         let actual = self.look().await?;
         if let Some(expected) = guard.expect_revision.clone().filter(|it| *it != actual.to_string()) {
@@ -219,7 +381,11 @@ impl ScriptHost {
         let heard = self.heard();
         heard.shifts.admit(guard, edits.iter().any(LiveEdit::is_positional))?;
         let positional = guard.seen.is_some() && edits.iter().any(LiveEdit::is_positional);
-        Ok(if positional { json!({ "expectEpoch": heard.epoch }) } else { json!({}) })
+        let mut body = json!({ "expectMarks": marks });
+        if positional {
+            body["expectEpoch"] = json!(heard.epoch);
+        }
+        Ok(body)
     }
 
     /// Takes what a write of ours told: the new revision, and whether it moved ids.
@@ -245,6 +411,7 @@ impl ScriptHost {
             }
             heard.epoch = event.epoch;
             heard.shifts.foreign();
+            heard.contents.forget();
         }
         (self.told)(subject.as_slice(), shifted);
     }
@@ -282,7 +449,7 @@ fn hear(host: Arc<OnceLock<Weak<ScriptHost>>>) -> Hear {
     })
 }
 
-fn revision(fingerprint: &Fingerprint) -> Revision {
+fn structure(fingerprint: &Fingerprint) -> Revision {
     Revision::of_state(&format!("{fingerprint:?}"))
 }
 
@@ -292,7 +459,13 @@ fn known(fingerprint: &Fingerprint) -> KnownIds {
         let filled = (0_u32..).zip(&track.2).filter(|(_, name)| name.is_some());
         filled.map(move |(slot, _)| PathId::OnTrack(n, TrackPart::SlotClip(slot)))
     });
-    KnownIds { tracks: u32::try_from(fingerprint.1.len()).unwrap_or(u32::MAX), midi_clips: clips.collect() }
+    let names = (0_u32..).zip(&fingerprint.1).flat_map(|(n, track)| {
+        let filled = (0_u32..).zip(&track.2).filter_map(|(slot, name)| Some((slot, name.clone()?)));
+        let clips = filled.map(move |(slot, name)| (PathId::OnTrack(n, TrackPart::SlotClip(slot)), name));
+        std::iter::once((PathId::Track(n), track.0.clone())).chain(clips)
+    });
+    let tracks = u32::try_from(fingerprint.1.len()).unwrap_or(u32::MAX);
+    KnownIds { tracks, midi_clips: clips.collect(), names: names.collect() }
 }
 
 /// Every slot, empty ones included, then the arrangement clips.
@@ -310,14 +483,6 @@ fn with_empty_slots(track: PathId, found: TrackClips) -> Result<Vec<ClipInfo>, R
     Ok(all)
 }
 
-/// A write that was not answered may have been made.
-fn unsure(why: Refusal) -> Refusal {
-    if !matches!(why, Refusal::Offline { .. } | Refusal::NoAnswer { .. }) {
-        return why;
-    }
-    Refusal::HalfDone { done: "the write was sent, and whether Live made it is not known".into(), why: Box::new(why) }
-}
-
 impl LiveHost for ScriptHost {
     fn caps(&self) -> &Caps {
         &self.caps
@@ -329,7 +494,7 @@ impl LiveHost for ScriptHost {
             host: NAME,
             path: None,
             dirty: false,
-            revision: heard.revision.to_string(),
+            revision: heard.revision().to_string(),
             structure: heard.shifts.count(),
         }
     }
@@ -340,7 +505,10 @@ impl LiveHost for ScriptHost {
     }
 
     fn overview(&self) -> Answer<'_, Overview> {
-        Box::pin(self.overview_now())
+        Box::pin(async move {
+            self.survey().await?;
+            self.overview_now().await
+        })
     }
 
     fn find_track(&self, query: String) -> Answer<'_, TrackMatches> {
@@ -380,7 +548,7 @@ impl LiveHost for ScriptHost {
 
     fn devices(&self, chain: PathId) -> Answer<'_, Devices> {
         Box::pin(async move {
-            let found: Chain = self.get("devices", json!({ "trackId": chain })).await?;
+            let found = self.chain(chain).await?;
             Ok(Devices::capped(chain, found.devices, found.mixer, Vec::new()))
         })
     }
@@ -392,7 +560,10 @@ impl LiveHost for ScriptHost {
     fn track_detail(&self, track: PathId) -> Answer<'_, TrackDetail> {
         Box::pin(async move {
             let clips = with_empty_slots(track, self.track_clips(track).await?)?;
-            let found: Chain = self.get("devices", json!({ "trackId": track })).await?;
+            for clip in clips.iter().filter(|it| it.kind != ClipKind::Empty) {
+                self.heard().contents.read(Facet::Clip, clip.id, &format!("{clip:?}"));
+            }
+            let found = self.chain(track).await?;
             Ok(TrackDetail::capped(track, clips, found.devices, found.mixer, Vec::new()))
         })
     }
@@ -448,18 +619,29 @@ impl LiveHost for ScriptHost {
         Box::pin(async move {
             let _turn = turn;
             if mode == Mode::Preview {
-                return Err(Refusal::Missing { host: NAME, reason: "a change cannot be tried out in a running Live" });
+                return Err(Refusal::Missing {
+                    host: NAME,
+                    op: Op::TryOut,
+                    reason: "a change cannot be tried out in a running Live",
+                });
             }
             edits.iter().try_for_each(LiveEdit::check)?;
             let mut body = self.admit(&guard, &edits).await?;
+            self.read_first(&edits).await?;
             body["edits"] = json!(edits);
             let mut reply = self.ask("apply", body).await.map_err(unsure)?;
-            let (revision, shifted) = self.wrote(&mut reply, &guard)?;
+            let (_, shifted) = self.wrote(&mut reply, &guard)?;
             let told: Vec<Value> = read(reply.result["outcomes"].take())?;
             let mut outcomes = Vec::new();
             for (edit, value) in edits.iter().zip(told) {
-                outcomes.push(self.outcome(edit, value).await?);
+                outcomes.push(self.outcome(edit, value).await.map_err(made)?);
             }
+            let marks: Option<BTreeMap<PathId, [String; 2]>> = read(reply.result["marks"].take())?;
+            self.note_writes(&outcomes, &marks.unwrap_or_default());
+            if shifted {
+                self.heard().contents.forget();
+            }
+            let revision = self.heard().revision();
             let mut warnings: Vec<String> = read(reply.result["warnings"].take())?;
             let selected = |it: &LiveEdit| match it {
                 LiveEdit::ReplaceNotes { notes, .. } => notes.iter().any(|it| it.selected.is_some()),
@@ -493,7 +675,11 @@ impl LiveHost for ScriptHost {
         Box::pin(async move {
             let _turn = turn;
             if mode == Mode::Preview {
-                return Err(Refusal::Missing { host: NAME, reason: "undo cannot be tried out in a running Live" });
+                return Err(Refusal::Missing {
+                    host: NAME,
+                    op: Op::TryOut,
+                    reason: "undo cannot be tried out in a running Live",
+                });
             }
             self.admit(&guard, &[]).await?;
             let op = match way {
@@ -501,8 +687,13 @@ impl LiveHost for ScriptHost {
                 Way::Redo => "redo",
             };
             let mut reply = self.ask(op, json!({ "steps": steps })).await.map_err(unsure)?;
-            let (revision, shifted) = self.wrote(&mut reply, &guard)?;
+            let (_, shifted) = self.wrote(&mut reply, &guard)?;
             let Steps { count, can_undo, can_redo } = read(reply.result)?;
+            let ours = self.heard().contents.ours();
+            for (facet, id) in ours {
+                self.read_again(facet, id).await.map_err(made)?;
+            }
+            let revision = self.heard().revision();
             let stepped = Stepped { count, labels: Vec::new(), can_undo, can_redo, revision, shifted };
             let tracks = self.heard().known.tracks;
             Ok(History { stepped, diff: no_diff(), tracks, warnings: vec![FOREIGN_UNDO.into()] })

@@ -66,6 +66,10 @@ impl Sessions {
         self.all.get(key)?.current.as_deref()
     }
 
+    pub fn is_any_on(&self, set: impl Fn(&str) -> bool) -> bool {
+        self.all.values().any(|it| it.current.as_deref().is_some_and(&set))
+    }
+
     /// Hands keep no Set of their own.
     pub fn set_current(&mut self, key: &SessionKey, set: &str) {
         if *key != SessionKey::Hands {

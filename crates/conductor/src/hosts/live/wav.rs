@@ -2,7 +2,7 @@
 
 use super::Refusal;
 use super::roots::Roots;
-use conductor_set::{LiveError, RenderPiece, Samples};
+use conductor_set::{Elsewhere, LiveError, RenderPiece, Samples};
 use hound::{SampleFormat, WavReader, WavSpec, WavWriter};
 use std::fs::{self, OpenOptions};
 use std::io::{self, BufWriter, Cursor};
@@ -16,7 +16,8 @@ fn cannot(piece: &RenderPiece, reason: impl Into<String>) -> Refusal {
     Refusal::Set(LiveError::Unsupported {
         subject: Some(piece.clip_id.to_string()),
         reason: reason.into(),
-        instead: "put the sample under a folder of [live] file_roots, or export the track in Live".into(),
+        instead: "the person puts the sample under a folder of [live] file_roots, or exports the track in Live".into(),
+        elsewhere: Elsewhere::Nowhere,
     })
 }
 

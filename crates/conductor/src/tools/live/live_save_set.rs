@@ -35,7 +35,7 @@ pub fn definition(live: &Arc<Live>) -> Definition {
     .text(
         "Save Set",
         "Writes the Set to its file, or with path saves a copy there and goes on with the copy. The old file is kept in the Backup folder \
-         beside it. Without edits the bytes stay the same. Refuses a file that another program changed meanwhile, unless overwrite is true.",
+         next to it and named in backup; to bring it back, open that file and save it to the old path with overwrite. Without edits the bytes stay the same. Refuses a file that another program changed meanwhile, unless overwrite is true.",
     )
     .idempotent()
     .input(schema::look(json!({

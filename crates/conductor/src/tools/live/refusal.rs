@@ -1,23 +1,52 @@
 //! Why a Set refused, in the words of the tools: the one place that turns a host's refusal into what a caller sees.
 
-use crate::hosts::live::Refusal;
+use crate::hosts::live::{Op, Refusal};
 use conductor_core::error::{Code, Effect, Subject, ToolError};
-use conductor_set::{Listing, LiveError};
+use conductor_set::{Elsewhere, Listing, LiveError};
 use std::path::PathBuf;
 
-/// How Live itself is attached; every refusal that only a running Live could lift names it.
-const ATTACH: &str =
-    "hosts that can: a running Live, attached by [live] host = \"script\" or \"abletonosc\" in config.toml";
+/// Which host can do what the asked one cannot. A caller that follows it must not meet the same
+/// refusal there.
+fn who_can(op: Op) -> &'static str {
+    match op {
+        Op::Launch | Op::Transport => in_other_host(Elsewhere::Running),
+        Op::Files => {
+            "The host that can: a document. The person saves the Set in Live; then open the .als file with live_open_set."
+        }
+        Op::RenderTrack => {
+            "The host that can: a document. The person saves the Set in Live; then open the .als file with live_open_set and \
+             render its audio tracks there."
+        }
+        Op::TryOut => {
+            "The host that can: a document. Leave dryRun out and use live_undo, or open the saved .als file with live_open_set \
+             and try it there."
+        }
+    }
+}
+
+fn in_other_host(elsewhere: Elsewhere) -> &'static str {
+    match elsewhere {
+        Elsewhere::Running => {
+            "Hosts that can: a running Live, attached by [live] host = \"script\" or \"abletonosc\" in config.toml."
+        }
+        Elsewhere::Script => {
+            "The host that can: a running Live with Conductor's script, attached by [live] host = \"script\" in config.toml \
+             (inserting a device needs Live 12.3)."
+        }
+        Elsewhere::Nowhere => "No host can do this for you: stop, and tell the person.",
+    }
+}
 
 pub fn refused(refusal: Refusal) -> ToolError {
     match refusal {
         Refusal::Set(error) => of_set(&error),
         Refusal::QueueFull { waiting } => ToolError::new(Code::SdkRejected, format!("{waiting} writes to this Set wait already"))
             .hint("Wait for running calls to finish, then repeat this one once. Put many notes into one live_set_notes."),
-        Refusal::Missing { host, reason } => ToolError::new(Code::Unsupported, format!("the {host} host cannot do this: {reason}"))
-            .hint(format!("Do not retry another way; {ATTACH}."))
+        Refusal::Missing { host, op, reason } => ToolError::new(Code::Unsupported, format!("the {host} host cannot do this: {reason}"))
+            .hint(format!("Do not retry another way. {}", who_can(op)))
             .subject(Subject::Host(host.into())),
-        Refusal::NoSet { open } => ToolError::new(Code::HostOffline, "no Live Set is open and no Live is attached").hint(if open.is_empty() {
+        // Not HOST_OFFLINE, which is retried: nothing changes until the caller opens a Set.
+        Refusal::NoSet { open } => ToolError::new(Code::NotFound, "no Live Set is open and no Live is attached").hint(if open.is_empty() {
             "Call live_open_set with the path of a .als file, or live_new_set. `conductor doctor` says what else is missing.".to_owned()
         } else {
             format!("Call live_open_set, or pass one of these as setId: {}.", open.join(", "))
@@ -67,8 +96,15 @@ pub fn refused(refusal: Refusal) -> ToolError {
             .subject(Subject::Host(host.into())),
         Refusal::Said { host, code, message, subject } => {
             let error = ToolError::new(code, message);
-            // Only a host that cannot names one that can; the other codes have hints of their own.
-            let error = if code == Code::Unsupported { error.hint(format!("Do not retry another way; {ATTACH}.")) } else { error };
+            // This Live is too old for it. A document does not depend on its version.
+            let error = if code == Code::Unsupported {
+                error.hint(
+                    "Do not retry another way in this Live. The host that may: a document. The person saves the Set in Live; then \
+                     open the .als file with live_open_set.",
+                )
+            } else {
+                error
+            };
             error.subject(subject.map_or_else(|| Subject::Host(host.into()), Subject::Other))
         }
         Refusal::HalfDone { done, why } => {
@@ -109,7 +145,7 @@ fn of_set(error: &LiveError) -> ToolError {
     let mut hint = sentence(&error.hint());
     match (error, error.listing()) {
         (LiveError::RevisionDiffers { .. }, _) => hint.push_str(" live_get_song_overview tells the revision."),
-        (LiveError::Unsupported { .. }, _) => hint.push_str(&format!(" {}.", sentence(ATTACH).trim_end_matches('.'))),
+        (LiveError::Unsupported { elsewhere, .. }, _) => hint.push_str(&format!(" {}", in_other_host(*elsewhere))),
         (_, Some(listing)) => hint.push_str(&format!(" Call {}.", list_tool(listing))),
         (_, None) => {}
     }

@@ -5,10 +5,11 @@ use super::reads::{clip_asks, clip_info, param_address, param_asks, param_of};
 use super::wire::{Ask, Batch, get, get_with, number, tell, text, truth};
 use super::{AbletonOscHost, Mine, cannot, count, first, float, index, refused, session_clip};
 use crate::hosts::live::Refusal;
-use crate::hosts::live::running::{gone, wrong};
+use crate::hosts::live::contents::{ABSENT, Contents, Facet};
+use crate::hosts::live::running::{gone, made, unsure, wrong};
 use conductor_set::{
     Applied, ClipCreated, ClipProps, Deleted, Guard, Listing, LiveEdit, LiveError, Outcome, Param, ParamWritten,
-    PathId, TrackKind, TrackPart, TrackProps, display,
+    PathId, Revision, TrackKind, TrackPart, TrackProps, display,
 };
 use rosc::OscType;
 
@@ -28,10 +29,10 @@ fn equal(sent: &OscType, read: &OscType) -> bool {
 }
 
 /// Refuses when the value read is not the one sent.
-fn verify(batch: &Batch, at: usize, subject: PathId, sent: &OscType) -> Result<(), Refusal> {
+fn verify(batch: &Batch, at: usize, subject: PathId, sent: &OscType) -> Result<OscType, Refusal> {
     let read = first(batch, at, subject, Listing::Tracks, |it| Some(it.clone()));
     match (read, &batch.error) {
-        (Ok(read), _) if equal(sent, &read) => Ok(()),
+        (Ok(read), _) if equal(sent, &read) => Ok(read),
         (_, Some(error)) => Err(refused(subject, error.clone())),
         (Ok(read), None) => Err(refused(subject, format!("Live answers {read} after {sent} was written"))),
         (Err(refusal), None) => Err(refusal),
@@ -45,10 +46,10 @@ impl AbletonOscHost {
                 self.admit(guard, std::slice::from_ref(edit), Vec::new()).await?;
                 self.expect(|look| look.tempo = Some(*bpm));
                 let write = tell("/live/song/set/tempo", vec![float(*bpm)]);
-                let (batch, revision) =
-                    self.put(guard, Mine::Nothing, write, vec![get("/live/song/get/tempo", &[])]).await?;
-                verify(&batch, 1, PathId::Main, &float(*bpm))?;
-                applied.done(Outcome::Tempo(self.overview_at(revision).await?), PathId::Main, revision);
+                let read = get("/live/song/get/tempo", &[]);
+                let (revision, _) = self.put_value(guard, write, read, PathId::Main, &float(*bpm)).await?;
+                let overview = self.overview_at(revision).await.map_err(made)?;
+                applied.done(Outcome::Tempo(overview), PathId::Main, revision);
                 Ok(())
             }
             LiveEdit::SetTrackProps { track_id, props } => {
@@ -71,6 +72,21 @@ impl AbletonOscHost {
         }
     }
 
+    /// Writes a value and reads it back until it is there. Gives what was read.
+    async fn put_value(
+        &self,
+        guard: &Guard,
+        write: Ask,
+        read: Ask,
+        subject: PathId,
+        value: &OscType,
+    ) -> Result<(Revision, OscType), Refusal> {
+        let (mut batch, revision) = self.put(guard, Mine::Nothing, write, vec![read.clone()]).await?;
+        self.settle(&mut batch, &read, |it| equal(value, it)).await?;
+        let now = verify(&batch, 1, subject, value).map_err(unsure)?;
+        Ok((revision, now))
+    }
+
     /// Writes properties one after the other; a failure says which came before it.
     async fn wish(
         &self,
@@ -80,22 +96,17 @@ impl AbletonOscHost {
         guard: &Guard,
         applied: &mut Applied,
     ) -> Result<(), Refusal> {
-        let mut made: Vec<&str> = Vec::new();
+        let mut done: Vec<&str> = Vec::new();
         for (name, Wish { set, get: read, value }) in wishes {
             let mut arguments: Vec<OscType> = at.iter().map(|it| OscType::Int(*it)).collect();
             arguments.push(value.clone());
-            let written = async {
-                let (batch, revision) =
-                    self.put(guard, Mine::Nothing, tell(set, arguments), vec![get(read, at)]).await?;
-                verify(&batch, 1, subject, &value)?;
-                Ok(revision)
-            };
-            applied.revision = written.await.map_err(|why| match made.as_slice() {
+            let written = self.put_value(guard, tell(set, arguments), get(read, at), subject, &value);
+            (applied.revision, _) = written.await.map_err(|why| match done.as_slice() {
                 [] => why,
                 before => Refusal::HalfDone { done: format!("{} written", before.join(", ")), why: Box::new(why) },
             })?;
             applied.undo_steps += 1;
-            made.push(name);
+            done.push(name);
         }
         Ok(())
     }
@@ -117,6 +128,7 @@ impl AbletonOscHost {
                 return Err(LiveError::WrongType { subject: id, reason, listing: Listing::Tracks }.into());
             }
         }
+        let before = self.track_state(id, n).await?;
         let mut wishes = Vec::new();
         if let Some(name) = &props.name {
             let value = OscType::String(name.clone());
@@ -137,7 +149,9 @@ impl AbletonOscHost {
             }
         }
         self.wish(id, &[n], wishes, guard, applied).await?;
-        applied.outcomes.push(Outcome::Track(self.track_state(id, n).await?));
+        let state = self.track_state(id, n).await.map_err(made)?;
+        applied.revision = self.was_written(Facet::Track, id, &format!("{before:?}"), &state);
+        applied.outcomes.push(Outcome::Track(state));
         applied.changed.push(id);
         Ok(())
     }
@@ -157,16 +171,18 @@ impl AbletonOscHost {
         self.admit(guard, std::slice::from_ref(edit), Vec::new()).await?;
         let before = self.tracks().len();
         let write = tell(address, vec![OscType::Int(-1)]);
-        let (batch, revision) =
-            self.put(guard, Mine::Nothing, write, vec![get("/live/song/get/num_tracks", &[])]).await?;
-        let after = first(&batch, 1, PathId::Main, Listing::Tracks, number)?;
+        let counted = get("/live/song/get/num_tracks", &[]);
+        let (mut batch, revision) = self.put(guard, Mine::Nothing, write, vec![counted.clone()]).await?;
+        let one_more = |it: &OscType| number(it).is_some_and(|it| same(it, before as f64 + 1.0));
+        self.settle(&mut batch, &counted, one_more).await?;
+        let after = first(&batch, 1, PathId::Main, Listing::Tracks, number).map_err(unsure)?;
         if !same(after, before as f64 + 1.0) {
             let reason = format!("Live has {after} tracks after one was added to {before}");
             return Err(refused(PathId::Main, batch.error.unwrap_or(reason)));
         }
         let id = PathId::Track(count(before));
-        self.listen().await?;
-        applied.done(Outcome::TrackCreated(self.track_info(id).await?), id, revision);
+        self.listen().await.map_err(made)?;
+        applied.done(Outcome::TrackCreated(self.track_info(id).await.map_err(made)?), id, revision);
         Ok(())
     }
 
@@ -195,9 +211,9 @@ impl AbletonOscHost {
         let mut arguments = at.map(OscType::Int).to_vec();
         arguments.push(float(length_beats));
         let write = tell("/live/clip_slot/create_clip", arguments);
-        let (batch, revision) = self.put(guard, Mine::Nothing, write, vec![has_clip]).await?;
-        verify(&batch, 1, slot_id, &OscType::Bool(true))?;
+        self.put_value(guard, write, has_clip, slot_id, &OscType::Bool(true)).await?;
         let clip_id = PathId::OnTrack(track, TrackPart::SlotClip(slot));
+        let revision = self.was_written(Facet::Notes, clip_id, ABSENT, &Vec::<conductor_set::Note>::new());
         applied.done(Outcome::ClipCreated(ClipCreated { clip_id, slot_id, length_beats }), clip_id, revision);
         Ok(())
     }
@@ -219,10 +235,10 @@ impl AbletonOscHost {
         }
         let question: Ask = get_with(read, arguments.clone(), arguments.len());
         arguments.push(float(value));
-        let (batch, revision) = self.put(guard, Mine::Nothing, tell(set, arguments), vec![question]).await?;
-        verify(&batch, 1, id, &float(value))?;
-        let now = first(&batch, 1, id, Listing::Devices, number)?;
+        let (_, now) = self.put_value(guard, tell(set, arguments), question, id, &float(value)).await?;
+        let now = number(&now).unwrap_or(value);
         let (previous, unit) = (before.value, before.unit);
+        let revision = self.was_written(Facet::Param, id, &format!("{previous:?}"), &now);
         let param = Param { value: now, display: display(unit, now), ..before };
         let written = ParamWritten { param, previous, unknown: vec!["defaultValue", "automated"] };
         applied.done(Outcome::Param(written), id, revision);
@@ -275,8 +291,10 @@ impl AbletonOscHost {
             });
         }
         self.wish(id, &at, wishes, guard, applied).await?;
-        let batch = self.wire.read(&clip_asks(at)).await?;
-        applied.outcomes.push(Outcome::Clip(clip_info(track, slot, &batch, 0)?));
+        let batch = self.wire.read(&clip_asks(at)).await.map_err(made)?;
+        let info = clip_info(track, slot, &batch, 0).map_err(made)?;
+        applied.revision = self.was_written(Facet::Clip, id, &format!("{now:?}"), &info);
+        applied.outcomes.push(Outcome::Clip(info));
         applied.changed.push(id);
         Ok(())
     }
@@ -301,8 +319,11 @@ impl AbletonOscHost {
             }
         });
         let write = tell("/live/clip_slot/delete_clip", at.map(OscType::Int).to_vec());
-        let (batch, revision) = self.put(guard, Mine::Nothing, write, vec![has_clip]).await?;
-        verify(&batch, 1, id, &OscType::Bool(false))?;
+        self.put_value(guard, write, has_clip, id, &OscType::Bool(false)).await?;
+        let revision = self.changed_contents(|it| {
+            it.deleted(Facet::Notes, id);
+            it.deleted(Facet::Clip, id);
+        });
         applied.done(Outcome::Deleted(Deleted { deleted: vec![id], shifted: false }), id, revision);
         Ok(())
     }
@@ -318,9 +339,11 @@ impl AbletonOscHost {
         let (n, _) = self.track(id)?;
         let before = self.tracks().len();
         let write = tell("/live/song/delete_track", vec![OscType::Int(n)]);
-        let asks = vec![get("/live/song/get/num_tracks", &[])];
-        let (batch, revision) = self.put(guard, Mine::Anything, write, asks).await?;
-        let after = first(&batch, 1, id, Listing::Tracks, number)?.max(0.0) as usize;
+        let counted = get("/live/song/get/num_tracks", &[]);
+        let (mut batch, _) = self.put(guard, Mine::Anything, write, vec![counted.clone()]).await?;
+        let fewer = |it: &OscType| number(it).is_some_and(|it| it < before as f64);
+        self.settle(&mut batch, &counted, fewer).await?;
+        let after = first(&batch, 1, id, Listing::Tracks, number).map_err(unsure)?.max(0.0) as usize;
         if after >= before {
             return Err(refused(id, batch.error.unwrap_or_else(|| "the track is still there".into())));
         }
@@ -328,6 +351,7 @@ impl AbletonOscHost {
         let first = u32::try_from(n).unwrap_or(0);
         let deleted = (first..first + count(before - after)).map(PathId::Track).collect();
         applied.shifted = true;
+        let revision = self.changed_contents(Contents::forget);
         applied.done(Outcome::Deleted(Deleted { deleted, shifted: true }), id, revision);
         Ok(())
     }
@@ -335,11 +359,11 @@ impl AbletonOscHost {
 
 /// Adds one edit that is one entry of Live's undo list.
 trait Done {
-    fn done(&mut self, outcome: Outcome, changed: PathId, revision: conductor_set::Revision);
+    fn done(&mut self, outcome: Outcome, changed: PathId, revision: Revision);
 }
 
 impl Done for Applied {
-    fn done(&mut self, outcome: Outcome, changed: PathId, revision: conductor_set::Revision) {
+    fn done(&mut self, outcome: Outcome, changed: PathId, revision: Revision) {
         self.outcomes.push(outcome);
         self.changed.push(changed);
         self.undo_steps += 1;

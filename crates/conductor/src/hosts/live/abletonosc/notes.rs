@@ -2,8 +2,12 @@
 
 use super::wire::{Ask, NAME, get, get_with, number, tell, text, truth};
 use super::{AbletonOscHost, Mine, first, float, index, refused, session_clip, values};
-use crate::hosts::live::Refusal;
-use conductor_set::{Applied, Guard, Listing, LiveEdit, LiveError, Note, NoteWindow, NotesWritten, Outcome, PathId};
+use crate::hosts::live::contents::{ABSENT, Facet};
+use crate::hosts::live::running::made;
+use crate::hosts::live::{LiveHost as _, Refusal};
+use conductor_set::{
+    Applied, Elsewhere, Guard, Listing, LiveEdit, LiveError, Note, NoteWindow, NotesWritten, Outcome, PathId,
+};
 use rosc::OscType;
 use std::collections::BTreeMap;
 
@@ -13,6 +17,14 @@ const NOTES_PER_DATAGRAM: usize = 400;
 const WHOLE: (f64, f64) = (-8192.0, 16_384.0);
 /// A window of time shorter than this is not split further when its answer does not come.
 const SHORTEST: f64 = 0.25;
+
+/// How often a window is asked for again before it is split. A lost answer and one that is too
+/// large look the same.
+const WINDOW_ROUNDS: u32 = 2;
+/// The clips whose notes are read for an overview, and how many of them at once: their answers must
+/// fit the receive buffer.
+const SURVEYED: usize = 64;
+const SURVEYED_AT_ONCE: usize = 16;
 
 /// Every note that starts in a range of time and pitch.
 fn range(at: [i32; 2], pitches: (u8, u8), (start, length): (f64, f64)) -> Vec<OscType> {
@@ -54,10 +66,17 @@ fn carried(notes: &[Note]) -> Result<(), Refusal> {
         Some(at) => Err(LiveError::Unsupported {
             subject: Some(format!("notes[{at}]")),
             reason: "AbletonOSC carries no probability, velocityDeviation or releaseVelocity".into(),
-            instead: "use Conductor's script in Live".into(),
+            instead: "leave these fields out, or use Conductor's script in Live".into(),
+            elsewhere: Elsewhere::Script,
         }
         .into()),
     }
+}
+
+fn sorted(rows: &[OscType]) -> Vec<Note> {
+    let mut notes: Vec<Note> = rows.chunks_exact(5).filter_map(of_row).collect();
+    notes.sort_by(Note::order);
+    notes
 }
 
 impl AbletonOscHost {
@@ -68,7 +87,7 @@ impl AbletonOscHost {
         // An answer that does not come is asked again in halves of time: a very long clip does not fit a datagram.
         let mut windows = vec![WHOLE];
         while let Some(window) = windows.pop() {
-            let batch = self.wire.read(&[question(at, window)]).await?;
+            let batch = self.wire.read_within(&[question(at, window)], WINDOW_ROUNDS).await?;
             match values(&batch, 0, clip, Listing::Clips) {
                 Ok(found) => rows.extend(found),
                 Err(Refusal::NoAnswer { .. }) if window.1 > SHORTEST => {
@@ -79,9 +98,23 @@ impl AbletonOscHost {
                 Err(refusal) => return Err(refusal),
             }
         }
-        let mut notes: Vec<Note> = rows.chunks_exact(5).filter_map(of_row).collect();
-        notes.sort_by(Note::order);
-        Ok(notes)
+        Ok(sorted(&rows))
+    }
+
+    /// Reads the notes of the first clips, so that the revision of an overview covers them. A clip
+    /// that does not answer is left out.
+    pub(super) async fn survey(&self) {
+        let clips: Vec<PathId> = self.known_ids().midi_clips.into_iter().take(SURVEYED).collect();
+        for part in clips.chunks(SURVEYED_AT_ONCE) {
+            let at = |clip: &PathId| session_clip(*clip).map(|(track, slot)| [index(track), index(slot)]);
+            let asks: Vec<Ask> = part.iter().flat_map(at).map(|at| question(at, WHOLE)).collect();
+            let Ok(batch) = self.wire.read_within(&asks, WINDOW_ROUNDS).await else { return };
+            for (clip, rows) in part.iter().zip(batch.replies) {
+                if let Some(rows) = rows {
+                    self.was_read(Facet::Notes, *clip, &sorted(&rows));
+                }
+            }
+        }
     }
 
     pub(super) async fn replace_notes(
@@ -116,6 +149,8 @@ impl AbletonOscHost {
         if let Some(error) = batch.error {
             return Err(refused(clip, error));
         }
+        // Whatever comes now, the old notes are gone.
+        self.was_written(Facet::Notes, clip, &format!("{before:?}"), &ABSENT);
         let mut steps = 1;
         for (n, part) in notes.chunks(NOTES_PER_DATAGRAM).enumerate() {
             let mut arguments = at.map(OscType::Int).to_vec();
@@ -124,12 +159,12 @@ impl AbletonOscHost {
                 arguments.extend([float(note.velocity), OscType::Bool(note.muted)]);
             }
             let add = tell("/live/clip/add/notes", arguments);
-            let made = self.wire.batch(&[add, get("/live/clip/get/name", &at)]).await;
-            let made = made.and_then(|batch| match batch.error {
+            let added = self.wire.write(&[add, get("/live/clip/get/name", &at)]).await;
+            let added = added.and_then(|batch| match batch.error {
                 Some(error) => Err(refused(clip, error)),
                 None => Ok(()),
             });
-            made.map_err(|why| Refusal::HalfDone {
+            added.map_err(|why| Refusal::HalfDone {
                 done: format!(
                     "{removed} old notes were removed, and {} of {} new ones are sure to be there",
                     n * NOTES_PER_DATAGRAM,
@@ -139,7 +174,7 @@ impl AbletonOscHost {
             })?;
             steps += 1;
         }
-        let now = self.notes_of(clip).await?;
+        let now = self.notes_of(clip).await.map_err(made)?;
         let kept: Vec<Note> = before.iter().filter(|it| !inside(it)).copied().chain(notes.iter().copied()).collect();
         if starts(&now) != starts(&kept) {
             let why = refused(clip, format!("{} notes should be there and {} are", kept.len(), now.len()));
@@ -150,7 +185,7 @@ impl AbletonOscHost {
         applied.outcomes.push(Outcome::Notes(NotesWritten { id: clip, name, count, removed, adjusted }));
         applied.changed.push(clip);
         applied.undo_steps += steps;
-        applied.revision = self.heard().revision.unwrap_or(applied.revision);
+        applied.revision = self.was_written(Facet::Notes, clip, &format!("{before:?}"), &now);
         if removed > 0 {
             applied.warnings.push(format!(
                 "probability, velocity deviation and release velocity of the {removed} old notes were not readable by {NAME} and are gone"

@@ -2,7 +2,8 @@
 
 use super::wire::{Ask, Batch, NAME, get, get_with, number, tell, text, truth};
 use super::{AbletonOscHost, cannot, count, first, float, index, refused, session_clip, values};
-use crate::hosts::live::running::{gone, track_of, wrong};
+use crate::hosts::live::contents::Facet;
+use crate::hosts::live::running::{gone, track_of, unsure, wrong};
 use crate::hosts::live::{Playing, Refusal, Transport};
 use conductor_set::MixerInfo;
 use conductor_set::{
@@ -172,11 +173,11 @@ pub(super) fn clip_info(track: u32, slot: u32, batch: &Batch, from: usize) -> Re
 
 impl AbletonOscHost {
     pub(super) async fn overview_now(&self) -> Result<Overview, Refusal> {
-        let known = self.heard().revision;
-        let revision = match known {
-            Some(revision) => revision,
-            None => self.look().await?,
-        };
+        if self.heard().look.is_none() {
+            self.look().await?;
+        }
+        self.survey().await;
+        let revision = self.heard().revision().unwrap_or_else(|| conductor_set::Revision::of_state(""));
         self.overview_at(revision).await
     }
 
@@ -354,13 +355,21 @@ impl AbletonOscHost {
         Ok((devices, self.mixer(track).await?))
     }
 
+    fn params_were_read(&self, devices: &[Device], mixer: &[Param]) {
+        for param in devices.iter().flat_map(|it| &it.params).chain(mixer) {
+            self.was_read(Facet::Param, param.id, &param.value);
+        }
+    }
+
     pub(super) async fn devices_now(&self, path: PathId) -> Result<Devices, Refusal> {
         let (devices, mixer) = self.chain(path).await?;
+        self.params_were_read(&devices, &mixer);
         Ok(Devices::capped(path, devices, mixer, PARAM_UNKNOWN.into()))
     }
 
     pub(super) async fn track_detail_now(&self, path: PathId) -> Result<TrackDetail, Refusal> {
         let (devices, mixer) = self.chain(path).await?;
+        self.params_were_read(&devices, &mixer);
         let track = track_of(path)?;
         let slots = self.heard().look.as_ref().and_then(|it| it.clips.get(track as usize).cloned()).unwrap_or_default();
         let filled: Vec<u32> = (0..).zip(&slots).filter(|(_, it)| it.is_some()).map(|(slot, _)| slot).collect();
@@ -369,7 +378,11 @@ impl AbletonOscHost {
         let mut clips = Vec::new();
         for (slot, _) in (0_u32..).zip(&slots) {
             clips.push(match filled.iter().position(|it| *it == slot) {
-                Some(at) => clip_info(track, slot, &batch, at * 11)?,
+                Some(at) => {
+                    let info = clip_info(track, slot, &batch, at * 11)?;
+                    self.was_read(Facet::Clip, info.id, &info);
+                    info
+                }
                 None => ClipInfo::empty(PathId::OnTrack(track, TrackPart::Slot(slot))),
             });
         }
@@ -480,7 +493,9 @@ impl AbletonOscHost {
         }
         let whole = |at| first(&batch, at, clip, Listing::Clips, number).map(|it| it.max(1.0) as u32);
         let name = first(&batch, 13, clip, Listing::Clips, text)?;
-        Ok(draw_roll(&info, &name, &self.notes_of(clip).await?, (whole(11)?, whole(12)?), width)?)
+        let notes = self.notes_of(clip).await?;
+        self.was_read(Facet::Notes, clip, &notes);
+        Ok(draw_roll(&info, &name, &notes, (whole(11)?, whole(12)?), width)?)
     }
 
     pub(super) async fn launch_now(&self, id: PathId) -> Result<&'static str, Refusal> {
@@ -506,9 +521,10 @@ impl AbletonOscHost {
         if matches!(id, PathId::OnTrack(_, TrackPart::SlotClip(_))) && there == Some(false) {
             return Err(LiveError::EmptySlot { subject: id }.into());
         }
-        let batch = self.wire.batch(&[write, exists]).await?;
+        let batch = self.wire.write(&[write, exists]).await.map_err(unsure)?;
         match batch.error {
-            None => Ok("fired"),
+            // The answer behind it proves that Live handled it.
+            None => values(&batch, 1, id, Listing::Clips).map(|_| "fired").map_err(unsure),
             Some(reason) => Err(refused(id, reason)),
         }
     }
@@ -526,7 +542,7 @@ impl AbletonOscHost {
         if let Some(beat) = beat {
             let mut jump = vec![tell("/live/song/set/current_song_time", vec![float(beat)])];
             jump.extend(asks.clone());
-            made(self.wire.batch(&jump).await?)?;
+            made(self.wire.write(&jump).await.map_err(unsure)?)?;
         }
         let mut all = vec![match action {
             Transport::Play => tell("/live/song/start_playing", Vec::new()),
@@ -537,8 +553,8 @@ impl AbletonOscHost {
             Transport::RecordOff => tell("/live/song/set/record_mode", vec![OscType::Int(0)]),
         }];
         all.extend(asks);
-        let batch = made(self.wire.batch(&all).await?)?;
-        let at = |n| first(&batch, n, PathId::Main, Listing::Tracks, number);
+        let batch = made(self.wire.write(&all).await.map_err(unsure)?)?;
+        let at = |n| first(&batch, n, PathId::Main, Listing::Tracks, number).map_err(unsure);
         Ok(Playing { is_playing: at(1)? != 0.0, beat: at(2)?, tempo: at(3)? })
     }
 }

@@ -1,19 +1,24 @@
 //! Questions to AbletonOSC over UDP, in batches that a fence closes.
 //!
 //! The peer links no error to its cause and says nothing about a write. So one batch is under way at a time, it ends with `/live/test`,
-//! and what came before the fence's answer belongs to it: a reply that is missing then is a failure. Silence is never success.
+//! and what came before the fence's answer belongs to it. Silence is never success.
+//!
+//! Datagrams may be lost, doubled or late, and all answers of a fence look the same. So a fence
+//! ends a batch at once only when every question is answered; otherwise the batch ends when nothing
+//! more comes, and the missing questions are asked again.
 //!
 //! One task receives. What answers no question is a listener's push, and goes to whoever attached.
 
 use crate::hosts::live::Refusal;
 use rosc::{OscMessage, OscPacket, OscType};
+use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::net::UdpSocket;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc};
 
 pub const NAME: &str = "abletonosc";
 const FENCE: &str = "/live/test";
@@ -24,6 +29,11 @@ const STARTUP: &str = "/live/startup";
 const PACKET_MAX: usize = 65_507;
 /// Questions per batch: their answers must fit the receive buffer of the socket.
 const QUESTIONS: usize = 96;
+/// How often missing questions are asked again.
+const ROUNDS: u32 = 5;
+/// After this long without a datagram nothing more of a batch comes: longer than one tick of the
+/// peer, which is 100 ms.
+const QUIET: Duration = Duration::from_millis(150);
 /// Pushes that may wait to be looked at; beyond that one look is as good as many.
 const PUSHES: usize = 256;
 /// How often, and after how long each, a port in use is asked for.
@@ -79,11 +89,26 @@ pub struct Batch {
     /// Per question, the values after its echo; for what is not answered, nothing.
     pub replies: Vec<Option<Vec<OscType>>>,
     pub error: Option<String>,
+    errors: usize,
+    /// Questions with two answers that differ: one of them is late, or a push of a listener.
+    doubtful: BTreeSet<usize>,
 }
 
 impl Batch {
+    fn unanswered(asks: &[Ask]) -> Batch {
+        Batch { replies: asks.iter().map(|_| None).collect(), ..Batch::default() }
+    }
+
     fn is_complete(&self, asks: &[Ask]) -> bool {
         asks.iter().zip(&self.replies).all(|(ask, reply)| ask.echo.is_none() || reply.is_some())
+    }
+
+    /// The questions without an answer, or with a doubtful one.
+    fn missing(&self, asks: &[Ask]) -> Vec<usize> {
+        let open = asks.iter().zip(&self.replies).enumerate();
+        let open =
+            open.filter(|(at, (ask, reply))| ask.echo.is_some() && (reply.is_none() || self.doubtful.contains(at)));
+        open.map(|(at, _)| at).collect()
     }
 }
 
@@ -91,20 +116,25 @@ impl Batch {
 struct Open {
     asks: Vec<Ask>,
     batch: Batch,
-    closed: oneshot::Sender<Batch>,
+    /// An answer to a fence came. It may belong to an earlier batch.
+    fenced: bool,
+    /// An answer or an error came.
+    heard: bool,
 }
 
-#[derive(Default)]
-struct State {
-    open: Option<Open>,
-    /// Fences of batches that were given up: their answers may still come.
-    late: u32,
+/// How far the batch under way is.
+enum Progress {
+    Nothing,
+    Part,
+    Whole,
 }
 
 struct Inner {
     socket: UdpSocket,
     peer: SocketAddr,
-    state: Mutex<State>,
+    open: Mutex<Option<Open>>,
+    /// Signalled for every datagram of the batch under way.
+    came: Notify,
     pushes: mpsc::Sender<OscMessage>,
     /// Counts silences: after one, another Live or another Set may be there.
     gaps: AtomicU64,
@@ -156,7 +186,8 @@ impl Wire {
         let inner = Arc::new(Inner {
             socket,
             peer: settings.peer,
-            state: Mutex::default(),
+            open: Mutex::default(),
+            came: Notify::new(),
             pushes,
             gaps: AtomicU64::new(0),
             foreign: AtomicU64::new(0),
@@ -175,44 +206,86 @@ impl Wire {
         self.inner.foreign.load(Ordering::Relaxed)
     }
 
-    /// Questions only: those that got no answer and no error are asked once more, because a datagram may be lost.
+    /// Questions only. Those without an answer are asked again.
     pub async fn read(&self, asks: &[Ask]) -> Result<Batch, Refusal> {
+        self.read_within(asks, ROUNDS).await
+    }
+
+    /// As [`Wire::read`], with fewer rounds: for a question whose answer may be too large to come
+    /// at all.
+    pub async fn read_within(&self, asks: &[Ask], rounds: u32) -> Result<Batch, Refusal> {
         let mut whole = Batch::default();
         for part in asks.chunks(QUESTIONS) {
-            let batch = match self.batch(part).await {
-                Ok(batch) if batch.error.is_some() || batch.is_complete(part) => batch,
-                Ok(_) | Err(Refusal::NoAnswer { .. }) => self.batch(part).await?,
-                Err(refusal) => return Err(refusal),
-            };
+            let batch = self.write_within(part, rounds).await?;
             whole.replies.extend(batch.replies);
             whole.error = whole.error.or(batch.error);
         }
         Ok(whole)
     }
 
-    /// Sends once. At most one of the messages may be a write, so that an error has one possible cause, and at least one is a question,
-    /// so that a fence's answer that comes late is told from the right one.
-    pub async fn batch(&self, asks: &[Ask]) -> Result<Batch, Refusal> {
-        let _turn = self.turn.lock().await;
-        let (closed, close) = oneshot::channel();
-        let batch = Batch { replies: asks.iter().map(|_| None).collect(), error: None };
-        {
-            let mut state = self.inner.lock();
-            // A caller that hung up left its fence on the way.
-            if state.open.replace(Open { asks: asks.to_vec(), batch, closed }).is_some() {
-                state.late = state.late.saturating_add(1);
+    /// A write with its questions. Questions without an answer are asked again; the write is sent
+    /// once.
+    pub async fn write(&self, asks: &[Ask]) -> Result<Batch, Refusal> {
+        self.write_within(asks, ROUNDS).await
+    }
+
+    async fn write_within(&self, asks: &[Ask], rounds: u32) -> Result<Batch, Refusal> {
+        let (mut batch, mut silent) = match self.batch(asks).await {
+            Ok(batch) => (batch, false),
+            Err(Refusal::NoAnswer { .. }) => (Batch::unanswered(asks), true),
+            Err(refusal) => return Err(refusal),
+        };
+        for _ in 0..rounds {
+            let missing = batch.missing(asks);
+            if missing.is_empty() || (batch.errors >= missing.len() && batch.doubtful.is_empty()) {
+                break;
+            }
+            // More answers are missing than errors came. Each question is asked alone to find out
+            // whose the errors are.
+            let alone = batch.error.is_some();
+            let at_once = if alone { 1 } else { missing.len() };
+            for part in missing.chunks(at_once) {
+                let again: Vec<Ask> = part.iter().filter_map(|at| asks.get(*at).cloned()).collect();
+                match self.batch(&again).await {
+                    Ok(more) => {
+                        silent = false;
+                        for (n, (at, reply)) in part.iter().zip(more.replies).enumerate() {
+                            if let Some(place) = batch.replies.get_mut(*at).filter(|_| reply.is_some()) {
+                                *place = reply;
+                                if !more.doubtful.contains(&n) {
+                                    batch.doubtful.remove(at);
+                                }
+                            }
+                        }
+                        batch.errors += more.errors;
+                        batch.error = batch.error.or(more.error);
+                    }
+                    Err(Refusal::NoAnswer { .. }) if !silent => silent = true,
+                    Err(refusal) => return Err(refusal),
+                }
+            }
+            if alone {
+                break;
             }
         }
+        Ok(batch)
+    }
+
+    /// Sends once. At most one of the messages may be a write, so that an error has one possible
+    /// cause, and at least one is a question: its answer proves that the peer handled what was sent
+    /// before it. Fails when nothing at all comes back.
+    pub async fn batch(&self, asks: &[Ask]) -> Result<Batch, Refusal> {
+        let _turn = self.turn.lock().await;
+        let open = Open { asks: asks.to_vec(), batch: Batch::unanswered(asks), fenced: false, heard: false };
+        *self.inner.lock() = Some(open);
         for ask in asks {
             self.inner.send(ask.address, &ask.arguments).await?;
         }
         self.inner.send(FENCE, &[]).await?;
-        match tokio::time::timeout(self.timeout, close).await {
-            Ok(Ok(batch)) => Ok(batch),
-            Ok(Err(_)) | Err(_) => {
-                let mut state = self.inner.lock();
-                state.open = None;
-                state.late = state.late.saturating_add(1);
+        let _ = tokio::time::timeout(self.timeout, self.inner.settled()).await;
+        match self.inner.lock().take() {
+            Some(open) if open.heard || open.fenced => Ok(open.batch),
+            Some(_) | None => {
                 self.inner.gaps.fetch_add(1, Ordering::Relaxed);
                 Err(Refusal::NoAnswer { host: NAME })
             }
@@ -227,8 +300,28 @@ impl Wire {
 }
 
 impl Inner {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Option<Open>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn progress(&self) -> Progress {
+        match &*self.lock() {
+            Some(it) if it.fenced && (it.batch.error.is_some() || it.batch.is_complete(&it.asks)) => Progress::Whole,
+            Some(it) if it.fenced || it.heard => Progress::Part,
+            Some(_) | None => Progress::Nothing,
+        }
+    }
+
+    /// Ends when the batch under way is whole, or when nothing more of it comes.
+    async fn settled(&self) {
+        loop {
+            match self.progress() {
+                Progress::Whole => return,
+                Progress::Part if tokio::time::timeout(QUIET, self.came.notified()).await.is_err() => return,
+                Progress::Part => {}
+                Progress::Nothing => self.came.notified().await,
+            }
+        }
     }
 
     async fn send(&self, address: &str, arguments: &[OscType]) -> Result<(), Refusal> {
@@ -261,40 +354,31 @@ impl Inner {
     }
 
     fn took(&self, message: OscMessage) {
-        let mut state = self.lock();
-        if message.addr == FENCE {
-            let State { open, late } = &mut *state;
-            let Some(current) = open.as_ref() else {
-                *late = late.saturating_sub(1);
-                return;
-            };
-            // The answer to a fence that was given up may come now; the right one follows.
-            if *late > 0 && !current.batch.is_complete(&current.asks) && current.batch.error.is_none() {
-                *late -= 1;
-                return;
-            }
-            if let Some(done) = open.take() {
-                // A caller that gave up is no fault.
-                let _ = done.closed.send(done.batch);
-            }
-            return;
-        }
-        if let Some(open) = &mut state.open {
-            if message.addr == ERROR {
-                let text = message.args.into_iter().find_map(OscType::string);
+        if let Some(open) = &mut *self.lock() {
+            let mut ours = true;
+            if message.addr == FENCE {
+                open.fenced = true;
+            } else if message.addr == ERROR {
+                let text = message.args.iter().find_map(|it| it.clone().string());
                 open.batch.error = text.or_else(|| Some("an error without a text".into()));
-                return;
-            }
-            // The same question may stand twice in a batch. The last answer counts: a push of a listener, or the answer to a batch that
-            // was given up, may have come first.
-            let mut answered = false;
-            for (ask, reply) in open.asks.iter().zip(&mut open.batch.replies) {
-                if answers(ask, &message.addr, &message.args) {
-                    *reply = Some(message.args.iter().skip(ask.echo.unwrap_or(0)).cloned().collect());
-                    answered = true;
+                open.batch.errors += 1;
+                open.heard = true;
+            } else {
+                ours = false;
+                // A batch may hold the same question twice. The last answer counts until the
+                // question is asked again.
+                for (at, (ask, reply)) in open.asks.iter().zip(&mut open.batch.replies).enumerate() {
+                    if answers(ask, &message.addr, &message.args) {
+                        let values = message.args.iter().skip(ask.echo.unwrap_or(0)).cloned().collect();
+                        if reply.replace(values).is_some_and(|old| reply.as_ref() != Some(&old)) {
+                            open.batch.doubtful.insert(at);
+                        }
+                        (ours, open.heard) = (true, true);
+                    }
                 }
             }
-            if answered {
+            if ours {
+                self.came.notify_one();
                 return;
             }
         }
