@@ -108,6 +108,8 @@ pub struct Reaching {
     pub files: BTreeSet<String>,
     /// Folders that the patch declares.
     pub folders: BTreeSet<String>,
+    /// Whether the patch sends to names, so that what it reaches depends on what is around it.
+    pub names: bool,
     /// The same bytes mean the same boxes, contents and cords, wherever they are placed. Empty when nothing reaches.
     pub print: Vec<u8>,
 }
@@ -144,9 +146,17 @@ pub fn reach(document: &Document, around: &Around<'_>) -> Reaching {
     graph.walk(&document.root, &CanvasId::ROOT, None);
     graph.settle();
     if graph.nodes.iter().all(|node| node.reach.is_empty()) {
-        return Reaching::default();
+        return Reaching { names: graph.sends(), ..Reaching::default() };
     }
     graph.finish()
+}
+
+/// Whether a change can be seen to leave a patch without reach, at the cost of what changed: `before` reached nothing, sent to no name,
+/// and nothing shadows a class. `false` says only that the whole patch must be looked at.
+pub fn stays_pure(before: &Document, after: &Document) -> bool {
+    let around = Around { alone: true, ..Around::default() };
+    let mut graph = Graph::new(after, &around);
+    std::ptr::eq(&*before.source, &*after.source) && graph.stays_pure(&before.root, &after.root)
 }
 
 /// Ways to meet without a cord.
@@ -288,6 +298,61 @@ impl<'a> Graph<'a> {
                 *ends = Some((at, out));
             }
         }
+    }
+
+    fn sends(&self) -> bool {
+        self.nodes.iter().any(|it| it.sends.is_some())
+    }
+
+    /// Whether two states of a canvas differ in nothing but boxes and cords that cannot matter.
+    fn stays_pure(&mut self, before: &'a Canvas, after: &'a Canvas) -> bool {
+        if std::ptr::eq(before, after) {
+            return true;
+        }
+        let texts = |canvas: &'a Canvas| {
+            canvas.items.iter().filter_map(|item| match item {
+                Item::Text(chunk) => Some(chunk),
+                Item::Mark(_) | Item::Box(_) | Item::Cord(_) => None,
+            })
+        };
+        let source: &'a [u8] = &self.document.source;
+        if self.pd && !texts(before).map(|it| it.bytes(source)).eq(texts(after).map(|it| it.bytes(source))) {
+            return false;
+        }
+        for (slot, face) in before.faces() {
+            if after.face(slot).is_none() && !self.is_plain(face, before.inner(slot)) {
+                return false;
+            }
+        }
+        for (slot, face) in after.faces() {
+            let same = before.face(slot).is_some_and(|old| Arc::ptr_eq(old, face));
+            let kept = match (before.inner(slot), after.inner(slot)) {
+                (Some(old), Some(new)) => same && (Arc::ptr_eq(old, new) || self.stays_pure(old, new)),
+                (None, None) => same || self.is_plain(face, None),
+                (None, Some(_)) | (Some(_), None) => false,
+            };
+            let replaced = before.face(slot).is_none_or(|old| same || self.is_plain(old, before.inner(slot)));
+            if !kept || !replaced {
+                return false;
+            }
+        }
+        let joined = after.cord_slots().filter_map(|slot| Some((before.cord(slot), after.cord(slot)?)));
+        let fresh = joined.filter(|(old, new)| !old.is_some_and(|old| Arc::ptr_eq(old, new)));
+        fresh.map(|(_, cord)| cord).all(|cord| {
+            let to = cord.to.slot.and_then(|slot| after.face(slot));
+            to.is_some_and(|it| class_of(it) != "throw~") && !cord.text.bytes(source).contains(&b',')
+        })
+    }
+
+    /// A box that neither reaches, nor meets another without a cord, nor makes words that another could take for an order.
+    fn is_plain(&mut self, face: &'a Arc<Face>, inner: Option<&'a Arc<Canvas>>) -> bool {
+        let node = self.classify(face, inner, 0);
+        inner.is_none()
+            && node.reach.is_empty()
+            && node.sends.is_none()
+            && node.hears.is_none()
+            && self.makers.is_empty()
+            && !self.selects
     }
 
     /// Statements of a Pd file that are neither a box, a cord nor a place: Pd carries each of them out.
@@ -624,7 +689,7 @@ impl<'a> Graph<'a> {
             }
             open.extend(sources.get(at).into_iter().flatten());
         }
-        let mut found = Reaching::default();
+        let mut found = Reaching { names: self.sends(), ..Reaching::default() };
         // Numbered in document order, so that boxes that do not matter here do not change the print.
         let mut ranks = vec![usize::MAX; self.nodes.len()];
         let mut rank = 0;

@@ -1,7 +1,7 @@
 //! What reaches beyond a patch, and that nothing that can send into it changes unnoticed.
 
 use crate::undo::Dice;
-use conductor_patch::reach::{Around, Reach, Reaching, reach};
+use conductor_patch::reach::{Around, Reach, Reaching, reach, stays_pure};
 use conductor_patch::{
     BoxId, BoxView, CanvasId, CordEnds, Document, Edit, Format, Limits, NewBox, Op, Point, Target, View,
 };
@@ -328,4 +328,30 @@ fn the_same_print_means_that_nothing_that_can_reach_changed() {
         }
     }
     assert!(same > 500 && different > 500, "{same} {different}");
+}
+
+#[test]
+fn a_look_at_the_change_alone_never_misses_a_box_that_reaches() {
+    let (mut short, mut found) = (0, 0);
+    for seed in 0..400 {
+        let mut dice = Dice(seed * 104_729 + 3);
+        let mut document = Document::create(Format::Pd);
+        for _ in 0..40 {
+            let mut after = document.clone();
+            if after.apply(&[random(&document, &mut dice)]).is_err() {
+                continue;
+            }
+            let is = reach(&after, &ALONE);
+            if stays_pure(&document, &after) {
+                short += 1;
+                assert!(is.is_empty() && !is.names, "seed {seed}");
+            }
+            if is.is_empty() && !is.names {
+                document = after;
+            } else {
+                found += 1;
+            }
+        }
+    }
+    assert!(short > 500 && found > 500, "{short} {found}");
 }

@@ -419,7 +419,7 @@ impl Patches {
         let running = match host.kind() {
             HostKind::Document => Running::default(),
             HostKind::Pd | HostKind::Max => {
-                self.may_run(&id, &*host, &document, place.as_ref(), &Running::default(), consent)?
+                self.may_run(&id, &*host, None, &document, place.as_ref(), &Running::default(), consent)?
             }
         };
         if consent.is_rehearsal() {
@@ -805,8 +805,9 @@ impl Patches {
                 let mut next = state.patch.clone();
                 let made = make(&mut next).map_err(refused)?;
                 let now = Arc::clone(&lock(&open.running));
+                let (before, after, place) = (state.patch.document(), next.document(), open.place());
                 let running =
-                    self.may_run(&open.id, &*open.host, next.document(), open.place().as_ref(), &now, consent)?;
+                    self.may_run(&open.id, &*open.host, Some(before), after, place.as_ref(), &now, consent)?;
                 if consent.is_rehearsal() {
                     return Err(rehearsed());
                 }

@@ -9,7 +9,7 @@ use super::{HostKind, Open, PatchHost, Patches, lock, short};
 use crate::hosts::lexical;
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, ToolError};
-use conductor_patch::reach::{Around, Reach, Reaching, reach, stem};
+use conductor_patch::reach::{Around, Reach, Reaching, reach, stays_pure, stem};
 use conductor_patch::{CanvasId, Document, Format, Limits};
 use sha2::{Digest as _, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,6 +74,8 @@ pub struct Running {
     words: BTreeSet<String>,
     /// The boxes as a person was shown them.
     lines: BTreeSet<String>,
+    /// Whether what it reaches depends on other patches.
+    names: bool,
 }
 
 /// The end of a rehearsal: nobody sees it.
@@ -90,15 +92,22 @@ struct Told {
 
 impl Patches {
     /// Lets a document run in a program, or says why not. The answer is what will then be running.
+    #[expect(clippy::too_many_arguments, reason = "the patch before and after, where it is, and on whose word")]
     pub(super) fn may_run(
         &self,
         id: &str,
         host: &dyn PatchHost,
+        before: Option<&Document>,
         document: &Document,
         place: Option<&Place>,
         now: &Running,
         consent: &Consent,
     ) -> Result<Running, ToolError> {
+        // Most edits change a few boxes of a patch that reaches nothing: only those are looked at.
+        let pure = now.digest.is_none() && !now.names && host.kind() == HostKind::Pd;
+        if pure && before.is_some_and(|before| stays_pure(before, document)) {
+            return Ok(now.clone());
+        }
         let told = self.told(id, host, document, place);
         let Some(digest) = told.running.digest else { return Ok(told.running) };
         if now.digest == Some(digest) || self.is_approved(id, place, digest) {
@@ -216,7 +225,8 @@ impl Patches {
         let around = Around { alone: host.is_ours(), heard_elsewhere: Some(&elsewhere), shadowed: Some(&shadowed) };
         let found = reach(document, &around);
         if found.is_empty() {
-            return Told { running: Running::default(), boxes: Vec::new(), driving: Vec::new() };
+            let running = Running { names: found.names, ..Running::default() };
+            return Told { running, boxes: Vec::new(), driving: Vec::new() };
         }
         let folder = place.and_then(|it| it.path().parent().map(Path::to_owned));
         let folder = folder.unwrap_or_else(|| self.folders.home().join("state").join("pd"));
@@ -241,7 +251,8 @@ impl Patches {
         let driving: Vec<String> =
             found.driving.iter().map(|it| line(document, &it.canvas, &it.label, &it.text, "")).collect();
         let lines = boxes.iter().map(|it| it.1.clone()).chain(driving.iter().cloned()).collect();
-        let running = Running { digest: Some(digest), hears: found.hears, words: files.words, lines };
+        let running =
+            Running { digest: Some(digest), hears: found.hears, words: files.words, lines, names: found.names };
         Told { running, boxes, driving }
     }
 }
