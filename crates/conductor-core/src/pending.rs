@@ -638,7 +638,8 @@ impl Pending {
         ids: NewIds,
         now: Timestamp,
     ) -> Result<Uuid, Refused> {
-        if ask_floor == AskFloor::Always || !matches!(ask.principal, Principal::Mapping { .. }) {
+        let never = matches!(ask_floor, AskFloor::Always | AskFloor::ByArgs);
+        if never || !matches!(ask.principal, Principal::Mapping { .. }) {
             return Err(Refused::NeverStanding);
         }
         let Ask { principal, tool, tier, args_hash, present, summary, facts, floor, .. } = ask;

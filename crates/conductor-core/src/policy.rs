@@ -169,6 +169,9 @@ pub enum AskFloor {
     Always,
     /// Only a rule that names one exact `mapping:` principal does: a command with `effect = "write"`.
     UnlessMapping,
+    /// No rule, no grant and no client's dialog answers for a call that the tool itself says must be asked: an edit of a running patch
+    /// that reaches files, the network or the program. Other calls of the tool follow the rules.
+    ByArgs,
 }
 
 /// What policy must know about a call.
@@ -188,6 +191,8 @@ pub struct Subject<'a> {
 pub enum ByArgs {
     Allow,
     Ask,
+    /// The arguments decide nothing: the flag and the tier do.
+    Usual,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -343,9 +348,13 @@ impl Policy {
                 // The tool itself says that these arguments change nothing.
                 AskFloor::UnlessMapping if subject.by_args == Some(ByArgs::Allow) => Decision::Allow,
                 AskFloor::UnlessMapping => Decision::Ask,
+                AskFloor::ByArgs if subject.by_args == Some(ByArgs::Ask) => Decision::Ask,
+                AskFloor::ByArgs => Decision::Allow,
             },
         };
-        let base = if self.approval.client_tiers.contains(&subject.tier) { Floor::Client } else { Floor::Local };
+        let local = subject.ask_floor == AskFloor::ByArgs && subject.by_args == Some(ByArgs::Ask);
+        let by_client = self.approval.client_tiers.contains(&subject.tier) && !local;
+        let base = if by_client { Floor::Client } else { Floor::Local };
         let floor = found.and_then(|(_, rule)| rule.channel).map_or(base, |raised| raised.max(base));
         Verdict { decision, rule: found.map(|(index, _)| index), floor }
     }
@@ -357,9 +366,9 @@ impl Policy {
             return Decision::Deny;
         }
         match (subject.by_args, subject.requires_approval) {
-            (Some(ByArgs::Allow), _) | (None, Some(false)) => Decision::Allow,
-            (Some(ByArgs::Ask), _) | (None, Some(true)) => Decision::Ask,
-            (None, None) => by_tier,
+            (Some(ByArgs::Allow), _) | (None | Some(ByArgs::Usual), Some(false)) => Decision::Allow,
+            (Some(ByArgs::Ask), _) | (None | Some(ByArgs::Usual), Some(true)) => Decision::Ask,
+            (None | Some(ByArgs::Usual), None) => by_tier,
         }
     }
 
@@ -521,6 +530,24 @@ mod tests {
         let sysex =
             Asked { floor: AskFloor::Always, principal: "mapping:Live/x1", ..ask("shell.exec", Tier::HardwareIo) };
         assert_eq!(sysex.under(&named), Decision::Ask);
+    }
+
+    #[test]
+    fn a_call_that_the_tool_says_must_be_asked_has_a_local_floor() {
+        let edit =
+            |by_args| Asked { floor: AskFloor::ByArgs, by_args: Some(by_args), ..ask("edit_patch", Tier::Stateful) };
+        let approval = ApprovalSettings { client_tiers: vec![Tier::Stateful], ..ApprovalSettings::default() };
+        let open = Policy { approval: approval.clone(), ..rules(vec![rule("edit_patch", "", Decision::Allow)]) };
+        let asked = edit(ByArgs::Ask).verdict(&open);
+        assert_eq!((asked.decision, asked.floor), (Decision::Ask, Floor::Local));
+        assert_eq!(edit(ByArgs::Usual).under(&open), Decision::Allow);
+        // A person who wants to be asked about the whole tier still is.
+        let default = TierDefaults { stateful: Decision::Ask, ..TierDefaults::default() };
+        let careful = Policy { default, approval, ..Policy::default() };
+        let usual = edit(ByArgs::Usual).verdict(&careful);
+        assert_eq!((usual.decision, usual.floor), (Decision::Ask, Floor::Client));
+        let denied = rules(vec![rule("edit_patch", "", Decision::Deny)]);
+        assert_eq!(edit(ByArgs::Ask).under(&denied), Decision::Deny);
     }
 
     #[test]

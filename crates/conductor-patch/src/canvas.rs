@@ -431,6 +431,11 @@ impl Canvas {
         }
     }
 
+    /// How many patchers are nested in it.
+    pub(crate) fn levels(&self) -> usize {
+        self.boxes.iter().flatten().filter_map(|it| it.inner.as_ref()).map(|it| 1 + it.levels()).max().unwrap_or(0)
+    }
+
     /// Index of every box by slot.
     pub(crate) fn numbers(&self) -> Vec<u32> {
         let mut numbers = vec![u32::MAX; self.boxes.len()];

@@ -447,6 +447,12 @@ pub enum EditError {
     /// The canvas is gone.
     #[error("the patcher is no longer there")]
     CanvasGone,
+    /// Patchers would be nested deeper than a file may nest them.
+    #[error("patchers would be nested deeper than {limit} levels")]
+    TooDeep {
+        /// The limit.
+        limit: usize,
+    },
     /// The document cannot be written.
     #[error("this device is read-only: {0}")]
     ReadOnly(&'static str),
@@ -561,6 +567,7 @@ impl EditError {
             | EditError::UnknownAttribute { .. }
             | EditError::ReservedAttribute { .. }
             | EditError::BadValue { .. }
+            | EditError::TooDeep { .. }
             | EditError::NoSuchPort { .. }
             | EditError::NameTaken { .. }
             | EditError::IndexOutOfRange { .. }
@@ -593,6 +600,7 @@ impl EditError {
             }
             EditError::ReservedAttribute { instead, .. } => format!("use {instead}"),
             EditError::BadValue { why, .. } => (*why).to_owned(),
+            EditError::TooDeep { .. } => "put it into a patcher further out".to_owned(),
             EditError::NoSuchPort { .. } => "ports count from 0".to_owned(),
             EditError::NotConnected { .. } => "list the cords of the patch".to_owned(),
             EditError::NameTaken { key, .. } => {

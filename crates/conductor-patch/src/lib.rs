@@ -51,6 +51,7 @@ pub mod objects;
 mod patch;
 mod pd;
 mod ports;
+pub mod reach;
 pub mod render;
 mod sequence;
 mod statements;

@@ -4,9 +4,12 @@
 #![expect(clippy::disallowed_methods, reason = "a measurement reads the clock")]
 #![expect(clippy::print_stdout, reason = "the figures are the result")]
 
+use conductor::hosts::patch::reach::{Consent, Rehearsal};
 use conductor::hosts::patch::{Ask, HostKind, Naming, PatchHost, Patches, Settings};
 use conductor::hosts::pd::{self, PdHost};
 use conductor::outside::{RandomIds, RealClock};
+use conductor_core::error::ToolError;
+use conductor_patch::reach::{Around, reach};
 use conductor_patch::validate::{Options, validate};
 use conductor_patch::{CanvasId, CordEnds, Document, Edit, Format, NewBox, Op, Point};
 use std::collections::BTreeMap;
@@ -48,6 +51,13 @@ fn main() {
         let document = large(n);
         let mut times: Vec<f64> =
             (0..ROUNDS).map(|_| timed(|| drop(black_box(validate(&document.root(), &Options::default()))))).collect();
+        println!("{n:>8} boxes {}", told(&mut times));
+    }
+    println!("\nwhat a pure patch reaches, milliseconds");
+    for n in [100, 1_000, 10_000] {
+        let document = large(n);
+        let mut times: Vec<f64> =
+            (0..ROUNDS).map(|_| timed(|| drop(black_box(reach(&document, &Around::default()))))).collect();
         println!("{n:>8} boxes {}", told(&mut times));
     }
     running(home.path());
@@ -107,7 +117,7 @@ fn round(home: &Path) -> Vec<(&'static str, f64)> {
     let patches = studio(home);
     let mut id = String::new();
     let open = timed(|| {
-        let opened = patches.open("large.maxpat", HostKind::Document, Naming::default()).unwrap();
+        let opened = patches.open("large.maxpat", HostKind::Document, Naming::default(), &Consent::Call(None)).unwrap();
         id = opened.id().to_owned();
     });
     let list = timed(|| {
@@ -117,18 +127,31 @@ fn round(home: &Path) -> Vec<(&'static str, f64)> {
         black_box(rows.unwrap());
     });
     let edit = timed(|| add(&patches, &id, "metro 100", 1));
-    let save = timed(|| drop(patches.save(&id, Some("out.maxpat"), true, None).unwrap()));
+    let save = timed(|| drop(patches.save(&id, Some("out.maxpat"), true, None, &Consent::Call(None)).unwrap()));
     vec![("open", open), ("list", list), ("edit", edit), ("save", save)]
 }
 
 fn add(patches: &Patches, id: &str, class: &str, n: usize) {
+    let added = add_as(patches, id, class, n, Consent::Call(None));
+    added.unwrap();
+}
+
+/// As a tool does: the look that decides whether a person is asked, then the edit.
+fn look_and_add(patches: &Patches, id: &str, class: &str, n: usize) {
+    let rehearsal = Arc::new(Rehearsal::default());
+    let _ = add_as(patches, id, class, n, Consent::Rehearsal(Arc::clone(&rehearsal)));
+    assert!(rehearsal.question().is_none(), "a pure edit asks nobody");
+    add(patches, id, class, n);
+}
+
+fn add_as(patches: &Patches, id: &str, class: &str, n: usize, consent: Consent) -> Result<(), ToolError> {
     let new = NewBox {
         class: class.into(),
         position: Point::new((n % 50) as f64 * 90.0, -50.0 - (n / 50) as f64 * 30.0),
         ..NewBox::default()
     };
-    let ask = Ask { patch_id: id, expected_revision: None, label: "bench".into() };
-    patches.edit(&ask, |_| Ok(vec![Op::Add(new)]), |_, _| Ok(())).unwrap();
+    let ask = Ask { patch_id: id, expected_revision: None, label: "bench".into(), consent };
+    patches.edit(&ask, |_| Ok(vec![Op::Add(new)]), |_, _| Ok(())).map(drop)
 }
 
 fn peers(file: &Path) {
@@ -172,13 +195,16 @@ fn running(home: &Path) {
     let host = PdHost::new(home, pd::Settings::default(), patches.voice().clone(), clock).unwrap();
     patches.drive(host as Arc<dyn PatchHost>);
     let open = patches.create(Format::Pd, None, None, HostKind::Pd, Naming::default()).unwrap();
-    let (mut through, mut by_hand) = (Vec::new(), Vec::new());
+    let looked = patches.create(Format::Pd, None, None, HostKind::Pd, Naming::default()).unwrap();
+    let (mut through, mut with_look, mut by_hand) = (Vec::new(), Vec::new(), Vec::new());
     for n in 0..TRIPS {
         through.push(timed(|| add(&patches, open.id(), "osc~ 440", n)));
+        with_look.push(timed(|| look_and_add(&patches, looked.id(), "osc~ 440", n)));
         by_hand.push(timed(|| bare.add(n)));
     }
     println!("\nadd an object to a running Pd, milliseconds, median (range) of {TRIPS}");
     println!("through the host {}", told(&mut through));
+    println!("as a tool does   {}", told(&mut with_look));
     println!("bare messages    {}", told(&mut by_hand));
 }
 

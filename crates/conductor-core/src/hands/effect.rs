@@ -40,6 +40,7 @@ pub enum Effect {
         value: f64,
         /// Whether `out` gave the range, so that the value is in the target's own units; else it is 0 to 1.
         ranged: bool,
+        taint: Taint,
     },
     /// Shell, Launch, CallTool or Plugin, to go through the pipeline. Answered by `Hands::call_done`.
     Call(Box<MappingCall>),

@@ -505,7 +505,8 @@ impl Hands {
                     }
                 }
                 Sent::Parameter { value, ranged } => {
-                    out.push(Effect::Parameter { target: Arc::clone(&target.spec), value, ranged });
+                    let target = Arc::clone(&target.spec);
+                    out.push(Effect::Parameter { target, value, ranged, taint: trail.taint });
                 }
             }
         }

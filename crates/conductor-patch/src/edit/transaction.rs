@@ -6,7 +6,7 @@ use super::{Edit, EditError, NewBox, Op, Outcome, Target, Warning, WarningCode, 
 use crate::canvas::{Canvas, Cord, Face, Item, Mark, Slot};
 use crate::change::{self, Change, Piece};
 use crate::chunk::Chunk;
-use crate::document::{BoxId, BoxView, CanvasId, Document, View};
+use crate::document::{BoxId, BoxView, CanvasId, Document, Limits, View};
 use crate::style::Style;
 
 /// What a finished transaction hands over: the changes that take it back, warnings, and handles of new boxes.
@@ -29,10 +29,32 @@ impl<'a> Transaction<'a> {
         self.view(canvas)?;
         let gates = self.gates_before(canvas, &edit.op);
         let outcome = self.perform(canvas, &edit.op)?;
+        self.check_depth(canvas, &outcome)?;
         if let Some(gates) = gates {
             self.follow_gates(canvas, &gates)?;
         }
         Ok(outcome)
+    }
+
+    /// A document that an edit made can be opened again, and is walked without regard to its depth. Only these outcomes can make a
+    /// patcher: what is restored was checked when it was made.
+    fn check_depth(&self, canvas: &CanvasId, outcome: &Outcome) -> Result<(), EditError> {
+        let limit = Limits::default().max_depth;
+        let inside = match outcome {
+            Outcome::Added { .. } | Outcome::TextSet { .. } if canvas.depth() < limit => return Ok(()),
+            Outcome::Added { .. } | Outcome::TextSet { .. } | Outcome::Encapsulated { .. } => canvas,
+            Outcome::Removed { .. }
+            | Outcome::AttributeSet { .. }
+            | Outcome::Named(_)
+            | Outcome::HiddenSet(_)
+            | Outcome::Moved(_)
+            | Outcome::Connected { .. }
+            | Outcome::Disconnected
+            | Outcome::MidpointsSet(_)
+            | Outcome::Restored => return Ok(()),
+        };
+        let depth = inside.depth() + self.canvas(inside)?.levels();
+        if depth > limit { Err(EditError::TooDeep { limit }) } else { Ok(()) }
     }
 
     fn perform(&mut self, canvas: &CanvasId, op: &Op) -> Result<Outcome, EditError> {

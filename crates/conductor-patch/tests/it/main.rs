@@ -7,6 +7,7 @@ mod hostile;
 mod identity;
 mod layout;
 mod picture;
+mod reach;
 mod style;
 mod tables;
 mod undo;

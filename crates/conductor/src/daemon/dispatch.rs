@@ -10,7 +10,7 @@ use crate::hosts::desktop::{Desktop, Job, Mixer};
 use crate::hosts::midi::{Output, SendFault};
 use crate::hosts::osc;
 use conductor_core::action::Volume;
-use conductor_core::event::{Body, DeviceSlot, OscMessage, Trail, midi};
+use conductor_core::event::{Body, DeviceSlot, OscMessage, Taint, Trail, midi};
 use conductor_core::hands::{Effect, MappingCall};
 use conductor_core::mapping::Target;
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ pub trait Calls: Send + Sync {
     fn start(&self, call: MappingCall, owner: &Handle);
 
     /// A value for what only a host knows. Never waits; a value that does not arrive later is told with [`Handle::lane_failed`].
-    fn turn(&self, target: &Target, value: f64, ranged: bool) -> Result<(), String>;
+    fn turn(&self, target: &Target, value: f64, ranged: bool, taint: Taint) -> Result<(), String>;
 }
 
 /// Why an effect did not leave.
@@ -126,8 +126,8 @@ impl Dispatch {
             Effect::Click { button, at } => taken(self.desktop.push(Job::Click { button, at }), "desktop"),
             Effect::Volume(volume) => taken(self.mixer.push(volume), "volume"),
             Effect::ModeChanged { .. } => Ok(()),
-            Effect::Parameter { target, value, ranged } => {
-                self.calls.turn(&target, value, ranged).map_err(Undone::Refused)
+            Effect::Parameter { target, value, ranged, taint } => {
+                self.calls.turn(&target, value, ranged, taint).map_err(Undone::Refused)
             }
             Effect::Call(call) => {
                 self.calls.start(*call, &self.owner);

@@ -20,6 +20,7 @@ use crate::hosts::live::follow::Follow;
 use crate::hosts::live::{self, Live};
 use crate::hosts::max::MaxHost;
 use crate::hosts::patch::knobs as patch_knobs;
+use crate::hosts::patch::reach::Consent;
 use crate::hosts::patch::{self, HostKind, Naming, Patches};
 use crate::hosts::pd::PdHost;
 use crate::hosts::pd::attach::AttachedPd;
@@ -347,7 +348,7 @@ fn drive(
         }
     }
     for path in &config.open {
-        if let Err(fault) = patches.open(path, HostKind::Document, Naming::default()) {
+        if let Err(fault) = patches.open(path, HostKind::Document, Naming::default(), &Consent::Call(None)) {
             log.warn(format_args!("[patch] open: {path}: {}", fault.message));
         }
     }
@@ -478,12 +479,13 @@ impl Calls for PadCalls {
         });
     }
 
-    fn turn(&self, target: &Target, value: f64, ranged: bool) -> Result<(), String> {
+    fn turn(&self, target: &Target, value: f64, ranged: bool, taint: Taint) -> Result<(), String> {
         match target {
             Target::PatchAttribute { patch, object, attribute } => {
                 let (patch, object, attribute) = (patch.clone(), object.clone(), attribute.clone());
                 let knobs = self.patch_knobs.get().ok_or("no patch is served yet")?;
-                knobs.turn(patch_knobs::Knob { patch, object, attribute }, value);
+                let by_hand = taint == Taint::Clean;
+                knobs.turn(patch_knobs::Knob { patch, object, attribute, by_hand }, value);
                 Ok(())
             }
             Target::LiveParameter { path } => {

@@ -9,6 +9,7 @@ pub mod console;
 pub mod document;
 pub mod folders;
 pub mod knobs;
+pub mod reach;
 
 use crate::outside::{Clock, Environment, Ids};
 use conductor_core::digest::Digest;
@@ -16,16 +17,17 @@ use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::event::Micros;
 use conductor_patch::{
     Applied, Atom, BoxView, CanvasId, Diagnostic, Document, Edit, EditError, Fault, Format, JournalLimits, Limits,
-    LookupError, Op, OpenError, Patch, PatchError, Value, View, Warning, WarningCode, base36, id_stem,
+    LookupError, Op, OpenError, Outcome, Patch, PatchError, Target, Value, View, Warning, WarningCode, base36, id_stem,
 };
 use console::{Entry, Level, Question, Source, Voice};
-use folders::{Expected, Folders, Place, Steps, Undisturbed};
+use folders::{Expected, FileFault, Folders, Place, Steps, Undisturbed};
 use knobs::Knob;
+use reach::{Consent, Running, rehearsed};
 use sha2::{Digest as _, Sha256};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 /// Steps that a knob made are called so.
 const KNOB: &str = "knob on ";
@@ -116,6 +118,10 @@ pub type Capabilities = Vec<(&'static str, Ability)>;
 pub trait PatchHost: Send + Sync {
     fn kind(&self) -> HostKind;
     fn capabilities(&self, format: Format) -> Capabilities;
+    /// Whether the program can show a document at all; asked before a person is.
+    fn accepts(&self, _document: &Document) -> Result<(), ToolError> {
+        Ok(())
+    }
     /// Shows a document in the program.
     fn open(&self, root: &str, document: &Document, file: Option<&Path>) -> Result<(), ToolError>;
     fn close(&self, root: &str);
@@ -140,6 +146,10 @@ pub trait PatchHost: Send + Sync {
     }
     /// The document is saved there.
     fn saved(&self, _root: &str, _file: &Path) {}
+    /// Whether only patches that were opened here run in the program, so that their names are all known.
+    fn is_ours(&self) -> bool {
+        false
+    }
 }
 
 /// All open patches of the studio.
@@ -157,6 +167,11 @@ pub struct Patches {
     voice: Voice,
     /// The programs that are driven, besides none.
     driven: Mutex<BTreeMap<HostKind, Arc<dyn PatchHost>>>,
+    /// What persons said yes to since the daemon started: the id or the file of a patch, and what it reaches.
+    approved: Mutex<HashSet<(String, Digest)>>,
+    /// Held for writing while a file is saved, and for reading while a program is given a patch: the files that it loads are those that
+    /// were looked at. Taken before the lock of a patch.
+    files: RwLock<()>,
 }
 
 /// One open patch.
@@ -170,6 +185,8 @@ pub struct Open {
     used: AtomicU64,
     /// Its file. Nothing else is locked while this is.
     place: Mutex<Option<Place>>,
+    /// What it reaches in its program. Nothing else is locked while this is.
+    running: Mutex<Arc<Running>>,
     state: Mutex<State>,
 }
 
@@ -203,6 +220,7 @@ pub struct Ask<'a> {
     pub expected_revision: Option<u64>,
     /// What undo will call it.
     pub label: String,
+    pub consent: Consent,
 }
 
 /// A change that was made.
@@ -241,6 +259,10 @@ impl Patches {
             settings.max_file_mb.saturating_mul(1 << 20),
         );
         let voice = Voice::new(Arc::clone(&clock));
+        for root in folders.refused() {
+            let text = format!("the root {} lies in the Conductor home or contains it: it is left out", root.display());
+            voice.say(Source::Conductor, Level::Warning, None, None, text);
+        }
         Arc::new(Patches {
             settings,
             folders,
@@ -252,6 +274,8 @@ impl Patches {
             uses: AtomicU64::new(0),
             voice,
             driven: Mutex::default(),
+            approved: Mutex::default(),
+            files: RwLock::default(),
         })
     }
 
@@ -270,10 +294,10 @@ impl Patches {
     }
 
     /// Opens a file, or gives the patch that has it open.
-    pub fn open(&self, path: &str, host: HostKind, naming: Naming) -> Result<Arc<Open>, ToolError> {
+    pub fn open(&self, path: &str, host: HostKind, naming: Naming, consent: &Consent) -> Result<Arc<Open>, ToolError> {
         let host = self.host(host)?;
         let place = self.folders.place(path)?;
-        let _one = lock(&self.opening);
+        let _one = (!consent.is_rehearsal()).then(|| lock(&self.opening));
         if let Some(open) = self.holder(&place) {
             if open.host.kind() != host.kind() {
                 return Err(bad(format!(
@@ -292,6 +316,7 @@ impl Patches {
                 }
             };
         }
+        let _files = self.while_given(host.kind(), consent);
         let bytes = self.folders.read(&place)?;
         let mut document = Document::open(bytes, place.format(), &self.limits())
             .map_err(|fault| unreadable(&place.file_name(), &fault))?;
@@ -308,7 +333,16 @@ impl Patches {
             }
         }
         let name = place.file_name();
-        let open = self.shelve(document, Some(place), name, names, host, naming)?;
+        let given =
+            (!host.is_ours() && host.kind() != HostKind::Document).then(|| (place.clone(), document.to_bytes()));
+        let open = self.shelve(document, Some(place), name, names, host, naming, consent)?;
+        // These programs read the file themselves; another program may have written it in between.
+        if let Some((place, bytes)) = given
+            && self.folders.read(&place).ok().as_deref() != Some(bytes.as_slice())
+        {
+            let _ = self.close(&open.id, true);
+            return Err(FileFault::Changed { path: place.path() }.into());
+        }
         lock(&open.state).on_disk = true;
         for note in notes {
             self.say(Level::Warning, Some(&open.id), None, note);
@@ -349,9 +383,16 @@ impl Patches {
             (None, Some(name)) => name.to_owned(),
             (None, None) => "untitled".to_owned(),
         };
-        self.shelve(Document::create(format), place, name, None, host, naming)
+        self.shelve(Document::create(format), place, name, None, host, naming, &Consent::Call(None))
     }
 
+    /// Keeps the files of patches as they are while a running program is given one.
+    fn while_given(&self, host: HostKind, consent: &Consent) -> Option<std::sync::RwLockReadGuard<'_, ()>> {
+        let runs = host != HostKind::Document && !consent.is_rehearsal();
+        runs.then(|| self.files.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "all that is known of a patch before it is open")]
     fn shelve(
         &self,
         mut document: Document,
@@ -360,9 +401,12 @@ impl Patches {
         names: Option<String>,
         host: Arc<dyn PatchHost>,
         naming: Naming,
+        consent: &Consent,
     ) -> Result<Arc<Open>, ToolError> {
         self.learn_all(&mut document, place.as_ref());
-        self.make_room()?;
+        if !consent.is_rehearsal() {
+            self.make_room()?;
+        }
         // Only one patch is opened at a time, so the id stays free while a slow program opens it and others go on.
         let id = {
             let shelf = lock(&self.shelf);
@@ -371,6 +415,16 @@ impl Patches {
                 None => self.new_id(&shelf, place.as_ref()),
             }
         };
+        host.accepts(&document)?;
+        let running = match host.kind() {
+            HostKind::Document => Running::default(),
+            HostKind::Pd | HostKind::Max => {
+                self.may_run(&id, &*host, None, &document, place.as_ref(), &Running::default(), consent)?
+            }
+        };
+        if consent.is_rehearsal() {
+            return Err(rehearsed());
+        }
         host.open(&id, &document, place.as_ref().map(Place::path).as_deref())?;
         for diagnostic in document.diagnostics() {
             let Diagnostic { severity, message, subject, .. } = diagnostic;
@@ -401,6 +455,7 @@ impl Patches {
             since,
             used: AtomicU64::new(since),
             place: Mutex::new(place),
+            running: Mutex::new(Arc::new(running)),
             state: Mutex::new(state),
         });
         lock(&self.shelf).insert(id, Arc::clone(&open));
@@ -554,22 +609,26 @@ impl Patches {
         report: impl FnOnce(&Scene<'_>, &Applied) -> Result<T, ToolError>,
     ) -> Result<Edited<T>, ToolError> {
         let open = self.root(ask.patch_id)?;
+        let _files = self.while_given(open.host.kind(), &ask.consent);
         let mut state = open.state(ask.patch_id)?;
         expect_revision(&state.patch, ask)?;
         let canvas = canvas(&state.patch, ask.patch_id)?;
         let ops = plan(&scene(&open, &state, &canvas)?)?;
         self.learn_new(open.place().as_ref(), &mut state, &ops);
         let edits: Vec<Edit> = ops.into_iter().map(|op| Edit { canvas: canvas.clone(), op }).collect();
-        let (applied, told) = open.carry(&mut state, |patch| apply(patch, &edits, &ask.label))?;
+        let (applied, told) = self.carry(&open, &mut state, &ask.consent, |patch| apply(patch, &edits, &ask.label))?;
         self.touch(&open);
         let scene = scene(&open, &state, &canvas)?;
+        let done = sentences(&edits, &applied, &ask.label);
         let made = report(&scene, &applied)?;
         let (patch_id, revision) = (scene.id(), state.patch.revision());
         let mut warnings = applied.warnings;
         warnings.extend(told);
         // A knob would fill the console.
         if applied.changed && !ask.label.starts_with(KNOB) {
-            self.say(Level::Info, Some(&patch_id), None, format!("{}, revision {revision}", ask.label));
+            for line in done {
+                self.say(Level::Info, Some(&patch_id), None, line);
+            }
         }
         for warning in &warnings {
             self.say(Level::Warning, Some(&patch_id), warning.subject.clone(), warning.message.clone());
@@ -591,7 +650,8 @@ impl Patches {
             value: Value::One(Atom::Float(value)),
             allow_unknown: false,
         };
-        let ask = Ask { patch_id: &patch_id, expected_revision: None, label: label.clone() };
+        let consent = if knob.by_hand { Consent::Hand } else { Consent::Call(None) };
+        let ask = Ask { patch_id: &patch_id, expected_revision: None, label: label.clone(), consent };
         let apply = |patch: &mut Patch, edits: &[Edit], label: &str| {
             let made = if follows { patch.extend(edits, label) } else { patch.apply(edits, label, None) };
             Ok(made?.applied)
@@ -624,10 +684,11 @@ impl Patches {
         back: bool,
     ) -> Result<Edited<(Vec<String>, usize, usize)>, ToolError> {
         let open = self.root(ask.patch_id)?;
+        let _files = self.while_given(open.host.kind(), &ask.consent);
         let mut state = open.state(ask.patch_id)?;
         expect_revision(&state.patch, ask)?;
         let travel = |patch: &mut Patch| if back { patch.undo(steps) } else { patch.redo(steps) };
-        let (labels, warnings) = open.carry(&mut state, travel)?;
+        let (labels, warnings) = self.carry(&open, &mut state, &ask.consent, travel)?;
         self.touch(&open);
         let (undo, redo) = state.patch.depths();
         let revision = state.patch.revision();
@@ -642,8 +703,9 @@ impl Patches {
         path: Option<&str>,
         overwrite: bool,
         expected_revision: Option<u64>,
+        consent: &Consent,
     ) -> Result<Saved, ToolError> {
-        self.save_in_steps(patch_id, path, overwrite, expected_revision, &Undisturbed)
+        self.save_in_steps(patch_id, path, overwrite, expected_revision, consent, &Undisturbed)
     }
 
     fn save_in_steps(
@@ -652,13 +714,18 @@ impl Patches {
         path: Option<&str>,
         overwrite: bool,
         expected_revision: Option<u64>,
+        consent: &Consent,
         steps: &dyn Steps,
     ) -> Result<Saved, ToolError> {
         let open = self.root(patch_id)?;
+        // Without a program that runs patches, no save waits for another.
+        let runs = !lock(&self.driven).is_empty() && !consent.is_rehearsal();
+        let _files = runs.then(|| self.files.write().unwrap_or_else(PoisonError::into_inner));
         let mut state = open.state(patch_id)?;
-        let ask = Ask { patch_id, expected_revision, label: String::new() };
+        let ask = Ask { patch_id, expected_revision, label: String::new(), consent: consent.clone() };
         expect_revision(&state.patch, &ask)?;
-        let warnings: Vec<Warning> = self.take_over(&open, &mut state)?.into_iter().collect();
+        let taken = if consent.is_rehearsal() { None } else { self.take_over(&open, &mut state)? };
+        let warnings: Vec<Warning> = taken.into_iter().collect();
         let format = state.patch.document().format();
         let mine = open.place();
         let place = match (path, &mine) {
@@ -687,6 +754,10 @@ impl Patches {
                 .hint("Close it first, or save to another path."));
         }
         let bytes = state.patch.document().to_bytes();
+        self.may_save(&place, &bytes, consent)?;
+        if consent.is_rehearsal() {
+            return Err(rehearsed());
+        }
         let was = state.patch.saved_bytes().to_vec();
         // The path of a new patch is only a wish until its first save: what lies there by then is somebody else's.
         let expected = match (own && state.on_disk, overwrite) {
@@ -719,6 +790,57 @@ impl Patches {
         Ok(saved)
     }
 
+    /// Makes a change and brings it to the host. The document is swapped in only when the host has it.
+    fn carry<T>(
+        &self,
+        open: &Open,
+        state: &mut State,
+        consent: &Consent,
+        make: impl FnOnce(&mut Patch) -> Result<T, PatchError>,
+    ) -> Result<(T, Vec<Warning>), ToolError> {
+        match open.host.kind() {
+            HostKind::Document if consent.is_rehearsal() => Err(rehearsed()),
+            HostKind::Document => Ok((make(&mut state.patch).map_err(refused)?, Vec::new())),
+            HostKind::Pd | HostKind::Max => {
+                let mut next = state.patch.clone();
+                let made = make(&mut next).map_err(refused)?;
+                let now = Arc::clone(&lock(&open.running));
+                let (before, after, place) = (state.patch.document(), next.document(), open.place());
+                let running =
+                    self.may_run(&open.id, &*open.host, Some(before), after, place.as_ref(), &now, consent)?;
+                if consent.is_rehearsal() {
+                    return Err(rehearsed());
+                }
+                let warnings = open.host.carry(&open.id, state.patch.document(), next.document())?;
+                state.patch = next;
+                *lock(&open.running) = Arc::new(running);
+                Ok((made, warnings))
+            }
+        }
+    }
+
+    /// Whether a patch runs in a program. Waits for nothing.
+    pub fn runs(&self, patch_id: &str) -> bool {
+        self.root(patch_id).is_ok_and(|it| it.host.kind() != HostKind::Document)
+    }
+
+    /// Whether any patch runs in a program. Waits for nothing.
+    pub fn any_runs(&self) -> bool {
+        lock(&self.shelf).values().any(|it| it.host.kind() != HostKind::Document)
+    }
+
+    /// Whether another call works on a patch now.
+    pub fn is_busy(&self, patch_id: &str) -> bool {
+        self.root(patch_id).is_ok_and(|it| it.state.try_lock().is_err())
+    }
+
+    /// How many steps closing a patch would lose; none when there is nothing to lose.
+    pub fn unsaved(&self, patch_id: &str) -> Option<usize> {
+        let open = self.root(patch_id).ok()?;
+        let state = lock(&open.state);
+        state.dirty().then(|| state.patch.depths().0)
+    }
+
     /// Looks whether somebody changed a patch in its program, and takes that over.
     pub fn reconcile(&self, root: &str) -> Result<(), ToolError> {
         let open = self.root(root)?;
@@ -738,6 +860,7 @@ impl Patches {
             let _ = document.take_names(names);
         }
         open.host.adopt(&open.id, &document)?;
+        *lock(&open.running) = Arc::new(self.running(open, &document));
         state.patch.take(document);
         let warning = Warning {
             code: WarningCode::RewrittenByHost,
@@ -782,7 +905,8 @@ impl Patches {
     ) -> Result<Edited<()>, ToolError> {
         let open = self.root(patch_id)?;
         let mut state = open.state(patch_id)?;
-        expect_revision(&state.patch, &Ask { patch_id, expected_revision, label: String::new() })?;
+        let consent = Consent::Call(None);
+        expect_revision(&state.patch, &Ask { patch_id, expected_revision, label: String::new(), consent })?;
         let canvas = canvas(&state.patch, patch_id)?;
         open.host.set_locked(&open.id, locked)?;
         state.patch.set_locked(locked);
@@ -886,24 +1010,6 @@ impl Open {
         }
         Ok(state)
     }
-
-    /// Makes a change and brings it to the host. The document is swapped in only when the host has it.
-    fn carry<T>(
-        &self,
-        state: &mut State,
-        make: impl FnOnce(&mut Patch) -> Result<T, PatchError>,
-    ) -> Result<(T, Vec<Warning>), ToolError> {
-        match self.host.kind() {
-            HostKind::Document => Ok((make(&mut state.patch).map_err(refused)?, Vec::new())),
-            HostKind::Pd | HostKind::Max => {
-                let mut next = state.patch.clone();
-                let made = make(&mut next).map_err(refused)?;
-                let warnings = self.host.carry(&self.id, state.patch.document(), next.document())?;
-                state.patch = next;
-                Ok((made, warnings))
-            }
-        }
-    }
 }
 
 impl State {
@@ -968,6 +1074,61 @@ impl Scene<'_> {
         let id = self.patch.object(self.view.id(), reference).map_err(|fault| lookup(fault, reference))?;
         self.view.get(id).ok_or_else(|| gone(reference))
     }
+}
+
+/// What was done, for the console: what was made where. A batch is told up to a limit; what has no words of its own, by its label.
+fn sentences(edits: &[Edit], applied: &Applied, label: &str) -> Vec<String> {
+    const MOST: usize = 20;
+    let mut lines: Vec<String> =
+        edits.iter().zip(&applied.outcomes).filter_map(|(edit, it)| sentence_of(&edit.op, it)).collect();
+    if lines.is_empty() {
+        lines.push(label.to_owned());
+    }
+    if lines.len() > MOST {
+        let rest = lines.len() - MOST;
+        lines.truncate(MOST);
+        lines.push(format!("and {rest} more"));
+    }
+    lines
+}
+
+fn sentence_of(op: &Op, outcome: &Outcome) -> Option<String> {
+    let named = |target: &Target| match target {
+        Target::Named(name) => short(name),
+        Target::Box(_) => "an object".to_owned(),
+    };
+    let told = match (op, outcome) {
+        (Op::Add(new), Outcome::Added { rect, .. }) => {
+            let class = new.class.split_whitespace().next().unwrap_or_default();
+            format!("Created {} at [{}, {}]", short(class), rect.x, rect.y)
+        }
+        (Op::Remove(target), _) => format!("Removed {}", named(target)),
+        (Op::SetText { target, text, .. }, _) => format!("Replaced {} with {:?}", named(target), short(text)),
+        (Op::Connect { ends, .. }, Outcome::Connected { .. }) => {
+            format!("Connected {} {} to {} {}", named(&ends.from), ends.outlet, named(&ends.to), ends.inlet)
+        }
+        (Op::Disconnect(ends), _) => {
+            format!("Disconnected {} {} from {} {}", named(&ends.from), ends.outlet, named(&ends.to), ends.inlet)
+        }
+        (Op::SetAttribute { target, name, .. }, _) => format!("Set {} of {}", short(name), named(target)),
+        (Op::SetRect { target, position, .. }, _) => {
+            format!("Moved {} to [{}, {}]", named(target), position.x, position.y)
+        }
+        (Op::Encapsulate { targets, name, .. }, _) => {
+            format!("Encapsulated {} objects in {:?}", targets.len(), short(name))
+        }
+        (
+            Op::Add(_)
+            | Op::Connect { .. }
+            | Op::SetVarname { .. }
+            | Op::AssignVarnames(_)
+            | Op::SetHidden { .. }
+            | Op::SetMidpoints { .. }
+            | Op::Restore(_),
+            _,
+        ) => return None,
+    };
+    Some(told)
 }
 
 fn scene<'a>(open: &'a Open, state: &'a State, canvas: &CanvasId) -> Result<Scene<'a>, ToolError> {

@@ -343,12 +343,19 @@ impl PatchHost for PdHost {
         ]
     }
 
-    fn open(&self, root: &str, document: &Document, file: Option<&Path>) -> Result<(), ToolError> {
+    fn is_ours(&self) -> bool {
+        true
+    }
+
+    fn accepts(&self, document: &Document) -> Result<(), ToolError> {
         if !document.format().is_pd() {
             return Err(ToolError::new(Code::BadInput, "Pure Data opens .pd files only")
                 .hint("Use host \"document\" for a Max patch, or format \"pd\" for a new one."));
         }
-        fits(document)?;
+        fits(document)
+    }
+
+    fn open(&self, root: &str, document: &Document, file: Option<&Path>) -> Result<(), ToolError> {
         let mut state = self.shared.state();
         self.shared.ensure(&mut state, &self.notes)?;
         let State { link: Some(link), roots, nonce, .. } = &mut *state else { return Err(offline("it is not there")) };

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use conductor_core::audit::record::{ApprovalRef, EventName};
+use conductor_core::audit::record::{AnsweredBy, ApprovalRef, EventName};
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, Effect, OpenQuestion, RefusedBy, Subject, ToolError};
 use conductor_core::event::Micros;
@@ -178,6 +178,14 @@ impl Given {
 
     pub fn present(&self) -> &Present {
         &self.present
+    }
+
+    /// The state that a person saw and said yes to. A grant was given without seeing it.
+    pub fn seen_state(&self) -> Option<Digest> {
+        match self.reference.channel {
+            AnsweredBy::Person(_) => self.present.state,
+            AnsweredBy::Grant | AnsweredBy::Mapping => None,
+        }
     }
 
     pub fn was_held(&self) -> bool {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use conductor_core::digest::Digest;
 use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::event::Micros;
 use tokio_util::sync::CancellationToken;
@@ -29,6 +30,7 @@ pub struct Leave {
     attempt: u32,
     tainted: bool,
     hand: bool,
+    seen_state: Option<Digest>,
     #[cfg(feature = "conformance")]
     client: Option<Arc<dyn super::call::FixtureClient>>,
 }
@@ -84,6 +86,11 @@ impl Leave {
         self.hand
     }
 
+    /// What a person saw of the state and said yes to, for this very call; none when nobody was asked.
+    pub fn seen_state(&self) -> Option<Digest> {
+        self.seen_state
+    }
+
     pub fn report(&self, done: f64, total: Option<f64>, text: &str) {
         if let Some(progress) = &self.progress {
             progress.report(done, total, text);
@@ -124,6 +131,7 @@ impl Gate {
             attempt: paper.attempts,
             tainted: call.tainted,
             hand: call.hand,
+            seen_state: paper.seen_state,
             #[cfg(feature = "conformance")]
             client: call.client.clone(),
         }
@@ -161,6 +169,7 @@ pub async fn recheck(
     if let Some(given) = consent.given() {
         unchanged(studio, tool, call, given).await?;
         paper.approval = Some(given.reference().clone());
+        paper.seen_state = given.seen_state();
     }
     if tool.always {
         return Ok(None);

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use conductor_core::audit::record::{ApprovalRef, CallFacts, EventName, InputHash, OutcomeFacts, Via as AuditVia};
+use conductor_core::digest::Digest;
 use conductor_core::error::{AuditResult, Code, Effect, ToolError};
 use conductor_core::event::Micros;
 use futures_util::future::BoxFuture;
@@ -113,6 +114,8 @@ pub struct Paper {
     /// Canonical bytes of the arguments, once they were found to have some.
     pub arguments: Option<Vec<u8>>,
     pub approval: Option<ApprovalRef>,
+    /// The state that a person saw before the yes.
+    pub seen_state: Option<Digest>,
     pub intent: Option<u64>,
     pub attempts: u32,
     pub effect: Option<Effect>,
@@ -133,6 +136,7 @@ impl Paper {
             full_detail: studio.settings().full_detail,
             arguments: None,
             approval: None,
+            seen_state: None,
             intent: None,
             attempts: 0,
             effect: None,

@@ -1,7 +1,8 @@
 //! The patch tools: Max and Pure Data patches in the model's hands. One file per tool; this one holds what they share.
 //!
-//! None of them sends a message into a running patch, and none runs anything that a patch names: opening, editing and drawing are work on
-//! a document. Not here: what an edit means (`conductor-patch`), files and hosts (`hosts/patch`).
+//! On host `document` opening, editing and drawing run nothing that a patch names. On hosts `pd` and `max` the patch runs: a call that adds
+//! or changes a box that reaches beyond the patch, or anything that can send into one, needs a person's yes. Not here: what an edit means
+//! (`conductor-patch`), files, hosts and what may run in them (`hosts/patch`).
 
 mod add_max_object;
 mod align_objects;
@@ -51,14 +52,15 @@ mod suggest_alignment;
 mod undo_patch;
 mod validate_layout;
 
-use super::catalog::{Catalog, CatalogFault, Definition, Tool};
+use super::catalog::{AskFacts, Catalog, CatalogFault, Definition, Tool};
 use super::resource::percent_encode;
-use crate::hosts::patch::{Ask, Patches};
+use crate::hosts::patch::reach::{Consent, Question, Rehearsal};
+use crate::hosts::patch::{Ask, HostKind, Patches};
 use crate::pipeline::call::Output;
 use crate::studio::Studio;
 use arguments::Arguments;
 use conductor_core::error::{Code, Effect, Subject, ToolError};
-use conductor_core::policy::Tier;
+use conductor_core::policy::{AskFloor, ByArgs, Tier};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -129,6 +131,7 @@ struct Asked {
     principal: String,
     tool: &'static str,
     value: Value,
+    consent: Consent,
 }
 
 impl Asked {
@@ -147,6 +150,7 @@ impl Asked {
             patch_id: self.patch_id(),
             expected_revision: self.arguments().expected_revision(),
             label: format!("{what} by {}", self.principal),
+            consent: self.consent.clone(),
         }
     }
 }
@@ -169,11 +173,92 @@ fn change(name: &'static str, patches: &Arc<Patches>, work: Work) -> Definition 
     definition
 }
 
+/// A change that a running program is given, which needs a person's yes when it reaches beyond the patch. The yes is for what would
+/// then reach: other changes of the patch do not spend it, and no rule or grant stands in for it.
+fn gated(name: &'static str, patches: &Arc<Patches>, work: Work) -> Definition {
+    let mut definition = change(name, patches, work);
+    definition.ask_floor = AskFloor::ByArgs;
+    definition.grantable = false;
+    let whose = Arc::clone(patches);
+    definition.decide = Some(Arc::new(move |_, value| match rehearse(name, &whose, work, value) {
+        Some(_) => ByArgs::Ask,
+        None => ByArgs::Usual,
+    }));
+    let whose = Arc::clone(patches);
+    definition.facts = Some(Arc::new(move |_, value| match rehearse(name, &whose, work, value) {
+        Some(question) => facts(question),
+        None => AskFacts::default(),
+    }));
+    let (whose, of_document) = (Arc::clone(patches), definition.state_hash.take());
+    definition.state_hash = Some(Arc::new(move |studio, value| match rehearse(name, &whose, work, &value) {
+        Some(question) => Box::pin(std::future::ready(Some(question.digest))),
+        None => match &of_document {
+            Some(hash) => hash(studio, value),
+            None => Box::pin(std::future::ready(None)),
+        },
+    }));
+    definition
+}
+
+/// What a person must be asked before this call, by the code of the call itself, which stops before it does anything.
+fn rehearse(name: &'static str, patches: &Arc<Patches>, work: Work, value: &Value) -> Option<Question> {
+    let arguments = Arguments(value);
+    let host = HostKind::parse(arguments.text("host").unwrap_or("document")).unwrap_or(HostKind::Document);
+    let patch_id = arguments.word("patch_id");
+    let slow = match name {
+        "open_patch" if host == HostKind::Document => return None,
+        "save_patch" if !patches.any_runs() => return None,
+        "open_patch" | "save_patch" => true,
+        _ if !patches.runs(patch_id) => return None,
+        _ => patches.is_busy(patch_id),
+    };
+    let rehearsal = Arc::new(Rehearsal::default());
+    let asked = Asked {
+        patches: Arc::clone(patches),
+        principal: String::new(),
+        tool: name,
+        value: value.clone(),
+        consent: Consent::Rehearsal(Arc::clone(&rehearsal)),
+    };
+    look(slow, || drop(work(&asked)));
+    rehearsal.question()
+}
+
+/// Runs a look that may wait for a file or a busy program on a thread that serves no other call meanwhile.
+fn look<T>(slow: bool, look: impl FnOnce() -> T) -> T {
+    let many = tokio::runtime::Handle::try_current()
+        .is_ok_and(|it| it.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread);
+    if slow && many { tokio::task::block_in_place(look) } else { look() }
+}
+
+fn facts(question: Question) -> AskFacts {
+    let Question { patch, host, boxes, driven_by, .. } = question;
+    let program = match host {
+        HostKind::Document => "document",
+        HostKind::Pd => "a running Pure Data",
+        HostKind::Max => "a running Max",
+    };
+    let mut facts = vec![
+        ("patch".to_owned(), patch),
+        ("runs in".to_owned(), format!("{program}; what these boxes do happens on this machine")),
+        ("reaches".to_owned(), boxes),
+    ];
+    if !driven_by.is_empty() {
+        facts.push(("driven by".to_owned(), driven_by));
+    }
+    AskFacts { facts, ..AskFacts::default() }
+}
+
 fn tool(name: &'static str, tier: Tier, patches: &Arc<Patches>, work: Work) -> Definition {
     let patches = Arc::clone(patches);
     Definition::new(name, tier, TOOLSET, move |studio, leave, value| {
-        let asked =
-            Asked { patches: Arc::clone(&patches), principal: leave.principal().to_string(), tool: name, value };
+        let asked = Asked {
+            patches: Arc::clone(&patches),
+            principal: leave.principal().to_string(),
+            tool: name,
+            value,
+            consent: Consent::Call(leave.seen_state()),
+        };
         async move {
             // A large document or a slow disk holds a worker thread, not the threads that serve everybody.
             let done = tokio::task::spawn_blocking(move || work(&asked)).await;

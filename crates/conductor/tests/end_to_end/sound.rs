@@ -119,5 +119,6 @@ fn an_oscillator_built_over_mcp_sounds_as_asked_and_undo_is_heard() {
     call("replace_object_text", json!({ "patch_id": "tone", "varname": "gain", "new_text": "*~ 0.1" }));
     let heard = record(&server, &file);
     assert!(heard.is(440.0, level / 3.0), "{heard:?}");
-    call("close_patch", json!({ "patch_id": "tone", "discard": true }));
+    call("save_patch", json!({ "patch_id": "tone", "path": "tone.pd" }));
+    call("close_patch", json!({ "patch_id": "tone" }));
 }

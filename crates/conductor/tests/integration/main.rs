@@ -15,6 +15,7 @@ mod live_script;
 mod live_story;
 mod patch_max;
 mod patch_pd;
+mod patch_reach;
 mod patch_tools;
 mod pipeline;
 mod pipeline_property;

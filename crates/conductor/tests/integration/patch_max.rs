@@ -89,15 +89,12 @@ async fn a_patch_is_edited_through_the_bridge_and_refusals_change_nothing() {
     desk.ok("set_patch_lock_state", json!({ "patch_id": "m", "locked": true })).await;
     // A class that the document lets pass and Max does not know: the whole batch is refused.
     let before = desk.ok("get_patch_info", json!({ "patch_id": "m" })).await;
-    let error = desk
-        .no(
-            "edit_patch",
-            json!({ "patch_id": "m", "edits": [
+    let batch = json!({ "patch_id": "m", "edits": [
         { "op": "remove", "varname": "osc" },
         { "op": "add", "obj_type": "nosuch", "position": [1, 1], "allow_unknown": true },
-    ] }),
-        )
-        .await;
+    ] });
+    desk.allow("edit_patch", batch.clone()).await;
+    let error = desk.no("edit_patch", batch).await;
     assert_eq!(error.code, Code::SdkRejected, "{error:?}");
     let after = desk.ok("get_patch_info", json!({ "patch_id": "m" })).await;
     assert_eq!((&before["revision"], &before["object_count"]), (&after["revision"], &after["object_count"]));
@@ -118,4 +115,72 @@ async fn a_patch_is_edited_through_the_bridge_and_refusals_change_nothing() {
         desk.no("edit_patch", json!({ "patch_id": "again", "edits": [{ "op": "remove", "varname": "osc" }] })).await;
     assert_eq!(error.code, Code::HostOffline, "{error:?}");
     assert_eq!(desk.ok("get_patch_info", json!({ "patch_id": "again" })).await["object_count"], 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_running_max_is_given_nothing_that_reaches_without_a_yes() {
+    require!(node());
+    let desk = Desk::new();
+    let home = desk.studio.home.path().to_owned();
+    let max = MaxHost::listen(&home, 0, &RandomIds, desk.patches.voice().clone(), Arc::new(RealClock::new()))
+        .expect("a port");
+    desk.patches.drive(Arc::clone(&max) as Arc<dyn PatchHost>);
+    let _fake = FakeMax::start(&home);
+    assert!(wait_for(PATIENCE, || max.is_attached().then_some(())).is_some(), "the bridge did not dial in");
+    desk.ok("create_patch", json!({ "host": "max", "path": "m.maxpat", "alias": "m" })).await;
+    let pure = json!([
+        { "op": "add", "obj_type": "metro 500", "position": [10, 10], "varname": "m" },
+        { "op": "add", "obj_type": "button", "position": [10, 60], "varname": "b" },
+        { "op": "add", "obj_type": "message", "arguments": ["set 3"], "position": [10, 90], "varname": "msg" },
+        { "op": "connect", "src_varname": "m", "outlet": 0, "dst_varname": "b", "inlet": 0 },
+    ]);
+    desk.ok("edit_patch", json!({ "patch_id": "m", "edits": pure })).await;
+    let mut ways: Vec<(&str, serde_json::Value)> = [
+        "js a.js",
+        "node.script a.js",
+        "shell",
+        "coll x",
+        "jit.matrix",
+        "vst~",
+        "buffer~ x",
+        "maxurl",
+        "thispatcher",
+        "send a",
+        "poly~ v",
+    ]
+    .iter()
+    .map(|it| ("add_max_object", json!({ "patch_id": "m", "obj_type": it, "position": [1, 1], "allow_unknown": true })))
+    .collect();
+    ways.extend([
+        ("replace_object_text", json!({ "patch_id": "m", "varname": "msg", "new_text": ";max quit" })),
+        ("replace_object_text", json!({ "patch_id": "m", "varname": "m", "new_text": "shell", "allow_unknown": true })),
+        (
+            "set_object_attribute",
+            json!({ "patch_id": "m", "varname": "b", "attribute": "jspainterfile", "value": "a.js", "allow_unknown": true }),
+        ),
+    ]);
+    for (tool, arguments) in ways {
+        let question = desk.asked(tool, arguments.clone()).await;
+        assert!(question.facts.iter().any(|it| it.text.contains("a running Max")), "{question:?}");
+        let studio = &desk.studio.studio;
+        studio.desk.deny(studio, question.id, "person:1000", conductor_core::policy::Channel::Cli).await.expect("a no");
+        desk.studio.time.advance(std::time::Duration::from_secs(60));
+    }
+    assert_eq!(desk.ok("get_patch_info", json!({ "patch_id": "m" })).await["revision"], 2);
+    // After the yes, what drives the box is asked about, and what does not is not.
+    let order =
+        json!({ "patch_id": "m", "obj_type": "message", "arguments": [";a $1"], "position": [200, 1], "varname": "c" });
+    desk.yes("add_max_object", order).await;
+    let ends = json!({ "patch_id": "m", "src_varname": "msg", "outlet": 0, "dst_varname": "c", "inlet": 0 });
+    desk.yes("connect_max_objects", ends).await;
+    desk.asked("replace_object_text", json!({ "patch_id": "m", "varname": "msg", "new_text": "write x.txt" })).await;
+    desk.ok("replace_object_text", json!({ "patch_id": "m", "varname": "m", "new_text": "metro 100" })).await;
+    // A file that Max would take for one of its own objects.
+    desk.ok("create_patch", json!({ "path": "metro.maxpat", "alias": "fake" })).await;
+    desk.ok("save_patch", json!({ "patch_id": "fake" })).await;
+    desk.asked(
+        "edit_patch",
+        json!({ "patch_id": "m", "edits": [{ "op": "add", "obj_type": "button", "position": [1, 1] }] }),
+    )
+    .await;
 }

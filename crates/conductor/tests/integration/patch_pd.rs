@@ -19,14 +19,17 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
 
-struct Stage {
-    desk: Desk,
-    pd: Arc<PdHost>,
+pub struct Stage {
+    pub desk: Desk,
+    pub pd: Arc<PdHost>,
 }
 
 impl Stage {
-    fn new() -> Self {
-        let desk = Desk::new();
+    pub fn new() -> Self {
+        Self::on(Desk::new())
+    }
+
+    pub fn on(desk: Desk) -> Self {
         let clock = Arc::new(RealClock::new());
         let pd = PdHost::new(desk.studio.home.path(), Settings::default(), desk.patches.voice().clone(), clock)
             .expect("a folder");
@@ -35,12 +38,12 @@ impl Stage {
         Stage { desk, pd }
     }
 
-    async fn create(&self) -> String {
+    pub async fn create(&self) -> String {
         let made = self.desk.ok("create_patch", json!({ "host": "pd", "format": "pd" })).await;
         made["patch_id"].as_str().expect("an id").to_owned()
     }
 
-    async fn edit(&self, id: &str, edits: Value) -> Value {
+    pub async fn edit(&self, id: &str, edits: Value) -> Value {
         self.desk.ok("edit_patch", json!({ "patch_id": id, "edits": edits })).await
     }
 
@@ -172,13 +175,13 @@ async fn every_row_of_the_recipe() {
     stage.desk.ok("undo_patch", json!({ "patch_id": id })).await;
     stage.same(&id).await;
     // User interface objects, numbers, messages, comments.
-    let made = stage.edit(&id, json!([
+    let made = stage.desk.yes("edit_patch", json!({ "patch_id": id, "edits": [
         { "op": "add", "obj_type": "hsl", "position": [300, 10], "varname": "fader" },
         { "op": "add", "obj_type": "number", "position": [300, 40], "varname": "num" },
         { "op": "add", "obj_type": "message", "position": [300, 70], "arguments": ["set $1, bang; foo 3"], "varname": "msg" },
         { "op": "add", "obj_type": "comment", "position": [300, 100], "arguments": ["hello, world; here"], "varname": "note" },
         { "op": "connect", "src_varname": "fader", "outlet": 0, "dst_varname": "num", "inlet": 0 },
-    ])).await;
+    ] })).await;
     assert_eq!(made["warnings"], json!([]));
     stage.same(&id).await;
     stage
@@ -251,27 +254,19 @@ async fn what_pd_refuses_is_taken_back_and_said() {
     let stage = Stage::new();
     let id = stage.create().await;
     stage.edit(&id, json!([{ "op": "add", "obj_type": "osc~ 440", "position": [50, 50], "varname": "a" }])).await;
-    let error = stage
-        .desk
-        .no(
-            "add_max_object",
-            json!({ "patch_id": id, "obj_type": "nosuchclass", "position": [9, 9], "allow_unknown": true }),
-        )
-        .await;
+    let unknown = json!({ "patch_id": id, "obj_type": "nosuchclass", "position": [9, 9], "allow_unknown": true });
+    stage.desk.allow("add_max_object", unknown.clone()).await;
+    let error = stage.desk.no("add_max_object", unknown).await;
     assert_eq!(error.code, Code::SdkRejected, "{error:?}");
     assert!(error.message.contains("nosuchclass"), "{}", error.message);
     stage.same(&id).await;
     // Half of a batch is taken back too, and a box whose text was changed is what it was.
-    let error = stage
-        .desk
-        .no(
-            "edit_patch",
-            json!({ "patch_id": id, "edits": [
-            { "op": "add", "obj_type": "f", "position": [90, 90] },
-            { "op": "set_text", "varname": "a", "new_text": "nosuchclass 3", "allow_unknown": true },
-        ] }),
-        )
-        .await;
+    let batch = json!({ "patch_id": id, "edits": [
+        { "op": "add", "obj_type": "f", "position": [90, 90] },
+        { "op": "set_text", "varname": "a", "new_text": "nosuchclass 3", "allow_unknown": true },
+    ] });
+    stage.desk.allow("edit_patch", batch.clone()).await;
+    let error = stage.desk.no("edit_patch", batch).await;
     assert_eq!(error.code, Code::SdkRejected);
     stage.same(&id).await;
     let info = stage.desk.ok("get_patch_info", json!({ "patch_id": id })).await;
@@ -302,7 +297,7 @@ async fn a_file_with_everything_is_shown_edited_and_saved_with_its_own_bytes() {
     stage
         .desk
         .write("helper.pd", "#N canvas 0 0 9 9 12;\n#X obj 10 10 inlet;\n#X obj 60 10 inlet;\n#X obj 10 60 outlet;\n");
-    let opened = stage.desk.ok("open_patch", json!({ "path": "big.pd", "host": "pd", "alias": "big" })).await;
+    let opened = stage.desk.yes("open_patch", json!({ "path": "big.pd", "host": "pd", "alias": "big" })).await;
     assert_eq!((&opened["object_count"], &opened["host"]), (&json!(5), &json!("pd")));
     stage.desk.patches.reconcile("big").expect("Pd answers");
     assert_eq!(stage.desk.ok("get_patch_info", json!({ "patch_id": "big" })).await["revision"], 1);
@@ -322,7 +317,7 @@ async fn a_file_with_everything_is_shown_edited_and_saved_with_its_own_bytes() {
     let now = std::fs::read_to_string(stage.desk.file("big.pd")).expect("saved");
     assert!(now.contains("osc~ 440.0;") && now.contains("#X declare -path lib;"), "{now}");
     // A graph with its data is removed and comes back; only loading can bring data, and the answer says that it did.
-    stage.desk.ok("remove_max_object", json!({ "patch_id": "big", "varname": "~3" })).await;
+    stage.desk.yes("remove_max_object", json!({ "patch_id": "big", "varname": "~3" })).await;
     let undone = stage.desk.ok("undo_patch", json!({ "patch_id": "big" })).await;
     assert_eq!(undone["warnings"][0]["code"], "host_degraded");
     stage.desk.patches.reconcile("big").expect("Pd answers");
@@ -341,7 +336,7 @@ async fn a_patch_that_changes_itself_is_noticed() {
     let stage = Stage::new();
     // On loading, the patch makes an object in itself.
     stage.desk.write("self.pd", "#N canvas 0 50 450 300 12;\n#X obj 10 10 loadbang;\n#X obj 10 90 delay 100;\n#X msg 10 40 \\; pd-self.pd obj 200 200 print mine;\n#X connect 0 0 1 0;\n#X connect 1 0 2 0;\n");
-    stage.desk.ok("open_patch", json!({ "path": "self.pd", "host": "pd", "alias": "s" })).await;
+    stage.desk.yes("open_patch", json!({ "path": "self.pd", "host": "pd", "alias": "s" })).await;
     let found = wait_for(PATIENCE, || {
         stage.desk.patches.reconcile("s").expect("Pd answers");
         let count = stage.desk.patches.look("s", |scene| Ok((scene.view.box_count(), scene.revision()))).expect("open");
@@ -567,7 +562,7 @@ async fn the_alarm_hears_a_command_that_reaches_pd() {
     let loaded =
         format!("#N canvas 0 0 9 9 12;\n#X obj 1 1 loadbang;\n#X msg 1 40 \\; {ALARM} 7;\n#X connect 0 0 1 0;\n");
     stage.desk.write("rings.pd", &loaded);
-    stage.desk.ok("open_patch", json!({ "path": "rings.pd", "host": "pd", "alias": "rings" })).await;
+    stage.desk.yes("open_patch", json!({ "path": "rings.pd", "host": "pd", "alias": "rings" })).await;
     stage.same("rings").await;
     assert_eq!(stage.alarms().await, [format!("{ALARM}: 7")]);
 }
@@ -616,7 +611,13 @@ async fn no_text_in_any_argument_reaches_a_running_pd_as_a_command() {
                     arguments["allow_unknown"] = json!(true);
                 }
                 asked += 1;
-                if let Err(error) = stage.desk.output(tool, arguments.clone()).await {
+                // The person says yes to everything here: no text becomes a command by the way it is passed on.
+                let mut answer = stage.desk.output(tool, arguments.clone()).await;
+                if answer.as_ref().is_err_and(|it| it.code == Code::ApprovalRequired) {
+                    stage.desk.allow(tool, arguments.clone()).await;
+                    answer = stage.desk.output(tool, arguments.clone()).await;
+                }
+                if let Err(error) = answer {
                     assert!(
                         !matches!(error.code, Code::Internal | Code::HostOffline | Code::Timeout),
                         "{tool} {place} {arguments}: {error:?}"
@@ -681,7 +682,9 @@ async fn hostile_files_do_not_take_the_daemon_with_them() {
         "quit.pd",
         "#N canvas 0 0 9 9 12;\n#X obj 1 1 loadbang;\n#X msg 1 40 \\; pd quit;\n#X connect 0 0 1 0;\n",
     );
-    let opened = stage.desk.output("open_patch", json!({ "path": "quit.pd", "host": "pd", "alias": "q" })).await;
+    let quit = json!({ "path": "quit.pd", "host": "pd", "alias": "q" });
+    stage.desk.allow("open_patch", quit.clone()).await;
+    let opened = stage.desk.output("open_patch", quit).await;
     assert_eq!(opened.err().map(|it| it.code), Some(Code::HostOffline));
     assert_eq!(stage.desk.no("get_patch_info", json!({ "patch_id": "q" })).await.code, Code::NotFound);
     stage.edit("mine", json!([{ "op": "add", "obj_type": "f", "position": [1, 1] }])).await;

@@ -18,8 +18,9 @@ use conductor::tools::lint::lint_catalog;
 use conductor::tools::names::Toolset;
 use conductor::tools::patch;
 use conductor_core::error::{Code, ToolError};
+use conductor_core::pending::{Record, Yes};
 use conductor_core::policy::limits::{Limits, Rate, Retry};
-use conductor_core::policy::{Policy, Tier};
+use conductor_core::policy::{Channel, Decision, Pattern, Policy, Rule, Tier};
 use conductor_testkit::studio::{TestStudio, principal};
 use serde_json::{Value, json};
 
@@ -35,12 +36,19 @@ impl Desk {
         Self::with(Settings::default())
     }
 
+    /// These tests close what they changed; a person allowed that.
     pub fn with(settings: Settings) -> Self {
+        let close =
+            Rule { tool: Some(Pattern::parse("close_patch")), decision: Some(Decision::Allow), ..Rule::default() };
+        Self::under(Policy { rules: vec![close], ..Policy::default() }, settings)
+    }
+
+    pub fn under(policy: Policy, settings: Settings) -> Self {
         let fast = Rate { per_minute: 1_000_000, burst: 1_000_000 };
-        let limits = Limits { read: fast, effect: fast, ..Limits::default() };
+        let limits = Limits { read: fast, effect: fast, asks_per_minute: 1_000_000, ..Limits::default() };
         // Time moves by hand here, so nothing waits for a second attempt.
         let retry = Retry { attempts: 1, ..Retry::default() };
-        let studio = TestStudio::with(Policy::default(), StudioSettings { limits, retry, ..StudioSettings::default() });
+        let studio = TestStudio::with(policy, StudioSettings { limits, retry, ..StudioSettings::default() });
         let (clock, ids) = (Arc::clone(&studio.studio.clock), Arc::clone(&studio.studio.ids));
         let patches = Patches::new(studio.home.path(), settings, clock, ids);
         studio.studio.edit_catalog(|catalog| patch::add(catalog, &patches)).expect("sound tools");
@@ -75,6 +83,27 @@ impl Desk {
             Ok(output) => output.value,
             Err(error) => panic!("{tool} {arguments}: {error:?}"),
         }
+    }
+
+    /// The question that a call led to; nothing was done.
+    pub async fn asked(&self, tool: &str, arguments: Value) -> Record {
+        let error = self.no(tool, arguments.clone()).await;
+        assert_eq!(error.code, Code::ApprovalRequired, "{tool} {arguments}: {error:?}");
+        let id = error.extras.question.expect("a question").approval_id.parse().expect("an id");
+        self.studio.studio.desk.get(id).expect("a record")
+    }
+
+    /// A person is asked about a call and says yes; the call is not repeated.
+    pub async fn allow(&self, tool: &str, arguments: Value) {
+        let question = self.asked(tool, arguments).await;
+        let studio = &self.studio.studio;
+        studio.desk.allow(studio, question.id, Yes::once("person:1000", Channel::Cli)).await.expect("it counts");
+    }
+
+    /// A call that a person is asked about and says yes to.
+    pub async fn yes(&self, tool: &str, arguments: Value) -> Value {
+        self.allow(tool, arguments.clone()).await;
+        self.ok(tool, arguments).await
     }
 
     pub async fn no(&self, tool: &str, arguments: Value) -> ToolError {

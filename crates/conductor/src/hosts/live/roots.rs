@@ -4,13 +4,14 @@
 //! in the way between the two makes the walk fail instead of leading out. Not here: what is in a file.
 
 use super::Refusal;
+use crate::hosts::{lexical, touches_home};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 /// Backups of ours that stay beside a Set. Live's own lie in the same folder and are never touched.
 const BACKUPS_KEPT: usize = 20;
@@ -59,8 +60,7 @@ impl Roots {
     pub fn new(home: &Path, granted: &[PathBuf]) -> Roots {
         let whole = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| lexical(path));
         let home = whole(home);
-        let granted =
-            granted.iter().map(|it| whole(it)).filter(|it| !it.starts_with(&home) && !home.starts_with(it)).collect();
+        let granted = granted.iter().filter(|it| !touches_home(&home, it)).map(|it| whole(it)).collect();
         Roots { sets: home.join("sets"), granted }
     }
 
@@ -109,20 +109,6 @@ impl Roots {
     fn denied(&self, asked: &Path) -> Refusal {
         Refusal::OutsideRoots { path: asked.to_owned(), roots: self.list() }
     }
-}
-
-fn lexical(path: &Path) -> PathBuf {
-    let mut out = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir => {
-                out.pop();
-            }
-            Component::CurDir => {}
-            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => out.push(part),
-        }
-    }
-    out
 }
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);

@@ -3,10 +3,12 @@
 //! A path is followed one folder at a time from an open handle of its root, and a link is never followed: what was checked is what is
 //! opened. Not here: which bytes to write, and whether a person wants them written.
 
+use crate::hosts::touches_home;
 use conductor_core::error::{Code, RefusedBy, ToolError};
 use conductor_patch::Format;
 use rustix::fs::{AtFlags, Mode, OFlags, RawMode};
 use rustix::io::Errno;
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -19,7 +21,11 @@ const BACKUP: &str = ".conductor.bak";
 /// Name of the file that holds the names of Pd boxes.
 const NAMES: &str = ".conductor.json";
 
+/// Files of the bridges. They hold the tokens by which Pd and Max are driven.
+const BRIDGES: [&str; 2] = ["conductor.pd", "conductor.maxpat"];
+
 pub struct Folders {
+    home: PathBuf,
     /// The first is the home's own and is made when something is saved into it.
     roots: Vec<PathBuf>,
     user_home: Option<PathBuf>,
@@ -149,11 +155,40 @@ impl Steps for Undisturbed {
 }
 
 impl Folders {
-    /// `roots` beside the home's own folder; the ones that are not absolute are left out.
+    /// `roots` in addition to the home's own folder; the ones that are not absolute are left out.
     pub fn new(home: &Path, roots: &[PathBuf], user_home: Option<PathBuf>, max_bytes: usize) -> Self {
         let mut all = vec![home.join("patches")];
         all.extend(roots.iter().filter(|it| it.is_absolute()).cloned());
-        Folders { roots: all, user_home, max_bytes }
+        Folders { home: home.to_owned(), roots: all, user_home, max_bytes }
+    }
+
+    pub fn home(&self) -> &Path {
+        &self.home
+    }
+
+    /// The folders in force. A root that holds the home or lies in it is not one of them: looked at each time, since a link may come to
+    /// lead there.
+    pub fn granted(&self) -> impl Iterator<Item = &PathBuf> {
+        let (own, roots) = self.roots.split_at(self.roots.len().min(1));
+        own.iter().chain(roots.iter().filter(|it| !touches_home(&self.home, it)))
+    }
+
+    /// Roots that are not in force.
+    pub fn refused(&self) -> impl Iterator<Item = &PathBuf> {
+        self.roots.iter().skip(1).filter(|it| touches_home(&self.home, it))
+    }
+
+    /// Names, without the extension, of the patch files beside a document and directly in the roots.
+    pub fn stems(&self, near: Option<&Place>, format: Format) -> BTreeSet<String> {
+        let beside = near.and_then(|it| it.path().parent().map(Path::to_owned));
+        let folders = beside.into_iter().chain(self.granted().cloned());
+        folders
+            .filter_map(|folder| std::fs::read_dir(folder).ok())
+            .flat_map(|entries| entries.flatten())
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .filter(|name| Format::of_name(name) == Some(format))
+            .filter_map(|name| name.rsplit_once('.').map(|(stem, _)| stem.to_owned()))
+            .collect()
     }
 
     /// The place that a path means. It may be absolute, start with `~/`, or be relative to the patches folder of the home.
@@ -172,7 +207,7 @@ impl Folders {
             return below(&home, &given, text);
         }
         // A root may be spelled through a link by the person and without it by the system, or the other way round.
-        for root in &self.roots {
+        for root in self.granted() {
             let spelled = std::fs::canonicalize(root).ok();
             if let Some(rest) =
                 [Some(root), spelled.as_ref()].into_iter().flatten().find_map(|it| given.strip_prefix(it).ok())
@@ -185,13 +220,13 @@ impl Folders {
 
     /// A file beside the document, else directly in a root: where Max and Pd would look for an abstraction.
     pub fn beside(&self, near: Option<&Place>, file: &str) -> Option<(Place, Vec<u8>)> {
-        if file.contains(['/', '\\', '\0']) {
+        if file.contains(['/', '\\', '\0']) || BRIDGES.iter().any(|it| file.eq_ignore_ascii_case(it)) {
             return None;
         }
         let format = Format::of_name(file)?;
         let here = near.map(|it| Place { name: file.into(), format, ..it.clone() });
         let others =
-            self.roots.iter().map(|root| Place { root: real(root), folders: Vec::new(), name: file.into(), format });
+            self.granted().map(|root| Place { root: real(root), folders: Vec::new(), name: file.into(), format });
         here.into_iter().chain(others).find_map(|place| {
             let bytes = self.read(&place).ok()?;
             Some((place, bytes))
@@ -337,6 +372,9 @@ fn below(root: &Path, rest: &Path, shown: &str) -> Result<Place, ToolError> {
         }
     }
     let name = folders.pop().ok_or_else(|| denied(format!("{shown} names no file")))?;
+    if name.to_str().is_some_and(|it| BRIDGES.iter().any(|bridge| it.eq_ignore_ascii_case(bridge))) {
+        return Err(denied(format!("{shown} is a file of a bridge")));
+    }
     let format = name
         .to_str()
         .and_then(Format::of_name)

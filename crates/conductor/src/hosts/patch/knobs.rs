@@ -10,6 +10,8 @@ pub struct Knob {
     pub patch: String,
     pub object: String,
     pub attribute: String,
+    /// Whether a person turns it: neither a tool nor the network did.
+    pub by_hand: bool,
 }
 
 /// `failed` hears of every value that did not arrive.

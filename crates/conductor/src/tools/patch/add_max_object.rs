@@ -1,7 +1,7 @@
 //! `add_max_object`: adds an object.
 
 use super::schema::{edit_body, edit_input};
-use super::{Asked, body as told, change, single, unmade};
+use super::{Asked, body as told, gated, single, unmade};
 use crate::hosts::patch::Patches;
 use crate::pipeline::call::Output;
 use crate::tools::catalog::Definition;
@@ -11,7 +11,7 @@ use serde_json::json;
 use std::sync::Arc;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
-    change("add_max_object", patches, run)
+    gated("add_max_object", patches, run)
         .text("Add an object", "Adds an object to a patch. An unknown class is refused with the nearest names, unless allow_unknown. Call get_avoid_rect_position for a free place.")
         .input(edit_input(json!({
             "patch_id*": "id", "obj_type*": { "type": "string", "minLength": 1, "maxLength": 256, "description": "Class, such as cycle~ or number" },

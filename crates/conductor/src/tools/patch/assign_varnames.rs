@@ -1,7 +1,7 @@
 //! `assign_varnames`: names objects by index.
 
 use super::schema::{edit_body, edit_input};
-use super::{Asked, arguments::Arguments, body as told, change, single, unmade};
+use super::{Asked, arguments::Arguments, body as told, gated, single, unmade};
 use crate::hosts::patch::Patches;
 use crate::pipeline::call::Output;
 use crate::tools::catalog::Definition;
@@ -12,7 +12,7 @@ use serde_json::json;
 use std::sync::Arc;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
-    change("assign_varnames", patches, run)
+    gated("assign_varnames", patches, run)
         .text("Name objects", "Names objects by their index; all are checked before any is named. Pass the revision of the list as expected_revision: indices hold for one revision.")
         .input(edit_input(json!({
             "patch_id*": "id",

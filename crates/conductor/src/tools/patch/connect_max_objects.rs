@@ -1,7 +1,7 @@
 //! `connect_max_objects`: draws a cord.
 
 use super::schema::{cord, edit_body};
-use super::{Asked, body as told, change, single, unmade};
+use super::{Asked, body as told, gated, single, unmade};
 use crate::hosts::patch::Patches;
 use crate::pipeline::call::Output;
 use crate::tools::catalog::Definition;
@@ -11,7 +11,7 @@ use serde_json::json;
 use std::sync::Arc;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
-    change("connect_max_objects", patches, run)
+    gated("connect_max_objects", patches, run)
         .text("Connect", "Draws a cord. A port that is surely absent is refused with the counts; connecting twice is success with already.")
         .input(cord(json!({ "hidden": "bool" })))
         .output(edit_body(json!({ "src_varname": "text", "outlet": "int", "dst_varname": "text", "inlet": "int", "already?": "bool" })))

@@ -1,7 +1,7 @@
 //! `disconnect_max_objects`: removes a cord.
 
 use super::schema::{cord, edit_body};
-use super::{Asked, body as told, change, single, unmade};
+use super::{Asked, body as told, gated, single, unmade};
 use crate::hosts::patch::Patches;
 use crate::pipeline::call::Output;
 use crate::tools::catalog::Definition;
@@ -11,7 +11,7 @@ use serde_json::json;
 use std::sync::Arc;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
-    change("disconnect_max_objects", patches, run)
+    gated("disconnect_max_objects", patches, run)
         .text("Disconnect", "Removes a cord.")
         .input(cord(json!({})))
         .output(edit_body(json!({ "src_varname": "text", "outlet": "int", "dst_varname": "text", "inlet": "int" })))

@@ -2,7 +2,7 @@
 
 use super::arguments::Arguments;
 use super::schema::{edit_body, edit_input, input};
-use super::{Asked, body as told, change};
+use super::{Asked, body as told, gated};
 use crate::hosts::patch::{Edited, Patches, Scene};
 use crate::pipeline::call::Output;
 use crate::tools::catalog::Definition;
@@ -13,7 +13,7 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
-    change("edit_patch", patches, run)
+    gated("edit_patch", patches, run)
         .text(
             "Edit a patch",
             "Many edits as one step: all of them or none, one undo. `as` on an added object names it ($osc) for later items. With dry_run \

@@ -1,7 +1,7 @@
 //! `encapsulate_objects`: moves objects into a new subpatcher and joins it to what they were joined to.
 
 use super::schema::{edit_body, edit_input};
-use super::{Asked, body as told, change, single, unmade};
+use super::{Asked, body as told, gated, single, unmade};
 use crate::hosts::patch::{Patches, Scene};
 use crate::pipeline::call::Output;
 use crate::tools::catalog::Definition;
@@ -12,7 +12,7 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
-    change("encapsulate_objects", patches, run)
+    gated("encapsulate_objects", patches, run)
         .text(
             "Encapsulate",
             "Moves objects into a new subpatcher with an inlet for every outside source and an outlet for every source inside that leaves \

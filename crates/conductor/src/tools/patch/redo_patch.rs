@@ -1,7 +1,7 @@
 //! `redo_patch`: makes steps again.
 
 use super::schema::{edit_body, edit_input};
-use super::{Asked, body as told, change};
+use super::{Asked, body as told, gated};
 use crate::hosts::patch::{Edited, Patches};
 use crate::pipeline::call::Output;
 use crate::tools::catalog::Definition;
@@ -10,7 +10,7 @@ use serde_json::json;
 use std::sync::Arc;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
-    change("redo_patch", patches, run)
+    gated("redo_patch", patches, run)
         .text("Redo", "Makes steps again that were taken back.")
         .input(edit_input(json!({ "patch_id*": "id", "steps": "steps" })))
         .output(edit_body(json!({ "redone": ["text"], "undo_depth": "int", "redo_depth": "int" })))

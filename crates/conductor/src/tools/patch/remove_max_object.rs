@@ -1,7 +1,7 @@
 //! `remove_max_object`: removes an object.
 
 use super::schema::{edit_body, edit_input};
-use super::{Asked, body as told, change, single, unmade};
+use super::{Asked, body as told, gated, single, unmade};
 use crate::hosts::patch::Patches;
 use crate::pipeline::call::Output;
 use crate::tools::catalog::Definition;
@@ -11,7 +11,7 @@ use serde_json::json;
 use std::sync::Arc;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
-    let mut definition = change("remove_max_object", patches, run)
+    let mut definition = gated("remove_max_object", patches, run)
         .text("Remove an object", "Removes an object and its cords. undo_patch brings both back.")
         .input(edit_input(json!({ "patch_id*": "id", "varname*": "ref" })))
         .output(edit_body(json!({ "varname": "text", "removed": { "id": "text", "text": "text", "maxclass": "text" }, "removed_patchlines": "int" })))

@@ -1,7 +1,7 @@
 //! `replace_object_text`: changes what an object is and keeps its cords.
 
 use super::schema::{edit_body, edit_input};
-use super::{Asked, body as told, change, single, unmade};
+use super::{Asked, body as told, gated, single, unmade};
 use crate::hosts::patch::Patches;
 use crate::pipeline::call::Output;
 use crate::tools::catalog::Definition;
@@ -11,7 +11,7 @@ use serde_json::json;
 use std::sync::Arc;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
-    change("replace_object_text", patches, run)
+    gated("replace_object_text", patches, run)
         .text("Replace the text", "Changes what an object is: class and arguments, or the content of a message or comment. Cords stay where their ports still exist; the rest is listed in dropped.")
         .input(edit_input(json!({ "patch_id*": "id", "varname*": "ref", "new_text*": "long", "allow_unknown": "flag" })))
         .output(edit_body(json!({

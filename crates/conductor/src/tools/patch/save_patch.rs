@@ -1,7 +1,7 @@
 //! `save_patch`: writes the file.
 
 use super::schema::{edit_body, edit_input};
-use super::{Asked, body as told, change};
+use super::{Asked, body as told, gated};
 use crate::hosts::patch::{Edited, Patches};
 use crate::pipeline::call::Output;
 use crate::tools::catalog::Definition;
@@ -10,7 +10,7 @@ use serde_json::json;
 use std::sync::Arc;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
-    change("save_patch", patches, run)
+    gated("save_patch", patches, run)
         .text("Save", "Writes the file whole or not at all and keeps the old one as a backup. A file that another program changed meanwhile is never written over.")
         .input(edit_input(json!({ "patch_id*": "id", "path": "path", "overwrite": "flag" })))
         .output(edit_body(json!({ "file_path": "text", "bytes": "int", "hash": "text", "backup_path?": "text", "changed_lines": "int" })))
@@ -20,7 +20,8 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
 fn run(asked: &Asked) -> Result<Output, ToolError> {
     let arguments = asked.arguments();
     let (path, overwrite) = (arguments.text("path"), arguments.flag("overwrite"));
-    let saved = asked.patches.save(asked.patch_id(), path, overwrite, arguments.expected_revision())?;
+    let revision = arguments.expected_revision();
+    let saved = asked.patches.save(asked.patch_id(), path, overwrite, revision, &asked.consent)?;
     let made = told::object(json!({
         "file_path": saved.path.display().to_string(), "bytes": saved.bytes, "hash": saved.hash.to_string(),
         "backup_path": saved.backup.map(|it| it.display().to_string()), "changed_lines": saved.changed_lines,

@@ -1,7 +1,7 @@
 //! `set_object_attribute`: sets an attribute.
 
 use super::schema::{edit_body, edit_input};
-use super::{Asked, body as told, change, single, unmade};
+use super::{Asked, body as told, gated, single, unmade};
 use crate::hosts::patch::Patches;
 use crate::pipeline::call::Output;
 use crate::tools::catalog::Definition;
@@ -11,7 +11,7 @@ use serde_json::json;
 use std::sync::Arc;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
-    change("set_object_attribute", patches, run)
+    gated("set_object_attribute", patches, run)
         .text("Set an attribute", "Sets an attribute of an object; one that its class does not have is refused, unless allow_unknown. Position and size are patching_rect.")
         .input(edit_input(json!({ "patch_id*": "id", "varname*": "ref", "attribute*": "name", "value*": "value", "allow_unknown": "flag" })))
         .output(edit_body(json!({ "varname": "text", "attribute": "text", "value": { "anyOf": [{ "type": "number" }, { "type": "string" }, { "type": "array" }, { "type": "object" }, { "type": "null" }] }, "old_value?": { "anyOf": [{ "type": "number" }, { "type": "string" }, { "type": "array" }, { "type": "object" }] }, "stored_in": { "enum": ["box", "text", "host"] } })))

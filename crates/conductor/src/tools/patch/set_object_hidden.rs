@@ -1,7 +1,7 @@
 //! `set_object_hidden`: hides an object or shows it.
 
 use super::schema::{edit_body, edit_input};
-use super::{Asked, body as told, change, single, unmade};
+use super::{Asked, body as told, gated, single, unmade};
 use crate::hosts::patch::Patches;
 use crate::pipeline::call::Output;
 use crate::tools::catalog::Definition;
@@ -11,7 +11,7 @@ use serde_json::json;
 use std::sync::Arc;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
-    change("set_object_hidden", patches, run)
+    gated("set_object_hidden", patches, run)
         .text("Hide or show", "Hides an object when the patch is locked, or shows it.")
         .input(edit_input(json!({ "patch_id*": "id", "varname*": "ref", "hidden*": "bool" })))
         .output(edit_body(json!({ "varname": "text", "hidden": "bool" })))

@@ -1,7 +1,7 @@
 //! `set_patchline_midpoints`: folds a cord.
 
 use super::schema::{cord, edit_body};
-use super::{Asked, body as told, change, single, unmade};
+use super::{Asked, body as told, gated, single, unmade};
 use crate::hosts::patch::Patches;
 use crate::pipeline::call::Output;
 use crate::tools::catalog::Definition;
@@ -11,7 +11,7 @@ use serde_json::json;
 use std::sync::Arc;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
-    change("set_patchline_midpoints", patches, run)
+    gated("set_patchline_midpoints", patches, run)
         .text("Fold a cord", "Folds a cord at points, or straightens it with an empty list.")
         .input(cord(json!({ "midpoints*": "midpoints" })))
         .output(edit_body(json!({ "src_varname": "text", "outlet": "int", "dst_varname": "text", "inlet": "int", "num_midpoints": "int", "midpoints": ["xy"] })))

@@ -1,7 +1,7 @@
 //! `undo_patch`: takes steps back.
 
 use super::schema::{edit_body, edit_input};
-use super::{Asked, body as told, change};
+use super::{Asked, body as told, gated};
 use crate::hosts::patch::{Edited, Patches};
 use crate::pipeline::call::Output;
 use crate::tools::catalog::Definition;
@@ -10,7 +10,7 @@ use serde_json::json;
 use std::sync::Arc;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
-    change("undo_patch", patches, run)
+    gated("undo_patch", patches, run)
         .text(
             "Undo",
             "Takes the newest steps back, exactly: the bytes are those from before. One call of a tool is one step.",
