@@ -13,6 +13,7 @@ pub use scrub::{Scrubber, on_panic};
 
 use crate::outside::Ids;
 use conductor_core::config::KeyRung;
+use conductor_core::digest::Digest;
 use conductor_core::error::{Code, Subject, ToolError};
 use keys::Key;
 use secrecy::{ExposeSecret, SecretString};
@@ -96,6 +97,14 @@ impl From<SecretFault> for ToolError {
     }
 }
 
+/// A key derived from the one that secrets are sealed with.
+pub enum MacKey {
+    /// Nothing is sealed here, so there is no key to derive it from.
+    NoSecrets,
+    Key([u8; 32]),
+    Locked(String),
+}
+
 /// Every secret of a home.
 pub struct Secrets {
     holders: Box<dyn KeyHolders>,
@@ -159,6 +168,21 @@ impl Secrets {
             Ok(None) => Ok(()),
             Ok(Some(vault)) if vault.listed().next().is_none() => Ok(()),
             Ok(Some(_)) | Err(_) => self.open_now(),
+        }
+    }
+
+    /// For what must be provably ours. May block: the key's holder is asked when secrets are still locked.
+    pub fn mac_key(&self) -> MacKey {
+        match Vault::read(&self.folder) {
+            Ok(None) => return MacKey::NoSecrets,
+            Ok(Some(vault)) if vault.listed().next().is_none() => return MacKey::NoSecrets,
+            Ok(Some(_)) | Err(_) => {}
+        }
+        match self.opened(&mut self.state(), Make::Nothing) {
+            Ok(open) => {
+                MacKey::Key(*Digest::keyed(open.key.expose(), b"conductor accepted configuration/1").as_bytes())
+            }
+            Err(fault) => MacKey::Locked(fault.to_string()),
         }
     }
 
