@@ -186,6 +186,24 @@ impl Secrets {
         }
     }
 
+    /// Leaves a sign in the keychain that this home is not new, where the keychain holds the key. May block.
+    pub fn remember_home(&self) {
+        if self.state().rung == KeyRung::Keychain {
+            self.holders.remember(&self.home_tag());
+        }
+    }
+
+    /// Whether the keychain knows this home, whatever is left of its files. May block.
+    pub fn knows_home(&self) -> bool {
+        self.holders.remembers(&self.home_tag())
+    }
+
+    fn home_tag(&self) -> String {
+        let home = self.folder.parent().unwrap_or(&self.folder);
+        let home = home.canonicalize().unwrap_or_else(|_| home.to_owned());
+        format!("home {}", Digest::of(home.as_os_str().as_encoded_bytes()))
+    }
+
     /// What a person typed when the daemon started; it counts from now on.
     pub fn give_passphrase(&self, passphrase: SecretString) {
         self.holders.take_passphrase(passphrase);

@@ -2,7 +2,8 @@
 //!
 //! The key of the MAC is derived from the key of the secrets where there are secrets; otherwise it is `secrets/config.key`, made at the
 //! first start. Every change has a number, and the audit log records the last one with its hash: an older pair that is put back is found.
-//! A home with an audit log or an audit key is never new: without a record whose MAC is right it gets closed defaults.
+//! A home with an audit log, an audit key or an entry in the keychain is never new: without a record whose MAC is right it gets closed
+//! defaults.
 //!
 //! Not here: what is held (`conductor_core::config::held`), and reading the file (`config_file`).
 
@@ -173,6 +174,10 @@ impl Store {
         bytes.extend_from_slice(&body);
         whole_file::replace(&RealDisk, &self.path(), &bytes, 0o600, &self.ids.v4().to_string())?;
         self.mark = Some(Mark { id, generation, hash: Digest::of(&body), key: holder });
+        match holder {
+            Holder::Vault => self.secrets.remember_home(),
+            Holder::Home => {}
+        }
         Ok(())
     }
 
@@ -221,7 +226,7 @@ impl Store {
             layout.secrets.join("vault.json"),
         ];
         let logged = std::fs::read_dir(&layout.audit).is_ok_and(|mut it| it.next().is_some());
-        !logged && !signs.iter().any(|it| there(it))
+        !logged && !signs.iter().any(|it| there(it)) && !self.secrets.knows_home()
     }
 }
 

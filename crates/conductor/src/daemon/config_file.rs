@@ -5,11 +5,13 @@
 //! (`accepted`), putting it in force (`run`), or writing it (plans do).
 
 use super::accepted::{Found, Mark, Store};
-use super::config_watch::{self, Watch};
+use super::config_watch::Watch;
 use super::handle::{Reply, Wake};
 use super::log::Log;
 use super::report::Reloaded;
 use crate::outside::Clock;
+use crate::tools::daemon::surroundings::platform;
+use crate::whole_file;
 use arc_swap::ArcSwap;
 use conductor_core::config::held::{self, Accepted, Held, Judged};
 use conductor_core::config::{Config, Device, Diagnostic, Loaded, Severity, Surroundings};
@@ -109,14 +111,9 @@ impl Refusal {
     }
 }
 
-/// The file as it is, without waiting for what is not a regular file.
-pub fn bytes(path: &Path) -> io::Result<Vec<u8>> {
-    config_watch::read(path)
-}
-
 /// Reads and checks a file by itself, whatever is accepted. `Ok(None)` when there is none.
 pub fn read(path: &Path, extra: &[Device], now: Timestamp) -> Result<Option<Serving>, Refusal> {
-    match config_watch::read(path) {
+    match whole_file::read(path) {
         Ok(bytes) => check(&bytes, extra, now).map(Some),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(unreadable(path, &error)),
@@ -125,7 +122,7 @@ pub fn read(path: &Path, extra: &[Device], now: Timestamp) -> Result<Option<Serv
 
 fn check(bytes: &[u8], extra: &[Device], loaded_at: Timestamp) -> Result<Serving, Refusal> {
     let text = utf8(bytes)?;
-    let around = Surroundings { platform: Some(super::config_check::platform()), ..Surroundings::default() };
+    let around = Surroundings { platform: Some(platform()), ..Surroundings::default() };
     serving(text, held::load_accepted(text, &around), extra, loaded_at).map(|(it, _)| it)
 }
 
@@ -407,30 +404,35 @@ impl Keeper {
                 }
                 Found::New | Found::Closed { .. } => {}
             }
-        } else if !self.accepted.closed && !self.fresh {
-            self.save();
+        } else if !self.fresh {
+            let (accepted, text) = (self.accepted.clone(), self.serving.text.clone());
+            // Only a person's word is refused, and this is none.
+            let _ = self.save(&accepted, text.as_deref(), &Word::None);
         }
     }
 
-    fn save(&mut self) -> Option<Mark> {
-        if self.accepted.closed {
-            return None;
+    /// What is kept is in force at the next start. A person's word that cannot be kept is not taken.
+    fn save(&mut self, accepted: &Accepted, text: Option<&str>, word: &Word) -> Result<(), Refusal> {
+        if accepted.closed {
+            return Ok(());
         }
-        let text = self.serving.text.clone();
-        match self.store.save(&self.accepted, text.as_deref()) {
-            Ok(()) => {}
-            Err(fault) => self.log.error(format_args!(
-                "state/accepted.jsonl cannot be written: {fault}; the next start has the configuration before this one"
-            )),
+        let Err(fault) = self.store.save(accepted, text) else { return Ok(()) };
+        match word {
+            Word::Person(_) => Err(Refusal::of_text(format!("what is accepted cannot be kept: {fault}"))),
+            Word::None | Word::Plan { .. } => {
+                self.log.error(format_args!(
+                    "state/accepted.jsonl: {fault}; the next start has the configuration before this one"
+                ));
+                Ok(())
+            }
         }
-        self.store.mark().cloned()
     }
 
     fn judge(&mut self, word: &Word) -> Arrival {
-        let mut bytes = config_watch::read(&self.path);
+        let mut bytes = whole_file::read(&self.path);
         // Links may lead elsewhere now; what was saved there before the watch was armed is read here.
         if self.watch.follow(&self.path) {
-            bytes = config_watch::read(&self.path);
+            bytes = whole_file::read(&self.path);
         }
         let bytes = match bytes {
             Ok(bytes) => bytes,
@@ -477,14 +479,12 @@ impl Keeper {
         if accepted.closed {
             serving.waiting.closed = self.serving.waiting.closed.clone();
         }
+        self.save(&accepted, Some(text), word)?;
+        serving.mark = self.store.mark().filter(|_| !accepted.closed).cloned();
         self.accepted = accepted;
         (self.fresh, self.current) = (false, true);
         self.locked &= self.accepted.closed;
         self.serving = Arc::new(serving);
-        let mark = self.save();
-        if let Some(serving) = Arc::get_mut(&mut self.serving) {
-            serving.mark = mark;
-        }
         Ok(Arrival::Accepted(Arc::clone(&self.serving)))
     }
 

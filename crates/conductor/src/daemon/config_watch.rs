@@ -1,28 +1,14 @@
-//! Reading `config.toml` without ever waiting for it, and noticing every change to it, through links.
+//! Noticing every change to `config.toml`, through links.
 //!
 //! Not here: what the file means and when it is read (`config_file`).
 
 use super::config_file::Order;
-use notify::{RecommendedWatcher, RecursiveMode, Watcher};
-use rustix::fs::{Mode, OFlags};
+use notify::event::ModifyKind;
+use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
-
-/// The bytes of a regular file, through links. A fifo or a device is refused instead of waited for.
-pub fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
-    let mut file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "is not a regular file"));
-    }
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
 
 /// A name in a folder; a change of it may change what the path leads to.
 type Place = (PathBuf, OsString);
@@ -89,8 +75,10 @@ fn watcher(places: Arc<Mutex<BTreeSet<Place>>>, orders: mpsc::Sender<Order>) -> 
             // Reading the file is an access; it must not cause another reading.
             Ok(event) => {
                 let places = places.lock().unwrap_or_else(PoisonError::into_inner);
+                // A folder that goes takes its file along; everything else about it is no change of the file.
+                let goes = event.kind.is_remove() || matches!(event.kind, EventKind::Modify(ModifyKind::Name(_)));
                 let concerns = |path: &PathBuf| {
-                    places.iter().any(|(folder, name)| path == folder || path.file_name() == Some(name))
+                    places.iter().any(|(folder, name)| path.file_name() == Some(name) || goes && path == folder)
                 };
                 !event.kind.is_access() && event.paths.iter().any(concerns)
             }
@@ -175,16 +163,5 @@ mod tests {
         symlink("b", home.path().join("a")).unwrap();
         symlink("a", home.path().join("b")).unwrap();
         assert!(!places(&home.path().join("a")).is_empty());
-        assert!(read(&home.path().join("a")).is_err());
-    }
-
-    #[test]
-    fn only_a_regular_file_is_read() {
-        let home = tempfile::tempdir().unwrap();
-        let fifo = home.path().join("fifo");
-        rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, Mode::RUSR | Mode::WUSR).unwrap();
-        assert!(read(&fifo).is_err());
-        assert!(read(home.path()).is_err());
-        assert!(read(Path::new("/dev/zero")).is_err());
     }
 }

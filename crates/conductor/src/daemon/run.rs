@@ -390,9 +390,10 @@ impl Owner {
         ));
         self.inputs.configure(&serving.config, &self.parts.slots);
         self.order(ports::Order::Config(serving.config.clone()));
-        self.parts.words.put_in_force(&serving);
         self.parts.config_error = None;
-        self.parts.serving.store(serving);
+        // Before the words, which tell a person of what waits: whoever hears it finds it here.
+        self.parts.serving.store(Arc::clone(&serving));
+        self.parts.words.put_in_force(&serving);
         self.mode_changed = true;
         self.publish_modes();
     }

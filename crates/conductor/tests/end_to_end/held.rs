@@ -254,7 +254,7 @@ fn what_is_kept_about_the_accepted_file_cannot_be_replaced() {
     let key = rig.studio.home().join("secrets/config.key");
     let evil = rig.config().replace("/open\" }", "/\", write = true }");
     let first = (std::fs::read(&record).unwrap(), std::fs::read(&key).unwrap());
-    let mut closed = |how: &str, rig: &mut Rig, change: &dyn Fn(&Path)| {
+    let closed = |how: &str, rig: &mut Rig, change: &dyn Fn(&Path)| {
         rig.studio.stop();
         let saved: Vec<(PathBuf, Vec<u8>)> =
             [&record, &key].iter().map(|it| ((*it).clone(), std::fs::read(it).unwrap())).collect();
@@ -503,4 +503,72 @@ fn the_tool_checks_the_file_against_what_there_is() {
     ));
     let report = rig.call("conductor_validate_config", &json!({}));
     assert!(cfg!(target_os = "macos") || report.to_string().contains("CoreMidiUniqueId cannot match"), "{report}");
+}
+
+/// Where there are secrets, the accepted configuration is signed with their key, and without that key it does not count.
+#[test]
+fn the_key_of_the_secrets_signs_what_is_accepted() {
+    let mut rig = Rig::new();
+    rig.studio.save(&format!("[secrets]\nkey = \"file\"\n{}", rig.config().replacen("schema = 1\n", "", 1)));
+    rig.studio.accept();
+    let mut set = rig.studio.command();
+    set.args(["secrets", "set", "api", "--allow-key-file"]);
+    let mut terminal = Terminal::start(set);
+    terminal.until("not shown");
+    terminal.type_in("a-value-of-mine\n");
+    assert!(terminal.end().0.success());
+    let record = rig.studio.home().join("state/accepted.jsonl");
+    let signed_by = || std::fs::read_to_string(&record).unwrap().lines().next().unwrap().to_owned();
+    until("it is signed again", || signed_by().contains("\"vault\"").then_some(()));
+    rig.restart();
+    assert!(!rig.closed(), "{}", rig.studio.status()["config"]);
+    rig.still_granted();
+
+    rig.studio.stop();
+    let vault = rig.studio.home().join("secrets/vault.json");
+    let kept = std::fs::read(&vault).unwrap();
+    std::fs::remove_file(&vault).unwrap();
+    rig.studio.up(&[]);
+    assert!(rig.closed(), "without the secrets their key signs nothing");
+    rig.nothing_widened("vault.json deleted");
+    rig.studio.stop();
+    std::fs::write(&vault, kept).unwrap();
+
+    // A key that cannot be had now may come later; until then nothing is granted.
+    let key = rig.studio.home().join("secrets/key");
+    let aside = rig.studio.home().join("secrets/aside");
+    std::fs::rename(&key, &aside).unwrap();
+    rig.studio.up(&[]);
+    assert!(rig.closed());
+    rig.nothing_widened("locked");
+    std::fs::rename(&aside, &key).unwrap();
+    until("the key is found", || (!rig.closed()).then_some(()));
+    rig.still_granted();
+    assert!(rig.held().is_empty(), "{:?}", rig.held());
+}
+
+/// The bytes of a plan lie in a folder that a model can write.
+#[test]
+fn a_plan_whose_bytes_were_exchanged_is_not_applied() {
+    let rig = Rig::new();
+    let plan =
+        json!({ "mode": "Default", "trigger": { "type": "Note", "note": 40 }, "action": { "type": "Delay", "ms": 1 } });
+    let made = rig.call("conductor_create_mapping", &plan);
+    let id = made["result"]["plan_id"].as_str().unwrap_or_else(|| panic!("{made}")).to_owned();
+    let folder = rig.studio.home().join("state/plans");
+    let evil = rig.config().replace("/open\" }", "/\", write = true }");
+    let mut exchanged = 0;
+    for file in std::fs::read_dir(folder).unwrap().map(|it| it.unwrap().path()) {
+        let name = file.file_name().unwrap().to_string_lossy().into_owned();
+        if name.contains(&id) && name.contains("after") {
+            std::fs::write(&file, &evil).unwrap();
+            exchanged += 1;
+        }
+    }
+    assert_eq!(exchanged, 1);
+    let mut apply = rig.studio.command();
+    apply.args(["plans", "apply", &id]);
+    assert_eq!(at_a_terminal(apply).0, Some(1));
+    assert_eq!(std::fs::read_to_string(rig.studio.config_file()).unwrap(), rig.config());
+    rig.nothing_widened("exchanged plan");
 }

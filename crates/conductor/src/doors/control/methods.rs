@@ -4,11 +4,12 @@ use super::person::NotAPerson;
 use super::secrets::{self, SecretsMethod};
 use super::words::{self, WordsMethod};
 use super::{Caller, Control, play, plugins};
-use crate::daemon::config_check::{Around, Checked};
-use crate::daemon::config_file;
+use crate::daemon::config_check::Checked;
 use crate::daemon::handle::{self, SentBy, Wanted};
 use crate::pipeline::approval::{Attendance, DeskNews};
 use crate::tools::daemon::plans;
+use crate::tools::daemon::surroundings::Around;
+use crate::whole_file;
 use conductor_core::config::Config;
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, RefusedBy, Subject, ToolError};
@@ -391,7 +392,7 @@ pub(super) fn refuse(why: NotAPerson) -> ToolError {
 }
 
 fn file_hash(control: &Control) -> Result<String, ToolError> {
-    let bytes = config_file::bytes(&control.home.config_file()).map_err(|_| no_file(control))?;
+    let bytes = whole_file::read(&control.home.config_file()).map_err(|_| no_file(control))?;
     Ok(Digest::of(&bytes).to_string())
 }
 

@@ -1,11 +1,11 @@
 //! `conductor_get_config`: the file on disk, with the hash a plan would start from, and what of it is not in force.
 
 use super::{TOOLSET, list, nullable, object, said, text};
-use crate::daemon::config_file;
 use crate::daemon::handle::Handle;
 use crate::pipeline::call::Output;
 use crate::studio::Studio;
 use crate::tools::catalog::Definition;
+use crate::whole_file;
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::policy::Tier;
@@ -49,10 +49,13 @@ pub fn definition(owner: &Handle) -> Definition {
 /// The file as it is on disk.
 pub(super) fn file(studio: &Studio) -> Result<String, ToolError> {
     let about = |code, message: String| ToolError::new(code, message).subject(Subject::Config("config.toml".into()));
-    let bytes = config_file::bytes(&studio.home.join("config.toml")).map_err(|fault| match fault.kind() {
-        io::ErrorKind::NotFound => about(Code::NotFound, "Config not found: there is no config.toml".to_owned())
-            .hint("Make a plan with conductor_plan_changes; applying it writes the file."),
-        _ => about(Code::NotFound, format!("config.toml cannot be read: {fault}")),
+    let bytes = whole_file::read(&studio.home.join("config.toml")).map_err(|fault| {
+        if fault.kind() == io::ErrorKind::NotFound {
+            about(Code::NotFound, "Config not found: there is no config.toml".to_owned())
+                .hint("Make a plan with conductor_plan_changes; applying it writes the file.")
+        } else {
+            about(Code::NotFound, format!("config.toml cannot be read: {fault}"))
+        }
     })?;
     String::from_utf8(bytes).map_err(|_| about(Code::BadInput, "config.toml is not UTF-8 text".to_owned()))
 }

@@ -1,7 +1,7 @@
 //! `conductor_validate_config`: every fault of the file, with its place.
 
+use super::surroundings::Around;
 use super::{TOOLSET, boolean, integer, list, nullable, object, text};
-use crate::daemon::config_check::Around;
 use crate::daemon::handle::Handle;
 use crate::pipeline::call::Output;
 use crate::tools::catalog::Definition;

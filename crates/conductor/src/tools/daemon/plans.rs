@@ -2,14 +2,13 @@
 //!
 //! The tools here only draft. `plan.apply` and `plan.reject` are hidden tools that only a `person:` can call, from the human door.
 
-use crate::daemon::config_check::Around;
-use crate::daemon::config_file;
 use crate::daemon::handle::Handle;
 use crate::daemon::report::Status;
 use crate::pending_store::Beside;
 use crate::pipeline::gate::Leave;
 use crate::studio::Studio;
 use crate::tools::daemon::mapping_call;
+use crate::tools::daemon::surroundings::Around;
 use crate::whole_file::{self, RealDisk};
 use conductor_core::audit::record::EventName;
 use conductor_core::config::{self, Config, Diagnostic, Surroundings};
@@ -31,7 +30,7 @@ const UNDOES: &str = "undoes";
 
 /// The file as it is now; no file is no bytes.
 fn present_bytes(studio: &Studio) -> Result<Vec<u8>, ToolError> {
-    match config_file::bytes(&config_path(studio)) {
+    match whole_file::read(&config_path(studio)) {
         Ok(bytes) => Ok(bytes),
         Err(fault) if fault.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(fault) => Err(ToolError::new(Code::Internal, format!("config.toml cannot be read: {fault}"))
@@ -234,7 +233,7 @@ pub async fn apply(
         .map_err(|fault| internal(&fault))?
         .map_err(|fault| internal(&fault))?
         .map_err(|why| not_applied(id, why))?;
-    let written = write(studio, &store, id, &base);
+    let written = write(studio, &store, &record, &base);
     if let Err(error) = written {
         // Nothing of it was done, so it waits again.
         store.change(|pending| pending.fail_apply(id, now)).map_err(|fault| internal(&fault))?.map_err(not_taken)?;
@@ -258,9 +257,25 @@ pub async fn apply(
     Ok(json!({ "plan": plan, "hash": reloaded.hash, "faults": reloaded.faults, "held": reloaded.held }))
 }
 
-fn write(studio: &Studio, store: &crate::pending_store::PendingStore, id: Uuid, base: &[u8]) -> Result<(), ToolError> {
+fn write(
+    studio: &Studio,
+    store: &crate::pending_store::PendingStore,
+    record: &Record,
+    base: &[u8],
+) -> Result<(), ToolError> {
+    let id = record.id;
     let after = store.bytes(id, Beside::After).map_err(|fault| lost(id, &fault))?;
     let text = String::from_utf8_lossy(&after);
+    // The bytes are a file that other programs can write; what is applied is what was shown.
+    let shown = record.result_state_hash == Some(Digest::of(&after))
+        && record.diff_preview.as_deref() == Some(&plan::diff::preview(&String::from_utf8_lossy(base), &text));
+    if !shown {
+        return Err(ToolError::new(
+            Code::PlanStale,
+            "the stored plan is not the one that was shown; nothing was written",
+        )
+        .subject(Subject::Plan(id.to_string())));
+    }
     if config::load(&text).config.is_none() {
         return Err(
             ToolError::new(Code::Internal, "the plan's result cannot be read").subject(Subject::Plan(id.to_string()))
@@ -268,7 +283,7 @@ fn write(studio: &Studio, store: &crate::pending_store::PendingStore, id: Uuid, 
     }
     let path = config_path(studio);
     let unchanged = || {
-        let now = match config_file::bytes(&path) {
+        let now = match whole_file::read(&path) {
             Err(fault) if fault.kind() == io::ErrorKind::NotFound => Vec::new(),
             read => read?,
         };
