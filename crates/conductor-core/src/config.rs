@@ -7,6 +7,7 @@ pub(crate) mod action;
 mod audit;
 mod continuous;
 pub(crate) mod device;
+pub mod held;
 mod http;
 pub mod input;
 mod limits;

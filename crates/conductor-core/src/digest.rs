@@ -1,10 +1,11 @@
 //! SHA-256 digests in their one text form, and the canonical JSON (RFC 8785) they are taken over.
 //!
-//! Not here: keyed hashes (`audit::input_hash`) and signatures (`audit::checkpoint`).
+//! Not here: keyed hashes of arguments (`audit::input_hash`) and signatures (`audit::checkpoint`).
 
 use std::fmt;
 use std::str::FromStr;
 
+use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -29,6 +30,14 @@ impl Digest {
 
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
+    }
+
+    /// HMAC-SHA256: only who has the key can make it.
+    pub fn keyed(key: &[u8; 32], bytes: &[u8]) -> Self {
+        let mut block = [0; 64];
+        block[..32].copy_from_slice(key);
+        let mac = Hmac::<Sha256>::new(&block.into()).chain_update(bytes);
+        Self(mac.finalize().into_bytes().into())
     }
 
     /// The digest of a value's canonical form: equal values give equal digests, whatever the order of their keys.

@@ -3,11 +3,13 @@
 //! Threads: the owner (`run`), the ports (`ports`), the configuration file (`config_file`), the worker lanes (`dispatch`), and a small
 //! runtime for sockets. They speak by messages; the few locks say why they are there.
 
+pub mod accepted;
 mod approval_pad;
 mod backends;
 pub mod code_pages;
 pub mod config_check;
 pub mod config_file;
+mod config_watch;
 pub mod demo;
 mod desktop;
 pub mod dispatch;
@@ -34,11 +36,11 @@ use crate::hosts::midi::loopback::Loopback;
 use crate::hosts::midi::ring::Bell;
 use crate::hosts::midi::{Announce, Backend, Stamp};
 use crate::outside::{Clock, Ids};
+use accepted::Store;
 use arc_swap::ArcSwap;
 use conductor_core::config::Device;
 use conductor_core::mapping::table::Slots;
-use conductor_core::timestamp::Timestamp;
-use config_file::{Refusal, Serving};
+use config_watch::Watch;
 use dispatch::{Dispatch, Hosts};
 use handle::{Handle, Wake};
 use home::{Home, HomeError, Lock};
@@ -105,8 +107,7 @@ pub struct Daemon {
     ports: (mpsc::Sender<ports::Order>, Arc<ports::Knock>, JoinHandle<()>),
     config: (mpsc::Sender<config_file::Order>, JoinHandle<()>),
     desktop: desktop::Desktop,
-    // Ends the watch before its thread, and the lock after everything.
-    watcher: Option<Box<dyn notify::Watcher + Send>>,
+    // Released after everything.
     lock: Lock,
 }
 
@@ -129,8 +130,17 @@ impl Daemon {
         home.create()?;
         let lock = home.lock()?;
         let wrote_config = write_first_config(&home, first_config, &log);
-        let (serving, config_error) = read_config(&home, &extra_devices, &*clock, &log);
-        let serving = Arc::new(serving);
+        let (config_orders, config_orders_in) = mpsc::channel();
+        // Armed before the file is read: what is saved from now on is seen.
+        let (watch, watch_error) = Watch::start(&home.config_file(), config_orders.clone());
+        let watch_error = watch_error.map(|error| format!("{error}; a changed config.toml is read only when asked"));
+        if let Some(reason) = &watch_error {
+            log.warn(format_args!("watch: {reason}"));
+        }
+        let store = Store::new(home.root(), ids.clone(), grants::secrets_of(home.root(), &ids));
+        let opened =
+            config_file::Keeper::open(home.config_file(), extra_devices, clock.clone(), log.clone(), store, watch);
+        let config_file::Opened { keeper: mut config_keeper, serving, error: config_error } = opened;
 
         // Two workers: a call is answered where it is read, so one of them is enough for a client and the other is there for the next. What
         // computes for long or waits for a disk runs on the blocking threads.
@@ -151,7 +161,6 @@ impl Daemon {
         let published = Arc::new(ArcSwap::from(serving.clone()));
         let slots: ports::SharedSlots = Arc::new(Mutex::new(Slots::default()));
         let (wakes, wakes_in) = mpsc::channel();
-        let (config_orders, config_orders_in) = mpsc::channel();
         let (ports_orders, ports_orders_in) = mpsc::channel();
         let owner_thread: Arc<OnceLock<std::thread::Thread>> = Arc::default();
         let bell = {
@@ -165,25 +174,21 @@ impl Daemon {
         };
         let modes = Arc::new(ArcSwap::from_pointee(Modes::of(&serving.config, "")));
         let handle = Handle::new(wakes, bell.clone(), published.clone(), modes.clone(), config_orders.clone());
-        let words =
-            Arc::new(Words::open(&home, &clock, &ids, &handle, &serving.config, runtime.handle().clone(), &log)?);
+        let words = Arc::new(Words::open(&home, &clock, &ids, &handle, &serving, runtime.handle().clone(), &log)?);
         let pad_calls = Arc::new(PadCalls::default());
 
-        let (watcher, watch_error) = match config_file::watch(&home.config_file(), config_orders.clone()) {
-            Ok(watcher) => (Some(Box::new(watcher) as Box<dyn notify::Watcher + Send>), None),
-            Err(error) => {
-                let reason = format!("{error}; a changed config.toml is read only when asked");
-                log.warn(format_args!("watch: {reason}"));
-                (None, Some(reason))
-            }
-        };
         let post = |handle: &Handle| {
             let handle = handle.clone();
             move |wake: Wake| handle.post(wake)
         };
-        let keeper = config_file::Keeper::new(home.config_file(), extra_devices, clock.clone(), serving.clone());
+        config_keeper.set_secrets(words.grants.secrets.clone());
         let tell = post(&handle);
-        let config_thread = Builder::new().name("config".into()).spawn(move || keeper.run(&config_orders_in, tell))?;
+        let remarks: config_file::Remarks = Arc::default();
+        let examine = config_check::examiner(&words.studio, &handle, runtime.handle().clone());
+        let shared_remarks = remarks.clone();
+        let config_thread = Builder::new()
+            .name("config".into())
+            .spawn(move || config_keeper.run(&config_orders_in, tell, &examine, &shared_remarks))?;
 
         let knock: Arc<ports::Knock> = Arc::default();
         let stamp: Stamp = {
@@ -224,6 +229,7 @@ impl Daemon {
             modes,
             dispatch: Dispatch::start(hosts, handle.clone(), &log)?,
             config_error,
+            remarks,
             watch_error,
             display_fault,
             programs: desktop.apps_wanted(),
@@ -282,7 +288,6 @@ impl Daemon {
             ports: (ports_orders, knock, ports_thread),
             config: (config_orders, config_thread),
             desktop,
-            watcher,
             lock,
         })
     }
@@ -332,22 +337,7 @@ impl Daemon {
 
     /// The owner releases what is held, doors and devices are closed, and the home is free again.
     pub fn stop(self) {
-        let Daemon {
-            handle,
-            log,
-            words,
-            stop,
-            runtime,
-            human,
-            doors,
-            owner,
-            ports,
-            config,
-            desktop,
-            watcher,
-            lock,
-            ..
-        } = self;
+        let Daemon { handle, log, words, stop, runtime, human, doors, owner, ports, config, desktop, lock, .. } = self;
         // The owner goes first: whoever listens at a port still hears the last note-off.
         handle.stop();
         let _ = owner.join();
@@ -360,7 +350,6 @@ impl Daemon {
         let _ = orders.send(ports::Order::End);
         knock.wake();
         let _ = thread.join();
-        drop(watcher);
         let (orders, thread) = config;
         let _ = orders.send(config_file::Order::End);
         let _ = thread.join();
@@ -399,18 +388,6 @@ fn write_first_config(home: &Home, text: &str, log: &Log) -> bool {
         Err(error) => {
             log.warn(format_args!("{}: {error}; the built-in empty mode serves", path.display()));
             false
-        }
-    }
-}
-
-fn read_config(home: &Home, extra: &[Device], clock: &dyn Clock, log: &Log) -> (Serving, Option<String>) {
-    let now = Timestamp::from_millis(clock.wall_ms());
-    match config_file::read(&home.config_file(), extra, now) {
-        Ok(Some(serving)) => (serving, None),
-        Ok(None) => (Serving::built_in(extra, now), None),
-        Err(Refusal { reason, .. }) => {
-            log.error(format_args!("the built-in empty mode serves: {reason}"));
-            (Serving::built_in(extra, now), Some(reason))
         }
     }
 }

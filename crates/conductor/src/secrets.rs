@@ -13,6 +13,7 @@ pub use scrub::{Scrubber, on_panic};
 
 use crate::outside::Ids;
 use conductor_core::config::KeyRung;
+use conductor_core::digest::Digest;
 use conductor_core::error::{Code, Subject, ToolError};
 use keys::Key;
 use secrecy::{ExposeSecret, SecretString};
@@ -96,6 +97,14 @@ impl From<SecretFault> for ToolError {
     }
 }
 
+/// A key derived from the one that secrets are sealed with.
+pub enum MacKey {
+    /// Nothing is sealed here, so there is no key to derive it from.
+    NoSecrets,
+    Key([u8; 32]),
+    Locked(String),
+}
+
 /// Every secret of a home.
 pub struct Secrets {
     holders: Box<dyn KeyHolders>,
@@ -160,6 +169,39 @@ impl Secrets {
             Ok(Some(vault)) if vault.listed().next().is_none() => Ok(()),
             Ok(Some(_)) | Err(_) => self.open_now(),
         }
+    }
+
+    /// For what must be provably ours. May block: the key's holder is asked when secrets are still locked.
+    pub fn mac_key(&self) -> MacKey {
+        match Vault::read(&self.folder) {
+            Ok(None) => return MacKey::NoSecrets,
+            Ok(Some(vault)) if vault.listed().next().is_none() => return MacKey::NoSecrets,
+            Ok(Some(_)) | Err(_) => {}
+        }
+        match self.opened(&mut self.state(), Make::Nothing) {
+            Ok(open) => {
+                MacKey::Key(*Digest::keyed(open.key.expose(), b"conductor accepted configuration/1").as_bytes())
+            }
+            Err(fault) => MacKey::Locked(fault.to_string()),
+        }
+    }
+
+    /// Leaves a sign in the keychain that this home is not new, where the keychain holds the key. May block.
+    pub fn remember_home(&self) {
+        if self.state().rung == KeyRung::Keychain {
+            self.holders.remember(&self.home_tag());
+        }
+    }
+
+    /// Whether the keychain knows this home, whatever is left of its files. May block.
+    pub fn knows_home(&self) -> bool {
+        self.holders.remembers(&self.home_tag())
+    }
+
+    fn home_tag(&self) -> String {
+        let home = self.folder.parent().unwrap_or(&self.folder);
+        let home = home.canonicalize().unwrap_or_else(|_| home.to_owned());
+        format!("home {}", Digest::of(home.as_os_str().as_encoded_bytes()))
     }
 
     /// What a person typed when the daemon started; it counts from now on.

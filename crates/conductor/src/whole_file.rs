@@ -1,11 +1,24 @@
 //! Replaces a file whole or not at all: a temporary file beside it, synced, renamed over it, the directory synced.
 //!
-//! Not here: deciding whether the file may be replaced. [`replace_if`] only asks once more, right before the rename.
+//! Also reads one without ever waiting for it. Not here: deciding whether the file may be replaced. [`replace_if`] only asks once more, right before the rename.
 
+use rustix::fs::{Mode, OFlags};
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+
+/// The bytes of a regular file, through links. A fifo or a device is refused instead of waited for.
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+    let mut file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "is not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
 
 /// The steps on disk, so that a test can fail each of them.
 pub trait Disk {
@@ -171,5 +184,15 @@ mod tests {
         let no = || Err(io::Error::other("it changed"));
         assert!(replace_if(&RealDisk, &path, b"new", 0o600, "x", no).is_err());
         assert_eq!(fs::read(&path).unwrap(), b"old");
+    }
+
+    #[test]
+    fn only_a_regular_file_is_read() {
+        let home = tempfile::tempdir().unwrap();
+        let fifo = home.path().join("fifo");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, Mode::RUSR | Mode::WUSR).unwrap();
+        assert!(read(&fifo).is_err());
+        assert!(read(home.path()).is_err());
+        assert!(read(Path::new("/dev/zero")).is_err());
     }
 }

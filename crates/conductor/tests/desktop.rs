@@ -273,7 +273,7 @@ impl Daemon {
     /// Saves the file and has it read. A question to the owner behind it is answered when it is in force.
     fn reload(&self, config: &str) {
         std::fs::write(self.home.path().join("config.toml"), config).expect("written");
-        self.daemon().block_on(self.daemon().handle().reload()).expect("sound");
+        self.daemon().block_on(self.daemon().handle().accept_config(None)).expect("sound");
         self.status();
     }
 }

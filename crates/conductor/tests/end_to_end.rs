@@ -8,6 +8,8 @@ mod clients;
 mod commands;
 #[path = "end_to_end/doors.rs"]
 mod doors;
+#[path = "end_to_end/held.rs"]
+mod held;
 #[cfg(feature = "jack")]
 #[path = "end_to_end/jack.rs"]
 mod jack;

@@ -72,18 +72,21 @@ impl Studio {
         std::fs::write(home.path().join("config.toml"), without::written(config)).unwrap();
         let page = Page::default();
         let log = Log::new(clock.clone(), Box::new(page.clone()));
-        let daemon = Daemon::start_on(
-            machine,
-            Options {
-                home: Home::at(home.path().to_owned()),
-                clock: clock.clone(),
-                ids: Arc::new(RandomIds),
-                log: log.clone(),
-                first_config: "",
-                extra_devices: Vec::new(),
-            },
-        )
-        .unwrap();
+        let options = || Options {
+            home: Home::at(home.path().to_owned()),
+            clock: clock.clone(),
+            ids: Arc::new(RandomIds),
+            log: log.clone(),
+            first_config: "",
+            extra_devices: Vec::new(),
+        };
+        if home.path().join("audit.log").exists() {
+            // Another file in a home that is not new is in force only after a person accepted it.
+            let daemon = Daemon::start(options()).unwrap();
+            daemon.block_on(daemon.handle().accept_config(None)).unwrap();
+            daemon.stop();
+        }
+        let daemon = Daemon::start_on(machine, options()).unwrap();
         daemon.block_on(daemon.handle().ready()).unwrap();
         let runs: Arc<Runs> = Arc::default();
         daemon.words().studio.edit_catalog(|catalog| {
@@ -141,10 +144,10 @@ impl Studio {
         std::fs::write(self.home.path().join("config.toml"), without::written(config)).unwrap();
     }
 
-    /// Saves the file and has it read. A question to the owner behind it is answered when it is in force.
+    /// Saves the file and accepts it as a person does. A question to the owner behind it is answered when it is in force.
     fn reload(&self, config: &str) -> Vec<String> {
         self.save(config);
-        let reloaded = self.block_on(self.daemon().handle().reload()).unwrap();
+        let reloaded = self.block_on(self.daemon().handle().accept_config(None)).unwrap();
         self.block_on(self.daemon().handle().status()).unwrap();
         reloaded.faults
     }
@@ -245,7 +248,7 @@ fn a_daemon_that_starts_on_a_faulty_policy_asks_before_every_effect() {
     let mut client = studio.client();
     assert_eq!(studio.code(&mut client, tools::SET), "APPROVAL_REQUIRED");
     assert_eq!(studio.code(&mut client, tools::ECHO), "ok");
-    studio.reload("");
+    studio.reload("# nothing\n");
     assert_eq!(studio.code(&mut client, tools::SET), "ok");
 }
 

@@ -706,9 +706,10 @@ impl<'t> Reader<'t> {
             if ports.contains(&name) {
                 return Some(name);
             }
+            // It may only be unplugged, so the row stays.
             let help = suggestion(&name, aliases.chain(ports.iter().map(String::as_str)), "ports are");
-            self.rule_help(&node.place, format!("there is no device or port \"{name}\""), help);
-            return None;
+            self.warn(&node.place, format!("there is no device or port \"{name}\" now"), Some(help));
+            return Some(name);
         }
         // Without a list of ports an unknown name may still be a port that is not plugged in; only a likely slip is worth a word.
         if let Some(near) = nearest(&name, aliases) {

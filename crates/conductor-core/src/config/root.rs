@@ -61,6 +61,13 @@ pub(crate) fn load_with_tree(text: &str, around: &Surroundings<'_>) -> (Loaded, 
     (Loaded { config: config.filter(|_| !fatal), diagnostics }, Some(tree))
 }
 
+/// A tree that was put together from more than one text. Its faults have been told of each text.
+pub(crate) fn read_tree(tree: &Node, around: &Surroundings<'_>) -> Option<Config> {
+    let mut r = Reader::new(around, Paths::Dotted, "");
+    let config = read(&mut r, tree);
+    config.filter(|_| r.faults.iter().all(|it| it.severity != Severity::Fatal))
+}
+
 /// The editing parser stops at its first fault; the recovering one finds the others, but lets a few pass that the first one sees.
 fn syntax_faults(body: &str, shift: usize, first: &toml_edit::TomlError) -> Vec<Fault> {
     let (_, others) = toml::de::DeTable::parse_recoverable(body);

@@ -440,6 +440,8 @@ pub enum ConfigCommand {
     Show,
     /// Print where the file is
     Path,
+    /// Show what of the file is not in force, and put it in force after a yes
+    Accept,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -128,6 +128,7 @@ fn daemon(home: &Home) -> Vec<Finding> {
             .cure("correct the file; it is read again when saved"),
         None => Finding::new("daemon", Grade::Good, format!("{state}, pid {}", status["pid"])),
     }];
+    findings.extend(waiting(&status["config"]));
     findings.extend(hands(&status));
     for backend in super::list(&status, "backends") {
         let name = super::text(backend, "name");
@@ -138,6 +139,18 @@ fn daemon(home: &Home) -> Vec<Finding> {
     }
     findings.extend(secrets(home));
     findings
+}
+
+/// What of the configuration is not in force until a person accepts it.
+fn waiting(config: &Value) -> Option<Finding> {
+    let cure = "read it and accept it with `conductor config accept`";
+    if let Some(why) = config["closed"].as_str() {
+        return Some(Finding::new("accepted", Grade::Bad, format!("closed defaults serve: {why}")).cure(cure));
+    }
+    let held: Vec<&str> = super::list(config, "held").iter().filter_map(Value::as_str).collect();
+    let since = super::text(config, "held_since");
+    let detail = format!("{} changed in config.toml at {since} and are not in force", held.join(", "));
+    (!held.is_empty()).then(|| Finding::new("accepted", Grade::Note, detail).cure(cure))
 }
 
 /// Whether a busy machine can make a pad wait.

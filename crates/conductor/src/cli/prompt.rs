@@ -3,24 +3,66 @@
 //! What was typed before the question stood there counts for nothing, and a `y` that comes quicker than anyone can read is not an answer.
 
 use super::question::{self, Answer};
+use crate::daemon::config_file::Serving;
+use crate::daemon::handle::Handle;
 use crate::daemon::words::Words;
 use crate::pipeline::approval::DeskNews;
 use crate::studio::Studio;
+use conductor_core::digest::Digest;
 use conductor_core::pending::{Record, State, Yes};
 use conductor_core::policy::Channel;
 use conductor_core::principal::Principal;
+use serde_json::json;
 use std::io::{self, BufRead, Write};
 use std::sync::Arc;
 use tokio::sync::{broadcast, mpsc};
 
 /// Asks until the daemon stops. The desk is attended for as long as this runs.
-pub async fn run(words: Arc<Words>) {
+pub async fn run(words: Arc<Words>, owner: Handle) {
     let studio = &words.studio;
     let _someone_is_here = studio.desk.attend();
     let mut news = studio.desk.listen();
+    let mut waiting = words.waiting();
+    waiting.mark_changed();
     let mut lines = read_lines();
     loop {
-        let record = match news.recv().await {
+        // A call that waits comes before a file that waits.
+        let asked = tokio::select! {
+            biased;
+            asked = news.recv() => asked,
+            changed = waiting.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+                let now = waiting.borrow_and_update().clone();
+                if !now.needs_a_person() {
+                    continue;
+                }
+                let serving = owner.serving();
+                let asked = tokio::select! {
+                    biased;
+                    asked = news.recv() => asked,
+                    // The file changed again; the new difference is shown.
+                    changed = waiting.changed() => {
+                        if changed.is_err() {
+                            return;
+                        }
+                        waiting.mark_changed();
+                        continue;
+                    }
+                    answered = ask_config(&words, &serving, &mut lines) => match answered {
+                        Some(yes) => {
+                            accept_config(&words, &owner, serving.hash, yes).await;
+                            continue;
+                        }
+                        None => return,
+                    },
+                };
+                waiting.mark_changed();
+                asked
+            }
+        };
+        let record = match asked {
             Ok(DeskNews::Asked(record)) => record,
             Ok(DeskNews::Decided(_)) | Err(broadcast::error::RecvError::Lagged(_)) => continue,
             Err(broadcast::error::RecvError::Closed) => return,
@@ -28,6 +70,38 @@ pub async fn run(words: Arc<Words>) {
         if answer(studio, &record, &mut lines).await.is_none() {
             return;
         }
+    }
+}
+
+/// Parts of `config.toml` that are not in force. `None` when nobody can type any more.
+async fn ask_config(words: &Words, serving: &Serving, lines: &mut mpsc::Receiver<String>) -> Option<bool> {
+    question::forget_what_was_typed();
+    while lines.try_recv().is_ok() {}
+    let shown = json!({
+        "held": serving.waiting.held.names(), "closed": serving.waiting.closed.as_deref(),
+        "difference": &*serving.waiting.difference, "unprotected": serving.waiting.typing,
+    });
+    let shown = super::config::difference(&shown);
+    say(&format!("\nconfig.toml is not in force as a whole.\n{shown}Put it in force? y or n: "));
+    let drawn = words.studio.clock.now();
+    loop {
+        match question::judge(&lines.recv().await?, words.studio.clock.now().since(drawn)) {
+            Answer::Yes => return Some(true),
+            Answer::No => return Some(false),
+            Answer::TooQuick => say(question::TOO_QUICK),
+            Answer::Neither => say("y or n, please: "),
+        }
+    }
+}
+
+async fn accept_config(words: &Words, owner: &Handle, hash: Digest, yes: bool) {
+    if !yes {
+        return say("left as it is; `conductor config accept` asks again\n");
+    }
+    let by = Principal::Person { uid: rustix::process::geteuid().as_raw() };
+    match words.accept_config(owner, by, hash).await {
+        Ok(_) => say("accepted\n"),
+        Err(fault) => say(&format!("not taken: {}\n", fault.message)),
     }
 }
 

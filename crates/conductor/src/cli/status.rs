@@ -2,6 +2,7 @@
 
 use super::{Failure, Verdict, ask, list, out::Out, text};
 use crate::daemon::home::Home;
+use conductor_core::text::escape;
 use serde_json::{Value, json};
 use std::io;
 
@@ -51,6 +52,29 @@ fn show(out: &mut Out, home: &Home, status: &Value) -> io::Result<()> {
             };
             out.line(format_args!("{:<9} {hash}, loaded {}{disabled}", "config", text(config, "loaded_at")))?;
         }
+    }
+    if let Some(why) = config["closed"].as_str() {
+        out.line(format_args!("{:<9} closed defaults serve: {why} (see `conductor config accept`)", "config"))?;
+    }
+    let held: Vec<&str> = list(config, "held").iter().filter_map(Value::as_str).collect();
+    if !held.is_empty() {
+        let since = text(config, "held_since");
+        let held = held.join(", ");
+        out.line(format_args!("{:<9} {} since {since} (see `conductor config accept`)", "waits", escape(&held)))?;
+    }
+    match config["faults"].as_u64() {
+        None | Some(0) => {}
+        Some(faults) => {
+            out.line(format_args!("{:<9} {faults} in config.toml (see `conductor config check`)", "faults"))?
+        }
+    }
+    for fault in list(config, "fault_lines") {
+        out.line(format_args!("{:<9} {}", "", escape(fault.as_str().unwrap_or_default())))?;
+    }
+    let typing: Vec<&str> = list(config, "unprotected").iter().filter_map(Value::as_str).collect();
+    if !typing.is_empty() {
+        let typing = typing.join(", ");
+        out.line(format_args!("{:<9} {} type keys or text and came without a plan", "mappings", escape(&typing)))?;
     }
     for backend in list(status, "backends") {
         let reason = backend["reason"].as_str().map(|it| format!(": {it}")).unwrap_or_default();

@@ -63,7 +63,7 @@ pub fn run(args: &Up, home: &Home, environment: &Environment, out: &mut Out) -> 
         show_what_happens(&daemon)?;
     }
     if io::stdin().is_terminal() && io::stderr().is_terminal() {
-        daemon.spawn(super::prompt::run(daemon.words().clone()));
+        daemon.spawn(super::prompt::run(daemon.words().clone(), daemon.handle().clone()));
     }
     crate::daemon::code_pages::give_back();
     // Every thread does its first round after this; what only that needed goes too.
@@ -83,6 +83,7 @@ fn ask_passphrase(daemon: &Daemon) -> Result<(), Failure> {
     if wanted && io::stdin().is_terminal() {
         let typed = super::secrets::value("Passphrase of the secrets (not shown): ")?;
         daemon.words().give_passphrase(SecretString::from(typed.as_str()));
+        daemon.handle().key_changed();
     }
     Ok(())
 }
@@ -103,6 +104,13 @@ fn greet(out: &mut Out, home: &Home, daemon: &Daemon, status: &Status) -> io::Re
     for backend in status.backends.iter().filter(|it| it.reason.is_some()) {
         let reason = backend.reason.as_deref().unwrap_or("");
         out.line(format_args!("  missing  {:<8} {reason}", backend.name))?;
+    }
+    if let Some(why) = &status.config.closed {
+        out.line(format_args!("  closed   {why}; see `conductor config accept`"))?;
+    }
+    if !status.config.held.is_empty() {
+        let held = status.config.held.join(", ");
+        out.line(format_args!("  waits    {}; see `conductor config accept`", conductor_core::text::escape(&held)))?;
     }
     if let Some(error) = &status.config.error {
         out.line(format_args!("  fault    {error}"))?;

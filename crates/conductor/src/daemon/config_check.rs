@@ -2,11 +2,30 @@
 //!
 //! Not here: what is in force (`config_file`).
 
-use super::config_file::{self, Refusal, Serving};
-use conductor_core::config::{Diagnostic, Severity, notes};
+use super::config_file::{self, Examine, Refusal, Serving};
+use super::handle::Handle;
+use crate::studio::Studio;
+use crate::tools::daemon::surroundings::Around;
+use crate::whole_file;
+use conductor_core::config::{self, Diagnostic, Severity, notes};
 use conductor_core::timestamp::Timestamp;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Finds what a text alone does not show. Called on the thread of the file, which may wait for the owner.
+pub(super) fn examiner(studio: &Arc<Studio>, owner: &Handle, runtime: tokio::runtime::Handle) -> Examine {
+    let (studio, owner) = (Arc::clone(studio), owner.clone());
+    Box::new(move |text| {
+        let known: BTreeSet<(String, String)> =
+            config::load(text).diagnostics.into_iter().map(|it| (it.path, it.message)).collect();
+        let around = runtime.block_on(Around::look(&studio, &owner));
+        let mut found = around.load(&studio, text).diagnostics;
+        found.retain(|it| !known.contains(&(it.path.clone(), it.message.clone())));
+        found
+    })
+}
 
 pub struct Checked {
     path: PathBuf,
@@ -17,12 +36,25 @@ pub struct Checked {
 
 impl Checked {
     pub fn of(path: &Path) -> Self {
-        Checked {
-            path: path.to_owned(),
-            // Only for showing lines; reading it for its meaning reports what is wrong with it.
-            text: std::fs::read_to_string(path).unwrap_or_default(),
-            found: config_file::read(path, &[], Timestamp::default()).transpose(),
+        let found = config_file::read(path, &[], Timestamp::default()).transpose();
+        // Only for showing lines; reading it for its meaning reports what is wrong with it.
+        let text = match &found {
+            Some(Ok(serving)) => serving.text.as_deref().unwrap_or_default().to_owned(),
+            Some(Err(_)) | None => {
+                let bytes = whole_file::read(path).unwrap_or_default();
+                String::from_utf8_lossy(&bytes).into_owned()
+            }
+        };
+        Checked { path: path.to_owned(), text, found }
+    }
+
+    /// With the tools, plugins and ports there are.
+    pub fn here(path: &Path, studio: &Studio, around: &Around) -> Self {
+        let mut checked = Checked::of(path);
+        if let Some(Ok(serving)) = &mut checked.found {
+            serving.diagnostics = around.load(studio, &checked.text).diagnostics;
         }
+        checked
     }
 
     pub fn exists(&self) -> bool {
@@ -50,6 +82,9 @@ impl Checked {
         {
             // A file that nobody may read has a fault outside its text.
             errors.push(refusal.reason.clone());
+        }
+        if matches!(self.found, Some(Ok(_))) && self.text.trim().is_empty() {
+            errors.push("config.toml: the file is empty".to_owned());
         }
         errors
     }
@@ -93,13 +128,8 @@ impl Checked {
 }
 
 fn diagnostic(it: &Diagnostic) -> Value {
-    let severity = match it.severity {
-        Severity::Warning => "warning",
-        Severity::Error => "error",
-        Severity::Fatal => "fatal",
-    };
     json!({
-        "severity": severity, "message": it.message, "help": it.help, "path": it.path,
+        "severity": it.severity.name(), "message": it.message, "help": it.help, "path": it.path,
         "line": it.line, "column": it.column, "start": it.span.start, "end": it.span.end,
     })
 }

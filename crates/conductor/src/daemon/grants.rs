@@ -12,7 +12,7 @@ use crate::secrets::{Scrubber, Secrets, SystemKeys};
 use crate::tools::catalog::{Catalog, CatalogFault};
 use crate::tools::database::Shelf;
 use crate::tools::{database, filesystem, shell, web};
-use conductor_core::config::Config;
+use conductor_core::config::{Config, KeyRung};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -24,6 +24,12 @@ pub struct Grants {
     pub secrets: Arc<Secrets>,
     /// The sections in force.
     known: Mutex<Option<(conductor_core::config::Tools, conductor_core::config::KeyRung)>>,
+}
+
+/// The secrets as an unread configuration has them, for what a start must know before it has read it.
+pub(super) fn secrets_of(home: &Path, ids: &Arc<dyn Ids>) -> Arc<Secrets> {
+    let keys = SystemKeys::new(Environment::read().credentials);
+    Secrets::new(home, KeyRung::default(), Box::new(keys), Arc::clone(ids), Scrubber::new())
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -11,6 +11,7 @@ use super::report::{
 use crate::hosts::midi::ring::Bell;
 use crate::pending_store::Waiting;
 use arc_swap::ArcSwap;
+use conductor_core::digest::Digest;
 use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::event::script::{self, Step};
 use conductor_core::event::{Body, Taint};
@@ -292,8 +293,31 @@ impl Handle {
 
     /// Reads the file now, whether or not a change was seen. What it brought is in force when this returns.
     pub async fn reload(&self) -> Result<Reloaded, ToolError> {
+        self.order_file(config_file::Order::Reload).await
+    }
+
+    /// A person's word: the whole file comes into force, if its hash still is `hash`. Callers have recognised the person.
+    pub async fn accept_config(&self, hash: Option<Digest>) -> Result<Reloaded, ToolError> {
+        self.order_file(|reply| config_file::Order::Accept { hash, reply }).await
+    }
+
+    /// A person applied a plan that turned the file from the first text into the second: that change comes into force.
+    pub async fn plan_applied(&self, before: String, after: String) -> Result<Reloaded, ToolError> {
+        self.order_file(|reply| config_file::Order::Applied { before, after, reply }).await
+    }
+
+    /// The key of the secrets came, changed or went: what is accepted is signed again.
+    pub fn key_changed(&self) {
+        // A thread that is gone signs nothing any more.
+        let _ = self.reloads.send(config_file::Order::KeyChanged);
+    }
+
+    async fn order_file(
+        &self,
+        order: impl FnOnce(config_file::ReloadReply) -> config_file::Order,
+    ) -> Result<Reloaded, ToolError> {
         let (reply, answer) = oneshot::channel();
-        self.reloads.send(config_file::Order::Reload(reply)).map_err(|_| stopping())?;
+        self.reloads.send(order(reply)).map_err(|_| stopping())?;
         let reloaded = answer.await.map_err(|_| stopping())??;
         self.ask(Ask::Settled).await?;
         Ok(reloaded)

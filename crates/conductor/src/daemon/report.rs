@@ -90,6 +90,17 @@ pub struct ConfigNow {
     pub error: Option<String>,
     /// Rows an error in the file disabled.
     pub disabled_mappings: usize,
+    /// Errors in the file; each disables an item.
+    pub faults: usize,
+    /// The first of them, one line each.
+    pub fault_lines: Vec<String>,
+    /// Parts of the file that are not in force until a person accepts them.
+    pub held: Vec<String>,
+    pub held_since: Option<Timestamp>,
+    /// Why closed defaults serve instead of what was accepted.
+    pub closed: Option<String>,
+    /// Mappings that type keys or text and came into force without a person, as `mode/id`.
+    pub unprotected: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -270,6 +281,8 @@ pub struct Reloaded {
     pub changed: bool,
     /// Faults that disabled single rows, one line each.
     pub faults: Vec<String>,
+    /// Parts of the file that wait for `conductor config accept`.
+    pub held: Vec<String>,
 }
 
 pub fn input_mode(mode: InputMode) -> &'static str {

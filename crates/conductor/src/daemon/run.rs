@@ -7,7 +7,7 @@
 mod answer;
 mod surface;
 
-use super::config_file::{Arrival, Serving};
+use super::config_file::{Arrival, Remarks, Serving};
 use super::desktop::AppsWanted;
 use super::dispatch::{Dispatch, Undone};
 use super::handle::{Outgoing, Reply, Wake};
@@ -56,6 +56,8 @@ pub(super) struct Parts {
     pub dispatch: Dispatch,
     /// Why the file at start is not in force.
     pub config_error: Option<String>,
+    /// What the file in force names and the machine does not have.
+    pub remarks: Remarks,
     /// Why the file is not watched.
     pub watch_error: Option<String>,
     /// Why no display can be used, as far as is known at start.
@@ -363,6 +365,7 @@ impl Owner {
             Arrival::Refused(refusal) => {
                 self.statistics.reloads_failed += 1;
                 self.parts.log.error(format_args!("kept the old configuration: {}", refusal.reason));
+                self.parts.words.rejected(&refusal.reason);
                 self.parts.config_error = Some(refusal.reason);
             }
         }
@@ -387,9 +390,10 @@ impl Owner {
         ));
         self.inputs.configure(&serving.config, &self.parts.slots);
         self.order(ports::Order::Config(serving.config.clone()));
-        self.parts.words.put_in_force(&serving.config);
         self.parts.config_error = None;
-        self.parts.serving.store(serving);
+        // Before the words, which tell a person of what waits: whoever hears it finds it here.
+        self.parts.serving.store(Arc::clone(&serving));
+        self.parts.words.put_in_force(&serving);
         self.mode_changed = true;
         self.publish_modes();
     }

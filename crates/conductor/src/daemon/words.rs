@@ -3,6 +3,7 @@
 //! Not here: the hands (`run`), and how a call passes (`pipeline`). A home whose audit log was tampered with still plays; it only serves
 //! no tool until a person has looked.
 
+use super::config_file::{Serving, Waiting};
 use super::dispatch::Calls;
 use super::grants::{Grants, NoTls};
 use super::handle::{Handle, Wake};
@@ -37,6 +38,8 @@ use crate::tools::plugins::reach::Means;
 use conductor_core::audit::Head;
 use conductor_core::audit::record::{CallFacts, EventName, InputHash, InputHasher, OutcomeFacts};
 use conductor_core::config::{self, Config, FeedbackFrom, PdMode};
+use conductor_core::digest::Digest;
+use conductor_core::error::ToolError;
 use conductor_core::event::Taint;
 use conductor_core::hands::{MappingCall, Reading};
 use conductor_core::mapping::{Continuous, SourceKind, Takeover, Target};
@@ -82,8 +85,10 @@ pub struct Words {
     live_section: config::Live,
     /// Parameters of the Set that are looked at, as the configuration names them.
     followed: watch::Sender<BTreeSet<String>>,
-    log: Log,
+    /// What is not in force until a person accepts it; the terminal of `up` asks.
+    waiting: watch::Sender<Waiting>,
     runtime: tokio::runtime::Handle,
+    log: Log,
 }
 
 impl Words {
@@ -93,10 +98,11 @@ impl Words {
         clock: &Arc<dyn Clock>,
         ids: &Arc<dyn Ids>,
         owner: &Handle,
-        config: &Config,
+        serving: &Serving,
         runtime: tokio::runtime::Handle,
         log: &Log,
     ) -> Result<Self, WordsError> {
+        let config: &Config = &serving.config;
         let outside = Arc::new(Outside { clock: Arc::clone(clock), ids: Arc::clone(ids) });
         let opened =
             AuditLog::open(home.root(), Arc::new(Disk), sections::audit(&config.audit), outside.clone(), outside);
@@ -143,7 +149,7 @@ impl Words {
         grants.add_tools(&mut catalog)?;
         grants.put_in_force(config, log);
         let policy = config.policy.clone().unwrap_or_else(|| {
-            log.error("[policy] has a fault: until it is mended, a person is asked before every effect");
+            log.error("[policy] cannot be used: until it can, a person is asked before every effect");
             sections::cautious()
         });
         let studio = Studio::new(Parts {
@@ -185,7 +191,7 @@ impl Words {
         }
         let shared = Shared::new(&studio);
         let http = Http::new(&shared, &config.http, runtime.clone(), log);
-        Ok(Words {
+        let words = Words {
             studio,
             shared,
             http,
@@ -198,19 +204,79 @@ impl Words {
             patch_section: config.patch.clone(),
             live_section: config.live.clone(),
             followed: watch::Sender::new(followed(config)),
-            log: log.clone(),
+            waiting: watch::Sender::new(serving.waiting.clone()),
             runtime,
-        })
+            log: log.clone(),
+        };
+        words.record_loaded(serving);
+        Ok(words)
+    }
+
+    /// What is not in force until a person accepts it, as it changes.
+    pub fn waiting(&self) -> watch::Receiver<Waiting> {
+        self.waiting.subscribe()
+    }
+
+    /// Writes an event without waiting for the disk: the owner calls it.
+    fn note(&self, event: EventName, detail: Value) {
+        let written = self.studio.audit.event(None, event, detail);
+        self.runtime.spawn(async move { drop(written.await) });
+    }
+
+    /// Which configuration is in force, by its hashes, and what of the file is not.
+    fn record_loaded(&self, serving: &Serving) {
+        let detail = json!({ "file": serving.hash_text(), "sections": serving.sections, "accepted": serving.mark });
+        self.note(EventName::ConfigLoaded, detail.clone());
+        if serving.waiting.needs_a_person() {
+            let mut detail = detail;
+            detail["held"] = serving.waiting.held.names().into();
+            detail["closed"] = serving.waiting.closed.as_deref().into();
+            self.note(EventName::ConfigHeld, detail);
+        }
+    }
+
+    /// Puts the whole file in force by a person's word, and records whose it was.
+    pub async fn accept_config(
+        &self,
+        owner: &Handle,
+        by: Principal,
+        hash: Digest,
+    ) -> Result<super::report::Reloaded, ToolError> {
+        let reloaded = owner.accept_config(Some(hash)).await?;
+        let serving = owner.serving();
+        let detail = json!({ "file": serving.hash_text(), "sections": serving.sections, "accepted": serving.mark });
+        let _ = self.studio.audit.event(Some(by), EventName::ConfigAccepted, detail).await;
+        Ok(reloaded)
+    }
+
+    /// A file that does not come into force.
+    pub(super) fn rejected(&self, reason: &str) {
+        self.note(EventName::ConfigRejected, json!({ "reason": reason }));
     }
 
     /// A configuration that was accepted. Does not wait for anything but short locks: the owner calls it.
-    pub fn put_in_force(&self, config: &Config) {
+    pub(super) fn put_in_force(&self, serving: &Serving) {
+        let config: &Config = &serving.config;
         let seen = self.listed();
+        self.record_loaded(serving);
+        for held in serving.waiting.held.names() {
+            self.log.warn(format_args!("{held} has changed and waits for `conductor config accept`"));
+        }
+        self.waiting.send_if_modified(|it| {
+            let is_new = *it != serving.waiting;
+            *it = serving.waiting.clone();
+            is_new
+        });
         match &config.policy {
             Some(policy) => {
                 let new = sections::in_force(policy.clone(), config);
                 if new.version != self.studio.policy().version {
                     self.log.info(format_args!("policy in force: {} rules", policy.rules.len()));
+                    let old = self.studio.policy().version;
+                    self.note(
+                        EventName::PolicyChanged,
+                        json!({ "from": old, "to": new.version, "sections": serving.sections }),
+                    );
                     self.studio.set_policy(new);
                 }
             }

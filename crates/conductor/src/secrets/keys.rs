@@ -74,6 +74,11 @@ pub trait KeyHolders: Send + Sync {
     fn forget(&self, rung: KeyRung, place: &Place<'_>, id: &str) -> Result<(), String>;
     /// What a person typed when the daemon started.
     fn take_passphrase(&self, passphrase: SecretString);
+    /// Leaves a name in the keychain. One that cannot be left is not missed: it is a second proof.
+    fn remember(&self, _tag: &str) {}
+    fn remembers(&self, _tag: &str) -> bool {
+        false
+    }
 }
 
 /// The truth about a key that was found.
@@ -149,6 +154,16 @@ impl KeyHolders for SystemKeys {
 
     fn take_passphrase(&self, passphrase: SecretString) {
         *self.passphrase.lock().unwrap_or_else(PoisonError::into_inner) = Some(passphrase);
+    }
+
+    fn remember(&self, tag: &str) {
+        let tag = tag.to_owned();
+        let _ = within(move || keychain::leave(&tag));
+    }
+
+    fn remembers(&self, tag: &str) -> bool {
+        let tag = tag.to_owned();
+        within(move || keychain::has(&tag)).unwrap_or(false)
     }
 }
 
@@ -285,6 +300,18 @@ mod keychain {
         match entry(MASTER)?.get_password() {
             Ok(text) => Ok(Zeroizing::new(text)),
             Err(Error::NoEntry) => Ok(Zeroizing::default()),
+            Err(fault) => Err(tell(&fault)),
+        }
+    }
+
+    pub fn leave(tag: &str) -> Result<(), String> {
+        entry(tag)?.set_password("known").map_err(|fault| tell(&fault))
+    }
+
+    pub fn has(tag: &str) -> Result<bool, String> {
+        match entry(tag)?.get_password() {
+            Ok(_) => Ok(true),
+            Err(Error::NoEntry) => Ok(false),
             Err(fault) => Err(tell(&fault)),
         }
     }

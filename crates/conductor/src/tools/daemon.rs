@@ -34,6 +34,7 @@ mod mirrors;
 mod plan_apply;
 pub mod plans;
 mod plugin_set;
+pub mod surroundings;
 pub mod sysex;
 
 pub use mirrors::{add_prompts, add_resources};

@@ -121,6 +121,7 @@ impl Stage {
             shown["pin"]
         );
         stage.studio.save(&format!("{config}{row}"));
+        stage.studio.accept();
         until_it_is(&stage.studio, "parrot", "ready");
         stage
     }

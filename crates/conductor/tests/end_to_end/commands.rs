@@ -140,6 +140,7 @@ fn a_command_that_fits_no_template_is_told_before_it_is_pressed() {
 
     let row = "[[tools.shell.commands]]\nname = \"echo\"\nprogram = \"/bin/echo\"\nargs = [\"two words\", \"3\"]\neffect = \"read\"\n";
     studio.save(&format!("{config}{row}"));
+    studio.accept();
     assert!(!check().contains("refused when it is pressed"));
     crate::studio::until("the command is allowed", || {
         press();

@@ -159,6 +159,7 @@ fn a_new_plugin_works_as_it_is_written() {
         shown["pin"]
     );
     studio.save(&row);
+    studio.accept();
     let pid = until_it_is(&studio, "hello", "ready")["pid"].as_u64().unwrap();
     assert_eq!(over_stdio(&studio)["result"]["content"][0]["text"], "Hi, Ada!");
     assert_eq!(over_http(&studio, &http)["result"]["content"][0]["text"], "Hi, Ada!");

@@ -126,7 +126,7 @@ fn a_held_note_ends_when_its_mapping_is_changed_under_the_finger() {
 #[test]
 fn an_unwatched_file_is_read_only_when_asked() {
     let studio = Studio::start(&format!("config = {{ watch = false }}\n{}", sends(20)));
-    studio.save(&sends(21));
+    studio.save(&format!("config = {{ watch = false }}\n{}", sends(21)));
     let answer = studio.ask("reload", json!({}));
     assert_eq!((&answer["changed"], &answer["faults"]), (&json!(true), &json!([])));
     assert_eq!(press(&studio), Some(vec![0xB0, 21, 1]));
@@ -135,4 +135,159 @@ fn an_unwatched_file_is_read_only_when_asked() {
     studio.save("nonsense");
     let refusal = studio.refusal("reload", json!({}));
     assert_eq!((&refusal["code"], &refusal["subject"]), (&json!("BAD_INPUT"), &json!("config.toml")));
+}
+
+#[test]
+fn a_fifo_in_the_place_of_the_file_is_refused_and_the_next_file_is_read() {
+    let mut studio = Studio::start(&sends(20));
+    std::fs::remove_file(studio.config_file()).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(studio.config_file()).status().unwrap();
+    assert!(made.success());
+    until("it is refused", || error_of(&studio.status()).filter(|it| it.contains("regular")));
+    assert_eq!(press(&studio), Some(vec![0xB0, 20, 1]));
+    std::fs::remove_file(studio.config_file()).unwrap();
+    studio.save(&sends(21));
+    until("the file is read", || (studio.status()["config"]["hash"] == hash_of(&sends(21))).then_some(()));
+    assert_eq!((press(&studio), error_of(&studio.status())), (Some(vec![0xB0, 21, 1]), None));
+    // A link to a fifo, and the end of the daemon while it is there.
+    let fifo = studio.home().join("fifo");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    std::fs::remove_file(studio.config_file()).unwrap();
+    std::os::unix::fs::symlink(&fifo, studio.config_file()).unwrap();
+    until("it is refused", || error_of(&studio.status()));
+    studio.stop();
+}
+
+#[test]
+fn a_daemon_starts_on_a_fifo_and_reads_the_file_that_comes() {
+    let mut studio = Studio::empty();
+    assert!(std::process::Command::new("mkfifo").arg(studio.config_file()).status().unwrap().success());
+    studio.up(&[]);
+    assert!(error_of(&studio.status()).is_some());
+    studio.save(&sends(21));
+    until("the file is read", || error_of(&studio.status()).is_none().then_some(()));
+    assert_eq!(press(&studio), Some(vec![0xB0, 21, 1]));
+    studio.stop();
+}
+
+fn hash_of(text: &str) -> Value {
+    conductor_core::digest::Digest::of(text.as_bytes()).to_string().into()
+}
+
+#[test]
+fn a_file_saved_right_after_the_start_is_seen() {
+    for controller in 30..36 {
+        let mut studio = Studio::empty();
+        std::fs::write(studio.config_file(), sends(20)).unwrap();
+        // Saved by another thread as soon as the socket is there, which is before the daemon says that it is ready.
+        let (home, file) = (studio.home().to_owned(), studio.config_file());
+        let saver = std::thread::spawn(move || {
+            while !home.join("mcp.sock").exists() {
+                std::thread::yield_now();
+            }
+            std::fs::write(file, sends(controller)).unwrap();
+        });
+        studio.up(&[]);
+        saver.join().unwrap();
+        until("it is in force", || (studio.status()["config"]["hash"] == hash_of(&sends(controller))).then_some(()));
+    }
+}
+
+#[test]
+fn a_linked_file_is_seen_wherever_the_links_lead() {
+    let dotfiles = tempfile::tempdir().unwrap();
+    let mut studio = Studio::empty();
+    let at = |name: &str| dotfiles.path().join(name);
+    for folder in ["one", "two", "three"] {
+        std::fs::create_dir(at(folder)).unwrap();
+    }
+    std::fs::write(at("two/real.toml"), sends(20)).unwrap();
+    std::os::unix::fs::symlink("../two/real.toml", at("one/link.toml")).unwrap();
+    std::os::unix::fs::symlink(at("one/link.toml"), studio.config_file()).unwrap();
+    studio.up(&[]);
+    let seen = |controller: u8| {
+        until("it is in force", || (studio.status()["config"]["hash"] == hash_of(&sends(controller))).then_some(()));
+    };
+    std::fs::write(at("two/real.toml"), sends(21)).unwrap();
+    seen(21);
+    // Replaced by renaming.
+    std::fs::write(at("two/draft"), sends(22)).unwrap();
+    std::fs::rename(at("two/draft"), at("two/real.toml")).unwrap();
+    seen(22);
+    // A link in the middle leads elsewhere, and what it leads to changes.
+    std::fs::write(at("three/other.toml"), sends(23)).unwrap();
+    std::os::unix::fs::symlink("../three/other.toml", at("one/new")).unwrap();
+    std::fs::rename(at("one/new"), at("one/link.toml")).unwrap();
+    seen(23);
+    std::fs::write(at("three/other.toml"), sends(24)).unwrap();
+    seen(24);
+    // The file itself becomes a link while the daemon runs, as stow does it.
+    std::fs::remove_file(studio.config_file()).unwrap();
+    studio.save(&sends(25));
+    seen(25);
+    std::fs::write(at("three/stowed.toml"), sends(26)).unwrap();
+    std::fs::remove_file(studio.config_file()).unwrap();
+    std::os::unix::fs::symlink(at("three/stowed.toml"), studio.config_file()).unwrap();
+    seen(26);
+    std::fs::write(at("three/stowed.toml"), sends(27)).unwrap();
+    seen(27);
+}
+
+#[test]
+fn an_empty_or_cut_file_is_refused() {
+    let text = sends(20);
+    let studio = Studio::start(&text);
+    let cut = |at: &str| text.get(..text.find(at).unwrap()).unwrap().to_owned();
+    for short in ["".to_owned(), " \n\n".to_owned(), cut("[[modes]]"), cut(", value = 1 }")] {
+        studio.save(&short);
+        let why = until("it is refused", || error_of(&studio.status()));
+        assert_eq!(press(&studio), Some(vec![0xB0, 20, 1]), "{why}");
+        studio.save(&text);
+        until("the fault is forgotten", || error_of(&studio.status()).is_none().then_some(()));
+    }
+    studio.save("");
+    until("it is refused", || error_of(&studio.status()));
+    assert_eq!(studio.run(&["config", "check"]).status.code(), Some(1));
+    // A person may mean it.
+    studio.accept();
+    until("it is in force", || error_of(&studio.status()).is_none().then_some(()));
+}
+
+#[test]
+fn status_counts_the_faults_of_the_file() {
+    let bad = "colour = 3\n[[devices]]\nalias = \"nowhere\"\n";
+    let studio = Studio::start(&format!("{bad}{}", sends(20).replacen("schema = 1", "", 1)));
+    let config = studio.status()["config"].clone();
+    assert_eq!(config["faults"], 2, "{config}");
+    let lines = config["fault_lines"].to_string();
+    assert!(lines.contains("colour") && lines.contains("which port"), "{lines}");
+    let shown = crate::studio::text(&studio.run(&["status"]).stdout);
+    assert!(shown.contains("2 in config.toml"), "{shown}");
+}
+
+/// Out of descriptors, the file cannot be opened, and nothing happens to it afterwards.
+#[test]
+fn a_reload_that_the_system_refused_is_tried_again() {
+    use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+    let studio = Studio::start(&sends(20));
+    let pid = Pid::from_raw(studio.pid() as i32);
+    let mut client = studio.control();
+    let mut error = || error_of(&client.ask("status", json!({})).unwrap());
+    assert_eq!(error(), None);
+    let full = getrlimit(Resource::Nofile);
+    prlimit(pid, Resource::Nofile, Rlimit { current: Some(3), maximum: full.maximum }).unwrap();
+    std::fs::write(studio.config_file(), sends(21)).unwrap();
+    let mut told = None;
+    for _ in 0..500 {
+        told = error();
+        if told.is_some() {
+            break;
+        }
+        #[expect(clippy::disallowed_methods, reason = "polling another process, never a proof of timing")]
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert!(told.as_ref().is_some_and(|it| it.contains("Too many open files")), "{told:?}");
+    prlimit(pid, Resource::Nofile, full).unwrap();
+    until("it is read", || (studio.status()["config"]["hash"] == hash_of(&sends(21))).then_some(()));
+    assert_eq!(studio.status()["statistics"]["reloads_failed"], 1, "attempts that end alike are one failure");
 }

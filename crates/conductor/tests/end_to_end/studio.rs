@@ -1,6 +1,7 @@
 //! A daemon in a home of its own, started for one test and ended with it.
 
 use conductor::doors::control::client::{Client, ClientError};
+use conductor_testkit::terminal::Terminal;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read};
@@ -155,6 +156,20 @@ impl Studio {
         let draft = self.home().join("config.toml.draft");
         std::fs::write(&draft, config).unwrap();
         std::fs::rename(draft, self.config_file()).unwrap();
+    }
+
+    /// Accepts the file as a person at a terminal does; gives what stood there.
+    pub fn accept(&self) -> String {
+        let mut command = self.command();
+        command.args(["config", "accept"]);
+        let mut terminal = Terminal::start(command);
+        let mut shown = terminal.until_any(&["[y/N]", "nothing waits"]);
+        while !shown.contains("accepted:") && !shown.contains("nothing waits") {
+            terminal.type_in("y\n");
+            shown.push_str(&terminal.until_any(&["accepted:", "quicker than reading; y or n: "]));
+        }
+        terminal.end();
+        shown
     }
 
     pub fn signal(&self, signal: Signal) {

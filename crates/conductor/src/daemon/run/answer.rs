@@ -1,6 +1,7 @@
 //! What the owner answers when asked. Questions change nothing; orders are carried out before their answer is given.
 
 use super::{Owner, Phase, ports, with_slots};
+use crate::daemon::config_file::one_line;
 use crate::daemon::dispatch::Undone;
 use crate::daemon::handle::{Ask, Outgoing, Reply, SentBy, Standing, Traced, Wanted, unknown_mode};
 use crate::daemon::report::{
@@ -8,6 +9,7 @@ use crate::daemon::report::{
     Statistics, Status, Switched, input_mode,
 };
 use crate::hosts::midi::check_message;
+use conductor_core::config::Severity;
 use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::event::midi::{Decoder, Heard};
 use conductor_core::event::{Body, DeviceSlot, Taint};
@@ -15,6 +17,9 @@ use conductor_core::feedback::Fact;
 use conductor_core::hands::TraceRecord;
 use conductor_core::timestamp::Timestamp;
 use serde_json::Value;
+
+/// Faults of the file that a status shows in full; the others are counted.
+const SHOWN_FAULTS: usize = 16;
 
 /// Panic's last word on every channel: sustain off, all notes off, all sound off.
 const SILENCE: [(u8, u8); 3] = [(64, 0), (123, 0), (120, 0)];
@@ -82,6 +87,9 @@ impl Owner {
         });
         let is_connected = self.table.devices.iter().any(|it| connected(&it));
         let counters = self.hands.counters();
+        let remarks = self.parts.remarks.load();
+        let faults = serving.diagnostics.iter().chain(remarks.iter()).filter(|it| it.severity >= Severity::Error);
+        let faults: Vec<String> = faults.map(one_line).collect();
         Status {
             daemon_running: true,
             lifecycle_state: self.lifecycle(),
@@ -107,6 +115,12 @@ impl Owner {
                 loaded_at: serving.loaded_at,
                 error: self.parts.config_error.clone(),
                 disabled_mappings: serving.disabled_mappings(),
+                faults: faults.len(),
+                fault_lines: faults.into_iter().take(SHOWN_FAULTS).collect(),
+                held: serving.waiting.held.names(),
+                held_since: serving.waiting.since,
+                closed: serving.waiting.closed.as_deref().map(str::to_owned),
+                unprotected: serving.waiting.typing.clone(),
             },
             performance_lock: self.performance_lock,
             pid: std::process::id(),

@@ -8,11 +8,15 @@ use crate::daemon::config_check::Checked;
 use crate::daemon::handle::{self, SentBy, Wanted};
 use crate::pipeline::approval::{Attendance, DeskNews};
 use crate::tools::daemon::plans;
+use crate::tools::daemon::surroundings::Around;
+use crate::whole_file;
 use conductor_core::config::Config;
+use conductor_core::digest::Digest;
 use conductor_core::error::{Code, RefusedBy, Subject, ToolError};
 use conductor_core::event::Taint;
 use conductor_core::hands::explain::Asked;
 use conductor_core::hands::{self, Explanation, SimFault, TraceRecord};
+use conductor_core::principal::Principal;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -61,6 +65,8 @@ methods! {
     Listen = "listen",
     ConfigShow = "config.show",
     ConfigCheck = "config.check",
+    ConfigWaiting = "config.waiting",
+    ConfigAccept = "config.accept",
     Call = "call",
     ToolsList = "tools.list",
     PlansList = "plans.list",
@@ -125,6 +131,13 @@ impl Stream {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Nothing {}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Accept {
+    /// Of the file that the person was shown.
+    hash: String,
+}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -300,7 +313,26 @@ pub async fn answer(control: &Control, caller: Caller, method: Method, params: V
         }
         Method::ConfigCheck => {
             let Nothing {} = read(params)?;
-            Checked::of(&control.home.config_file()).to_json()
+            let studio = &control.words.studio;
+            let around = Around::look(studio, handle).await;
+            Checked::here(&control.home.config_file(), studio, &around).to_json()
+        }
+        Method::ConfigWaiting => {
+            let Nothing {} = read(params)?;
+            // So that what is shown is the file as it is now.
+            let reloaded = handle.reload().await;
+            let serving = handle.serving();
+            let waiting = &serving.waiting;
+            json!({
+                "hash": file_hash(control)?, "held": waiting.held.names(), "since": waiting.since, "closed": waiting.closed.as_deref(),
+                "difference": &*waiting.difference, "unprotected": waiting.typing, "error": reloaded.err().map(|it| it.message),
+            })
+        }
+        Method::ConfigAccept => {
+            let Accept { hash } = read(params)?;
+            let person = control.recognise(caller.peer).map_err(refuse)?;
+            let hash = hash.parse().map_err(|_| ToolError::new(Code::BadInput, "hash: sha256: and 64 hex digits"))?;
+            told(control.words.accept_config(handle, Principal::Person { uid: person.uid }, hash).await?)
         }
         Method::Call => return words::answer(control, caller, WordsMethod::Call, params).await,
         Method::ToolsList => return words::answer(control, caller, WordsMethod::ToolsList, params).await,
@@ -357,6 +389,11 @@ fn sent_by(control: &Control, caller: Caller) -> SentBy {
 
 pub(super) fn refuse(why: NotAPerson) -> ToolError {
     ToolError::new(Code::Denied, why.to_string()).by(RefusedBy::Policy)
+}
+
+fn file_hash(control: &Control) -> Result<String, ToolError> {
+    let bytes = whole_file::read(&control.home.config_file()).map_err(|_| no_file(control))?;
+    Ok(Digest::of(&bytes).to_string())
 }
 
 fn no_file(control: &Control) -> ToolError {

@@ -71,6 +71,7 @@ pub async fn answer(
             tell(control, by, EventName::SecretSet, json!({ "name": name, "version": version })).await;
             // A plugin may have waited for it.
             control.words.plugins.touch();
+            control.handle.key_changed();
             json!({ "name": name, "version": version })
         }
         SecretsMethod::Remove => {
@@ -79,6 +80,7 @@ pub async fn answer(
             let named = name.clone();
             work(control, move |secrets| Ok(secrets.remove(&named)?)).await?;
             tell(control, by, EventName::SecretRemoved, json!({ "name": name })).await;
+            control.handle.key_changed();
             json!({ "removed": name })
         }
         SecretsMethod::Rotate => {
@@ -86,6 +88,7 @@ pub async fn answer(
             let by = person(control, caller)?;
             let count = work(control, |secrets| Ok(secrets.rotate()?)).await?;
             tell(control, by, EventName::SecretRotated, json!({ "count": count })).await;
+            control.handle.key_changed();
             json!({ "sealed": count })
         }
     };

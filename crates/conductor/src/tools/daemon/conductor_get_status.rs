@@ -15,7 +15,7 @@ pub fn definition(owner: &Handle) -> Definition {
     .text(
         "Get status",
         "Daemon, device and configuration state: lifecycle, current mode, connected device, counters, which backends are missing and why, \
-         whether the newest configuration is in force, whether the performance lock is on, and how many plans wait for a person.",
+         whether the newest configuration is in force and what of it waits for a person, whether the performance lock is on, and how many plans wait for a person.",
     )
     .output(object(json!({
         "daemon_running": boolean(), "lifecycle_state": text(), "connected": boolean(), "device_connected": boolean(),
@@ -29,6 +29,8 @@ pub fn definition(owner: &Handle) -> Definition {
         "backends": list(object(json!({ "name": text(), "state": text(), "reason": nullable(text()) }))),
         "config": object(json!({
             "hash": nullable(text()), "loaded_at": text(), "error": nullable(text()), "disabled_mappings": integer(),
+            "faults": integer(), "fault_lines": list(text()), "held": list(text()), "held_since": nullable(text()),
+            "closed": nullable(text()), "unprotected": list(text()),
         })),
         "performance_lock": boolean(), "pending_plans": integer(), "pid?": integer(),
     })))

@@ -8,9 +8,10 @@ use crate::pending_store::Beside;
 use crate::pipeline::gate::Leave;
 use crate::studio::Studio;
 use crate::tools::daemon::mapping_call;
+use crate::tools::daemon::surroundings::Around;
 use crate::whole_file::{self, RealDisk};
 use conductor_core::audit::record::EventName;
-use conductor_core::config::{self, Config, Diagnostic, Platform, Surroundings};
+use conductor_core::config::{self, Config, Diagnostic, Surroundings};
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, Effect, Subject, ToolError, Violation};
 use conductor_core::pending::{Ask, Fact, Kind, Limited, NewIds, NewPlan, Present, Record, Refused, State};
@@ -20,7 +21,6 @@ use conductor_core::principal::Principal;
 use conductor_core::templates;
 use serde::Serialize;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use uuid::Uuid;
@@ -30,7 +30,7 @@ const UNDOES: &str = "undoes";
 
 /// The file as it is now; no file is no bytes.
 fn present_bytes(studio: &Studio) -> Result<Vec<u8>, ToolError> {
-    match std::fs::read(config_path(studio)) {
+    match whole_file::read(&config_path(studio)) {
         Ok(bytes) => Ok(bytes),
         Err(fault) if fault.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(fault) => Err(ToolError::new(Code::Internal, format!("config.toml cannot be read: {fault}"))
@@ -43,19 +43,7 @@ fn config_path(studio: &Studio) -> std::path::PathBuf {
 }
 
 fn with_surroundings<T>(studio: &Studio, act: impl FnOnce(&Surroundings<'_>) -> T) -> T {
-    let catalog = studio.catalog();
-    let tools: BTreeSet<String> = catalog.tools().filter(|it| !it.hidden).map(|it| it.name.to_string()).collect();
-    act(&Surroundings { platform: Some(platform()), tools: Some(&tools), ..Surroundings::default() })
-}
-
-const fn platform() -> Platform {
-    if cfg!(target_os = "macos") {
-        Platform::MacOs
-    } else if cfg!(windows) {
-        Platform::Windows
-    } else {
-        Platform::Linux
-    }
+    Around::of(studio).with(act)
 }
 
 /// The owner's word about itself, and beside it how many plans wait for a person: the owner knows of no plans.
@@ -251,13 +239,15 @@ pub async fn apply(
         .map_err(|fault| internal(&fault))?
         .map_err(|fault| internal(&fault))?
         .map_err(|why| not_applied(id, why))?;
-    let written = write(studio, &store, id, &base);
+    let written = write(studio, &store, &record, &base);
     if let Err(error) = written {
         // Nothing of it was done, so it waits again.
         store.change(|pending| pending.fail_apply(id, now)).map_err(|fault| internal(&fault))?.map_err(not_taken)?;
         return Err(error);
     }
-    let reloaded = owner.reload().await?;
+    let after = store.bytes(id, Beside::After).map_err(|fault| lost(id, &fault))?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let reloaded = owner.plan_applied(text(&base), text(&after)).await?;
     settle_grants(studio, by, channel, &record, &store)?;
     if let Some(undone) = record.facts.iter().find(|it| it.label == UNDOES).and_then(|it| it.text.parse().ok()) {
         // The plan it took back may be gone by now; that changes nothing.
@@ -270,12 +260,28 @@ pub async fn apply(
         studio.hub.tell(crate::studio::hub::Change::Uri(uri.into()));
     }
     let plan = find(studio, &id.to_string())?.config_plan().unwrap_or(Value::Null);
-    Ok(json!({ "plan": plan, "hash": reloaded.hash, "faults": reloaded.faults }))
+    Ok(json!({ "plan": plan, "hash": reloaded.hash, "faults": reloaded.faults, "held": reloaded.held }))
 }
 
-fn write(studio: &Studio, store: &crate::pending_store::PendingStore, id: Uuid, base: &[u8]) -> Result<(), ToolError> {
+fn write(
+    studio: &Studio,
+    store: &crate::pending_store::PendingStore,
+    record: &Record,
+    base: &[u8],
+) -> Result<(), ToolError> {
+    let id = record.id;
     let after = store.bytes(id, Beside::After).map_err(|fault| lost(id, &fault))?;
     let text = String::from_utf8_lossy(&after);
+    // The bytes are a file that other programs can write; what is applied is what was shown.
+    let shown = record.result_state_hash == Some(Digest::of(&after))
+        && record.diff_preview.as_deref() == Some(&plan::diff::preview(&String::from_utf8_lossy(base), &text));
+    if !shown {
+        return Err(ToolError::new(
+            Code::PlanStale,
+            "the stored plan is not the one that was shown; nothing was written",
+        )
+        .subject(Subject::Plan(id.to_string())));
+    }
     if config::load(&text).config.is_none() {
         return Err(
             ToolError::new(Code::Internal, "the plan's result cannot be read").subject(Subject::Plan(id.to_string()))
@@ -283,7 +289,7 @@ fn write(studio: &Studio, store: &crate::pending_store::PendingStore, id: Uuid, 
     }
     let path = config_path(studio);
     let unchanged = || {
-        let now = match std::fs::read(&path) {
+        let now = match whole_file::read(&path) {
             Err(fault) if fault.kind() == io::ErrorKind::NotFound => Vec::new(),
             read => read?,
         };
