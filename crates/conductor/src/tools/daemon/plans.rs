@@ -167,12 +167,9 @@ async fn keep(
     let (settings, limits, now) = (force.policy.approval.clone(), studio.settings().limits.clone(), studio.timestamp());
     let (store, base) = (Arc::clone(studio.desk.store()), base.to_vec());
     let made = tokio::task::spawn_blocking(move || {
-        // The bytes first: a plan that can be found can be applied.
-        store.put_bytes(ids.id, Beside::Before, &base)?;
-        store.put_bytes(ids.id, Beside::After, &result)?;
-        store.change(|pending| {
-            pending.create_plan(plan, ids, &settings, &limits, now)?;
-            Ok(pending.get(ids.id).and_then(Record::config_plan).unwrap_or(Value::Null))
+        store.change_with(&[(Beside::Before, base.as_slice()), (Beside::After, result.as_slice())], |pending| {
+            let id = pending.create_plan(plan, ids, &settings, &limits, now)?;
+            Ok((id, pending.get(id).and_then(Record::config_plan).unwrap_or(Value::Null)))
         })
     });
     let made = made.await.map_err(|fault| internal(&fault))?.map_err(|fault| internal(&fault))?.map_err(not_taken)?;
