@@ -141,8 +141,9 @@ async fn keep(
 ) -> Result<Value, ToolError> {
     let Draft { result, diff_preview, changes, warnings, .. } = draft;
     let summary = description.unwrap_or_else(|| match changes.as_slice() {
-        [only] => only.description.clone(),
-        [first, rest @ ..] => format!("{} and {} more", first.description, rest.len()),
+        [only] => only.summary(),
+        [first, second] => format!("{}; {}", first.summary(), second.summary()),
+        [first, rest @ ..] => format!("{} and {} more changes", first.summary(), rest.len()),
         [] => "no change".into(),
     });
     let changes: Vec<Value> = changes.iter().map(change_json).collect();
