@@ -4,6 +4,7 @@
 //! runtime for sockets. They speak by messages; the few locks say why they are there.
 
 mod approval_pad;
+pub mod audit;
 mod backends;
 pub mod code_pages;
 pub mod config_check;
@@ -253,7 +254,7 @@ impl Daemon {
             clients: words.shared.clients.clone(),
             words: words.clone(),
         });
-        let mcp = runtime.spawn(Words::serve(words.shared.clone(), mcp_socket));
+        let mcp = runtime.spawn(Words::serve(words.clone(), mcp_socket));
         runtime.spawn(Words::watch_plugins(words.clone(), serving.config.watch.debounce_ms.into()));
         runtime.spawn(Words::follow_live(words.clone(), handle.clone()));
         let doors = runtime.spawn(async move {

@@ -128,6 +128,7 @@ fn daemon(home: &Home) -> Vec<Finding> {
             .cure("correct the file; it is read again when saved"),
         None => Finding::new("daemon", Grade::Good, format!("{state}, pid {}", status["pid"])),
     }];
+    findings.push(audit(&status["audit"]));
     findings.extend(hands(&status));
     for backend in super::list(&status, "backends") {
         let name = super::text(backend, "name");
@@ -138,6 +139,16 @@ fn daemon(home: &Home) -> Vec<Finding> {
     }
     findings.extend(secrets(home));
     findings
+}
+
+/// With a log that cannot be written no tool is served.
+fn audit(audit: &Value) -> Finding {
+    match (audit["reason"].as_str(), audit["copy_fault"].as_str()) {
+        (Some(reason), _) => Finding::new("audit", Grade::Bad, format!("no tool is served: {reason}"))
+            .cure("make room on the disk, or look with `conductor audit verify`"),
+        (None, Some(fault)) => Finding::new("audit", Grade::Note, format!("the second copy is behind: {fault}")),
+        (None, None) => Finding::new("audit", Grade::Good, "every call is written to the log"),
+    }
 }
 
 /// Whether a busy machine can make a pad wait.

@@ -47,6 +47,11 @@ pub trait Journal: Send + Sync {
     fn intent(&self, facts: CallFacts) -> BoxFuture<'static, Result<u64, String>>;
     /// With `durable` on the disk when it is done, else with the kernel.
     fn outcome(&self, facts: CallFacts, outcome: OutcomeFacts, durable: bool) -> Written;
+    /// Keeps the outcome of a call that runs whether or not the log can be written. Gives whether
+    /// it will be written later.
+    fn keep(&self, _facts: CallFacts, _outcome: OutcomeFacts) -> bool {
+        false
+    }
     /// What happened beside calls; `detail` holds no argument, no result, no secret.
     fn event(
         &self,
@@ -87,6 +92,10 @@ impl Journal for AuditLog {
         Written::Later(Box::pin(async move {
             AuditLog::outcome(&log, facts, outcome, durability).await.map(|_| ()).map_err(|down| down.to_string())
         }))
+    }
+
+    fn keep(&self, facts: CallFacts, outcome: OutcomeFacts) -> bool {
+        self.keep_outcome(facts, outcome)
     }
 
     fn event(

@@ -58,12 +58,34 @@ const fn platform() -> Platform {
     }
 }
 
-/// The owner's word about itself, and beside it how many plans wait for a person: the owner knows of no plans.
+/// The owner's status, and what the owner does not know of: how many plans wait for a person, and
+/// the state of the audit log.
 #[derive(Serialize)]
 pub struct StatusAndPlans {
     #[serde(flatten)]
     status: Status,
     pending_plans: usize,
+    audit: AuditNow,
+}
+
+#[derive(Serialize)]
+struct AuditNow {
+    writable: bool,
+    /// Why no tool is served.
+    reason: Option<String>,
+    /// Why the second copy is behind.
+    copy_fault: Option<String>,
+    /// Records in memory that wait to be written.
+    waiting: usize,
+}
+
+impl AuditNow {
+    fn of(studio: &Studio) -> Self {
+        let health = studio.audit.health();
+        let (waiting, copy_fault) = health.map(|it| (it.owed, it.copy_fault)).unwrap_or_default();
+        let reason = studio.audit.up().err().map(|it| studio.scrubber.text(&it).into_owned());
+        AuditNow { writable: reason.is_none(), reason, copy_fault, waiting }
+    }
 }
 
 pub fn with_waiting(studio: &Studio, status: Status) -> StatusAndPlans {
@@ -72,7 +94,7 @@ pub fn with_waiting(studio: &Studio, status: Status) -> StatusAndPlans {
         let waits = |it: &&Record| it.kind == Kind::Plan && it.state == State::Pending && !it.is_over(now);
         pending.iter().filter(waits).count()
     });
-    StatusAndPlans { status, pending_plans }
+    StatusAndPlans { status, pending_plans, audit: AuditNow::of(studio) }
 }
 
 /// Drafts the changes on the file as it is and keeps the plan. Nothing else changes.
