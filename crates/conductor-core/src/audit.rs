@@ -5,6 +5,7 @@
 
 pub mod checkpoint;
 pub mod line;
+pub mod memory;
 pub mod record;
 pub mod verify;
 

@@ -28,6 +28,9 @@ const MIN_GRANT_MS: u64 = 60_000;
 const KEPT_MS: u64 = 7 * 86_400_000;
 /// Applied plans that stay, however old, so that they can be undone.
 const KEPT_PLANS: usize = 100;
+/// Further ended records that are kept. Unanswered questions and plans must not fill the
+/// disk within a week.
+const KEPT_ENDED: usize = 500;
 
 /// What the call looks like now. A yes holds only for the state it was given on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -190,6 +193,12 @@ pub struct Pending {
     /// Records a call is held open for; not written, since a waiter does not outlive the daemon.
     waited_for: HashSet<Uuid>,
     asks: Rates,
+    /// Milliseconds that never step, as the shell last reported them; none where only the wall clock is
+    /// known.
+    steady_ms: Option<u64>,
+    /// When open records end, and when refused ones were refused, in those milliseconds. Not
+    /// written: across a restart only the wall clock is left.
+    steady: HashMap<Uuid, u64>,
     /// What each record was before the change that is not written yet.
     before: BTreeMap<Uuid, Option<Record>>,
 }
@@ -279,6 +288,41 @@ impl Pending {
         changes
     }
 
+    /// Sets the time on the monotonic clock. A record ends when either clock says so: one
+    /// that is set back prolongs nothing.
+    pub fn set_steady(&mut self, now_ms: u64) {
+        self.steady_ms = Some(now_ms);
+    }
+
+    fn is_over(&self, record: &Record, now: Timestamp) -> bool {
+        let run_out = || self.steady.get(&record.id).zip(self.steady_ms).is_some_and(|(end, steady)| steady >= *end);
+        record.is_over(now) || (!record.state.has_ended() && run_out())
+    }
+
+    /// Gives open records that have no end on the steady clock one: after a start, and for new
+    /// ones. At most their whole life, however far in the future the wall clock was when they were
+    /// made.
+    fn note_ends(&mut self, now: Timestamp) {
+        let Some(steady) = self.steady_ms else { return };
+        let fresh: Vec<(Uuid, u64)> = self
+            .open_records()
+            .filter(|record| !self.steady.contains_key(&record.id))
+            .filter_map(|record| {
+                let until = record.expires_at?;
+                let left = until.millis_since(now).min(until.millis_since(record.begun_at()));
+                Some((record.id, steady.saturating_add(left)))
+            })
+            .collect();
+        self.steady.extend(fresh);
+    }
+
+    /// Milliseconds since a person said no, on whichever clock they are more.
+    fn since_refused(&self, record: &Record, now: Timestamp) -> u64 {
+        let at = record.decided.as_ref().map_or(record.created_at, |decided| decided.at);
+        let steady = self.steady.get(&record.id).zip(self.steady_ms).map(|(at, now)| now.saturating_sub(*at));
+        now.millis_since(at).max(steady.unwrap_or(0))
+    }
+
     /// The changes are on the disk.
     pub fn commit(&mut self) {
         self.before.clear();
@@ -287,6 +331,7 @@ impl Pending {
     /// The changes could not be written: they never happened.
     pub fn roll_back(&mut self) {
         for (id, before) in std::mem::take(&mut self.before) {
+            self.steady.remove(&id);
             match before {
                 Some(record) => {
                     self.index(&record);
@@ -311,6 +356,7 @@ impl Pending {
     }
 
     fn insert(&mut self, record: Record) -> Uuid {
+        self.forget_surplus();
         let id = record.id;
         self.before.entry(id).or_insert(None);
         self.index(&record);
@@ -327,9 +373,10 @@ impl Pending {
 
     /// Ends what is over at `now`; at `expires_at` exactly a record is expired. Gives the questions and plans that ended unanswered.
     pub fn expire(&mut self, now: Timestamp) -> Vec<Uuid> {
+        self.note_ends(now);
         let over: Vec<(Uuid, bool)> = self
             .open_records()
-            .filter(|record| record.is_over(now))
+            .filter(|record| self.is_over(record, now))
             .map(|record| (record.id, record.state == State::Pending))
             .collect();
         for (id, _) in &over {
@@ -376,8 +423,7 @@ impl Pending {
             mine.iter().filter_map(|id| self.get(*id)).filter(exact).find(|r| r.kind == Kind::Call && r.state == state)
         };
         if let Some(record) = same(State::Denied) {
-            let since = record.decided.as_ref().map_or(record.created_at, |decided| decided.at);
-            let retry_after_ms = settings.cooldown_ms.saturating_sub(now.millis_since(since)).max(1);
+            let retry_after_ms = settings.cooldown_ms.saturating_sub(self.since_refused(record, now)).max(1);
             return Asked::Denied { id: record.id, retry_after_ms };
         }
         if let Some(record) = same(State::Pending) {
@@ -387,7 +433,9 @@ impl Pending {
         if let Err(limited) = self.room_for(&ask.principal, limits) {
             return Asked::Limited(limited);
         }
-        if let Err(retry_after_ms) = self.asks.take(limits, &ask.principal, Class::Ask, now.as_millis()) {
+        if let Err(retry_after_ms) =
+            self.asks.take(limits, &ask.principal, Class::Ask, self.steady_ms.unwrap_or(now.as_millis()))
+        {
             return Asked::Limited(Limited::Rate { retry_after_ms });
         }
         let Ask { principal, tool, tier, args_hash, present, summary, facts, floor, from_plugin: _, tainted: _ } = ask;
@@ -402,17 +450,26 @@ impl Pending {
             expires_at: Some(now.plus_millis(settings.ttl_ms)),
             ..Record::new(ids.id, principal, tool, tier, present.pin, args_hash, present.policy_version, &summary)
         };
-        Asked::Created { id: self.insert(record) }
+        let id = self.insert(record);
+        self.note_ends(now);
+        Asked::Created { id }
     }
 
     /// Ids that can still matter to a call, the others forgotten: a flood of ended questions must not slow down the next one.
     fn live_for(&mut self, principal: &Principal, tool: &str, cooldown_ms: u64, now: Timestamp) -> Vec<Uuid> {
-        let Some(ids) = self.live.get_mut(&(principal.clone(), tool.to_owned())) else {
+        let key = (principal.clone(), tool.to_owned());
+        let Some(mut ids) = self.live.remove(&key) else {
             return Vec::new();
         };
-        let records = &self.records;
-        ids.retain(|id| records.get(id).is_some_and(|record| record.can_meet_a_call(cooldown_ms, now)));
-        ids.clone()
+        ids.retain(|id| {
+            self.get(*id).is_some_and(|record| match record.state {
+                State::Pending | State::Allowed => true,
+                State::Denied => record.decided.is_some() && self.since_refused(record, now) < cooldown_ms,
+                State::Used | State::Expired | State::Stale | State::Undone => false,
+            })
+        });
+        self.live.insert(key, ids.clone());
+        ids
     }
 
     fn use_standing(&mut self, id: Uuid, pin: Digest, ask: &Ask) -> Asked {
@@ -474,7 +531,8 @@ impl Pending {
 
     /// The record, if it is in `state` now; otherwise why not.
     fn in_state(&mut self, id: Uuid, state: State, now: Timestamp) -> Result<&Record, Refused> {
-        if self.get(id).is_some_and(|record| record.is_over(now)) {
+        self.note_ends(now);
+        if self.get(id).is_some_and(|record| self.is_over(record, now)) {
             self.set(id, |record| record.state = State::Expired);
         }
         match self.get(id) {
@@ -514,6 +572,9 @@ impl Pending {
             record.expires_at = Some(until);
             record.decided = Some(Decided { by: yes.by.clone(), channel: yes.channel, at: now });
         });
+        // The yes has an end of its own.
+        self.steady.remove(&id);
+        self.note_ends(now);
         Ok(())
     }
 
@@ -527,6 +588,7 @@ impl Pending {
             record.uses_left = record.uses_left.map(|_| 0);
             record.decided = Some(Decided { by: by.to_owned(), channel, at: now });
         });
+        self.steady.extend(self.steady_ms.map(|steady| (id, steady)));
         Ok(())
     }
 
@@ -556,7 +618,9 @@ impl Pending {
             expires_at: Some(now.plus_millis(settings.ttl_ms)),
             ..Record::new(ids.id, principal, tool, Tier::ConfigChange, pin, args_hash, policy_version, &summary)
         };
-        Ok(self.insert(record))
+        let id = self.insert(record);
+        self.note_ends(now);
+        Ok(id)
     }
 
     /// Takes a plan for applying: whoever gets `Ok` is the only one. If the write then fails, [`Pending::fail_apply`].
@@ -673,6 +737,33 @@ impl Pending {
         ended
     }
 
+    /// Forgets the oldest ended records beyond [`KEPT_ENDED`]. What can be undone is not among
+    /// them.
+    fn forget_surplus(&mut self) {
+        if self.records.len().saturating_sub(self.open.len()) <= KEPT_ENDED {
+            return;
+        }
+        let can_be_undone = |it: &Record| it.state == State::Used && matches!(it.kind, Kind::Plan | Kind::Edit);
+        let ended = self.records.values().filter(|it| it.state.has_ended() && !can_be_undone(it));
+        let mut ended: Vec<(Timestamp, Uuid)> = ended.map(|it| (it.ended_at(), it.id)).collect();
+        ended.sort_unstable();
+        let surplus = ended.len().saturating_sub(KEPT_ENDED);
+        self.forget(ended.into_iter().take(surplus).map(|(_, id)| id));
+    }
+
+    fn forget(&mut self, ids: impl Iterator<Item = Uuid>) {
+        for id in ids {
+            if let Some(record) = self.records.remove(&id) {
+                self.before.entry(id).or_insert(Some(record));
+            }
+            self.steady.remove(&id);
+        }
+        self.live.retain(|_, ids| {
+            ids.retain(|id| self.records.contains_key(id));
+            !ids.is_empty()
+        });
+    }
+
     /// Forgets what ended a week ago, except the last applied plans.
     pub fn clean_up(&mut self, now: Timestamp) -> Vec<Uuid> {
         self.expire(now);
@@ -691,15 +782,7 @@ impl Pending {
             .filter(|record| now.millis_since(record.ended_at()) >= KEPT_MS)
             .map(|record| record.id)
             .collect();
-        for id in &old {
-            if let Some(record) = self.records.remove(id) {
-                self.before.entry(*id).or_insert(Some(record));
-            }
-        }
-        self.live.retain(|_, ids| {
-            ids.retain(|id| self.records.contains_key(id));
-            !ids.is_empty()
-        });
+        self.forget(old.iter().copied());
         old
     }
 }

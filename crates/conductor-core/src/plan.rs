@@ -45,6 +45,38 @@ pub struct ChangeRow {
     pub alias: Option<String>,
 }
 
+impl ChangeRow {
+    /// What is done to which item, in one line. The description says how.
+    pub fn summary(&self) -> String {
+        let quoted = |name: &Option<String>| name.as_ref().map(|it| format!(" \"{it}\"")).unwrap_or_default();
+        let trigger = self.description.strip_prefix("Add ").and_then(|it| it.split(" -> ").next());
+        let within = match self.mode.as_deref() {
+            Some("*") => " in every mode".to_owned(),
+            Some(mode) => format!(" in {mode} mode"),
+            None => String::new(),
+        };
+        let id = quoted(&self.mapping_id);
+        match (self.change_type, trigger) {
+            ("CreateMapping", Some(trigger)) => {
+                let mut letters = trigger.chars();
+                let first = letters.next().map(|it| it.to_ascii_lowercase()).into_iter();
+                format!("Create mapping for {}{within}", first.chain(letters).collect::<String>())
+            }
+            ("CreateMapping", None) => format!("Create mapping{id}{within}"),
+            ("UpdateMapping", _) => format!("Update mapping{id}{within}"),
+            ("DeleteMapping", _) => format!("Delete mapping{id}{within}"),
+            ("CreateContinuous", _) => format!("Create continuous binding{id}{within}"),
+            ("DeleteContinuous", _) => format!("Remove continuous binding{id}{within}"),
+            ("CreateMode", _) => format!("Create mode{}", quoted(&self.mode)),
+            ("DeleteMode", _) => format!("Delete mode{} and its rows", quoted(&self.mode)),
+            ("CreateDeviceIdentity", _) => format!("Create device{}", quoted(&self.alias)),
+            ("DeleteDeviceIdentity", _) => format!("Remove device{}", quoted(&self.alias)),
+            ("ApplyTemplate", _) => format!("Set up device{} from a template", quoted(&self.alias)),
+            (_, _) => self.description.clone(),
+        }
+    }
+}
+
 /// What a device template brings into a plan.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Template {

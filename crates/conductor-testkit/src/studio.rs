@@ -38,6 +38,7 @@ pub struct MemoryJournal {
     down: Mutex<Option<String>>,
     outcome_down: Mutex<Option<String>>,
     events: Mutex<Vec<Event>>,
+    kept: Mutex<Vec<(CallFacts, OutcomeFacts)>>,
     /// Outcomes that were to be on the disk before their reply.
     waited_for_disk: AtomicUsize,
 }
@@ -54,6 +55,7 @@ impl MemoryJournal {
             down: Mutex::default(),
             outcome_down: Mutex::default(),
             events: Mutex::default(),
+            kept: Mutex::default(),
             waited_for_disk: AtomicUsize::default(),
         })
     }
@@ -64,6 +66,11 @@ impl MemoryJournal {
 
     pub fn events(&self) -> Vec<Event> {
         self.events.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Outcomes that wait in memory.
+    pub fn kept(&self) -> Vec<(CallFacts, OutcomeFacts)> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub fn set_down(&self, reason: Option<&str>) {
@@ -101,6 +108,11 @@ impl Journal for MemoryJournal {
         let down = self.outcome_down.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let result = down.map_or_else(|| self.push(Written::Outcome(facts, outcome)).map(|_| ()), Err);
         record::Written::Now(result)
+    }
+
+    fn keep(&self, facts: CallFacts, outcome: OutcomeFacts) -> bool {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).push((facts, outcome));
+        true
     }
 
     fn event(

@@ -15,6 +15,7 @@ mod keeper;
 pub mod keys;
 pub mod layout;
 pub mod lines;
+pub mod memory;
 mod open;
 pub mod outside;
 pub mod walk;
@@ -26,10 +27,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use conductor_core::audit::{CallFacts, Entry, EventName, Head, InputHash, InputHasher, OutcomeFacts, Seq, Stamp};
+use conductor_core::audit::{
+    CallFacts, Entry, EventName, Head, InputHash, InputHasher, OutcomeFacts, Recovery, Seq, Stamp,
+};
 use conductor_core::principal::Principal;
-use serde_json::Value;
-use tokio::sync::{Notify, Semaphore, oneshot};
+use serde_json::{Value, json};
+use tokio::sync::{Notify, Semaphore, oneshot, watch};
 
 use journal::{Journal, Waiter};
 use keeper::Keeper;
@@ -151,12 +154,14 @@ struct Shared {
     reads_wait: bool,
     counters: Counters,
     copy_fault: Mutex<Option<String>>,
+    /// A place that remembers the last checkpoint has not answered yet: calls wait for it.
+    held: watch::Sender<bool>,
     witness: Witness,
 }
 
-/// Whoever is told of each checkpoint, from the keeper's thread.
+/// Is called with each checkpoint, from the keeper's thread.
 #[derive(Default)]
-struct Witness(OnceLock<Box<dyn Fn(Head) + Send + Sync>>);
+struct Witness(OnceLock<Box<dyn Fn(Head, &str) + Send + Sync>>);
 
 impl std::fmt::Debug for Witness {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -165,9 +170,9 @@ impl std::fmt::Debug for Witness {
 }
 
 impl Witness {
-    fn tell(&self, head: Head) {
+    fn tell(&self, head: Head, line: &str) {
         if let Some(tell) = self.0.get() {
-            tell(head);
+            tell(head, line);
         }
     }
 }
@@ -213,14 +218,64 @@ impl AuditLog {
         Ok((Self { shared, _keeper: Arc::new(thread) }, opened))
     }
 
-    /// Sets who is told of every checkpoint once it is on disk. `tell` runs on the keeper's thread, must not wait, and must not hold this
-    /// log: the last handle to go waits for that thread.
-    pub fn on_checkpoint(&self, tell: impl Fn(Head) + Send + Sync + 'static) {
+    /// Sets what is called with every checkpoint, and the line of the last one, once it is on disk.
+    /// `tell` runs on the keeper's thread, must not wait, and must not hold this log: the last
+    /// handle to go waits for that thread.
+    pub fn on_checkpoint(&self, tell: impl Fn(Head, &str) + Send + Sync + 'static) {
         let _ = self.shared.witness.0.set(Box::new(tell));
+    }
+
+    /// Calls wait, until [`AuditLog::settle`], for a place that remembers the last checkpoint and
+    /// has not answered yet.
+    pub fn hold(&self) {
+        self.shared.held.send_replace(true);
+    }
+
+    pub fn settle(&self) {
+        self.shared.held.send_replace(false);
+    }
+
+    /// Outcomes in memory, for a log that takes the place of this one.
+    pub fn take_owed(&self) -> Vec<(Stamp, Entry)> {
+        std::mem::take(&mut self.shared.journal().owed).into()
+    }
+
+    /// Takes over outcomes that were kept while no log was open, and how many there were no room
+    /// for.
+    pub fn owe(&self, outcomes: Vec<(Stamp, Entry)>, lost: u64) {
+        if outcomes.is_empty() && lost == 0 {
+            return;
+        }
+        let mut journal = self.shared.journal();
+        let (stamp, entry) =
+            journal.recovery(Recovery::Resumed, json!({ "reason": "the log was not open", "outcomes_lost": lost }));
+        journal.owed.push_back((stamp, entry));
+        outcomes.into_iter().for_each(|(stamp, entry)| {
+            journal.owe(stamp, entry);
+        });
+        drop(journal);
+        self.shared.signal(|signal| signal.work = true);
+    }
+
+    /// Takes the log down until a person has looked: it is not what another place remembers.
+    pub fn refuse(&self, reason: &str) {
+        self.shared.journal().refuse(reason);
+        self.shared.room.notify_waiters();
+    }
+
+    /// Keeps the outcome of a call that did not wait for the log. Gives whether it will be written.
+    pub fn keep_outcome(&self, call: CallFacts, outcome: OutcomeFacts) -> bool {
+        let mut journal = self.shared.journal();
+        let stamp = journal.stamp();
+        let kept = journal.holds_outcome(call.call) || journal.owe(stamp, Entry::Outcome(call, outcome));
+        drop(journal);
+        self.shared.signal(|signal| signal.work = true);
+        kept
     }
 
     /// Records that an effect is about to be tried. Only after this may a handler run.
     pub async fn intent(&self, call: CallFacts) -> Result<Seq, Unavailable> {
+        self.shared.settled().await;
         self.append(Entry::Intent(call), Durability::Synced).await
     }
 
@@ -232,6 +287,7 @@ impl AuditLog {
         outcome: OutcomeFacts,
         durability: Durability,
     ) -> Result<Seq, Unavailable> {
+        self.shared.settled().await;
         self.append(Entry::Outcome(call, outcome), durability).await
     }
 
@@ -243,7 +299,7 @@ impl AuditLog {
     ) -> Result<Result<Seq, Unavailable>, Box<(CallFacts, OutcomeFacts)>> {
         let shared = &self.shared;
         let mut journal = shared.journal();
-        if shared.reads_wait || !journal.has_room() {
+        if shared.reads_wait || *shared.held.borrow() || !journal.has_room() {
             return Err(Box::new((call, outcome)));
         }
         let stamp = journal.stamp();
@@ -307,6 +363,13 @@ impl AuditLog {
 }
 
 impl Shared {
+    async fn settled(&self) {
+        if *self.held.borrow() {
+            // The sender lives as long as this does.
+            let _ = self.held.subscribe().wait_for(|held| !held).await;
+        }
+    }
+
     async fn append(&self, entry: Entry, durability: Durability) -> Result<Seq, Unavailable> {
         let ts = self.clock.now();
         let stamp = Stamp { id: self.ids.v7(ts), ts };

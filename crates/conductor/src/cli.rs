@@ -38,6 +38,7 @@ use crate::doors::control::client::{Client, ClientError};
 use crate::outside::Environment;
 use args::{Args, Command};
 use clap::Parser;
+use conductor_core::config::KeyRung;
 use conductor_core::error::ToolError;
 use conductor_core::principal::Principal;
 use conductor_core::timestamp::Timestamp;
@@ -194,8 +195,14 @@ impl Failure {
 
 /// `conductor audit`: over the files, with the running daemon's word about where they end.
 fn log_command(command: &audit::AuditCommand, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
+    use crate::daemon::audit::{NOTE, recall};
+    use crate::secrets::KeychainNote;
     use conductor_core::audit::Head;
-    use std::io::IsTerminal;
+    let checks = matches!(command, audit::AuditCommand::Verify(_) | audit::AuditCommand::AcceptRollback);
+    let serving = offline(home).unwrap_or_else(|_| Serving::built_in(&[], Timestamp::default()));
+    let settings = crate::daemon::audit::settings(&serving.config.audit);
+    let note = (serving.config.secrets == KeyRung::Keychain).then(|| KeychainNote::of_home(NOTE, home.root()));
+    let (remembered, silent) = if checks { recall(home.root(), &settings, note.as_ref())? } else { (Vec::new(), None) };
     let told = ask(home, "audit.head", json!({}));
     let daemon_runs = !matches!(told, Err(Failure::Client(ClientError::NoDaemon)));
     let head = told.ok().and_then(|it| {
@@ -206,23 +213,60 @@ fn log_command(command: &audit::AuditCommand, home: &Home, out: &mut Out) -> Res
             hash: head["hash"].as_str()?.parse().ok()?,
         })
     });
-    let person = Principal::Person { uid: rustix::process::geteuid().as_raw() };
-    let present = io::stdin().is_terminal() && !daemon_runs;
+    let by_daemon = || {
+        let accepted = ask(home, "audit.accept", json!({})).map_err(|fault| fault.to_string())?;
+        Ok((text(&accepted, "by").to_owned(), accepted["head"]["seq"].as_u64().unwrap_or_default()))
+    };
+    let remember = |line: &str| {
+        if let Some(note) = &note {
+            // A keychain that does not answer now is asked again at the next start.
+            let _ = note.write(line);
+        }
+    };
+    // No daemon may start between the look and the acceptance.
+    let accepts = matches!(command, audit::AuditCommand::AcceptRollback)
+        || matches!(command, audit::AuditCommand::Verify(args) if args.accept);
+    let lock = match accepts && !daemon_runs {
+        true => home.create().and_then(|()| home.lock()).map(Some)?,
+        false => None,
+    };
+    let person = person_here();
+    let acceptor = match &person {
+        Err(why) => audit::Acceptor::Refused(why),
+        Ok(_) if daemon_runs => audit::Acceptor::Daemon(&by_daemon),
+        Ok(person) => audit::Acceptor::Here(person, &remember),
+    };
     let outside = crate::daemon::words::Outside::real();
     let around = audit::Around {
         home: home.root(),
         head,
-        person: present.then_some(&person),
+        remembered: &remembered,
+        silent: silent.as_deref(),
+        copy_to: settings.copy_to.as_deref(),
+        acceptor,
         clock: &outside,
         ids: &outside,
         json: out.is_json(),
     };
     let code = audit::run(command, &around, out.writer(), &mut io::stderr());
+    drop(lock);
     if code != 0 {
         out.finish()?;
         return Err(Failure::Exit(ExitCode::from(code)));
     }
     Ok(Verdict::Good)
+}
+
+/// Whether this command is run by a person, as far as it can be known without a daemon: which AI
+/// clients are connected is not.
+fn person_here() -> Result<Principal, String> {
+    use crate::doors::control::person;
+    approvals::at_a_terminal().map_err(|fault| fault.to_string())?;
+    let uid = rustix::process::geteuid().as_raw();
+    let peer = crate::daemon::socket::Peer { uid, pid: i32::try_from(std::process::id()).ok() };
+    person::recognise(peer, &std::collections::BTreeSet::new(), person::look)
+        .map(|person| Principal::Person { uid: person.uid })
+        .map_err(|why| why.to_string())
 }
 
 /// One question to the daemon of this home.

@@ -5,6 +5,7 @@
 
 pub mod accepted;
 mod approval_pad;
+pub mod audit;
 mod backends;
 pub mod code_pages;
 pub mod config_check;
@@ -266,7 +267,7 @@ impl Daemon {
             clients: words.shared.clients.clone(),
             words: words.clone(),
         });
-        let mcp = runtime.spawn(Words::serve(words.shared.clone(), mcp_socket));
+        let mcp = runtime.spawn(Words::serve(words.clone(), mcp_socket));
         runtime.spawn(Words::watch_plugins(words.clone(), serving.config.watch.debounce_ms.into()));
         runtime.spawn(Words::follow_live(words.clone(), handle.clone()));
         let doors = human.spawn(async move {

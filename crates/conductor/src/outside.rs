@@ -81,12 +81,21 @@ impl Clock for RealClock {
 /// A clock that moves only when told to.
 pub struct ManualClock {
     micros: AtomicU64,
-    wall_start_ms: u64,
+    wall_start_ms: AtomicU64,
 }
 
 impl ManualClock {
     pub fn at_wall_ms(wall_start_ms: u64) -> Arc<Self> {
-        Arc::new(ManualClock { micros: AtomicU64::new(0), wall_start_ms })
+        Arc::new(ManualClock { micros: AtomicU64::new(0), wall_start_ms: AtomicU64::new(wall_start_ms) })
+    }
+
+    /// As a person does who sets the clock on the wall back.
+    pub fn set_wall_back(&self, by: Duration) {
+        self.wall_start_ms.fetch_sub(by.as_millis() as u64, Ordering::SeqCst);
+    }
+
+    pub fn set_wall_forward(&self, by: Duration) {
+        self.wall_start_ms.fetch_add(by.as_millis() as u64, Ordering::SeqCst);
     }
 
     pub fn advance(&self, by: Duration) {
@@ -100,7 +109,8 @@ impl Clock for ManualClock {
     }
 
     fn wall(&self) -> SystemTime {
-        UNIX_EPOCH + Duration::from_millis(self.wall_start_ms) + Duration::from_micros(self.now().0)
+        let start = Duration::from_millis(self.wall_start_ms.load(Ordering::SeqCst));
+        UNIX_EPOCH + start + Duration::from_micros(self.now().0)
     }
 }
 

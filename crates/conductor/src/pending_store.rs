@@ -4,16 +4,18 @@
 //! So a use of a yes is on the disk before its call runs, and no restart brings it back. Not here: the rules, which are
 //! `conductor_core::pending`. Each change costs two syncs: call it from a thread that may block.
 
+use std::convert::Infallible;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use conductor_core::pending::{Changes, Pending, Record};
+use conductor_core::pending::{Changes, Kind, Pending, Record, State};
 use conductor_core::timestamp::Timestamp;
 use tokio::sync::watch;
 use uuid::Uuid;
 
 use crate::audit_log::files::{Files, WHOLE, replace};
+use crate::outside::Clock;
 
 /// Bytes that lie beside a plan or an edit, for applying and undoing it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,12 +56,18 @@ impl Waiting {
     }
 }
 
-#[derive(Debug)]
 pub struct PendingStore {
     pending: Mutex<Pending>,
     waiting: watch::Sender<Waiting>,
     dir: PathBuf,
     files: Arc<dyn Files>,
+    clock: OnceLock<Arc<dyn Clock>>,
+}
+
+impl std::fmt::Debug for PendingStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PendingStore").field("dir", &self.dir).finish_non_exhaustive()
+    }
 }
 
 impl PendingStore {
@@ -81,7 +89,13 @@ impl PendingStore {
         }
         let pending = Pending::load(records);
         let waiting = watch::Sender::new(Waiting::of(&pending));
-        Ok((Self { pending: Mutex::new(pending), waiting, dir, files }, skipped))
+        let store = Self { pending: Mutex::new(pending), waiting, dir, files, clock: OnceLock::new() };
+        Ok((store, skipped))
+    }
+
+    /// The clock whose monotonic time ends questions and plans in addition to the time on the wall.
+    pub fn run_on(&self, clock: &Arc<dyn Clock>) {
+        let _ = self.clock.set(Arc::clone(clock));
     }
 
     // A change that panicked was not committed; the next one takes it back first.
@@ -104,15 +118,36 @@ impl PendingStore {
 
     /// Makes a change, and returns when it is on the disk. On an error nothing has changed.
     pub fn change<T>(&self, change: impl FnOnce(&mut Pending) -> T) -> io::Result<T> {
+        let done = self.change_with(&[], |pending| Ok::<_, Infallible>((Uuid::nil(), change(pending))))?;
+        Ok(match done {
+            Ok(result) => result,
+        })
+    }
+
+    /// The same for a record that needs bytes. They are written when the change was not refused,
+    /// and before the record: a plan that can be found can be applied.
+    pub fn change_with<T, E>(
+        &self,
+        bytes: &[(Beside, &[u8])],
+        change: impl FnOnce(&mut Pending) -> Result<(Uuid, T), E>,
+    ) -> io::Result<Result<T, E>> {
         let mut pending = self.lock();
+        if let Some(clock) = self.clock.get() {
+            pending.set_steady(clock.now().0 / 1000);
+        }
         let result = change(&mut pending);
         let changes = pending.changes();
-        match self.write(&changes) {
+        let put = || match &result {
+            Ok((id, _)) => bytes.iter().try_for_each(|(beside, bytes)| self.put_bytes(*id, *beside, bytes)),
+            Err(_) => Ok(()),
+        };
+        match put().and_then(|()| self.write(&changes)) {
             Ok(()) => {
                 pending.commit();
                 let now = Waiting::of(&pending);
                 self.waiting.send_if_modified(|it| std::mem::replace(it, now) != now);
-                Ok(result)
+                self.drop_bytes(&changes);
+                Ok(result.map(|(_, value)| value))
             }
             Err(error) => {
                 pending.roll_back();
@@ -125,8 +160,28 @@ impl PendingStore {
                         None => drop(self.files.remove(&self.dir.join(format!("{id}.json")))),
                     }
                 }
+                if let (Ok((id, _)), false) = (&result, bytes.is_empty()) {
+                    self.remove_bytes(*id);
+                }
                 Err(error)
             }
+        }
+    }
+
+    /// Only what is open can be applied, and only what was applied can be undone; bytes of
+    /// everything else are of no use.
+    fn drop_bytes(&self, changes: &Changes) {
+        let useless = |it: &&Record| {
+            matches!(it.kind, Kind::Plan | Kind::Edit) && it.state.has_ended() && it.state != State::Used
+        };
+        let ended = changes.written.iter().filter(useless).map(|it| it.id);
+        ended.chain(changes.removed.iter().copied()).for_each(|id| self.remove_bytes(id));
+    }
+
+    /// Best effort: what stays is removed with its record, or at the next start.
+    fn remove_bytes(&self, id: Uuid) {
+        for beside in [Beside::Before, Beside::After] {
+            let _ = self.remove(&beside.name(id));
         }
     }
 
@@ -152,8 +207,7 @@ impl PendingStore {
         }
     }
 
-    /// Before the record that needs them: a plan without its bytes could not be applied.
-    pub fn put_bytes(&self, id: Uuid, beside: Beside, bytes: &[u8]) -> io::Result<()> {
+    fn put_bytes(&self, id: Uuid, beside: Beside, bytes: &[u8]) -> io::Result<()> {
         replace(&*self.files, &self.dir, &beside.name(id), bytes)
     }
 
@@ -164,9 +218,12 @@ impl PendingStore {
     /// Forgets ended records of more than a week ago, bytes without a record, and what crashes left half written.
     pub fn clean_up(&self, now: Timestamp) -> io::Result<Vec<Uuid>> {
         let gone = self.change(|pending| pending.clean_up(now))?;
+        // Under the lock, under which every file is written: a name that is half written or unknown
+        // is left from an earlier run.
+        let pending = self.lock();
         let known = |name: &str| {
             let stem = [".before", ".after"].iter().find_map(|ending| name.strip_suffix(ending));
-            stem.is_none_or(|stem| Uuid::parse_str(stem).is_ok_and(|id| self.read(|pending| pending.get(id).is_some())))
+            stem.is_none_or(|stem| Uuid::parse_str(stem).is_ok_and(|id| pending.get(id).is_some()))
         };
         for name in self.files.names(&self.dir)? {
             if (name.starts_with('.') && name.ends_with(".new")) || !known(&name) {
@@ -279,7 +336,7 @@ mod tests {
         put(&store, 1, 0).expect("written");
         let id = Uuid::from_u128(1);
         store.put_bytes(id, Beside::Before, b"old").expect("written");
-        store.put_bytes(Uuid::from_u128(7), Beside::After, b"nobody's").expect("written");
+        store.put_bytes(Uuid::from_u128(7), Beside::After, b"unowned").expect("written");
         assert_eq!(store.bytes(id, Beside::Before).expect("there"), b"old");
         let plans = Path::new("home/state/plans");
         let temp = files.create(&plans.join(".x.json.new")).expect("created");

@@ -223,8 +223,12 @@ fn decide(studio: &Studio, tool: &Tool, call: &Call) -> Result<Verdict, Stop> {
         by_args: tool.decide.as_ref().map(|decide| decide(studio, &call.arguments)),
         ask_floor: tool.ask_floor,
     });
+    // Silence is neither refused nor asked about.
+    if tool.always {
+        return Ok(Verdict { decision: Decision::Allow, ..verdict });
+    }
     match verdict.decision {
-        Decision::Deny if !tool.always => {
+        Decision::Deny => {
             let rule =
                 verdict.rule.map_or_else(|| "the default of its tier".to_owned(), |rule| format!("rule {}", rule + 1));
             Err(ToolError::new(Code::Denied, format!("{} is refused by {rule} of the policy", tool.name))
@@ -232,7 +236,6 @@ fn decide(studio: &Studio, tool: &Tool, call: &Call) -> Result<Verdict, Stop> {
                 .by(RefusedBy::Policy)
                 .into())
         }
-        Decision::Deny => Ok(Verdict { decision: Decision::Allow, ..verdict }),
         Decision::Allow | Decision::Ask | Decision::Plan => Ok(verdict),
     }
 }

@@ -8,7 +8,7 @@ mod keys;
 mod scrub;
 mod vault;
 
-pub use keys::{KeyHolders, Place, SystemKeys};
+pub use keys::{KeyHolders, KeychainNote, Place, SystemKeys};
 pub use scrub::{Scrubber, on_panic};
 
 use crate::outside::Ids;

@@ -154,6 +154,7 @@ pub struct Parts {
 impl Studio {
     pub fn new(parts: Parts) -> Arc<Self> {
         let Parts { clock, sleeper, ids, home, audit, pending, catalog, policy, settings, scrubber } = parts;
+        pending.run_on(&clock);
         Arc::new(Self {
             circuits: Circuits::new(Arc::clone(&clock)),
             hub: Hub::default(),

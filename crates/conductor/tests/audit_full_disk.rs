@@ -6,8 +6,10 @@
 #[path = "shared/audit.rs"]
 mod audit;
 
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +19,7 @@ use conductor::audit_log::outside::Ids;
 use conductor::audit_log::{AuditLog, Durability, Settings};
 use conductor_core::audit::Verdict;
 use conductor_core::policy::Tier;
+use serde_json::{Value, json};
 
 const HOME: &str = "CONDUCTOR_FULL_HOME";
 
@@ -61,14 +64,147 @@ fn fill() {
     assert_eq!(found, Verdict::Intact, "{faults}");
 }
 
+struct Daemon<'a> {
+    child: std::process::Child,
+    home: &'a Path,
+}
+
+impl Drop for Daemon<'_> {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl<'a> Daemon<'a> {
+    fn start(home: &'a Path) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_conductor"))
+            .args(["--json", "up", "--http", "127.0.0.1:0"])
+            .env("CONDUCTOR_HOME", home)
+            .env_remove("DISPLAY")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the daemon starts");
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("its word");
+        assert!(!line.is_empty(), "the daemon did not start");
+        Daemon { child, home }
+    }
+
+    fn call(&self, tool: &str, arguments: &Value) -> Value {
+        let mut stream = BufReader::new(UnixStream::connect(self.home.join("mcp.sock")).expect("a socket"));
+        let line = json!({ "jsonrpc": "2.0", "id": 1, "method": tool, "params": arguments });
+        writeln!(stream.get_mut(), "{line}").expect("sent");
+        let mut answer = String::new();
+        stream.read_line(&mut answer).expect("an answer");
+        serde_json::from_str(&answer).expect("JSON")
+    }
+
+    fn run(&self, words: &[&str]) -> (Option<i32>, String) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_conductor"));
+        let output = command.args(words).env("CONDUCTOR_HOME", self.home).stdin(Stdio::null()).output().expect("runs");
+        (output.status.code(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+    }
+
+    fn until(&self, what: &str, tool: &str, holds: impl Fn(&Value) -> bool) -> Value {
+        for _ in 0..2000 {
+            let answer = self.call(tool, &json!({}));
+            if holds(&answer) {
+                return answer;
+            }
+            #[expect(clippy::disallowed_methods, reason = "polling another process, never a proof of timing")]
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("never came true: {what}");
+    }
+}
+
+fn fill_up(path: &Path) {
+    let mut file = std::fs::File::create(path).expect("created");
+    while file.write_all(&[1; 4096]).is_ok() {}
+}
+
+#[test]
+#[ignore = "the child of a_daemon_on_a_full_disk"]
+#[expect(clippy::disallowed_methods, reason = "the child is told its home by the environment")]
+fn serve_on_a_full_disk() {
+    let Some(home) = std::env::var_os(HOME) else {
+        return;
+    };
+    let home = Path::new(&home).join("home");
+    std::fs::create_dir(&home).expect("created");
+    let config = "schema = 1\n[[devices]]\nalias = \"pads\"\ndirection = \"Input\"\nloopback = true\n\
+        [[devices]]\nalias = \"synth\"\ndirection = \"Output\"\nloopback = true\n";
+    std::fs::write(home.join("config.toml"), config).expect("written");
+    let daemon = Daemon::start(&home);
+    let ballast = home.join("ballast");
+    fill_up(&ballast);
+    let down = |answer: &Value| answer["error"]["data"]["code"] == "AUDIT_UNAVAILABLE";
+    let refused = daemon.until("the log is full", "conductor_get_status", down);
+    let message = refused["error"]["message"].as_str().expect("a message");
+    assert_eq!(message.matches("cannot be written").count(), 1, "said once: {message}");
+    assert!(message.starts_with("the audit log cannot be written: "), "{message}");
+
+    // Silence goes on, effects do not.
+    for _ in 0..3 {
+        let silence = daemon.call("conductor_panic", &json!({}));
+        assert_eq!(silence["result"]["audit"], "pending", "{silence}");
+        assert!(silence["result"]["ports"].as_array().is_some_and(|it| !it.is_empty()), "{silence}");
+    }
+    assert!(down(&daemon.call("conductor_list_modes", &json!({}))));
+    let (code, said) = daemon.run(&["panic"]);
+    assert_eq!(code, Some(0), "{said}");
+    let note = json!({ "port": "synth", "messages": [{ "type": "note_on", "channel": 1, "note": 60 }] });
+    assert!(down(&daemon.call("conductor_send_midi", &note)));
+
+    // Every surface says why.
+    let (code, said) = daemon.run(&["status"]);
+    assert!(
+        code == Some(0) && said.contains("audit     no tool is served: the audit log cannot be written: "),
+        "{said}"
+    );
+    let (_, said) = daemon.run(&["--json", "status"]);
+    let status: Value = serde_json::from_str(&said).expect("JSON");
+    assert_eq!(status["audit"]["writable"], false);
+    assert!(
+        status["audit"]["reason"].as_str().is_some_and(|it| it.matches("cannot be written").count() == 1),
+        "{said}"
+    );
+    assert!(status["audit"]["waiting"].as_u64().is_some_and(|it| it >= 3), "{said}");
+    let (code, said) = daemon.run(&["doctor"]);
+    assert!(code == Some(1) && said.contains("bad   audit        no tool is served: "), "{said}");
+
+    // With room the queue is written first.
+    std::fs::remove_file(&ballast).expect("removed");
+    daemon.until("up again", "conductor_get_status", |answer| answer["result"]["audit"]["writable"] == true);
+    let silence = daemon.call("conductor_panic", &json!({}));
+    assert!(silence["result"]["audit"].is_null(), "{silence}");
+    let log = std::fs::read_to_string(home.join("audit.log")).expect("readable");
+    let after: Vec<Value> = log
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a record"))
+        .skip_while(|record: &Value| record["event"] != "audit.resumed")
+        .collect();
+    let panics = after.iter().filter(|it| it["phase"] == "outcome" && it["tool"] == "conductor_panic").count();
+    assert_eq!(panics, 4, "{log}");
+    let third = after.iter().enumerate().filter(|(_, it)| it["tool"] == "conductor_panic").map(|(at, _)| at).nth(2);
+    let first_new = after.iter().position(|it| it["phase"] == "intent");
+    assert!(third.is_some() && third < first_new, "{log}");
+    drop(daemon);
+    let (found, faults) = verdict(&home);
+    assert!(matches!(found, Verdict::Intact | Verdict::Torn), "{faults}");
+}
+
 /// Where real parts are required, a missing one is a failure.
 #[expect(clippy::disallowed_methods, reason = "the test run is told so by the environment")]
 fn required() -> bool {
     std::env::var_os("CONDUCTOR_REQUIRE_REAL").is_some_and(|value| value == "1")
 }
 
-#[test]
-fn refuses_when_full_and_works_again() {
+/// Runs a test of this binary on a small file system of its own; says so where none can be had.
+fn on_a_small_disk(child: &str, size: &str) {
     let home = tempfile::tempdir().expect("a folder");
     let inside = |script: &str| {
         let mut command = Command::new("unshare");
@@ -76,8 +212,8 @@ fn refuses_when_full_and_works_again() {
         command.arg("sh").arg(std::env::current_exe().expect("own path"));
         command.output()
     };
-    let mount = "mount -t tmpfs -o size=1m tmpfs \"$CONDUCTOR_FULL_HOME\"";
-    match inside(mount) {
+    let mount = format!("mount -t tmpfs -o size={size} tmpfs \"$CONDUCTOR_FULL_HOME\"");
+    match inside(&mount) {
         Ok(output) if output.status.success() => {}
         failed => {
             assert!(!required(), "no mount namespace of our own here ({failed:?})");
@@ -85,8 +221,18 @@ fn refuses_when_full_and_works_again() {
             return;
         }
     }
-    let output = inside(&format!("{mount} && exec \"$1\" --ignored --exact fill --nocapture")).expect("runs");
+    let output = inside(&format!("{mount} && exec \"$1\" --ignored --exact {child} --nocapture")).expect("runs");
     let text = [output.stdout, output.stderr].concat();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&text));
     assert!(String::from_utf8_lossy(&text).contains("1 passed"), "the child ran: {}", String::from_utf8_lossy(&text));
+}
+
+#[test]
+fn refuses_when_full_and_works_again() {
+    on_a_small_disk("fill", "1m");
+}
+
+#[test]
+fn a_daemon_on_a_full_disk_says_so_everywhere_and_still_falls_silent() {
+    on_a_small_disk("serve_on_a_full_disk", "6m");
 }

@@ -10,11 +10,15 @@ use conductor::pipeline::{self, Call};
 use conductor::studio::Studio;
 use conductor::tools::lint;
 use conductor_core::error::{Code, ToolError};
-use conductor_core::pending::{Kind, State};
+use conductor_core::pending::{Kind, State, Yes};
+use conductor_core::policy::Channel;
 use conductor_core::principal::Principal;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::future::Future;
-use std::path::PathBuf;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -235,11 +239,196 @@ fn nobody_but_a_person_reaches_what_decides() {
             assert_eq!(refused.code, Code::NotFound, "{principal} {tool}");
         }
     }
-    let catalog = room.studio().catalog();
-    for tool in catalog.tools().filter(|it| !it.hidden) {
-        let _ = room.call(model(), &tool.name, json!({ "plan_id": id, "id": id, "approval_id": id, "confirm": true }));
-    }
     assert_eq!(room.status_of(&id), "pending");
+}
+
+/// One client at `mcp.sock`, in the way of MCP.
+struct McpClient {
+    stream: BufReader<UnixStream>,
+    next: u64,
+}
+
+impl McpClient {
+    fn connect(home: &Path) -> Self {
+        let stream = BufReader::new(UnixStream::connect(home.join("mcp.sock")).unwrap());
+        let mut client = McpClient { stream, next: 0 };
+        let hello = json!({
+            "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "demo", "version": "1" },
+        });
+        let id = client.send("initialize", hello);
+        client.answers(&[id]);
+        let ready = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+        writeln!(client.stream.get_mut(), "{ready}").unwrap();
+        client
+    }
+
+    fn send(&mut self, method: &str, params: Value) -> u64 {
+        self.next += 1;
+        let line = json!({ "jsonrpc": "2.0", "id": self.next, "method": method, "params": params });
+        writeln!(self.stream.get_mut(), "{line}").unwrap();
+        self.next
+    }
+
+    /// The answers to these requests, in whatever order they come.
+    fn answers(&mut self, ids: &[u64]) -> BTreeMap<u64, Value> {
+        let mut answers = BTreeMap::new();
+        while answers.len() < ids.len() {
+            let mut line = String::new();
+            assert!(self.stream.read_line(&mut line).unwrap() > 0, "the daemon hung up");
+            let message: Value = serde_json::from_str(&line).unwrap();
+            if let Some(id) = message["id"].as_u64().filter(|it| ids.contains(it)) {
+                answers.insert(id, message);
+            }
+        }
+        answers
+    }
+
+    fn tools(&mut self) -> Vec<Value> {
+        let (mut tools, mut cursor) = (Vec::new(), Value::Null);
+        loop {
+            let params = if cursor.is_null() { json!({}) } else { json!({ "cursor": cursor }) };
+            let id = self.send("tools/list", params);
+            let result = self.answers(&[id])[&id]["result"].clone();
+            tools.extend(result["tools"].as_array().unwrap().clone());
+            cursor = result["nextCursor"].clone();
+            if cursor.is_null() {
+                return tools;
+            }
+        }
+    }
+}
+
+/// A value that fits the schema, with `text` wherever any text fits.
+fn fitting(schema: &Value, root: &Value, text: &str) -> Value {
+    if let Some(at) = schema["$ref"].as_str().and_then(|it| it.strip_prefix('#')) {
+        return fitting(root.pointer(at).unwrap(), root, text);
+    }
+    if let Some(fixed) = schema.get("const").or_else(|| schema["enum"].get(0)) {
+        return fixed.clone();
+    }
+    if let Some(first) = schema["oneOf"].get(0).or_else(|| schema["anyOf"].get(0)) {
+        return fitting(first, root, text);
+    }
+    let kind = schema["type"].as_str().or_else(|| schema["type"][0].as_str());
+    match kind {
+        Some("object") => {
+            let members = schema["properties"].as_object().cloned().unwrap_or_default();
+            members.iter().map(|(key, it)| (key.clone(), fitting(it, root, text))).collect()
+        }
+        Some("array") => {
+            let least = schema["minItems"].as_u64().unwrap_or(1).max(1);
+            (0..least).map(|_| fitting(&schema["items"], root, text)).collect()
+        }
+        Some("integer") => schema["minimum"].as_i64().unwrap_or(1).into(),
+        Some("number") => schema["minimum"].as_f64().unwrap_or(1.0).into(),
+        Some("boolean") => true.into(),
+        _ => text
+            .chars()
+            .take(schema["maxLength"].as_u64().map_or(usize::MAX, |it| it as usize))
+            .collect::<String>()
+            .into(),
+    }
+}
+
+/// Every tool that a model sees, with arguments that are valid and hold the ids of a plan and a
+/// question that wait.
+#[test]
+fn no_tool_decides_whatever_it_is_given() {
+    let room = Room::new();
+    let mut client = McpClient::connect(room.home.path());
+    let call = |client: &mut McpClient, tool: &str, arguments: &Value| {
+        client.send("tools/call", json!({ "name": tool, "arguments": arguments }))
+    };
+    let asked = [
+        call(&mut client, "conductor_create_mapping", &new_mapping()),
+        call(&mut client, "conductor_send_sysex", &json!({ "port": "synth", "data": [0x7D, 1] })),
+    ];
+    let answers = client.answers(&asked);
+    let word = |id: u64, key: &str| answers[&id]["result"]["structuredContent"][key].as_str().unwrap().to_owned();
+    let (plan, approval, short) = (word(asked[0], "plan_id"), word(asked[1], "approval_id"), word(asked[1], "short"));
+    let config = room.config();
+    let policy = room.studio().policy().version;
+
+    let tools = client.tools();
+    assert!(tools.len() > 100, "{}", tools.len());
+    let (mut passed, mut of) = (0, 0);
+    for text in [plan.as_str(), approval.as_str(), short.as_str()] {
+        for some in tools.chunks(16) {
+            let ids: Vec<u64> = some
+                .iter()
+                .flat_map(|tool| {
+                    let (name, schema) = (tool["name"].as_str().unwrap(), &tool["inputSchema"]);
+                    let whole = fitting(schema, schema, text);
+                    let needed = schema["required"].as_array().cloned().unwrap_or_default();
+                    let mut least = whole.clone();
+                    least.as_object_mut().unwrap().retain(|key, _| needed.iter().any(|it| it == key));
+                    [call(&mut client, name, &whole), call(&mut client, name, &least)]
+                })
+                .collect();
+            for answer in client.answers(&ids).values() {
+                let result = &answer["result"]["structuredContent"];
+                of += 1;
+                passed += usize::from(answer["result"].is_object() && result["violations"].is_null());
+            }
+        }
+    }
+    assert!(passed * 10 > of * 8, "most calls are valid and reach the code of their tool: {passed} of {of}");
+
+    assert_eq!(room.status_of(&plan), "pending");
+    let question = room.studio().desk.get(approval.parse().unwrap()).unwrap();
+    assert_eq!(question.state, State::Pending);
+    assert_eq!(room.config(), config);
+    assert_eq!(room.studio().policy().version, policy);
+    let log = std::fs::read_to_string(room.home.path().join("audit.log")).unwrap();
+    for event in ["approval.allowed", "approval.denied", "plan.applied", "plan.rejected", "plan.undone", "secret.set"] {
+        assert!(!log.contains(&format!("\"event\":\"{event}\"")), "{event}");
+    }
+    // The same ids decide when a person says so.
+    room.apply(&plan).unwrap();
+    assert_eq!(room.status_of(&plan), "applied");
+}
+
+/// The clock on the wall is set back by an hour, and later forward by one.
+#[test]
+fn a_clock_that_is_set_prolongs_no_question_and_holds_none_up() {
+    let hour = Duration::from_secs(3600);
+    let sysex = |byte: u8| json!({ "port": "synth", "data": [0x7D, byte] });
+    let room = Room::new();
+    let ask = |byte: u8| room.call(model(), "conductor_send_sysex", sysex(byte)).unwrap_err();
+    let question = |error: &ToolError| error.to_wire()["approval_id"].as_str().unwrap().parse().unwrap();
+    let state = |id| room.studio().desk.get(id).unwrap().state;
+    let plan = room.plan();
+    let questions: Vec<uuid::Uuid> = (0..6).map(|byte| question(&ask(byte))).collect();
+    assert_eq!(ask(6).code, Code::RateLimited, "six a minute");
+    let studio = room.studio();
+    let deny = |id| room.run(async { studio.desk.deny(&studio, id, "person:1000", Channel::Cli).await.unwrap() });
+    deny(questions[0]);
+    assert_eq!(ask(0).code, Code::Denied, "asked again a moment after the no");
+
+    room.clock.set_wall_back(hour);
+    room.clock.advance(Duration::from_secs(61));
+    let seventh = ask(6);
+    assert_eq!(seventh.code, Code::ApprovalRequired, "a minute is over on the monotonic clock");
+    assert_eq!(ask(0).code, Code::ApprovalRequired, "and the time after a no as well");
+    // Five minutes after they were asked the first ones are over, whatever the wall says.
+    room.clock.advance(Duration::from_millis(300_000 - 61_000));
+    room.run(async { studio.desk.expire(&studio).await.unwrap() });
+    assert_eq!(state(questions[1]), State::Expired);
+    assert_eq!(room.apply(&plan).unwrap_err().code, Code::PlanExpired);
+    assert_eq!(state(question(&seventh)), State::Pending);
+
+    // A yes ends in time too.
+    let yes = conductor_core::pending::Yes { grant_ms: Some(60_000), ..Yes::once("person:1000", Channel::Cli) };
+    room.run(async { studio.desk.allow(&studio, question(&seventh), yes).await.unwrap() });
+    room.clock.set_wall_back(hour);
+    room.clock.advance(Duration::from_millis(60_000));
+    assert_eq!(ask(6).code, Code::ApprovalRequired, "the yes is over");
+    assert_eq!(state(question(&seventh)), State::Expired);
+
+    // Forward: the wall says so first.
+    let late = room.plan();
+    room.clock.set_wall_forward(hour);
+    assert_eq!(room.apply(&late).unwrap_err().code, Code::PlanExpired);
 }
 
 #[test]

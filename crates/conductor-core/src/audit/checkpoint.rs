@@ -86,6 +86,12 @@ impl Checkpoint {
         )
     }
 
+    /// What a line says, unverified.
+    pub(super) fn claim(line: &[u8]) -> Option<(Uuid, Seq)> {
+        let wire: Wire = serde_json::from_slice(line).ok()?;
+        Some((Uuid::parse_str(&wire.log_id).ok()?, wire.seq))
+    }
+
     /// Whether a line, unverified, is about a record before `seq`.
     pub(super) fn claims_less_than(line: &[u8], seq: Seq) -> bool {
         seq > 0 && serde_json::from_slice::<Wire>(line).is_ok_and(|wire| wire.seq < seq)

@@ -3,7 +3,9 @@
 //! It is fed bytes in pieces of any size and holds one line at most, so a log of any length is verified in flat memory. It hashes what it
 //! is given and never writes a record anew. Not here: opening files and comparing two copies of a log.
 //!
-//! What it can promise: an edit by anyone without the signing key is found up to the last checkpoint. Whoever holds key and files can
+//! What it can promise: an edit by anyone without the signing key is found up to the last
+//! checkpoint. A log that was put back to an earlier state together with its checkpoints is found
+//! only by a checkpoint remembered elsewhere ([`super::memory`]). Who holds key and files can
 //! rewrite all that no second copy has seen.
 
 use std::fmt;
@@ -19,6 +21,10 @@ use crate::digest::Digest;
 
 /// More unanchored records than this cannot come about by themselves: the writer waits for a checkpoint before it gets there.
 pub const MAX_LAG: u64 = 512;
+
+/// A log that was never signed has its first line at most: the writer signs that one before it
+/// takes another record.
+pub const MAX_UNSIGNED: u64 = 1;
 
 /// In the order in which one is chosen when several apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -112,6 +118,21 @@ pub struct Report {
     /// The last segment: its number, the length of its good lines, and how many bytes follow them.
     pub last_segment: Option<(u32, u64)>,
     pub tail_bytes: u64,
+}
+
+impl Report {
+    /// Where the chain that holds ends.
+    pub fn end(&self) -> Option<Head> {
+        let (seq, hash) = self.last?;
+        Some(Head { log_id: self.log_id?, seq, hash })
+    }
+
+    /// Adds a fault that the walk itself could not see.
+    pub fn add(&mut self, fault: Fault) {
+        self.faults.push(fault);
+        self.faults.sort_by_key(|fault| (fault.verdict, fault.seq));
+        self.verdict = self.faults.first().map_or(Verdict::Intact, |fault| fault.verdict);
+    }
 }
 
 /// The statements a log is held against.
@@ -527,9 +548,9 @@ impl Verifier {
             self.removed_through = segment.saturating_sub(1);
             faults.push(Fault::new(Verdict::Missing, first, format!("segments before {segment}"), "none"));
         }
-        if !faults.is_empty() {
-            self.accepted.push(Accepted { seq, faults });
-        }
+        // Also without a fault of the records: the key may have been lost, and the checkpoints
+        // before this one are of another.
+        self.accepted.push(Accepted { seq, faults });
     }
 
     fn note_removed(&mut self, line: &[u8]) {
@@ -595,15 +616,18 @@ impl Verifier {
         // Compared with the last record of a checkpoint's own words, not of a confirmed one: a fork has its own verdict.
         let said = self.anchors.iter().rev().find(|anchor| anchor.signed).map(|anchor| anchor.seq);
         let lag = last.map_or(0, |(seq, _)| said.map_or(unanchored, |anchor| seq.saturating_sub(anchor)));
-        if lag > MAX_LAG && !self.lost {
-            let found = said.map_or_else(|| "none".to_owned(), |seq| format!("the last one at seq {seq}"));
-            let at = said.map_or(first, |seq| seq + 1);
-            self.faults.push(Fault::new(
-                Verdict::Missing,
-                at,
-                format!("a checkpoint in the last {MAX_LAG} records"),
-                found,
-            ));
+        let most = if said.is_some() { MAX_LAG } else { MAX_UNSIGNED };
+        // Checkpoints that are worth nothing have a verdict of their own.
+        let unsigned = said.is_none() && !self.bad_anchors.is_empty();
+        if lag > most && !self.lost && !unsigned {
+            let (at, expected, found) = match said {
+                Some(seq) => {
+                    let expected = format!("a checkpoint in the last {MAX_LAG} records");
+                    (seq + 1, expected, format!("the last one at seq {seq}"))
+                }
+                None => (first, "a checkpoint of this log".to_owned(), "none".to_owned()),
+            };
+            self.faults.push(Fault::new(Verdict::Missing, at, expected, found));
         }
 
         // An acceptance counts only under a checkpoint: anyone could append the words.

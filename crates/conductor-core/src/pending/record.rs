@@ -295,12 +295,9 @@ impl Record {
         decided.into_iter().chain(self.expires_at).max().unwrap_or(self.created_at)
     }
 
-    pub(super) fn can_meet_a_call(&self, cooldown_ms: u64, now: Timestamp) -> bool {
-        match self.state {
-            State::Pending | State::Allowed => true,
-            State::Denied => self.decided.as_ref().is_some_and(|decided| now.millis_since(decided.at) < cooldown_ms),
-            State::Used | State::Expired | State::Stale | State::Undone => false,
-        }
+    /// When the time that `expires_at` ends began: with the question, or with the yes.
+    pub(super) fn begun_at(&self) -> Timestamp {
+        self.decided.as_ref().map_or(self.created_at, |decided| decided.at)
     }
 
     /// What differs from the time of the yes or the plan; the pin first, since it has a code of its own.

@@ -2,7 +2,7 @@
 //! can be behind but never ahead; one that is longer or differs is evidence and is left alone.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::files::{Files, LogFile, append_whole};
@@ -25,6 +25,10 @@ pub(super) struct Copy {
 impl Copy {
     pub fn new(dir: PathBuf, required: bool) -> Self {
         Self { dir, required, at: None, retry_at_ms: None }
+    }
+
+    pub fn dir(&self) -> &Path {
+        &self.dir
     }
 
     pub const fn is_required(&self) -> bool {

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
+use conductor_core::audit::verify::MAX_UNSIGNED;
 use conductor_core::audit::{Chain, Entry, EventName, Head, Recovery, Seq, Stamp};
 use serde_json::json;
 use tokio::sync::oneshot;
@@ -14,12 +15,18 @@ use uuid::Uuid;
 
 use super::files::{Files, LogFile, append_whole};
 use super::layout::Layout;
-use super::outside::{Clock, Ids};
+use super::outside::{self, Clock, Ids};
 use super::{Settings, Unavailable};
 
 /// Outcomes of finished calls that are kept in memory while the log cannot be written.
 const MAX_OWED: usize = 256;
+/// Of these, calls that were refused and did nothing. The rest is for calls that ran.
+const MAX_OWED_REFUSALS: usize = 128;
 const RETRY_MS: u64 = 1000;
+
+fn did_nothing(entry: &Entry) -> bool {
+    matches!(entry, Entry::Outcome(_, outcome) if outcome.attempts == 0)
+}
 
 #[derive(Debug)]
 pub(super) struct Active {
@@ -43,7 +50,8 @@ pub(super) struct Waiter {
 pub(super) struct Down {
     pub reason: Unavailable,
     pub since_ms: u64,
-    pub retry_at_ms: u64,
+    /// Absent when only a person can bring it up again.
+    pub retry_at_ms: Option<u64>,
     /// A sync failed: what the segment holds on disk is unknown, so it takes no more records.
     pub poisoned: bool,
     /// The bytes of a failed write may still lie behind the good lines.
@@ -102,14 +110,19 @@ impl Journal {
         self.chain.next_seq().saturating_sub(self.anchored.map_or(0, |seq| seq + 1))
     }
 
+    /// Whether further records would make the checkpoints look removed. A log that was never signed
+    /// takes none but its first line.
+    pub fn is_lagging(&self) -> bool {
+        self.unanchored() >= if self.anchored.is_some() { super::MAX_UNANCHORED } else { MAX_UNSIGNED }
+    }
+
     /// Whether a record need not wait for a checkpoint, or would be refused anyway.
     pub fn has_room(&self) -> bool {
-        self.unanchored() < super::MAX_UNANCHORED || self.down.is_some()
+        !self.is_lagging() || self.down.is_some()
     }
 
     pub fn stamp(&self) -> Stamp {
-        let ts = self.clock.now();
-        Stamp { id: self.ids.v7(ts), ts }
+        outside::stamp(&*self.clock, &*self.ids)
     }
 
     /// Puts one record into the kernel. On failure nothing of it stays, and the log is down.
@@ -139,15 +152,30 @@ impl Journal {
     /// Takes the log down.
     pub fn fall(&mut self, reason: &str, poisoned: bool, cut_needed: bool) -> Unavailable {
         let now = self.clock.monotonic_ms();
-        let reason = Unavailable::new(reason);
+        let refused = self.down.as_ref().filter(|_| self.is_refused());
+        let reason = refused.map_or_else(|| Unavailable::new(reason), |down| down.reason.clone());
         let since_ms = self.down.as_ref().map_or(now, |down| down.since_ms);
+        let lasting = self.is_refused();
         let poisoned = poisoned || self.down.as_ref().is_some_and(|down| down.poisoned);
         if poisoned {
             // Otherwise their bytes are in the kernel, and the next sync wakes them.
             self.dismiss(&reason);
         }
-        self.down = Some(Down { reason: reason.clone(), since_ms, retry_at_ms: now + RETRY_MS, poisoned, cut_needed });
+        let retry_at_ms = (!lasting).then_some(now + RETRY_MS);
+        self.down = Some(Down { reason: reason.clone(), since_ms, retry_at_ms, poisoned, cut_needed });
         reason
+    }
+
+    fn is_refused(&self) -> bool {
+        self.down.as_ref().is_some_and(|down| down.retry_at_ms.is_none())
+    }
+
+    /// Takes the log down until a person has looked.
+    pub fn refuse(&mut self, reason: &str) {
+        self.fall(reason, false, false);
+        if let Some(down) = &mut self.down {
+            down.retry_at_ms = None;
+        }
     }
 
     /// Tells everyone who waits that no sync will come.
@@ -165,13 +193,25 @@ impl Journal {
         self.active = None;
     }
 
-    /// Keeps the outcome of a finished call for the time when the log can be written again.
-    pub fn owe(&mut self, stamp: Stamp, entry: Entry) {
-        if self.owed.len() < MAX_OWED {
+    /// Keeps the outcome of a finished call for the time when the log can be written again. Gives
+    /// whether there was room.
+    pub fn owe(&mut self, stamp: Stamp, entry: Entry) -> bool {
+        let most = if did_nothing(&entry) { MAX_OWED_REFUSALS } else { MAX_OWED };
+        let room = self.owed.len() < most;
+        if room {
             self.owed.push_back((stamp, entry));
         } else {
             self.owed_lost += 1;
         }
+        room
+    }
+
+    /// Whether the outcome of this call is in memory and will be written.
+    pub fn holds_outcome(&self, call: Uuid) -> bool {
+        let of = |entry: &Entry| matches!(entry, Entry::Outcome(facts, _) if facts.call == call);
+        self.owed.iter().any(|(_, entry)| of(entry))
+            || self.unsure.iter().any(|(_, _, entry)| of(entry))
+            || self.waiters.iter().filter_map(|waiter| waiter.outcome.as_ref()).any(|(_, entry)| of(entry))
     }
 
     pub fn wants_rotation(&self) -> bool {
@@ -238,6 +278,10 @@ impl Journal {
         (self.stamp(), Entry::Event { principal: None, conn: None, event, detail })
     }
 
+    pub fn recovery(&self, event: Recovery, detail: serde_json::Value) -> (Stamp, Entry) {
+        (self.stamp(), Entry::Recovery { event, detail })
+    }
+
     /// Writes the first lines of a new segment and leaves the journal as it was: a failure changes nothing.
     fn start_segment(&self, entries: &[(Stamp, Entry)]) -> io::Result<(Active, Chain)> {
         let number = self.last_number + 1;
@@ -269,6 +313,9 @@ impl Journal {
 
     /// Tries to write again, beginning with what is owed, and syncs it. Leaves the log down on any failure.
     pub fn repair(&mut self) -> io::Result<()> {
+        if self.is_refused() {
+            return Err(io::Error::other("the audit log is refused"));
+        }
         let now = self.clock.monotonic_ms();
         let result = self.try_repair(now);
         if let Err(error) = &result {
@@ -296,7 +343,7 @@ impl Journal {
                 "down_ms": now_ms.saturating_sub(down.since_ms),
                 "outcomes_lost": self.owed_lost,
             });
-            entries.push((self.stamp(), Entry::Recovery { event, detail }));
+            entries.push(self.recovery(event, detail));
         }
         entries.extend(self.owed.iter().cloned());
 

@@ -18,6 +18,7 @@ use super::copy::Copy;
 use super::files::{Files, LogFile, append_whole};
 use super::journal::Waiter;
 use super::layout::{Layout, segment_name};
+use super::{keys, memory};
 
 /// Reads and refusals are on the disk this long after they were written.
 const SOON_MS: u64 = 100;
@@ -29,6 +30,8 @@ pub(super) struct Keeper {
     pub layout: Layout,
     pub files: Arc<dyn Files>,
     pub signing: SigningKey,
+    /// The key is saved before its first use, and after there is a log to sign.
+    pub unsaved_key: bool,
     pub checkpoints: Option<Arc<dyn LogFile>>,
     pub checkpoints_len: u64,
     pub checkpointed_ms: u64,
@@ -51,6 +54,7 @@ impl Keeper {
     pub fn step(&mut self) -> Option<u64> {
         let now = self.shared.clock.monotonic_ms();
         self.get_up(now);
+        self.write_owed();
         self.rotate(now);
         self.sync(now);
         self.relink();
@@ -62,9 +66,9 @@ impl Keeper {
     fn next_due(&self, now: u64) -> Option<u64> {
         let journal = self.shared.journal();
         if let Some(down) = &journal.down {
-            return Some(down.retry_at_ms.saturating_sub(now));
+            return down.retry_at_ms.map(|at| at.saturating_sub(now));
         }
-        if !journal.waiters.is_empty() {
+        if !journal.waiters.is_empty() || !journal.owed.is_empty() {
             return Some(0);
         }
         let soon = journal.dirty_since_ms.map(|since| since + SOON_MS);
@@ -79,8 +83,8 @@ impl Keeper {
     fn get_up(&mut self, now: u64) {
         let (due, lagging) = {
             let journal = self.shared.journal();
-            let due = journal.down.as_ref().is_some_and(|down| now >= down.retry_at_ms);
-            (due, journal.unanchored() >= super::MAX_UNANCHORED)
+            let retry_at_ms = journal.down.as_ref().and_then(|down| down.retry_at_ms);
+            (retry_at_ms.is_some_and(|at| now >= at), journal.is_lagging())
         };
         if !due {
             return;
@@ -96,11 +100,28 @@ impl Keeper {
         let mut journal = self.shared.journal();
         if let Err(error) = copied {
             journal.fall(&copy_fault(&error), false, true);
-        } else if journal.unanchored() >= super::MAX_UNANCHORED {
-            journal.fall("checkpoints cannot be written", false, true);
+        } else if journal.is_lagging() {
+            journal.fall("the audit log's checkpoints cannot be written", false, true);
         } else if journal.repair().is_ok() {
             drop(journal);
             self.shared.room.notify_waiters();
+        }
+    }
+
+    /// Records of calls that could not wait for the log; while it is down they are written when it
+    /// gets up.
+    fn write_owed(&mut self) {
+        let mut journal = self.shared.journal();
+        while journal.down.is_none()
+            && !journal.is_lagging()
+            && let Some((stamp, entry)) = journal.owed.pop_front()
+        {
+            if journal.append(&stamp, &entry).is_err() {
+                journal.owed.push_front((stamp, entry));
+            } else {
+                // A zero time makes the sync due.
+                journal.dirty_since_ms = Some(0);
+            }
         }
     }
 
@@ -239,11 +260,11 @@ impl Keeper {
             return;
         }
         if now < self.checkpoint_retry_ms {
-            self.stop_before_lag("checkpoints cannot be written");
+            self.stop_before_lag("the audit log's checkpoints cannot be written");
             return;
         }
         match self.write_checkpoints(&due) {
-            Ok(()) => {
+            Ok(line) => {
                 self.checkpointed_ms = now;
                 let mut journal = self.shared.journal();
                 let last = due.back().map(|head| head.seq);
@@ -252,11 +273,14 @@ impl Keeper {
                 drop(journal);
                 self.shared.counters.checkpoints.fetch_add(due.len() as u64, Ordering::Relaxed);
                 self.shared.room.notify_waiters();
-                due.iter().for_each(|head| self.shared.witness.tell(*head));
+                if let Some(head) = due.back() {
+                    self.remember(*head, &line);
+                }
+                due.iter().for_each(|head| self.shared.witness.tell(*head, &line));
             }
             Err(error) => {
                 self.checkpoint_retry_ms = now + RETRY_MS;
-                self.stop_before_lag(&format!("checkpoints cannot be written: {error}"));
+                self.stop_before_lag(&format!("the audit log's checkpoints cannot be written: {error}"));
             }
         }
     }
@@ -264,16 +288,34 @@ impl Keeper {
     /// Records beyond what checkpoints may lag would look like removed checkpoints to the verifier.
     fn stop_before_lag(&self, reason: &str) {
         let mut journal = self.shared.journal();
-        if journal.unanchored() >= super::MAX_UNANCHORED && journal.down.is_none() {
+        if journal.is_lagging() && journal.down.is_none() {
             journal.fall(reason, false, false);
             drop(journal);
             self.shared.room.notify_waiters();
         }
     }
 
-    fn write_checkpoints(&mut self, heads: &VecDeque<Head>) -> io::Result<()> {
+    /// So that a log put back to an earlier state, with its checkpoints, is found. A place that
+    /// fails is tried again with the next checkpoint: a memory says "at least".
+    fn remember(&self, head: Head, line: &str) {
+        let _ = memory::advance_state(&*self.files, &self.layout, head, line);
+        let Some(copy) = &self.copy else { return };
+        if let Err(error) = memory::advance_copy(&*self.files, copy.dir(), head, line) {
+            let mut fault = self.shared.copy_fault.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            fault.get_or_insert_with(|| error.to_string());
+        }
+    }
+
+    /// Gives the line of the last one.
+    fn write_checkpoints(&mut self, heads: &VecDeque<Head>) -> io::Result<String> {
+        if self.unsaved_key {
+            keys::save(&*self.files, &self.layout, &self.signing)?;
+            self.unsaved_key = false;
+        }
         let ts = self.shared.clock.now();
-        let lines: String = heads.iter().map(|head| Checkpoint::at(*head, ts).sign(&self.signing)).collect();
+        let lines: Vec<String> = heads.iter().map(|head| Checkpoint::at(*head, ts).sign(&self.signing)).collect();
+        let last = lines.last().cloned().unwrap_or_default();
+        let lines = lines.concat();
         let path = self.layout.checkpoints();
         let file = match &self.checkpoints {
             Some(file) => Arc::clone(file),
@@ -296,7 +338,7 @@ impl Keeper {
         } else {
             self.checkpoints_len += lines.len() as u64;
         }
-        written
+        written.map(|()| last)
     }
 
     /// Removes whole segments whose last record is older than `retention_days`, oldest first. The record that says so is on the disk

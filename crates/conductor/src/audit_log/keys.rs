@@ -12,6 +12,8 @@ use super::walk::or_empty;
 pub struct Keys {
     pub signing: SigningKey,
     pub salt: [u8; 32],
+    /// The signing key was just made and is on no disk.
+    pub unsaved: bool,
 }
 
 impl std::fmt::Debug for Keys {
@@ -27,14 +29,16 @@ pub enum KeyError {
     #[error("{0} is damaged: expected {1}")]
     Damaged(&'static str, &'static str),
     #[error(
-        "secrets/audit.key is gone, but checkpoints were signed with it; put it back, or accept the loss with `audit verify --accept`"
+        "secrets/audit.key is gone, but checkpoints were signed with it; put it back, or accept the loss with `conductor audit accept-rollback`"
     )]
     Gone,
     #[error("state/audit.pub is not the public half of secrets/audit.key; one of them was replaced")]
     Mismatch,
 }
 
-/// Reads the keys. `fresh` allows making new ones: only when nothing was ever signed, or a person accepted the loss.
+/// Reads the keys. `fresh` allows making new ones: only when nothing was ever signed, or a person
+/// accepted the loss. A new signing key is saved by [`save`], after the first segment: a home with
+/// a key and without a log has lost its log.
 pub fn load(files: &dyn Files, layout: &Layout, ids: &dyn Ids, fresh: bool) -> Result<Keys, KeyError> {
     let salt = match read32(files, &layout.salt(), "state/audit.salt")? {
         Some(salt) => salt,
@@ -46,25 +50,29 @@ pub fn load(files: &dyn Files, layout: &Layout, ids: &dyn Ids, fresh: bool) -> R
         }
     };
     let public = public_key(files, layout)?;
-    let signing = match read32(files, &layout.signing_key(), "secrets/audit.key")? {
-        Some(secret) => SigningKey::from_bytes(&secret),
+    let (signing, made) = match read32(files, &layout.signing_key(), "secrets/audit.key")? {
+        Some(secret) => (SigningKey::from_bytes(&secret), false),
         None if public.is_some() && !fresh => return Err(KeyError::Gone),
-        None => {
-            let secret = ids.bytes32();
-            replace(files, &layout.secrets, "audit.key", &secret)
-                .map_err(|error| KeyError::Io("secrets/audit.key", error))?;
-            SigningKey::from_bytes(&secret)
-        }
+        None => (SigningKey::from_bytes(&ids.bytes32()), true),
     };
-    if public != Some(signing.verifying_key()) {
-        if public.is_some() && !fresh {
-            return Err(KeyError::Mismatch);
-        }
-        let text: String = signing.verifying_key().as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
-        replace(files, &layout.state, "audit.pub", format!("{text}\n").as_bytes())
-            .map_err(|error| KeyError::Io("state/audit.pub", error))?;
+    let fits = public == Some(signing.verifying_key());
+    if public.is_some() && !fits && !fresh {
+        return Err(KeyError::Mismatch);
     }
-    Ok(Keys { signing, salt })
+    Ok(Keys { signing, salt, unsaved: made || !fits })
+}
+
+/// Before the first checkpoint is signed.
+pub fn save(files: &dyn Files, layout: &Layout, signing: &SigningKey) -> io::Result<()> {
+    replace(files, &layout.secrets, "audit.key", &signing.to_bytes())?;
+    let text: String = signing.verifying_key().as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    replace(files, &layout.state, "audit.pub", format!("{text}\n").as_bytes())
+}
+
+/// Whether either half of a signing key is there.
+pub fn exist(files: &dyn Files, layout: &Layout) -> bool {
+    let there = |path: &std::path::Path| files.read_at(path, 0, 1).is_ok();
+    there(&layout.signing_key()) || there(&layout.public_key())
 }
 
 /// The key to verify with, by whoever may not read the secret one. It must fit the secret one where that can be read.

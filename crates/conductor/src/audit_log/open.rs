@@ -6,12 +6,13 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use conductor_core::audit::line;
+use conductor_core::audit::memory::Remembered;
 use conductor_core::audit::verify::{Anchors, Fault, Report, Seen, Verdict, Verifier};
-use conductor_core::audit::{Chain, Checkpoint, Entry, EventName, Head, InputHasher, Recovery, Seq, Stamp};
+use conductor_core::audit::{Chain, Checkpoint, Entry, EventName, Head, InputHasher, Recovery, Seq};
 use conductor_core::digest::Digest;
 use conductor_core::principal::Principal;
 use serde_json::{Value, json};
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, Semaphore, watch};
 
 use super::copy::Copy;
 use super::files::{Files, WHOLE, append_whole};
@@ -19,7 +20,8 @@ use super::journal::{Active, Down, Journal};
 use super::keeper::Keeper;
 use super::keys::{self, KeyError, Keys};
 use super::layout::Layout;
-use super::outside::{Clock, Ids};
+use super::memory;
+use super::outside::{self, Clock, Ids};
 use super::walk;
 use super::{Counters, MAX_WAITERS, Settings, Shared, Signal, Unavailable, Witness};
 
@@ -29,8 +31,9 @@ pub enum OpenError {
     Io(String, #[source] io::Error),
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// Nothing is appended and no tool is served until a person has looked: `audit verify`, then `audit verify --accept`.
-    #[error("the audit log is {}: {}", .0.verdict, .0.faults.first().map(ToString::to_string).unwrap_or_default())]
+    /// Nothing is appended and no tool is served until a person has looked: `audit verify`, then
+    /// `audit accept-rollback`.
+    #[error("the audit log is {}", .0.faults.first().map_or_else(|| .0.verdict.to_string(), ToString::to_string))]
     Refused(Box<Report>),
     #[error("the audit thread could not be started: {0}")]
     Thread(#[source] io::Error),
@@ -66,15 +69,12 @@ pub(super) fn open(
         files.make_dir(dir).map_err(at(dir))?;
     }
     let keys = keys::load(&*files, &layout, &*ids, false)?;
-    let mut start = Start::read(&*files, &layout, &keys)?;
+    let mut start = Start::read(&*files, &layout, &keys, settings.copy_to.as_deref())?;
     start.set_tail_aside(&*files, &layout)?;
 
     let mut opened = Opened { fresh: start.active.is_none() && start.last_number == 0, ..Opened::default() };
     let mut owed = VecDeque::new();
-    let stamp = || {
-        let ts = clock.now();
-        Stamp { id: ids.v7(ts), ts }
-    };
+    let stamp = || outside::stamp(&*clock, &*ids);
     if let Some(torn) = &start.torn {
         opened.torn_bytes = Some(torn.bytes);
         let detail = json!({"seq": start.chain.next_seq(), "bytes": torn.bytes, "hash": torn.hash, "file": torn.file});
@@ -128,6 +128,7 @@ pub(super) fn open(
         reads_wait,
         counters: Counters::default(),
         copy_fault: Mutex::new(None),
+        held: watch::Sender::new(false),
         witness: Witness::default(),
     });
     let mut keeper = Keeper {
@@ -135,6 +136,7 @@ pub(super) fn open(
         layout,
         files,
         signing: keys.signing,
+        unsaved_key: keys.unsaved,
         checkpoints: None,
         checkpoints_len: 0,
         checkpointed_ms: 0,
@@ -187,7 +189,8 @@ struct Start {
 }
 
 impl Start {
-    fn read(files: &dyn Files, layout: &Layout, keys: &Keys) -> Result<Self, OpenError> {
+    fn read(files: &dyn Files, layout: &Layout, keys: &Keys, copy_to: Option<&Path>) -> Result<Self, OpenError> {
+        let remembered = memory::recall(files, layout, copy_to).map_err(at(&layout.state))?;
         let path = layout.checkpoints();
         let bytes = walk::checkpoints(files, layout).map_err(at(&path))?;
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
@@ -204,7 +207,8 @@ impl Start {
         let latest = anchors.latest();
         let last = segments.last().copied();
         let linked = layout.linked(files);
-        if last.is_none() && bytes.is_empty() && linked.is_none() {
+        let new = last.is_none() && bytes.is_empty() && linked.is_none() && remembered.is_empty();
+        if new && !keys::exist(files, layout) {
             return Ok(Self {
                 chain: Chain::start(),
                 log_id: None,
@@ -232,6 +236,12 @@ impl Start {
             report.verdict = Verdict::Missing;
             let at = report.last.map_or(0, |(seq, _)| seq + 1);
             report.faults.insert(0, Fault::new(Verdict::Missing, at, format!("segment {linked}"), "no such file"));
+        } else if last.is_none() && report.faults.is_empty() {
+            // The key was made together with a log, or another place remembers one.
+            report.add(Fault::new(Verdict::Missing, 0, "a log", "no segment"));
+        }
+        for fault in remembered.iter().filter_map(|it| it.fault(&bytes, report.end())).collect::<Vec<_>>() {
+            report.add(fault);
         }
         match report.verdict {
             Verdict::Intact | Verdict::Torn => {}
@@ -401,25 +411,32 @@ impl Intents {
     }
 }
 
-/// Goes on after damage that a person has looked at: a new segment, whose second line says what was accepted and by whom, signed at once.
-/// Nothing that exists is changed. Gives the head of the log.
+/// Goes on after damage that a person has looked at: a new segment, whose second line says what was
+/// accepted and by whom, signed at once and remembered in every place that can be reached. No
+/// record that exists is changed. Gives the head of the log and the line of its checkpoint.
 pub fn accept(
-    home: &Path,
+    (home, copy_to): (&Path, Option<&Path>),
     files: &dyn Files,
     clock: &dyn Clock,
     ids: &dyn Ids,
     by: &Principal,
-    report: &Report,
-) -> Result<Head, OpenError> {
+    (report, remembered): (&Report, &[Remembered]),
+) -> Result<(Head, String), OpenError> {
     let layout = Layout::of(home);
     for dir in [&layout.audit, &layout.state, &layout.secrets] {
         files.make_dir(dir).map_err(at(dir))?;
     }
     let keys = keys::load(files, &layout, ids, true)?;
+    if keys.unsaved {
+        keys::save(files, &layout, &keys.signing).map_err(at(&layout.signing_key()))?;
+    }
     let checkpoints = walk::checkpoints(files, &layout).map_err(at(&layout.checkpoints()))?;
     let latest = Anchors::read(&checkpoints, &keys.signing.verifying_key()).latest();
     let segments = layout.segments(files).map_err(at(&layout.audit))?;
     let readable = last_readable(files, &layout, &segments)?;
+    let own = |it: &Checkpoint| report.log_id.is_none_or(|log_id| log_id == it.log_id);
+    let memories = remembered.iter().filter_map(|it| it.checkpoint(&keys.signing.verifying_key())).filter(own);
+    let latest = memories.chain(latest).max_by_key(|checkpoint| checkpoint.seq);
     let anchor = latest.map(|checkpoint| (checkpoint.seq, checkpoint.hash));
     // The greater one, so that no number is given twice; at equal numbers the signed one.
     let after = match (readable, anchor) {
@@ -430,16 +447,14 @@ pub fn accept(
     let mut chain = after.map_or_else(Chain::start, |(seq, hash)| Chain::after(seq, hash));
     let log_id = report.log_id.or(latest.map(|checkpoint| checkpoint.log_id)).unwrap_or_else(|| ids.v4());
     let last = segments.last().copied().max(layout.linked(files)).unwrap_or(0);
-    let stamp = || {
-        let ts = clock.now();
-        Stamp { id: ids.v7(ts), ts }
-    };
+    let stamp = || outside::stamp(clock, ids);
     let fault = report.faults.first();
     let detail = json!({
         "verdict": report.verdict.as_str(),
         "seq": fault.map(|fault| fault.seq),
         "expected": fault.map(|fault| &fault.expected),
         "found": fault.map(|fault| &fault.found),
+        "faults": report.faults.len(),
     });
     let event = Entry::Event { principal: Some(by.clone()), conn: None, event: EventName::AuditAccepted, detail };
     let mut bytes = Vec::new();
@@ -465,11 +480,13 @@ pub fn accept(
     if whole < checkpoints.len() {
         file.cut(whole as u64).map_err(at(&path))?;
     }
-    append_whole(&*file, Checkpoint::at(head, clock.now()).sign(&keys.signing).as_bytes())
+    let line = Checkpoint::at(head, clock.now()).sign(&keys.signing);
+    append_whole(&*file, line.as_bytes())
         .and_then(|()| file.sync())
         .and_then(|()| files.sync_dir(&layout.state))
+        .and_then(|()| memory::overwrite(files, &layout, copy_to, &line))
         .map_err(at(&path))?;
-    Ok(head)
+    Ok((head, line))
 }
 
 /// The last line, in the last segments, that is whole by itself.

@@ -1,5 +1,6 @@
 //! What the log takes from outside: the time and random bytes.
 
+use conductor_core::audit::Stamp;
 use conductor_core::timestamp::Timestamp;
 use uuid::Uuid;
 
@@ -32,4 +33,10 @@ pub trait Ids: Send + Sync + std::fmt::Debug {
         self.fill(&mut bytes);
         bytes
     }
+}
+
+/// Id and time of a record made now.
+pub fn stamp(clock: &dyn Clock, ids: &dyn Ids) -> Stamp {
+    let ts = clock.now();
+    Stamp { id: ids.v7(ts), ts }
 }

@@ -7,6 +7,7 @@ use std::pin::{Pin, pin};
 use std::sync::atomic::AtomicU64;
 use std::task::{Context, Poll, Waker};
 
+use conductor_core::audit::memory::Remembered;
 use conductor_core::audit::verify::{Report, Verdict};
 use conductor_core::audit::{CallFacts, Entry, OutcomeFacts};
 use conductor_core::digest::Digest;
@@ -20,6 +21,7 @@ use uuid::Uuid;
 
 use super::files::Files;
 use super::layout::Layout;
+use super::memory as memory_of;
 use super::*;
 
 #[derive(Debug, Default)]
@@ -104,8 +106,19 @@ impl Desk {
 
     fn verify(&self) -> Report {
         let layout = Layout::of(home());
-        let key = keys::public_key(&self.files, &layout).expect("a key").expect("a key");
-        walk::verify(&self.files, &layout, &key, None, &mut |_| {}).expect("readable")
+        let key = keys::public_key(&self.files, &layout).expect("a key");
+        walk::verify(&self.files, &layout, key.as_ref(), None, &self.recall(), &mut |_| {}).expect("readable")
+    }
+
+    fn recall(&self) -> Vec<Remembered> {
+        memory_of::recall(&self.files, &Layout::of(home()), self.settings.copy_to.as_deref()).expect("readable")
+    }
+
+    fn accept(&self) {
+        let (report, person) = (self.verify(), Principal::Person { uid: 1000 });
+        let place = (home(), self.settings.copy_to.as_deref());
+        let remembered = self.recall();
+        accept(place, &self.files, &*self.time, &*self.ids, &person, (&report, &remembered)).expect("accepted");
     }
 
     fn verdict(&self) -> Verdict {
@@ -379,6 +392,7 @@ fn every_byte_a_crash_can_stop_at() {
     running.synced(Entry::Intent(facts(1))).expect("written");
     let path = Layout::of(home()).segment(1);
     let before = desk.files.bytes(&path);
+    let copied = desk.copied();
     running.soon(ended(1)).expect("written");
     let after = desk.files.bytes(&path);
     for cut in (before.len()..after.len()).step_by(7).chain([after.len() - 1]) {
@@ -391,8 +405,7 @@ fn every_byte_a_crash_can_stop_at() {
             let reopened = desk.started();
             assert_eq!(reopened.opened.unanswered.len(), 1, "the effect may have happened");
             assert_eq!(desk.verdict(), Verdict::Intact, "cut at {cut}");
-            desk.files.set_bytes(&path, before.clone());
-            desk.files.delete(&Layout::of(home()).checkpoints());
+            desk.put_back(&copied, true);
         }
     }
 }
@@ -462,9 +475,7 @@ fn a_cut_or_forked_log_is_not_appended_to_until_accepted() {
             other => panic!("{verdict}: {:?}", other.map(|running| running.opened)),
         }
         assert_eq!(desk.files.bytes(&layout.segment(1)), bytes, "nothing was appended");
-        let report = desk.verify();
-        let person = Principal::Person { uid: 1000 };
-        accept(home(), &desk.files, &*desk.time, &*desk.ids, &person, &report).expect("accepted");
+        desk.accept();
         let verified = desk.verify();
         assert_eq!(verified.verdict, Verdict::Intact, "{verdict}: {:?}", verified.faults);
         assert_eq!(verified.accepted.len(), 1);
@@ -542,8 +553,8 @@ fn while_syncs_fail_nothing_runs() {
 #[test]
 fn a_log_that_cannot_be_written_at_start_opens_down() {
     let desk = Desk::new();
-    // Keys are made first: three files of six operations each.
-    desk.files.trouble_in(19, Trouble::FromNow);
+    // The salt is made first, in six operations.
+    desk.files.trouble_in(7, Trouble::FromNow);
     let mut running = desk.started();
     assert!(running.opened.down.is_some());
     assert!(running.soon(ended(1)).is_err());
@@ -777,5 +788,236 @@ proptest! {
         for n in promised {
             prop_assert!(calls.contains(&Uuid::from_u128(n).to_string()), "a promised record is gone");
         }
+    }
+}
+
+type Copied = (Vec<(std::path::PathBuf, Vec<u8>)>, Vec<u8>, Vec<u8>);
+
+impl Desk {
+    /// Segments, checkpoints and memory, as a copy of the home has them.
+    fn copied(&self) -> Copied {
+        let layout = Layout::of(home());
+        let numbers = layout.segments(&self.files).expect("readable");
+        let segments = numbers.iter().map(|it| (layout.segment(*it), self.files.bytes(&layout.segment(*it))));
+        let state = self.files.bytes(&layout.state.join("audit.last"));
+        (segments.collect(), self.files.bytes(&layout.checkpoints()), state)
+    }
+
+    fn put_back(&self, copied: &Copied, with_memory: bool) {
+        let layout = Layout::of(home());
+        for number in layout.segments(&self.files).expect("readable") {
+            self.files.delete(&layout.segment(number));
+        }
+        copied.0.iter().for_each(|(path, bytes)| self.files.set_bytes(path, bytes.clone()));
+        self.files.set_bytes(&layout.checkpoints(), copied.1.clone());
+        if with_memory {
+            self.files.set_bytes(&layout.state.join("audit.last"), copied.2.clone());
+        }
+    }
+
+    fn refused(&self) -> Option<Verdict> {
+        match self.open() {
+            Err(OpenError::Refused(report)) => Some(report.verdict),
+            Err(other) => panic!("{other}"),
+            Ok(_) => None,
+        }
+    }
+}
+
+fn work(desk: &Desk, from: u128) {
+    let mut running = desk.started();
+    for n in from..from + 5 {
+        running.synced(ended(n)).expect("written");
+    }
+    running.stop();
+}
+
+#[test]
+fn a_log_that_is_gone_is_not_a_new_log() {
+    let layout = Layout::of(home());
+    let files = [layout.segment(1), layout.checkpoints(), layout.link()];
+    let memories = [layout.state.join("audit.last"), layout.public_key(), layout.signing_key()];
+    // All three, each two and each one of them survive.
+    for survivors in 1..8_usize {
+        let desk = Desk::new();
+        work(&desk, 0);
+        files.iter().for_each(|path| desk.files.delete(path));
+        let gone = memories.iter().enumerate().filter(|(n, _)| survivors >> n & 1 == 0);
+        gone.for_each(|(_, path)| desk.files.delete(path));
+        match desk.open() {
+            Err(OpenError::Refused(report)) => assert_eq!(report.verdict, Verdict::Missing, "{survivors:03b}"),
+            Err(OpenError::Key(keys::KeyError::Gone)) => assert_eq!(survivors & 6, 2, "the public half alone"),
+            other => panic!("{survivors:03b}: {:?}", other.map(|it| it.opened)),
+        }
+        desk.accept();
+        assert_eq!(desk.verdict(), Verdict::Intact, "{survivors:03b}: {:?}", desk.verify().faults);
+        work(&desk, 100);
+        assert_eq!(desk.verdict(), Verdict::Intact, "{survivors:03b}");
+        assert_eq!(desk.count("/event", "audit.accepted"), 1);
+    }
+}
+
+#[test]
+fn a_log_put_back_with_its_checkpoints_is_found_by_what_remembers_more() {
+    for with_copy in [false, true] {
+        let mut desk = Desk::new();
+        desk.settings.copy_to = with_copy.then(|| "second".into());
+        work(&desk, 0);
+        let old = desk.copied();
+        work(&desk, 100);
+        desk.put_back(&old, with_copy);
+        assert_eq!(desk.verdict(), Verdict::Truncated);
+        for _ in 0..2 {
+            assert_eq!(desk.refused(), Some(Verdict::Truncated), "also after a start");
+        }
+        desk.accept();
+        assert_eq!(desk.verdict(), Verdict::Intact, "{:?}", desk.verify().faults);
+        let accepted = desk.records().into_iter().find(|it| it["event"] == "audit.accepted").expect("a record");
+        assert_eq!(
+            (&accepted["detail"]["verdict"], &accepted["principal"]),
+            (&"TRUNCATED".into(), &"person:1000".into())
+        );
+        assert!(desk.started().synced(ended(300)).is_ok());
+    }
+    // Everything together is not found, and the help says so.
+    let desk = Desk::new();
+    work(&desk, 0);
+    let old = desk.copied();
+    work(&desk, 100);
+    desk.put_back(&old, true);
+    assert_eq!(desk.refused(), None);
+}
+
+#[test]
+fn a_shortened_or_missing_checkpoint_file_is_found() {
+    let layout = Layout::of(home());
+    let without_last = |bytes: Vec<u8>| {
+        let end = bytes[..bytes.len() - 1].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        bytes[..end].to_vec()
+    };
+    for cut in [without_last, |_| Vec::new()] {
+        let desk = Desk::new();
+        work(&desk, 0);
+        desk.files.set_bytes(&layout.checkpoints(), cut(desk.files.bytes(&layout.checkpoints())));
+        assert_eq!(desk.refused(), Some(Verdict::Missing));
+        assert_eq!(desk.verdict(), Verdict::Missing);
+        desk.accept();
+        assert_eq!((desk.refused(), desk.verdict()), (None, Verdict::Intact), "{:?}", desk.verify().faults);
+    }
+    // The whole of state/, without the memory that is in it.
+    let desk = Desk::new();
+    work(&desk, 0);
+    for path in [layout.checkpoints(), layout.public_key(), layout.salt(), layout.state.join("audit.last")] {
+        desk.files.delete(&path);
+    }
+    assert_eq!(desk.refused(), Some(Verdict::Missing));
+}
+
+#[test]
+fn a_crash_anywhere_in_the_first_start_is_no_alarm() {
+    let operations = {
+        let desk = Desk::new();
+        drop(desk.started());
+        desk.files.operations()
+    };
+    assert!(operations > 20, "{operations}");
+    for at in 1..=operations {
+        for cut in [false, true] {
+            let desk = Desk::new();
+            // From this operation on nothing reaches the disk, as if the daemon had been killed.
+            desk.files.trouble_in(at, Trouble::FromNow);
+            drop(desk.open());
+            desk.files.heal();
+            if cut {
+                desk.files.power_cut(|| 0);
+            }
+            let opened = desk.open();
+            let mut running = opened.unwrap_or_else(|fault| panic!("killed at {at}, power cut {cut}: {fault}"));
+            running.synced(ended(1)).expect("written");
+            running.stop();
+            assert_eq!(desk.verdict(), Verdict::Intact, "killed at {at}: {:?}", desk.verify().faults);
+        }
+    }
+}
+
+#[test]
+fn rotation_and_retention_with_memories_are_no_alarm() {
+    let mut desk = Desk::new();
+    desk.settings.rotate_bytes = 1500;
+    desk.settings.retention_days = 1;
+    desk.settings.copy_to = Some("second".into());
+    for round in 0..4_u128 {
+        work(&desk, round * 100);
+        desk.time.pass(2 * 86_400_000);
+        assert_eq!(desk.refused(), None, "round {round}");
+        assert_eq!(desk.verdict(), Verdict::Intact, "round {round}: {:?}", desk.verify().faults);
+    }
+    assert!(desk.verify().begins_at.is_some(), "segments were removed");
+}
+
+#[test]
+fn a_second_copy_that_returns_with_a_later_memory_keeps_it() {
+    let mut desk = Desk::new();
+    desk.settings.copy_to = Some("second".into());
+    work(&desk, 0);
+    let memory = std::path::Path::new("second").join("audit.last");
+    let old = desk.copied();
+    work(&desk, 100);
+    let later = desk.files.bytes(&memory);
+    // Not mounted while the log is put back and written.
+    desk.files.delete(&memory);
+    desk.put_back(&old, true);
+    let mut running = desk.started();
+    desk.files.set_bytes(&memory, later.clone());
+    running.synced(ended(200)).expect("written");
+    desk.time.pass(60_000);
+    running.keeper.step();
+    assert_eq!(desk.files.bytes(&memory), later, "it is evidence");
+    drop(running);
+    assert!(desk.refused().is_some());
+}
+
+#[test]
+fn a_call_that_does_not_wait_is_written_once_and_first() {
+    let desk = Desk::new();
+    let mut running = desk.started();
+    let keep = |running: &Running, n: u128| {
+        let Entry::Outcome(facts, outcome) = ended(n) else { unreachable!() };
+        let mut journal = running.keeper.shared.journal();
+        let stamp = journal.stamp();
+        journal.holds_outcome(facts.call) || journal.owe(stamp, Entry::Outcome(facts, outcome))
+    };
+    // The log is up: the keeper writes it with its next step.
+    assert!(keep(&running, 1) && keep(&running, 1));
+    running.keeper.step();
+    assert_eq!(desk.count("/call", &Uuid::from_u128(1).to_string()), 1);
+    // The log is down, and refused calls do not take the room of those that ran.
+    desk.files.trouble_in(1, Trouble::FromNow);
+    for n in 1000..1400 {
+        let Entry::Outcome(facts, outcome) = ended(n) else { unreachable!() };
+        let refused = OutcomeFacts { attempts: 0, ..outcome };
+        assert!(running.soon(Entry::Outcome(facts, refused)).is_err());
+    }
+    assert_eq!(running.health().owed, 128);
+    assert!(keep(&running, 2) && keep(&running, 2));
+    desk.files.heal();
+    desk.time.pass(1000);
+    running.keeper.step();
+    running.synced(ended(3)).expect("written");
+    assert_eq!(desk.count("/call", &Uuid::from_u128(2).to_string()), 1);
+    let lost = desk.records().iter().find_map(|it| it.pointer("/detail/outcomes_lost")?.as_u64());
+    assert_eq!(lost, Some(400 - 128));
+    assert_eq!(desk.verdict(), Verdict::Intact);
+}
+
+#[test]
+fn a_refused_log_stays_down_whatever_the_disk_does() {
+    let desk = Desk::new();
+    let mut running = desk.started();
+    running.keeper.shared.journal().refuse("another place remembers more");
+    for _ in 0..3 {
+        desk.time.pass(5000);
+        running.keeper.step();
+        assert_eq!(running.synced(ended(1)).unwrap_err().to_string(), "another place remembers more");
     }
 }

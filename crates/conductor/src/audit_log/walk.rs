@@ -4,6 +4,7 @@ use std::io;
 use std::path::Path;
 
 use conductor_core::audit::Head;
+use conductor_core::audit::memory::Remembered;
 use conductor_core::audit::verify::{Anchors, Fault, Report, Seen, Verdict, Verifier};
 use ed25519_dalek::VerifyingKey;
 
@@ -47,17 +48,20 @@ pub fn or_empty(read: io::Result<Vec<u8>>) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Verifies a whole log. `head` is what the running daemon said before this was called.
+/// Verifies a whole log, without a key by its chain alone. `head` is what the running daemon said,
+/// and `remembered` what other places remembered, before this was called.
 pub fn verify(
     files: &dyn Files,
     layout: &Layout,
-    key: &VerifyingKey,
+    key: Option<&VerifyingKey>,
     head: Option<Head>,
+    remembered: &[Remembered],
     seen: &mut dyn FnMut(&Seen<'_>),
 ) -> io::Result<Report> {
     // In this order, because a daemon may be writing: what is read later can only be further on than what was read before.
     let linked = layout.linked(files);
-    let anchors = Anchors::read(&checkpoints(files, layout)?, key).with_head(head);
+    let signed = checkpoints(files, layout)?;
+    let anchors = key.map_or_else(Anchors::default, |key| Anchors::read(&signed, key)).with_head(head);
     let unanchored = anchors.is_empty();
     let mut verifier = Verifier::new(anchors);
     let segments = layout.segments(files)?;
@@ -79,6 +83,9 @@ pub fn verify(
     } else if segments.is_empty() && unanchored {
         report.verdict = Verdict::Missing;
         report.faults.push(Fault::new(Verdict::Missing, 0, "a log", "no segment"));
+    }
+    for fault in remembered.iter().filter_map(|it| it.fault(&signed, report.end())).collect::<Vec<_>>() {
+        report.add(fault);
     }
     Ok(report)
 }

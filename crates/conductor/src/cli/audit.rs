@@ -13,6 +13,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
+use conductor_core::audit::memory::Remembered;
 use conductor_core::audit::verify::{Fault, Report, Verdict};
 use conductor_core::audit::{Head, InputHasher, KeyId};
 use conductor_core::error::AuditResult;
@@ -44,11 +45,25 @@ pub enum AuditCommand {
     Tail(TailArgs),
     /// Check that no record was changed, removed or added.
     ///
-    /// Edits by anyone without the signing key are found. Whoever holds key and files can rewrite what no second copy has seen: keep one
-    /// ([audit] copy_to) and compare it with --against.
+    /// Found, also after the daemon has started again: a changed, removed or added record; a log, a
+    /// segment or a checkpoint file that is missing or was shortened; a log that was put back to an
+    /// earlier state, as long as one place still remembers more: state/, the OS keychain, or the
+    /// second copy ([audit] copy_to).
+    ///
+    /// Not found: records after the last checkpoint (at most 60 s or 256 records) that were cut
+    /// off; a rollback of audit/, state/, the keychain entry and the second copy together; and what
+    /// a program that can read the signing key (secrets/audit.key) rewrites, unless a second copy
+    /// has seen the records before. Keep that copy where this user cannot write, and compare it
+    /// with --against.
     ///
     /// Exit codes: 0 INTACT, 10 BROKEN, 11 TRUNCATED, 12 FORKED, 13 MISSING, 14 TORN, 1 could not read, 2 usage.
     Verify(VerifyArgs),
+    /// Go on after a log was found missing, shortened or changed.
+    ///
+    /// The daemon serves no tool until then. Look at the damage first (audit verify). The log goes
+    /// on in a new segment whose first record says what was accepted and by whom; nothing that is
+    /// there is changed, and what is gone stays gone. A person does this, at a terminal.
+    AcceptRollback,
     /// Write records to a file or to the output.
     Export(ExportArgs),
     /// Print the input_hash that given arguments have in this log.
@@ -93,7 +108,7 @@ pub struct VerifyArgs {
     /// Compare with a second copy: a folder of segments, or a jsonl export.
     #[arg(long, value_name = "PATH")]
     pub against: Option<PathBuf>,
-    /// After looking at the damage: go on in a new segment that records what was accepted. A person does this, at a terminal.
+    /// The same as audit accept-rollback, after the report.
     #[arg(long)]
     pub accept: bool,
 }
@@ -121,14 +136,31 @@ pub enum Format {
     Seed,
 }
 
+/// Who writes down that a person accepts the damage.
+#[derive(Clone, Copy)]
+pub enum Acceptor<'a> {
+    /// The running daemon, which looks itself whether a person asks. Gives who that is and where
+    /// the log goes on.
+    Daemon(&'a dyn Fn() -> Result<(String, u64), String>),
+    /// This command, for the person at the terminal; no daemon runs. The line is the new
+    /// checkpoint, for the keychain.
+    Here(&'a Principal, &'a dyn Fn(&str)),
+    /// Accepting is refused, for this reason.
+    Refused(&'a str),
+}
+
 /// What a command takes from outside.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Around<'a> {
     pub home: &'a Path,
     /// What the running daemon says is the end of its log; asked before the files are read.
     pub head: Option<Head>,
-    /// The person at the terminal, if there is one. The caller also makes sure that no daemon runs before `--accept`.
-    pub person: Option<&'a Principal>,
+    /// What other places remember of the log; read before the files are.
+    pub remembered: &'a [Remembered],
+    /// Why the keychain does not remember, where the configuration names it.
+    pub silent: Option<&'a str>,
+    pub copy_to: Option<&'a Path>,
+    pub acceptor: Acceptor<'a>,
     pub clock: &'a dyn Clock,
     pub ids: &'a dyn Ids,
     /// `--json`.
@@ -141,6 +173,7 @@ pub fn run(command: &AuditCommand, around: &Around<'_>, out: &mut dyn Write, err
         AuditCommand::List(args) => list(args, around, out),
         AuditCommand::Tail(args) => tail(args, around, out),
         AuditCommand::Verify(args) => verify(args, around, out),
+        AuditCommand::AcceptRollback => verify(&VerifyArgs { accept: true, ..VerifyArgs::default() }, around, out),
         AuditCommand::Export(args) => export(args, around, out),
         AuditCommand::Hash { json } => hash(json, around, out),
     };
@@ -291,28 +324,33 @@ pub(crate) fn show(record: &Value, json: bool, out: &mut dyn Write) -> io::Resul
 fn verify(args: &VerifyArgs, around: &Around<'_>, out: &mut dyn Write) -> Done {
     let layout = Layout::of(around.home);
     let (key, held, key_fault) = verifying_key(&layout)?;
-    let mut report = walk::verify(&Disk, &layout, &key, around.head, &mut |_| {})?;
+    if key.is_none() && around.remembered.is_empty() && layout.segments(&Disk)?.is_empty() {
+        return Err(Failure { code: FAILED, message: format!("there is no audit log in {}", layout.home.display()) });
+    }
+    let walk = || walk::verify(&Disk, &layout, key.as_ref(), around.head, around.remembered, &mut |_| {});
+    let mut report = walk()?;
     // A line that a running daemon is just writing looks torn; a torn end stays as it is.
     for _ in 0..2 {
         if report.verdict == Verdict::Torn {
-            report = walk::verify(&Disk, &layout, &key, around.head, &mut |_| {})?;
+            report = walk()?;
         }
     }
     if let Some(fault) = key_fault {
-        add(&mut report, fault);
+        report.add(fault);
     }
     let mut copy_note = None;
     if let Some(path) = &args.against {
         let compared = against::compare(&Disk, &layout.audit, path).map_err(|error| Failure::read(path, &error))?;
         copy_note = Some(compared.note);
         if let Some(fault) = compared.fault {
-            add(&mut report, fault);
+            report.add(fault);
         }
     }
     if around.json {
-        writeln!(out, "{}", to_json(&report, &held))?;
+        writeln!(out, "{}", to_json(&report, &held, around))?;
     } else {
         print_report(&report, &held, copy_note.as_deref(), out)?;
+        writeln!(out, "{}", memories(around))?;
     }
     if args.accept {
         return accept_damage(&report, around, out);
@@ -320,15 +358,20 @@ fn verify(args: &VerifyArgs, around: &Around<'_>, out: &mut dyn Write) -> Done {
     Ok(report.verdict.exit_code())
 }
 
-fn add(report: &mut Report, fault: Fault) {
-    report.faults.push(fault);
-    report.faults.sort_by_key(|fault| (fault.verdict, fault.seq));
-    report.verdict = report.faults.first().map_or(Verdict::Intact, |fault| fault.verdict);
+/// Which places would notice a rollback, and what none of them would.
+fn memories(around: &Around<'_>) -> String {
+    let places: Vec<String> = around.remembered.iter().map(|it| it.place.to_string()).collect();
+    let places = if places.is_empty() { "no other place".to_owned() } else { places.join(" and ") };
+    let silent = around.silent.map(|why| format!(" (not the keychain: {})", escape(why))).unwrap_or_default();
+    format!(
+        "the last checkpoint is remembered by {places}{silent}; a rollback of the log, its checkpoints and {} together is not found",
+        if around.remembered.is_empty() { "the keys" } else { "these places" }
+    )
 }
 
 /// The public key, and who holds the secret one. Where the secret key can be read, the public one must be its half: whoever replaced
 /// both the checkpoints and the public key is found that way.
-fn verifying_key(layout: &Layout) -> Result<(VerifyingKey, String, Option<Fault>), Failure> {
+fn verifying_key(layout: &Layout) -> Result<(Option<VerifyingKey>, String, Option<Fault>), Failure> {
     let public = keys::public_key(&Disk, layout)?;
     let secret: Option<[u8; 32]> =
         Disk.read_at(&layout.signing_key(), 0, 33).ok().and_then(|bytes| bytes.try_into().ok());
@@ -339,12 +382,10 @@ fn verifying_key(layout: &Layout) -> Result<(VerifyingKey, String, Option<Fault>
     match (own, public) {
         (Some(own), public) => {
             let fault = public.filter(|public| *public != own).map(|_| mismatch());
-            Ok((own, format!("secrets/audit.key, {}", KeyId::of(&own)), fault))
+            Ok((Some(own), format!("secrets/audit.key, {}", KeyId::of(&own)), fault))
         }
-        (None, Some(public)) => Ok((public, format!("someone else, {}", KeyId::of(&public)), None)),
-        (None, None) => {
-            Err(Failure { code: FAILED, message: format!("there is no audit log in {}", layout.home.display()) })
-        }
+        (None, Some(public)) => Ok((Some(public), format!("someone else, {}", KeyId::of(&public)), None)),
+        (None, None) => Ok((None, "no one: the key is missing".to_owned(), None)),
     }
 }
 
@@ -377,7 +418,7 @@ fn print_report(report: &Report, held: &str, copy_note: Option<&str>, out: &mut 
     writeln!(out, "anchored through {through} (key held by {held}); {later} on local storage only")
 }
 
-fn to_json(report: &Report, held: &str) -> Value {
+fn to_json(report: &Report, held: &str, around: &Around<'_>) -> Value {
     let fault = |fault: &Fault| json!({"verdict": fault.verdict.as_str(), "seq": fault.seq, "expected": fault.expected, "found": fault.found});
     json!({
         "verdict": report.verdict.as_str(),
@@ -393,27 +434,41 @@ fn to_json(report: &Report, held: &str) -> Value {
         "anchored_through": report.anchored_through,
         "unanchored": report.unanchored,
         "key_held_by": held,
+        "remembered_by": around.remembered.iter().map(|it| it.place.to_string()).collect::<Vec<_>>(),
+        "keychain_fault": around.silent,
     })
 }
 
 fn accept_damage(report: &Report, around: &Around<'_>, out: &mut dyn Write) -> Done {
+    let layout = Layout::of(around.home);
+    // A log that is whole by itself is still refused when its key is gone.
+    let refused = || keys::load(&Disk, &layout, around.ids, false).is_err();
     match report.verdict {
-        Verdict::Intact => {
+        Verdict::Intact if !refused() => {
             writeln!(out, "there is nothing to accept")?;
             return Ok(0);
         }
-        Verdict::Torn => {
+        Verdict::Torn if !refused() => {
             writeln!(out, "there is nothing to accept: the next start of the daemon sets the torn end aside")?;
             return Ok(report.verdict.exit_code());
         }
+        Verdict::Intact | Verdict::Torn => {}
         Verdict::Missing | Verdict::Broken | Verdict::Forked | Verdict::Truncated => {}
     }
-    let Some(person) = around.person else {
-        return Err(Failure::usage("--accept needs a person at a terminal"));
+    let failed = |message: String| Failure { code: FAILED, message };
+    let (by, seq) = match around.acceptor {
+        Acceptor::Refused(why) => return Err(Failure::usage(format!("accepting this needs a person: {why}"))),
+        Acceptor::Daemon(accept) => accept().map_err(failed)?,
+        Acceptor::Here(person, remember) => {
+            let place = (around.home, around.copy_to);
+            let facts = (report, around.remembered);
+            let (head, line) = accept(place, &Disk, around.clock, around.ids, person, facts)
+                .map_err(|error| failed(error.to_string()))?;
+            remember(&line);
+            (person.to_string(), head.seq)
+        }
     };
-    let head = accept(around.home, &Disk, around.clock, around.ids, person, report)
-        .map_err(|error| Failure { code: FAILED, message: error.to_string() })?;
-    writeln!(out, "accepted as {person}; the log goes on at seq {}", head.seq)?;
+    writeln!(out, "accepted as {by}; the log goes on at seq {seq}")?;
     Ok(0)
 }
 

@@ -129,6 +129,7 @@ fn daemon(home: &Home) -> Vec<Finding> {
         None => Finding::new("daemon", Grade::Good, format!("{state}, pid {}", status["pid"])),
     }];
     findings.extend(waiting(&status["config"]));
+    findings.push(audit(&status["audit"]));
     findings.extend(hands(&status));
     for backend in super::list(&status, "backends") {
         let name = super::text(backend, "name");
@@ -151,6 +152,16 @@ fn waiting(config: &Value) -> Option<Finding> {
     let since = super::text(config, "held_since");
     let detail = format!("{} changed in config.toml at {since} and are not in force", held.join(", "));
     (!held.is_empty()).then(|| Finding::new("accepted", Grade::Note, detail).cure(cure))
+}
+
+/// With a log that cannot be written no tool is served.
+fn audit(audit: &Value) -> Finding {
+    match (audit["reason"].as_str(), audit["copy_fault"].as_str()) {
+        (Some(reason), _) => Finding::new("audit", Grade::Bad, format!("no tool is served: {reason}"))
+            .cure("make room on the disk, or look with `conductor audit verify`"),
+        (None, Some(fault)) => Finding::new("audit", Grade::Note, format!("the second copy is behind: {fault}")),
+        (None, None) => Finding::new("audit", Grade::Good, "every call is written to the log"),
+    }
 }
 
 /// Whether a busy machine can make a pad wait.

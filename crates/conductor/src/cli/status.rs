@@ -29,6 +29,7 @@ fn show(out: &mut Out, home: &Home, status: &Value) -> io::Result<()> {
         Some(1) => out.line(format_args!("{:<9} 1 waits for you (see `conductor plans list`)", "plans"))?,
         Some(many) => out.line(format_args!("{:<9} {many} wait for you (see `conductor plans list`)", "plans"))?,
     }
+    audit(out, &status["audit"])?;
     match status["device"]["name"].as_str() {
         Some(name) => out.line(format_args!("{:<9} {name}", "device"))?,
         None => out.line(format_args!("{:<9} none connected", "device"))?,
@@ -81,4 +82,18 @@ fn show(out: &mut Out, home: &Home, status: &Value) -> io::Result<()> {
         out.line(format_args!("{:<9} {} {}{reason}", "backend", text(backend, "name"), text(backend, "state")))?;
     }
     Ok(())
+}
+
+/// Only when something is wrong: then no tool is served, or the second copy is behind.
+fn audit(out: &mut Out, audit: &Value) -> io::Result<()> {
+    if let Some(reason) = audit["reason"].as_str() {
+        out.line(format_args!("{:<9} no tool is served: {reason}", "audit"))?;
+    }
+    if let Some(fault) = audit["copy_fault"].as_str() {
+        out.line(format_args!("{:<9} the second copy is behind: {fault}", "audit"))?;
+    }
+    match audit["waiting"].as_u64() {
+        None | Some(0) => Ok(()),
+        Some(waiting) => out.line(format_args!("{:<9} {waiting} records wait in memory to be written", "audit")),
+    }
 }

@@ -2,7 +2,6 @@
 //!
 //! Not here: reading them (`conductor_core::config`), and when they come into force (`words`).
 
-use crate::audit_log;
 use crate::doors::http::Token;
 use crate::hosts::pd;
 use crate::studio::{McpSettings, PolicyInForce, Settings};
@@ -39,19 +38,6 @@ fn mcp(mcp: &config::Mcp) -> McpSettings {
         elicitation_wait_ms: mcp.elicitation_wait_ms.into(),
         session_idle_s: mcp.session_idle_s.into(),
         page_size: size(mcp.page_size),
-    }
-}
-
-pub(super) fn audit(audit: &config::Audit) -> audit_log::Settings {
-    audit_log::Settings {
-        full_detail: audit.detail == AuditDetail::Full,
-        reads_wait: audit.read_only_sync == ReadOnlySync::BeforeReply,
-        rotate_bytes: u64::from(audit.rotate_mb) << 20,
-        checkpoint_records: audit.checkpoint_records.into(),
-        checkpoint_ms: audit.checkpoint_ms.into(),
-        retention_days: audit.retention_days,
-        copy_to: audit.copy_to.as_ref().map(PathBuf::from),
-        copy_required: audit.copy_required,
     }
 }
 
@@ -129,7 +115,7 @@ mod tests {
     #[test]
     fn the_defaults_of_the_file_are_the_defaults_of_the_parts() {
         let config = Config::default();
-        assert_eq!(audit(&config.audit), audit_log::Settings::default());
+        assert_eq!(super::super::audit::settings(&config.audit), crate::audit_log::Settings::default());
         let (ours, theirs) = (settings(&config), Settings::default());
         assert_eq!(
             (ours.limits.clone(), ours.retry, ours.mcp.clone()),

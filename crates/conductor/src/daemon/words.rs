@@ -3,6 +3,7 @@
 //! Not here: the hands (`run`), and how a call passes (`pipeline`). A home whose audit log was tampered with still plays; it only serves
 //! no tool until a person has looked.
 
+use super::audit::{self, DaemonLog};
 use super::config_file::{Serving, Waiting};
 use super::dispatch::Calls;
 use super::grants::{Grants, NoTls};
@@ -12,8 +13,8 @@ use super::listener::Http;
 use super::log::Log;
 use super::plugins::Plugins;
 use super::sections;
+use crate::audit_log;
 use crate::audit_log::files::Disk;
-use crate::audit_log::{self, AuditLog, OpenError};
 use crate::doors::mcp::Shared;
 use crate::doors::mcp::socket::{self, Tally};
 use crate::hosts::knobs::Knobs;
@@ -27,17 +28,16 @@ use crate::hosts::pd::PdHost;
 use crate::hosts::pd::attach::AttachedPd;
 use crate::outside::{Clock, Ids};
 use crate::pending_store::PendingStore;
-use crate::pipeline::record::{Journal, Written};
+use crate::pipeline::record::Journal;
 use crate::pipeline::{self, Call};
-use crate::secrets::Scrubber;
+use crate::secrets::{KeychainNote, Scrubber};
 use crate::studio::hub::Change;
 use crate::studio::{Parts, RealSleeper, Studio};
 use crate::tools::catalog::{Catalog, CatalogFault, Tool};
 use crate::tools::daemon::{self as tools, mapping_call};
 use crate::tools::plugins::reach::Means;
-use conductor_core::audit::Head;
-use conductor_core::audit::record::{CallFacts, EventName, InputHash, InputHasher, OutcomeFacts};
-use conductor_core::config::{self, Config, FeedbackFrom, PdMode};
+use conductor_core::audit::record::EventName;
+use conductor_core::config::{self, Config, FeedbackFrom, KeyRung, PdMode};
 use conductor_core::digest::Digest;
 use conductor_core::error::ToolError;
 use conductor_core::event::Taint;
@@ -46,8 +46,7 @@ use conductor_core::mapping::{Continuous, SourceKind, Takeover, Target};
 use conductor_core::principal::Principal;
 use conductor_core::timestamp::Timestamp;
 use conductor_set::PathId;
-use futures_util::future::BoxFuture;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, OnceLock};
@@ -76,8 +75,7 @@ pub struct Words {
     pub grants: Grants,
     pub plugins: Arc<Plugins>,
     pub live: Arc<Live>,
-    /// Absent when the log could not be opened.
-    audit: Option<AuditLog>,
+    pub audit: Arc<DaemonLog>,
     /// What the log was opened with.
     audit_section: config::Audit,
     /// What patches were made with.
@@ -104,35 +102,14 @@ impl Words {
     ) -> Result<Self, WordsError> {
         let config: &Config = &serving.config;
         let outside = Arc::new(Outside { clock: Arc::clone(clock), ids: Arc::clone(ids) });
-        let opened =
-            AuditLog::open(home.root(), Arc::new(Disk), sections::audit(&config.audit), outside.clone(), outside);
-        let (audit, journal): (Option<AuditLog>, Arc<dyn Journal>) = match opened {
-            Ok((audit, opened)) => {
-                for (call, tool) in &opened.unanswered {
-                    log.warn(format_args!(
-                        "audit: {tool} (call {call}) was begun before the last stop; whether it took effect is unknown"
-                    ));
-                }
-                if let Some(bytes) = opened.torn_bytes {
-                    log.warn(format_args!("audit: a torn tail of {bytes} bytes was set aside"));
-                }
-                (Some(audit.clone()), Arc::new(audit))
-            }
-            Err(fault) => {
-                let reason = match &fault {
-                    OpenError::Refused(_) => format!("{fault}; no tool is served. Look with `conductor audit verify`"),
-                    OpenError::Io(..) | OpenError::Key(_) | OpenError::Thread(_) => {
-                        format!("{fault}; no tool is served")
-                    }
-                };
-                log.error(format_args!("audit: {reason}"));
-                (None, Arc::new(NoLog { reason, hasher: InputHasher::new(&[0; 32]) }))
-            }
-        };
+        let note = (config.secrets == KeyRung::Keychain).then(|| KeychainNote::of_home(audit::NOTE, home.root()));
+        let settings = audit::settings(&config.audit);
+        let audit = DaemonLog::open(home.root().to_owned(), settings, note, outside, log);
         let (pending, skipped) = PendingStore::open(home.root(), Arc::new(Disk)).map_err(WordsError::Plans)?;
         for file in skipped {
             log.warn(format_args!("plans: {}: {}", file.name, file.why));
         }
+        clean_up(&pending, Timestamp::from_millis(clock.wall_ms()), log);
         let tools = tools::definitions(owner).into_iter().map(Tool::new).collect::<Result<Vec<_>, _>>()?;
         let mut catalog = Catalog::new(tools)?;
         tools::add_resources(&mut catalog, owner)?;
@@ -157,17 +134,14 @@ impl Words {
             sleeper: Arc::new(RealSleeper::new(Arc::clone(clock))),
             ids: Arc::clone(ids),
             home: home.root().to_owned(),
-            audit: journal,
+            audit: Arc::clone(&audit) as Arc<dyn Journal>,
             pending,
             catalog,
             policy: sections::in_force(policy, config),
             settings: sections::settings(config),
             scrubber,
         });
-        if let Some(audit) = &audit {
-            let news = Arc::clone(&studio.news);
-            audit.on_checkpoint(move |head| news.tell("audit.checkpoint", || head_value(&head)));
-        }
+        audit.tell(&studio.news);
         crate::tools::live::connect(&studio, &live);
         let (farewell, left) = (owner.clone(), Arc::clone(&live));
         studio.on_connection_end(move |conn| {
@@ -325,20 +299,32 @@ impl Words {
         Ok(socket::bind(home.root(), "mcp.sock").await?)
     }
 
-    /// Accepts AI clients, and ends questions that nobody answered, until the daemon stops.
-    pub async fn serve(shared: Arc<Shared>, listener: UnixListener) {
-        let studio = Arc::clone(&shared.studio);
+    /// Accepts AI clients, expires unanswered questions and forgets old ones, until the
+    /// daemon stops.
+    pub async fn serve(words: Arc<Words>, listener: UnixListener) {
+        let shared = Arc::clone(&words.shared);
+        let studio = &words.studio;
         let _ = studio.audit.event(None, EventName::DaemonStart, json!({ "version": env!("CARGO_PKG_VERSION") })).await;
-        let stop = shared.stop.clone();
         let tidy = async {
+            let mut clean_at = studio.clock.now().plus_us(CLEAN_UP_US);
             loop {
                 let next = studio.sleeper.until(studio.clock.now().plus_us(EXPIRY_LOOK_US));
                 tokio::select! {
                     () = next => {}
-                    () = stop.cancelled() => return,
+                    () = shared.stop.cancelled() => return,
                 }
                 // A disk that refuses is told by the next call that needs it.
-                let _ = studio.desk.expire(&studio).await;
+                let _ = studio.desk.expire(studio).await;
+                if words.audit.wants_another_try() {
+                    let words = Arc::clone(&words);
+                    let _ = tokio::task::spawn_blocking(move || words.audit.try_again()).await;
+                }
+                if studio.clock.now() >= clean_at {
+                    clean_at = studio.clock.now().plus_us(CLEAN_UP_US);
+                    let words = Arc::clone(&words);
+                    let old = move || clean_up(words.studio.desk.store(), words.studio.timestamp(), &words.log);
+                    let _ = tokio::task::spawn_blocking(old).await;
+                }
             }
         };
         tokio::join!(socket::serve(listener, Arc::clone(&shared), Arc::new(Tally::default())), tidy);
@@ -367,21 +353,18 @@ impl Words {
         self.shared.stop.cancel();
         runtime.block_on(self.http.close_all());
         runtime.block_on(self.plugins.stop());
-        if let Some(audit) = &self.audit {
-            runtime.block_on(async {
-                let _ = Journal::event(audit, None, EventName::DaemonStop, json!({})).await;
-            });
-            audit.stop();
-        }
-    }
-
-    pub fn audit_head(&self) -> Option<Value> {
-        self.audit.as_ref()?.head().as_ref().map(head_value)
+        runtime.block_on(async {
+            let _ = self.audit.event(None, EventName::DaemonStop, json!({})).await;
+        });
+        self.audit.stop();
     }
 }
 
-fn head_value(head: &Head) -> Value {
-    json!({ "log_id": head.log_id.to_string(), "seq": head.seq, "hash": head.hash })
+/// Plans and questions that ended long ago, and what crashes left behind.
+fn clean_up(pending: &PendingStore, now: Timestamp, log: &Log) {
+    if let Err(fault) = pending.clean_up(now) {
+        log.warn(format_args!("plans: old ones cannot be removed: {fault}"));
+    }
 }
 
 /// Lets patches be shown by the programs that the configuration names. One that cannot be had is told and left out.
@@ -495,6 +478,8 @@ const PLUGINS_AT_START: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// Every ask ends what ran out; this is for the channels that show questions.
 const EXPIRY_LOOK_US: u64 = 1_000_000;
+/// Between two looks for records that ended long ago.
+const CLEAN_UP_US: u64 = 86_400_000_000;
 
 /// Calls under a pad, on their way into the pipeline. The owner exists before the studio does, so the studio is filled in later.
 #[derive(Default)]
@@ -610,33 +595,5 @@ impl audit_log::outside::Ids for Outside {
 
     fn v7(&self, at: Timestamp) -> Uuid {
         self.ids.v7(at.as_millis())
-    }
-}
-
-/// Stands where the log cannot be opened: every call is refused before it does anything.
-struct NoLog {
-    reason: String,
-    hasher: InputHasher,
-}
-
-impl Journal for NoLog {
-    fn up(&self) -> Result<(), String> {
-        Err(self.reason.clone())
-    }
-
-    fn hash_input(&self, arguments: &Value) -> InputHash {
-        self.hasher.hash(arguments)
-    }
-
-    fn intent(&self, _: CallFacts) -> BoxFuture<'static, Result<u64, String>> {
-        Box::pin(std::future::ready(Err(self.reason.clone())))
-    }
-
-    fn outcome(&self, _: CallFacts, _: OutcomeFacts, _: bool) -> Written {
-        Written::Now(Err(self.reason.clone()))
-    }
-
-    fn event(&self, _: Option<Principal>, _: EventName, _: Value) -> BoxFuture<'static, Result<(), String>> {
-        Box::pin(std::future::ready(Err(self.reason.clone())))
     }
 }

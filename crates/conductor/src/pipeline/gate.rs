@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::approval::{self, Consent, Given};
 use super::call::{Call, ConnId, Principal, Progress, Via};
 use super::circuit::{self, PermitGuard};
-use super::record::Paper;
+use super::record::{self, Paper, unavailable};
 use super::{Stop, is_effectful};
 use crate::studio::Studio;
 use crate::tools::catalog::Tool;
@@ -201,7 +201,8 @@ async fn unchanged(studio: &Arc<Studio>, tool: &Arc<Tool>, call: &Call, given: &
     Ok(())
 }
 
-/// Step 10: for every tier but ReadOnly the intent is on the disk before the gate opens. With the log down nothing runs.
+/// Step 10: for every tier but ReadOnly the intent is on the disk before the gate opens. With the
+/// log down nothing runs but the tool that is never refused.
 pub async fn open(
     studio: &Arc<Studio>,
     tool: &Arc<Tool>,
@@ -212,7 +213,9 @@ pub async fn open(
     if call.cancel.is_cancelled() {
         return Err(Stop::Cancelled);
     }
-    let intent = if is_effectful(tool) {
+    let intent = if tool.always {
+        record::promptly(studio, studio.audit.intent(paper.facts(call))).await.ok()
+    } else if is_effectful(tool) {
         Some(studio.audit.intent(paper.facts(call)).await.map_err(unavailable)?)
     } else {
         studio.audit.up().map_err(unavailable)?;
@@ -221,8 +224,4 @@ pub async fn open(
     paper.intent = intent;
     let deadline = Micros(studio.clock.now().0.saturating_add(tool.timeout_ms.saturating_mul(1000)));
     Ok(Gate { tool: Arc::clone(tool), permit, deadline, cancel: call.cancel.child_token(), intent })
-}
-
-fn unavailable(reason: impl std::fmt::Display) -> ToolError {
-    ToolError::new(Code::AuditUnavailable, format!("the audit log cannot be written: {reason}"))
 }

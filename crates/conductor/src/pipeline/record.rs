@@ -48,6 +48,11 @@ pub trait Journal: Send + Sync {
     fn intent(&self, facts: CallFacts) -> BoxFuture<'static, Result<u64, String>>;
     /// With `durable` on the disk when it is done, else with the kernel.
     fn outcome(&self, facts: CallFacts, outcome: OutcomeFacts, durable: bool) -> Written;
+    /// Keeps the outcome of a call that runs whether or not the log can be written. Gives whether
+    /// it will be written later.
+    fn keep(&self, _facts: CallFacts, _outcome: OutcomeFacts) -> bool {
+        false
+    }
     /// What happened beside calls; `detail` holds no argument, no result, no secret.
     fn event(
         &self,
@@ -88,6 +93,10 @@ impl Journal for AuditLog {
         Written::Later(Box::pin(async move {
             AuditLog::outcome(&log, facts, outcome, durability).await.map(|_| ()).map_err(|down| down.to_string())
         }))
+    }
+
+    fn keep(&self, facts: CallFacts, outcome: OutcomeFacts) -> bool {
+        self.keep_outcome(facts, outcome)
     }
 
     fn event(
@@ -235,7 +244,9 @@ pub(super) async fn record(studio: &Arc<Studio>, call: &Call, mut paper: Paper, 
         output_bytes: paper.output_bytes,
     };
     let durable = paper.intent.is_some() || studio.settings().read_only_before_reply;
-    let written = studio.audit.outcome(paper.facts(call), facts, durable).done().await;
+    let always = paper.tool.as_ref().is_some_and(|tool| tool.always);
+    let written = studio.audit.outcome(paper.facts(call), facts.clone(), durable).done();
+    let written = if always { promptly(studio, written).await } else { written.await };
     studio.count(paper.tool.as_deref(), result, elapsed);
     studio.news.tell("tool.complete", || {
         json!({
@@ -245,8 +256,10 @@ pub(super) async fn record(studio: &Arc<Studio>, call: &Call, mut paper: Paper, 
     });
     let outcome = match written {
         Ok(()) => outcome,
+        // Silence is never refused: its record waits in memory.
+        Err(_) if always => pending(outcome, studio.audit.keep(paper.facts(call), facts)),
         Err(reason) => {
-            let error = ToolError::new(Code::AuditUnavailable, format!("the audit log cannot be written: {reason}"));
+            let error = unavailable(reason);
             let ran = paper.attempts > 0;
             Outcome::Done(Err(match &paper.tool {
                 Some(tool) if is_effectful(tool) => error.effect(if ran { Effect::Done } else { Effect::None }),
@@ -256,6 +269,35 @@ pub(super) async fn record(studio: &Arc<Studio>, call: &Call, mut paper: Paper, 
     };
     paper.pass(Step::Respond);
     Recorded { outcome, tool: paper.tool, steps: paper.steps }
+}
+
+/// The log says itself what is wrong with it.
+pub(super) fn unavailable(reason: String) -> ToolError {
+    ToolError::new(Code::AuditUnavailable, reason)
+}
+
+/// For the tool that runs whatever the log does: a record is waited for only this long.
+const PROMPT_US: u64 = 200_000;
+
+pub(super) async fn promptly<T>(
+    studio: &Studio,
+    written: impl Future<Output = Result<T, String>>,
+) -> Result<T, String> {
+    let late = studio.sleeper.until(studio.clock.now().plus_us(PROMPT_US));
+    tokio::select! {
+        biased;
+        written = written => written,
+        () = late => Err("the audit log takes too long".to_owned()),
+    }
+}
+
+/// The answer of a call whose record is not in the log yet.
+fn pending(mut outcome: Outcome, kept: bool) -> Outcome {
+    if let Outcome::Done(Ok(output)) = &mut outcome {
+        output.value["audit"] = if kept { "pending" } else { "counted only: too many records wait already" }.into();
+        output.render();
+    }
+    outcome
 }
 
 fn clean(scrubber: &Scrubber, mut outcome: Outcome) -> Outcome {

@@ -137,7 +137,9 @@ impl KeyHolders for SystemKeys {
 
     fn load(&self, rung: KeyRung, place: &Place<'_>) -> Result<Vec<Key>, String> {
         match rung {
-            KeyRung::Keychain => within(|| keychain::probe().and_then(|()| keychain::load())).map(|it| keys_of(&it)),
+            KeyRung::Keychain => {
+                within(|| keychain::probe().and_then(|()| keychain::read(MASTER))).map(|it| keys_of(&it))
+            }
             KeyRung::Credential => self.credential().map(|key| vec![key]),
             KeyRung::Passphrase => derive(&self.passphrase()?, &place.salt).map(|key| vec![key]),
             KeyRung::File => key_file(place.folder),
@@ -158,12 +160,12 @@ impl KeyHolders for SystemKeys {
 
     fn remember(&self, tag: &str) {
         let tag = tag.to_owned();
-        let _ = within(move || keychain::leave(&tag));
+        let _ = within(move || keychain::write(&tag, "known"));
     }
 
     fn remembers(&self, tag: &str) -> bool {
         let tag = tag.to_owned();
-        within(move || keychain::has(&tag)).unwrap_or(false)
+        within(move || keychain::read(&tag)).is_ok_and(|it| !it.is_empty())
     }
 }
 
@@ -189,7 +191,7 @@ impl SystemKeys {
             return save_file(place.folder, &keys).map_err(|fault| format!("secrets/key: {fault}"));
         }
         let text = text_of(&keys);
-        within(move || keychain::save(&text))
+        within(move || keychain::write(MASTER, &text))
     }
 
     fn credential(&self) -> Result<Key, String> {
@@ -244,6 +246,34 @@ fn save_file(folder: &Path, keys: &[Key]) -> io::Result<()> {
     whole_file::replace(&RealDisk, &folder.join("key"), text_of(keys).as_bytes(), 0o600, &unique)
 }
 
+/// A text that is not a secret, kept in the OS keychain because a restored folder does not reach
+/// it.
+#[derive(Debug, Clone)]
+pub struct KeychainNote {
+    user: String,
+}
+
+impl KeychainNote {
+    /// One per home: two homes of one person share a keychain.
+    pub fn of_home(name: &str, home: &Path) -> Self {
+        let home = std::fs::canonicalize(home).unwrap_or_else(|_| home.to_owned());
+        let digest = Sha256::digest(home.as_os_str().as_encoded_bytes());
+        let id: String = digest.iter().take(8).map(|it| format!("{it:02x}")).collect();
+        Self { user: format!("{name}-{id}") }
+    }
+
+    /// Empty when there is none yet.
+    pub fn read(&self) -> Result<String, String> {
+        let user = self.user.clone();
+        within(move || keychain::read(&user).map(|it| it.to_string()))
+    }
+
+    pub fn write(&self, text: &str) -> Result<(), String> {
+        let (user, text) = (self.user.clone(), text.to_owned());
+        within(move || keychain::write(&user, &text))
+    }
+}
+
 /// A thread that never comes back is left behind; there is no way to end it, and it holds nothing of ours.
 fn within<T: Send + 'static>(work: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
     let (tell, told) = std::sync::mpsc::sync_channel(1);
@@ -255,7 +285,7 @@ fn within<T: Send + 'static>(work: impl FnOnce() -> Result<T, String> + Send + '
 
 /// The Secret Service on Linux, tested against a real one; the login keychain on macOS, checked by the compiler and never run.
 mod keychain {
-    use super::{MASTER, SERVICE};
+    use super::SERVICE;
     #[cfg(target_os = "macos")]
     use apple_native_keyring_store::keychain::Store;
     use keyring_core::api::CredentialStoreApi as _;
@@ -296,27 +326,15 @@ mod keychain {
         }
     }
 
-    pub fn load() -> Result<Zeroizing<String>, String> {
-        match entry(MASTER)?.get_password() {
+    pub fn read(user: &str) -> Result<Zeroizing<String>, String> {
+        match entry(user)?.get_password() {
             Ok(text) => Ok(Zeroizing::new(text)),
             Err(Error::NoEntry) => Ok(Zeroizing::default()),
             Err(fault) => Err(tell(&fault)),
         }
     }
 
-    pub fn leave(tag: &str) -> Result<(), String> {
-        entry(tag)?.set_password("known").map_err(|fault| tell(&fault))
-    }
-
-    pub fn has(tag: &str) -> Result<bool, String> {
-        match entry(tag)?.get_password() {
-            Ok(_) => Ok(true),
-            Err(Error::NoEntry) => Ok(false),
-            Err(fault) => Err(tell(&fault)),
-        }
-    }
-
-    pub fn save(text: &str) -> Result<(), String> {
-        entry(MASTER)?.set_password(text).map_err(|fault| tell(&fault))
+    pub fn write(user: &str, text: &str) -> Result<(), String> {
+        entry(user)?.set_password(text).map_err(|fault| tell(&fault))
     }
 }

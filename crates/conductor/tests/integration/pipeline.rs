@@ -401,6 +401,28 @@ async fn without_a_log_nothing_runs_and_an_unwritten_outcome_says_what_was_done(
 }
 
 #[tokio::test]
+async fn the_tool_that_is_never_refused_runs_without_a_log_and_its_record_waits() {
+    let studio = TestStudio::new();
+    studio.journal.set_down(Some("disk full"));
+    let reply = studio.call(tools::ALWAYS, json!({ "text": "x" })).await;
+    assert_eq!((studio.runs.of(tools::ALWAYS), &value(&reply)["audit"]), (1, &json!("pending")));
+    studio.journal.set_down(None);
+    studio.journal.set_outcome_down(Some("disk full"));
+    let reply = studio.call(tools::ALWAYS, json!({ "text": "x" })).await;
+    assert_eq!(value(&reply)["audit"], "pending", "also when only the second half fails");
+    let kept = studio.journal.kept();
+    assert!(kept.iter().all(|(facts, outcome)| facts.tool == tools::ALWAYS && outcome.result == AuditResult::Ok));
+    assert_eq!(kept.len(), 2);
+    studio.journal.set_outcome_down(None);
+    let reply = studio.call(tools::ALWAYS, json!({ "text": "x" })).await;
+    assert_eq!((value(&reply).get("audit"), studio.journal.kept().len()), (None, 2));
+    // No other tool is let through.
+    studio.journal.set_down(Some("disk full"));
+    let error = error(&studio.call(tools::SET, json!({ "text": "x" })).await).clone();
+    assert_eq!((error.code, error.message.as_str()), (Code::AuditUnavailable, "disk full"));
+}
+
+#[tokio::test]
 async fn a_plugin_that_changed_is_not_called() {
     let studio = TestStudio::new();
     let mut definition =

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use conductor::audit_log::files::Disk;
 use conductor::audit_log::layout::Layout;
 use conductor::audit_log::outside::{Clock, Ids};
-use conductor::audit_log::{keys, walk};
+use conductor::audit_log::{keys, memory, walk};
 use conductor_core::audit::{CallFacts, InputHasher, OutcomeFacts, Verdict};
 use conductor_core::error::AuditResult;
 use conductor_core::policy::Tier;
@@ -76,6 +76,7 @@ pub fn good() -> OutcomeFacts {
 pub fn verdict(home: &Path) -> (Verdict, String) {
     let layout = Layout::of(home);
     let key = keys::public_key(&Disk, &layout).expect("readable").expect("a key");
-    let report = walk::verify(&Disk, &layout, &key, None, &mut |_| {}).expect("readable");
+    let remembered = memory::recall(&Disk, &layout, None).expect("readable");
+    let report = walk::verify(&Disk, &layout, Some(&key), None, &remembered, &mut |_| {}).expect("readable");
     (report.verdict, format!("{:?}", report.faults))
 }

@@ -109,6 +109,9 @@ impl Memory {
     }
 
     pub fn set_bytes(&self, path: &Path, bytes: Vec<u8>) {
+        if !self.state().names.contains_key(path) {
+            self.create(path).expect("created");
+        }
         let mut state = self.state();
         let inode = state.names[path];
         state.inodes[inode].data = bytes;

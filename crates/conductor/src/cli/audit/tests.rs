@@ -69,10 +69,20 @@ impl Desk {
     }
 
     fn run_command(&self, command: &AuditCommand) -> (u8, String) {
+        let copy_to = self.home.path().join("copy");
+        let layout = Layout::of(self.home.path());
+        let remembered = crate::audit_log::memory::recall(&Disk, &layout, Some(&copy_to)).expect("readable");
+        let acceptor = match &self.person {
+            Some(person) => Acceptor::Here(person, &|_| {}),
+            None => Acceptor::Refused("there is none"),
+        };
         let around = Around {
             home: self.home.path(),
             head: None,
-            person: self.person.as_ref(),
+            remembered: &remembered,
+            silent: None,
+            copy_to: Some(&copy_to),
+            acceptor,
             clock: &*self.time,
             ids: &*self.ids,
             json: false,
@@ -134,7 +144,8 @@ fn verdicts_have_their_exit_codes_and_words() {
     assert_eq!(code, 0, "{text}");
     assert!(text.starts_with("INTACT: 5 records in 1 segment"), "{text}");
     assert!(text.contains("anchored through seq 4 (key held by secrets/audit.key, "), "{text}");
-    assert!(text.ends_with("; 0 later records rely on local storage only\n"), "{text}");
+    assert!(text.contains("; 0 later records rely on local storage only\n"), "{text}");
+    assert!(text.contains("remembered by state/audit.last and the second copy; a rollback of"), "{text}");
 
     desk.edit(|bytes| bytes[400] ^= 1);
     let (code, text) = desk.run("verify");
@@ -172,17 +183,18 @@ fn a_foreign_public_key_is_a_fork() {
 }
 
 #[test]
-fn a_rewrite_with_the_key_is_found_by_the_copy() {
+fn a_rewrite_of_everything_is_found_by_the_copy() {
     let desk = Desk::new(&["a", "b", "c"]);
     let copy = desk.home.path().join("copy");
     let (code, text) = desk.run(&format!("verify --against {}", copy.display()));
     assert_eq!(code, 0, "{text}");
     assert!(text.contains("the copy agrees on "), "{text}");
 
-    // Everything but the key is thrown away and written anew, as its owner could.
+    // Everything that this home has is thrown away and written again.
     let layout = Layout::of(desk.home.path());
-    std::fs::remove_dir_all(&layout.audit).expect("removed");
-    std::fs::remove_file(layout.checkpoints()).expect("removed");
+    for folder in [&layout.audit, &layout.state, &layout.secrets] {
+        std::fs::remove_dir_all(folder).expect("removed");
+    }
     std::fs::remove_file(layout.link()).expect("removed");
     std::fs::rename(&copy, desk.home.path().join("kept")).expect("renamed");
     desk.write(&["a", "harmless", "c"]);
@@ -201,8 +213,9 @@ fn a_rewrite_with_the_key_is_found_by_the_copy() {
         let end = bytes[..bytes.len() - 1].iter().rposition(|byte| *byte == b'\n').expect("lines");
         bytes.truncate(end + 1);
     });
-    assert_eq!(cut.run("verify").0, 0, "without checkpoints nobody here can know");
-    assert_eq!(cut.run(&format!("verify --against {}", export.display())).0, 11);
+    assert_eq!(cut.run("verify").0, 13, "a log without checkpoints was never written like that");
+    let (code, text) = cut.run(&format!("verify --against {}", export.display()));
+    assert!(code == 13 && text.contains("TRUNCATED at seq"), "{text}");
     assert_eq!(cut.run("verify --against /nowhere").0, 1);
 }
 
@@ -221,6 +234,60 @@ fn accepting_needs_a_person_and_makes_the_log_usable_again() {
     assert_eq!(code, 0, "{text}");
     assert!(text.contains("accepted at seq 6: BROKEN at seq 1"), "{text}");
     assert!(desk.run("list").1.contains("audit.accepted"));
+}
+
+#[test]
+fn a_rollback_is_accepted_by_its_own_command() {
+    let desk = Desk::new(&["a"]);
+    let layout = Layout::of(desk.home.path());
+    let old = [desk.segment(), layout.checkpoints()].map(|path| (std::fs::read(&path).expect("readable"), path));
+    desk.write(&["b"]);
+    old.iter().for_each(|(bytes, path)| std::fs::write(path, bytes).expect("writable"));
+    let (code, text) = desk.run("verify");
+    assert!(code == 11 && text.contains("by state/audit.last") && text.contains("by the second copy"), "{text}");
+    let (code, text) = desk.run("accept-rollback");
+    assert!(code == 0 && text.contains("accepted as person:1000; the log goes on at seq "), "{text}");
+    assert_eq!(desk.run("verify").0, 0);
+    assert_eq!(desk.run("accept-rollback").1.lines().last(), Some("there is nothing to accept"));
+    // A key that is gone is accepted too, although the log is whole by itself.
+    std::fs::remove_file(layout.signing_key()).expect("removed");
+    assert_eq!(desk.run("verify").0, 0);
+    assert_eq!(desk.run("accept-rollback").0, 0);
+    desk.write(&["c"]);
+    assert_eq!(desk.run("verify").0, 0);
+}
+
+#[test]
+fn the_help_says_what_is_found_and_what_is_not() {
+    use clap::CommandFactory as _;
+    let mut command = Line::command();
+    let verify = command.find_subcommand_mut("verify").expect("there");
+    let help = verify.render_long_help().to_string().split_whitespace().collect::<Vec<_>>().join(" ");
+    for words in [
+        "a log, a segment or a checkpoint file that is missing or was shortened",
+        "a rollback of audit/, state/, the keychain entry and the second copy together",
+        "secrets/audit.key",
+    ] {
+        assert!(help.contains(words), "{words}: {help}");
+    }
+}
+
+#[test]
+fn every_event_has_a_readable_line() {
+    for event in conductor_core::audit::EventName::ALL {
+        let record = json!({
+            "seq": 7, "ts": "2026-01-02T03:04:05.000Z", "phase": "event", "event": event.as_str(),
+            "detail": { "section": "policy", "hash": "sha256:00" },
+        });
+        let mut out = Vec::new();
+        show(&record, false, &mut out).expect("shown");
+        let line = String::from_utf8(out).expect("UTF-8");
+        let wanted = format!(
+            "     7 2026-01-02T03:04:05.000Z event {} {{\"section\":\"policy\",\"hash\":\"sha256:00\"}}\n",
+            event.as_str()
+        );
+        assert_eq!(line, wanted);
+    }
 }
 
 #[test]

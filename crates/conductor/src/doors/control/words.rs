@@ -4,6 +4,7 @@
 
 use super::methods::{Answer, Stream, read, refuse};
 use super::{Caller, Control};
+use crate::daemon::audit::head_value;
 use crate::doors::mcp::shape;
 use crate::pipeline::approval::DeskFault;
 use crate::pipeline::call::{ConnId, Outcome};
@@ -37,6 +38,7 @@ pub enum WordsMethod {
     ApprovalsDeny,
     ApprovalsWatch,
     AuditHead,
+    AuditAccept,
     CircuitList,
     CircuitReset,
     HttpOpen,
@@ -211,7 +213,17 @@ pub async fn answer(
         }
         WordsMethod::AuditHead => {
             let Nothing {} = read(params)?;
-            json!({ "head": control.words.audit_head() })
+            json!({ "head": control.words.audit.head().as_ref().map(head_value) })
+        }
+        WordsMethod::AuditAccept => {
+            let Nothing {} = read(params)?;
+            let person = control.recognise(caller.peer).map_err(refuse)?;
+            let by = Principal::Person { uid: person.uid };
+            let (log, who) = (std::sync::Arc::clone(&control.words.audit), by.clone());
+            let accepted = tokio::task::spawn_blocking(move || log.accept(&who)).await;
+            let accepted = accepted.map_err(|fault| ToolError::new(Code::Internal, fault.to_string()))?;
+            let (head, report) = accepted.map_err(|why| ToolError::new(Code::BadInput, why))?;
+            json!({ "head": head_value(&head), "verdict": report.verdict.as_str(), "by": by.to_string() })
         }
         WordsMethod::CircuitList => {
             let Nothing {} = read(params)?;

@@ -15,7 +15,8 @@ pub fn definition(owner: &Handle) -> Definition {
     .text(
         "Get status",
         "Daemon, device and configuration state: lifecycle, current mode, connected device, counters, which backends are missing and why, \
-         whether the newest configuration is in force and what of it waits for a person, whether the performance lock is on, and how many plans wait for a person.",
+         whether the newest configuration is in force and what of it waits for a person, whether the performance lock is on, how many plans \
+         wait for a person, and whether the audit log and its second copy are written.",
     )
     .output(object(json!({
         "daemon_running": boolean(), "lifecycle_state": text(), "connected": boolean(), "device_connected": boolean(),
@@ -33,5 +34,8 @@ pub fn definition(owner: &Handle) -> Definition {
             "closed": nullable(text()), "unprotected": list(text()),
         })),
         "performance_lock": boolean(), "pending_plans": integer(), "pid?": integer(),
+        "audit": object(json!({
+            "writable": boolean(), "reason": nullable(text()), "copy_fault": nullable(text()), "waiting": integer(),
+        })),
     })))
 }

@@ -1,4 +1,5 @@
-//! `conductor_panic`: silence, now. No policy, lock, limit or breaker stands before it.
+//! `conductor_panic`: silence, now. No policy, lock, limit or breaker comes before it, and it does
+//! not wait for the audit log.
 
 use super::{TOOLSET, give, integer, list, object, text};
 use crate::daemon::handle::Handle;
@@ -15,11 +16,13 @@ pub fn definition(owner: &Handle) -> Definition {
     .text(
         "Panic",
         "Stops everything that sounds or is held: running actions are cancelled, notes and keys released, and every output gets sustain \
-         off, all notes off and all sound off on every channel. Never refused.",
+         off, all notes off and all sound off on every channel. Never refused, also while the audit log cannot be written; the answer then \
+         says audit: pending.",
     )
     .idempotent()
     .output(object(json!({
         "ports": list(text()), "notes_released": integer(), "keys_released": integer(), "actions_cancelled": integer(),
+        "audit?": text(),
     })))
     .summary(|_| "silence everything".into());
     definition.always = true;

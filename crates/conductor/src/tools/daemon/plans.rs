@@ -46,12 +46,34 @@ fn with_surroundings<T>(studio: &Studio, act: impl FnOnce(&Surroundings<'_>) -> 
     Around::of(studio).with(act)
 }
 
-/// The owner's word about itself, and beside it how many plans wait for a person: the owner knows of no plans.
+/// The owner's status, and what the owner does not know of: how many plans wait for a person, and
+/// the state of the audit log.
 #[derive(Serialize)]
 pub struct StatusAndPlans {
     #[serde(flatten)]
     status: Status,
     pending_plans: usize,
+    audit: AuditNow,
+}
+
+#[derive(Serialize)]
+struct AuditNow {
+    writable: bool,
+    /// Why no tool is served.
+    reason: Option<String>,
+    /// Why the second copy is behind.
+    copy_fault: Option<String>,
+    /// Records in memory that wait to be written.
+    waiting: usize,
+}
+
+impl AuditNow {
+    fn of(studio: &Studio) -> Self {
+        let health = studio.audit.health();
+        let (waiting, copy_fault) = health.map(|it| (it.owed, it.copy_fault)).unwrap_or_default();
+        let reason = studio.audit.up().err().map(|it| studio.scrubber.text(&it).into_owned());
+        AuditNow { writable: reason.is_none(), reason, copy_fault, waiting }
+    }
 }
 
 pub fn with_waiting(studio: &Studio, status: Status) -> StatusAndPlans {
@@ -60,7 +82,7 @@ pub fn with_waiting(studio: &Studio, status: Status) -> StatusAndPlans {
         let waits = |it: &&Record| it.kind == Kind::Plan && it.state == State::Pending && !it.is_over(now);
         pending.iter().filter(waits).count()
     });
-    StatusAndPlans { status, pending_plans }
+    StatusAndPlans { status, pending_plans, audit: AuditNow::of(studio) }
 }
 
 /// Drafts the changes on the file as it is and keeps the plan. Nothing else changes.
@@ -129,8 +151,9 @@ async fn keep(
 ) -> Result<Value, ToolError> {
     let Draft { result, diff_preview, changes, warnings, .. } = draft;
     let summary = description.unwrap_or_else(|| match changes.as_slice() {
-        [only] => only.description.clone(),
-        [first, rest @ ..] => format!("{} and {} more", first.description, rest.len()),
+        [only] => only.summary(),
+        [first, second] => format!("{}; {}", first.summary(), second.summary()),
+        [first, rest @ ..] => format!("{} and {} more changes", first.summary(), rest.len()),
         [] => "no change".into(),
     });
     let changes: Vec<Value> = changes.iter().map(change_json).collect();
@@ -155,12 +178,9 @@ async fn keep(
     let (settings, limits, now) = (force.policy.approval.clone(), studio.settings().limits.clone(), studio.timestamp());
     let (store, base) = (Arc::clone(studio.desk.store()), base.to_vec());
     let made = tokio::task::spawn_blocking(move || {
-        // The bytes first: a plan that can be found can be applied.
-        store.put_bytes(ids.id, Beside::Before, &base)?;
-        store.put_bytes(ids.id, Beside::After, &result)?;
-        store.change(|pending| {
-            pending.create_plan(plan, ids, &settings, &limits, now)?;
-            Ok(pending.get(ids.id).and_then(Record::config_plan).unwrap_or(Value::Null))
+        store.change_with(&[(Beside::Before, base.as_slice()), (Beside::After, result.as_slice())], |pending| {
+            let id = pending.create_plan(plan, ids, &settings, &limits, now)?;
+            Ok((id, pending.get(id).and_then(Record::config_plan).unwrap_or(Value::Null)))
         })
     });
     let not_kept = |fault: std::io::Error| {

@@ -39,9 +39,6 @@ pub(super) fn keep<T>(
     let mut bits = [0; 8];
     studio.ids.fill(&mut bits);
     let ids = NewIds { id: studio.ids.v4(), short: u64::from_le_bytes(bits) };
-    if let Some(before) = before {
-        store.put_bytes(ids.id, Beside::Before, before).map_err(|fault| io(&fault))?;
-    }
     let tool = asked.leave.tool();
     let fact = |label: &str, text: String| Fact { label: label.to_owned(), text };
     let ask = Ask {
@@ -61,9 +58,14 @@ pub(super) fn keep<T>(
         tainted: false,
     };
     let now = studio.timestamp();
-    store
-        .change(|pending| pending.record_edit(ask, Some(after.unwrap_or_else(|| Digest::of(b"absent"))), ids, now))
-        .map_err(|fault| io(&fault))
+    let bytes: Vec<(Beside, &[u8])> = before.map(|it| (Beside::Before, it)).into_iter().collect();
+    let after = after.unwrap_or_else(|| Digest::of(b"absent"));
+    let kept = store.change_with(&bytes, |pending| {
+        let id = pending.record_edit(ask, Some(after), ids, now);
+        Ok::<_, std::convert::Infallible>((id, id))
+    });
+    let Ok(id) = kept.map_err(|fault| io(&fault))?;
+    Ok(id)
 }
 
 /// The change was not made after all.

@@ -1,0 +1,137 @@
+//! The last checkpoint, remembered outside the log's folder. It says that the log once reached at
+//! least this far, so a log that was put back to an earlier state together with its checkpoint file
+//! is found.
+//!
+//! A checkpoint is remembered after it is on the disk in the checkpoint file, and that file only
+//! grows. So the file always holds every remembered checkpoint, whatever a crash, a rotation or
+//! retention did. Not here: reading and writing the places.
+
+use std::fmt;
+
+use ed25519_dalek::VerifyingKey;
+use uuid::Uuid;
+
+use super::checkpoint::Checkpoint;
+use super::line::{Head, Seq};
+use super::verify::{Fault, Verdict};
+
+/// Where a checkpoint is remembered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    State,
+    Copy,
+    Keychain,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::State => "state/audit.last",
+            Self::Copy => "the second copy",
+            Self::Keychain => "the OS keychain",
+        })
+    }
+}
+
+/// One line of `checkpoints.jsonl`, as one place remembers it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remembered {
+    pub place: Place,
+    line: String,
+}
+
+impl Remembered {
+    /// Blank text is no memory.
+    pub fn new(place: Place, text: &str) -> Option<Self> {
+        let line = text.trim_ascii();
+        (!line.is_empty()).then(|| Self { place, line: line.to_owned() })
+    }
+
+    /// The checkpoint, when this key signed it.
+    pub fn checkpoint(&self, key: &VerifyingKey) -> Option<Checkpoint> {
+        Checkpoint::read(self.line.as_bytes(), key).ok()
+    }
+
+    /// Whether a newer checkpoint may take its place: memories only ever move forward, on the same
+    /// log.
+    pub fn is_before(&self, log_id: Uuid, seq: Seq) -> bool {
+        Checkpoint::claim(self.line.as_bytes()).is_some_and(|(log, remembered)| log == log_id && remembered <= seq)
+    }
+
+    /// What is wrong, when this memory is true, with a log that ends at `end` and has this
+    /// checkpoint file.
+    pub fn fault(&self, checkpoints: &[u8], end: Option<Head>) -> Option<Fault> {
+        let whole = checkpoints.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        if checkpoints[..whole].split(|byte| *byte == b'\n').any(|line| line == self.line.as_bytes()) {
+            return None;
+        }
+        let place = self.place;
+        let Some((log_id, seq)) = Checkpoint::claim(self.line.as_bytes()) else {
+            let found = format!("{place}, which is not a checkpoint");
+            return Some(Fault::new(Verdict::Forked, 0, "the last checkpoint of this log", found));
+        };
+        Some(if let Some(end) = end {
+            if end.log_id != log_id {
+                let expected = format!("log {log_id} through seq {seq}, by {place}");
+                Fault::new(Verdict::Forked, 0, expected, format!("log {}", end.log_id))
+            } else if seq > end.seq {
+                let next = end.seq + 1;
+                let expected = format!("records through seq {seq}, by {place}");
+                Fault::new(Verdict::Truncated, next, expected, format!("an end before seq {next}"))
+            } else {
+                let expected = format!("the checkpoint at seq {seq}, by {place}");
+                Fault::new(Verdict::Missing, seq, expected, "no such line in state/checkpoints.jsonl")
+            }
+        } else {
+            Fault::new(Verdict::Missing, 0, format!("a log through seq {seq}, by {place}"), "no record")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::digest::Digest;
+    use crate::timestamp::Timestamp;
+    use ed25519_dalek::SigningKey;
+
+    const LOG: Uuid = Uuid::from_u128(5);
+
+    fn line(seq: Seq) -> String {
+        let head = Head { log_id: LOG, seq, hash: Digest::of(&seq.to_le_bytes()) };
+        Checkpoint::at(head, Timestamp::from_millis(0)).sign(&SigningKey::from_bytes(&[1; 32]))
+    }
+
+    fn end(seq: Seq, log_id: Uuid) -> Option<Head> {
+        Some(Head { log_id, seq, hash: Digest::of(b"") })
+    }
+
+    #[test]
+    fn a_memory_that_the_checkpoint_file_holds_is_no_fault() {
+        let memory = Remembered::new(Place::State, &line(7)).expect("a line");
+        let file = [line(3), line(7), line(9)].concat();
+        // Also when retention or a rotation left nothing of the records it is about.
+        assert_eq!(memory.fault(file.as_bytes(), end(40, LOG)), None);
+        assert_eq!(Remembered::new(Place::State, " \n"), None);
+    }
+
+    #[test]
+    fn what_a_memory_finds() {
+        let memory = Remembered::new(Place::Keychain, &line(7)).expect("a line");
+        let verdict = |file: &str, end| memory.fault(file.as_bytes(), end).map(|it| it.verdict);
+        assert_eq!(verdict(&line(3), end(4, LOG)), Some(Verdict::Truncated));
+        assert_eq!(verdict("", None), Some(Verdict::Missing));
+        assert_eq!(verdict(&line(3), end(9, LOG)), Some(Verdict::Missing), "the checkpoint file was shortened");
+        assert_eq!(verdict(&line(3), end(9, Uuid::from_u128(6))), Some(Verdict::Forked), "another log");
+        assert_eq!(verdict(line(7).trim_end(), end(9, LOG)), Some(Verdict::Missing), "half a line does not count");
+        let junk = Remembered::new(Place::Copy, "junk").expect("a line");
+        assert_eq!(junk.fault(b"", end(9, LOG)).map(|it| it.verdict), Some(Verdict::Forked));
+    }
+
+    #[test]
+    fn a_memory_only_moves_forward_on_its_own_log() {
+        let memory = Remembered::new(Place::Copy, &line(7)).expect("a line");
+        assert!(memory.is_before(LOG, 7) && memory.is_before(LOG, 8));
+        assert!(!memory.is_before(LOG, 6) && !memory.is_before(Uuid::from_u128(6), 8));
+    }
+}
