@@ -7,6 +7,7 @@ pub mod http_client;
 pub mod line_client;
 pub mod puppet;
 pub mod real;
+pub mod stranger;
 pub mod studio;
 pub mod terminal;
 pub mod time;

@@ -5,4 +5,5 @@
 pub mod control;
 pub mod http;
 pub mod mcp;
+pub mod seats;
 pub mod session;

@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use conductor_core::pending::{Changes, Pending, Record};
+use conductor_core::pending::{Changes, Kind, Pending, Record};
 use conductor_core::timestamp::Timestamp;
 use tokio::sync::watch;
 use uuid::Uuid;
@@ -20,6 +20,8 @@ use crate::audit_log::files::{Files, WHOLE, replace};
 pub enum Beside {
     Before,
     After,
+    /// Every fact of a question whole, until it ends.
+    Full,
 }
 
 impl Beside {
@@ -27,6 +29,7 @@ impl Beside {
         match self {
             Self::Before => format!("{id}.before"),
             Self::After => format!("{id}.after"),
+            Self::Full => format!("{id}.full"),
         }
     }
 }
@@ -131,7 +134,13 @@ impl PendingStore {
     }
 
     fn write(&self, changes: &Changes) -> io::Result<()> {
-        changes.written.iter().try_for_each(|record| self.write_one(record))?;
+        for record in &changes.written {
+            self.write_one(record)?;
+            // A question that has ended is not read any more, and a flood of them must not fill the disk.
+            if record.kind == Kind::Call && record.state.has_ended() {
+                self.forget_bytes(record.id, Beside::Full)?;
+            }
+        }
         if changes.removed.is_empty() {
             return Ok(());
         }
@@ -161,11 +170,15 @@ impl PendingStore {
         self.files.read_at(&self.dir.join(beside.name(id)), 0, WHOLE)
     }
 
+    pub fn forget_bytes(&self, id: Uuid, beside: Beside) -> io::Result<()> {
+        self.remove(&beside.name(id))
+    }
+
     /// Forgets ended records of more than a week ago, bytes without a record, and what crashes left half written.
     pub fn clean_up(&self, now: Timestamp) -> io::Result<Vec<Uuid>> {
         let gone = self.change(|pending| pending.clean_up(now))?;
         let known = |name: &str| {
-            let stem = [".before", ".after"].iter().find_map(|ending| name.strip_suffix(ending));
+            let stem = [".before", ".after", ".full"].iter().find_map(|ending| name.strip_suffix(ending));
             stem.is_none_or(|stem| Uuid::parse_str(stem).is_ok_and(|id| self.read(|pending| pending.get(id).is_some())))
         };
         for name in self.files.names(&self.dir)? {

@@ -30,10 +30,12 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use subtle::{Choice, ConstantTimeEq};
 use tokio::net::TcpListener;
+use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
 use super::mcp::Shared;
 use super::mcp::http::McpHttp;
+use super::seats::{Seat, Seats, peer_of};
 use crate::outside::Ids;
 use crate::studio::Studio;
 
@@ -216,7 +218,31 @@ pub fn router(shared: &Arc<Shared>, tokens: &Arc<Tokens>, authority: Authority, 
             refuse_after(request.into_body(), StatusCode::NOT_FOUND, "nothing is served at this path")
         })
         .method_not_allowed_fallback(|| async { refuse(StatusCode::METHOD_NOT_ALLOWED, "not with this method") })
+        .layer(middleware::from_fn_with_state(Arc::clone(&shared.clients), seat))
         .layer(middleware::from_fn_with_state(Arc::new(authority), guard))
+}
+
+/// Both ends of a connection, and the process of a client that spoke on it.
+struct Ends {
+    peer: SocketAddr,
+    ours: SocketAddr,
+    seat: OnceCell<Option<Seat>>,
+}
+
+/// A local process that shows a token is an AI client. It is looked up once per connection, before its first request is answered.
+async fn seat(State(seats): State<Arc<Seats>>, request: Request, next: Next) -> Response {
+    if request.headers().contains_key(header::AUTHORIZATION)
+        && let Some(ends) = request.extensions().get::<Arc<Ends>>().cloned()
+    {
+        let (peer, ours) = (ends.peer, ends.ours);
+        ends.seat
+            .get_or_init(|| async move {
+                let found = tokio::task::spawn_blocking(move || peer_of(peer, ours)).await;
+                found.ok().flatten().and_then(|pid| seats.take(pid))
+            })
+            .await;
+    }
+    next.run(request).await
 }
 
 /// Opens the port; loopback is the caller's duty to check.
@@ -233,12 +259,17 @@ pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToke
             accepted = listener.accept() => accepted,
             () = stop.cancelled() => return,
         };
-        let Ok((stream, _)) = accepted else {
+        let Ok((stream, peer)) = accepted else {
             tokio::task::yield_now().await;
             continue;
         };
         let _ = stream.set_nodelay(true);
-        let service = TowerToHyperService::new(router.clone());
+        let ends = stream.local_addr().ok().map(|ours| Arc::new(Ends { peer, ours, seat: OnceCell::new() }));
+        let router = match ends {
+            Some(ends) => router.clone().layer(axum::Extension(ends)),
+            None => router.clone(),
+        };
+        let service = TowerToHyperService::new(router);
         let stop = stop.clone();
         tokio::spawn(async move {
             let mut builder = hyper::server::conn::http1::Builder::new();

@@ -22,16 +22,50 @@ pub const UNDO: &str = "filesystem.undo";
 
 const ROOT: &str = "root";
 const PATH: &str = "path";
+const WAS: &str = "was";
 
 fn io(fault: &std::io::Error) -> ToolError {
     ToolError::new(Code::SdkRejected, format!("what was there cannot be kept, so nothing was changed: {fault}"))
+}
+
+/// What was there before a change.
+#[derive(Clone, Copy)]
+pub(super) enum Was<'a> {
+    Nothing,
+    File(&'a [u8]),
+    /// Only an empty one is deleted.
+    Folder,
+}
+
+const NOTHING: &str = "nothing";
+const FOLDER: &str = "folder";
+
+impl Was<'_> {
+    fn digest(self) -> Digest {
+        match self {
+            Self::Nothing | Self::Folder => absent(),
+            Self::File(bytes) => Digest::of(bytes),
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Nothing => NOTHING,
+            Self::File(_) => "file",
+            Self::Folder => FOLDER,
+        }
+    }
+}
+
+fn absent() -> Digest {
+    Digest::of(b"absent")
 }
 
 /// Keeps what was there. `after` is what will be there then; none when nothing will.
 pub(super) fn keep<T>(
     asked: &Asked<T>,
     place: &Place,
-    before: Option<&[u8]>,
+    before: Was<'_>,
     after: Option<Digest>,
 ) -> Result<Uuid, ToolError> {
     let studio = &asked.studio;
@@ -39,7 +73,7 @@ pub(super) fn keep<T>(
     let mut bits = [0; 8];
     studio.ids.fill(&mut bits);
     let ids = NewIds { id: studio.ids.v4(), short: u64::from_le_bytes(bits) };
-    if let Some(before) = before {
+    if let Was::File(before) = before {
         store.put_bytes(ids.id, Beside::Before, before).map_err(|fault| io(&fault))?;
     }
     let tool = asked.leave.tool();
@@ -49,20 +83,20 @@ pub(super) fn keep<T>(
         tool: tool.name.to_string(),
         tier: tool.tier,
         args_hash: Digest::of_json(&asked.whole).map_err(|fault| ToolError::new(Code::BadInput, fault.to_string()))?,
-        present: Present {
-            pin: tool.pin,
-            policy_version: studio.policy().version,
-            state: Some(before.map_or_else(|| Digest::of(b"absent"), Digest::of)),
-        },
+        present: Present { pin: tool.pin, policy_version: studio.policy().version, state: Some(before.digest()) },
         summary: format!("{} {}", tool.title, place.path().display()),
-        facts: vec![fact(ROOT, place.root().name.clone()), fact(PATH, place.inside())],
+        facts: vec![
+            fact(ROOT, place.root().name.clone()),
+            fact(PATH, place.inside()),
+            fact(WAS, before.name().to_owned()),
+        ],
         floor: Floor::Local,
         from_plugin: false,
         tainted: false,
     };
     let now = studio.timestamp();
     store
-        .change(|pending| pending.record_edit(ask, Some(after.unwrap_or_else(|| Digest::of(b"absent"))), ids, now))
+        .change(|pending| pending.record_edit(ask, Some(after.unwrap_or_else(absent)), ids, now))
         .map_err(|fault| io(&fault))
 }
 
@@ -115,10 +149,12 @@ fn run(studio: &Studio, files: &Files, id: &str) -> Result<Output, ToolError> {
         .subject(subject()));
     }
     let present = place.present()?;
-    let created = record.base_state_hash == Some(Digest::of(b"absent"));
+    let was = fact(WAS);
+    let created = was == NOTHING;
     match (&present, created) {
         (Some(present), true) => place.remove_file(present)?,
         (None, true) => {}
+        (_, false) if was == FOLDER => place.make_folder()?,
         (_, false) => {
             let before = studio.desk.store().bytes(record.id, Beside::Before).map_err(|fault| {
                 ToolError::new(Code::Internal, format!("what was there cannot be read: {fault}")).subject(subject())
