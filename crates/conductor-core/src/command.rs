@@ -148,6 +148,15 @@ impl Template {
             .collect()
     }
 
+    /// The values of the slots in the words of a command line that fits.
+    pub fn values(&self, words: &[String]) -> Map<String, Value> {
+        let slots = self.words.iter().zip(words).filter_map(|(word, given)| match word {
+            Word::Fixed(_) => None,
+            Word::Slot(name) => Some((name.clone(), Value::from(given.clone()))),
+        });
+        slots.collect()
+    }
+
     /// A number may come as text, because that is how a mapping writes its words.
     fn ready(&self, name: &str, value: &Value) -> Result<Ready, CommandFault> {
         let wrong = |why: &str| CommandFault::Value { slot: name.to_owned(), why: why.to_owned() };

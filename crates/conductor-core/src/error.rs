@@ -111,12 +111,13 @@ impl Code {
         }
     }
 
-    /// Whether the circuit breaker counts it. Only what the host or our own code did wrong does: otherwise a model could trip a breaker
-    /// with bad input.
+    /// Whether the circuit breaker counts it: only a host that hangs and a fault of our own. The others are answers about the caller's
+    /// world. They come at once and say what to do, so switching the tool off would only hide them.
     pub const fn counts_for_breaker(self) -> bool {
         match self {
-            Self::HostOffline | Self::Timeout | Self::Internal => true,
-            Self::BadInput
+            Self::Timeout | Self::Internal => true,
+            Self::HostOffline
+            | Self::BadInput
             | Self::NotFound
             | Self::StaleReference
             | Self::WrongType
@@ -612,7 +613,7 @@ mod tests {
         WRONG_TYPE error no 400 -32602
         UNSUPPORTED error no 422 -32009
         SDK_REJECTED error no 422 -32008
-        HOST_OFFLINE error yes 503 -32008
+        HOST_OFFLINE error no 503 -32008
         TIMEOUT timeout yes 504 -32008
         DENIED denied no 403 -32006
         APPROVAL_REQUIRED pending no 202 -32006

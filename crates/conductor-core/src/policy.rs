@@ -152,7 +152,9 @@ pub struct Rule {
     pub tool: Option<Pattern>,
     pub principal: Option<Pattern>,
     pub tier: Option<Tier>,
-    /// JSON pointer into the arguments, and the exact value there.
+    /// JSON pointer into the arguments, and the exact value there. The arguments count as they are written and in their normal forms
+    /// (root and path of a file, name of a command, host of an address), so that another spelling of a call meets the same rule. A rule
+    /// that allows counts the first form only: the others may say less than the call does.
     pub args: Vec<(String, Value)>,
     /// Absent: the tool's default, which lets a rule raise the channel alone.
     pub decision: Option<Decision>,
@@ -181,6 +183,8 @@ pub struct Subject<'a> {
     pub tier: Tier,
     pub principal: &'a Principal,
     pub args: &'a Value,
+    /// The normal forms of the arguments; see [`Rule::args`]. Each replaces members of `args`.
+    pub forms: &'a [Value],
     pub requires_approval: Option<bool>,
     /// The tool's own decision by its arguments, where it has one.
     pub by_args: Option<ByArgs>,
@@ -264,7 +268,7 @@ impl Default for ApprovalSettings {
         Self {
             wait_ms: 30_000,
             ttl_ms: 300_000,
-            client_tiers: vec![Tier::Stateful],
+            client_tiers: Vec::new(),
             cooldown_ms: 60_000,
             refuse_descendants: true,
             pad: None,
@@ -401,11 +405,34 @@ impl Rule {
         self.tool.as_ref().is_none_or(|pattern| pattern.matches(subject.tool))
             && self.principal.as_ref().is_none_or(|pattern| pattern.matches(principal))
             && self.tier.is_none_or(|tier| tier == subject.tier)
-            && self.args.iter().all(|(pointer, value)| subject.args.pointer(pointer) == Some(value))
+            && self.matches_args(subject)
+    }
+
+    fn matches_args(&self, subject: &Subject<'_>) -> bool {
+        let fits = |form: Option<&Value>| {
+            self.args.iter().all(|(pointer, wanted)| {
+                let found = form.and_then(|it| it.pointer(pointer)).or_else(|| subject.args.pointer(pointer));
+                found.is_some_and(|it| same(it, wanted))
+            })
+        };
+        let counted = if self.decision == Some(Decision::Allow) { 1 } else { usize::MAX };
+        self.args.is_empty() || fits(None) || subject.forms.iter().take(counted).any(|form| fits(Some(form)))
     }
 
     fn names_one_mapping(&self) -> bool {
         matches!(&self.principal, Some(Pattern::Exact(name)) if name.starts_with("mapping:"))
+    }
+}
+
+/// Equal as JSON means it: `1` and `1.0` are one number.
+fn same(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) => a == b || a.as_f64().is_some_and(|a| b.as_f64() == Some(a)),
+        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
+        (Value::Object(a), Value::Object(b)) => {
+            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| same(a, b)))
+        }
+        (a, b) => a == b,
     }
 }
 
@@ -426,6 +453,7 @@ mod tests {
             tier,
             principal: "socket:1000/demo",
             args: json!({}),
+            forms: Vec::new(),
             requires_approval: None,
             by_args: None,
             floor: AskFloor::None,
@@ -437,6 +465,7 @@ mod tests {
         tier: Tier,
         principal: &'static str,
         args: Value,
+        forms: Vec<Value>,
         requires_approval: Option<bool>,
         by_args: Option<ByArgs>,
         floor: AskFloor,
@@ -454,6 +483,7 @@ mod tests {
                 tier: self.tier,
                 principal: &principal,
                 args: &self.args,
+                forms: &self.forms,
                 requires_approval: self.requires_approval,
                 by_args: self.by_args,
                 ask_floor: self.floor,
@@ -513,6 +543,28 @@ mod tests {
     }
 
     #[test]
+    fn a_rule_meets_every_form_of_a_call_and_an_allow_only_the_first() {
+        let with = |decision| {
+            let mut rule = rule("filesystem.*", "", decision);
+            rule.args = vec![("/root".into(), json!("private")), ("/limit".into(), json!(1))];
+            rules(vec![rule])
+        };
+        let call = |forms: Vec<Value>| Asked {
+            args: json!({"path": "/x/private/diary", "limit": 1.0}),
+            forms,
+            ..ask("filesystem.read", Tier::ReadOnly)
+        };
+        let (outer, inner) = (json!({"root": "outer", "path": "p"}), json!({"root": "private", "path": "diary"}));
+        assert_eq!(call(vec![]).under(&with(Decision::Deny)), Decision::Allow);
+        for forms in [vec![inner.clone()], vec![outer.clone(), inner.clone()]] {
+            assert_eq!(call(forms).under(&with(Decision::Deny)), Decision::Deny);
+        }
+        let allowed = |forms| call(forms).verdict(&with(Decision::Allow)).rule;
+        assert_eq!(allowed(vec![inner.clone(), outer.clone()]), Some(0));
+        assert_eq!(allowed(vec![outer, inner]), None);
+    }
+
+    #[test]
     fn floors_hold_against_every_rule() {
         let open = rules(vec![rule("", "", Decision::Allow)]);
         assert_eq!(ask("conductor_create_mapping", Tier::ConfigChange).under(&open), Decision::Plan);
@@ -553,7 +605,14 @@ mod tests {
     #[test]
     fn a_rule_may_raise_the_channel_but_not_lower_it() {
         let raise = |channel| rules(vec![Rule { channel: Some(channel), ..Rule::default() }]);
-        assert_eq!(ask("t", Tier::Stateful).verdict(&Policy::default()).floor, Floor::Client);
+        assert_eq!(
+            ask("t", Tier::Stateful).verdict(&Policy::default()).floor,
+            Floor::Local,
+            "no dialog answers by default"
+        );
+        let approval = ApprovalSettings { client_tiers: vec![Tier::Stateful], ..ApprovalSettings::default() };
+        let widened = Policy { approval, ..Policy::default() };
+        assert_eq!(ask("t", Tier::Stateful).verdict(&widened).floor, Floor::Client);
         assert_eq!(ask("t", Tier::Stateful).verdict(&raise(Floor::Pad)).floor, Floor::Pad);
         assert_eq!(ask("t", Tier::HardwareIo).verdict(&raise(Floor::Client)).floor, Floor::Local);
         assert_eq!(ask("t", Tier::HardwareIo).verdict(&raise(Floor::Pad)).decision, Decision::Ask);

@@ -8,6 +8,7 @@ pub mod line_client;
 pub mod puppet;
 pub mod real;
 pub mod skips;
+pub mod stranger;
 pub mod studio;
 pub mod terminal;
 pub mod time;

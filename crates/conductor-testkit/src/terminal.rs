@@ -27,10 +27,17 @@ pub struct Terminal {
 
 impl Terminal {
     /// The program is in a session of its own, with the terminal as its controlling one.
-    pub fn start(mut command: Command) -> Self {
+    pub fn start(command: Command) -> Self {
+        Self::sized(command, 24, 80)
+    }
+
+    /// As [`Terminal::start`], on a screen of this size.
+    pub fn sized(mut command: Command, rows: u16, columns: u16) -> Self {
         let person = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
         grantpt(&person).expect("a terminal");
         unlockpt(&person).expect("a terminal");
+        let size = rustix::termios::Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        rustix::termios::tcsetwinsize(&person, size).expect("a terminal");
         let name = ptsname(&person, Vec::new()).expect("a terminal has a name");
         let program: OwnedFd =
             rustix::fs::open(&name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).expect("a terminal");

@@ -6,4 +6,5 @@ pub mod control;
 pub mod descriptors;
 pub mod http;
 pub mod mcp;
+pub mod seats;
 pub mod session;

@@ -22,6 +22,8 @@ use crate::outside::Clock;
 pub enum Beside {
     Before,
     After,
+    /// Every fact of a question whole, until it ends.
+    Full,
 }
 
 impl Beside {
@@ -29,6 +31,7 @@ impl Beside {
         match self {
             Self::Before => format!("{id}.before"),
             Self::After => format!("{id}.after"),
+            Self::Full => format!("{id}.full"),
         }
     }
 }
@@ -186,7 +189,13 @@ impl PendingStore {
     }
 
     fn write(&self, changes: &Changes) -> io::Result<()> {
-        changes.written.iter().try_for_each(|record| self.write_one(record))?;
+        for record in &changes.written {
+            self.write_one(record)?;
+            // A question that has ended is not read any more, and a flood of them must not fill the disk.
+            if record.kind == Kind::Call && record.state.has_ended() {
+                self.forget_bytes(record.id, Beside::Full)?;
+            }
+        }
         if changes.removed.is_empty() {
             return Ok(());
         }
@@ -215,6 +224,10 @@ impl PendingStore {
         self.files.read_at(&self.dir.join(beside.name(id)), 0, WHOLE)
     }
 
+    pub fn forget_bytes(&self, id: Uuid, beside: Beside) -> io::Result<()> {
+        self.remove(&beside.name(id))
+    }
+
     /// Forgets ended records of more than a week ago, bytes without a record, and what crashes left half written.
     pub fn clean_up(&self, now: Timestamp) -> io::Result<Vec<Uuid>> {
         let gone = self.change(|pending| pending.clean_up(now))?;
@@ -222,7 +235,7 @@ impl PendingStore {
         // is left from an earlier run.
         let pending = self.lock();
         let known = |name: &str| {
-            let stem = [".before", ".after"].iter().find_map(|ending| name.strip_suffix(ending));
+            let stem = [".before", ".after", ".full"].iter().find_map(|ending| name.strip_suffix(ending));
             stem.is_none_or(|stem| Uuid::parse_str(stem).is_ok_and(|id| pending.get(id).is_some()))
         };
         for name in self.files.names(&self.dir)? {

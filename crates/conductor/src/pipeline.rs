@@ -12,6 +12,7 @@ pub mod gate;
 mod handler;
 pub mod limits;
 pub mod record;
+mod shown;
 
 use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
@@ -27,7 +28,7 @@ pub use call::{Call, ConnId, Outcome, Output, Principal, Reply, Via};
 pub use record::{Paper, Recorded};
 
 use crate::studio::Studio;
-use crate::tools::catalog::Tool;
+use crate::tools::catalog::{Target, Tool};
 
 /// The stations of a call, in the only order there is. A door has done the first two when it makes a [`Call`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,16 +114,17 @@ pub async fn run(studio: &Arc<Studio>, call: Call) -> Reply {
 async fn attempt(studio: &Arc<Studio>, call: &Call, paper: &mut Paper) -> Result<Output, Stop> {
     let tool = paper.at(Step::Resolve, |paper| resolve(studio, call, paper))?;
     paper.at(Step::Validate, |paper| validate(studio, &tool, call, paper))?;
+    let target = aim(studio, &tool, call).await;
     let verdict = paper.at(Step::Policy, |paper| {
         keep_secrets(studio, &tool, paper)?;
-        decide(studio, &tool, call)
+        decide(studio, &tool, call, &target)
     })?;
     let mut slot = paper.at(Step::RateLimit, |_| limits::admit(studio, &tool, call))?;
-    paper.at(Step::CircuitPeek, |_| circuit::peek(studio, &tool))?;
+    paper.at(Step::CircuitPeek, |_| circuit::peek(studio, &tool, &target))?;
     paper.pass(Step::Approval);
-    let consent = approval::answer(studio, &tool, call, &verdict, &mut slot, paper).await?;
+    let consent = approval::answer(studio, &tool, call, &target, &verdict, &mut slot, paper).await?;
     paper.pass(Step::Recheck);
-    let permit = gate::recheck(studio, &tool, call, &consent, paper).await?;
+    let permit = gate::recheck(studio, &tool, call, &target, &consent, paper).await?;
     paper.pass(Step::Intent);
     let gate = gate::open(studio, &tool, call, permit, paper).await?;
     paper.pass(Step::Handler);
@@ -211,16 +213,25 @@ fn keep_secrets(studio: &Studio, tool: &Tool, paper: &Paper) -> Result<(), Stop>
         .into())
 }
 
+/// What the call acts on, for policy, the question and the breaker alike.
+async fn aim(studio: &Arc<Studio>, tool: &Tool, call: &Call) -> Target {
+    match &tool.target {
+        Some(target) => target(studio, call).await,
+        None => Target::default(),
+    }
+}
+
 /// Step 5.
-fn decide(studio: &Studio, tool: &Tool, call: &Call) -> Result<Verdict, Stop> {
+fn decide(studio: &Studio, tool: &Tool, call: &Call, target: &Target) -> Result<Verdict, Stop> {
     let force = studio.policy();
     let verdict = force.policy.decide(&policy::Subject {
         tool: &tool.name,
         tier: tool.tier,
         principal: &call.principal,
         args: &call.arguments,
+        forms: &target.forms,
         requires_approval: tool.requires_approval,
-        by_args: tool.decide.as_ref().map(|decide| decide(studio, &call.arguments)),
+        by_args: target.by_args.or_else(|| tool.decide.as_ref().map(|decide| decide(studio, &call.arguments))),
         ask_floor: tool.ask_floor,
     });
     // Silence is neither refused nor asked about.

@@ -1,5 +1,7 @@
 //! The built binary as a child process: what a person at a terminal would see.
 
+#[path = "end_to_end/approvals.rs"]
+mod approvals;
 #[path = "end_to_end/audit.rs"]
 mod audit;
 #[path = "end_to_end/canary.rs"]

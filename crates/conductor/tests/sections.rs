@@ -126,7 +126,7 @@ impl Studio {
 
     fn code(&self, client: &mut LineClient, tool: &str) -> String {
         let arguments = if [tools::FAIL, tools::FAIL_EFFECT].contains(&tool) {
-            json!({ "code": "HOST_OFFLINE" })
+            json!({ "code": "INTERNAL" })
         } else {
             json!({ "text": "x" })
         };
@@ -330,10 +330,10 @@ fn circuits_trip_and_calls_are_repeated_as_often_as_the_file_says() {
     ));
     let mut client = studio.client();
     let fail: Vec<String> = (0..3).map(|_| studio.code(&mut client, tools::FAIL)).collect();
-    assert_eq!(fail, ["HOST_OFFLINE", "HOST_OFFLINE", "CIRCUIT_OPEN"]);
+    assert_eq!(fail, ["INTERNAL", "INTERNAL", "CIRCUIT_OPEN"]);
     assert_eq!(studio.runs.of(tools::FAIL), 4, "two attempts each");
     let effect: Vec<String> = (0..2).map(|_| studio.code(&mut client, tools::FAIL_EFFECT)).collect();
-    assert_eq!(effect, ["HOST_OFFLINE", "CIRCUIT_OPEN"]);
+    assert_eq!(effect, ["INTERNAL", "CIRCUIT_OPEN"]);
 
     studio.reload("[retry]\nattempts = 1\n[circuit]\nopen_ms = 1\n");
     let again = loop {
@@ -343,7 +343,7 @@ fn circuits_trip_and_calls_are_repeated_as_often_as_the_file_says() {
             break code;
         }
     };
-    assert_eq!((again.as_str(), studio.runs.of(tools::FAIL)), ("HOST_OFFLINE", 5));
+    assert_eq!((again.as_str(), studio.runs.of(tools::FAIL)), ("INTERNAL", 5));
 }
 
 #[test]
@@ -352,7 +352,7 @@ fn a_call_is_repeated_as_often_and_as_soon_as_the_file_says() {
         let studio = Studio::start(&format!("[retry]\nattempts = 9\nbase_ms = 4\n{cap}[circuit]\nfailures = 1000\n"));
         let (mut client, clock) = (studio.client(), RealClock::new());
         let from = clock.now();
-        assert_eq!(studio.code(&mut client, tools::FAIL), "HOST_OFFLINE");
+        assert_eq!(studio.code(&mut client, tools::FAIL), "INTERNAL");
         assert_eq!(studio.runs.of(tools::FAIL), 9);
         clock.now().since(from)
     };
@@ -371,8 +371,8 @@ fn failures_are_counted_and_a_circuit_closes_as_the_file_says() {
 
 fn counts_and_closes(head: &str) {
     let attempts = "[retry]\nattempts = 1\n";
-    let bad = || json!({ "code": "HOST_OFFLINE" });
-    let good = || json!({ "code": "HOST_OFFLINE", "good_from": 1 });
+    let bad = || json!({ "code": "INTERNAL" });
+    let good = || json!({ "code": "INTERNAL", "good_from": 1 });
     let run = |config: &str, calls: &[Value]| -> Vec<String> {
         let studio = Studio::start(&format!("{attempts}{head}failures = 2\n{config}"));
         let mut client = studio.client();
@@ -380,8 +380,8 @@ fn counts_and_closes(head: &str) {
     };
     // A success in between: two in a row are wanted, or two in a window.
     let broken_up = [bad(), good(), bad(), good()];
-    let off = ["HOST_OFFLINE", "ok", "HOST_OFFLINE", "CIRCUIT_OPEN"];
-    let on = ["HOST_OFFLINE", "ok", "HOST_OFFLINE", "ok"];
+    let off = ["INTERNAL", "ok", "INTERNAL", "CIRCUIT_OPEN"];
+    let on = ["INTERNAL", "ok", "INTERNAL", "ok"];
     assert_eq!(run("", &broken_up), off);
     assert_eq!(run("mode = \"consecutive\"\n", &broken_up), on);
 
@@ -389,7 +389,7 @@ fn counts_and_closes(head: &str) {
     let studio = Studio::start(&format!("{attempts}{head}failures = 2\nwindow_ms = 1\n"));
     let mut client = studio.client();
     for _ in 0..3 {
-        assert_eq!(studio.call(&mut client, tools::FAIL, bad()).0, "HOST_OFFLINE", "{head}");
+        assert_eq!(studio.call(&mut client, tools::FAIL, bad()).0, "INTERNAL", "{head}");
         pause(20);
     }
 
@@ -397,7 +397,7 @@ fn counts_and_closes(head: &str) {
     let mut client = studio.client();
     let state =
         || studio.daemon().words().studio.circuits.list().into_iter().find(|it| it.tool == tools::FAIL).unwrap().state;
-    assert_eq!(studio.call(&mut client, tools::FAIL, bad()).0, "HOST_OFFLINE");
+    assert_eq!(studio.call(&mut client, tools::FAIL, bad()).0, "INTERNAL");
     let mut probes = 0;
     for _ in 0..1000 {
         if state() == conductor_core::breaker::State::Passing {

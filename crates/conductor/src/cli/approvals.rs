@@ -6,6 +6,7 @@ use super::{Failure, Verdict, ask, list, out::Out, text};
 use crate::daemon::home::Home;
 use crate::doors::control::client::Client;
 use crate::outside::{Clock, RealClock};
+use conductor_core::pending::Fact;
 use conductor_core::text::escape;
 use serde_json::{Value, json};
 use std::io::{self, BufRead, IsTerminal};
@@ -31,9 +32,10 @@ pub fn run(args: Approvals, home: &Home, out: &mut Out) -> Result<Verdict, Failu
             })?;
         }
         ApprovalsCommand::List { watch: true } => watch(home, out)?,
-        ApprovalsCommand::Show { id } => {
+        ApprovalsCommand::Show { id, full: true } => full(home, out, &id)?,
+        ApprovalsCommand::Show { id, full: false } => {
             let record = ask(home, "approvals.show", json!({ "id": id }))?;
-            let shown = question::text(&question::record(&record)?);
+            let shown = question::text(&question::record(&record)?, question::columns(io::stdout()));
             out.show(&record, |out, _| out.text(&shown))?;
         }
         ApprovalsCommand::Allow { id, uses, duration, any_args } => {
@@ -60,6 +62,60 @@ pub fn run(args: Approvals, home: &Home, out: &mut Out) -> Result<Verdict, Failu
         }
     }
     Ok(Verdict::Good)
+}
+
+/// Every fact whole, in pages: the daemon gives one after the other, and a terminal shows one screen after the other.
+fn full(home: &Home, out: &mut Out, id: &str) -> Result<(), Failure> {
+    let columns = question::columns(io::stdout());
+    let mut pager = Pager::new();
+    let mut from = json!(0);
+    while !from.is_null() {
+        let page = ask(home, "approvals.show", json!({ "id": id, "full_from": from }))?;
+        from = page["next"].clone();
+        if out.is_json() {
+            out.value(&page)?;
+            continue;
+        }
+        let facts: Vec<Fact> = serde_json::from_value(page["facts"].clone()).map_err(io::Error::other)?;
+        let mut shown = String::new();
+        question::facts(&mut shown, &facts, columns);
+        if !pager.show(out, &shown)? {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// One screen at a time where both ends are a terminal, everything at once elsewhere.
+struct Pager {
+    rows: Option<usize>,
+    row: usize,
+}
+
+impl Pager {
+    fn new() -> Self {
+        let both = io::stdin().is_terminal() && io::stdout().is_terminal();
+        let found = rustix::termios::tcgetwinsize(io::stdout()).map_or(0, |it| usize::from(it.ws_row));
+        Pager { rows: both.then_some(if found < 4 { 24 } else { found }), row: 0 }
+    }
+
+    /// False when the person has seen enough.
+    fn show(&mut self, out: &mut Out, text: &str) -> Result<bool, Failure> {
+        for line in text.lines() {
+            if self.rows.is_some_and(|rows| self.row + 1 >= rows) {
+                out.line("-- Enter for more, q to end --")?;
+                out.finish()?;
+                let mut answer = String::new();
+                if io::stdin().lock().read_line(&mut answer)? == 0 || answer.trim() == "q" {
+                    return Ok(false);
+                }
+                self.row = 0;
+            }
+            out.line(line)?;
+            self.row += 1;
+        }
+        Ok(true)
+    }
 }
 
 /// A decision is made by a person at a terminal; the daemon checks it too.
@@ -116,7 +172,7 @@ fn answer(home: &Home, out: &mut Out, item: &Value) -> Result<(), Failure> {
     if now["state"] != "pending" {
         return Ok(());
     }
-    out.text(&question::text(&question::record(&now)?))?;
+    out.text(&question::text(&question::record(&now)?, question::columns(io::stdout())))?;
     let yes = ask_yes(out, "Allow this call once?")?;
     let method = if yes { "approvals.allow" } else { "approvals.deny" };
     match ask(home, method, json!({ "id": id })) {

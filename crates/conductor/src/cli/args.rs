@@ -250,7 +250,12 @@ pub enum ApprovalsCommand {
         watch: bool,
     },
     /// One question, with everything you should know
-    Show { id: String },
+    Show {
+        id: String,
+        /// Every value whole, one screen after the other; long ones are otherwise shown with their middle left out
+        #[arg(long)]
+        full: bool,
+    },
     /// Allow a call: once and with exactly these arguments, unless you say more
     ///
     /// This needs a terminal, and is refused to programs that an AI client started. That stops an honest client, not a hostile one

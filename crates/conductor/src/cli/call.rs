@@ -28,7 +28,7 @@ pub fn run(args: CallArgs, home: &Home, out: &mut Out) -> Result<Verdict, Failur
         {
             let id = refused.data["approval_id"].as_str().unwrap_or_default().to_owned();
             let open = ask(home, "approvals.show", json!({ "id": id }))?;
-            out.text(&question::text(&question::record(&open)?))?;
+            out.text(&question::text(&question::record(&open)?, question::columns(io::stdout())))?;
             if ask_yes(out, "Allow this call once?")? {
                 ask(home, "approvals.allow", json!({ "id": id }))?;
                 ask(home, "call", params)?
@@ -39,12 +39,7 @@ pub fn run(args: CallArgs, home: &Home, out: &mut Out) -> Result<Verdict, Failur
         }
         other => other?,
     };
-    // JSON either way: a tool's result is data.
-    if out.is_json() {
-        out.value(&result)?;
-    } else {
-        out.line(serde_json::to_string_pretty(&result).unwrap_or_default())?;
-    }
+    out.data(&result)?;
     // A plugin's own error result.
     Ok(if result["isError"] == true { Verdict::Bad } else { Verdict::Good })
 }

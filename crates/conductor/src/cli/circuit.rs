@@ -1,4 +1,4 @@
-//! `conductor circuit`: which tools are off after failures.
+//! `conductor circuit`: which tools are off after failures, and for which targets.
 
 use super::args::{Circuit, CircuitCommand};
 use super::{Failure, Verdict, ask, list, out::Out, text};
@@ -20,6 +20,14 @@ pub fn run(args: &Circuit, home: &Home, out: &mut Out) -> Result<Verdict, Failur
                         text(circuit, "state"),
                         circuit["failures"]
                     ))?;
+                    for target in list(circuit, "targets") {
+                        out.line(format_args!(
+                            "  {:<30} {:<8} {} failures",
+                            text(target, "target"),
+                            text(target, "state"),
+                            target["failures"]
+                        ))?;
+                    }
                 }
                 Ok(())
             })?;

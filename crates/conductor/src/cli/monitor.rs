@@ -67,7 +67,7 @@ fn watch(mut records: Client, home: &Home, out: &mut Out) -> Result<Verdict, Fai
     })?;
     let clock = RealClock::new();
     let mut view = View::default();
-    out.text("\x1b[2J")?;
+    out.control("\x1b[2J")?;
     loop {
         let (status, bindings) = match now(&mut asking) {
             Ok(now) => now,
@@ -100,11 +100,12 @@ fn screen() -> (usize, usize) {
 
 /// Line by line over what stood there; what is left below is wiped last, so that nothing flickers.
 fn draw(out: &mut Out, lines: &[String]) -> io::Result<()> {
-    out.text("\x1b[H")?;
+    out.control("\x1b[H")?;
     for line in lines {
-        out.text(&format!("{line}\x1b[K\r\n"))?;
+        out.text(line)?;
+        out.control("\x1b[K\r\n")?;
     }
-    out.text("\x1b[J")?;
+    out.control("\x1b[J")?;
     out.finish()
 }
 

@@ -1,6 +1,10 @@
 //! Where results go. The one place of the command line that writes to stdout and stderr.
+//!
+//! Names of modes, tracks and files come from elsewhere, so every line is escaped here: no output moves the cursor or hides a part of
+//! itself. JSON stays JSON.
 
 use super::Failure;
+use conductor_core::text::{escape, escape_json};
 use serde_json::Value;
 use std::fmt::Display;
 use std::io::{self, BufWriter, Stdout, Write};
@@ -19,20 +23,32 @@ impl Out {
         self.json
     }
 
-    /// One line of the result for people.
+    /// One line of the result for people, or several with line breaks between them.
     pub fn line(&mut self, text: impl Display) -> io::Result<()> {
-        writeln!(self.stdout, "{text}")
+        writeln!(self.stdout, "{}", plain(&text.to_string()))
     }
 
     /// Whole lines that end themselves.
     pub fn text(&mut self, lines: &str) -> io::Result<()> {
-        self.stdout.write_all(lines.as_bytes())
+        self.stdout.write_all(plain(lines).as_bytes())
+    }
+
+    /// A control sequence of our own, to draw on a terminal.
+    pub fn control(&mut self, sequence: &'static str) -> io::Result<()> {
+        self.stdout.write_all(sequence.as_bytes())
     }
 
     /// The result for programs, on one line.
     pub fn value(&mut self, value: &Value) -> io::Result<()> {
-        serde_json::to_writer(&mut self.stdout, value)?;
-        self.stdout.write_all(b"\n")
+        writeln!(self.stdout, "{}", escape_json(&value.to_string()))
+    }
+
+    /// A tool's result: data, for people too.
+    pub fn data(&mut self, value: &Value) -> io::Result<()> {
+        if self.json {
+            return self.value(value);
+        }
+        writeln!(self.stdout, "{}", escape_json(&serde_json::to_string_pretty(value)?))
     }
 
     /// Shows a result either way.
@@ -59,9 +75,19 @@ impl Out {
         }
         let _ = self.finish();
         let mut stderr = io::stderr().lock();
-        let _ = writeln!(stderr, "conductor: {failure}");
+        let _ = writeln!(stderr, "conductor: {}", plain(&failure.to_string()));
         if let Some(hint) = failure.hint() {
-            let _ = writeln!(stderr, "  {hint}");
+            let _ = writeln!(stderr, "  {}", plain(&hint.to_string()));
         }
     }
+}
+
+/// Lines without a character that deceives. Tabs and the line ends of other systems are harmless.
+pub fn plain(lines: &str) -> String {
+    let line = |line: &str| {
+        let (line, end) = line.strip_suffix('\r').map_or((line, ""), |line| (line, "\r"));
+        let cells: Vec<_> = line.split('\t').map(escape).collect();
+        cells.join("\t") + end
+    };
+    lines.split('\n').map(line).collect::<Vec<_>>().join("\n")
 }

@@ -2,8 +2,9 @@
 
 use super::approvals::{ask_yes, at_a_terminal};
 use super::args::{Plans, PlansCommand};
-use super::{Failure, Verdict, ask, list, out::Out, text};
+use super::{Failure, Verdict, ask, list, out::Out, question, text};
 use crate::daemon::home::Home;
+use conductor_core::pending::Fact;
 use conductor_core::text::escape;
 use serde_json::{Value, json};
 use std::io;
@@ -88,13 +89,16 @@ fn undo_edit(record: &Value, home: &Home, out: &mut Out) -> Result<Verdict, Fail
 
 fn show(out: &mut Out, record: &Value) -> io::Result<()> {
     out.line(format_args!("Plan {} ({})", text(record, "short"), text(record, "state")))?;
-    out.line(format_args!("  what     {}", escape(text(record, "summary"))))?;
-    out.line(format_args!("  who      {}", escape(text(record, "principal"))))?;
-    out.line(format_args!("  until    {}", text(record, "expires_at")))?;
-    for warning in list(record, "warnings") {
-        out.line(format_args!("  warning  {}", escape(warning.as_str().unwrap_or_default())))?;
-    }
-    out.line("")?;
+    let fact = |label: &str, text: &str| Fact { label: label.to_owned(), text: text.to_owned() };
+    let mut facts = vec![
+        fact("what", text(record, "summary")),
+        fact("who", text(record, "principal")),
+        fact("until", text(record, "expires_at")),
+    ];
+    facts.extend(list(record, "warnings").iter().map(|it| fact("warning", it.as_str().unwrap_or_default())));
+    let mut shown = String::new();
+    question::facts(&mut shown, &facts, question::columns(io::stdout()));
+    out.text(&shown)?;
     diff(out, text(record, "diff_preview"))?;
     if record["state"] == "pending" {
         out.line(format_args!(
@@ -106,9 +110,10 @@ fn show(out: &mut Out, record: &Value) -> io::Result<()> {
     Ok(())
 }
 
+/// Every line behind the mark of a question: what a plan writes is a client's text.
 fn diff(out: &mut Out, preview: &str) -> io::Result<()> {
-    for line in preview.split('\n') {
-        out.line(escape(line))?;
-    }
-    Ok(())
+    let mut shown = String::new();
+    let fact = Fact { label: "change".to_owned(), text: preview.to_owned() };
+    question::facts(&mut shown, &[fact], question::columns(io::stdout()));
+    out.text(&shown)
 }

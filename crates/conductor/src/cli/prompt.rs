@@ -109,7 +109,7 @@ async fn accept_config(words: &Words, owner: &Handle, hash: Digest, yes: bool) {
 async fn answer(studio: &Arc<Studio>, record: &Record, lines: &mut mpsc::Receiver<String>) -> Option<()> {
     question::forget_what_was_typed();
     while lines.try_recv().is_ok() {}
-    say(&format!("\n{}Allow this once? y or n: ", question::text(record)));
+    say(&format!("\n{}Allow this once? y or n: ", question::text(record, question::columns(io::stderr()))));
     let shown = studio.clock.now();
     let yes = loop {
         let line = tokio::select! {

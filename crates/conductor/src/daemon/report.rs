@@ -233,6 +233,9 @@ pub struct Bindings {
 pub struct BindingNow {
     pub device_id: String,
     pub port_name: Option<String>,
+    /// The port that messages to the device are sent to.
+    #[serde(skip)]
+    pub output: Option<String>,
     pub connected: bool,
     pub enabled: bool,
     /// False for a port without an alias (`raw:<port>`).

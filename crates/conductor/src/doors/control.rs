@@ -15,12 +15,12 @@ use crate::daemon::home::Home;
 use crate::daemon::socket::{Peer, Socket};
 use crate::daemon::words::Words;
 use crate::doors::descriptors::{self, Callers, Spare, after_failed_accept};
+use crate::doors::seats::Seats;
 use conductor_core::error::ToolError;
 use methods::{Answer, Method};
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio_util::sync::CancellationToken;
@@ -34,8 +34,8 @@ pub struct Control {
     pub handle: Handle,
     pub home: Home,
     pub stop: CancellationToken,
-    /// Parents of connected `mcp start` proxies; the door of AI clients keeps it. A lock, because it is read once per decision.
-    pub clients: Arc<Mutex<BTreeMap<i32, usize>>>,
+    /// Processes of AI clients; the doors of AI clients fill it.
+    pub clients: Arc<Seats>,
     pub words: Arc<Words>,
 }
 
@@ -52,12 +52,17 @@ const FIRST_CONNECTION: u64 = 1 << 63;
 impl Control {
     /// The hook every deciding method goes through.
     pub fn recognise(&self, peer: Peer) -> Result<person::Person, person::NotAPerson> {
-        if !self.words.studio.policy().policy.approval.refuse_descendants {
-            return person::recognise(peer, &BTreeSet::new(), person::look);
-        }
-        let clients: BTreeSet<i32> =
-            self.clients.lock().unwrap_or_else(PoisonError::into_inner).keys().copied().collect();
+        let approval = &self.words.studio.policy().policy.approval;
+        let clients = if approval.refuse_descendants { self.clients.clients(approval.ttl_ms) } else { Vec::new() };
         person::recognise(peer, &clients, person::look)
+    }
+
+    /// While the performance lock is on, only a recognised person changes what is on stage.
+    pub async fn may_change_the_stage(&self, peer: Peer, what: &str) -> Result<(), ToolError> {
+        if self.recognise(peer).is_ok() || !self.handle.status().await?.performance_lock {
+            return Ok(());
+        }
+        Err(crate::tools::daemon::locked(what))
     }
 }
 

@@ -33,12 +33,14 @@ use sha2::{Digest as _, Sha256};
 use subtle::{Choice, ConstantTimeEq};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::OnceCell;
 use tokio::time::Sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::descriptors::{HttpConnection, HttpConnections, after_failed_accept};
 use super::mcp::Shared;
 use super::mcp::http::McpHttp;
+use super::seats::{Seat, Seats, peer_of};
 use crate::outside::Ids;
 use crate::studio::Studio;
 use crate::whole_file::{self, RealDisk};
@@ -256,7 +258,31 @@ pub fn router(shared: &Arc<Shared>, tokens: &Arc<Tokens>, authority: Authority, 
             refuse_after(request.into_body(), StatusCode::NOT_FOUND, "nothing is served at this path")
         })
         .method_not_allowed_fallback(|| async { refuse(StatusCode::METHOD_NOT_ALLOWED, "not with this method") })
+        .layer(middleware::from_fn_with_state(Arc::clone(&shared.clients), seat))
         .layer(middleware::from_fn_with_state(Arc::new(Guard { authority, tokens: Arc::clone(tokens) }), guard))
+}
+
+/// Both ends of a connection, and the process of a client that spoke on it.
+struct Ends {
+    peer: SocketAddr,
+    ours: SocketAddr,
+    seat: OnceCell<Option<Seat>>,
+}
+
+/// A local process that shows a token is an AI client. It is looked up once per connection, before its first request is answered.
+async fn seat(State(seats): State<Arc<Seats>>, request: Request, next: Next) -> Response {
+    if request.headers().contains_key(header::AUTHORIZATION)
+        && let Some(ends) = request.extensions().get::<Arc<Ends>>().cloned()
+    {
+        let (peer, ours) = (ends.peer, ends.ours);
+        ends.seat
+            .get_or_init(|| async move {
+                let found = tokio::task::spawn_blocking(move || peer_of(peer, ours)).await;
+                found.ok().flatten().and_then(|pid| seats.take(pid))
+            })
+            .await;
+    }
+    next.run(request).await
 }
 
 /// Opens the port; loopback is the caller's duty to check.
@@ -282,7 +308,13 @@ pub async fn serve(listener: TcpListener, router: Router, connections: Arc<HttpC
         };
         let Some(connection) = connections.admit(peer.ip()) else { continue };
         let _ = stream.set_nodelay(true);
-        let service = TowerToHyperService::new(router.clone().layer(Extension(connection.clone())));
+        let ends = stream.local_addr().ok().map(|ours| Arc::new(Ends { peer, ours, seat: OnceCell::new() }));
+        let router = router.clone().layer(Extension(connection.clone()));
+        let router = match ends {
+            Some(ends) => router.layer(Extension(ends)),
+            None => router,
+        };
+        let service = TowerToHyperService::new(router);
         let stop = stop.clone();
         tokio::spawn(async move {
             let mut builder = hyper::server::conn::http1::Builder::new();

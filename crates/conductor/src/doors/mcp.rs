@@ -46,6 +46,7 @@ use tokio_util::sync::CancellationToken;
 use self::era::Era;
 use self::legacy::Report;
 use crate::doors::descriptors::{Budget, HttpConnections};
+use crate::doors::seats::Seats;
 use crate::doors::session::{Session, View, Who};
 #[cfg(feature = "conformance")]
 use crate::pipeline::call::Output;
@@ -80,9 +81,8 @@ pub struct Shared {
     seal: RequestStateCodec,
     /// The daemon is stopping.
     pub stop: CancellationToken,
-    /// Parents of connected `mcp start` proxies, as they were at connect, with the number of their proxies. What descends from one of them
-    /// decides nothing.
-    pub clients: Arc<Mutex<BTreeMap<i32, usize>>>,
+    /// Processes of AI clients. What descends from one of them decides nothing.
+    pub clients: Arc<Seats>,
     pub descriptors: Arc<Budget>,
     pub http_connections: Arc<HttpConnections>,
 }
@@ -96,7 +96,7 @@ impl Shared {
             studio: Arc::clone(studio),
             seal: RequestStateCodec::new_unchecked(key),
             stop: CancellationToken::new(),
-            clients: Arc::default(),
+            clients: Seats::new(Arc::clone(&studio.clock)),
             http_connections: HttpConnections::new(&descriptors),
             descriptors,
         })
@@ -249,7 +249,7 @@ impl McpDoor {
         let view = View::of(self.studio(), &words, names)
             .map_err(|fault| ErrorData::invalid_params(fault.to_string(), None))?;
         self.session.set_view(view);
-        self.session.seat_client(&self.shared.clients);
+        self.session.seat_parent(&self.shared.clients);
         Ok(json!({ "v": 1, "daemon": env!("CARGO_PKG_VERSION"), "took": took }))
     }
 

@@ -1,12 +1,13 @@
 //! One connected peer: who it is, what it sees, and the calls it makes.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use super::control::person::{look, starters};
+use super::seats::{Seat, Seats};
 use crate::pipeline::call::{Call, ConnId, LogLevel, Principal};
 use crate::studio::Studio;
 use crate::tools::names::{NameForm, Toolset, UnknownToolset};
@@ -67,28 +68,8 @@ pub struct Session {
     pub gone: CancellationToken,
     /// The process at the other end, where the kernel tells.
     peer_pid: OnceLock<i32>,
-    seat: OnceLock<Seat>,
-}
-
-/// The parents of proxies, each with the number of its proxies.
-type Clients = Arc<Mutex<BTreeMap<i32, usize>>>;
-
-/// One proxy's place among the clients; given up when the connection ends.
-struct Seat {
-    clients: Clients,
-    parent: i32,
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = clients.get_mut(&self.parent) {
-            *count -= 1;
-            if *count == 0 {
-                clients.remove(&self.parent);
-            }
-        }
-    }
+    /// The client's own process, and for a proxy its parent too.
+    seats: Mutex<Vec<Seat>>,
 }
 
 /// Counts one running tool call of a connection.
@@ -120,19 +101,25 @@ impl Session {
             log_level: AtomicU8::new(0),
             gone: CancellationToken::new(),
             peer_pid: OnceLock::new(),
-            seat: OnceLock::new(),
+            seats: Mutex::default(),
         })
     }
 
-    pub fn set_peer_pid(&self, pid: i32) {
+    /// The process at the other end is an AI client until a proxy says otherwise.
+    pub fn seat_peer(&self, seats: &Arc<Seats>, pid: i32) {
         let _ = self.peer_pid.set(pid);
+        self.seat(seats, pid);
     }
 
-    /// The peer said it is a proxy: whatever started it is an AI client.
-    pub fn seat_client(&self, clients: &Clients) {
-        let Some(parent) = self.peer_pid.get().and_then(|pid| parent_of(*pid)) else { return };
-        *clients.lock().unwrap_or_else(PoisonError::into_inner).entry(parent).or_default() += 1;
-        let _ = self.seat.set(Seat { clients: Arc::clone(clients), parent });
+    /// The peer said it is a proxy: the process that started it is an AI client.
+    pub fn seat_parent(&self, seats: &Arc<Seats>) {
+        for pid in self.peer_pid.get().map(|pid| starters(*pid, look)).unwrap_or_default() {
+            self.seat(seats, pid);
+        }
+    }
+
+    fn seat(&self, seats: &Arc<Seats>, pid: i32) {
+        self.seats.lock().unwrap_or_else(PoisonError::into_inner).extend(seats.take(pid));
     }
 
     pub fn view(&self) -> &View {
@@ -194,9 +181,4 @@ impl Session {
             _ => Some(LogLevel::Error),
         }
     }
-}
-
-/// The parent of a process, where the system tells.
-fn parent_of(pid: i32) -> Option<i32> {
-    super::control::person::look(pid).map(|it| it.parent)
 }

@@ -180,6 +180,30 @@ impl Databases {
         Err(DatabaseFault::Unknown { asked: name.to_owned(), known: known.collect::<Vec<_>>().join(", ") })
     }
 
+    /// Where a database is, for a person: its file, or its address without the password.
+    pub fn place(&self, name: &str) -> Result<String, DatabaseFault> {
+        self.find(
+            Some(name),
+            |own| own.path().display().to_string(),
+            |row, engine| match (engine, &row.place) {
+                (Engine::Sqlite(it), _) => it.path().display().to_string(),
+                (Engine::Postgres(_), DatabasePlace::Postgres { url }) => address(url),
+                (Engine::Postgres(_), DatabasePlace::Sqlite { .. }) => String::new(),
+            },
+        )
+    }
+
+    /// Every name of the database at this place.
+    pub fn names_at(&self, place: &str) -> Vec<String> {
+        let named = self.named.load();
+        let all = std::iter::once(OWN).chain(named.iter().map(|(row, _)| row.name.as_str()));
+        all.filter(|it| self.place(it).is_ok_and(|it| it == place)).map(str::to_owned).collect()
+    }
+
+    pub fn is_postgres(&self, name: &str) -> bool {
+        self.find(Some(name), |_| false, |_, engine| matches!(engine, Engine::Postgres(_))).unwrap_or(false)
+    }
+
     /// Where the work is done, with what it needs.
     fn engine(&self, name: Option<&str>) -> Result<(Work, u64), DatabaseFault> {
         self.find(
@@ -271,6 +295,18 @@ fn integer(number: i64) -> Value {
 
 fn text(text: &str) -> Value {
     Value::String(conductor_core::text::cut(text, CELL))
+}
+
+/// An address without the password that may stand in it.
+fn address(url: &str) -> String {
+    match reqwest::Url::parse(url) {
+        Ok(mut url) => {
+            // An address that cannot have a password has none.
+            let _ = url.set_password(None);
+            url.to_string()
+        }
+        Err(_) => "postgres".to_owned(),
+    }
 }
 
 fn blob(bytes: &[u8]) -> Value {

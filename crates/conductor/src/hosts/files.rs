@@ -284,6 +284,17 @@ impl Place {
         &self.root
     }
 
+    /// The path as the kernel has it, links on the way followed. Where nothing is there yet, that of the folder, and the last name.
+    pub fn real(&self) -> PathBuf {
+        let look = |inside: &Path| {
+            let found = beneath::open(&self.root.folder, inside, beneath::LOOK, Mode::empty()).ok()?;
+            path_of(&found)
+        };
+        look(&self.inside)
+            .or_else(|| Some(look(self.inside.parent()?)?.join(self.inside.file_name()?)))
+            .unwrap_or_else(|| self.path())
+    }
+
     fn shown(&self) -> String {
         self.path().to_string_lossy().into_owned()
     }
@@ -498,6 +509,12 @@ impl Place {
         rustix::fs::fsync(&folder).map_err(|it| self.io(it.into()))
     }
 
+    /// Makes the folder and those on the way to it.
+    pub fn make_folder(&self) -> Result<(), FileFault> {
+        self.writable()?;
+        beneath::make_folders(&self.root.folder, &self.inside).map_err(|it| self.fault(it))
+    }
+
     /// Whether what lies here, links followed, lies under the root. Nothing there is fine.
     pub fn stays_inside(&self) -> Result<(), FileFault> {
         match beneath::open(&self.root.folder, &self.inside, beneath::LOOK, Mode::empty()) {
@@ -515,6 +532,19 @@ impl Place {
         let stat = rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW).map_err(|it| self.fault(it))?;
         Ok((Kind::of(FileType::from_raw_mode(stat.st_mode)), stat.st_size as u64, find::stat_ms(&stat)))
     }
+}
+
+#[cfg(target_os = "linux")]
+fn path_of(handle: &OwnedFd) -> Option<PathBuf> {
+    use std::os::fd::AsRawFd as _;
+    std::fs::read_link(format!("/proc/self/fd/{}", handle.as_raw_fd())).ok().filter(|it| it.is_absolute())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn path_of(handle: &OwnedFd) -> Option<PathBuf> {
+    use std::os::unix::ffi::OsStringExt as _;
+    let path = rustix::fs::getpath(handle).ok()?;
+    Some(PathBuf::from(OsString::from_vec(path.into_bytes())))
 }
 
 fn stamp_of(metadata: &std::fs::Metadata) -> Stamp {

@@ -509,6 +509,15 @@ impl Live {
         }
     }
 
+    /// The open Set that [`Live::set`] would give. Opens nothing.
+    pub fn meant(&self, key: &SessionKey, named: Option<&str>) -> Option<Arc<LiveSet>> {
+        let known = {
+            let registry = self.lock();
+            named.or_else(|| registry.sessions.current(key)).map(|id| registry.sets.get(id).cloned())
+        };
+        known.unwrap_or_else(|| self.fallback())
+    }
+
     /// What a session starts on, as `[live] host` says.
     async fn default_set(&self, key: &SessionKey) -> Result<Arc<LiveSet>, Refusal> {
         match self.settings.host {

@@ -119,11 +119,17 @@ impl Shell {
         find(&templates, wanted).ok().map(|(template, _)| template.effect)
     }
 
-    /// Looks up paths and the program; runs nothing.
-    pub fn prepare(&self, wanted: &Wanted<'_>) -> Result<Prepared, ShellFault> {
+    /// The template that is meant, and its whole command line.
+    pub fn resolve(&self, wanted: &Wanted<'_>) -> Result<(Template, Vec<String>), ShellFault> {
         let templates = self.templates();
         let (template, words) = find(&templates, wanted)?;
         let words = words.into_iter().map(|word| self.word(word)).collect::<Result<Vec<_>, _>>()?;
+        Ok((template.clone(), words))
+    }
+
+    /// Looks up paths and the program; runs nothing.
+    pub fn prepare(&self, wanted: &Wanted<'_>) -> Result<Prepared, ShellFault> {
+        let (template, words) = self.resolve(wanted)?;
         if let Some(digest) = template.digest {
             let bytes = std::fs::read(&template.program)
                 .map_err(|fault| ShellFault::Start { program: template.program.clone(), why: fault.to_string() })?;

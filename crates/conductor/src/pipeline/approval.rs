@@ -3,6 +3,7 @@
 //! Not here: the states of a question and what may follow what (`conductor_core::pending`), their files (`pending_store`), how a channel
 //! looks (terminal, console, client dialog).
 
+use std::fmt::Write as _;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,23 +17,24 @@ use conductor_core::pending::{
     Ask, Asked, Changed, Fact, Kind, Limited, NewIds, Pending, Present, Record, Refused, State, Yes,
 };
 use conductor_core::policy::{Channel, Decision, Floor, Verdict};
-use conductor_core::text::escape;
+use conductor_core::text::{self, escape};
 use conductor_core::timestamp::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::broadcast;
 use uuid::Uuid;
 
-use super::Stop;
 use super::call::{Answered, AskClient, Call, ClientAnswer, LogLevel};
 use super::limits::Slot;
 use super::record::Paper;
-use crate::pending_store::PendingStore;
+use super::{Stop, shown};
+use crate::pending_store::{Beside, PendingStore};
 use crate::studio::Studio;
-use crate::tools::catalog::{Source, Tool};
-use crate::tools::schema::cut;
+use crate::tools::catalog::{AskFacts, Source, Target, Tool};
 
-/// Arguments shown to the approver, in bytes.
-const SHOWN_ARGUMENTS: usize = 2000;
+/// Characters that the target of a call may have. It is never cut, and must fit on a screen together with the question.
+const LONGEST_TARGET: usize = 1200;
+/// Characters of the summary, which stands in lists.
+const LONGEST_SUMMARY: usize = 150;
 /// While a call waits, its client hears of it this often.
 const STILL_WAITING: Duration = Duration::from_secs(5);
 
@@ -98,6 +100,39 @@ impl Desk {
     ) -> io::Result<T> {
         let store = Arc::clone(&self.store);
         tokio::task::spawn_blocking(move || store.change(change)).await.map_err(io::Error::other)?
+    }
+
+    /// As [`Desk::change`], for a question with facts that its record shows in part only. They are on the disk before the record.
+    async fn ask(
+        &self,
+        id: Uuid,
+        full: Option<Vec<u8>>,
+        ask: impl FnOnce(&mut Pending) -> Asked + Send + 'static,
+    ) -> io::Result<Asked> {
+        let store = Arc::clone(&self.store);
+        let work = move || {
+            if let Some(full) = &full {
+                store.put_bytes(id, Beside::Full, full)?;
+            }
+            let asked = store.change(ask);
+            if full.is_some() && !matches!(asked, Ok(Asked::Created { .. })) {
+                store.forget_bytes(id, Beside::Full)?;
+            }
+            asked
+        };
+        tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
+    }
+
+    /// Every fact of a question whole.
+    pub async fn full(&self, record: &Record) -> io::Result<Vec<Fact>> {
+        let (store, id) = (Arc::clone(&self.store), record.id);
+        let read =
+            tokio::task::spawn_blocking(move || store.bytes(id, Beside::Full)).await.map_err(io::Error::other)?;
+        match read {
+            Ok(bytes) => serde_json::from_slice(&bytes).map_err(io::Error::other),
+            Err(missing) if missing.kind() == io::ErrorKind::NotFound => Ok(record.facts.clone()),
+            Err(fault) => Err(fault),
+        }
     }
 
     /// How many questions wait for a person.
@@ -193,18 +228,23 @@ impl Given {
     }
 }
 
-/// What a call would change, as it is now.
-pub async fn state_of(studio: &Arc<Studio>, tool: &Tool, call: &Call) -> Option<Digest> {
-    match &tool.state_hash {
+/// What a call would change, as it is now: its resolved target and the content there.
+pub async fn state_of(studio: &Arc<Studio>, tool: &Tool, call: &Call, target: &Target) -> Option<Digest> {
+    let content = match &tool.state_hash {
         Some(state_hash) => state_hash(Arc::clone(studio), call.arguments.clone()).await,
         None => None,
+    };
+    if target.shown.is_empty() {
+        return content;
     }
+    Digest::of_json(&json!([target.shown, content.map(|it| it.to_string())])).ok()
 }
 
 pub async fn answer(
     studio: &Arc<Studio>,
     tool: &Arc<Tool>,
     call: &Call,
+    target: &Target,
     verdict: &Verdict,
     slot: &mut Option<Slot>,
     paper: &mut Paper,
@@ -213,9 +253,35 @@ pub async fn answer(
         Decision::Allow | Decision::Plan | Decision::Deny => Ok(Consent::NotNeeded),
         // Boxed, so that the calls nobody is asked about do not carry the room for it.
         Decision::Ask => {
-            Box::pin(async { Question::of(studio, tool, call, verdict, paper).await.answered(slot).await }).await
+            can_be_shown(tool, target)?;
+            Box::pin(async { Question::of(studio, tool, call, target, verdict, paper).await.answered(slot).await })
+                .await
         }
     }
+}
+
+/// A person is not asked about a call that would be refused anyway, nor about one whose target they could not read whole.
+fn can_be_shown(tool: &Tool, target: &Target) -> Result<(), ToolError> {
+    if let Some(fault) = &target.fault {
+        return Err(super::handler::with_effect(tool, fault.clone()));
+    }
+    let Some((label, text)) = target.shown.iter().max_by_key(|(_, text)| text.chars().count()) else { return Ok(()) };
+    let all: usize = target.shown.iter().map(|(_, text)| text.chars().count()).sum();
+    if all <= LONGEST_TARGET {
+        return Ok(());
+    }
+    Err(ToolError::new(
+        Code::BadInput,
+        format!(
+            "{}: a person must see all of what the call acts on, and its {label} has {} characters; a question shows \
+             {LONGEST_TARGET} in all",
+            tool.name,
+            text.chars().count()
+        ),
+    )
+    .hint(format!("Nobody was asked. Make the {label} shorter, or divide the work into several calls."))
+    .subject(Subject::Tool(tool.name.to_string()))
+    .effect(Effect::None))
 }
 
 struct Question<'a> {
@@ -224,6 +290,8 @@ struct Question<'a> {
     call: &'a Call,
     ask: Ask,
     more: serde_json::Map<String, Value>,
+    /// The facts without any cut, for `approvals show --full`; none when nothing was cut.
+    full: Option<Vec<u8>>,
 }
 
 impl<'a> Question<'a> {
@@ -260,6 +328,7 @@ impl<'a> Question<'a> {
         studio: &'a Arc<Studio>,
         tool: &'a Arc<Tool>,
         call: &'a Call,
+        target: &Target,
         verdict: &Verdict,
         paper: &Paper,
     ) -> Self {
@@ -267,20 +336,31 @@ impl<'a> Question<'a> {
         let present = Present {
             pin: tool.pin,
             policy_version: studio.policy().version,
-            state: state_of(studio, tool, call).await,
+            state: state_of(studio, tool, call, target).await,
         };
-        let own = tool.facts.as_ref().map(|facts| facts(studio, &call.arguments)).unwrap_or_default();
+        let own = own_facts(studio, tool, call).await;
         let clean = |text: &str| studio.scrubber.text(text).into_owned();
-        let summary = cut(&clean(&tool.summarize(&call.arguments)), 190);
+        let summary = text::middle(&clean(&tool.summarize(&call.arguments)), LONGEST_SUMMARY).into_owned();
         let fact = |label: &str, text: String| Fact { label: label.to_owned(), text };
-        let mut facts = vec![
-            fact("who", call.principal.to_string()),
-            fact("tool", tool.name.to_string()),
-            fact("tier", tool.tier.to_string()),
-            fact("summary", summary.clone()),
-            fact("arguments", shown_arguments(clean(&String::from_utf8_lossy(canonical)).as_bytes())),
-        ];
-        facts.extend(own.facts.into_iter().map(|(label, text)| Fact { label, text: cut(&clean(&text), 16_000) }));
+        let mut whole: Vec<Fact> = target.shown.iter().map(|(label, text)| fact(label, clean(text))).collect();
+        let uncut = whole.len();
+        whole.push(fact("tool", tool.name.to_string()));
+        whole.push(fact("tier", tool.tier.to_string()));
+        whole.push(fact("who", call.principal.to_string()));
+        whole.push(fact("summary", summary.clone()));
+        whole.extend(own.facts.iter().map(|(label, text)| fact(label, clean(text))));
+        if let Some(undo) = undo(tool) {
+            whole.push(fact("undo", undo.to_owned()));
+        }
+        let mut facts: Vec<Fact> = whole
+            .iter()
+            .enumerate()
+            .map(|(at, it)| if at < uncut { it.clone() } else { fact(&it.label, shown::lines(&it.text)) })
+            .collect();
+        let arguments = clean(&String::from_utf8_lossy(canonical));
+        facts.push(fact("arguments", shown::arguments(&arguments)));
+        whole.push(fact("arguments", arguments));
+        let full = (facts != whole).then(|| serde_json::to_vec(&whole).unwrap_or_default());
         let ask = Ask {
             principal: call.principal.clone(),
             tool: tool.name.to_string(),
@@ -296,7 +376,7 @@ impl<'a> Question<'a> {
             },
             tainted: call.tainted,
         };
-        Self { studio, tool, call, ask, more: own.more }
+        Self { studio, tool, call, ask, more: own.more, full }
     }
 
     fn desk(&self) -> &Desk {
@@ -311,7 +391,9 @@ impl<'a> Question<'a> {
         let ask = self.ask.clone();
         let asked = self
             .desk()
-            .change(move |pending| pending.ask(ask, ids, &force.policy.approval, &settings.limits, now))
+            .ask(ids.id, self.full.clone(), move |pending| {
+                pending.ask(ask, ids, &force.policy.approval, &settings.limits, now)
+            })
             .await
             .map_err(|fault| {
                 ToolError::new(Code::AuditUnavailable, format!("the question could not be written: {fault}"))
@@ -458,14 +540,25 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// Tool, effect, reversibility, id, expiry: all of it our words but what stands in quotes.
+    /// Target, tool, effect, reversibility, id and expiry, for the client's own dialog.
     fn message(&self, id: Uuid) -> String {
         let (short, until) = match self.desk().get(id) {
             Some(record) => (record.short.to_string(), record.expires_at.map(|at| at.to_string()).unwrap_or_default()),
             None => (id.to_string(), String::new()),
         };
-        let undone = if self.tool.annotations.destructive { "Not reversible." } else { "Can be undone." };
-        format!("{}: {}. {undone} Approval {short}, valid until {until}.", self.tool.name, escape(&self.ask.summary))
+        let mut message = String::new();
+        for fact in self.ask.facts.iter().take_while(|it| it.label != "tool") {
+            // Writing into a string does not fail.
+            let _ = writeln!(message, "{}: {}", fact.label, escape(&fact.text));
+        }
+        let undone = undo(self.tool).map(|it| format!(" {it}.")).unwrap_or_default();
+        let _ = write!(
+            message,
+            "{}: {}.{undone} Approval {short}, valid until {until}.",
+            self.tool.name,
+            escape(&self.ask.summary)
+        );
+        message
     }
 
     fn subject(&self) -> Subject {
@@ -478,8 +571,8 @@ impl<'a> Question<'a> {
         let expires_at = record.as_ref().and_then(|it| it.expires_at).unwrap_or(Timestamp::from_millis(0));
         let mut error = ToolError::new(Code::ApprovalRequired, format!("{} needs a person's yes ({short})", self.tool.name))
             .hint(format!(
-                "Ask the person to allow {short} in the Conductor console or terminal, then repeat the identical call; it runs once. \
-                 Changed arguments are a new question."
+                "Ask the person to run `conductor approvals list --watch` in a terminal of their own and to answer {short} there, then \
+                 repeat the identical call; it runs once. Changed arguments are a new question."
             ))
             .subject(self.subject())
             .effect(Effect::None)
@@ -538,13 +631,20 @@ fn bad_state() -> ToolError {
     ToolError::new(Code::PlanExpired, "this answer does not count any more").more("request_state", Value::Bool(false))
 }
 
-/// One line, cut with the count and hash of what is missing.
-fn shown_arguments(canonical: &[u8]) -> String {
-    let text = escape(&String::from_utf8_lossy(canonical)).into_owned();
-    if text.len() <= SHOWN_ARGUMENTS {
-        return text;
+/// The tool's own facts. They may need the disk.
+async fn own_facts(studio: &Arc<Studio>, tool: &Tool, call: &Call) -> AskFacts {
+    let Some(facts) = tool.facts.clone() else { return AskFacts::default() };
+    let (studio, arguments) = (Arc::clone(studio), call.arguments.clone());
+    tokio::task::spawn_blocking(move || facts(&studio, &arguments)).await.unwrap_or_default()
+}
+
+/// Only what is true of every call of the tool.
+fn undo(tool: &Tool) -> Option<&'static str> {
+    if tool.undoable {
+        Some("Can be undone")
+    } else if tool.annotations.destructive {
+        Some("Not reversible")
+    } else {
+        None
     }
-    let kept = cut(&text, SHOWN_ARGUMENTS);
-    let rest = text.len().saturating_sub(kept.trim_end_matches('…').len());
-    format!("{kept} and {rest} bytes more, {} in all", Digest::of(canonical))
 }

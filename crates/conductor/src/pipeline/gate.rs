@@ -14,7 +14,7 @@ use super::circuit::{self, PermitGuard};
 use super::record::{self, Paper, unavailable};
 use super::{Stop, is_effectful};
 use crate::studio::Studio;
-use crate::tools::catalog::Tool;
+use crate::tools::catalog::{Target, Tool};
 
 /// What a handler needs to run. Its fields are private and nothing outside this file makes one, so a handler that ran was allowed to.
 pub struct Leave {
@@ -91,6 +91,11 @@ impl Leave {
         self.seen_state
     }
 
+    /// Whether a recognised person made the call. `cli:` alone proves nothing: any process can run the command.
+    pub fn by_person(&self) -> bool {
+        self.hand || self.principal.is_person()
+    }
+
     pub fn report(&self, done: f64, total: Option<f64>, text: &str) {
         if let Some(progress) = &self.progress {
             progress.report(done, total, text);
@@ -163,6 +168,7 @@ pub async fn recheck(
     studio: &Arc<Studio>,
     tool: &Arc<Tool>,
     call: &Call,
+    target: &Target,
     consent: &Consent,
     paper: &mut Paper,
 ) -> Result<Option<PermitGuard>, Stop> {
@@ -174,10 +180,7 @@ pub async fn recheck(
     if tool.always {
         return Ok(None);
     }
-    let settings = studio.settings().circuit(&tool.name);
-    let permit =
-        studio.circuits.admit(&tool.name, settings).map_err(|(open, cause)| circuit::refusal(tool, open, cause))?;
-    Ok(Some(permit))
+    circuit::admit(studio, tool, target).map(Some)
 }
 
 /// The yes was for this definition, this policy and this state; the store compared them when it gave the yes out, and a person may have
@@ -195,7 +198,9 @@ async fn unchanged(studio: &Arc<Studio>, tool: &Arc<Tool>, call: &Call, given: &
             return Err(stale(Code::PlanStale, "the policy changed while the call waited").into());
         }
     }
-    if tool.state_hash.is_some() && approval::state_of(studio, tool, call).await != given.present().state {
+    // The target is resolved again: a link may lead elsewhere by now.
+    let target = super::aim(studio, tool, call).await;
+    if approval::state_of(studio, tool, call, &target).await != given.present().state {
         return Err(stale(Code::PlanStale, "what the call would change is not what was approved").into());
     }
     Ok(())

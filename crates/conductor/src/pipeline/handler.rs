@@ -4,6 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use conductor_core::audit::record::EventName;
 use conductor_core::breaker::Change;
 use conductor_core::error::{Code, Effect, Subject, ToolError};
 use conductor_core::event::Micros;
@@ -39,7 +40,7 @@ pub async fn run(studio: &Arc<Studio>, call: &Call, gate: Gate, paper: &mut Pape
     let permit = gate.into_permit();
     match ended {
         End::Finished(Ok(output)) => {
-            settle(studio, &tool, permit, None);
+            settle(studio, &tool, permit, None).await;
             finish(studio, &tool, output, paper)
         }
         // Stopped with nothing done: recorded as cancelled. What was done is recorded as what happened.
@@ -50,7 +51,7 @@ pub async fn run(studio: &Arc<Studio>, call: &Call, gate: Gate, paper: &mut Pape
             Err(Stop::Cancelled)
         }
         End::Finished(Err(error)) => {
-            settle(studio, &tool, permit, Some(&error));
+            settle(studio, &tool, permit, Some(&error)).await;
             Err(error.into())
         }
         End::Killed => {
@@ -60,14 +61,18 @@ pub async fn run(studio: &Arc<Studio>, call: &Call, gate: Gate, paper: &mut Pape
     }
 }
 
-/// Counts the call for its breaker, and tells when that changed something.
-fn settle(studio: &Studio, tool: &Tool, permit: Option<PermitGuard>, failed: Option<&ToolError>) {
-    let state = match permit.map(|it| it.settle(failed)) {
-        Some(Change::Tripped) => "Tripped",
-        Some(Change::Closed) => "Passing",
-        Some(Change::None) | None => return,
+/// Counts the call for its breaker, and reports and records a change of its state.
+async fn settle(studio: &Studio, tool: &Tool, permit: Option<PermitGuard>, failed: Option<&ToolError>) {
+    let Some(mut permit) = permit else { return };
+    let (state, event) = match permit.settle(failed) {
+        Change::Tripped => ("Tripped", EventName::CircuitTripped),
+        Change::Closed => ("Passing", EventName::CircuitClosed),
+        Change::None => return,
     };
-    studio.news.tell("circuit.changed", || json!({ "tool": tool.name, "state": state }));
+    let target = Some(permit.target()).filter(|it| !it.is_empty());
+    studio.news.tell("circuit.changed", || json!({ "tool": tool.name, "target": target, "state": state }));
+    let cause = failed.map(|it| it.code.as_str());
+    let _ = studio.audit.event(None, event, json!({ "tool": tool.name, "target": target, "cause": cause })).await;
 }
 
 async fn attempts(studio: &Arc<Studio>, call: &Call, gate: &Gate, paper: &mut Paper) -> End {
@@ -99,11 +104,10 @@ async fn attempts(studio: &Arc<Studio>, call: &Call, gate: &Gate, paper: &mut Pa
     }
 }
 
-/// Failures that another attempt may cure. A timeout of an effectful tool is not one: the work may have been done.
+/// Failures that another attempt may cure. A timeout of an effectful tool is not one: the work may have been done. Nor is a host that is
+/// offline: it does not come back within the time of a call, and the caller can do something about it at once.
 fn is_passing(tool: &Tool, error: &ToolError) -> bool {
-    error.code == Code::HostOffline
-        || error.code == Code::Internal
-        || (error.code == Code::Timeout && tool.tier == Tier::ReadOnly)
+    error.code == Code::Internal || (error.code == Code::Timeout && tool.tier == Tier::ReadOnly)
 }
 
 async fn once(studio: &Arc<Studio>, call: &Call, gate: &Gate, paper: &Paper) -> End {

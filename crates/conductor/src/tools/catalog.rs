@@ -18,7 +18,7 @@ use super::names::{Toolset, safe_form};
 use super::prompt::Prompt;
 use super::resource::Resource;
 use super::schema::{Schema, SchemaFault, Validator, published, with_error_branch};
-use crate::pipeline::call::Output;
+use crate::pipeline::call::{Call, Output};
 use crate::pipeline::gate::Leave;
 use crate::studio::Studio;
 
@@ -34,8 +34,12 @@ pub type Summary = Arc<dyn Fn(&Value) -> String + Send + Sync>;
 pub type StateHash = Arc<dyn Fn(Arc<Studio>, Value) -> BoxFuture<'static, Option<Digest>> + Send + Sync>;
 /// The tool's own decision by its arguments.
 pub type Decide = Arc<dyn Fn(&Studio, &Value) -> ByArgs + Send + Sync>;
-/// What the approver should know beside the arguments: label and text, and members of the tool's own on `APPROVAL_REQUIRED`.
+/// What the approver should know in addition to the target and the arguments: label and text, and members of the tool's own on
+/// `APPROVAL_REQUIRED`. It may wait for the disk.
 pub type Facts = Arc<dyn Fn(&Studio, &Value) -> AskFacts + Send + Sync>;
+
+/// What a call acts on, by its arguments. Asked once per call, before policy.
+pub type Aim = Arc<dyn Fn(&Arc<Studio>, &Call) -> BoxFuture<'static, Target> + Send + Sync>;
 
 /// Faults of the arguments that a schema cannot tell well.
 pub type Check = Arc<dyn Fn(&Value) -> Vec<Violation> + Send + Sync>;
@@ -45,6 +49,33 @@ pub struct AskFacts {
     pub facts: Vec<(String, String)>,
     /// Such as `risk_assessment`; shown to the caller too.
     pub more: serde_json::Map<String, Value>,
+}
+
+/// The normal form of a call: what it acts on, however its arguments spell that. Policy matches it, a question shows it, and a breaker is
+/// for it.
+#[derive(Debug, Clone, Default)]
+pub struct Target {
+    /// Label and text; a question begins with them and never cuts them.
+    pub shown: Vec<(&'static str, String)>,
+    /// Members that replace the arguments' own in rules, the most exact form first; see `conductor_core::policy::Rule::args`.
+    pub forms: Vec<Value>,
+    /// The port, host, database, Set or plugin whose failures the breaker counts.
+    pub key: Option<String>,
+    /// Decides before [`Definition::decide`], for tools that must resolve the target first.
+    pub by_args: Option<ByArgs>,
+    /// The handler would refuse the call for this reason, so no person is asked about it.
+    pub fault: Option<ToolError>,
+}
+
+impl Target {
+    /// For a tool whose calls differ for its breaker only.
+    pub fn keyed(key: impl Into<String>) -> Self {
+        Self { key: Some(key.into()), ..Self::default() }
+    }
+
+    pub fn refused(fault: impl Into<ToolError>) -> Self {
+        Self { fault: Some(fault.into()), ..Self::default() }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,6 +117,9 @@ pub struct Definition {
     pub state_hash: Option<StateHash>,
     pub decide: Option<Decide>,
     pub facts: Option<Facts>,
+    pub target: Option<Aim>,
+    /// We keep what is needed to take a call of it back, and a question says so.
+    pub undoable: bool,
     /// Reads the arguments as the tool will, before any of its code runs: says more than a schema can.
     pub check: Option<Check>,
     pub run: Handler,
@@ -129,6 +163,8 @@ impl Definition {
             state_hash: None,
             decide: None,
             facts: None,
+            target: None,
+            undoable: false,
             check: None,
             run: Arc::new(move |studio, leave, arguments| Box::pin(run(studio, leave, arguments))),
         }
@@ -162,6 +198,13 @@ impl Definition {
     #[must_use]
     pub fn idempotent(mut self) -> Self {
         self.idempotent = true;
+        self
+    }
+
+    /// A target that needs no waiting.
+    #[must_use]
+    pub fn target(mut self, target: impl Fn(&Studio, &Call) -> Target + Send + Sync + 'static) -> Self {
+        self.target = Some(Arc::new(move |studio, call| Box::pin(std::future::ready(target(studio, call)))));
         self
     }
 

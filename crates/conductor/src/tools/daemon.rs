@@ -39,17 +39,19 @@ pub mod sysex;
 
 pub use mirrors::{add_prompts, add_resources};
 
-use super::catalog::Definition;
+use super::catalog::{Aim, Definition, Target};
 use super::shape::{boolean, integer, list, nullable, object, said, text};
 use crate::daemon::handle::Handle;
-use crate::pipeline::call::{Output, Principal};
+use crate::pipeline::call::{Call, Output};
 use crate::pipeline::gate::Leave;
 use conductor_core::action::Action;
 use conductor_core::error::{Code, RefusedBy, ToolError};
 use conductor_core::mapping::TriggerKind;
+use conductor_core::policy::ByArgs;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use std::sync::Arc;
 use uuid::Uuid;
 
 pub const TOOLSET: &str = "daemon";
@@ -104,20 +106,45 @@ pub(super) fn take<T: DeserializeOwned>(arguments: Value) -> Result<T, ToolError
 
 /// While the performance lock is on, only the person in the room changes what is on stage.
 async fn unlocked(owner: &Handle, leave: &Leave, what: &str) -> Result<(), ToolError> {
-    if is_person(leave.principal()) || !owner.status().await?.performance_lock {
+    if leave.by_person() || !owner.status().await?.performance_lock {
         return Ok(());
     }
     Err(locked(what))
 }
 
-fn is_person(principal: &Principal) -> bool {
-    matches!(principal, Principal::Person { .. } | Principal::Cli { .. })
-}
-
-fn locked(what: &str) -> ToolError {
+/// The answer to everything that the performance lock keeps back.
+pub fn locked(what: &str) -> ToolError {
     ToolError::new(Code::Denied, format!("the performance lock is on: {what}"))
         .by(RefusedBy::Policy)
         .hint("Reads and plans still work. A person switches the lock off with `conductor performance off` when the show is over.")
+}
+
+/// The output that a call means, by its alias and by the name of its port, whichever of the two the caller wrote.
+fn output_target(owner: &Handle, asks: bool) -> Aim {
+    let owner = owner.clone();
+    Arc::new(move |_, call: &Call| {
+        let owner = owner.clone();
+        let port = call.arguments.get("port").and_then(Value::as_str).unwrap_or_default().to_owned();
+        Box::pin(async move {
+            let bindings = owner.bindings().await.unwrap_or_default().device_bindings;
+            let other = bindings.into_iter().find_map(|it| match it.output {
+                Some(output) if it.device_id == port => Some(output),
+                Some(output) if output == port => Some(it.device_id),
+                Some(_) | None => None,
+            });
+            let names: Vec<&String> = std::iter::once(&port).chain(&other).collect();
+            let devices = &owner.serving().config.devices;
+            let asked = devices.iter().any(|it| it.ask_output && names.contains(&&it.alias));
+            let shown = other.as_ref().map_or_else(|| port.clone(), |other| format!("{port} ({other})"));
+            Target {
+                shown: vec![("port", shown)],
+                forms: names.iter().map(|it| json!({ "port": it })).collect(),
+                key: Some(names.iter().min().map_or_else(String::new, |it| (*it).clone())),
+                by_args: asks.then_some(if asked { ByArgs::Ask } else { ByArgs::Allow }),
+                fault: None,
+            }
+        })
+    })
 }
 
 /// What every planning tool gives.

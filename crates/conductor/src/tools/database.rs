@@ -3,14 +3,16 @@
 mod execute;
 mod query;
 mod schema;
+mod statement;
 
-use super::catalog::{Catalog, CatalogFault, Tool};
-use crate::hosts::database::{Bounds, Databases};
+use super::catalog::{AskFacts, Catalog, CatalogFault, Definition, Target, Tool};
+use crate::hosts::database::{Bounds, Databases, OWN};
 use crate::pipeline::gate::Leave;
 use crate::secrets::{Secret, Secrets};
 use crate::studio::Studio;
 use conductor_core::error::{Code, ToolError};
 use serde_json::{Value, json};
+use statement::{Dialect, Statement};
 use std::sync::Arc;
 
 pub const TOOLSET: &str = "database";
@@ -38,6 +40,40 @@ impl Shelf {
         let got = got.map_err(|_| ToolError::new(Code::Internal, "the secret could not be looked up"))?;
         Ok(Some(got?))
     }
+}
+
+/// Adds the target: which database, and what the statement does there; and the statement itself without its comments as a fact.
+fn aimed(mut definition: Definition, shelf: &Shelf) -> Definition {
+    let (aiming, showing) = (Arc::clone(&shelf.databases), Arc::clone(&shelf.databases));
+    definition.facts = Some(Arc::new(move |_, arguments| {
+        let text = statement(&showing, arguments).map(|it| it.text);
+        AskFacts { facts: text.map(|it| ("sql".to_owned(), it)).into_iter().collect(), ..AskFacts::default() }
+    }));
+    definition.target(move |_, call| {
+        let name = name(&call.arguments);
+        let place = match aiming.place(name) {
+            Ok(place) => place,
+            Err(fault) => return Target::refused(fault),
+        };
+        let mut shown = vec![("database", format!("{name} ({place})"))];
+        if let Some(statement) = statement(&aiming, &call.arguments) {
+            let or = |list: &[String], none: &str| if list.is_empty() { none.to_owned() } else { list.join(", ") };
+            shown.push(("statement", or(&statement.kinds, "of no known kind")));
+            shown.push(("tables", or(&statement.tables, "none is named")));
+        }
+        let names = std::iter::once(name.to_owned()).chain(aiming.names_at(&place));
+        let forms = names.map(|it| json!({ "database": it })).collect();
+        Target { shown, forms, key: Some(name.to_owned()), ..Target::default() }
+    })
+}
+
+fn name(arguments: &Value) -> &str {
+    arguments.get("database").and_then(Value::as_str).unwrap_or(OWN)
+}
+
+fn statement(databases: &Databases, arguments: &Value) -> Option<Statement> {
+    let dialect = if databases.is_postgres(name(arguments)) { Dialect::Postgres } else { Dialect::Sqlite };
+    arguments.get("sql").and_then(Value::as_str).map(|sql| Statement::read(sql, dialect))
 }
 
 /// The pipeline ends the call a moment later; a statement that ends by itself says so in its own words.

@@ -2,6 +2,7 @@
 //!
 //! Reading asks nobody; writing and deleting ask a person and can be undone by one. Not here: how a path is kept inside (`hosts/files`).
 
+mod change;
 mod delete;
 mod list;
 mod read;
@@ -11,9 +12,9 @@ mod write;
 
 pub use undo::UNDO;
 
-use super::catalog::{Catalog, CatalogFault, Definition, Tool};
+use super::catalog::{Catalog, CatalogFault, Definition, Target, Tool};
 use super::shape::{object, text};
-use crate::hosts::files::{Files, Place};
+use crate::hosts::files::{FileFault, Files, Kind, Place};
 use crate::pipeline::call::Output;
 use crate::pipeline::gate::Leave;
 use crate::studio::Studio;
@@ -24,6 +25,7 @@ use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::policy::Tier;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 pub const TOOLSET: &str = "filesystem";
@@ -52,15 +54,64 @@ where
     T: for<'de> Deserialize<'de> + Send + 'static,
     F: Fn(&Asked<T>) -> Result<Value, ToolError> + Send + Sync + 'static,
 {
-    let (files, run) = (Arc::clone(files), Arc::new(run));
-    Definition::new(name, tier, TOOLSET, move |studio, leave, arguments| {
+    let (files, looked, run) = (Arc::clone(files), Arc::clone(files), Arc::new(run));
+    let mut definition = Definition::new(name, tier, TOOLSET, move |studio, leave, arguments| {
         let (files, run) = (Arc::clone(&files), Arc::clone(&run));
         blocking(move || {
             let asked =
                 Asked { arguments: super::daemon::take(arguments.clone())?, whole: arguments, studio, leave, files };
             run(&asked).map(Output::new)
         })
-    })
+    });
+    definition.target = Some(Arc::new(move |_, call| {
+        let (files, arguments) = (Arc::clone(&looked), call.arguments.clone());
+        Box::pin(async move {
+            let found = tokio::task::spawn_blocking(move || target(&files, &arguments)).await;
+            found.unwrap_or_default()
+        })
+    }));
+    definition
+}
+
+/// The file or folder that is meant, in every granted folder that holds it. A folder counts for the granted folders in it too, because a
+/// search goes down into them.
+fn target(files: &Files, arguments: &Value) -> Target {
+    let word = |key: &str| arguments.get(key).and_then(Value::as_str);
+    let place = match files.place(word("root"), word("path").unwrap_or_default()) {
+        Ok(place) => place,
+        Err(fault) => return Target::refused(fault),
+    };
+    let real = place.real();
+    let shown = |it: &Path| it.to_string_lossy().into_owned();
+    let mut forms = vec![json!({ "root": place.root().name, "path": place.inside() })];
+    for root in files.roots().iter() {
+        if let Ok(inside) = real.strip_prefix(&root.path) {
+            let inside = if inside.as_os_str().is_empty() { ".".to_owned() } else { shown(inside) };
+            forms.push(json!({ "root": root.name, "path": inside }));
+        } else if root.path.starts_with(&real) {
+            forms.push(json!({ "root": root.name, "path": "." }));
+        }
+    }
+    forms.push(json!({ "root": place.root().name, "path": shown(&real) }));
+    let root = place.root();
+    let there = match place.kind() {
+        Ok((Kind::File, size, _)) => format!("a file of {size} bytes"),
+        Ok((Kind::Folder, ..)) => "a folder".to_owned(),
+        Ok((Kind::Link, ..)) => "a link".to_owned(),
+        Ok((Kind::Other, ..)) => "neither a file nor a folder".to_owned(),
+        Err(FileFault::Missing { .. }) => "nothing".to_owned(),
+        Err(fault) => return Target { forms, ..Target::refused(fault) },
+    };
+    Target {
+        shown: vec![
+            ("file", shown(&real)),
+            ("folder", format!("{} ({})", root.name, root.path.display())),
+            ("there now", there),
+        ],
+        forms,
+        key: Some(root.name.clone()),
+        ..Target::default()
+    }
 }
 
 struct Asked<T> {
@@ -92,12 +143,15 @@ impl At {
         serde_json::from_value(arguments.clone()).ok()
     }
 
-    /// As the approver sees it.
+    /// As a list of questions shows it; the question itself begins with the resolved path.
     fn shown(arguments: &Value) -> String {
         let word = |key: &str| arguments.get(key).and_then(Value::as_str);
+        // Components drop `.` and double slashes.
+        let path: PathBuf =
+            Path::new(word("path").unwrap_or_default()).components().filter(|it| *it != Component::CurDir).collect();
         match word("root") {
-            Some(root) => format!("{:?} in {root}", word("path").unwrap_or_default()),
-            None => format!("{:?}", word("path").unwrap_or_default()),
+            Some(root) => format!("{path:?} in {root}"),
+            None => format!("{path:?}"),
         }
     }
 }

@@ -38,7 +38,7 @@ mod schema;
 
 pub use mirrors::{add_prompts, add_resources};
 
-use super::catalog::{AskFacts, Catalog, CatalogFault, Definition, Tool};
+use super::catalog::{Aim, AskFacts, Catalog, CatalogFault, Definition, Target, Tool};
 use crate::hosts::live::sessions::SessionKey;
 use crate::hosts::live::{Live, LiveSet, Mode, Refusal, Way, blocking, is_running};
 use crate::pipeline::call::Output;
@@ -102,8 +102,39 @@ pub fn definitions(live: &Arc<Live>) -> Vec<Definition> {
     ];
     for definition in &mut all {
         definition.host = Some(HOST.into());
+        let deletes = matches!(definition.name.as_ref(), "live_delete_clip" | "live_delete_track");
+        definition.target = Some(set_target(live, deletes));
     }
     all
+}
+
+/// The Set that a call means. A deletion shows it in its question.
+fn set_target(live: &Arc<Live>, deletes: bool) -> Aim {
+    let live = Arc::clone(live);
+    Arc::new(move |_, call| {
+        let live = Arc::clone(&live);
+        let key = SessionKey::of(&call.principal, call.conn.0);
+        let named = call.arguments.get("setId").and_then(Value::as_str).map(str::to_owned);
+        let dry = call.arguments.get("dryRun") == Some(&Value::Bool(true));
+        Box::pin(async move {
+            if !deletes || dry {
+                return live
+                    .meant(&key, named.as_deref())
+                    .map_or_else(Target::default, |set| Target::keyed(set.id.clone()));
+            }
+            let set = match live.set(&key, named.as_deref()).await {
+                Ok(set) => set,
+                Err(refusal) => return Target::refused(refused(refusal)),
+            };
+            let state = set.host.state();
+            let file = state.path.map(|it| format!(", {}", it.display())).unwrap_or_default();
+            Target {
+                shown: vec![("Set", format!("{} ({}{file})", set.id, state.host))],
+                forms: vec![json!({ "setId": set.id })],
+                ..Target::keyed(set.id.clone())
+            }
+        })
+    })
 }
 
 /// One call: who asks, of which Set, and what.

@@ -52,11 +52,11 @@ mod suggest_alignment;
 mod undo_patch;
 mod validate_layout;
 
-use super::catalog::{AskFacts, Catalog, CatalogFault, Definition, Tool};
+use super::catalog::{AskFacts, Catalog, CatalogFault, Definition, Target, Tool};
 use super::resource::percent_encode;
 use crate::hosts::patch::reach::{Consent, Question, Rehearsal};
 use crate::hosts::patch::{Ask, HostKind, Patches};
-use crate::pipeline::call::Output;
+use crate::pipeline::call::{Call, Output};
 use crate::studio::Studio;
 use arguments::Arguments;
 use conductor_core::error::{Code, Effect, Subject, ToolError};
@@ -122,7 +122,15 @@ pub fn definitions(patches: &Arc<Patches>) -> Vec<Definition> {
         undo_patch::definition,
         validate_layout::definition,
     ];
-    all.iter().map(|definition| definition(patches)).collect()
+    let with_target = |definition: &fn(&Arc<Patches>) -> Definition| definition(patches).target(patch_target);
+    all.iter().map(with_target).collect()
+}
+
+/// The patch whose breaker counts; for a call that opens one, its host.
+fn patch_target(_: &Studio, call: &Call) -> Target {
+    let word = |key: &str| call.arguments.get(key).and_then(Value::as_str);
+    let patch = word("patch_id").and_then(|it| it.split('/').next());
+    patch.or_else(|| word("host")).map_or_else(Target::default, Target::keyed)
 }
 
 /// One call of a patch tool.

@@ -5,7 +5,7 @@
 
 pub mod reach;
 
-use super::catalog::{CatalogFault, Definition, Source, Tool};
+use super::catalog::{CatalogFault, Definition, Source, Target, Tool};
 use super::lint;
 use super::schema::Validator;
 use crate::hosts::plugin::manifest::{Manifest, ToolText};
@@ -81,7 +81,9 @@ fn define(
 ) -> Definition {
     let said = row.tools.get(&text.name).copied().unwrap_or_default();
     let asks = said.requires_approval.unwrap_or(text.requires_approval);
-    let tier = said.tier.unwrap_or(if text.requires_approval { Tier::HardwareIo } else { Tier::Stateful });
+    // A person who wants to be asked means an effect outside; a plugin that asks to be asked about is believed too.
+    let effect = asks || text.requires_approval;
+    let tier = said.tier.unwrap_or(if effect { Tier::HardwareIo } else { Tier::Stateful });
     let mut definition = Definition::new(text.name.clone(), tier, TOOLSET, move |_, _, arguments| run(arguments))
         .text(text.title.clone().unwrap_or_else(|| text.name.clone()), text.description.clone())
         .input(text.input_schema.clone())
@@ -95,7 +97,8 @@ fn define(
     definition.timeout_ms = row.timeout_ms.into();
     definition.source = Source::Plugin { name: manifest.name.clone(), code: manifest.code };
     let shown = format!("{} (plugin {} {})", text.name, manifest.name, manifest.version);
-    definition.summary(move |_| shown.clone())
+    let target = Target { shown: vec![("plugin", shown.clone())], ..Target::keyed(manifest.name.clone()) };
+    definition.target(move |_, _| target.clone()).summary(move |_| shown.clone())
 }
 
 /// A handler's value as a result: a finished `CallToolResult`, a text, or any other value.

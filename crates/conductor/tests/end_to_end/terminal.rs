@@ -2,6 +2,7 @@
 
 use crate::studio::{BINARY, DEVICES, Studio, text, until};
 use conductor::doors::control::client::{Client, ClientError};
+use conductor_testkit::stranger;
 use conductor_testkit::terminal::{Terminal, at_a_terminal};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
@@ -15,7 +16,7 @@ const MODES: &str = r#"
 name = "Play"
 "#;
 
-fn conductor(home: &Path, words: &[&str]) -> Command {
+pub fn conductor(home: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(BINARY);
     command.env("CONDUCTOR_HOME", home).env_remove("DISPLAY").args(words);
     command
@@ -26,16 +27,16 @@ fn sysex(byte: u8) -> Value {
 }
 
 /// A script at `mcp.sock`, in the direct dialect.
-struct Script {
+pub struct Script {
     stream: BufReader<UnixStream>,
 }
 
 impl Script {
-    fn connect(home: &Path) -> Self {
-        Script { stream: BufReader::new(UnixStream::connect(home.join("mcp.sock")).unwrap()) }
+    pub fn connect(home: &Path) -> Self {
+        Script { stream: BufReader::new(stranger::connect(&home.join("mcp.sock"))) }
     }
 
-    fn ask(&mut self, tool: &str, arguments: &Value) {
+    pub fn ask(&mut self, tool: &str, arguments: &Value) {
         let line = json!({ "jsonrpc": "2.0", "id": 1, "method": tool, "params": arguments });
         writeln!(self.stream.get_mut(), "{line}").unwrap();
     }
@@ -46,14 +47,14 @@ impl Script {
         serde_json::from_str(&line).unwrap()
     }
 
-    fn call(&mut self, tool: &str, arguments: &Value) -> Value {
+    pub fn call(&mut self, tool: &str, arguments: &Value) -> Value {
         self.ask(tool, arguments);
         self.answer()
     }
 }
 
 /// A considered yes, which `done` answers: one that comes too quickly is said again, as a person would.
-fn say_yes(terminal: &mut Terminal, done: &str) {
+pub fn say_yes(terminal: &mut Terminal, done: &str) {
     loop {
         terminal.type_in("y\n");
         if terminal.until_any(&[done, "quicker than reading; y or n: "]).ends_with(done) {
@@ -77,10 +78,15 @@ fn the_daemon_on_a_terminal_asks_there() {
     script.ask("conductor_send_sysex", &nasty);
     let shown = terminal.until("Allow this once? y or n: ");
     let facts: Vec<&str> = shown.lines().skip_while(|it| !it.starts_with("Approval ")).skip(1).collect();
-    let labels: Vec<&str> = facts.iter().filter_map(|it| it.split_whitespace().next()).collect();
-    assert_eq!(&labels[..5], ["who", "tool", "tier", "summary", "arguments"], "{shown}");
-    assert!(labels.contains(&"state") && labels.contains(&"until"), "{shown}");
-    assert!(shown.contains("synth\\u{1b}[2J\\u{202e}"), "what deceives is written out: {shown}");
+    let labels: Vec<&str> =
+        facts.iter().filter_map(|it| it.split_whitespace().next().filter(|it| *it != "|")).collect();
+    assert_eq!(&labels[..5], ["port", "tool", "tier", "who", "summary"], "{shown}");
+    assert_eq!(
+        &labels[labels.len() - 6..],
+        ["until", "In", "port", "tool", "tier", "Allow"],
+        "the head again: {shown}"
+    );
+    assert!(shown.contains("| synth\\u{1b}[2J\\u{202e}"), "what deceives is written out: {shown}");
     assert!(!shown.contains(['\u{1b}', '\u{202e}']), "{shown:?}");
     terminal.type_in("maybe\n");
     terminal.until("y or n, please: ");
@@ -168,7 +174,9 @@ fn without_a_terminal_a_call_is_parked_at_once_and_nobody_decides() {
     let data = &parked["error"]["data"];
     assert_eq!(data["code"], "APPROVAL_REQUIRED");
     let short = data["short"].as_str().unwrap();
-    assert!(!data["hint"].as_str().unwrap().contains("approvals allow"), "no command ready to paste: {data}");
+    let hint = data["hint"].as_str().unwrap();
+    assert!(hint.contains("conductor approvals list") && !hint.contains("console"), "what there is: {data}");
+    assert!(!hint.contains("approvals allow"), "no command ready to paste: {data}");
     let plan =
         script.call("conductor_plan_changes", &json!({ "changes": [{ "change_type": "CreateMode", "mode": "Mix" }] }));
     let plan_id = plan["result"]["plan_id"].as_str().unwrap();
@@ -207,7 +215,7 @@ fn without_a_terminal_a_call_is_parked_at_once_and_nobody_decides() {
 }
 
 /// One question to a socket, and its answer.
-const ASK: &str = "import socket, sys
+pub const ASK: &str = "import socket, sys
 s = socket.socket(socket.AF_UNIX)
 s.connect(sys.argv[1])
 s.sendall(sys.argv[2].encode() + b'\\n')

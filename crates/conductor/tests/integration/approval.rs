@@ -50,7 +50,7 @@ async fn parked_then_allowed_then_repeated_runs_exactly_once() {
     let studio = TestStudio::new();
     let first = danger(&studio, "x").await;
     assert_eq!(error(&first).code, Code::ApprovalRequired);
-    assert!(error(&first).hint.contains("console or terminal") && !error(&first).hint.contains("conductor approvals"));
+    assert!(error(&first).hint.contains("`conductor approvals list") && !error(&first).hint.contains("console"));
     let id = approval(&first);
     assert_eq!(approval(&danger(&studio, "x").await), id, "the same question, not a second one");
     studio.studio.desk.allow(&studio.studio, id, yes()).await.expect("allowed");
@@ -211,8 +211,8 @@ async fn what_the_approver_is_told_is_ours_and_quoted() {
     let id = approval(&danger(&studio, "approved by the owner\u{1b}]52;c;\u{7}\u{202e}").await);
     let record = studio.studio.desk.get(id).expect("there");
     let labels: Vec<&str> = record.facts.iter().map(|it| it.label.as_str()).collect();
-    assert_eq!(labels, ["who", "tool", "tier", "summary", "arguments"]);
-    assert_eq!(record.facts[4].text, r#"{"text":"approved by the owner\u001b]52;c;\u0007\u{202e}"}"#);
+    assert_eq!(labels, ["tool", "tier", "who", "summary", "undo", "arguments"]);
+    assert_eq!(record.facts[5].text, r#"{"text":"approved by the owner\u001b]52;c;\u0007\u{202e}"}"#);
     assert!(
         record.facts.iter().all(|it| !it.text.chars().any(|it| it.is_control() || it == '\u{202e}')),
         "{:?}",

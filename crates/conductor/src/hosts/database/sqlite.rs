@@ -34,6 +34,10 @@ impl Sqlite {
         Sqlite { path, own, reader: Mutex::default(), turn: Arc::new(Semaphore::new(1)) }
     }
 
+    pub fn path(&self) -> &std::path::Path {
+        &self.path
+    }
+
     fn offline(&self, fault: &dyn std::fmt::Display) -> DatabaseFault {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         DatabaseFault::Offline { database: name, why: fault.to_string() }

@@ -1,6 +1,6 @@
 //! `conductor_send_midi`: plain MIDI to a device. All messages are checked before the first byte leaves.
 
-use super::{TOOLSET, boolean, integer, is_person, locked, object, take, text};
+use super::{TOOLSET, boolean, integer, locked, object, output_target, take, text};
 use crate::daemon::handle::{Handle, SentBy};
 use crate::pipeline::call::{ConnId, Output, Principal};
 use crate::pipeline::gate::Leave;
@@ -9,7 +9,7 @@ use conductor_core::config::schema;
 use conductor_core::error::{Code, RefusedBy, Subject, ToolError};
 use conductor_core::event::Body;
 use conductor_core::event::midi::short;
-use conductor_core::policy::{ByArgs, Tier};
+use conductor_core::policy::Tier;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -47,7 +47,7 @@ pub fn definition(owner: &Handle) -> Definition {
         async move {
             let Arguments { port, messages } = take(arguments)?;
             let bytes = encode(&messages)?;
-            if !is_person(leave.principal()) {
+            if !leave.by_person() {
                 let allowed = owner.serving().config.performance.allow_output.contains(&port);
                 if !allowed && owner.status().await?.performance_lock {
                     return Err(locked(&format!("nothing is sent to {port}")));
@@ -84,11 +84,7 @@ pub fn definition(owner: &Handle) -> Definition {
     });
     definition.requires_approval = Some(false);
     definition.destructive = Some(false);
-    definition.decide = Some(Arc::new(move |_studio, arguments| {
-        let port = arguments.get("port").and_then(Value::as_str).unwrap_or_default();
-        let asks = asking.serving().config.devices.iter().any(|it| it.alias == port && it.ask_output);
-        if asks { ByArgs::Ask } else { ByArgs::Allow }
-    }));
+    definition.target = Some(output_target(&asking, true));
     definition
 }
 

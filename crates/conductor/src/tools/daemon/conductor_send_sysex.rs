@@ -1,6 +1,6 @@
 //! `conductor_send_sysex`: raw SysEx to a device. Every call asks a person; no rule can allow it beforehand.
 
-use super::{TOOLSET, integer, is_person, locked, object, sysex, text};
+use super::{TOOLSET, integer, locked, object, output_target, sysex, text};
 use crate::daemon::handle::{Handle, SentBy};
 use crate::pipeline::call::Output;
 use crate::tools::catalog::{AskFacts, Definition};
@@ -16,12 +16,12 @@ use std::sync::Arc;
 const GRANT_MS: u64 = 60_000;
 
 pub fn definition(owner: &Handle) -> Definition {
-    let owner = owner.clone();
+    let (aiming, owner) = (owner.clone(), owner.clone());
     let mut definition = Definition::new("conductor_send_sysex", Tier::HardwareIo, TOOLSET, move |_studio, leave, arguments| {
         let owner = owner.clone();
         async move {
             let (port, body) = read(&arguments)?;
-            if !is_person(leave.principal()) && owner.status().await?.performance_lock {
+            if !leave.by_person() && owner.status().await?.performance_lock {
                 return Err(locked("no SysEx is sent"));
             }
             let message = [&[0xF0][..], &body, &[0xF7]].concat();
@@ -53,6 +53,7 @@ pub fn definition(owner: &Handle) -> Definition {
     definition.ask_floor = AskFloor::Always;
     definition.grantable = false;
     definition.grant_ms = Some(GRANT_MS);
+    definition.target = Some(output_target(&aiming, false));
     definition.facts = Some(Arc::new(|_studio, arguments| facts(arguments)));
     definition
 }
@@ -66,7 +67,7 @@ fn read(arguments: &Value) -> Result<(String, Vec<u8>), ToolError> {
 
 /// What the person sees, all rendered by us.
 fn facts(arguments: &Value) -> AskFacts {
-    let Ok((port, body)) = read(arguments) else { return AskFacts::default() };
+    let Ok((_, body)) = read(arguments) else { return AskFacts::default() };
     let risk = sysex::assess(&body);
     let (id, maker) = sysex::maker(&body);
     let mut first = String::new();
@@ -77,7 +78,6 @@ fn facts(arguments: &Value) -> AskFacts {
         let _ = write!(first, "... and {} more", body.len() - 32);
     }
     let facts = vec![
-        ("port".into(), port),
         ("length".into(), format!("{} bytes with F0 and F7", body.len() + 2)),
         ("maker".into(), format!("{id} {maker}")),
         ("bytes".into(), first.trim_end().to_owned()),

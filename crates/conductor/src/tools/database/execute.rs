@@ -7,7 +7,6 @@ use crate::tools::daemon::take;
 use crate::tools::shape::{integer, nullable, object};
 use conductor_core::error::ToolError;
 use conductor_core::policy::Tier;
-use conductor_core::text::cut;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -20,7 +19,7 @@ struct Arguments {
 }
 
 pub fn definition(shelf: &Shelf) -> Definition {
-    let shelf = shelf.clone();
+    let (aiming, shelf) = (shelf.clone(), shelf.clone());
     let mut definition = Definition::new("database.execute", Tier::HardwareIo, TOOLSET, move |studio, leave, arguments| {
         let shelf = shelf.clone();
         async move {
@@ -43,8 +42,9 @@ pub fn definition(shelf: &Shelf) -> Definition {
     .summary(|arguments| {
         let word = |key: &str| arguments.get(key).and_then(Value::as_str);
         let sql: String = word("sql").unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
-        format!("in {}: {}", word("database").unwrap_or(crate::hosts::database::OWN), cut(&sql, 150))
+        format!("in {}: {sql}", word("database").unwrap_or(crate::hosts::database::OWN))
     });
+    definition = super::aimed(definition, &aiming);
     definition.requires_approval = Some(true);
     definition.grantable = false;
     definition.host = Some("database".into());

@@ -20,7 +20,7 @@ struct Arguments {
 }
 
 pub fn definition(shelf: &Shelf) -> Definition {
-    let shelf = shelf.clone();
+    let (aiming, shelf) = (shelf.clone(), shelf.clone());
     let cell = json!({ "anyOf": [
         { "type": "string" }, { "type": "number" }, { "type": "boolean" }, { "type": "null" }, { "type": "object" },
         { "type": "array" },
@@ -56,5 +56,5 @@ pub fn definition(shelf: &Shelf) -> Definition {
         "rows": list(list(cell)), "row_count": integer(), "truncated": boolean(),
     })));
     definition.host = Some("database".into());
-    definition
+    super::aimed(definition, &aiming)
 }

@@ -17,7 +17,7 @@ struct Arguments {
 }
 
 pub fn definition(shelf: &Shelf) -> Definition {
-    let shelf = shelf.clone();
+    let (aiming, shelf) = (shelf.clone(), shelf.clone());
     let mut definition =
         Definition::new("database.schema", Tier::ReadOnly, TOOLSET, move |studio, leave, arguments| {
             let shelf = shelf.clone();
@@ -48,5 +48,5 @@ pub fn definition(shelf: &Shelf) -> Definition {
             }))),
         })));
     definition.host = Some("database".into());
-    definition
+    super::aimed(definition, &aiming)
 }

@@ -1,10 +1,10 @@
 //! `filesystem.delete`: a file, or an empty folder. What was in the file is kept for an undo.
 
-use super::undo::keep;
+use super::undo::{Was, keep};
 use super::{Asked, At, at_schema, expected, hash_schema, over, state, undo_schema};
 use crate::hosts::files::{FileFault, Files, Kind};
 use crate::tools::catalog::Definition;
-use crate::tools::shape::{nullable, object, text};
+use crate::tools::shape::{object, text};
 use conductor_core::digest::Digest;
 use conductor_core::error::ToolError;
 use conductor_core::policy::Tier;
@@ -20,7 +20,7 @@ struct Arguments {
 }
 
 pub fn definition(files: &Arc<Files>) -> Definition {
-    let looked = Arc::clone(files);
+    let (looked, compared) = (Arc::clone(files), Arc::clone(files));
     let mut definition = over("filesystem.delete", Tier::HardwareIo, files, run)
         .text(
             "Delete file",
@@ -28,11 +28,13 @@ pub fn definition(files: &Arc<Files>) -> Definition {
              takes the deletion back by undo_id.",
         )
         .input(at_schema(json!({ "expected_hash?": hash_schema() })))
-        .output(object(json!({ "path": text(), "undo_id": nullable(undo_schema()) })))
+        .output(object(json!({ "path": text(), "undo_id": undo_schema() })))
         .summary(|arguments| format!("delete {}", At::shown(arguments)));
     definition.requires_approval = Some(true);
     definition.grantable = false;
     definition.open_world = Some(false);
+    definition.undoable = true;
+    definition.facts = Some(Arc::new(move |_, arguments| super::change::facts(&compared, arguments)));
     definition.state_hash = Some(Arc::new(move |_, arguments| Box::pin(state(Arc::clone(&looked), arguments))));
     definition
 }
@@ -43,12 +45,16 @@ fn run(asked: &Asked<Arguments>) -> Result<Value, ToolError> {
     place.writable()?;
     let (kind, ..) = place.kind()?;
     if kind == Kind::Folder {
-        place.remove_folder()?;
-        return Ok(json!({ "path": place.inside(), "undo_id": null }));
+        let undo = keep(asked, &place, Was::Folder, None)?;
+        if let Err(fault) = place.remove_folder() {
+            super::undo::forget(asked, undo);
+            return Err(fault.into());
+        }
+        return Ok(json!({ "path": place.inside(), "undo_id": undo.to_string() }));
     }
     let before = place.present()?.ok_or_else(|| FileFault::Missing { path: place.inside() })?;
     expected(expected_hash.as_deref(), Some(Digest::of(&before.bytes)), &place.inside())?;
-    let undo = keep(asked, &place, Some(&before.bytes), None)?;
+    let undo = keep(asked, &place, Was::File(&before.bytes), None)?;
     if let Err(fault) = place.remove_file(&before) {
         super::undo::forget(asked, undo);
         return Err(fault.into());

@@ -22,16 +22,50 @@ pub const UNDO: &str = "filesystem.undo";
 
 const ROOT: &str = "root";
 const PATH: &str = "path";
+const WAS: &str = "was";
 
 fn io(fault: &std::io::Error) -> ToolError {
     ToolError::new(Code::SdkRejected, format!("what was there cannot be kept, so nothing was changed: {fault}"))
+}
+
+/// What was there before a change.
+#[derive(Clone, Copy)]
+pub(super) enum Was<'a> {
+    Nothing,
+    File(&'a [u8]),
+    /// Only an empty one is deleted.
+    Folder,
+}
+
+const NOTHING: &str = "nothing";
+const FOLDER: &str = "folder";
+
+impl Was<'_> {
+    fn digest(self) -> Digest {
+        match self {
+            Self::Nothing | Self::Folder => absent(),
+            Self::File(bytes) => Digest::of(bytes),
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Nothing => NOTHING,
+            Self::File(_) => "file",
+            Self::Folder => FOLDER,
+        }
+    }
+}
+
+fn absent() -> Digest {
+    Digest::of(b"absent")
 }
 
 /// Keeps what was there. `after` is what will be there then; none when nothing will.
 pub(super) fn keep<T>(
     asked: &Asked<T>,
     place: &Place,
-    before: Option<&[u8]>,
+    before: Was<'_>,
     after: Option<Digest>,
 ) -> Result<Uuid, ToolError> {
     let studio = &asked.studio;
@@ -46,20 +80,23 @@ pub(super) fn keep<T>(
         tool: tool.name.to_string(),
         tier: tool.tier,
         args_hash: Digest::of_json(&asked.whole).map_err(|fault| ToolError::new(Code::BadInput, fault.to_string()))?,
-        present: Present {
-            pin: tool.pin,
-            policy_version: studio.policy().version,
-            state: Some(before.map_or_else(|| Digest::of(b"absent"), Digest::of)),
-        },
+        present: Present { pin: tool.pin, policy_version: studio.policy().version, state: Some(before.digest()) },
         summary: format!("{} {}", tool.title, place.path().display()),
-        facts: vec![fact(ROOT, place.root().name.clone()), fact(PATH, place.inside())],
+        facts: vec![
+            fact(ROOT, place.root().name.clone()),
+            fact(PATH, place.inside()),
+            fact(WAS, before.name().to_owned()),
+        ],
         floor: Floor::Local,
         from_plugin: false,
         tainted: false,
     };
     let now = studio.timestamp();
-    let bytes: Vec<(Beside, &[u8])> = before.map(|it| (Beside::Before, it)).into_iter().collect();
-    let after = after.unwrap_or_else(|| Digest::of(b"absent"));
+    let bytes: Vec<(Beside, &[u8])> = match before {
+        Was::File(before) => vec![(Beside::Before, before)],
+        Was::Nothing | Was::Folder => Vec::new(),
+    };
+    let after = after.unwrap_or_else(absent);
     let kept = store.change_with(&bytes, |pending| {
         let id = pending.record_edit(ask, Some(after), ids, now);
         Ok::<_, std::convert::Infallible>((id, id))
@@ -117,10 +154,12 @@ fn run(studio: &Studio, files: &Files, id: &str) -> Result<Output, ToolError> {
         .subject(subject()));
     }
     let present = place.present()?;
-    let created = record.base_state_hash == Some(Digest::of(b"absent"));
+    let was = fact(WAS);
+    let created = was == NOTHING;
     match (&present, created) {
         (Some(present), true) => place.remove_file(present)?,
         (None, true) => {}
+        (_, false) if was == FOLDER => place.make_folder()?,
         (_, false) => {
             let before = studio.desk.store().bytes(record.id, Beside::Before).map_err(|fault| {
                 ToolError::new(Code::Internal, format!("what was there cannot be read: {fault}")).subject(subject())

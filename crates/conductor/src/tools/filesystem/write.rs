@@ -1,6 +1,6 @@
 //! `filesystem.write`: a file, whole or not at all. What was there is kept for an undo.
 
-use super::undo::keep;
+use super::undo::{Was, keep};
 use super::{Asked, At, Encoding, at_schema, encoding_schema, expected, hash_schema, over, state, undo_schema};
 use crate::hosts::files::Files;
 use crate::tools::catalog::Definition;
@@ -25,7 +25,7 @@ struct Arguments {
 }
 
 pub fn definition(files: &Arc<Files>) -> Definition {
-    let looked = Arc::clone(files);
+    let (looked, compared) = (Arc::clone(files), Arc::clone(files));
     let mut definition = over("filesystem.write", Tier::HardwareIo, files, run)
         .text(
             "Write file",
@@ -48,6 +48,8 @@ pub fn definition(files: &Arc<Files>) -> Definition {
         });
     definition.requires_approval = Some(true);
     definition.open_world = Some(false);
+    definition.undoable = true;
+    definition.facts = Some(Arc::new(move |_, arguments| super::change::facts(&compared, arguments)));
     definition.state_hash = Some(Arc::new(move |_, arguments| Box::pin(state(Arc::clone(&looked), arguments))));
     definition
 }
@@ -61,7 +63,7 @@ fn run(asked: &Asked<Arguments>) -> Result<Value, ToolError> {
     expected(expected_hash.as_deref(), before.as_ref().map(|it| Digest::of(&it.bytes)), &place.inside())?;
     let hash = Digest::of(&bytes);
     // Kept before anything is changed: what can be found can be undone.
-    let undo = keep(asked, &place, before.as_ref().map(|it| it.bytes.as_slice()), Some(hash))?;
+    let undo = keep(asked, &place, before.as_ref().map_or(Was::Nothing, |it| Was::File(&it.bytes)), Some(hash))?;
     if let Err(fault) = place.replace(&bytes, before.as_ref(), *create_dirs, &undo.to_string()) {
         super::undo::forget(asked, undo);
         return Err(fault.into());

@@ -3,7 +3,7 @@
 use super::TOOLSET;
 use crate::hosts::shell::{Shell, Wanted};
 use crate::pipeline::call::Output;
-use crate::tools::catalog::{AskFacts, Definition};
+use crate::tools::catalog::{Definition, Target};
 use crate::tools::daemon::take;
 use crate::tools::fit::{fit, room};
 use crate::tools::shape::{boolean, integer, nullable, object, text};
@@ -40,7 +40,7 @@ impl Arguments {
 }
 
 pub fn definition(shell: &Arc<Shell>) -> Definition {
-    let (deciding, showing, shell) = (Arc::clone(shell), Arc::clone(shell), Arc::clone(shell));
+    let (deciding, aiming, shell) = (Arc::clone(shell), Arc::clone(shell), Arc::clone(shell));
     let mut definition = Definition::new("shell.exec", Tier::HardwareIo, TOOLSET, move |studio, leave, arguments| {
         let shell = Arc::clone(&shell);
         async move {
@@ -89,6 +89,7 @@ pub fn definition(shell: &Arc<Shell>) -> Definition {
         "duration_ms": integer(),
     })))
     .check(exactly_one)
+    .target(move |_, call| target(&aiming, &call.arguments))
     .summary(|arguments| match Arguments::of(arguments) {
         Some(Arguments { command: Some(name), args, .. }) => format!("run {name} {}", Value::Object(args)),
         Some(Arguments { argv, .. }) => format!("run {}", json!(argv)),
@@ -106,13 +107,56 @@ pub fn definition(shell: &Arc<Shell>) -> Definition {
             Some(CommandEffect::Read) | None => ByArgs::Allow,
         }
     }));
-    definition.facts = Some(Arc::new(move |_, arguments| {
-        let prepared = Arguments::of(arguments).and_then(|it| showing.prepare(&it.wanted()).ok());
-        let facts =
-            prepared.map(|it| vec![("runs".to_owned(), format!("{} {}", it.program.display(), json!(it.words)))]);
-        AskFacts { facts: facts.unwrap_or_default(), ..AskFacts::default() }
-    }));
     definition
+}
+
+/// The command, its values and its whole line, whichever way it was named.
+fn target(shell: &Shell, arguments: &Value) -> Target {
+    let Some(arguments) = Arguments::of(arguments) else { return Target::default() };
+    let (template, words) = match shell.resolve(&arguments.wanted()) {
+        Ok(found) => found,
+        Err(fault) => return Target::refused(fault),
+    };
+    // A rule may write a number or a text, and so may the caller.
+    let given = match &arguments.argv {
+        Some(argv) => template.values(argv.get(1..).unwrap_or_default()),
+        None => arguments.args.clone(),
+    };
+    let texts: Map<String, Value> = given.iter().map(|(key, it)| (key.clone(), Value::from(text_of(it)))).collect();
+    let numbers: Map<String, Value> = texts
+        .iter()
+        .map(|(key, it)| {
+            (key.clone(), it.as_str().and_then(|it| it.parse::<i64>().ok()).map_or(it.clone(), Value::from))
+        })
+        .collect();
+    let line =
+        |program: &str| -> Vec<String> { std::iter::once(program.to_owned()).chain(words.iter().cloned()).collect() };
+    let short = template.program.rsplit('/').next().unwrap_or_default();
+    let mut forms = Vec::new();
+    for program in [&template.program, short, &template.name] {
+        for values in [&numbers, &texts] {
+            forms.push(json!({ "command": template.name, "args": values, "argv": line(program) }));
+        }
+    }
+    let quoted: Vec<String> = line(&template.program).iter().map(|word| quote(word)).collect();
+    let mut shown = vec![("runs", quoted.join(" ")), ("command", template.name.clone())];
+    if let Some(root) = &template.cwd {
+        shown.push(("in folder", root.clone()));
+    }
+    Target { shown, forms, key: Some(template.name.clone()), ..Target::default() }
+}
+
+fn text_of(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// A word as a person would have to type it in a shell.
+fn quote(word: &str) -> String {
+    let plain = |it: char| it.is_ascii_alphanumeric() || "/._-=:,@%+".contains(it);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 fn exactly_one(arguments: &Value) -> Vec<Violation> {

@@ -1,9 +1,9 @@
 //! `web.fetch`: one request. It is not ReadOnly: an address can carry data out.
 
 use super::TOOLSET;
-use crate::hosts::web::{MOST_BYTES, Wanted, Web, is_named};
+use crate::hosts::web::{MOST_BYTES, Wanted, Web, is_named, shown};
 use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
+use crate::tools::catalog::{Definition, Target};
 use crate::tools::daemon::take;
 use crate::tools::fit::{fit, room};
 use crate::tools::shape::{boolean, integer, nullable, object, text};
@@ -84,8 +84,9 @@ pub fn definition(web: &Arc<Web>) -> Definition {
     })))
     .summary(|arguments| {
         let word = |key: &str| arguments.get(key).and_then(Value::as_str);
-        format!("{} {}", word("method").unwrap_or("GET"), conductor_core::text::cut(word("url").unwrap_or_default(), 150))
-    });
+        format!("{} {}", word("method").unwrap_or("GET"), word("url").unwrap_or_default())
+    })
+    .target(|_, call| target(&call.arguments));
     definition.destructive = Some(false);
     definition.timeout_ms = 602_000;
     definition.decide = Some(Arc::new(move |_, arguments| {
@@ -95,6 +96,31 @@ pub fn definition(web: &Arc<Web>) -> Definition {
         if named { ByArgs::Allow } else { ByArgs::Ask }
     }));
     definition
+}
+
+/// The host that is really dialled, however the address is written, and what is sent to it.
+fn target(arguments: &Value) -> Target {
+    let Some(arguments) = serde_json::from_value::<Arguments>(arguments.clone()).ok() else { return Target::default() };
+    let method = match arguments.method {
+        Verb::Get => "GET",
+        Verb::Head => "HEAD",
+        Verb::Post => "POST",
+    };
+    let url = match wanted(&arguments) {
+        Ok(wanted) => wanted.url,
+        Err(fault) => return Target::refused(fault),
+    };
+    let place = shown(&url);
+    let (host, port) = place.rsplit_once(':').unwrap_or((&place, "0"));
+    let form = json!({
+        "scheme": url.scheme(), "host": host, "port": port.parse::<u16>().unwrap_or(0), "method": method, "url": url.as_str(),
+    });
+    Target {
+        shown: vec![("host", format!("{}://{place}", url.scheme())), ("method", method.to_owned())],
+        forms: vec![form],
+        key: Some(place.clone()),
+        ..Target::default()
+    }
 }
 
 fn wanted(arguments: &Arguments) -> Result<Wanted, ToolError> {
