@@ -1,6 +1,8 @@
 //! The programs and devices we drive.
 
 pub mod apps;
+#[cfg(target_os = "linux")]
+pub mod confine;
 pub mod database;
 pub mod desktop;
 pub mod files;

@@ -62,8 +62,12 @@ pub(super) fn pd(section: &config::Pd) -> Option<pd::Settings> {
         PdAudio::Default => pd::Audio::Default,
         PdAudio::Jack => pd::Audio::Jack,
     };
-    let spawned =
-        pd::Settings { command: PathBuf::from(&section.command), sleepgrain_ms: section.sleepgrain_ms, audio };
+    let spawned = pd::Settings {
+        command: PathBuf::from(&section.command),
+        sleepgrain_ms: section.sleepgrain_ms,
+        audio,
+        ..pd::Settings::default()
+    };
     match section.mode {
         PdMode::Spawn => Some(spawned),
         PdMode::Off | PdMode::Attach => None,

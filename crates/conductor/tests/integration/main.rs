@@ -12,6 +12,7 @@ mod live_golden;
 mod live_osc;
 mod live_script;
 mod live_story;
+mod patch_box;
 mod patch_max;
 mod patch_pd;
 mod patch_tools;

@@ -8,7 +8,7 @@ use super::follow::{Fault, Follow, Shown, Wire};
 use super::fudi::{Messages, check};
 use super::link::{Silence, TEMPORARY};
 use super::tcl::Word;
-use super::{CALL_US, READ_US, Temporary};
+use super::{CALL_US, READ_US, Temporary, read_own};
 use crate::hosts::patch::console::{Level, Source, Voice};
 use crate::hosts::patch::{Ability, Capabilities, HostKind, PatchHost};
 use crate::outside::{Clock, Ids};
@@ -194,7 +194,7 @@ impl AttachedPd {
         messages.say(&format!("pd-{name}"), "dirty", &["1"]);
         line.send(messages);
         line.settle(READ_US).map_err(silent)?;
-        let Ok(bytes) = fs::read(&path.0) else { return Ok(None) };
+        let Ok(bytes) = read_own(&path.0) else { return Ok(None) };
         let document = Document::open(bytes, Format::Pd, &Limits::default());
         document.map(Some).map_err(|fault| unsupported(&format!("what Pd wrote is no patch: {fault}")))
     }
