@@ -16,6 +16,7 @@ pub mod tcl;
 use super::patch::console::{Level, Source, Voice};
 use super::patch::{Ability, Capabilities, HostKind, PatchHost, Patches};
 use crate::outside::Clock;
+use conductor_core::config::PdAudio;
 use conductor_core::error::{Code, Effect, ToolError};
 use conductor_core::event::Micros;
 use conductor_patch::{Atom, BoxView, Document, Format, Limits, Value, View, Warning, WarningCode};
@@ -57,6 +58,16 @@ pub enum Audio {
     Off,
     Default,
     Jack,
+}
+
+impl From<PdAudio> for Audio {
+    fn from(audio: PdAudio) -> Self {
+        match audio {
+            PdAudio::Off => Audio::Off,
+            PdAudio::Default => Audio::Default,
+            PdAudio::Jack => Audio::Jack,
+        }
+    }
 }
 
 /// `[patch.pd]` of a Pd that we start.

@@ -7,13 +7,14 @@ use super::fudi::Messages;
 use super::sandbox::{Network, Sandbox};
 use super::tcl::{Reader, Word};
 use super::{Audio, Settings};
+use crate::hosts::bridges::is_mine;
 use crate::hosts::patch::console::{Level, Source, Voice};
 use crate::outside::{Clock, Environment, program_of, runtime_folders, variables};
 use conductor_core::event::Micros;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -97,10 +98,11 @@ impl Link {
                 .stderr(Stdio::piped());
             command
         };
-        let spawned = sandbox.spawn(made);
+        let spawned = sandbox.spawn(&made);
         let (mut child, listener, kept) =
             spawned.map_err(|fault| format!("{} does not start: {fault}", program.display()))?;
-        let text = format!("started {} with audio {:?}; {}", program.display(), settings.audio, kept.sentence());
+        let port = listener.local_addr().map_or(0, |it| it.port());
+        let text = format!("starting {:?}; {}", made(port), kept.sentence());
         voice.say(Source::Conductor, Level::Info, None, None, text);
         let socket = match accept(&listener, kept.network) {
             Ok(socket) => socket,
@@ -264,27 +266,6 @@ fn accept(listener: &TcpListener, network: Network) -> Result<TcpStream, String>
             return Ok(socket);
         }
     }
-}
-
-/// Whether the other end of a loopback connection belongs to our user, by the kernel's own table.
-fn is_mine(peer: SocketAddr, ours: SocketAddr) -> bool {
-    if !cfg!(target_os = "linux") {
-        return true;
-    }
-    let told = |it: SocketAddr| match it {
-        SocketAddr::V4(it) => Some(format!("{:08X}:{:04X}", u32::from_ne_bytes(it.ip().octets()), it.port())),
-        SocketAddr::V6(_) => None,
-    };
-    let (Some(peer), Some(ours)) = (told(peer), told(ours)) else { return false };
-    let uid = rustix::process::getuid().as_raw().to_string();
-    fs::read_to_string("/proc/net/tcp").is_ok_and(|table| {
-        table.lines().any(|line| {
-            let words: Vec<&str> = line.split_whitespace().collect();
-            words.get(1) == Some(&peer.as_str())
-                && words.get(2) == Some(&ours.as_str())
-                && words.get(7) == Some(&uid.as_str())
-        })
-    })
 }
 
 fn listen(
