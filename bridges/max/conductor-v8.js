@@ -41,7 +41,7 @@ function adopt(patcher) {
   for (var id in conductor.patchers) if (conductor.patchers[id].patcher === patcher) return id;
   conductor.count += 1;
   var made = "p" + conductor.count;
-  conductor.patchers[made] = { patcher: patcher, revision: 1, boxes: {}, signature: "" };
+  conductor.patchers[made] = { patcher: patcher, revision: 1, boxes: {}, first: {}, signature: "" };
   conductor.patchers[made].signature = signature(patcher);
   return made;
 }
@@ -51,6 +51,12 @@ function eachBox(patcher, work) {
     // Our own plumbing is not part of anybody's patch.
     if (String(box.varname || "").indexOf("conductor_") !== 0) work(box);
   }
+}
+
+// The window of the bridge itself.
+function ownWindow(patcher) {
+  for (var box = patcher.firstobject; box; box = box.nextobject) if (String(box.varname || "") === "conductor_v8") return true;
+  return false;
 }
 
 // Cheap enough to be looked at twice a second.
@@ -180,7 +186,20 @@ var conductorEdits = {
     var names = box.getboxattrnames().concat(box.getattrnames());
     if (names.indexOf(edit.name) < 0) throw new Refused("BAD_INPUT", edit.key + " has no attribute " + edit.name);
     var old = box.getboxattr(edit.name);
+    // What it was before Conductor changed it: Max has no way to take an attribute away.
+    var first = held.first[edit.key] || (held.first[edit.key] = {});
+    if (!(edit.name in first)) first[edit.name] = old;
     box.setboxattr(edit.name, edit.value);
+    return function () {
+      box.setboxattr(edit.name, old);
+    };
+  },
+  attr_reset: function (held, patcher, edit) {
+    var box = boxOf(held, edit.key);
+    var first = held.first[edit.key] || {};
+    if (!(edit.name in first)) throw new Refused("UNSUPPORTED", "what " + edit.name + " of " + edit.key + " was before is not known");
+    var old = box.getboxattr(edit.name);
+    box.setboxattr(edit.name, first[edit.name]);
     return function () {
       box.setboxattr(edit.name, old);
     };
@@ -207,13 +226,17 @@ var conductorOps = {
   ping: function () {
     return {};
   },
+  // Every patcher window of Max, the front one first: the person's own and those that were opened from here.
   list: function () {
     var found = [];
-    for (var id in conductor.patchers) {
-      var held = conductor.patchers[id];
-      found.push({ patcher: id, name: held.patcher.name, path: held.patcher.filepath || "", revision: held.revision });
+    for (var wind = max.frontpatcher && max.frontpatcher.wind; wind && found.length < 200; wind = wind.next) {
+      var patcher = wind.assoc;
+      if (!patcher || ownWindow(patcher)) continue;
+      var row = { patcher: "", name: patcher.name || wind.title || "", path: patcher.filepath || "" };
+      for (var id in conductor.patchers) if (conductor.patchers[id].patcher === patcher) row.patcher = id;
+      found.push(row);
     }
-    return { patchers: found };
+    return { windows: found };
   },
   open: function (args) {
     var patcher = max.openpatcher ? max.openpatcher(args.path) : null;

@@ -1,4 +1,5 @@
-// Conductor's half in node.script: dials the daemon on this machine and passes requests on to conductor-v8.js.
+// Conductor's half in node.script: dials the daemon on this machine, makes sure that it is the daemon, and passes requests on to
+// conductor-v8.js.
 // JSON crosses between the two in named dictionaries. Never run in a real Max yet; see README.md.
 "use strict";
 
@@ -9,10 +10,10 @@ const max = require("max-api");
 const { dial } = require("./ws.js");
 const { pack, unpack } = require("./pack.js");
 
-const PROTOCOL = 1;
+const PROTOCOL = 2;
 const AGAIN_MS = 2000;
 
-/** Where the daemon listens: written by it, readable by this person alone. */
+/** Port, token and secret: new at every start of the daemon, removed when it stops, readable by this person alone. */
 function address() {
   const home = process.argv[2] || process.env.CONDUCTOR_HOME || path.join(os.homedir(), ".conductor");
   return JSON.parse(fs.readFileSync(path.join(home, "state", "max-bridge.json"), "utf8"));
@@ -48,16 +49,17 @@ function start() {
   let where;
   try {
     where = address();
+    if (!where.token || !where.secret) throw new Error("it is of another version");
   } catch (fault) {
     max.post(`conductor: no daemon has left its address (${fault.message})`);
     return setTimeout(start, AGAIN_MS);
   }
   dial(
-    { host: "127.0.0.1", port: where.port, path: "/max", headers: { Authorization: `Bearer ${where.token}` } },
+    { host: "127.0.0.1", path: "/max", port: where.port, token: where.token, secret: where.secret },
     {
       open(tell) {
         send = tell;
-        tell(JSON.stringify({ type: "hello", protocol: PROTOCOL, max: process.env.MAX_VERSION || "unknown", bridge: "1" }));
+        tell(JSON.stringify({ type: "hello", protocol: PROTOCOL, max: process.env.MAX_VERSION || "unknown", bridge: "2" }));
       },
       text(text) {
         let asked;

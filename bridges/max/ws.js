@@ -1,33 +1,76 @@
 // A small WebSocket client (RFC 6455) over Node's own http: the Node inside older Max versions has no WebSocket.
 // Text frames only; fragments are joined; a frame or message past 16 MB ends the connection.
+// Before the WebSocket, the daemon says its token and we say nothing; then both prove in their heads that they know the secret.
 "use strict";
 
 const crypto = require("crypto");
 const http = require("http");
+const net = require("net");
 
 const MOST_BYTES = 16 * 1024 * 1024;
 const GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/** Dials, and calls `on.open(send, close)`, `on.text(text)` and once, at the end, `on.close(reason)`. */
-function dial({ host, port, path, headers }, on) {
-  const key = crypto.randomBytes(16).toString("base64");
+const GREETING_MS = 3000;
+
+function same(a, b) {
+  const [left, right] = [Buffer.from(String(a)), Buffer.from(String(b))];
+  return left.length === right.length && crypto.timingSafeEqual(left, right);
+}
+
+/** What only a holder of the secret can say of two numbers that were drawn for one connection. */
+function proof(secret, role, first, second) {
+  return crypto.createHmac("sha256", secret).update(`${role} ${first} ${second}`).digest("hex");
+}
+
+/**
+ * Dials and waits until the other end has shown the token, then calls `on.open(send, close)`, `on.text(text)` and once, at the end,
+ * `on.close(reason)`. A listener without the token gets not one byte.
+ */
+function dial({ host, port, path, token, secret }, on) {
   let ended = false;
   const end = (reason) => {
     if (!ended) {
       ended = true;
+      clearTimeout(limit);
       on.close(reason);
     }
   };
+  const socket = net.connect({ host, port });
+  const leave = (reason) => {
+    socket.destroy();
+    end(reason);
+  };
+  const limit = setTimeout(() => leave("the daemon did not introduce itself"), GREETING_MS);
+  let heard = Buffer.alloc(0);
+  const listen = (bytes) => {
+    heard = Buffer.concat([heard, bytes]);
+    const stop = heard.indexOf(10);
+    if (stop < 0 && heard.length < 512) return;
+    const [word, shown, nonce] = heard.subarray(0, Math.max(stop, 0)).toString("utf8").split(" ");
+    if (word !== "conductor-daemon" || !nonce || !same(shown, token)) return leave("the listener is not the daemon");
+    socket.off("data", listen);
+    upgrade({ host, port, path, secret, nonce, socket }, { ...on, close: end, greeted: () => clearTimeout(limit) });
+  };
+  socket.on("data", listen);
+  socket.on("error", (fault) => end(fault.message));
+  socket.on("close", () => end("closed"));
+}
+
+function upgrade({ host, port, path, secret, nonce, socket: connected }, on) {
+  const key = crypto.randomBytes(16).toString("base64");
+  const own = crypto.randomBytes(32).toString("hex");
+  const end = on.close;
   const request = http.request({
     host,
     port,
     path,
+    createConnection: () => connected,
     headers: {
       Connection: "Upgrade",
       Upgrade: "websocket",
       "Sec-WebSocket-Version": "13",
       "Sec-WebSocket-Key": key,
-      ...headers,
+      Authorization: `Conductor ${own} ${proof(secret, "bridge", nonce, own)}`,
     },
   });
   request.on("error", (fault) => end(fault.message));
@@ -37,11 +80,13 @@ function dial({ host, port, path, headers }, on) {
   });
   request.on("upgrade", (response, socket, head) => {
     const wanted = crypto.createHash("sha1").update(key + GUID).digest("base64");
-    if (response.headers["sec-websocket-accept"] !== wanted) {
+    const proven = same(response.headers["conductor-proof"], proof(secret, "daemon", own, nonce));
+    if (response.headers["sec-websocket-accept"] !== wanted || !proven) {
       socket.destroy();
-      end("the other end is no WebSocket server");
+      end("the listener is not the daemon");
       return;
     }
+    on.greeted();
     socket.setNoDelay(true);
     const write = (opcode, bytes) => socket.destroyed || socket.write(frame(opcode, bytes));
     const close = (reason) => {
@@ -128,4 +173,4 @@ function reader(on) {
   };
 }
 
-module.exports = { dial, frame, reader };
+module.exports = { dial, frame, proof, reader };

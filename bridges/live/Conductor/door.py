@@ -1,16 +1,19 @@
-"""The way in: one client on 127.0.0.1, one JSON object per line, and a token that only this user can read.
+"""The way in: one client on 127.0.0.1, one JSON object per line. A token and a secret lie in a file that only this user can read.
 
-Nothing here waits: sockets are asked in each tick of Live's main thread. Not here: what a request means.
+The script speaks first, with its token and a random number, so that a client can tell it from a program that took over its port. Then both
+prove with HMAC-SHA256 that they know the secret, which never crosses the connection. Nothing here waits: sockets are asked in each tick of Live's main thread. Not here: what a request means.
 """
 
 import base64
 import errno
+import hashlib
+import hmac
 import json
 import os
 import socket
 import time
 
-PROTOCOL = 1
+PROTOCOL = 2
 LINE_IN = 1 << 20
 LINE_OUT = 8 << 20
 HELLO_SECONDS = 2.0
@@ -18,12 +21,17 @@ AGAIN = (errno.EAGAIN, errno.EWOULDBLOCK)
 
 
 def same(a, b):
-    """Compares in a time that depends on the length alone."""
-    a, b = a.encode("utf-8"), b.encode("utf-8")
-    different = len(a) ^ len(b)
-    for n in range(len(b)):
-        different |= b[n] ^ a[n % len(a)] if a else 1
-    return different == 0
+    return hmac.compare_digest(a.encode("utf-8"), b.encode("utf-8"))
+
+
+def proof(secret, role, first, second):
+    """What only a holder of the secret can say of two numbers that were drawn for one connection."""
+    text = "%s %s %s" % (role, first, second)
+    return hmac.new(secret.encode("utf-8"), text.encode("utf-8"), hashlib.sha256).hexdigest()
+
+
+def draw():
+    return base64.urlsafe_b64encode(os.urandom(32)).decode("ascii").rstrip("=")
 
 
 def line(message):
@@ -51,6 +59,7 @@ class Client(object):
         self.connection = connection
         self.since = now
         self.greeted = False
+        self.nonce = draw()
         self.closing = False
         self._in = b""
         self._out = b""
@@ -117,7 +126,8 @@ class Door(object):
         self._clock = clock
         self._client = None
         self._pending = []
-        self._token = base64.urlsafe_b64encode(os.urandom(32)).decode("ascii").rstrip("=")
+        self._token = draw()
+        self._secret = draw()
         self._listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         self._listener.bind(("127.0.0.1", 0))
         self._listener.listen(2)
@@ -128,7 +138,7 @@ class Door(object):
     def _write_rendezvous(self):
         folder = os.path.dirname(self._file)
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        text = json.dumps({"port": self._listener.getsockname()[1], "token": self._token, "pid": os.getpid(), "protocol": PROTOCOL})
+        text = json.dumps({"port": self._listener.getsockname()[1], "token": self._token, "secret": self._secret, "pid": os.getpid(), "protocol": PROTOCOL})
         fresh = "%s.%d" % (self._file, os.getpid())
         # Made with the narrow mode, never widened and narrowed again: nobody may read the token in between.
         handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -165,6 +175,10 @@ class Door(object):
                 return
             if self._client is None:
                 self._client = Client(connection, self._clock())
+                try:
+                    self._client.say({"token": self._token, "nonce": self._client.nonce})
+                except OSError as fault:
+                    self._drop(str(fault))
                 continue
             late = Client(connection, self._clock())
             try:
@@ -181,11 +195,14 @@ class Door(object):
         if not isinstance(request, dict):
             raise ConnectionError("not a JSON object")
         if not client.greeted:
-            token = request.get("token")
-            if request.get("op") != "hello" or not isinstance(token, str) or not same(token, self._token):
-                raise ConnectionError("wrong token")
+            theirs, proven = request.get("nonce"), request.get("proof")
+            if request.get("op") != "hello" or not isinstance(theirs, str) or not isinstance(proven, str):
+                raise ConnectionError("no hello")
+            if not same(proven, proof(self._secret, "daemon", client.nonce, theirs)):
+                raise ConnectionError("wrong proof")
             client.greeted = True
             reply = self._greeting()
+            reply["result"]["proof"] = proof(self._secret, "script", theirs, client.nonce)
         else:
             reply = self._answer(request)
         reply["id"] = request.get("id")

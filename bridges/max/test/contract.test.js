@@ -10,8 +10,11 @@ const os = require("os");
 const path = require("path");
 const { start } = require("./fake-max.js");
 const { pack, unpack } = require("../pack.js");
+const { proof } = require("../ws.js");
 
 const TOKEN = "0123456789abcdef0123456789abcdef";
+const SECRET = "fedcba9876543210fedcba9876543210";
+const NONCE = "n0";
 
 /** A server that speaks just enough WebSocket. */
 async function daemon() {
@@ -24,15 +27,20 @@ async function daemon() {
   state.met = new Promise((resolve) => (arrived = resolve));
   state.again = () => (state.met = new Promise((resolve) => (arrived = resolve)));
   const server = http.createServer();
+  // The impostor: what it says instead of the token, and what came back.
+  state.lie = null;
+  server.on("connection", (socket) => {
+    socket.write(state.lie === null ? `conductor-daemon ${TOKEN} ${NONCE}\n` : state.lie);
+    socket.on("end", () => socket.end());
+    socket.on("close", () => state.onLeft && state.onLeft(socket.bytesRead));
+  });
   server.on("upgrade", (request, socket) => {
-    if (request.url !== "/max" || request.headers.authorization !== `Bearer ${state.token || TOKEN}`) {
-      state.refused += 1;
-      socket.end("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n");
-      if (state.onRefused) state.onRefused();
-      return;
-    }
+    const [scheme, own, shown] = request.headers.authorization.split(" ");
+    assert.equal(request.url, "/max");
+    assert.deepEqual([scheme, shown], ["Conductor", proof(SECRET, "bridge", NONCE, own)]);
+    const proven = state.unproven ? "0".repeat(64) : proof(SECRET, "daemon", own, NONCE);
     const key = crypto.createHash("sha1").update(request.headers["sec-websocket-key"] + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest("base64");
-    socket.write(`HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${key}\r\n\r\n`);
+    socket.write(`HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${key}\r\nConductor-Proof: ${proven}\r\n\r\n`);
     state.sockets.push(socket);
     let held = Buffer.alloc(0);
     socket.on("error", () => {});
@@ -60,7 +68,7 @@ async function daemon() {
   });
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
   state.address = (token = TOKEN) =>
-    fs.writeFileSync(path.join(home, "state", "max-bridge.json"), JSON.stringify({ port: server.address().port, token }));
+    fs.writeFileSync(path.join(home, "state", "max-bridge.json"), JSON.stringify({ port: server.address().port, token, secret: SECRET }));
   state.address();
   let count = 0;
   state.ask = (op, args = {}, deadline_ms = 5000, pieces = 1) => {
@@ -89,14 +97,26 @@ async function daemon() {
 
 test("the bridge keeps its contract", async (t) => {
   const studio = await daemon();
-  studio.address("wrong token wrong token wrong to");
-  const refused = new Promise((resolve) => (studio.onRefused = resolve));
+  const left = () => new Promise((resolve) => (studio.onLeft = resolve));
+  studio.lie = "";
+  let leaving = left();
   const world = start(studio.home);
-  await refused;
-  assert.equal(studio.hello, null, "a wrong token is no way in");
-  studio.address();
+  assert.equal(await leaving, 0, "a listener that waits gets not one byte");
+  for (const lie of [`conductor-daemon ${"0".repeat(32)} ${NONCE}\n`, `conductor-daemon ${TOKEN}\n`, "HTTP/1.1 101 Switching Protocols\r\n\r\n", "x".repeat(2000)]) {
+    studio.lie = lie;
+    leaving = left();
+    assert.equal(await leaving, 0, lie.slice(0, 40));
+  }
+  // One that has heard the token once, and does not know the secret, is not told anything after the proof.
+  studio.lie = null;
+  studio.unproven = true;
+  leaving = left();
+  await leaving;
+  assert.equal(studio.hello, null);
+  studio.unproven = false;
+  studio.sockets.length = 0;
   await studio.met;
-  assert.deepEqual([studio.hello.protocol, studio.hello.bridge], [1, "1"]);
+  assert.deepEqual([studio.hello.protocol, studio.hello.bridge], [2, "2"]);
   const ok = async (...args) => {
     const told = await studio.ask(...args);
     assert.equal(told.ok, true, JSON.stringify(told));
@@ -159,6 +179,19 @@ test("the bridge keeps its contract", async (t) => {
     const mine = world.patchers[0].newdefault(0, 0, "button");
     mine.varname = "conductor_v8";
     assert.ok((await ok("snapshot", { patcher })).boxes.every((it) => it.varname !== "conductor_v8"));
+  });
+  await t.test("an attribute that was new is what it was before, and cords and windows are told", async () => {
+    const at = (await ok("snapshot", { patcher })).revision;
+    await ok("apply", { patcher, at, edits: [{ op: "attr", key: osc, name: "fontsize", value: 30 }] });
+    const shown = () => world.patchers[0].boxes.find((it) => it.text === "cycle~ 440").attributes.fontsize;
+    assert.equal(shown(), 30);
+    await ok("apply", { patcher, at: at + 1, edits: [{ op: "attr_reset", key: osc, name: "fontsize" }] });
+    assert.equal(shown(), 12);
+    assert.equal((await no("apply", { patcher, at: at + 2, edits: [{ op: "attr_reset", key: osc, name: "presentation" }] })).code, "UNSUPPORTED");
+    world.make("/somewhere/mine.maxpat");
+    assert.deepEqual((await ok("list")).windows, [{ patcher: "", name: "mine.maxpat", path: "/somewhere/mine.maxpat" }]);
+    world.patchers[0].boxes = world.patchers[0].boxes.filter((it) => it.varname !== "conductor_v8");
+    assert.deepEqual((await ok("list")).windows.map((it) => it.patcher), ["", patcher]);
   });
   await t.test("it dials again when the daemon comes back", async () => {
     studio.again();

@@ -113,7 +113,7 @@ function start(home) {
   const dicts = {};
   const handlers = {};
   const posts = [];
-  const world = { patchers: [], busy: false, held: [], posts };
+  const world = { patchers: [], windows: [], busy: false, held: [], posts };
   const folder = path.join(__dirname, "..");
   class Dict {
     constructor(name) {
@@ -136,6 +136,16 @@ function start(home) {
   const make = (...args) => {
     const patcher = new FakePatcher(typeof args[0] === "string" ? args[0] : "");
     world.patchers.push(patcher);
+    // As Max keeps its windows: the front one first, each knows the next.
+    world.windows.unshift(patcher);
+    patcher.wind = {
+      assoc: patcher,
+      get next() {
+        const after = world.windows[world.windows.indexOf(patcher) + 1];
+        return after ? after.wind : null;
+      },
+    };
+    patcher.close = () => (world.windows = world.windows.filter((it) => it !== patcher));
     return patcher;
   };
   const sandbox = {
@@ -147,18 +157,28 @@ function start(home) {
       return make();
     },
     max: {
+      get frontpatcher() {
+        return world.windows[0] || null;
+      },
       openpatcher(file) {
         const open = world.patchers.find((it) => it.filepath === file);
         if (open) return open;
         if (!fs.existsSync(file)) return null;
         const patcher = make(file);
-        const boxes = JSON.parse(fs.readFileSync(file, "utf8")).patcher.boxes;
+        const { boxes, lines = [] } = JSON.parse(fs.readFileSync(file, "utf8")).patcher;
+        const byId = {};
         for (const { box } of boxes) {
           const [x, y, w, h] = box.patching_rect;
           const made = patcher.newdefault(x, y, ...(box.maxclass === "newobj" ? box.text.split(" ") : [box.maxclass]));
           made.rect = [x, y, x + w, y + h];
           if (box.maxclass !== "newobj") made.text = box.text || "";
           made.varname = box.varname || "";
+          for (const name of Object.keys(made.attributes)) if (name in box) made.attributes[name] = box[name];
+          byId[box.id] = made;
+        }
+        for (const { patchline } of lines) {
+          const [[from, outlet], [to, inlet]] = [patchline.source, patchline.destination];
+          patcher.cords.push([byId[from], outlet, byId[to], inlet]);
         }
         return patcher;
       },
@@ -182,6 +202,21 @@ function start(home) {
     outlet: async (_, number) => void setImmediate(() => (world.busy ? world.held.push(number) : run(number))),
     post: (text) => posts.push(text),
   };
+  world.make = make;
+  // What a patcher holds, in plain values: for tests that ask Max and not the daemon.
+  world.picture = (patcher) => ({
+    boxes: patcher.boxes.map((it) => ({
+      class: it.maxclass,
+      text: it.text,
+      name: it.varname,
+      hidden: Boolean(it.hidden),
+      rect: it.rect,
+      attributes: it.attributes,
+      inside: it.inside ? world.picture(it.inside) : null,
+    })),
+    cords: patcher.cords.map(([from, outlet, to, inlet]) => [patcher.boxes.indexOf(from), outlet, patcher.boxes.indexOf(to), inlet]),
+    locked: patcher.locked,
+  });
   const load = Module._load;
   Module._load = (name, ...rest) => (name === "max-api" ? api : load(name, ...rest));
   const node = path.join(folder, "conductor.js");

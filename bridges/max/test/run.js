@@ -1,4 +1,10 @@
 // A fake Max with the bridge in it, for tests of the daemon: node run.js HOME
+// Each line on stdin is an expression about `world`; its value is written to stdout as one line of JSON.
 "use strict";
 
-require("./fake-max.js").start(process.argv[2]);
+const world = require("./fake-max.js").start(process.argv[2]);
+const lines = require("readline").createInterface({ input: process.stdin });
+lines.on("line", (line) => {
+  const value = new Function("world", `return (${line});`)(world);
+  process.stdout.write(`${JSON.stringify(value === undefined ? null : value)}\n`);
+});

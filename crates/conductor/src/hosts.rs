@@ -1,6 +1,9 @@
 //! The programs and devices we drive.
 
 pub mod apps;
+pub mod bridges;
+#[cfg(target_os = "linux")]
+pub mod confine;
 pub mod database;
 pub mod desktop;
 pub mod files;

@@ -251,6 +251,11 @@ pub fn program_of(command: &Path, folders: &[PathBuf]) -> Option<PathBuf> {
     candidates.into_iter().find(|it| it.is_file())
 }
 
+/// Those of these environment variables that are set.
+pub fn variables(names: &[&'static str]) -> Vec<(&'static str, std::ffi::OsString)> {
+    names.iter().filter_map(|name| std::env::var_os(name).map(|value| (*name, value))).collect()
+}
+
 /// Where the session's servers put their sockets.
 pub fn runtime_folders() -> Vec<PathBuf> {
     ["PIPEWIRE_RUNTIME_DIR", "XDG_RUNTIME_DIR"]

@@ -40,13 +40,12 @@ pub fn run(args: &Bridge, home: &Home, environment: &Environment, out: &mut Out)
             out.show(&json!({ "bridge": "max", "file": file }), |out, _| {
                 out.line(format_args!("wrote {}", file.display()))?;
                 out.line("Open it in Max and keep it open. In config.toml: [patch.max] enabled = true")?;
-                out.line("It was tested against a fake Max only: please tell what does not work.")
+                out.line("It was tested against a fake Max only: please report what does not work.")
             })?;
         }
         BridgeName::Pd => {
-            let address = attach::Address::of(home.root(), &RandomIds)?;
-            let file = address.install(home.root(), &RandomIds)?;
-            out.show(&json!({ "bridge": "pd", "file": file, "port": address.port }), |out, _| {
+            let file = attach::install(home.root(), &RandomIds)?;
+            out.show(&json!({ "bridge": "pd", "file": file }), |out, _| {
                 out.line(format_args!("wrote {}", file.display()))?;
                 out.line("Open it in your Pd and keep it open. In config.toml: [patch.pd] mode = \"attach\"")
             })?;

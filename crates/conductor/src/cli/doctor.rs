@@ -8,6 +8,7 @@ use crate::doors::control::client::{Client, ClientError};
 use crate::hosts::live::{self, Live};
 use crate::hosts::pd::TESTED;
 use crate::hosts::pd::examine::{Fit, Found, examine};
+use crate::hosts::pd::sandbox::Kept;
 use crate::hosts::plugin::sandbox::Strength;
 use crate::outside::Environment;
 use conductor_core::config::PdMode;
@@ -56,6 +57,7 @@ pub fn run(home: &Home, environment: &Environment, out: &mut Out) -> Result<Verd
     findings.extend(daemon(home));
     findings.extend(live(home)?);
     findings.extend(pure_data(home, environment)?);
+    findings.extend(pd_sandbox(home));
     findings.push(display(environment));
     findings.push(sandbox());
     let bad = findings.iter().any(|it| it.grade == Grade::Bad);
@@ -264,6 +266,18 @@ fn pure_data(home: &Home, environment: &Environment) -> Result<Option<Finding>, 
             }
         }
     }))
+}
+
+/// What the system keeps of the limits of a Pd that the daemon starts.
+fn pd_sandbox(home: &Home) -> Option<Finding> {
+    let serving = super::offline(home).ok()?;
+    let section = &serving.config.patch.pd;
+    if section.mode != PdMode::Spawn {
+        return None;
+    }
+    let kept = Kept::here(section.audio.into());
+    let grade = if kept.is_whole() { Grade::Good } else { Grade::Note };
+    Some(Finding::new("pd sandbox", grade, kept.sentence()))
 }
 
 fn display(environment: &Environment) -> Finding {

@@ -7,7 +7,7 @@ use crate::hosts::pd;
 use crate::studio::{McpSettings, PolicyInForce, Settings};
 use crate::tools::catalog::Catalog;
 use crate::tools::names::{NameForm, Toolset};
-use conductor_core::config::{self, AuditDetail, Config, PdAudio, PdMode, ReadOnlySync, ToolNames};
+use conductor_core::config::{self, AuditDetail, Config, PdMode, ReadOnlySync, ToolNames};
 use conductor_core::policy::{Decision, Pattern, Policy, Rule, Tier};
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
@@ -43,13 +43,12 @@ fn mcp(mcp: &config::Mcp) -> McpSettings {
 
 /// The Pd that we start, when that is wanted.
 pub(super) fn pd(section: &config::Pd) -> Option<pd::Settings> {
-    let audio = match section.audio {
-        PdAudio::Off => pd::Audio::Off,
-        PdAudio::Default => pd::Audio::Default,
-        PdAudio::Jack => pd::Audio::Jack,
+    let spawned = pd::Settings {
+        command: PathBuf::from(&section.command),
+        sleepgrain_ms: section.sleepgrain_ms,
+        audio: section.audio.into(),
+        ..pd::Settings::default()
     };
-    let spawned =
-        pd::Settings { command: PathBuf::from(&section.command), sleepgrain_ms: section.sleepgrain_ms, audio };
     match section.mode {
         PdMode::Spawn => Some(spawned),
         PdMode::Off | PdMode::Attach => None,

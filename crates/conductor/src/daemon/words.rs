@@ -351,6 +351,7 @@ impl Words {
     /// The last words of the log. Blocks for two syncs.
     pub fn stop(&self, runtime: &tokio::runtime::Runtime) {
         self.shared.stop.cancel();
+        self.patches.stop();
         runtime.block_on(self.http.close_all());
         runtime.block_on(self.plugins.stop());
         runtime.block_on(async {

@@ -1,33 +1,32 @@
-//! A running Max with our bridge (`bridges/max`) in it. The bridge dials us over a WebSocket on loopback and shows a token; we send requests,
-//! it answers.
+//! A running Max with our bridge (`bridges/max`) in it. The bridge dials us on loopback and waits for our token; both prove that they know
+//! a secret, and then speak over a WebSocket: we send requests, it answers.
 //!
 //! Tested against a fake Max under Node, never in a real one; `get_patch_info` says so. Max gives scripts no way to read a whole patcher, so
 //! an edit of the person cannot be taken over: it is noticed, and the next call is refused. Not here: what runs inside Max (`bridges/max`).
 
+use super::bridges::{AddressFile, is_mine, proof, same, secret, write_private};
 use super::patch::console::{Level, Source, Voice};
-use super::patch::{Ability, Capabilities, HostKind, PatchHost};
-use super::pd::attach::write_private;
+use super::patch::{Ability, Capabilities, HostKind, PatchHost, Window};
 use crate::outside::{Clock, Ids};
 use conductor_core::error::{Code, Effect, ToolError};
-use conductor_patch::{Atom, BoxId, BoxView, CanvasId, Document, Format, Value, View, Warning};
+use conductor_patch::{Atom, BoxId, BoxView, CanvasId, CordView, Document, Format, Value, View, Warning, WarningCode};
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::io;
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::io::{self, Write as _};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 use std::time::Duration;
-use subtle::ConstantTimeEq;
 use tungstenite::handshake::server::{Request, Response};
-use tungstenite::http::StatusCode;
+use tungstenite::http::{HeaderValue, StatusCode};
 use tungstenite::protocol::{Role, WebSocketConfig};
 use tungstenite::{Message, WebSocket, accept_hdr_with_config};
 
-const PROTOCOL: u64 = 1;
+const PROTOCOL: u64 = 2;
 const MOST_BYTES: usize = 16 << 20;
-/// A handshake that takes longer is somebody else's.
+/// A handshake that takes longer is not one of the bridge.
 const HELLO: Duration = Duration::from_secs(2);
 const CALL_US: u64 = 5_000_000;
 /// What the bridge gets a little less of than we wait, so that a request we gave up is never run.
@@ -42,9 +41,13 @@ pub const BRIDGE: [(&str, &str); 5] = [
     ("pack.js", include_str!("../../../../bridges/max/pack.js")),
 ];
 
-/// Writes the bridge into the home and tells where.
+fn bridge_folder(home: &Path) -> PathBuf {
+    home.join("state").join("max")
+}
+
+/// Writes the bridge into the home and gives the path of its patch.
 pub fn install(home: &Path, ids: &dyn Ids) -> io::Result<PathBuf> {
-    let folder = home.join("state").join("max");
+    let folder = bridge_folder(home);
     for (name, text) in BRIDGE {
         write_private(&folder.join(name), text.as_bytes(), ids)?;
     }
@@ -53,6 +56,13 @@ pub fn install(home: &Path, ids: &dyn Ids) -> io::Result<PathBuf> {
 
 pub struct MaxHost {
     state: Arc<Mutex<State>>,
+    address: AddressFile,
+}
+
+/// What the address file holds besides the port.
+struct Keys {
+    token: String,
+    secret: String,
 }
 
 #[derive(Default)]
@@ -82,15 +92,20 @@ impl MaxHost {
     /// Waits for the bridge from now on; where is written to the home, for its person alone.
     pub fn listen(home: &Path, port: u16, ids: &dyn Ids, voice: Voice, clock: Arc<dyn Clock>) -> io::Result<Arc<Self>> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
-        let token = ids.v4().simple().to_string();
-        let address = json!({ "port": listener.local_addr()?.port(), "token": token });
-        write_private(&home.join("state").join("max-bridge.json"), address.to_string().as_bytes(), ids)?;
+        let ours = listener.local_addr()?;
+        let keys = Keys { token: secret(), secret: secret() };
+        let text = json!({ "port": ours.port(), "token": keys.token, "secret": keys.secret }).to_string();
+        let address = AddressFile::write(home.join("state").join("max-bridge.json"), text, ids)?;
+        // A bridge of an earlier version says its token to every listener.
+        if bridge_folder(home).is_dir() {
+            install(home, ids)?;
+        }
         let state: Arc<Mutex<State>> = Arc::default();
         let shared = Arc::downgrade(&state);
         Builder::new().name("max bridge".into()).spawn(move || {
             for socket in listener.incoming().flatten() {
                 let Some(state) = shared.upgrade() else { return };
-                let (level, text) = match greet(socket, &token, &clock) {
+                let (level, text) = match greet(socket, ours, &keys, &clock) {
                     Ok(line) => {
                         let text = format!("the bridge of Max {} dialled in", line.version);
                         // The newest counts; patchers of an older one are gone with it.
@@ -99,12 +114,14 @@ impl MaxHost {
                         state.line = Some(line);
                         (Level::Info, text)
                     }
-                    Err(why) => (Level::Warning, format!("somebody dialled the port of Max's bridge: {why}")),
+                    Err(why) => {
+                        (Level::Warning, format!("a program dialled the port of Max's bridge and was refused: {why}"))
+                    }
                 };
                 voice.say(Source::Conductor, level, None, None, text);
             }
         })?;
-        Ok(Arc::new(MaxHost { state }))
+        Ok(Arc::new(MaxHost { state, address }))
     }
 
     /// Whether a bridge answers.
@@ -125,6 +142,13 @@ impl MaxHost {
                 .hint("Close the patch with close_patch and open it again.")
         })?;
         work(line, names, root)
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        // The thread that reads has the same socket and would keep it open.
+        let _ = self.out.get_ref().shutdown(Shutdown::Both);
     }
 }
 
@@ -175,13 +199,13 @@ impl PatchHost for MaxHost {
             ("attributes", Ability::Degraded("untested in real Max; checked against what the object has")),
             ("ports", Ability::Degraded("from the file, its structure and a table of classes")),
             ("hidden", UNTESTED),
-            ("midpoints", Ability::No("the bridge cannot fold a cord")),
+            ("midpoints", Ability::No("Max gives scripts no way to fold a cord")),
             ("presentation", UNTESTED),
             ("value", UNTESTED),
-            ("lock", UNTESTED),
+            ("lock", Ability::Degraded("untested in real Max; read from Max")),
             ("dirty", Ability::Degraded("of the document; Max's own flag is not told")),
             ("console", Ability::No("Max gives scripts no console")),
-            ("frontmost", Ability::Degraded("the patch used last")),
+            ("frontmost", Ability::Degraded("untested in real Max; its front window")),
             ("redraw", Ability::No("Max draws by itself")),
         ]
     }
@@ -220,14 +244,22 @@ impl PatchHost for MaxHost {
             return Ok(Vec::new());
         }
         self.with_root(root, |line, names, root| {
-            let mut plan = Plan { keys: root.keys.clone(), names, edits: Vec::new() };
+            let mut plan = Plan { keys: root.keys.clone(), names, edits: Vec::new(), straight: 0 };
             plan.canvas(Some(&before.root()), &after.root(), &[])?;
+            if plan.edits.is_empty() && before.to_bytes() != after.to_bytes() {
+                return Err(beyond("the bridge of Max has no way to make this change"));
+            }
             let args = json!({ "patcher": root.patcher, "at": root.revision, "edits": plan.edits });
-            let keys = plan.keys;
+            let Plan { keys, straight, .. } = plan;
             let told = line.ask("apply", args)?;
             root.keys = keys;
             root.revision = told["revision"].as_u64().unwrap_or(root.revision + 1);
-            Ok(Vec::new())
+            let degraded = (straight > 0).then(|| Warning {
+                code: WarningCode::HostDegraded,
+                message: format!("{straight} cords are folded or hidden in the document; Max shows them straight"),
+                subject: None,
+            });
+            Ok(degraded.into_iter().collect())
         })
     }
 
@@ -247,6 +279,35 @@ impl PatchHost for MaxHost {
         })
     }
 
+    fn locked(&self, root: &str) -> Result<Option<bool>, ToolError> {
+        self.with_root(root, |line, _, root| {
+            let told = line.ask("lock", json!({ "patcher": root.patcher }))?;
+            Ok(told["locked"].as_u64().map(|it| it != 0))
+        })
+    }
+
+    fn windows(&self) -> Result<Option<Vec<Window>>, ToolError> {
+        let mut state = lock(&self.state);
+        let State { line, roots, .. } = &mut *state;
+        let told = line.as_mut().ok_or_else(absent)?.ask("list", json!({}))?;
+        let windows = told["windows"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let window = |row: &Json| {
+            let text = |name: &str| row[name].as_str().filter(|it| !it.is_empty());
+            let root = roots.iter().find(|(_, it)| Some(it.patcher.as_str()) == text("patcher"));
+            Window {
+                root: root.map(|(id, _)| id.clone()),
+                name: text("name").unwrap_or("untitled").chars().take(200).collect(),
+                path: text("path").map(PathBuf::from),
+            }
+        };
+        Ok(Some(windows.iter().map(window).collect()))
+    }
+
+    fn stop(&self) {
+        self.address.remove();
+        lock(&self.state).line = None;
+    }
+
     fn redraw(&self, _: &str, _: &BoxView<'_>) -> Result<bool, ToolError> {
         Err(ToolError::new(Code::Unsupported, "Max draws by itself").hint("Leave it out."))
     }
@@ -257,6 +318,8 @@ struct Plan<'a> {
     keys: HashMap<(CanvasId, BoxId), String>,
     names: &'a mut u64,
     edits: Vec<Json>,
+    /// New cords that Max shows otherwise than the document has them.
+    straight: usize,
 }
 
 /// Members of a box that are told in another way, or that Max finds itself.
@@ -278,8 +341,18 @@ const NOT_ATTRIBUTES: [&str; 13] = [
 
 type Cord = (BoxId, u32, BoxId, u32);
 
+fn key_of(cord: &CordView<'_>) -> Option<Cord> {
+    Some((cord.from()?.id(), cord.outlet(), cord.to()?.id(), cord.inlet()))
+}
+
 fn cords(view: &View<'_>) -> BTreeSet<Cord> {
-    view.cords().filter_map(|it| Some((it.from()?.id(), it.outlet(), it.to()?.id(), it.inlet()))).collect()
+    view.cords().filter_map(|it| key_of(&it)).collect()
+}
+
+/// Points and visibility of every cord, which Max does not let scripts change.
+fn courses(view: &View<'_>) -> HashMap<Cord, (Vec<[f64; 2]>, bool)> {
+    let points = |it: &CordView<'_>| it.midpoints().iter().map(|it| [it.x, it.y]).collect();
+    view.cords().filter_map(|it| Some((key_of(&it)?, (points(&it), it.hidden())))).collect()
 }
 
 impl Plan<'_> {
@@ -289,6 +362,16 @@ impl Plan<'_> {
         }
         let at = after.id().clone();
         let (old, new) = (before.map(cords).unwrap_or_default(), cords(after));
+        let courses_before = before.map(courses).unwrap_or_default();
+        for (cord, course) in courses(after) {
+            match courses_before.get(&cord) {
+                Some(was) if *was != course => {
+                    return Err(beyond("Max gives scripts no way to fold or hide a cord"));
+                }
+                Some(_) => {}
+                None => self.straight += usize::from(course.1 || !course.0.is_empty()),
+            }
+        }
         // A box of another kind is another box: its cords go with the old one.
         let anew = |id: BoxId| match (before.and_then(|it| it.get(id)), after.get(id)) {
             (Some(was), Some(is)) => was.maxclass() != is.maxclass(),
@@ -378,6 +461,10 @@ impl Plan<'_> {
                 self.push(within, json!({ "op": "attr", "key": key, "name": name, "value": told(&value) }));
             }
         }
+        let taken_back = was.keys().into_iter().filter(|it| is.attribute(it).is_none());
+        for name in taken_back.filter(|it| !NOT_ATTRIBUTES.contains(&it.as_str())) {
+            self.push(within, json!({ "op": "attr_reset", "key": key, "name": name }));
+        }
         Ok(())
     }
 
@@ -417,16 +504,27 @@ fn align(view: &View<'_>, told: &Json, keys: &mut HashMap<(CanvasId, BoxId), Str
     Ok(())
 }
 
-/// The token at the door, then the first word of the bridge.
+/// Our token first, then the proofs of both in the heads of the WebSocket, then the first message of the bridge.
 #[expect(clippy::result_large_err, reason = "the shape of the answer is the library's")]
-fn greet(socket: TcpStream, token: &str, clock: &Arc<dyn Clock>) -> Result<Line, String> {
+fn greet(mut socket: TcpStream, ours: SocketAddr, keys: &Keys, clock: &Arc<dyn Clock>) -> Result<Line, String> {
     let fail = |fault: io::Error| fault.to_string();
+    // Another user who dialled could show the token to the bridge later, on a port that we left behind.
+    if !is_mine(socket.peer_addr().map_err(fail)?, ours) {
+        return Err("it belongs to another user".to_owned());
+    }
     socket.set_read_timeout(Some(HELLO)).map_err(fail)?;
     socket.set_nodelay(true).map_err(fail)?;
-    let wanted = format!("Bearer {token}");
-    let check = |request: &Request, response: Response| {
-        let shown = request.headers().get("authorization").map(|it| it.as_bytes()).unwrap_or_default();
-        if request.uri().path() == "/max" && bool::from(shown.ct_eq(wanted.as_bytes())) {
+    let nonce = secret();
+    socket.write_all(format!("conductor-daemon {} {nonce}\n", keys.token).as_bytes()).map_err(fail)?;
+    let check = |request: &Request, mut response: Response| {
+        let shown = request.headers().get("authorization").and_then(|it| it.to_str().ok()).unwrap_or_default();
+        let mut words = shown.split(' ');
+        if let (Some("Conductor"), Some(theirs), Some(proven)) = (words.next(), words.next(), words.next())
+            && request.uri().path() == "/max"
+            && same(proven, &proof(&keys.secret, "bridge", &nonce, theirs))
+            && let Ok(value) = HeaderValue::from_str(&proof(&keys.secret, "daemon", theirs, &nonce))
+        {
+            response.headers_mut().insert("conductor-proof", value);
             return Ok(response);
         }
         let mut refusal = tungstenite::http::Response::new(None);
@@ -499,6 +597,12 @@ fn refused(error: &Json) -> ToolError {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn beyond(why: &str) -> ToolError {
+    ToolError::new(Code::Unsupported, why)
+        .hint("Nothing was changed. Close the patch here, and open its file with host \"document\" for this change.")
+        .effect(Effect::None)
 }
 
 fn absent() -> ToolError {

@@ -150,6 +150,25 @@ pub trait PatchHost: Send + Sync {
     fn is_ours(&self) -> bool {
         false
     }
+    /// Whether the program itself has the patch locked; none when it does not say.
+    fn locked(&self, _root: &str) -> Result<Option<bool>, ToolError> {
+        Ok(None)
+    }
+    /// The patch windows of the program, the front one first; none when it does not say.
+    fn windows(&self) -> Result<Option<Vec<Window>>, ToolError> {
+        Ok(None)
+    }
+    /// The daemon stops: nothing may dial it any more.
+    fn stop(&self) {}
+}
+
+/// A patch window in a running program, whether it was opened from here or by the person.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// The patch of ours that it shows.
+    pub root: Option<String>,
+    pub name: String,
+    pub path: Option<PathBuf>,
 }
 
 /// All open patches of the studio.
@@ -287,6 +306,17 @@ impl Patches {
     /// Lets patches be opened in a running program.
     pub fn drive(&self, host: Arc<dyn PatchHost>) {
         lock(&self.driven).insert(host.kind(), host);
+    }
+
+    /// The windows of every driven program that says which it has. A program that is not there has none.
+    pub fn windows(&self) -> Vec<(HostKind, Vec<Window>)> {
+        let hosts: Vec<_> = lock(&self.driven).values().cloned().collect();
+        hosts.iter().filter_map(|it| Some((it.kind(), it.windows().ok()??))).collect()
+    }
+
+    /// Ends what the hosts keep open for programs to dial.
+    pub fn stop(&self) {
+        lock(&self.driven).values().for_each(|it| it.stop());
     }
 
     pub fn folders(&self) -> &Folders {

@@ -10,17 +10,20 @@ pub mod examine;
 pub mod follow;
 pub mod fudi;
 pub mod link;
+pub mod sandbox;
 pub mod tcl;
 
 use super::patch::console::{Level, Source, Voice};
 use super::patch::{Ability, Capabilities, HostKind, PatchHost, Patches};
 use crate::outside::Clock;
+use conductor_core::config::PdAudio;
 use conductor_core::error::{Code, Effect, ToolError};
 use conductor_core::event::Micros;
 use conductor_patch::{Atom, BoxView, Document, Format, Limits, Value, View, Warning, WarningCode};
 use follow::{Fault, Follow, Shown, Wire};
 use fudi::Messages;
 use link::{Link, Silence, TEMPORARY};
+use sandbox::Walls;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::io::Write as _;
@@ -40,6 +43,8 @@ const QUIET_US: u64 = 500_000;
 /// square of the boxes, 0.7 s for 20 000 and 5 s for 50 000 of them.
 const MOST_BYTES: usize = 8 << 20;
 const MOST_BOXES: usize = 20_000;
+/// The most that is read of a patch that Pd wrote.
+const MOST_READ: u64 = 64 << 20;
 /// Deaths within this time after which Pd is left alone.
 const DEATHS: usize = 3;
 const DEATHS_WITHIN_US: u64 = 60_000_000;
@@ -55,17 +60,28 @@ pub enum Audio {
     Jack,
 }
 
+impl From<PdAudio> for Audio {
+    fn from(audio: PdAudio) -> Self {
+        match audio {
+            PdAudio::Off => Audio::Off,
+            PdAudio::Default => Audio::Default,
+            PdAudio::Jack => Audio::Jack,
+        }
+    }
+}
+
 /// `[patch.pd]` of a Pd that we start.
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub command: PathBuf,
     pub sleepgrain_ms: f64,
     pub audio: Audio,
+    pub walls: Walls,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { command: "pd".into(), sleepgrain_ms: 0.5, audio: Audio::Off }
+        Settings { command: "pd".into(), sleepgrain_ms: 0.5, audio: Audio::Off, walls: Walls::default() }
     }
 }
 
@@ -76,6 +92,7 @@ pub struct PdHost {
 
 struct Shared {
     settings: Settings,
+    home: PathBuf,
     /// Of patches without a file, and of files that pass to Pd for a moment.
     folder: PathBuf,
     voice: Voice,
@@ -114,8 +131,15 @@ impl PdHost {
     pub fn new(home: &Path, settings: Settings, voice: Voice, clock: Arc<dyn Clock>) -> std::io::Result<Arc<Self>> {
         let folder = home.join("state").join("pd");
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
-        let shared =
-            Arc::new(Shared { settings, folder, voice, clock, state: Mutex::default(), patches: OnceLock::new() });
+        let shared = Arc::new(Shared {
+            settings,
+            home: home.to_owned(),
+            folder,
+            voice,
+            clock,
+            state: Mutex::default(),
+            patches: OnceLock::new(),
+        });
         let (notes, heard) = mpsc::channel();
         let (keeper, again) = (Arc::downgrade(&shared), notes.clone());
         std::thread::Builder::new().name("pd keeper".into()).spawn(move || keep(&keeper, &heard, &again))?;
@@ -216,7 +240,8 @@ impl Shared {
             }
         }
         let ended = notes.clone();
-        let started = Link::start(&self.settings, &self.folder, &self.voice, &self.clock, move || {
+        let folders = self.folders();
+        let started = Link::start(&self.settings, (&self.folder, &folders), &self.voice, &self.clock, move || {
             let _ = ended.send(Note::Ended);
         });
         let mut link = started.map_err(|why| offline(&why))?;
@@ -303,9 +328,22 @@ impl Shared {
         acknowledge(&mut messages, canvas, nonce);
         link.send(messages);
         link.settle(READ_US).map_err(|why| silent(why, root))?;
-        let bytes = fs::read(&path).map_err(|fault| offline(&format!("it did not write the patch: {fault}")))?;
+        let bytes = read_own(&path).map_err(|fault| offline(&format!("it did not write the patch: {fault}")))?;
         Document::open(bytes, Format::Pd, &Limits::default())
             .map_err(|fault| offline(&format!("what it wrote is no patch: {fault}")))
+    }
+
+    /// The folders that Pd may read and write. One around the home would give it the configuration and the tokens.
+    fn folders(&self) -> Vec<PathBuf> {
+        let own = self.home.join("patches");
+        // A folder that is not there cannot be opened up to Pd.
+        let _ = fs::DirBuilder::new().recursive(true).mode(0o700).create(&own);
+        let patches = self.patches.get().and_then(Weak::upgrade);
+        let named = patches.iter().flat_map(|it| it.folders().roots()).cloned();
+        let home = fs::canonicalize(&self.home).unwrap_or_else(|_| self.home.clone());
+        let apart = |it: &PathBuf| !home.starts_with(it) && !it.starts_with(&home);
+        let named = named.filter_map(|it| fs::canonicalize(it).ok()).filter(apart);
+        [own, self.folder.clone()].into_iter().chain(named).collect()
     }
 
     fn folder_of(&self, file: Option<&Path>) -> PathBuf {
@@ -537,6 +575,19 @@ impl Drop for Temporary {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0);
     }
+}
+
+/// A file that Pd wrote for us. Code in Pd could have put something else there: a link would lead us out of its folders for it.
+pub(crate) fn read_own(path: &Path) -> std::io::Result<Vec<u8>> {
+    use std::io::Read as _;
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    let file = fs::OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(std::io::Error::other("it is not a plain file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(MOST_READ).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Pd answers a find for what nobody has, after all that was sent before it.

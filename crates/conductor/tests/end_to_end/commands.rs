@@ -381,3 +381,56 @@ fn a_tool_is_called_through_the_pipeline_and_leaves_a_line_in_the_log() {
     assert_eq!(refused["code"], "NOT_FOUND");
     assert_eq!(studio.run(&["call", "conductor_get_status", "{"]).status.code(), Some(1));
 }
+
+#[test]
+fn doctor_says_what_the_sandbox_of_pd_keeps() {
+    let studio = Studio::empty();
+    let row = |config: &str| {
+        std::fs::write(studio.config_file(), config).unwrap();
+        let checks = json_of(&studio.run(&["--json", "doctor"]))["checks"].clone();
+        checks.as_array().unwrap().iter().find(|it| it["check"] == "pd sandbox").cloned()
+    };
+    assert_eq!(row("schema = 1\n"), None, "no Pd is started");
+    let quiet = row("schema = 1\n[patch.pd]\nmode = \"spawn\"\n").expect("a row")["detail"].to_string();
+    assert!(quiet.contains("patch folders") && quiet.contains("network"), "{quiet}");
+    let sounding = row("schema = 1\n[patch.pd]\nmode = \"spawn\"\naudio = \"jack\"\n").expect("a row");
+    assert!(sounding["detail"].as_str().unwrap().contains("JACK"), "{sounding}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_crash_of_the_daemon_leaves_no_memory_on_disk() {
+    let studio = Studio::start("schema = 1\n");
+    let of = |name: &str| std::fs::read_to_string(format!("/proc/{}/{name}", studio.pid())).unwrap();
+    let limits = of("limits");
+    let core: Vec<&str> =
+        limits.lines().find(|it| it.starts_with("Max core file size")).unwrap().split_whitespace().collect();
+    assert_eq!(core[4..6], ["0", "0"], "{limits}");
+    assert_eq!(of("coredump_filter").trim(), "00000000");
+}
+
+/// The address of a killed daemon is worth nothing: the next one has another port and other tokens, and a stop removes it.
+#[test]
+fn the_address_for_bridges_is_new_at_every_start_and_gone_after_a_stop() {
+    let mut studio = Studio::start("schema = 1\n[patch.pd]\nmode = \"attach\"\n[patch.max]\nenabled = true\n");
+    let files = ["state/pd-bridge.txt", "state/max-bridge.json"].map(|it| studio.home().join(it));
+    let words = || {
+        files.clone().map(|it| {
+            use std::os::unix::fs::PermissionsExt;
+            assert_eq!(it.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+            std::fs::read_to_string(it).unwrap()
+        })
+    };
+    let first = words();
+    studio.signal(rustix::process::Signal::KILL);
+    studio.ended();
+    assert!(files.iter().all(|it| it.exists()), "kill -9 leaves them behind");
+    studio.up(&[]);
+    for (was, is) in first.iter().zip(words()) {
+        let secrets =
+            was.split(|it: char| !it.is_ascii_alphanumeric()).filter(|it| it.len() > 30 || it.parse::<u16>().is_ok());
+        assert!(secrets.clone().count() == 3 && secrets.clone().all(|it| !is.contains(it)), "{was} {is}");
+    }
+    studio.stop();
+    assert!(files.iter().all(|it| !it.exists()), "a stop removes them");
+}

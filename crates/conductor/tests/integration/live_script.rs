@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
+use conductor::hosts::bridges;
 use conductor::hosts::live::script::rendezvous;
 use conductor_testkit::real::fakelive;
 use conductor_testkit::require;
@@ -23,6 +24,16 @@ fn knock(home: &Path) -> (TcpStream, rendezvous::Rendezvous) {
     (stream, met)
 }
 
+/// The same up to the hello, which is not sent yet.
+fn meet(home: &Path) -> (TcpStream, Value) {
+    let (stream, met) = knock(home);
+    let first = line(&stream).expect("the script speaks first");
+    assert_eq!(first["token"], json!(met.token));
+    let theirs = first["nonce"].as_str().expect("a number");
+    let proof = bridges::proof(&met.secret, "daemon", theirs, "mine");
+    (stream, json!({ "id": 1, "op": "hello", "nonce": "mine", "proof": proof, "protocol": 2 }))
+}
+
 fn line(stream: &TcpStream) -> Option<Value> {
     let mut text = String::new();
     BufReader::new(stream).read_line(&mut text).ok().filter(|it| *it > 0)?;
@@ -36,13 +47,18 @@ async fn only_who_knows_the_token_is_let_in_and_only_one() {
     let mode = fs::metadata(rendezvous::path(&home)).expect("the file").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     // A wrong token, and something that is no hello at all.
-    for words in [r#"{"id":1,"op":"hello","token":"guess"}"#, r#"{"id":1,"op":"overview"}"#, "GET / HTTP/1.1"] {
-        let (mut stream, _) = knock(&home);
+    for words in [
+        r#"{"id":1,"op":"hello","nonce":"mine","proof":"guess"}"#,
+        r#"{"id":1,"op":"hello"}"#,
+        r#"{"id":1,"op":"overview"}"#,
+        "GET / HTTP/1.1",
+    ] {
+        let (mut stream, _) = meet(&home);
         writeln!(stream, "{words}").expect("sent");
         assert_eq!(line(&stream), None, "{words}: closed without a word");
     }
     // Nobody who says nothing holds the door.
-    let (mut mute, _) = knock(&home);
+    let (mut mute, _) = meet(&home);
     assert_eq!(mute.read(&mut [0; 16]).ok(), Some(0), "closed after two seconds");
     // One client; the second is told so.
     let mut client = attached(&stage, "script").await;
@@ -54,8 +70,8 @@ async fn only_who_knows_the_token_is_let_in_and_only_one() {
 #[tokio::test]
 async fn a_line_that_is_too_long_ends_the_connection() {
     let (_live, stage) = require!(script_stage("12.2.0"));
-    let (mut stream, met) = knock(stage.studio.home.path());
-    writeln!(stream, "{}", json!({ "id": 1, "op": "hello", "token": met.token, "protocol": 1 })).expect("sent");
+    let (mut stream, hello) = meet(stage.studio.home.path());
+    writeln!(stream, "{hello}").expect("sent");
     assert_eq!(line(&stream).map(|it| it["ok"].clone()), Some(json!(true)));
     let sent = stream.write_all(&vec![b'x'; (1 << 20) + 2]);
     // The other end may be gone before all of it is written.

@@ -1,6 +1,7 @@
 //! Pipeline, doors and tools, driven as a caller drives them.
 
 mod approval;
+mod bridges;
 mod builtin;
 mod canary;
 mod catalog;
@@ -13,6 +14,7 @@ mod live_osc;
 mod live_running;
 mod live_script;
 mod live_story;
+mod patch_box;
 mod patch_max;
 mod patch_pd;
 mod patch_reach;

@@ -1,7 +1,8 @@
 //! The patch tools on the bridge of Max, with a fake Max under Node at the other end. Nothing here was run in a real Max.
 
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 
 use super::patch_tools::Desk;
@@ -11,9 +12,9 @@ use conductor::outside::{RandomIds, RealClock};
 use conductor_core::error::Code;
 use conductor_testkit::real::{Missing, PATIENCE, wait_for};
 use conductor_testkit::require;
-use serde_json::json;
+use serde_json::{Value, json};
 
-fn node() -> Result<(), Missing> {
+pub fn node() -> Result<(), Missing> {
     let missing = |why: String| Missing { part: "node", package: "nodejs", why };
     let output = Command::new("node").arg("--version").output().map_err(|error| missing(error.to_string()))?;
     let version = String::from_utf8_lossy(&output.stdout).trim().trim_start_matches('v').to_owned();
@@ -25,22 +26,56 @@ fn bridge() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bridges/max")
 }
 
-/// A fake Max with the real bridge in it.
-struct FakeMax(Child);
+/// A fake Max with the real bridge in it. It is asked what it holds: our own document could claim anything.
+pub struct FakeMax {
+    child: Child,
+    orders: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
 
 impl FakeMax {
-    fn start(home: &Path) -> FakeMax {
+    pub fn start(home: &Path) -> FakeMax {
         let mut command = Command::new("node");
         command.arg(bridge().join("test/run.js")).arg(home);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        FakeMax(command.spawn().expect("node starts"))
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().expect("node starts");
+        let (orders, answers) = (child.stdin.take().expect("a pipe"), child.stdout.take().expect("a pipe"));
+        FakeMax { child, orders, answers: BufReader::new(answers) }
+    }
+
+    /// The value of an expression about `world`.
+    fn look(&mut self, expression: &str) -> Value {
+        writeln!(self.orders, "{expression}").expect("it reads");
+        let mut line = String::new();
+        self.answers.read_line(&mut line).expect("it answers");
+        serde_json::from_str(&line).unwrap_or_else(|_| panic!("{expression}: {line}"))
+    }
+
+    /// What a patcher holds: text or class of each box with its name, and its cords.
+    fn picture(&mut self, patcher: usize) -> Value {
+        self.look(&format!("world.picture(world.patchers[{patcher}])"))
+    }
+
+    fn names(&mut self, patcher: usize) -> Vec<(String, String)> {
+        let picture = self.picture(patcher);
+        let text = |it: &Value| it.as_str().unwrap_or_default().to_owned();
+        let boxes = picture["boxes"].as_array().cloned().unwrap_or_default();
+        let mut named: Vec<_> = boxes.iter().map(|it| (text(&it["name"]), text(&it["text"]))).collect();
+        named.sort();
+        named
+    }
+
+    fn attribute(&mut self, patcher: usize, name: &str, attribute: &str) -> Value {
+        let found =
+            format!("world.patchers[{patcher}].boxes.find((it) => it.varname === '{name}').attributes.{attribute}");
+        self.look(&found)
     }
 }
 
 impl Drop for FakeMax {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
@@ -54,6 +89,12 @@ fn the_bridge_keeps_its_contract() {
     assert!(String::from_utf8_lossy(&output.stdout).contains("a megabyte of text crosses"), "the suite did not run");
 }
 
+fn named(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    let mut named: Vec<_> = pairs.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
+    named.sort();
+    named
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_patch_is_edited_through_the_bridge_and_refusals_change_nothing() {
     require!(node());
@@ -63,7 +104,7 @@ async fn a_patch_is_edited_through_the_bridge_and_refusals_change_nothing() {
         .expect("a port");
     desk.patches.drive(Arc::clone(&max) as Arc<dyn PatchHost>);
     assert_eq!(desk.no("create_patch", json!({ "host": "max" })).await.code, Code::HostOffline);
-    let fake = FakeMax::start(&home);
+    let mut fake = FakeMax::start(&home);
     assert!(wait_for(PATIENCE, || max.is_attached().then_some(())).is_some(), "the bridge did not dial in");
 
     let made = desk.ok("create_patch", json!({ "host": "max", "path": "m.maxpat", "alias": "m" })).await;
@@ -78,17 +119,40 @@ async fn a_patch_is_edited_through_the_bridge_and_refusals_change_nothing() {
     ] }),
     )
     .await;
-    assert_eq!(desk.ok("get_object_value", json!({ "patch_id": "m", "varname": "num" })).await["basis"], "live");
+    assert_eq!(fake.names(0), named(&[("osc", "cycle~ 440"), ("gain", "*~ 0.1"), ("num", "")]));
+    assert_eq!(fake.picture(0)["cords"], json!([[0, 0, 1, 0]]));
+    fake.look("world.patchers[0].boxes[2].value = 7");
+    let value = desk.ok("get_object_value", json!({ "patch_id": "m", "varname": "num" })).await;
+    assert_eq!((&value["value"], &value["basis"]), (&json!(7), &json!("live")));
     desk.ok("replace_object_text", json!({ "patch_id": "m", "varname": "osc", "new_text": "cycle~ 880" })).await;
-    desk.ok("set_object_attribute", json!({ "patch_id": "m", "varname": "osc", "attribute": "fontsize", "value": 20 }))
-        .await;
+    assert_eq!(fake.names(0), named(&[("osc", "cycle~ 880"), ("gain", "*~ 0.1"), ("num", "")]));
+    // A new attribute, its undo and its redo all reach Max.
+    let size = json!({ "patch_id": "m", "varname": "osc", "attribute": "fontsize", "value": 20 });
+    desk.ok("set_object_attribute", size).await;
+    assert_eq!(fake.attribute(0, "osc", "fontsize"), 20);
+    desk.ok("undo_patch", json!({ "patch_id": "m" })).await;
+    assert_eq!(fake.attribute(0, "osc", "fontsize"), 12, "as Max had it before");
+    desk.ok("redo_patch", json!({ "patch_id": "m" })).await;
+    assert_eq!(fake.attribute(0, "osc", "fontsize"), 20);
     desk.ok("encapsulate_objects", json!({ "patch_id": "m", "varnames": ["gain"], "name": "amp", "varname": "amp" }))
         .await;
-    desk.ok("undo_patch", json!({ "patch_id": "m", "steps": 4 })).await;
+    let inside =
+        fake.look("world.patchers[0].boxes.find((it) => it.varname === 'amp').inside.boxes.map((it) => it.text)");
+    assert!(inside.as_array().is_some_and(|it| it.contains(&json!("*~ 0.1"))), "{inside}");
+    desk.ok("undo_patch", json!({ "patch_id": "m", "steps": 3 })).await;
+    assert_eq!(fake.names(0), named(&[("osc", "cycle~ 440"), ("gain", "*~ 0.1"), ("num", "")]));
+    assert_eq!(fake.attribute(0, "osc", "fontsize"), 12);
     desk.ok("redo_patch", json!({ "patch_id": "m", "steps": 2 })).await;
-    desk.ok("set_patch_lock_state", json!({ "patch_id": "m", "locked": true })).await;
-    // A class that the document lets pass and Max does not know: the whole batch is refused.
+    assert_eq!(fake.attribute(0, "osc", "fontsize"), 20);
+    // What Max cannot do is refused, alone and inside a batch, and changes nothing.
+    let cord = json!({ "patch_id": "m", "src_varname": "osc", "outlet": 0, "dst_varname": "gain", "inlet": 0 });
+    let mut folded = cord.clone();
+    folded["midpoints"] = json!([{ "x": 20, "y": 30 }, { "x": 40, "y": 50 }]);
     let before = desk.ok("get_patch_info", json!({ "patch_id": "m" })).await;
+    let shown = fake.picture(0);
+    let error = desk.no("set_patchline_midpoints", folded).await;
+    assert_eq!(error.code, Code::Unsupported, "{error:?}");
+    // A class that the document lets pass and Max does not know: the whole batch is refused.
     let batch = json!({ "patch_id": "m", "edits": [
         { "op": "remove", "varname": "osc" },
         { "op": "add", "obj_type": "nosuch", "position": [1, 1], "allow_unknown": true },
@@ -98,7 +162,16 @@ async fn a_patch_is_edited_through_the_bridge_and_refusals_change_nothing() {
     assert_eq!(error.code, Code::SdkRejected, "{error:?}");
     let after = desk.ok("get_patch_info", json!({ "patch_id": "m" })).await;
     assert_eq!((&before["revision"], &before["object_count"]), (&after["revision"], &after["object_count"]));
+    let same = |it: &Value| {
+        let mut texts: Vec<String> =
+            it["boxes"].as_array().into_iter().flatten().map(|it| it["text"].to_string()).collect();
+        texts.sort();
+        (texts, it["cords"].as_array().map(Vec::len))
+    };
+    assert_eq!(same(&fake.picture(0)).0, same(&shown).0);
     desk.ok("remove_max_object", json!({ "patch_id": "m", "varname": "gain" })).await;
+    assert_eq!(fake.names(0), named(&[("osc", "cycle~ 880"), ("num", "")]));
+    assert_eq!(fake.picture(0)["cords"], json!([]));
     desk.ok("save_patch", json!({ "patch_id": "m" })).await;
     desk.ok("close_patch", json!({ "patch_id": "m" })).await;
     assert_eq!(desk.no("redraw_object", json!({ "patch_id": "m", "varname": "osc" })).await.code, Code::NotFound);
@@ -110,6 +183,8 @@ async fn a_patch_is_edited_through_the_bridge_and_refusals_change_nothing() {
         json!({ "patch_id": "again", "edits": [{ "op": "move", "varname": "osc", "position": [50, 50] }] }),
     )
     .await;
+    let moved = fake.look("world.patchers[1].boxes.find((it) => it.varname === 'osc').rect.slice(0, 2)");
+    assert_eq!(moved, json!([50, 50]));
     drop(fake);
     let error =
         desk.no("edit_patch", json!({ "patch_id": "again", "edits": [{ "op": "remove", "varname": "osc" }] })).await;
@@ -183,4 +258,45 @@ async fn a_running_max_is_given_nothing_that_reaches_without_a_yes() {
         json!({ "patch_id": "m", "edits": [{ "op": "add", "obj_type": "button", "position": [1, 1] }] }),
     )
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lock_state_windows_and_the_front_are_what_max_says() {
+    require!(node());
+    let desk = Desk::new();
+    let home = desk.studio.home.path().to_owned();
+    let max = MaxHost::listen(&home, 0, &RandomIds, desk.patches.voice().clone(), Arc::new(RealClock::new()))
+        .expect("a port");
+    desk.patches.drive(Arc::clone(&max) as Arc<dyn PatchHost>);
+    let mut fake = FakeMax::start(&home);
+    assert!(wait_for(PATIENCE, || max.is_attached().then_some(())).is_some(), "the bridge did not dial in");
+    desk.ok("create_patch", json!({ "host": "max", "path": "a.maxpat", "alias": "a" })).await;
+    desk.ok("create_patch", json!({ "host": "max", "path": "b.maxpat", "alias": "b" })).await;
+    let state = || desk.ok("get_patch_lock_state", json!({ "patch_id": "a" }));
+    let told = state().await;
+    assert_eq!((&told["locked"], &told["state_verified"]), (&json!(false), &json!(true)));
+    desk.ok("set_patch_lock_state", json!({ "patch_id": "a", "locked": true })).await;
+    assert_eq!(fake.look("world.patchers[0].locked"), 1);
+    // The person unlocks it in Max.
+    fake.look("world.patchers[0].locked = 0");
+    let told = state().await;
+    assert_eq!((&told["locked"], &told["state_verified"]), (&json!(false), &json!(true)));
+    // The window in front is Max's, whatever was used last here.
+    let front = || desk.ok("get_frontmost_patch", json!({}));
+    let told = front().await;
+    assert_eq!((&told["patch_id"], &told["basis"]), (&json!("b"), &json!("host_window")));
+    fake.look("world.windows.reverse().length");
+    let told = front().await;
+    assert_eq!((&told["patch_id"], &told["basis"]), (&json!("a"), &json!("host_window")));
+    // A patch of the person's own is listed as such, and named when it is in front.
+    fake.look("world.make('/music/mine.maxpat').name");
+    let listed = desk.ok("list_active_patches", json!({})).await;
+    let own = json!([{ "host": "max", "patcher_name": "mine.maxpat", "file_path": "/music/mine.maxpat" }]);
+    assert_eq!((&listed["count"], &listed["host_windows"]), (&json!(2), &own));
+    let told = front().await;
+    assert_eq!((&told["basis"], &told["host_front"]), (&json!("last_used"), &json!("/music/mine.maxpat")));
+    // Max is gone: nothing is claimed, and nothing waits.
+    drop(fake);
+    assert_eq!(front().await["basis"], "last_used");
+    assert_eq!(desk.no("get_patch_lock_state", json!({ "patch_id": "a" })).await.code, Code::HostOffline);
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::patch_tools::{CORPUS, Desk, NAMES, PD_CANNOT, gaps, places, story};
 use conductor::hosts::patch::console::{Level, Question, Source};
 use conductor::hosts::patch::{HostKind, PatchHost};
-use conductor::hosts::pd::attach::{Address, AttachedPd};
+use conductor::hosts::pd::attach::{self, AttachedPd};
 use conductor::hosts::pd::fudi::meant;
 use conductor::hosts::pd::{PdHost, Settings};
 use conductor::outside::{RandomIds, RealClock};
@@ -92,7 +92,8 @@ fn plain(told: &[(String, Value)], home: &str) -> Vec<(String, Value)> {
         .map(|(tool, value)| {
             let text = value.to_string().replace(home, "HOME").replace(&id, "ID");
             let mut value: Value = serde_json::from_str(&text).expect("JSON");
-            for key in ["host", "capabilities", "basis", "effect", "entries", "logs", "next", "count"] {
+            for key in ["host", "capabilities", "basis", "effect", "entries", "logs", "next", "count", "state_verified"]
+            {
                 value.as_object_mut().map(|it| it.remove(key));
             }
             if let Some(patches) = value["patches"].as_array_mut() {
@@ -777,11 +778,34 @@ async fn fifty_megabytes_are_a_clear_error_and_bounded_memory_on_a_running_pd() 
     stage.same("full").await;
 }
 
-/// A Pd that somebody else started, with the helper patch in it. It has no window either, but does not know that we exist.
-struct Theirs(std::process::Child);
+/// A stopped Pd answers nothing: the call ends, says so, and nothing was changed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stopped_pd_is_a_timeout_that_changed_nothing() {
+    require!(pd::probe());
+    let stage = Stage::new();
+    let id = stage.create().await;
+    stage.edit(&id, json!([{ "op": "add", "obj_type": "osc~ 440", "position": [50, 50], "varname": "a" }])).await;
+    let pid = stage.pd.pid().and_then(|it| rustix::process::Pid::from_raw(it as i32)).expect("Pd runs");
+    rustix::process::kill_process(pid, rustix::process::Signal::STOP).expect("stopped");
+    for (tool, arguments) in [
+        ("add_max_object", json!({ "patch_id": id, "obj_type": "f", "position": [9, 9] })),
+        ("set_patch_lock_state", json!({ "patch_id": id, "locked": true })),
+    ] {
+        let error = stage.desk.no(tool, arguments).await;
+        assert_eq!(error.code, Code::Timeout, "{tool}: {error:?}");
+    }
+    let info = stage.desk.ok("get_patch_info", json!({ "patch_id": id })).await;
+    assert_eq!((&info["object_count"], &info["revision"]), (&json!(1), &json!(2)));
+    rustix::process::kill_process(pid, rustix::process::Signal::CONT).expect("continued");
+    stage.edit(&id, json!([{ "op": "add", "obj_type": "f", "position": [1, 1] }])).await;
+    stage.same(&id).await;
+}
+
+/// A Pd that the person started, with the helper patch in it. It has no window either, but does not know that we exist.
+pub struct Theirs(std::process::Child);
 
 impl Theirs {
-    fn start(files: &[&std::path::Path]) -> Theirs {
+    pub fn start(files: &[&std::path::Path]) -> Theirs {
         let mut command = std::process::Command::new("pd");
         command.args(["-nogui", "-noprefs", "-noaudio", "-nomidi", "-nrt"]);
         for file in files {
@@ -814,13 +838,20 @@ async fn a_pd_of_the_person_is_driven_through_the_helper_patch() {
     // Nobody is there yet, and somebody without the token stays nobody.
     let open = json!({ "path": "mine.pd", "host": "pd", "alias": "m" });
     assert_eq!(desk.no("open_patch", open.clone()).await.code, Code::HostOffline);
-    let address = Address::of(&home, &RandomIds).expect("kept");
-    let mut stranger = std::net::TcpStream::connect(("127.0.0.1", address.port)).expect("it listens");
-    std::io::Write::write_all(&mut stranger, b"conductor-hello 0123456789abcdef0123456789abcdef;\n").expect("sent");
+    let address = std::fs::read_to_string(attach::address_file(&home)).expect("written");
+    let words: Vec<&str> = address.trim_end().trim_end_matches(';').split(' ').collect();
+    let port: u16 = words[0].parse().expect("a port");
+    let mut stranger = std::net::TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+    let mut said = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(&stranger), &mut said).expect("it speaks first");
+    assert_eq!(said, format!("conductor-daemon {};\n", words[1]));
+    // The first token is not the answer.
+    std::io::Write::write_all(&mut stranger, format!("conductor-hello {};\n", words[1]).as_bytes()).expect("sent");
+    assert_eq!(std::io::Read::read(&mut stranger, &mut [0; 9]).ok(), Some(0), "refused");
     assert_eq!(desk.no("open_patch", open.clone()).await.code, Code::HostOffline);
     drop(stranger);
 
-    let helper = address.install(&home, &RandomIds).expect("written");
+    let helper = attach::install(&home, &RandomIds).expect("written");
     let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&helper).expect("there").permissions());
     assert_eq!(mode & 0o777, 0o600);
     let file = desk.file("mine.pd");
@@ -862,6 +893,8 @@ async fn a_pd_of_the_person_is_driven_through_the_helper_patch() {
     ] {
         assert_eq!(desk.no(tool, arguments).await.code, Code::Unsupported, "{tool}");
     }
+    // Nothing says whether the person's Pd is in edit mode, so nothing is claimed.
+    assert_eq!(desk.ok("get_patch_lock_state", json!({ "patch_id": "m" })).await["state_verified"], false);
     let saved = desk.ok("save_patch", json!({ "patch_id": "m" })).await;
     assert_eq!(saved["warnings"], json!([]));
     assert!(std::fs::read_to_string(&file).expect("saved").contains("osc~ 880"));

@@ -915,6 +915,9 @@ async fn the_process_has_given_everything_up() {
 fn attempt() {
     let word = |name: &str| std::env::args().find_map(|it| it.strip_prefix(name).map(str::to_owned));
     let Some(what) = word("attempt=") else { return };
+    // Asked before the box closes: the question itself is not on the list.
+    let (parent, core) =
+        (rustix::process::getppid().unwrap(), rustix::process::getrlimit(rustix::process::Resource::Core));
     if word("boxed=").as_deref() == Some("yes") {
         conductor::hosts::plugin::sandbox::enter(&Limits::default()).unwrap();
     }
@@ -929,7 +932,8 @@ fn attempt() {
         "unix" => std::os::unix::net::UnixDatagram::unbound().is_ok(),
         "spawn" => std::process::Command::new("/bin/true").status().is_ok_and(|it| it.success()),
         "thread" => std::thread::Builder::new().spawn(|| ()).is_ok_and(|it| it.join().is_ok()),
-        "kill" => rustix::process::test_kill_process(rustix::process::getppid().unwrap()).is_ok(),
+        "kill" => rustix::process::test_kill_process(parent).is_ok(),
+        "limits" => rustix::process::prlimit(Some(parent), rustix::process::Resource::Core, core).is_ok(),
         "code" => {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
             // SAFETY: a fresh page that nobody uses.
@@ -954,7 +958,7 @@ fn a_hole_in_the_engine_leads_nowhere() {
         command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).status().unwrap().code()
     };
     assert_eq!(end("nothing", "yes"), Some(42), "the box itself kills nobody");
-    for what in ["read", "write", "list", "connect", "unix", "spawn", "thread", "kill", "code"] {
+    for what in ["read", "write", "list", "connect", "unix", "spawn", "thread", "kill", "limits", "code"] {
         assert_eq!(end(what, "no"), Some(42), "{what}: without the box it works");
         assert_ne!(end(what, "yes"), Some(42), "{what}: in the box it does not");
     }

@@ -191,6 +191,11 @@ impl Folders {
             .collect()
     }
 
+    /// The home's own folder first, then those that the configuration names.
+    pub fn roots(&self) -> &[PathBuf] {
+        &self.roots
+    }
+
     /// The place that a path means. It may be absolute, start with `~/`, or be relative to the patches folder of the home.
     pub fn place(&self, text: &str) -> Result<Place, ToolError> {
         if text.chars().any(char::is_control) {

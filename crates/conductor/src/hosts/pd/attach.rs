@@ -8,82 +8,49 @@ use super::follow::{Fault, Follow, Shown, Wire};
 use super::fudi::{Messages, check};
 use super::link::{Silence, TEMPORARY};
 use super::tcl::Word;
-use super::{CALL_US, READ_US, Temporary};
+use super::{CALL_US, READ_US, Temporary, read_own};
+use crate::hosts::bridges::{AddressFile, is_mine, same, secret, write_private};
 use crate::hosts::patch::console::{Level, Source, Voice};
 use crate::hosts::patch::{Ability, Capabilities, HostKind, PatchHost};
 use crate::outside::{Clock, Ids};
-use crate::whole_file::{self, RealDisk};
 use conductor_core::error::{Code, ToolError};
 use conductor_patch::{BoxView, Document, Format, Limits, Value, Warning};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::os::unix::fs::DirBuilderExt;
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 use std::time::Duration;
-use subtle::ConstantTimeEq;
 
-/// The helper patch, with places for the port and the token.
+/// The helper patch. It holds no secret: it reads the address file beside it before each time it dials.
 pub const BRIDGE: &str = include_str!("../../../../../bridges/pd/conductor.pd");
-/// Whoever dials must say the token within this.
+/// Who dials must answer within this.
 const HELLO: Duration = Duration::from_secs(2);
 /// Longest line from the helper; it says little.
 const MOST_LINE: u64 = 64 * 1024;
 
-/// Where the helper finds us. Kept in the home, so that an installed helper works after a restart.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Address {
-    pub port: u16,
-    pub token: String,
+/// Where the helper finds port and tokens, as one message of Pd.
+pub fn address_file(home: &Path) -> PathBuf {
+    home.join("state").join("pd-bridge.txt")
 }
 
-impl Address {
-    fn file(home: &Path) -> PathBuf {
-        home.join("state").join("pd-bridge.json")
-    }
-
-    /// The address of this home; made when there is none.
-    pub fn of(home: &Path, ids: &dyn Ids) -> io::Result<Address> {
-        let file = Address::file(home);
-        if let Some(kept) = fs::read(&file).ok().and_then(|it| serde_json::from_slice::<Address>(&it).ok())
-            && kept.port != 0
-            && kept.token.len() >= 32
-        {
-            return Ok(kept);
-        }
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
-        let made = Address { port, token: ids.v4().simple().to_string() };
-        write_private(&file, serde_json::to_string(&made)?.as_bytes(), ids)?;
-        Ok(made)
-    }
-
-    /// The helper patch for this address.
-    pub fn helper(&self) -> String {
-        BRIDGE.replace("@PORT@", &self.port.to_string()).replace("@TOKEN@", &self.token)
-    }
-
-    /// Writes the helper into the home, for its person alone, and tells where.
-    pub fn install(&self, home: &Path, ids: &dyn Ids) -> io::Result<PathBuf> {
-        let file = home.join("state").join("conductor.pd");
-        write_private(&file, self.helper().as_bytes(), ids)?;
-        Ok(file)
-    }
+fn helper_file(home: &Path) -> PathBuf {
+    home.join("state").join("conductor.pd")
 }
 
-/// A file of the state folder, for its person alone: it holds a token.
-pub fn write_private(file: &Path, bytes: &[u8], ids: &dyn Ids) -> io::Result<()> {
-    if let Some(folder) = file.parent() {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    }
-    whole_file::replace(&RealDisk, file, bytes, 0o600, &ids.v4().simple().to_string())
+/// Writes the helper into the home and gives its path.
+pub fn install(home: &Path, ids: &dyn Ids) -> io::Result<PathBuf> {
+    let file = helper_file(home);
+    write_private(&file, BRIDGE.as_bytes(), ids)?;
+    Ok(file)
 }
 
 pub struct AttachedPd {
     state: Arc<Mutex<State>>,
+    address: AddressFile,
 }
 
 #[derive(Default)]
@@ -105,6 +72,13 @@ struct Line {
     clock: Arc<dyn Clock>,
     /// What was acknowledged last.
     asked: u64,
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        // The thread that reads has the same socket and would keep it open.
+        let _ = self.out.shutdown(Shutdown::Both);
+    }
 }
 
 impl Wire for Line {
@@ -135,14 +109,22 @@ impl Wire for Line {
 impl AttachedPd {
     /// Waits for the helper from now on.
     pub fn listen(home: &Path, ids: &dyn Ids, voice: Voice, clock: Arc<dyn Clock>) -> io::Result<Arc<Self>> {
-        let address = Address::of(home, ids)?;
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, address.port))?;
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let ours = listener.local_addr()?;
+        let tokens = [secret(), secret()];
+        let text = format!("{} {} {};\n", ours.port(), tokens[0], tokens[1]);
+        let address = AddressFile::write(address_file(home), text, ids)?;
+        // Earlier versions kept a fixed port and a token in these, and their helper trusted every listener on that port.
+        let _ = fs::remove_file(home.join("state").join("pd-bridge.json"));
+        if helper_file(home).exists() {
+            install(home, ids)?;
+        }
         let state: Arc<Mutex<State>> = Arc::default();
         let shared = Arc::downgrade(&state);
         Builder::new().name("pd bridge".into()).spawn(move || {
             for socket in listener.incoming().flatten() {
                 let Some(state) = shared.upgrade() else { return };
-                match greet(socket, &address.token, &clock) {
+                match greet(socket, ours, &tokens, &clock) {
                     // The newest helper counts: the person may have restarted Pd.
                     Ok(line) => {
                         lock(&state).line = Some(line);
@@ -155,13 +137,13 @@ impl AttachedPd {
                         );
                     }
                     Err(why) => {
-                        let text = format!("somebody dialled the port of Pd's helper: {why}");
+                        let text = format!("a program dialled the port of Pd's helper and was refused: {why}");
                         voice.say(Source::Conductor, Level::Warning, None, None, text);
                     }
                 }
             }
         })?;
-        Ok(Arc::new(AttachedPd { state }))
+        Ok(Arc::new(AttachedPd { state, address }))
     }
 
     /// Whether a helper is there.
@@ -194,7 +176,7 @@ impl AttachedPd {
         messages.say(&format!("pd-{name}"), "dirty", &["1"]);
         line.send(messages);
         line.settle(READ_US).map_err(silent)?;
-        let Ok(bytes) = fs::read(&path.0) else { return Ok(None) };
+        let Ok(bytes) = read_own(&path.0) else { return Ok(None) };
         let document = Document::open(bytes, Format::Pd, &Limits::default());
         document.map(Some).map_err(|fault| unsupported(&format!("what Pd wrote is no patch: {fault}")))
     }
@@ -323,6 +305,11 @@ impl PatchHost for AttachedPd {
         })
     }
 
+    fn stop(&self) {
+        self.address.remove();
+        lock(&self.state).line = None;
+    }
+
     fn saved(&self, root: &str, file: &Path) {
         let _ = self.with_root(root, |line, _, root| {
             if root.file != file {
@@ -336,16 +323,26 @@ impl PatchHost for AttachedPd {
     }
 }
 
-/// The first line must be the token; then lines are passed on.
-fn greet(socket: TcpStream, token: &str, clock: &Arc<dyn Clock>) -> Result<Line, String> {
+/// We say the first token; the first line of the answer must be the second. Then lines are passed on.
+fn greet(
+    mut socket: TcpStream,
+    ours: SocketAddr,
+    [first, second]: &[String; 2],
+    clock: &Arc<dyn Clock>,
+) -> Result<Line, String> {
     let fail = |fault: io::Error| fault.to_string();
+    // Another user who dialled could show the token to the helper later, on a port that we left behind.
+    if !is_mine(socket.peer_addr().map_err(fail)?, ours) {
+        return Err("it belongs to another user".to_owned());
+    }
     socket.set_read_timeout(Some(HELLO)).map_err(fail)?;
     socket.set_nodelay(true).map_err(fail)?;
+    socket.write_all(format!("conductor-daemon {first};\n").as_bytes()).map_err(fail)?;
     let mut reader = BufReader::new(socket.try_clone().map_err(fail)?);
     let mut line = String::new();
     io::Read::take(&mut reader, 512).read_line(&mut line).map_err(fail)?;
-    let said = line.trim_end().trim_end_matches(';').strip_prefix("conductor-hello ").unwrap_or_default().to_owned();
-    if !bool::from(said.as_bytes().ct_eq(token.as_bytes())) {
+    let said = line.trim_end().trim_end_matches(';').strip_prefix("conductor-hello ").unwrap_or_default();
+    if !same(said, second) {
         return Err("it does not know the token".to_owned());
     }
     socket.set_read_timeout(None).map_err(fail)?;

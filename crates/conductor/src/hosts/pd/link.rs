@@ -4,16 +4,19 @@
 //! one passes on what Pd writes on stderr. Not here: what the messages mean (`follow`).
 
 use super::fudi::Messages;
+use super::sandbox::{Network, Sandbox};
 use super::tcl::{Reader, Word};
 use super::{Audio, Settings};
+use crate::hosts::bridges::is_mine;
 use crate::hosts::patch::console::{Level, Source, Voice};
-use crate::outside::Clock;
+use crate::outside::{Clock, Environment, program_of, runtime_folders, variables};
 use conductor_core::event::Micros;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -54,32 +57,54 @@ pub struct Link {
 }
 
 impl Link {
-    /// Starts Pd and waits until it has introduced itself. `ended` is called once, when it is gone.
+    /// Starts Pd in `folder` and waits until it has introduced itself. It may read and write `folders`. `ended` is called once, when it
+    /// is gone.
     pub fn start(
         settings: &Settings,
-        folder: &Path,
+        (folder, folders): (&Path, &[PathBuf]),
         voice: &Voice,
         clock: &Arc<dyn Clock>,
         ended: impl FnOnce() + Send + 'static,
     ) -> Result<Link, String> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(|fault| format!("no port: {fault}"))?;
-        let address = listener.local_addr().map_err(|fault| fault.to_string())?;
+        let environment = Environment::read();
+        let program = program_of(&settings.command, &environment.search_path)
+            .and_then(|it| fs::canonicalize(it).ok())
+            .ok_or_else(|| format!("{:?} was not found", settings.command))?;
+        let sandbox = Sandbox {
+            program: &program,
+            folders,
+            audio: settings.audio,
+            walls: settings.walls,
+            user_home: environment.user_home.as_deref(),
+            runtime: &runtime_folders(),
+        };
         let grain = settings.sleepgrain_ms.to_string();
-        let mut command = Command::new(&settings.command);
-        command
-            .args(["-guiport", &address.port().to_string(), "-noprefs", "-nomidi", "-nrt", "-sleepgrain", &grain])
-            .args(match settings.audio {
-                Audio::Off => &["-noaudio"][..],
-                Audio::Default => &[],
-                Audio::Jack => &["-jack", "-jackname", "conductor-pd"],
-            })
-            .current_dir(folder)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped());
-        voice.say(Source::Conductor, Level::Info, None, None, format!("starting {command:?}"));
-        let mut child = command.spawn().map_err(|fault| format!("{:?} does not start: {fault}", settings.command))?;
-        let socket = match accept(&listener, address) {
+        let made = |port: u16| {
+            let mut command = Command::new(&program);
+            command
+                // Pd looks for its own files from the name it was called by.
+                .arg0(&settings.command)
+                .args(["-guiport", &port.to_string(), "-noprefs", "-nomidi", "-nrt", "-sleepgrain", &grain])
+                .args(match settings.audio {
+                    Audio::Off => &["-noaudio"][..],
+                    Audio::Default => &[],
+                    Audio::Jack => &["-jack", "-jackname", "conductor-pd"],
+                })
+                .env_clear()
+                .envs(variables(settings.audio.sound().variables))
+                .current_dir(folder)
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::piped());
+            command
+        };
+        let spawned = sandbox.spawn(&made);
+        let (mut child, listener, kept) =
+            spawned.map_err(|fault| format!("{} does not start: {fault}", program.display()))?;
+        let port = listener.local_addr().map_or(0, |it| it.port());
+        let text = format!("starting {:?}; {}", made(port), kept.sentence());
+        voice.say(Source::Conductor, Level::Info, None, None, text);
+        let socket = match accept(&listener, kept.network) {
             Ok(socket) => socket,
             Err(why) => {
                 let _ = child.kill();
@@ -224,8 +249,9 @@ impl Drop for Link {
     }
 }
 
-/// The one connection of the child. Whoever else of this machine dialled first is turned away.
-fn accept(listener: &TcpListener, ours: SocketAddr) -> Result<TcpStream, String> {
+/// The one connection of the child. Another program of this machine that dialled first is turned away.
+fn accept(listener: &TcpListener, network: Network) -> Result<TcpStream, String> {
+    let ours = listener.local_addr().map_err(|fault| fault.to_string())?;
     loop {
         let mut ready = [PollFd::new(listener, PollFlags::IN)];
         match poll(&mut ready, Some(&CONTACT)) {
@@ -235,31 +261,11 @@ fn accept(listener: &TcpListener, ours: SocketAddr) -> Result<TcpStream, String>
             Err(fault) => return Err(fault.to_string()),
         }
         let (socket, peer) = listener.accept().map_err(|fault| fault.to_string())?;
-        if is_mine(peer, ours) {
+        // Nothing else is in a namespace of its own, and the table of ours does not show it.
+        if network == Network::Namespace || is_mine(peer, ours) {
             return Ok(socket);
         }
     }
-}
-
-/// Whether the other end of a loopback connection belongs to our user, by the kernel's own table.
-fn is_mine(peer: SocketAddr, ours: SocketAddr) -> bool {
-    if !cfg!(target_os = "linux") {
-        return true;
-    }
-    let told = |it: SocketAddr| match it {
-        SocketAddr::V4(it) => Some(format!("{:08X}:{:04X}", u32::from_ne_bytes(it.ip().octets()), it.port())),
-        SocketAddr::V6(_) => None,
-    };
-    let (Some(peer), Some(ours)) = (told(peer), told(ours)) else { return false };
-    let uid = rustix::process::getuid().as_raw().to_string();
-    fs::read_to_string("/proc/net/tcp").is_ok_and(|table| {
-        table.lines().any(|line| {
-            let words: Vec<&str> = line.split_whitespace().collect();
-            words.get(1) == Some(&peer.as_str())
-                && words.get(2) == Some(&ours.as_str())
-                && words.get(7) == Some(&uid.as_str())
-        })
-    })
 }
 
 fn listen(

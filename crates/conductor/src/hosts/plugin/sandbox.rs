@@ -36,7 +36,7 @@ impl Strength {
     pub fn here() -> Self {
         #[cfg(target_os = "linux")]
         {
-            if linux::has_landlock() { Strength::Full } else { Strength::NoLandlock }
+            if crate::hosts::confine::knows_paths() { Strength::Full } else { Strength::NoLandlock }
         }
         #[cfg(not(target_os = "linux"))]
         {
@@ -88,30 +88,13 @@ fn close_others() {}
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use landlock::{ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr, Scope};
-    use seccompiler::{
-        BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
-        TargetArch,
-    };
-    use std::collections::BTreeMap;
+    use crate::hosts::confine::{self, Rules};
+    use seccompiler::{BpfProgram, SeccompAction, SeccompCmpOp};
     use std::io;
-
-    pub fn has_landlock() -> bool {
-        Ruleset::default()
-            .set_compatibility(CompatLevel::HardRequirement)
-            .handle_access(AccessFs::from_all(ABI::V1))
-            .is_ok()
-    }
 
     pub fn enter() -> io::Result<()> {
         // Everything the kernel knows to forbid, and no rule that allows.
-        let rules = Ruleset::default()
-            .set_compatibility(CompatLevel::BestEffort)
-            .handle_access(AccessFs::from_all(ABI::V6))
-            .and_then(|it| it.handle_access(AccessNet::from_all(ABI::V6)))
-            .and_then(|it| it.scope(Scope::from_all(ABI::V6)))
-            .and_then(Ruleset::create)
-            .map_err(io::Error::other)?;
+        let rules = confine::forbid_paths_and_ports()?.create().map_err(io::Error::other)?;
         // Sets no_new_privs too; without Landlock the next line does.
         rules.restrict_self().map_err(io::Error::other)?;
         rustix::thread::set_no_new_privs(true)?;
@@ -137,7 +120,6 @@ mod linux {
             libc::SYS_clock_getres,
             libc::SYS_gettimeofday,
             libc::SYS_getrandom,
-            libc::SYS_prlimit64,
             libc::SYS_sched_yield,
             libc::SYS_restart_syscall,
             libc::SYS_rt_sigaction,
@@ -147,17 +129,12 @@ mod linux {
             libc::SYS_exit,
             libc::SYS_exit_group,
         ];
-        let mut rules: BTreeMap<i64, Vec<SeccompRule>> = plain.into_iter().map(|call| (call, Vec::new())).collect();
-        let no_code = || {
-            let flags =
-                SeccompCondition::new(2, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(libc::PROT_EXEC as u64), 0)?;
-            SeccompRule::new(vec![flags])
-        };
+        let mut rules: Rules = plain.into_iter().map(|call| (call, Vec::new())).collect();
         for call in [libc::SYS_mmap, libc::SYS_mprotect] {
-            rules.insert(call, vec![no_code().map_err(io::Error::other)?]);
+            rules.insert(call, vec![confine::all([(2, SeccompCmpOp::MaskedEq(libc::PROT_EXEC as u64), 0)])?]);
         }
-        let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(io::Error::other)?;
-        let filter = SeccompFilter::new(rules, SeccompAction::KillProcess, SeccompAction::Allow, arch);
-        filter.and_then(TryInto::try_into).map_err(io::Error::other)
+        // Its own limits only: by number it could lower those of the daemon, which has the same user.
+        rules.insert(libc::SYS_prlimit64, vec![confine::all([(0, SeccompCmpOp::Eq, 0)])?]);
+        confine::filter(rules, SeccompAction::KillProcess, SeccompAction::Allow)
     }
 }

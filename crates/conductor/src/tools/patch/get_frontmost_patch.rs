@@ -1,4 +1,4 @@
-//! `get_frontmost_patch`: the patch used last.
+//! `get_frontmost_patch`: the patch in the front window of a program that says which it is, else the patch used last.
 
 use super::schema::{body, input};
 use super::{Asked, body as told, read};
@@ -12,20 +12,26 @@ use std::sync::Arc;
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("get_frontmost_patch", patches, run)
-        .text("Frontmost patch", "The patch that was opened, made or edited last. Documents have no windows, so this is the best guess at what the person means.")
+        .text("Frontmost patch", "The patch in the front window of a running Max (basis host_window). Otherwise the patch that was opened, made or edited last (basis last_used): documents and Pure Data have no windows to ask. host_front names the patch in front in Max when it is not open here.")
         .input(input(json!({})))
-        .output(body(json!({ "display_name": "text", "patcher_name": "text", "group?": "text", "basis": { "enum": ["host_window", "last_used"] } })))
+        .output(body(json!({ "display_name": "text", "patcher_name": "text", "group?": "text", "host_front?": "text", "basis": { "enum": ["host_window", "last_used"] } })))
 }
 
 fn run(asked: &Asked) -> Result<Output, ToolError> {
-    let open = asked.patches.last_used().ok_or_else(|| {
+    let front = asked.patches.windows().into_iter().find_map(|(_, windows)| windows.into_iter().next());
+    let root = front.as_ref().and_then(|it| it.root.clone());
+    let basis = if root.is_some() { "host_window" } else { "last_used" };
+    let id = root.or_else(|| asked.patches.last_used().map(|it| it.id().to_owned())).ok_or_else(|| {
         ToolError::new(Code::NotFound, "No active patches")
             .hint("Open one with open_patch or make one with create_patch.")
     })?;
-    asked.patches.look(open.id(), |scene| {
+    let elsewhere = front.filter(|it| it.root.is_none());
+    let elsewhere = elsewhere.map(|it| it.path.map_or(it.name, |path| path.display().to_string()));
+    asked.patches.look(&id, |scene| {
         let name = scene.patcher_name();
         let told = told::object(json!({
-            "display_name": told::display_name(&name), "patcher_name": name, "group": scene.open.group(), "basis": "last_used",
+            "display_name": told::display_name(&name), "patcher_name": name, "group": scene.open.group(),
+            "host_front": elsewhere, "basis": basis,
         }));
         Ok(Output::new(told::of(scene, told)))
     })

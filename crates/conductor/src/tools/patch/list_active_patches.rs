@@ -14,12 +14,13 @@ const LISTED: [&str; 9] =
 
 pub fn definition(patches: &Arc<Patches>) -> Definition {
     read("list_active_patches", patches, run)
-        .text("List open patches", "Every open patch with its id, which all other patch tools take.")
+        .text("List open patches", "Every open patch with its id, which all other patch tools take. host_windows lists the patches that the person has open in a running Max and that are not open here: they have no id; open one with open_patch, its file_path and host max.")
         .input(input(json!({ "group": "name" })))
         .output(plain(json!({
             "patches": [{ "patch_id": "text", "display_name": "text", "patcher_name": "text", "group?": "text", "host": "text",
                 "file_path?": "text", "dirty": "bool", "revision": "int", "object_count": "int" }],
             "count": "int", "filter?": "text",
+            "host_windows?": [{ "host": "text", "patcher_name": "text", "file_path?": "text" }],
         })))
 }
 
@@ -38,5 +39,15 @@ fn run(asked: &Asked) -> Result<Output, ToolError> {
         patches.extend(told.ok());
     }
     let count = patches.len();
-    Ok(Output::new(told::object(json!({ "patches": patches, "count": count, "filter": group }))))
+    let mut windows = Vec::new();
+    for (host, shown) in asked.patches.windows() {
+        windows.extend(
+            shown.into_iter().filter(|it| it.root.is_none()).map(|it| {
+                told::object(json!({ "host": host.as_str(), "patcher_name": it.name, "file_path": it.path }))
+            }),
+        );
+    }
+    let windows = (!windows.is_empty()).then_some(windows);
+    let told = json!({ "patches": patches, "count": count, "filter": group, "host_windows": windows });
+    Ok(Output::new(told::object(told)))
 }

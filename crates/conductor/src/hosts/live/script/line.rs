@@ -2,6 +2,7 @@
 
 use super::NAME;
 use super::rendezvous::Rendezvous;
+use crate::hosts::bridges;
 use crate::hosts::live::Refusal;
 use conductor_core::error::Code;
 use serde::Deserialize;
@@ -17,9 +18,11 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::oneshot;
 
 /// What the script speaks, and we do.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 /// The longest line the script sends.
 const LINE_MAX: u64 = 8 << 20;
+/// The longest first line.
+const FIRST_MAX: u64 = 4096;
 /// The longest line the script takes.
 const REQUEST_MAX: usize = 1 << 20;
 /// What the script answers to one request.
@@ -86,7 +89,7 @@ fn offline(reason: impl ToString) -> Refusal {
 }
 
 impl Line {
-    /// Connects and shows the token.
+    /// Connects, waits for the script's token, and then proves to it and has it prove that both know the secret.
     pub async fn open(met: &Rendezvous, timeout: Duration, hear: Hear) -> Result<(Line, Greeting), Refusal> {
         if met.protocol != PROTOCOL {
             return Err(offline(format!(
@@ -108,18 +111,25 @@ impl Line {
         };
         stream.set_nodelay(true).map_err(offline)?;
         let (reader, writer) = stream.into_split();
+        let mut reader = BufReader::new(reader);
+        let theirs = tokio::time::timeout(timeout, meet(&mut reader, met)).await;
+        let theirs = theirs.map_err(|_| Refusal::NoAnswer { host: NAME })??;
         let (waiting, ended): (Waiting, _) = (Waiting::default(), Arc::new(AtomicBool::new(false)));
         let reader = tokio::spawn(receive(reader, Arc::clone(&waiting), Arc::clone(&ended), hear));
         let writer = tokio::sync::Mutex::new(writer);
         let line = Line { writer, waiting, ended, next: AtomicU64::new(1), timeout, reader };
-        let hello = line.ask("hello", json!({ "token": met.token, "protocol": PROTOCOL })).await;
-        // The script closes the door on a wrong token without a word.
+        let ours = bridges::secret();
+        let proven = bridges::proof(&met.secret, "daemon", &theirs, &ours);
+        let hello = line.ask("hello", json!({ "nonce": ours, "proof": proven, "protocol": PROTOCOL })).await;
+        // The script closes the connection on a wrong proof without a word.
         if matches!(hello, Err(Refusal::Offline { .. })) {
-            let why =
-                "the script in Live did not take the token: state/live-script.json is left over from another Live";
-            return Err(offline(why));
+            return Err(left_over());
         }
         let reply = hello?;
+        let proven = reply.result["proof"].as_str().unwrap_or_default();
+        if !bridges::same(proven, &bridges::proof(&met.secret, "script", &ours, &theirs)) {
+            return Err(left_over());
+        }
         let list = reply.result["caps"].as_array().cloned().unwrap_or_default();
         let greeting = Greeting {
             live: reply.result["live"].as_str().unwrap_or("unknown").to_owned(),
@@ -194,9 +204,29 @@ fn said(fault: Fault) -> Refusal {
     Refusal::Said { host: NAME, code, message: fault.message, subject: fault.subject }
 }
 
+fn left_over() -> Refusal {
+    offline("the token on its port is not that of the script: state/live-script.json is left over from another Live")
+}
+
+/// The first line of the script: its token, and the number to prove something about. Nothing was said to it yet.
+async fn meet(reader: &mut BufReader<OwnedReadHalf>, met: &Rendezvous) -> Result<String, Refusal> {
+    #[derive(Deserialize)]
+    struct First {
+        token: String,
+        nonce: String,
+    }
+    let mut line = Vec::new();
+    reader.take(FIRST_MAX).read_until(b'\n', &mut line).await.map_err(offline)?;
+    if let Ok(First { token, nonce }) = serde_json::from_slice(&line) {
+        return if bridges::same(&token, &met.token) { Ok(nonce) } else { Err(left_over()) };
+    }
+    // Another client is connected already.
+    let refusal = serde_json::from_slice::<Reply>(&line).ok().and_then(|it| it.error);
+    Err(refusal.map_or_else(left_over, said))
+}
+
 /// Reads lines until the other end is gone. Whoever waits then gets no answer.
-async fn receive(reader: OwnedReadHalf, waiting: Waiting, ended: Arc<AtomicBool>, hear: Hear) {
-    let mut reader = BufReader::new(reader);
+async fn receive(mut reader: BufReader<OwnedReadHalf>, waiting: Waiting, ended: Arc<AtomicBool>, hear: Hear) {
     let mut line = Vec::new();
     loop {
         line.clear();

@@ -1,4 +1,4 @@
-//! The file in which the script says where it listens, and the token that proves that we may read this home.
+//! The file in which the script says where it listens, the token by which we know it, and the secret that both prove to know.
 
 use crate::hosts::live::Refusal;
 use serde::Deserialize;
@@ -15,6 +15,9 @@ const MAX_BYTES: u64 = 4096;
 pub struct Rendezvous {
     pub port: u16,
     pub token: String,
+    /// Empty in the file of a script before protocol 2.
+    #[serde(default)]
+    pub secret: String,
     pub pid: u32,
     pub protocol: u32,
 }
@@ -56,7 +59,7 @@ pub fn read(home: &Path) -> Result<Rendezvous, Nobody> {
         Err(fault) => return Err(Nobody::Unsafe(format!("{shown} cannot be read: {fault}"))),
     };
     let found = file.metadata().map_err(|fault| Nobody::Unsafe(format!("{shown}: {fault}")))?;
-    // A file that another user wrote could lead us to a program of theirs; one they can read gives them our token.
+    // A file that another user wrote could lead us to a program of theirs; one they can read gives them the secret.
     if found.uid() != rustix::process::geteuid().as_raw() {
         return Err(Nobody::Unsafe(format!("{shown} belongs to another user")));
     }
