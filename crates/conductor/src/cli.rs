@@ -264,7 +264,7 @@ fn person_here() -> Result<Principal, String> {
     approvals::at_a_terminal().map_err(|fault| fault.to_string())?;
     let uid = rustix::process::geteuid().as_raw();
     let peer = crate::daemon::socket::Peer { uid, pid: i32::try_from(std::process::id()).ok() };
-    person::recognise(peer, &std::collections::BTreeSet::new(), person::look)
+    person::recognise(peer, &[], person::look)
         .map(|person| Principal::Person { uid: person.uid })
         .map_err(|why| why.to_string())
 }

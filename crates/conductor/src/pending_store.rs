@@ -171,31 +171,23 @@ impl PendingStore {
         }
     }
 
-    /// Only what is open can be applied, and only what was applied can be undone; bytes of
-    /// everything else are of no use.
+    /// Only what is open can be applied or shown, and only what was applied can be undone; the
+    /// bytes of all other records are removed, so that a flood of them does not fill the disk.
     fn drop_bytes(&self, changes: &Changes) {
-        let useless = |it: &&Record| {
-            matches!(it.kind, Kind::Plan | Kind::Edit) && it.state.has_ended() && it.state != State::Used
-        };
+        let useless = |it: &&Record| it.state.has_ended() && (it.kind == Kind::Call || it.state != State::Used);
         let ended = changes.written.iter().filter(useless).map(|it| it.id);
         ended.chain(changes.removed.iter().copied()).for_each(|id| self.remove_bytes(id));
     }
 
     /// Best effort: what stays is removed with its record, or at the next start.
     fn remove_bytes(&self, id: Uuid) {
-        for beside in [Beside::Before, Beside::After] {
+        for beside in [Beside::Before, Beside::After, Beside::Full] {
             let _ = self.remove(&beside.name(id));
         }
     }
 
     fn write(&self, changes: &Changes) -> io::Result<()> {
-        for record in &changes.written {
-            self.write_one(record)?;
-            // A question that has ended is not read any more, and a flood of them must not fill the disk.
-            if record.kind == Kind::Call && record.state.has_ended() {
-                self.forget_bytes(record.id, Beside::Full)?;
-            }
-        }
+        changes.written.iter().try_for_each(|record| self.write_one(record))?;
         if changes.removed.is_empty() {
             return Ok(());
         }
@@ -222,10 +214,6 @@ impl PendingStore {
 
     pub fn bytes(&self, id: Uuid, beside: Beside) -> io::Result<Vec<u8>> {
         self.files.read_at(&self.dir.join(beside.name(id)), 0, WHOLE)
-    }
-
-    pub fn forget_bytes(&self, id: Uuid, beside: Beside) -> io::Result<()> {
-        self.remove(&beside.name(id))
     }
 
     /// Forgets ended records of more than a week ago, bytes without a record, and what crashes left half written.

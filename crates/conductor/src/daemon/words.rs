@@ -46,7 +46,7 @@ use conductor_core::mapping::{Continuous, SourceKind, Takeover, Target};
 use conductor_core::principal::Principal;
 use conductor_core::timestamp::Timestamp;
 use conductor_set::PathId;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, OnceLock};

@@ -111,14 +111,16 @@ impl Desk {
     ) -> io::Result<Asked> {
         let store = Arc::clone(&self.store);
         let work = move || {
-            if let Some(full) = &full {
-                store.put_bytes(id, Beside::Full, full)?;
-            }
-            let asked = store.change(ask);
-            if full.is_some() && !matches!(asked, Ok(Asked::Created { .. })) {
-                store.forget_bytes(id, Beside::Full)?;
-            }
-            asked
+            let bytes: Vec<(Beside, &[u8])> = full.iter().map(|it| (Beside::Full, it.as_slice())).collect();
+            let asked = store.change_with(&bytes, |pending| match ask(pending) {
+                created @ Asked::Created { .. } => Ok((id, created)),
+                other @ (Asked::Run { .. }
+                | Asked::Joined { .. }
+                | Asked::Denied { .. }
+                | Asked::Stale { .. }
+                | Asked::Limited(_)) => Err(other),
+            })?;
+            Ok(asked.unwrap_or_else(|other| other))
         };
         tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
     }
