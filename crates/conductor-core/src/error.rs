@@ -111,8 +111,9 @@ impl Code {
         }
     }
 
-    /// Whether the circuit breaker counts it: only a host that hangs and a fault of our own. The others are answers about the caller's
-    /// world. They come at once and say what to do, so switching the tool off would only hide them.
+    /// Whether the circuit breaker counts it: only a host that hangs and a fault of our own. The
+    /// others are answers about the caller's world. They come at once and say what to do, so
+    /// switching the tool off would only hide them.
     pub const fn counts_for_breaker(self) -> bool {
         match self {
             Self::Timeout | Self::Internal => true,

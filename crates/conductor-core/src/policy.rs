@@ -152,9 +152,10 @@ pub struct Rule {
     pub tool: Option<Pattern>,
     pub principal: Option<Pattern>,
     pub tier: Option<Tier>,
-    /// JSON pointer into the arguments, and the exact value there. The arguments count as they are written and in their normal forms
-    /// (root and path of a file, name of a command, host of an address), so that another spelling of a call meets the same rule. A rule
-    /// that allows counts the first form only: the others may say less than the call does.
+    /// JSON pointer into the arguments, and the exact value there. The arguments count as they are
+    /// written and in their normal forms (root and path of a file, name of a command, host of an
+    /// address), so that another spelling of a call meets the same rule. A rule that allows counts
+    /// the first form only: the others may say less than the call does.
     pub args: Vec<(String, Value)>,
     /// Absent: the tool's default, which lets a rule raise the channel alone.
     pub decision: Option<Decision>,

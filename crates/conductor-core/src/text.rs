@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Whether a character could move a cursor, hide, or change the order of the text around it: controls (C0, C1, DEL), line and
-/// paragraph separators, interlinear marks, and everything that Unicode calls Default_Ignorable_Code_Point, which is shown as nothing.
+/// Whether a character could move a cursor, hide, or change the order of the text around it:
+/// controls (C0, C1, DEL), line and paragraph separators, interlinear marks, and everything that
+/// Unicode calls Default_Ignorable_Code_Point, which is shown as nothing.
 pub const fn is_deceptive(character: char) -> bool {
     matches!(character,
         '\u{0}'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{fff9}'..='\u{fffb}')
@@ -58,7 +59,8 @@ pub fn middle(text: &str, characters: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{head} …[{between} characters]… {tail}"))
 }
 
-/// Compact JSON in which every deceptive character is a `\uXXXX` escape. Outside of strings JSON is ASCII, so this changes no value.
+/// Compact JSON in which every deceptive character is a `\uXXXX` escape. Outside of strings JSON is
+/// ASCII, so this changes no value.
 pub fn escape_json(json: &str) -> Cow<'_, str> {
     let hides = |it: char| is_deceptive(it) && !matches!(it, '\n' | '\r' | '\t');
     if !json.contains(hides) {
@@ -96,7 +98,8 @@ mod tests {
         }
     }
 
-    /// The property as DerivedCoreProperties.txt lists it, one row per range, and the separators and marks that are not part of it.
+    /// The property as DerivedCoreProperties.txt lists it, one row per range, and the separators
+    /// and marks that are not part of it.
     #[test]
     fn nothing_that_is_drawn_as_nothing_passes() {
         let table = "00AD 034F 061C 115F..1160 17B4..17B5 180B..180D 180E 180F 200B..200F 202A..202E 2060..2064 2065 2066..206F 3164 \

@@ -1,4 +1,5 @@
-//! A client in a process of its own. A test that decides as a person must not be the client as well: its own yes would be refused.
+//! A client in a process of its own. A test that decides as a person must not be the client as
+//! well: its own yes would be refused.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;

@@ -7,7 +7,6 @@ use crate::daemon::home::Home;
 use crate::doors::control::client::Client;
 use crate::outside::{Clock, RealClock};
 use conductor_core::pending::Fact;
-use conductor_core::text::escape;
 use serde_json::{Value, json};
 use std::io::{self, BufRead, IsTerminal};
 
@@ -19,16 +18,16 @@ pub fn run(args: Approvals, home: &Home, out: &mut Out) -> Result<Verdict, Failu
                 if list(answer, "approvals").is_empty() {
                     return out.line("nothing waits");
                 }
-                for record in list(answer, "approvals") {
-                    out.line(format_args!(
-                        "{}  {}  {}  until {}",
-                        text(record, "short"),
+                let row = |record: &Value| Fact {
+                    label: text(record, "short").to_owned(),
+                    text: format!(
+                        "{}  {}\nuntil {}",
                         text(record, "tool"),
-                        escape(text(record, "summary")),
+                        text(record, "summary"),
                         text(record, "expires_at")
-                    ))?;
-                }
-                Ok(())
+                    ),
+                };
+                question::list(out, list(answer, "approvals").iter().map(row))
             })?;
         }
         ApprovalsCommand::List { watch: true } => watch(home, out)?,
@@ -64,7 +63,8 @@ pub fn run(args: Approvals, home: &Home, out: &mut Out) -> Result<Verdict, Failu
     Ok(Verdict::Good)
 }
 
-/// Every fact whole, in pages: the daemon gives one after the other, and a terminal shows one screen after the other.
+/// Every fact whole, in pages: the daemon gives one after the other, and a terminal shows one
+/// screen after the other.
 fn full(home: &Home, out: &mut Out, id: &str) -> Result<(), Failure> {
     let columns = question::columns(io::stdout());
     let mut pager = Pager::new();

@@ -252,7 +252,8 @@ pub enum ApprovalsCommand {
     /// One question, with everything you should know
     Show {
         id: String,
-        /// Every value whole, one screen after the other; long ones are otherwise shown with their middle left out
+        /// Every value whole, one screen after the other; long ones are otherwise shown with their
+        /// middle left out
         #[arg(long)]
         full: bool,
     },

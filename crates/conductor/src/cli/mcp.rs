@@ -90,7 +90,7 @@ fn signalled() -> impl Future<Output = ()> {
 }
 
 fn say(line: &str) {
-    let _ = writeln!(io::stderr(), "{}", super::out::plain(&line.to_string()));
+    let _ = writeln!(io::stderr(), "{}", super::out::plain(line));
 }
 
 /// A daemon of its own session, that stays when this process ends.

@@ -1,7 +1,7 @@
 //! Where results go. The one place of the command line that writes to stdout and stderr.
 //!
-//! Names of modes, tracks and files come from elsewhere, so every line is escaped here: no output moves the cursor or hides a part of
-//! itself. JSON stays JSON.
+//! Names of modes, tracks and files come from elsewhere, so every line is escaped here: no output
+//! moves the cursor or hides a part of itself. JSON stays JSON.
 
 use super::Failure;
 use conductor_core::text::{escape, escape_json};
@@ -77,7 +77,7 @@ impl Out {
         let mut stderr = io::stderr().lock();
         let _ = writeln!(stderr, "conductor: {}", plain(&failure.to_string()));
         if let Some(hint) = failure.hint() {
-            let _ = writeln!(stderr, "  {}", plain(&hint.to_string()));
+            let _ = writeln!(stderr, "  {}", plain(hint));
         }
     }
 }

@@ -17,20 +17,16 @@ pub fn run(args: Plans, home: &Home, out: &mut Out) -> Result<Verdict, Failure> 
                 if list(answer, "plans").is_empty() && list(answer, "edits").is_empty() {
                     return out.line("no plans");
                 }
-                for edit in list(answer, "edits") {
-                    let what = escape(text(edit, "summary"));
-                    out.line(format_args!("{}  {:<8}  {what}", text(edit, "short"), "done"))?;
-                }
-                for plan in list(answer, "plans") {
-                    let id = text(plan, "plan_id");
-                    let short = answer["shorts"][id].as_str().unwrap_or(id);
-                    out.line(format_args!(
-                        "{short}  {:<8}  {}",
-                        text(plan, "status"),
-                        escape(text(plan, "description"))
-                    ))?;
-                }
-                Ok(())
+                let row = |short: &str, state: &str, what: &str| Fact {
+                    label: short.to_owned(),
+                    text: format!("{state}  {what}"),
+                };
+                let edits = list(answer, "edits").iter().map(|it| row(text(it, "short"), "done", text(it, "summary")));
+                let plans = list(answer, "plans").iter().map(|it| {
+                    let id = text(it, "plan_id");
+                    row(answer["shorts"][id].as_str().unwrap_or(id), text(it, "status"), text(it, "description"))
+                });
+                question::list(out, edits.chain(plans))
             })?;
         }
         PlansCommand::Show { id } => {

@@ -2,7 +2,7 @@
 //!
 //! Not here: who may answer (`doors/control/person`), or what the answer does (`pipeline/approval`).
 
-use super::Failure;
+use super::{Failure, out::Out};
 use crate::doors::control::client::ClientError;
 use conductor_core::pending::{Fact, Record};
 use conductor_core::text::escape;
@@ -15,7 +15,8 @@ const TOO_QUICK_US: u64 = 300_000;
 /// What is said to a yes that does not count.
 pub const TOO_QUICK: &str = "that was quicker than reading; y or n: ";
 
-/// Room for labels, and the mark between them and text that is not ours. Such text never stands left of the mark.
+/// Room for labels, and the mark between them and text that is not ours. Such text is never printed
+/// left of the mark.
 const LABEL: usize = 10;
 const MARK: &str = "| ";
 /// Below this many columns a label has a line of its own.
@@ -29,7 +30,8 @@ pub fn columns(terminal: impl std::os::fd::AsFd) -> usize {
     if found == 0 { 80 } else { found }
 }
 
-/// What is asked: every fact in its order, and the head of it (target, tool, tier) once more at the end, where the answer is typed.
+/// What is asked: every fact in its order, and the head of it (target, tool, tier) once more at the
+/// end, where the answer is typed.
 pub fn text(record: &Record, columns: usize) -> String {
     let mut text = format!("Approval {}\n", record.short);
     facts(&mut text, &record.facts, columns);
@@ -42,7 +44,15 @@ pub fn text(record: &Record, columns: usize) -> String {
     text
 }
 
-/// Facts as lines of at most that many columns. Each line of a value begins with the mark, whatever the value holds.
+/// A list for a terminal; a row stays a row, whatever is in it.
+pub fn list(out: &mut Out, rows: impl Iterator<Item = Fact>) -> io::Result<()> {
+    let mut text = String::new();
+    facts(&mut text, &rows.collect::<Vec<_>>(), columns(io::stdout()));
+    out.text(&text)
+}
+
+/// Facts as lines of at most that many columns. Each line of a value begins with the mark, whatever
+/// the value holds.
 pub fn facts(out: &mut String, facts: &[Fact], columns: usize) {
     let columns = columns.clamp(8, WIDEST);
     let narrow = columns < NARROW;
@@ -51,7 +61,7 @@ pub fn facts(out: &mut String, facts: &[Fact], columns: usize) {
     let room = columns - indent - MARK.len() - 1;
     for fact in facts {
         let label = escape(&fact.label);
-        let label: String = label.chars().take(LABEL).collect();
+        let label: String = label.chars().take(LABEL.min(columns - 2)).collect();
         let mut first = if narrow {
             // Writing into a string does not fail.
             let _ = writeln!(out, "{label}:");
@@ -68,8 +78,8 @@ pub fn facts(out: &mut String, facts: &[Fact], columns: usize) {
     }
 }
 
-/// Runs of more than two blanks as their number, so that a value cannot move its text under our own. Every other kind of blank is
-/// written out.
+/// Runs of more than two blanks as their number, so that a value cannot move its text under our
+/// own. Every other kind of blank is written out.
 fn fold_blanks(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut run = 0_usize;
@@ -98,7 +108,8 @@ fn fold_blanks(text: &str) -> String {
     out
 }
 
-/// Pieces that fit. What is not ASCII counts as two columns, which is the most that any character takes.
+/// Pieces that fit. What is not ASCII counts as two columns, which is the most that any character
+/// takes.
 fn wrap(text: &str, room: usize) -> Vec<String> {
     let mut pieces = Vec::new();
     let (mut piece, mut used) = (String::new(), 0);

@@ -269,7 +269,8 @@ struct Ends {
     seat: OnceCell<Option<Seat>>,
 }
 
-/// A local process that shows a token is an AI client. It is looked up once per connection, before its first request is answered.
+/// A local process that shows a token is an AI client. It is looked up once per connection, before
+/// its first request is answered.
 async fn seat(State(seats): State<Arc<Seats>>, request: Request, next: Next) -> Response {
     if request.headers().contains_key(header::AUTHORIZATION)
         && let Some(ends) = request.extensions().get::<Arc<Ends>>().cloned()

@@ -1,8 +1,10 @@
-//! The processes behind AI clients: connected ones, and those that left a moment ago. Nothing below one of them decides anything.
+//! The processes behind AI clients: connected ones, and those that left a moment ago. Nothing below
+//! one of them decides anything.
 //!
-//! Not here: the rule itself (`control/person`). A client is known by its process: the parent of an `mcp start` proxy, the peer of a
-//! connection to `mcp.sock`, or the local peer of an HTTP connection. It stays known for the life of a question after it left, because a
-//! client that hangs up and then opens a terminal is the same client.
+//! Not here: the rule itself (`control/person`). A client is known by its process: the parent of an
+//! `mcp start` proxy, the peer of a connection to `mcp.sock`, or the local peer of an HTTP
+//! connection. It stays known for the life of a question after it left, because a client that hangs
+//! up and then opens a terminal is the same client.
 
 use super::control::person::{self, Client};
 use crate::outside::Clock;
@@ -39,7 +41,7 @@ impl Seats {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A process that is gone already, or that everything descends from, is no client.
+    /// A process that has ended, or from which everything descends, is not a client.
     pub fn take(self: &Arc<Self>, pid: i32) -> Option<Seat> {
         let client = person::client(pid)?;
         let (pid, started) = (client.pid, client.started);
@@ -84,8 +86,8 @@ impl Drop for Seat {
     }
 }
 
-/// The local process at the other end of a TCP connection to us, by the kernel's own tables. Reads all of `/proc`, so call it from a
-/// thread that may block.
+/// The local process at the other end of a TCP connection to us, by the kernel's own tables. Reads
+/// all of `/proc`, so call it from a thread that may block.
 #[cfg(target_os = "linux")]
 pub fn peer_of(peer: std::net::SocketAddr, ours: std::net::SocketAddr) -> Option<i32> {
     if !peer.ip().to_canonical().is_loopback() {

@@ -297,7 +297,7 @@ fn text(text: &str) -> Value {
     Value::String(conductor_core::text::cut(text, CELL))
 }
 
-/// An address without the password that may stand in it.
+/// An address without its password.
 fn address(url: &str) -> String {
     match reqwest::Url::parse(url) {
         Ok(mut url) => {

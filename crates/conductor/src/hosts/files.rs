@@ -284,7 +284,8 @@ impl Place {
         &self.root
     }
 
-    /// The path as the kernel has it, links on the way followed. Where nothing is there yet, that of the folder, and the last name.
+    /// The path as the kernel has it, links on the way followed. Where nothing is there yet, that
+    /// of the folder, and the last name.
     pub fn real(&self) -> PathBuf {
         let look = |inside: &Path| {
             let found = beneath::open(&self.root.folder, inside, beneath::LOOK, Mode::empty()).ok()?;

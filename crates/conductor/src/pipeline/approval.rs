@@ -31,9 +31,10 @@ use crate::pending_store::{Beside, PendingStore};
 use crate::studio::Studio;
 use crate::tools::catalog::{AskFacts, Source, Target, Tool};
 
-/// Characters that the target of a call may have. It is never cut, and must fit on a screen together with the question.
+/// Characters that the target of a call may have. It is never cut, and must fit on a screen
+/// together with the question.
 const LONGEST_TARGET: usize = 1200;
-/// Characters of the summary, which stands in lists.
+/// Characters of the summary, which lists show.
 const LONGEST_SUMMARY: usize = 150;
 /// While a call waits, its client hears of it this often.
 const STILL_WAITING: Duration = Duration::from_secs(5);
@@ -102,7 +103,8 @@ impl Desk {
         tokio::task::spawn_blocking(move || store.change(change)).await.map_err(io::Error::other)?
     }
 
-    /// As [`Desk::change`], for a question with facts that its record shows in part only. They are on the disk before the record.
+    /// As [`Desk::change`], for a question with facts that its record shows in part only. They are
+    /// on the disk before the record.
     async fn ask(
         &self,
         id: Uuid,
@@ -262,7 +264,8 @@ pub async fn answer(
     }
 }
 
-/// A person is not asked about a call that would be refused anyway, nor about one whose target they could not read whole.
+/// A person is not asked about a call that would be refused anyway, nor about one whose target they
+/// could not read whole.
 fn can_be_shown(tool: &Tool, target: &Target) -> Result<(), ToolError> {
     if let Some(fault) = &target.fault {
         return Err(super::handler::with_effect(tool, fault.clone()));
@@ -281,7 +284,7 @@ fn can_be_shown(tool: &Tool, target: &Target) -> Result<(), ToolError> {
             text.chars().count()
         ),
     )
-    .hint(format!("Nobody was asked. Make the {label} shorter, or divide the work into several calls."))
+    .hint(format!("No person was asked. Make the {label} shorter, or divide the work into several calls."))
     .subject(Subject::Tool(tool.name.to_string()))
     .effect(Effect::None))
 }

@@ -1,7 +1,8 @@
 //! One breaker per tool and target, and the guard that settles every permit.
 //!
-//! A port that is gone or a host that hangs must not switch the tool off for the others. Not here: the breaker itself
-//! (`conductor_core::breaker`), and what a call's target is (`tools::catalog::Target`). State is not kept over a restart.
+//! A port that is gone or a host that hangs must not switch the tool off for the others. Not here:
+//! the breaker itself (`conductor_core::breaker`), and what a call's target is
+//! (`tools::catalog::Target`). State is not kept over a restart.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +15,8 @@ use crate::outside::Clock;
 use crate::studio::Studio;
 use crate::tools::catalog::{Catalog, Target, Tool};
 
-/// Targets of one tool that have a breaker of their own. A caller names targets, so there must be an end to them.
+/// Targets of one tool that have a breaker of their own. A caller names targets, so there must be
+/// an end to them.
 const MOST_TARGETS: usize = 64;
 /// The breaker of all targets beyond these.
 const OTHERS: &str = "others";
@@ -44,7 +46,8 @@ struct Circuit {
 }
 
 impl Circuit {
-    /// The breaker for this target, made when there is room. A target that passes gives way to a new one.
+    /// The breaker for this target, made when there is room. A target that passes gives way to a
+    /// new one.
     fn entry(&mut self, target: &str, settings: Settings) -> (String, &mut Entry) {
         let mut name = target;
         if !self.targets.contains_key(name) && self.targets.len() >= MOST_TARGETS {
@@ -138,8 +141,8 @@ impl Circuits {
         }
     }
 
-    /// Forgets one tool's failures; false when there was nothing to forget. The entries stay: a breaker remembers which permits are
-    /// from before.
+    /// Forgets one tool's failures; false when there was nothing to forget. The entries stay: a
+    /// breaker remembers which permits are from before.
     pub fn reset(&self, tool: &str) -> bool {
         lock(&self.tools).get_mut(tool).map(|it| it.targets.values_mut().for_each(Entry::reset)).is_some()
     }
@@ -195,8 +198,8 @@ fn worst(states: impl Iterator<Item = State>) -> State {
     states.max_by_key(rank).unwrap_or(State::Passing)
 }
 
-/// A breaker's permit for one call. Dropped by a panic or cancel, it settles as cancelled: a lost probe would keep the circuit open for
-/// ever.
+/// A breaker's permit for one call. Dropped by a panic or cancel, it settles as cancelled: a lost
+/// probe would keep the circuit open for ever.
 pub struct PermitGuard {
     tools: Tools,
     clock: Arc<dyn Clock>,

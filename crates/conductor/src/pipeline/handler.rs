@@ -104,8 +104,9 @@ async fn attempts(studio: &Arc<Studio>, call: &Call, gate: &Gate, paper: &mut Pa
     }
 }
 
-/// Failures that another attempt may cure. A timeout of an effectful tool is not one: the work may have been done. Nor is a host that is
-/// offline: it does not come back within the time of a call, and the caller can do something about it at once.
+/// Failures that another attempt may cure. A timeout of an effectful tool is not one: the work may
+/// have been done. Nor is a host that is offline: it does not come back within the time of a call,
+/// and the caller can do something about it at once.
 fn is_passing(tool: &Tool, error: &ToolError) -> bool {
     error.code == Code::Internal || (error.code == Code::Timeout && tool.tier == Tier::ReadOnly)
 }

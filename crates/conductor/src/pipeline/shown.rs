@@ -1,6 +1,7 @@
 //! How long values look in a question: head and tail, with their length and hash.
 //!
-//! Not here: the target of a call, which is never cut (`approval`), and how a terminal draws it (`cli/question`).
+//! Not here: the target of a call, which is never cut (`approval`), and how a terminal draws it
+//! (`cli/question`).
 
 use conductor_core::digest::Digest;
 use conductor_core::text::{escape, middle};

@@ -34,7 +34,8 @@ pub type Summary = Arc<dyn Fn(&Value) -> String + Send + Sync>;
 pub type StateHash = Arc<dyn Fn(Arc<Studio>, Value) -> BoxFuture<'static, Option<Digest>> + Send + Sync>;
 /// The tool's own decision by its arguments.
 pub type Decide = Arc<dyn Fn(&Studio, &Value) -> ByArgs + Send + Sync>;
-/// What the approver should know in addition to the target and the arguments: label and text, and members of the tool's own on
+/// What the approver should know in addition to the target and the arguments: label and text, and
+/// members of the tool's own on
 /// `APPROVAL_REQUIRED`. It may wait for the disk.
 pub type Facts = Arc<dyn Fn(&Studio, &Value) -> AskFacts + Send + Sync>;
 
@@ -51,13 +52,14 @@ pub struct AskFacts {
     pub more: serde_json::Map<String, Value>,
 }
 
-/// The normal form of a call: what it acts on, however its arguments spell that. Policy matches it, a question shows it, and a breaker is
-/// for it.
+/// The normal form of a call: what it acts on, however its arguments spell that. Policy matches it,
+/// a question shows it, and a breaker is for it.
 #[derive(Debug, Clone, Default)]
 pub struct Target {
     /// Label and text; a question begins with them and never cuts them.
     pub shown: Vec<(&'static str, String)>,
-    /// Members that replace the arguments' own in rules, the most exact form first; see `conductor_core::policy::Rule::args`.
+    /// Members that replace the arguments' own in rules, the most exact form first; see
+    /// `conductor_core::policy::Rule::args`.
     pub forms: Vec<Value>,
     /// The port, host, database, Set or plugin whose failures the breaker counts.
     pub key: Option<String>,

@@ -119,7 +119,8 @@ pub fn locked(what: &str) -> ToolError {
         .hint("Reads and plans still work. A person switches the lock off with `conductor performance off` when the show is over.")
 }
 
-/// The output that a call means, by its alias and by the name of its port, whichever of the two the caller wrote.
+/// The output that a call means, by its alias and by the name of its port, whichever of the two the
+/// caller wrote.
 fn output_target(owner: &Handle, asks: bool) -> Aim {
     let owner = owner.clone();
     Arc::new(move |_, call: &Call| {

@@ -42,7 +42,8 @@ impl Shelf {
     }
 }
 
-/// Adds the target: which database, and what the statement does there; and the statement itself without its comments as a fact.
+/// Adds the target: which database, and what the statement does there; and the statement itself
+/// without its comments as a fact.
 fn aimed(mut definition: Definition, shelf: &Shelf) -> Definition {
     let (aiming, showing) = (Arc::clone(&shelf.databases), Arc::clone(&shelf.databases));
     definition.facts = Some(Arc::new(move |_, arguments| {

@@ -73,8 +73,8 @@ where
     definition
 }
 
-/// The file or folder that is meant, in every granted folder that holds it. A folder counts for the granted folders in it too, because a
-/// search goes down into them.
+/// The file or folder that is meant, in every granted folder that holds it. A folder counts for the
+/// granted folders in it too, because a search goes down into them.
 fn target(files: &Files, arguments: &Value) -> Target {
     let word = |key: &str| arguments.get(key).and_then(Value::as_str);
     let place = match files.place(word("root"), word("path").unwrap_or_default()) {

@@ -81,7 +81,8 @@ fn define(
 ) -> Definition {
     let said = row.tools.get(&text.name).copied().unwrap_or_default();
     let asks = said.requires_approval.unwrap_or(text.requires_approval);
-    // A person who wants to be asked means an effect outside; a plugin that asks to be asked about is believed too.
+    // A person who wants to be asked means an effect outside; a plugin that asks to be asked about
+    // is believed too.
     let effect = asks || text.requires_approval;
     let tier = said.tier.unwrap_or(if effect { Tier::HardwareIo } else { Tier::Stateful });
     let mut definition = Definition::new(text.name.clone(), tier, TOOLSET, move |_, _, arguments| run(arguments))

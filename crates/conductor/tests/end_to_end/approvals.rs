@@ -1,4 +1,5 @@
-//! What a person sees before they decide, and who counts as one: on real terminals, with clients that try to be the person.
+//! What a person sees before they decide, and who counts as one: on real terminals, with clients
+//! that try to be the person.
 
 use crate::studio::{BINARY, DEVICES, Studio, text, until};
 use crate::terminal::{Script, conductor, say_yes};
@@ -8,7 +9,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// A folder that the file tools may write to, beside the home.
+/// A daemon, and a folder outside its home that the file tools may write to.
 struct Desk {
     studio: Studio,
     folder: tempfile::TempDir,
@@ -43,7 +44,8 @@ fn short(parked: &Value) -> String {
     parked["error"]["data"]["short"].as_str().unwrap().to_owned()
 }
 
-/// Lines that a terminal would show; none may be wider than the screen, or the terminal would break it without our mark.
+/// Lines that a terminal would show; none may be wider than the screen, or the terminal would break
+/// it without our mark.
 fn rows(shown: &str, columns: usize) -> Vec<String> {
     let rows: Vec<String> = shown.split('\n').map(|it| it.trim_end_matches('\r').to_owned()).collect();
     for row in &rows {
@@ -98,7 +100,7 @@ fn nothing_that_a_client_writes_looks_like_the_question_itself() {
                 assert!(row.ends_with("| HardwareIO"), "{row:?}");
             }
         }
-        // The true head stands in the last rows, whatever came before.
+        // The true head is in the last rows, whatever came before.
         let tail = rows[rows.len().saturating_sub(22)..].join("\n");
         let joined: String = tail.replace("\n             | ", "").replace("\n| ", "");
         assert!(
@@ -163,9 +165,11 @@ fn all_of_a_long_question_can_be_read_in_pages() {
     assert!(pages.end().0.success());
 }
 
-// ---- who is a person ------------------------------------------------------------------------------------------------------------------
+// ---- who is a person
+// ------------------------------------------------------------------------------------------------------------------
 
-/// A client with a shell: it calls a tool over one of the three doors, and then tries to be the person.
+/// A client with a shell: it calls a tool over one of the three doors, and then tries to be the
+/// person.
 const CLIENT: &str = r#"
 import json, os, pty, socket, subprocess, sys, time, urllib.request
 door, home, binary, url = sys.argv[1:5]
@@ -311,7 +315,7 @@ fn no_detour_makes_a_client_a_person() {
         let said = refused(json!({ "do": "pty", "words": words }));
         assert!(said.contains("was started by an AI client"), "{door}: {said}");
         let said = refused(json!({ "do": "orphan", "words": words, "after": 0.3, "out": out("a") }));
-        assert!(said.contains("cannot be told apart"), "{door}: {said}");
+        assert!(said.contains("cannot be distinguished"), "{door}: {said}");
         refused(json!({ "do": "double", "words": words, "out": out("b") }));
         // Other decisions need a person too.
         refused(json!({ "do": "double", "words": ["performance", "on"], "out": out("c") }));
@@ -323,7 +327,8 @@ fn no_detour_makes_a_client_a_person() {
         };
         refused(json!({ "do": "pty", "words": words }));
         refused(json!({ "do": "orphan", "words": words, "after": 0.1, "out": out("d") }));
-        // The person next to it is asked and heard, in a terminal that is younger than the question.
+        // The person next to it is asked and heard, in a terminal that is younger than the
+        // question.
         let (code, said) = at_a_terminal(conductor(studio.home(), &["approvals", "allow", &short]));
         assert_eq!(code, Some(0), "{door}: {said}");
     }
@@ -342,12 +347,12 @@ fn an_orphan_from_before_the_question_decides_nothing() {
     std::fs::write(format!("{out}.new"), &short).unwrap();
     std::fs::rename(format!("{out}.new"), format!("{out}.id")).unwrap();
     let said = until("the orphan has tried", || std::fs::read_to_string(&out).ok());
-    assert!(said.contains("cannot be told apart"), "{said}");
+    assert!(said.contains("cannot be distinguished"), "{said}");
     assert_eq!(studio.ask("approvals.show", json!({ "id": short }))["state"], "pending");
 }
 
 #[test]
-fn the_performance_lock_holds_for_every_process_that_is_no_person() {
+fn the_performance_lock_holds_for_every_process_but_a_person() {
     let desk = Desk::open("");
     assert_eq!(desk.person(&["performance", "on"]).0, Some(0));
     let alone = |words: &[&str]| {
@@ -458,7 +463,8 @@ fn what_a_write_or_a_delete_took_away_comes_back_after_a_restart() {
     assert!(undo.end().0.success() && desk.folder.path().join("empty").is_dir());
 }
 
-/// Answers about the caller's world come at once, as often as they are asked for, and are no reason to switch a tool off.
+/// Answers about the caller's world come at once, as often as they are asked for, and do not switch
+/// a tool off.
 #[test]
 fn an_absent_device_and_a_missing_set_never_open_a_circuit() {
     let absent = "[[devices]]\nalias = \"gone\"\ndirection = \"Output\"\nmatchers = [{ type = \"ExactName\", pattern = \"Nobody\" }]\n";

@@ -438,7 +438,8 @@ async fn web_hosts_that_a_person_named_are_fetched_and_others_are_asked_about() 
     assert_eq!(room.call("web.fetch", secret).await.unwrap_err().code, Code::BadInput);
 }
 
-// ---- what a rule meets and what a person sees -----------------------------------------------------------------------------------------
+// ---- what a rule meets and what a person sees
+// -----------------------------------------------------------------------------------------
 
 /// A rule with these arguments.
 fn rule(tool: &str, pointer: &str, value: Value, decision: Decision) -> Rule {
@@ -621,7 +622,7 @@ async fn a_person_sees_the_path_and_the_difference_of_a_write() {
     assert!(fact(&facts, "now").starts_with("16 bytes, sha256:"), "{facts:?}");
     assert!(fact(&facts, "difference").contains("- tempo 120\n+ tempo 90"), "{facts:?}");
     assert_eq!(fact(&facts, "undo"), "Can be undone");
-    // Bytes that are no text are seen as bytes.
+    // Bytes that are not text are shown as bytes.
     let room = Room::new(FILES);
     let asked =
         json!({ "path": "x.bin", "content": STANDARD.encode([0xff, 0x7f, b'E', b'L', b'F']), "encoding": "base64" });

@@ -656,7 +656,8 @@ async fn every_key_of_a_row_changes_something() {
     assert!(!room.test.studio.catalog().get("x.flaky").unwrap().retries());
 }
 
-/// A person's own wish to be asked makes a tool one of effects, which only a person of this machine answers.
+/// A person's own wish to be asked makes a tool one of effects, which only a person of this machine
+/// answers.
 #[tokio::test]
 async fn a_persons_override_sets_the_tier() {
     let room = Room::new();

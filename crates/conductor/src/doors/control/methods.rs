@@ -244,6 +244,7 @@ pub async fn answer(control: &Control, caller: Caller, method: Method, params: V
         }
         Method::PortsScan => {
             let Nothing {} = read(params)?;
+            control.may_change_the_stage(caller.peer, "no scan is started").await?;
             told(handle.scan_ports().await?)
         }
         Method::ModeSet => {

@@ -1,13 +1,16 @@
 //! Who counts as a person on the human door. Any process of the same user can connect, and an AI client may own a shell; so a decision
 //! needs a terminal behind the peer, no AI client above it, and an origin that is not a client's.
 //!
-//! The origin: a process that a client started and orphaned (double fork, `setsid`) has no client above it any more; the kernel hands it
-//! to pid 1 or to the user's service manager. Walking up from the peer, take the last process that is younger than a client. When
-//! one of these two is its parent, it may be such an orphan, unless its cgroup says that the service manager started it elsewhere: a desktop
-//! gives every window a scope of its own, and an orphan stays in the client's. A terminal that was open before the client started, and
-//! a new window of an emulator, multiplexer or login server that was, are people.
+//! The origin: a process that a client started and orphaned (double fork, `setsid`) has no client
+//! above it any more; the kernel hands it to pid 1 or to the user's service manager. Walking up
+//! from the peer, take the last process that is younger than a client. When one of these two is its
+//! parent, it may be such an orphan, unless its cgroup says that the service manager started it
+//! elsewhere: a desktop gives every window a scope of its own, and an orphan stays in the client's.
+//! A terminal that was open before the client started, and a new window of an emulator, multiplexer
+//! or login server that was, are people.
 //!
-//! This stops an honest client, not a hostile one: a process of the same user can type into a terminal that a person opened.
+//! This stops an honest client, not a hostile one: a process of the same user can type into a
+//! terminal that a person opened.
 
 use crate::daemon::socket::Peer;
 
@@ -26,7 +29,7 @@ pub enum NotAPerson {
     #[error("process {pid} was started by an AI client (process {client}); ask the person")]
     BelowClient { pid: i32, client: i32 },
     #[error(
-        "process {pid} cannot be told apart from one that an AI client (process {client}) left behind; answer in a terminal that was \
+        "process {pid} cannot be distinguished from one that an AI client (process {client}) left behind; answer in a terminal that was \
          open before the client started, or end the client and wait until its questions expire"
     )]
     Orphan { pid: i32, client: i32 },
@@ -77,7 +80,8 @@ pub fn recognise(peer: Peer, clients: &[Client], look: impl Fn(i32) -> Option<Pr
 /// The process and those above it, the service manager last.
 fn ancestors(pid: i32, process: Process, look: impl Fn(i32) -> Option<Process>) -> Vec<(i32, Process)> {
     let mut chain = vec![(pid, process)];
-    // A chain of parents has no loops, except when pids are reused while it is walked; more steps than processes can be nested end it.
+    // A chain of parents has no loops, except when pids are reused while it is walked; more steps
+    // than processes can be nested end it.
     while chain.len() < MAX_DEPTH {
         let Some((_, last)) = chain.last().filter(|(_, it)| !it.is_service_manager) else { break };
         let parent = last.parent;
@@ -126,7 +130,7 @@ pub fn client(pid: i32) -> Option<Client> {
     Some(Client { pid, started: process.started.unwrap_or(0), cgroup: process.cgroup })
 }
 
-/// Reads `/proc`. Where there is none nobody is recognised by the socket.
+/// Reads `/proc`. Where there is none, no peer of the socket is recognised.
 #[cfg(target_os = "linux")]
 pub fn look(pid: i32) -> Option<Process> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -137,7 +141,8 @@ pub fn look(pid: i32) -> Option<Process> {
     Some(process)
 }
 
-/// The link of a service manager's program may be hidden from us, which no program of the user can do by its name alone.
+/// The link of a service manager's program may be hidden from us, which no program of the user can
+/// do by its name alone.
 #[cfg(target_os = "linux")]
 fn is_roots_systemd(pid: i32) -> bool {
     use std::os::unix::fs::MetadataExt as _;
@@ -271,7 +276,7 @@ mod tests {
     ];
 
     #[test]
-    fn an_orphan_of_a_client_is_no_person_and_a_new_window_is_one() {
+    fn an_orphan_of_a_client_is_refused_and_a_new_window_is_not() {
         let asked = |pid| ask(pid, &[client(50, 100)], tree(DESKTOP)).is_ok();
         assert_eq!([61, 71, 81].map(asked), [true; 3]);
         assert_eq!([90, 92, 95].map(asked), [false; 3]);
@@ -308,7 +313,7 @@ mod tests {
         assert!(parse_stat(8, &format!("8 (systemd) S 1 8 8 0 {rest}")).unwrap().is_service_manager);
         assert!(
             !parse_stat(8, &format!("8 (systemd) S 3 8 8 0 {rest}")).unwrap().is_service_manager,
-            "a name is no proof"
+            "a name proves nothing"
         );
         for bad in ["", "7", "7 (", "7 (x", ") 7 (", "7 (x) S", "7 (x) S a b c d", "7 (x) S 1 2 3 4 5"] {
             assert_eq!(parse_stat(7, bad), None, "{bad:?}");

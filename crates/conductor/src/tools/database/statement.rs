@@ -1,7 +1,9 @@
-//! What an SQL text does, read from its words alone: the kinds of statements and the tables they name.
+//! What an SQL text does, read from its words alone: the kinds of statements and the tables they
+//! name.
 //!
-//! For a person who decides, and on the safe side: a word that may begin a statement counts wherever it stands outside of strings,
-//! comments and quoted names. Nothing is decided by it; the database itself keeps a reader from writing.
+//! For a person who decides, and on the safe side: a word that may begin a statement counts
+//! wherever it is found outside of strings, comments and quoted names. Nothing is decided by it;
+//! the database itself keeps a reader from writing.
 
 /// How comments and strings are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,7 +105,7 @@ const BEFORE_A_NAME: &[&str] = &[
     "REINDEX",
     "VACUUM",
 ];
-/// Words that may stand between these and the name.
+/// Words that may come between these and the name.
 const SKIPPED: &[&str] = &[
     "IF",
     "NOT",
@@ -119,7 +121,7 @@ const SKIPPED: &[&str] = &[
     "LATERAL",
     "TABLE",
 ];
-/// Words that are no names when they come where a name could.
+/// Words that are not names although they come where a name could.
 const NOT_A_NAME: &[&str] =
     &["SELECT", "VALUES", "SET", "WHERE", "CONFLICT", "DELETE", "UPDATE", "INSERT", "BEGIN", "TRUE", "FALSE"];
 

@@ -1,4 +1,5 @@
-//! What a person sees of a change of a file before they allow it: what is there now, and the difference.
+//! What a person sees of a change of a file before they allow it: what is there now, and the
+//! difference.
 
 use super::{At, Encoding};
 use crate::hosts::files::Files;
@@ -37,7 +38,7 @@ pub fn facts(files: &Files, arguments: &Value) -> AskFacts {
     AskFacts { facts, ..AskFacts::default() }
 }
 
-/// Lines that go and come. Bytes that are no text are dumped, so that they can be looked at too.
+/// Removed and added lines. Bytes that are not text are dumped, so that they can be read too.
 fn difference(old: &[u8], new: &[u8]) -> String {
     if old == new {
         return "none: the content stays as it is".to_owned();
