@@ -98,7 +98,7 @@ impl Link {
                 .stderr(Stdio::piped());
             command
         };
-        let spawned = sandbox.spawn(&made);
+        let spawned = sandbox.spawn(made);
         let (mut child, listener, kept) =
             spawned.map_err(|fault| format!("{} does not start: {fault}", program.display()))?;
         let port = listener.local_addr().map_or(0, |it| it.port());
