@@ -107,7 +107,7 @@ test("the bridge keeps its contract", async (t) => {
     leaving = left();
     assert.equal(await leaving, 0, lie.slice(0, 40));
   }
-  // One that has heard the token once, and does not know the secret, is not told anything after the proof.
+  // One that has heard the token once, and does not know the secret, gets nothing after the wrong proof.
   studio.lie = null;
   studio.unproven = true;
   leaving = left();
@@ -180,7 +180,7 @@ test("the bridge keeps its contract", async (t) => {
     mine.varname = "conductor_v8";
     assert.ok((await ok("snapshot", { patcher })).boxes.every((it) => it.varname !== "conductor_v8"));
   });
-  await t.test("an attribute that was new is what it was before, and cords and windows are told", async () => {
+  await t.test("an attribute that was new is what it was before, and windows are listed", async () => {
     const at = (await ok("snapshot", { patcher })).revision;
     await ok("apply", { patcher, at, edits: [{ op: "attr", key: osc, name: "fontsize", value: 30 }] });
     const shown = () => world.patchers[0].boxes.find((it) => it.text === "cycle~ 440").attributes.fontsize;

@@ -281,16 +281,16 @@ impl PatchHost for MaxHost {
 
     fn locked(&self, root: &str) -> Result<Option<bool>, ToolError> {
         self.with_root(root, |line, _, root| {
-            let told = line.ask("lock", json!({ "patcher": root.patcher }))?;
-            Ok(told["locked"].as_u64().map(|it| it != 0))
+            let answer = line.ask("lock", json!({ "patcher": root.patcher }))?;
+            Ok(answer["locked"].as_u64().map(|it| it != 0))
         })
     }
 
     fn windows(&self) -> Result<Option<Vec<Window>>, ToolError> {
         let mut state = lock(&self.state);
         let State { line, roots, .. } = &mut *state;
-        let told = line.as_mut().ok_or_else(absent)?.ask("list", json!({}))?;
-        let windows = told["windows"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let answer = line.as_mut().ok_or_else(absent)?.ask("list", json!({}))?;
+        let windows = answer["windows"].as_array().map(Vec::as_slice).unwrap_or_default();
         let window = |row: &Json| {
             let text = |name: &str| row[name].as_str().filter(|it| !it.is_empty());
             let root = roots.iter().find(|(_, it)| Some(it.patcher.as_str()) == text("patcher"));

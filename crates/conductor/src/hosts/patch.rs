@@ -158,6 +158,10 @@ pub trait PatchHost: Send + Sync {
     fn windows(&self) -> Result<Option<Vec<Window>>, ToolError> {
         Ok(None)
     }
+    /// What keeps a patch in this program from the rest of the machine, for a person who decides whether it may run.
+    fn confinement(&self) -> String {
+        "nothing limits it: a patch in this program can do what the person can do".to_owned()
+    }
     /// The daemon stops: nothing may dial it any more.
     fn stop(&self) {}
 }

@@ -23,7 +23,7 @@ use conductor_patch::{Atom, BoxView, Document, Format, Limits, Value, View, Warn
 use follow::{Fault, Follow, Shown, Wire};
 use fudi::Messages;
 use link::{Link, Silence, TEMPORARY};
-use sandbox::Walls;
+use sandbox::{Kept, Walls};
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::io::Write as _;
@@ -343,7 +343,8 @@ impl Shared {
         let home = fs::canonicalize(&self.home).unwrap_or_else(|_| self.home.clone());
         let apart = |it: &PathBuf| !home.starts_with(it) && !it.starts_with(&home);
         let named = named.filter_map(|it| fs::canonicalize(it).ok()).filter(apart);
-        [own, self.folder.clone()].into_iter().chain(named).collect()
+        let own = Some(own).filter(|it| fs::canonicalize(it).is_ok_and(|it| !home.starts_with(it)));
+        own.into_iter().chain([self.folder.clone()]).chain(named).collect()
     }
 
     fn folder_of(&self, file: Option<&Path>) -> PathBuf {
@@ -527,6 +528,10 @@ impl PatchHost for PdHost {
             root.lost = root.shown.adopt(&before, document).is_err();
             Ok(())
         })
+    }
+
+    fn confinement(&self) -> String {
+        Kept::here(self.shared.settings.audio).sentence()
     }
 
     fn saved(&self, root: &str, file: &Path) {

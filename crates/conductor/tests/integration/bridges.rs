@@ -75,7 +75,7 @@ async fn the_helper_of_pd_gives_an_impostor_nothing_and_finds_the_daemon_again()
     host.stop();
     assert!(!file.exists(), "a stop removes the address");
     drop(host);
-    // After kill -9 the file is still there, and the port is anybody's.
+    // After kill -9 the file is still there, and any program may have taken the port.
     let impostor = Impostor::new();
     fs::write(&file, format!("{} {} {};\n", impostor.port(), words[1], words[2])).expect("written");
     let prey = tempfile::tempdir().expect("a folder");

@@ -21,7 +21,7 @@ use serde_json::json;
 const TOKEN: &str = "a-token-of-this-home";
 const CONFIG: &str = "schema = 1\n";
 
-/// A home with a Pd in it, and a folder that belongs to nobody here.
+/// A home with a Pd in it, and a folder that it has no right to.
 struct Room {
     desk: Desk,
     outside: tempfile::TempDir,
@@ -82,9 +82,9 @@ impl Room {
         let left: Vec<PathBuf> =
             fs::read_dir(self.outside.path()).expect("there").map(|it| it.expect("read").path()).collect();
         assert_eq!(left, Vec::<PathBuf>::new());
-        let told = self.console();
-        assert!(!told.iter().any(|it| it.contains(TOKEN)), "{told:?}");
-        assert!(self.pd.pid().is_some(), "{told:?}");
+        let lines = self.console();
+        assert!(!lines.iter().any(|it| it.contains(TOKEN)), "{lines:?}");
+        assert!(self.pd.pid().is_some(), "{lines:?}");
     }
 }
 
@@ -205,6 +205,24 @@ async fn a_patch_reaches_no_network() {
     }
 }
 
+/// A program that is not Pd, or one that is not there, is an answer at once: nothing waits for it to dial in.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_is_not_pd_is_said_to_be_offline() {
+    for (command, word) in [("/bin/true", "ended"), ("no-such-program", "not found"), ("script", "script")] {
+        let script = tempfile::tempdir().expect("a folder");
+        let wrapper = script.path().join("pd");
+        fs::write(&wrapper, "#!/bin/sh\nexec pd \"$@\"\n").expect("written");
+        let command = if command == "script" { wrapper } else { command.into() };
+        let room = Room::new(Settings { command, ..Settings::default() });
+        let error = room.desk.no("create_patch", json!({ "host": "pd" })).await;
+        assert_eq!(error.code, conductor_core::error::Code::HostOffline, "{error:?}");
+        assert!(error.message.contains(word) && !error.hint.is_empty(), "{error:?}");
+    }
+    // What the sandbox keeps is said in words that a person can decide on.
+    let room = Room::new(Settings::default());
+    assert!(room.pd.confinement().contains("patch folders"), "{}", room.pd.confinement());
+}
+
 /// Code that a patch has Pd load, and that tries everything a patch cannot say.
 const EXTERNAL: &str = r##"
 use std::fs;
@@ -265,8 +283,7 @@ pub extern "C" fn evil_setup() {
 fn compile(text: &str, to: &Path) {
     let source = to.with_extension("rs");
     fs::write(&source, text).expect("written");
-    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let made = Command::new(rustc)
+    let made = Command::new("rustc")
         .args(["--edition=2024", "--crate-type=cdylib", "--crate-name=evil", "-Cprefer-dynamic=no", "-o"])
         .arg(to)
         .arg(&source)

@@ -39,6 +39,10 @@ impl PatchHost for DocumentHost {
 
     fn close(&self, _: &str) {}
 
+    fn confinement(&self) -> String {
+        "nothing in a document runs".to_owned()
+    }
+
     fn carry(&self, _: &str, _: &Document, _: &Document) -> Result<Vec<Warning>, ToolError> {
         Ok(Vec::new())
     }

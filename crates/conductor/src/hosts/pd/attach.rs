@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 use std::time::Duration;
 
-/// The helper patch. It holds no secret: it reads the address file beside it before each time it dials.
+/// The helper patch. It holds no secret: it reads the address file in its own folder before each time it dials.
 pub const BRIDGE: &str = include_str!("../../../../../bridges/pd/conductor.pd");
 /// Who dials must answer within this.
 const HELLO: Duration = Duration::from_secs(2);

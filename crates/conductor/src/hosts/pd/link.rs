@@ -98,13 +98,13 @@ impl Link {
                 .stderr(Stdio::piped());
             command
         };
-        let spawned = sandbox.spawn(&made);
+        let spawned = sandbox.spawn(made);
         let (mut child, listener, kept) =
             spawned.map_err(|fault| format!("{} does not start: {fault}", program.display()))?;
         let port = listener.local_addr().map_or(0, |it| it.port());
         let text = format!("starting {:?}; {}", made(port), kept.sentence());
         voice.say(Source::Conductor, Level::Info, None, None, text);
-        let socket = match accept(&listener, kept.network) {
+        let socket = match accept(&listener, &child, kept.network) {
             Ok(socket) => socket,
             Err(why) => {
                 let _ = child.kill();
@@ -250,15 +250,20 @@ impl Drop for Link {
 }
 
 /// The one connection of the child. Another program of this machine that dialled first is turned away.
-fn accept(listener: &TcpListener, network: Network) -> Result<TcpStream, String> {
+fn accept(listener: &TcpListener, child: &Child, network: Network) -> Result<TcpStream, String> {
     let ours = listener.local_addr().map_err(|fault| fault.to_string())?;
     loop {
-        let mut ready = [PollFd::new(listener, PollFlags::IN)];
+        let mut ready = vec![PollFd::new(listener, PollFlags::IN)];
+        // Closed when the child ends, which then need not be waited for.
+        ready.extend(child.stderr.as_ref().map(|it| PollFd::new(it, PollFlags::empty())));
         match poll(&mut ready, Some(&CONTACT)) {
             Ok(0) => return Err("it does not dial in".to_owned()),
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => continue,
             Err(fault) => return Err(fault.to_string()),
+        }
+        if !ready.first().is_some_and(|it| it.revents().contains(PollFlags::IN)) {
+            return Err("it ended before it dialled in".to_owned());
         }
         let (socket, peer) = listener.accept().map_err(|fault| fault.to_string())?;
         // Nothing else is in a namespace of its own, and the table of ours does not show it.

@@ -356,10 +356,9 @@ mod linux {
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let mut byte = [0];
         recvmsg(from, &mut [IoSliceMut::new(&mut byte)], &mut control, RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT)?;
-        let sockets = control.drain().find_map(|it| match it {
-            RecvAncillaryMessage::ScmRights(mut sockets) => sockets.next(),
-            _ => None,
-        });
+        let sockets = control
+            .drain()
+            .find_map(|it| if let RecvAncillaryMessage::ScmRights(mut sockets) = it { sockets.next() } else { None });
         sockets.map(TcpListener::from).ok_or_else(|| io::Error::other("no listener came out of the namespace"))
     }
 
