@@ -161,7 +161,9 @@ struct Shared {
 
 /// Is called with each checkpoint, from the keeper's thread.
 #[derive(Default)]
-struct Witness(OnceLock<Box<dyn Fn(Head, &str) + Send + Sync>>);
+struct Witness(OnceLock<Box<OnCheckpoint>>);
+
+type OnCheckpoint = dyn Fn(Head, &str) + Send + Sync;
 
 impl std::fmt::Debug for Witness {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

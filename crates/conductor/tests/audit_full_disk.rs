@@ -204,6 +204,7 @@ fn required() -> bool {
 }
 
 /// Runs a test of this binary on a small file system of its own; says so where none can be had.
+#[expect(clippy::print_stdout, reason = "a skipped test says why")]
 fn on_a_small_disk(child: &str, size: &str) {
     let home = tempfile::tempdir().expect("a folder");
     let inside = |script: &str| {

@@ -9,11 +9,26 @@
 use std::fmt;
 
 use ed25519_dalek::VerifyingKey;
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::checkpoint::Checkpoint;
 use super::line::{Head, Seq};
-use super::verify::{Fault, Verdict};
+use super::record::EventName;
+use super::verify::{Fault, Seen, Verdict};
+
+/// Whether a record says that `state/` remembered a checkpoint when it was written: the start of a
+/// daemon does. From then on that memory is never absent by itself.
+pub fn expects_memory(seen: &Seen<'_>) -> bool {
+    seen.links.event == Some(EventName::DaemonStart.as_str())
+        && serde_json::from_slice::<Value>(seen.line).is_ok_and(|it| it["detail"]["remembered"] == true)
+}
+
+/// The fault of a log whose `state/` remembered a checkpoint and does not any more.
+pub fn forgotten(remembered: &[Remembered], next: Seq) -> Option<Fault> {
+    let known = remembered.iter().any(|it| it.place == Place::State);
+    (!known).then(|| Fault::new(Verdict::Missing, next, "the last checkpoint in state/audit.last", "no such file"))
+}
 
 /// Where a checkpoint is remembered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use conductor_core::audit::line;
-use conductor_core::audit::memory::Remembered;
+use conductor_core::audit::memory::{Remembered, expects_memory, forgotten};
 use conductor_core::audit::verify::{Anchors, Fault, Report, Seen, Verdict, Verifier};
 use conductor_core::audit::{Chain, Checkpoint, Entry, EventName, Head, InputHasher, Recovery, Seq};
 use conductor_core::digest::Digest;
@@ -227,9 +227,14 @@ impl Start {
             None => Verifier::new(anchors),
         };
         let mut intents = Intents::default();
+        let mut expected = false;
         for number in segments.iter().copied().filter(|number| *number >= begin) {
             let path = layout.segment(number);
-            walk::feed(files, layout, &mut verifier, number, &mut |seen| intents.see(seen)).map_err(at(&path))?;
+            let mut see = |seen: &Seen<'_>| {
+                expected |= expects_memory(seen);
+                intents.see(seen);
+            };
+            walk::feed(files, layout, &mut verifier, number, &mut see).map_err(at(&path))?;
         }
         let mut report = verifier.finish();
         if let Some(linked) = linked.filter(|linked| last.is_none_or(|last| *linked > last)) {
@@ -240,7 +245,9 @@ impl Start {
             // The key was made together with a log, or another place remembers one.
             report.add(Fault::new(Verdict::Missing, 0, "a log", "no segment"));
         }
-        for fault in remembered.iter().filter_map(|it| it.fault(&bytes, report.end())).collect::<Vec<_>>() {
+        let lost = expected.then(|| forgotten(&remembered, report.last.map_or(0, |(seq, _)| seq + 1))).flatten();
+        let faults: Vec<Fault> = remembered.iter().filter_map(|it| it.fault(&bytes, report.end())).collect();
+        for fault in faults.into_iter().chain(lost) {
             report.add(fault);
         }
         match report.verdict {

@@ -914,6 +914,28 @@ fn a_shortened_or_missing_checkpoint_file_is_found() {
 }
 
 #[test]
+fn a_memory_that_was_removed_is_found_once_the_log_says_that_there_is_one() {
+    let last = Layout::of(home()).state.join("audit.last");
+    for says in [false, true] {
+        let desk = Desk::new();
+        let mut running = desk.started();
+        let (_, start) = running.keeper.shared.journal().event(EventName::DaemonStart, json!({ "remembered": says }));
+        running.synced(start).expect("written");
+        running.stop();
+        desk.files.delete(&last);
+        // A log of an earlier version says nothing of the kind, and gets its memory now.
+        let wanted = says.then_some(Verdict::Missing);
+        assert_eq!((desk.verdict() != Verdict::Intact, desk.refused()), (says, wanted));
+        if says {
+            desk.accept();
+        }
+        assert_eq!((desk.refused(), desk.verdict()), (None, Verdict::Intact), "{:?}", desk.verify().faults);
+        work(&desk, 50);
+        assert!(!desk.files.bytes(&last).is_empty());
+    }
+}
+
+#[test]
 fn a_crash_anywhere_in_the_first_start_is_no_alarm() {
     let operations = {
         let desk = Desk::new();

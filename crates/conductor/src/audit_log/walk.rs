@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use conductor_core::audit::Head;
-use conductor_core::audit::memory::Remembered;
+use conductor_core::audit::memory::{Remembered, expects_memory, forgotten};
 use conductor_core::audit::verify::{Anchors, Fault, Report, Seen, Verdict, Verifier};
 use ed25519_dalek::VerifyingKey;
 
@@ -65,8 +65,12 @@ pub fn verify(
     let unanchored = anchors.is_empty();
     let mut verifier = Verifier::new(anchors);
     let segments = layout.segments(files)?;
+    let mut expected = false;
     for number in &segments {
-        feed(files, layout, &mut verifier, *number, seen)?;
+        feed(files, layout, &mut verifier, *number, &mut |record| {
+            expected |= expects_memory(record);
+            seen(record);
+        })?;
     }
     let mut report = verifier.finish();
     // The link survives a deleted segment, and a key that signed nothing yet was still made together with a log.
@@ -84,7 +88,10 @@ pub fn verify(
         report.verdict = Verdict::Missing;
         report.faults.push(Fault::new(Verdict::Missing, 0, "a log", "no segment"));
     }
-    for fault in remembered.iter().filter_map(|it| it.fault(&signed, report.end())).collect::<Vec<_>>() {
+    let next = report.last.map_or(0, |(seq, _)| seq + 1);
+    let lost = expected.then(|| forgotten(remembered, next)).flatten();
+    let faults: Vec<Fault> = remembered.iter().filter_map(|it| it.fault(&signed, report.end())).collect();
+    for fault in faults.into_iter().chain(lost) {
         report.add(fault);
     }
     Ok(report)

@@ -151,6 +151,11 @@ impl DaemonLog {
         }
     }
 
+    /// Whether `state/` remembers a checkpoint.
+    pub fn is_remembered(&self) -> bool {
+        memory::recall(&Disk, &Layout::of(&self.home), None).is_ok_and(|found| !found.is_empty())
+    }
+
     /// Syncs and signs the end, and has it remembered. Blocks for the time of two syncs.
     pub fn stop(&self) {
         if let State::Open { log, keychain } = &**self.state.load() {

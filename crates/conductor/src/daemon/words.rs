@@ -304,7 +304,8 @@ impl Words {
     pub async fn serve(words: Arc<Words>, listener: UnixListener) {
         let shared = Arc::clone(&words.shared);
         let studio = &words.studio;
-        let _ = studio.audit.event(None, EventName::DaemonStart, json!({ "version": env!("CARGO_PKG_VERSION") })).await;
+        let begin = json!({ "version": env!("CARGO_PKG_VERSION"), "remembered": words.audit.is_remembered() });
+        let _ = studio.audit.event(None, EventName::DaemonStart, begin).await;
         let tidy = async {
             let mut clean_at = studio.clock.now().plus_us(CLEAN_UP_US);
             loop {
