@@ -23,6 +23,9 @@ pub struct Http {
     turn: tokio::sync::Mutex<()>,
 }
 
+/// No connection of the human door has this number.
+const NOBODY: u64 = 0;
+
 #[derive(Default)]
 struct State {
     settings: config::Http,
@@ -66,8 +69,13 @@ impl Http {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Opens a listener that no connection holds: it stays until [`Http::close`].
+    pub async fn open(&self, address: SocketAddr) -> io::Result<SocketAddr> {
+        self.open_for(address, NOBODY).await
+    }
+
     /// Opens a listener for a connection of the human door, or shares the one that is there. Port 0 is served by any.
-    pub async fn open(&self, address: SocketAddr, holder: u64) -> io::Result<SocketAddr> {
+    pub async fn open_for(&self, address: SocketAddr, holder: u64) -> io::Result<SocketAddr> {
         let _turn = self.turn.lock().await;
         self.bind(address, false, BTreeSet::from([holder])).await
     }
@@ -145,12 +153,12 @@ impl Http {
     }
 
     /// Ends a listener that was asked for, whoever holds it. False when there is none.
-    pub async fn close(&self, address: SocketAddr) -> bool {
+    pub async fn close_at(&self, address: SocketAddr) -> bool {
         self.end(|it| it.bound == address).await > 0
     }
 
     /// Ends all that were asked for; the daemon's own listener ends with the daemon.
-    pub async fn close_all(&self) {
+    pub async fn close(&self) {
         self.end(|_| true).await;
     }
 

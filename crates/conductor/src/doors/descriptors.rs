@@ -323,13 +323,8 @@ mod tests {
     #[test]
     fn strangers_make_room_for_the_next_and_known_clients_stay() {
         let connections = HttpConnections::new(&Budget::of(1000));
-        let known: Vec<_> = (0..100)
-            .map(|_| connections.admit(at("127.0.0.1")).unwrap())
-            .map(|it| {
-                it.is_known();
-                it
-            })
-            .collect();
+        let known: Vec<_> =
+            (0..100).map(|_| connections.admit(at("127.0.0.1")).unwrap()).inspect(HttpConnection::is_known).collect();
         let mut strangers: Vec<_> =
             (0..40).map(|n| connections.admit(at(&format!("127.0.0.{}", n + 1))).unwrap()).collect();
         let ended = strangers.iter().filter(|it| it.0.end.is_cancelled()).count();

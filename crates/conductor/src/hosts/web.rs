@@ -217,6 +217,12 @@ impl Web {
             let status = response.status();
             let location = response.headers().get(LOCATION).filter(|_| status.is_redirection()).cloned();
             let next = location.as_ref().map(|it| target(&wanted.url, it)).transpose()?;
+            // A plugin hears that it was not granted; a person's list is one to fetch without a question.
+            if let (Some(next), Some(_)) = (&next, &reach.only)
+                && !reach.follows(&wanted.url, next)
+            {
+                return Err(WebFault::NotGranted { host: host_of(next) });
+            }
             let Some(next) = next.filter(|next| reach.follows(&wanted.url, next)) else {
                 return read(&wanted.url, &mut response, wanted.max_bytes).await;
             };

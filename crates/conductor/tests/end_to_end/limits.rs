@@ -550,3 +550,19 @@ fn a_token_that_was_cut_short_or_shown_to_another_program_is_replaced() {
     let status = studio.run(&["status"]);
     assert!(text(&status.stdout).contains("new one"), "{}", text(&status.stdout));
 }
+
+/// The system refuses the folder: that is what the caller hears, and where.
+#[test]
+fn a_plan_that_cannot_be_stored_names_its_folder() {
+    let studio = Studio::start(&format!("{DEVICES}[[modes]]\nname = \"Play\"\n"));
+    let plans = studio.home().join("state/plans");
+    std::fs::rename(&plans, studio.home().join("state/away")).unwrap();
+    std::fs::write(&plans, "in the way").unwrap();
+    let mapping = json!({
+        "mode": "Play", "trigger": { "type": "Note", "note": 40, "device": "pads" },
+        "action": { "type": "SendMidi", "port": "synth", "channel": 0, "message_type": "CC", "controller": 1, "value": 7 },
+    });
+    let refused = studio.refusal("call", json!({ "tool": "conductor_create_mapping", "arguments": mapping }));
+    assert_eq!((&refused["code"], &refused["effect"]), (&json!("SDK_REJECTED"), &json!("none")), "{refused}");
+    assert!(refused["message"].as_str().unwrap().contains(plans.to_str().unwrap()), "{refused}");
+}

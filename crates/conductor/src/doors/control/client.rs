@@ -58,10 +58,13 @@ pub enum ClientError {
 
 impl From<io::Error> for ClientError {
     fn from(error: io::Error) -> Self {
-        match error.kind() {
-            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => ClientError::HungUp,
-            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => ClientError::NoAnswer(PATIENCE.as_secs()),
-            _ => ClientError::Io(error),
+        let is = |kinds: [io::ErrorKind; 2]| kinds.contains(&error.kind());
+        if is([io::ErrorKind::BrokenPipe, io::ErrorKind::ConnectionReset]) {
+            ClientError::HungUp
+        } else if is([io::ErrorKind::WouldBlock, io::ErrorKind::TimedOut]) {
+            ClientError::NoAnswer(PATIENCE.as_secs())
+        } else {
+            ClientError::Io(error)
         }
     }
 }

@@ -274,7 +274,7 @@ pub async fn answer(
         }
         WordsMethod::HttpOpen => {
             let Open { address } = read(params)?;
-            let bound = control.words.http.open(address, caller.connection).await.map_err(|fault| {
+            let bound = control.words.http.open_for(address, caller.connection).await.map_err(|fault| {
                 ToolError::new(Code::HostOffline, format!("{address} cannot be opened: {fault}"))
                     .subject(Subject::Host("http".into()))
             })?;
@@ -286,7 +286,7 @@ pub async fn answer(
             match address {
                 Some(address) if !http.is_held(address, caller.connection) => {
                     control.recognise(caller.peer).map_err(refuse)?;
-                    if !http.close(address).await {
+                    if !http.close_at(address).await {
                         let text = format!("no listener was asked for at {address}");
                         return Err(ToolError::new(Code::NotFound, text).subject(Subject::Host("http".into())));
                     }

@@ -473,17 +473,17 @@ impl<R> LineTransport<R> {
     }
 }
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "an enum of the SDK; what is not named is answered beside the rest")]
+/// What is not named here is answered beside the rest.
 fn is_awaited(request: &ClientRequest) -> bool {
-    match request {
+    matches!(
+        request,
         ClientRequest::InitializeRequest(_)
-        | ClientRequest::ListToolsRequest(_)
-        | ClientRequest::ListResourcesRequest(_)
-        | ClientRequest::ListResourceTemplatesRequest(_)
-        | ClientRequest::ListPromptsRequest(_)
-        | ClientRequest::GetPromptRequest(_) => true,
-        _ => false,
-    }
+            | ClientRequest::ListToolsRequest(_)
+            | ClientRequest::ListResourcesRequest(_)
+            | ClientRequest::ListResourceTemplatesRequest(_)
+            | ClientRequest::ListPromptsRequest(_)
+            | ClientRequest::GetPromptRequest(_)
+    )
 }
 
 /// An answer to what is no message.

@@ -391,7 +391,7 @@ mod tests {
             );
         }
         // A long row of calls without a loop ends too.
-        let calls = vec!["instr(a, b)", "a LIKE c"].repeat(500).join(", ");
+        let calls = ["instr(a, b)", "a LIKE c"].repeat(500).join(", ");
         let straight = format!(
             "WITH v AS (SELECT replace(hex(zeroblob(400000)),'0','a') AS a, replace(hex(zeroblob(200000)),'0','a')||'b' AS b, \
              '%' || replace(hex(zeroblob(1000)),'0','a') || 'b%' AS c) SELECT {calls} FROM v"
