@@ -241,6 +241,22 @@ pub fn program_of(command: &Path, folders: &[PathBuf]) -> Option<PathBuf> {
     candidates.into_iter().find(|it| it.is_file())
 }
 
+/// What a program needs to find the desktop of this session.
+pub fn session_variables() -> Vec<(&'static str, std::ffi::OsString)> {
+    const NAMES: [&str; 9] = [
+        "DISPLAY",
+        "WAYLAND_DISPLAY",
+        "XAUTHORITY",
+        "XDG_RUNTIME_DIR",
+        "XDG_SESSION_TYPE",
+        "XDG_CURRENT_DESKTOP",
+        "DBUS_SESSION_BUS_ADDRESS",
+        "PATH",
+        "USER",
+    ];
+    NAMES.into_iter().filter_map(|name| Some((name, std::env::var_os(name)?))).collect()
+}
+
 /// Where the session's servers put their sockets.
 pub fn runtime_folders() -> Vec<PathBuf> {
     ["PIPEWIRE_RUNTIME_DIR", "XDG_RUNTIME_DIR"]
