@@ -15,12 +15,13 @@ use crate::daemon::home::Home;
 use crate::daemon::socket::{Peer, Socket};
 use crate::daemon::words::Words;
 use conductor_core::error::ToolError;
+use conductor_core::event::Micros;
 use methods::{Answer, Method};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -49,6 +50,11 @@ pub struct Caller {
 const FIRST_CONNECTION: u64 = 1 << 63;
 
 impl Control {
+    /// By the daemon's clock.
+    pub fn now(&self) -> Micros {
+        self.words.studio.clock.now()
+    }
+
     /// The hook every deciding method goes through.
     pub fn recognise(&self, peer: Peer) -> Result<person::Person, person::NotAPerson> {
         if !self.words.studio.policy().policy.approval.refuse_descendants {
@@ -117,7 +123,18 @@ async fn converse(control: &Control, stream: UnixStream, caller: Caller) -> io::
                 continue;
             }
         };
-        match methods::answer(control, caller, method, params).await {
+        let answer = methods::answer(control, caller, method, params);
+        // Playing takes its time, and ends with the player.
+        let answer = if method == Method::Play {
+            tokio::select! {
+                answer = answer => answer,
+                () = hung_up(&mut input) => return Ok(()),
+                () = control.stop.cancelled() => return Ok(()),
+            }
+        } else {
+            answer.await
+        };
+        match answer {
             Ok(Answer::Value(result)) => write_line(control, &mut output, result_line(&id, &result)).await?,
             Ok(Answer::Stream(mut stream)) => {
                 write_line(control, &mut output, result_line(&id, &json!({ "streaming": true }))).await?;
@@ -137,6 +154,14 @@ async fn converse(control: &Control, stream: UnixStream, caller: Caller) -> io::
             }
             Err(error) => write_line(control, &mut output, error_line(&id, &error)).await?,
         }
+    }
+}
+
+/// Done when the peer has closed its end; what it says before that stays to be read.
+async fn hung_up(input: &mut (impl AsyncBufRead + Unpin)) {
+    match input.fill_buf().await {
+        Ok(said) if !said.is_empty() => std::future::pending().await,
+        Ok(_) | Err(_) => {}
     }
 }
 

@@ -233,7 +233,11 @@ pub async fn answer(control: &Control, caller: Caller, method: Method, params: V
         }
         Method::ModeSet => {
             let OfMode { mode } = read(params)?;
-            told(handle.switch_mode(mode).await?)
+            let by = match control.recognise(caller.peer) {
+                Ok(_) => Taint::Clean,
+                Err(_) => Taint::Tool,
+            };
+            told(handle.switch_mode_by(mode, by).await?)
         }
         Method::ModeAuto => {
             let Nothing {} = read(params)?;
@@ -269,7 +273,7 @@ pub async fn answer(control: &Control, caller: Caller, method: Method, params: V
         }
         Method::LearnStart => {
             let LearnStart { timeout_ms, let_through } = read(params)?;
-            handle.learn_start(timeout_ms, let_through).await?
+            handle.learn_start(timeout_ms, let_through, Some(caller.connection)).await?
         }
         Method::LearnStop => {
             let Nothing {} = read(params)?;
@@ -285,8 +289,12 @@ pub async fn answer(control: &Control, caller: Caller, method: Method, params: V
         }
         Method::Play => {
             let Play { port, events } = read(params)?;
-            let by = sent_by(control, caller);
-            json!({ "messages_sent": play::play(handle, &port, &events, by).await? })
+            // What it leaves on ends with the connection.
+            let by = match sent_by(control, caller) {
+                SentBy::Person => SentBy::Hand { connection: caller.connection },
+                by @ (SentBy::Hand { .. } | SentBy::Tool { .. }) => by,
+            };
+            json!({ "messages_sent": play::play(handle, &port, &events, by, control.now()).await? })
         }
         Method::Listen => {
             let OfPort { port } = read(params)?;

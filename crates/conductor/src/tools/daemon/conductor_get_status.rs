@@ -15,11 +15,14 @@ pub fn definition(owner: &Handle) -> Definition {
     .text(
         "Get status",
         "Daemon, device and configuration state: lifecycle, current mode, connected device, counters, which backends are missing and why, \
-         whether the newest configuration is in force, whether the performance lock is on, and how many plans wait for a person.",
+         whether the newest configuration is in force, whether the performance lock is on, since when and until when MIDI learn \
+         listens, and how many plans wait for a person.",
     )
     .output(object(json!({
         "daemon_running": boolean(), "lifecycle_state": text(), "connected": boolean(), "device_connected": boolean(),
-        "device": nullable(object(json!({ "name": text(), "port": integer(), "last_event_at": nullable(integer()) }))),
+        "device": nullable(object(json!({
+            "name": text(), "alias": nullable(text()), "port": integer(), "last_event_at": nullable(integer()),
+        }))),
         "uptime_secs": integer(), "input_mode": text(),
         "statistics": object(json!({
             "events_processed": integer(), "actions_executed": integer(), "events_dropped": integer(),
@@ -30,6 +33,8 @@ pub fn definition(owner: &Handle) -> Definition {
         "config": object(json!({
             "hash": nullable(text()), "loaded_at": text(), "error": nullable(text()), "disabled_mappings": integer(),
         })),
-        "performance_lock": boolean(), "pending_plans": integer(), "pid?": integer(),
+        "performance_lock": boolean(),
+        "learning": nullable(object(json!({ "since": text(), "until": text(), "let_through": boolean() }))),
+        "pending_plans": integer(), "pid?": integer(),
     })))
 }
