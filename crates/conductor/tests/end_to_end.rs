@@ -6,11 +6,17 @@ mod canary;
 mod clients;
 #[path = "end_to_end/commands.rs"]
 mod commands;
+#[path = "end_to_end/devices.rs"]
+mod devices;
 #[path = "end_to_end/doors.rs"]
 mod doors;
 #[cfg(feature = "jack")]
 #[path = "end_to_end/jack.rs"]
 mod jack;
+#[path = "end_to_end/launch.rs"]
+mod launch;
+#[path = "end_to_end/learning.rs"]
+mod learning;
 #[path = "end_to_end/life.rs"]
 mod life;
 #[path = "end_to_end/machine.rs"]
@@ -31,6 +37,9 @@ mod sound;
 mod spine;
 #[path = "end_to_end/studio.rs"]
 mod studio;
+#[cfg(feature = "jack")]
+#[path = "end_to_end/taint.rs"]
+mod taint;
 #[path = "end_to_end/terminal.rs"]
 mod terminal;
 #[path = "end_to_end/web.rs"]
