@@ -52,6 +52,7 @@ glue = { throttle_ms = 100 }
 struct Stage {
     hands: Hands,
     pads: DeviceSlot,
+    synth: DeviceSlot,
     now: Micros,
     out: Vec<Effect>,
 }
@@ -62,7 +63,8 @@ impl Stage {
         assert!(loaded.valid(), "{}", loaded.errors().map(|it| it.render(STUDIO, "studio.toml")).collect::<String>());
         let mut slots = Slots::default();
         let hands = Hands::new(&loaded.config.unwrap(), &mut slots, Micros(0));
-        Stage { hands, pads: slots.slot("pads"), now: Micros::from_ms(10_000), out: Vec::new() }
+        let (pads, synth) = (slots.slot("pads"), slots.slot("synth"));
+        Stage { hands, pads, synth, now: Micros::from_ms(10_000), out: Vec::new() }
     }
 
     fn play(&mut self, taint: Taint, body: Body) -> &mut Self {
@@ -213,5 +215,24 @@ fn what_comes_back_within_a_second_is_tainted() {
         stage.pass(back_after_ms).play(Taint::Clean, Body::NoteOn { channel: 9, note: 53, velocity: 1 });
         stage.pass(5000).play(Taint::Clean, Body::NoteOff { channel: 9, note: 53, velocity: 0 });
         assert_eq!(stage.typed(), typed, "after {back_after_ms} ms");
+    }
+}
+
+/// A port may be gone before that is noticed: what ended there meanwhile is sent again when it is back, and nothing older.
+#[test]
+fn an_end_that_went_to_a_lost_port_is_sent_again() {
+    for (unnoticed_ms, offs) in [(1000, 1), (60_000, 0)] {
+        let mut stage = Stage::new();
+        stage.on(Taint::Clean, 55).off(Taint::Clean, 55).pass(unnoticed_ms);
+        stage.out.clear();
+        let synth = stage.synth;
+        stage.hands.output_lost(synth, stage.now, &mut stage.out);
+        // Pressed while the port is away: nothing sounds, so nothing must end.
+        stage.on(Taint::Clean, 56).off(Taint::Clean, 56).pass(3000);
+        stage.out.clear();
+        stage.hands.output_back(synth, stage.now, &mut stage.out);
+        let ended =
+            stage.out.iter().filter(|it| matches!(it, Effect::Midi { message: Body::NoteOff { note: 60, .. }, .. }));
+        assert_eq!((ended.count(), stage.out.len()), (offs, offs), "after {unnoticed_ms} ms: {:?}", stage.out);
     }
 }
