@@ -49,7 +49,7 @@ pub struct ApprovalPad {
 impl ApprovalPad {
     pub fn new(settings: Option<&PadSettings>, slots: &mut Slots) -> Self {
         let pad = settings.map(|it| (slots.slot(&it.device), it.clone()));
-        ApprovalPad { pad, hold: None, sent_at: None, lights: Echo::of_tools() }
+        ApprovalPad { pad, hold: None, sent_at: None, lights: Echo::of_lights() }
     }
 
     /// Another pad, or none. What is being held now was begun under other rules and ends.

@@ -230,6 +230,13 @@ pub fn by_name<'t>(
     Ok((found, found.fill(values)?))
 }
 
+/// The template that starts an app: the one of that name, else the one of that program. It has no slots to fill.
+pub fn by_app<'t>(templates: &'t [Template], app: &str) -> Result<(&'t Template, Vec<Ready>), CommandFault> {
+    let of_program = || templates.iter().find(|it| it.program == app);
+    let name = templates.iter().find(|it| it.name == app).or_else(of_program).map_or(app, |it| it.name.as_str());
+    by_name(templates, name, &Map::new())
+}
+
 /// The first template that a whole command line fits.
 pub fn by_argv<'t>(templates: &'t [Template], argv: &[String]) -> Result<(&'t Template, Vec<Ready>), CommandFault> {
     if templates.is_empty() {

@@ -287,6 +287,8 @@ pub struct Device {
     pub allow_sensitive_actions: bool,
     pub ask_output: bool,
     pub echo_guard: bool,
+    /// Only hands feed its input, though any program could.
+    pub trusted: bool,
     pub template: Option<String>,
 }
 

@@ -6,6 +6,7 @@ pub mod assemble;
 pub mod echo;
 pub mod midi;
 pub mod osc;
+pub mod returns;
 pub mod script;
 
 use std::fmt;
@@ -37,15 +38,29 @@ impl Micros {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceSlot(pub u16);
 
-/// Whether a hand made this event. Anything but `Clean` may not reach keys, programs, commands or tools.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+/// Whether a hand made this event. Anything but `Clean` may not reach keys, programs, commands or tools. In order of severity: what
+/// several events cause together has the worst taint among them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Taint {
     #[default]
     Clean,
-    /// Arrived over UDP, whose senders nobody has authenticated.
+    /// Arrived over UDP, whose senders are not authenticated.
     Network,
-    /// Sent by a tool and come back: a model must not press an approved pad.
+    /// Arrived at a port that any program can feed, on a device that is not `trusted`.
+    Virtual,
+    /// Caused by a tool or sent by us without a hand: a model must not press an approved pad.
     Tool,
+}
+
+impl Taint {
+    /// Why an action that needs a hand was held back.
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Taint::Clean => "",
+            Taint::Virtual => "virtual input, not trusted; set trusted = true on its device if only hands feed it",
+            Taint::Network | Taint::Tool => "the event did not come from a hand",
+        }
+    }
 }
 
 /// What travels with a message wherever it can come back within this process.
@@ -57,6 +72,12 @@ pub struct Trail {
 }
 
 impl Trail {
+    /// Of what both caused together.
+    #[must_use]
+    pub fn and(self, other: Trail) -> Self {
+        Trail { taint: self.taint.max(other.taint), hops: self.hops.max(other.hops) }
+    }
+
     /// Of what is sent because of it.
     #[must_use]
     pub const fn further(self) -> Self {

@@ -8,7 +8,7 @@
 pub mod led;
 
 use crate::config::{Config, Feedback as RowSpec, FeedbackFrom, FeedbackOut, LedScheme};
-use crate::event::{Body, DeviceSlot, Event, Micros};
+use crate::event::{Body, DeviceSlot, Event, Micros, Taint};
 use crate::hands::Hands;
 use crate::mapping::table::Slots;
 use led::{Hit, Surface};
@@ -35,6 +35,8 @@ const PAINT_SAVED_US: u64 = 16 * PAINT_US;
 pub struct Light {
     pub port: DeviceSlot,
     pub message: Body,
+    /// Of what changed it: a hand's press, or a tool's doing.
+    pub by: Taint,
 }
 
 /// Something that feedback may show.
@@ -80,9 +82,18 @@ enum State {
 struct Row {
     spec: RowSpec,
     state: State,
+    /// Of what was shown here last. A press that fades is still the doing of what pressed.
+    by: Taint,
+    /// The state changed and its control has not been told yet.
+    stirred: bool,
 }
 
 impl Row {
+    /// A press that is over goes out at its own time, without a change of state.
+    fn fades(&self, now: Micros) -> bool {
+        matches!(self.state, State::Press { held: false, shown_until } if shown_until <= now)
+    }
+
     /// What this row shows, and whether it is on. A value is on as soon as it is known.
     fn shows(&self, now: Micros) -> Option<(u8, bool)> {
         let switch = |on: bool| if on { (self.spec.on, true) } else { (self.spec.off, false) };
@@ -133,6 +144,8 @@ struct Control {
     moves: bool,
     wanted: Option<u8>,
     shown: Option<u8>,
+    /// The worst taint of what changed `wanted` since it was last sent.
+    by: Taint,
     /// Since when, in order, it waits to be sent; keeps the queue fair.
     waiting: u64,
     sent_at: Option<Micros>,
@@ -198,6 +211,8 @@ pub struct Feedback {
     order: u64,
     /// The picture was painted up to this frame.
     painted: Option<u64>,
+    /// Of what changes the next picture besides hits.
+    painted_by: Taint,
     /// Something may be due before the next deadline.
     stirred: bool,
     next: Option<Micros>,
@@ -220,6 +235,7 @@ impl Feedback {
             pending_approvals: 0,
             order: 0,
             painted: None,
+            painted_by: Taint::Clean,
             stirred: true,
             next: None,
         };
@@ -258,7 +274,7 @@ impl Feedback {
             // What is still shown of the same source is still true.
             let known = before.iter().find(|it| it.spec.from == spec.from).map(|it| it.state.clone());
             let state = known.unwrap_or_else(|| self.first_state(&spec.from));
-            self.rows.push(Row { spec: spec.clone(), state });
+            self.rows.push(Row { spec: spec.clone(), state, by: Taint::Clean, stirred: false });
         }
         self.led = config.led.clone();
         self.mode_colors = config
@@ -326,8 +342,8 @@ impl Feedback {
         self.stirred = true;
     }
 
-    /// Something that may be shown changed.
-    pub fn changed(&mut self, fact: Fact<'_>, now: Micros) {
+    /// Something that may be shown changed; `by` is the taint of what changed it.
+    pub fn changed(&mut self, fact: Fact<'_>, by: Taint, now: Micros) {
         match fact {
             Fact::Mode(mode) => {
                 if self.mode == mode {
@@ -335,6 +351,8 @@ impl Feedback {
                 }
                 mode.clone_into(&mut self.mode);
                 self.refresh(None);
+                self.controls.values_mut().for_each(|it| it.by = it.by.max(by));
+                self.painted_by = self.painted_by.max(by);
             }
             Fact::Connected { device, connected } => {
                 self.connected.insert(device.to_owned(), connected);
@@ -379,16 +397,16 @@ impl Feedback {
                     _,
                 ) => return None,
             };
-            Some(state)
+            Some((state, by))
         });
     }
 
     /// Gives rows another state, where there is one.
-    fn set_states(&mut self, of: impl Fn(&Row) -> Option<State>) {
+    fn set_states(&mut self, of: impl Fn(&Row) -> Option<(State, Taint)>) {
         for row in &mut self.rows {
-            if let Some(state) = of(row).filter(|it| *it != row.state) {
-                row.state = state;
-                self.stirred = true;
+            if let Some((state, by)) = of(row).filter(|it| it.0 != row.state) {
+                (row.state, row.by) = (state, by);
+                (row.stirred, self.stirred) = (true, true);
             }
         }
     }
@@ -397,23 +415,25 @@ impl Feedback {
     pub fn look(&mut self, hands: &mut Hands, now: Micros) {
         if self.mode != **hands.mode().1 {
             let mode = std::sync::Arc::clone(hands.mode().1);
-            self.changed(Fact::Mode(&mode), now);
+            self.changed(Fact::Mode(&mode), hands.mode_by(), now);
         }
-        let mut fired: Vec<String> = Vec::new();
+        let mut fired: Vec<(String, Taint)> = Vec::new();
         let rows = &self.rows;
-        hands.take_fired(|id| {
+        hands.take_fired(|id, by| {
             if rows.iter().any(|it| matches!(&it.spec.from, FeedbackFrom::Pressed { mapping } if mapping == id)) {
-                fired.push(id.to_owned());
+                fired.push((id.to_owned(), by));
             }
         });
-        for mapping in &fired {
-            self.changed(Fact::Pressed { mapping, down: true }, now);
+        for (mapping, by) in &fired {
+            self.changed(Fact::Pressed { mapping, down: true }, *by, now);
         }
         self.set_states(|row| match (&row.spec.from, &row.state) {
             (FeedbackFrom::Pressed { mapping }, State::Press { shown_until, .. }) => {
-                Some(State::Press { held: hands.is_pressed(mapping), shown_until: *shown_until })
+                Some((State::Press { held: hands.is_pressed(mapping), shown_until: *shown_until }, row.by))
             }
-            (FeedbackFrom::Value { continuous }, _) => hands.binding_value(continuous).map(State::Value),
+            (FeedbackFrom::Value { continuous }, _) => {
+                hands.binding_value(continuous).map(|it| (State::Value(it.0), it.1))
+            }
             (
                 FeedbackFrom::Mode(_)
                 | FeedbackFrom::Pressed { .. }
@@ -462,7 +482,7 @@ impl Feedback {
         {
             self.hits.retain(|it| event.at < it.at.plus_ms(led::MEMORY_MS));
             if self.hits.len() < led::MAX_HITS {
-                self.hits.push(Hit { port: event.device, channel, note, velocity, at: event.at });
+                self.hits.push(Hit { port: event.device, channel, note, velocity, at: event.at, by: event.taint });
             }
             self.painted = None;
             self.stirred = true;
@@ -491,8 +511,11 @@ impl Feedback {
         for control in self.controls.values_mut() {
             let shows = || control.rows.iter().filter_map(|it| self.rows.get(*it)).filter_map(|it| it.shows(now));
             let Some((value, _)) = shows().find(|it| it.1).or_else(|| shows().next()) else { continue };
-            want(control, value, &mut self.order);
+            let rows = control.rows.iter().filter_map(|it| self.rows.get(*it));
+            let by = rows.filter(|it| it.stirred || it.fades(now)).map(|it| it.by).max().unwrap_or_default();
+            want(control, value, by, &mut self.order);
         }
+        self.rows.iter_mut().for_each(|it| it.stirred = false);
     }
 
     fn paint(&mut self, now: Micros) {
@@ -503,6 +526,7 @@ impl Feedback {
         self.painted = Some(frame);
         self.hits.retain(|it| now < it.at.plus_ms(led::MEMORY_MS));
         let color = self.mode_colors.get(&self.mode).map(String::as_str);
+        let by = self.hits.iter().map(|it| it.by).max().unwrap_or_default().max(std::mem::take(&mut self.painted_by));
         // A hit that falls into a frame is seen in that frame, so the frame is painted as of now.
         for surface in &self.surfaces {
             for (pad, value) in led::frame(&self.led, surface, color, &self.hits, now) {
@@ -510,7 +534,7 @@ impl Feedback {
                 // A row may speak to the pad on either of its channels; the light is the same.
                 let is_row = |it: u8| self.controls.get(&at(it)).is_some_and(|it| !it.rows.is_empty());
                 if !is_row(pad.channel) && !is_row(pad.light_channel) {
-                    want(self.controls.entry(at(pad.light_channel)).or_default(), value, &mut self.order);
+                    want(self.controls.entry(at(pad.light_channel)).or_default(), value, by, &mut self.order);
                 }
             }
         }
@@ -538,7 +562,8 @@ impl Feedback {
             port.note(now, paint);
             control.shown = Some(value);
             control.sent_at = Some(now);
-            out.push(Light { port: address.port, message: address.message(value) });
+            let by = std::mem::take(&mut control.by);
+            out.push(Light { port: address.port, message: address.message(value), by });
         }
     }
 
@@ -571,8 +596,9 @@ impl Feedback {
 }
 
 /// A control that already waits keeps its place in the queue.
-fn want(control: &mut Control, value: u8, order: &mut u64) {
+fn want(control: &mut Control, value: u8, by: Taint, order: &mut u64) {
     let waited = control.is_due();
+    control.by = if waited { control.by.max(by) } else { by };
     control.wanted = Some(value);
     if !waited {
         *order += 1;

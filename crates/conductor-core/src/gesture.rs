@@ -5,7 +5,7 @@
 //!
 //! Not here: values that are not keys (`hands::gate`), and what happens when something was found (`hands`).
 
-use crate::event::{Body, Button, DeviceSlot, Event, Micros, Taint};
+use crate::event::{Body, Button, DeviceSlot, Event, Micros, Taint, Trail};
 use crate::mapping::table::{ALL_CHANNELS, Entry, Kind, ModeIndex, RowId, Tables};
 use crate::mapping::{Fire, TriggerKind};
 use crate::timer::{TimerKey, Timers};
@@ -153,8 +153,8 @@ struct Press {
     serial: u32,
     key: KeyRef,
     at: Micros,
-    taint: Taint,
-    hops: u8,
+    /// Of every event that had a part in what this press becomes.
+    trail: Trail,
     velocity: u8,
     /// The mode the press was made in; its tables decide to the end.
     mode: ModeIndex,
@@ -269,7 +269,7 @@ impl Gestures {
         } else if let Body::ButtonDown(_) = &event.body {
             self.down(key, event, 127, around);
         } else {
-            self.up(key, around);
+            self.up(key, event.trail(), around);
         }
         true
     }
@@ -301,7 +301,8 @@ impl Gestures {
             let tap = press.tap(index);
             self.take_back(index, around);
             if self.press(tap.id).is_some() {
-                around.found.push(Found::Up { tap });
+                // No hand lets go here.
+                around.found.push(Found::Up { tap: Tap { taint: Taint::Tool, ..tap } });
                 self.forget(index);
             }
         }
@@ -336,7 +337,7 @@ impl Gestures {
     fn down<T: From<Deadline>>(&mut self, key: KeyRef, event: &Event, velocity: u8, around: &mut Around<'_, T>) {
         // A second note-on without a note-off between: some controllers never send one. The key went up in between, unseen.
         if self.current(key).is_some_and(|index| self.presses[index as usize].as_ref().is_some_and(|it| !it.up)) {
-            self.up(key, around);
+            self.up(key, event.trail(), around);
         }
         let earlier = self.current(key);
         let index = self.store(key, event, velocity, around.mode);
@@ -383,8 +384,7 @@ impl Gestures {
             serial: self.serial,
             key,
             at: event.at,
-            taint: event.taint,
-            hops: event.hops,
+            trail: event.trail(),
             velocity,
             mode,
             up: false,
@@ -523,10 +523,16 @@ impl Gestures {
             let keys = &around.tables.row(row.0).chord;
             members.iter().rev().copied().find(|it| self.number(*it).is_some_and(|number| keys.contains(&number)))
         });
-        if let (Some(row), Some((owner, tap))) =
-            (chord, owner.and_then(|at| Some((self.id(at), self.presses[at as usize].as_ref()?.tap(at)))))
-        {
+        if let (Some(row), Some(at)) = (chord, owner) {
             let keys = &around.tables.row(row.0).chord;
+            let owner = self.id(at);
+            let parts = members.iter().filter_map(|it| self.presses[*it as usize].as_ref());
+            let trail = parts
+                .filter(|it| keys.contains(&it.key.number))
+                .fold(Trail::default(), |trail, it| trail.and(it.trail));
+            let Some(press) = self.presses[at as usize].as_mut() else { return };
+            press.trail = trail;
+            let tap = press.tap(at);
             for index in &members {
                 let Some(press) = self.presses[*index as usize].as_mut() else { continue };
                 if keys.contains(&press.key.number) {
@@ -647,10 +653,12 @@ impl Gestures {
         match row {
             Some(row) => {
                 self.cancel_timers(first, around);
+                let earlier = self.presses[first as usize].as_ref().map_or(Trail::default(), |it| it.trail);
                 self.forget(first);
                 // `forget` frees the key only if the first press still owned it; the second one does by now.
                 if let Some(press) = self.presses[second as usize].as_mut() {
                     press.stage = Stage::Taken;
+                    press.trail = press.trail.and(earlier);
                     around.found.push(Found::Double { tap: press.tap(second), row });
                 }
             }
@@ -734,8 +742,12 @@ impl Gestures {
 
     // Up.
 
-    fn up<T: From<Deadline>>(&mut self, key: KeyRef, around: &mut Around<'_, T>) {
+    fn up<T: From<Deadline>>(&mut self, key: KeyRef, trail: Trail, around: &mut Around<'_, T>) {
         let Some(index) = self.current(key) else { return };
+        // The release decides with the press what fires, so its taint counts too.
+        if let Some(press) = self.presses[index as usize].as_mut() {
+            press.trail = press.trail.and(trail);
+        }
         if self.presses[index as usize].as_ref().is_some_and(|it| it.stage == Stage::Chord) {
             self.close_window(key.device, key.lane, None, around);
         }
@@ -748,9 +760,10 @@ impl Gestures {
             Stage::Taken => {
                 let owner = press.chord_owner.filter(|it| *it != press.tap(index).id);
                 around.found.push(Found::Up { tap: press.tap(index) });
+                let taint = press.trail.taint;
                 if let Some(owner) = owner.and_then(|it| Some(self.press(it)?.tap(it.index))) {
                     // The first key to come up ends the chord.
-                    around.found.push(Found::Up { tap: owner });
+                    around.found.push(Found::Up { tap: Tap { taint: owner.taint.max(taint), ..owner } });
                 }
                 self.forget(index);
             }
@@ -815,8 +828,8 @@ impl Press {
             at: self.at,
             velocity: self.velocity,
             mode: self.mode,
-            taint: self.taint,
-            hops: self.hops,
+            taint: self.trail.taint,
+            hops: self.trail.hops,
             held: !self.up,
         }
     }

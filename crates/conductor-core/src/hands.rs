@@ -26,6 +26,7 @@ pub use trace::{Outcome, Trace, TraceRecord};
 use crate::config::Config;
 use crate::event::assemble::Assembler;
 use crate::event::echo::Echo;
+use crate::event::returns::Returns;
 use crate::event::{Axis, Body, DeviceSlot, Event, Micros, Taint, Trail};
 use crate::gesture::{Around, Deadline, Found, Gestures, Tap};
 use crate::mapping::Target;
@@ -84,7 +85,7 @@ enum Timer {
     Run { run: u64 },
     NoteEnd(EntryId),
     Flush(BindingId),
-    StickRepeat { device: DeviceSlot, row: RowId },
+    StickRepeat { device: DeviceSlot, row: RowId, trail: Trail },
 }
 
 impl From<Deadline> for Timer {
@@ -96,7 +97,8 @@ impl From<Deadline> for Timer {
 /// What a device said last, for gates, sticks and banks.
 #[derive(Debug, Default)]
 struct DeviceState {
-    muted: bool,
+    /// As a person or a tool said in this run; absent: as the file says.
+    muted: Option<bool>,
     assembler: Assembler,
     last: Option<Box<LastValues>>,
     axes: [f64; 4],
@@ -140,6 +142,8 @@ struct Context {
 pub struct Hands {
     tables: Arc<Tables>,
     mode: ModeIndex,
+    /// Who chose the mode: lights that change with it are no hand's either.
+    mode_by: Taint,
     now: Micros,
     gestures: Gestures,
     timers: Timers<Timer>,
@@ -151,8 +155,8 @@ pub struct Hands {
     selected: Vec<(DeviceSlot, u8, Selected)>,
     ledger: Ledger,
     runs: Runs,
-    /// What tools sent, to whatever port: it may come back anywhere.
-    by_tools: Echo,
+    /// What was sent without a hand, to whatever port: it may come back anywhere.
+    returns: Returns,
     /// What was sent to devices that ask for the guard.
     guarded: BTreeMap<DeviceSlot, Echo>,
     facts: Facts,
@@ -167,6 +171,7 @@ impl Hands {
         let tables = Arc::new(Tables::compile(config, slots));
         let mut hands = Hands {
             mode: tables.default_mode,
+            mode_by: Taint::Clean,
             now,
             gestures: Gestures::default(),
             timers: Timers::default(),
@@ -177,7 +182,7 @@ impl Hands {
             selected: Vec::new(),
             ledger: Ledger::default(),
             runs: Runs::default(),
-            by_tools: Echo::of_tools(),
+            returns: Returns::default(),
             guarded: BTreeMap::new(),
             facts: Facts::default(),
             trace: Trace::new(tables.advanced.trace_buffer_size as usize),
@@ -215,6 +220,11 @@ impl Hands {
         &mut self.facts
     }
 
+    /// The taint of whatever chose the mode.
+    pub fn mode_by(&self) -> Taint {
+        self.mode_by
+    }
+
     pub fn mode(&self) -> (ModeIndex, &Arc<str>) {
         (self.mode, self.tables.mode_name(self.mode))
     }
@@ -241,6 +251,7 @@ impl Hands {
     pub fn advance(&mut self, now: Micros, out: &mut Vec<Effect>) {
         while let Some((at, timer)) = self.timers.pop(now) {
             self.now = self.now.max(at);
+            self.ledger.set_now(self.now);
             match timer {
                 Timer::Gesture(deadline) => {
                     self.with_gestures(|gestures, around| gestures.deadline(deadline, around));
@@ -249,10 +260,15 @@ impl Hands {
                 Timer::Run { run } => self.resume(run, out),
                 Timer::NoteEnd(entry) => self.ledger.end(entry, out),
                 Timer::Flush(binding) => self.flush(binding, out),
-                Timer::StickRepeat { device, row } => self.stick_repeat(device, row, out),
+                Timer::StickRepeat { device, row, trail } => self.stick_repeat(device, row, trail, out),
             }
         }
+        self.set_now(now);
+    }
+
+    fn set_now(&mut self, now: Micros) {
         self.now = self.now.max(now);
+        self.ledger.set_now(self.now);
     }
 
     /// One event. Deadlines up to its time stamp come first, so that the outcome does not depend on who polled when.
@@ -260,19 +276,19 @@ impl Hands {
         self.advance(event.at, out);
         self.counters.events += 1;
         let facts = self.tables.facts(event.device);
-        if !facts.enabled || self.device(event.device).muted {
+        if self.is_muted(event.device) {
             return self.note_outcome(event, "", Outcome::Muted, "the device is muted");
         }
         if channel_of(&event.body).is_some_and(|channel| facts.channels & (1 << (channel & 15)) == 0) {
             return self.note_outcome(event, "", Outcome::NoMatch, "the device does not listen on this channel");
         }
         let mut tainted;
-        let by_tool = self.by_tools.is_echo(self.now, &event.body);
-        let guard = self.guarded.get_mut(&event.device).filter(|_| facts.echo_guard && !by_tool);
+        let returned = self.returns.is_return(event.at, &event.body);
+        let guard = self.guarded.get_mut(&event.device).filter(|_| facts.echo_guard && !returned);
         if guard.is_some_and(|it| it.swallow(self.now, &event.body)) {
             return self.note_outcome(event, "", Outcome::NoMatch, "an echo of what was just sent");
         }
-        let event = if by_tool && event.taint == Taint::Clean {
+        let event = if returned {
             tainted = event.clone();
             tainted.taint = Taint::Tool;
             &tainted
@@ -326,7 +342,7 @@ impl Hands {
                 self.route(&event, Some(&tap), out);
             }
             Found::Up { tap } => {
-                self.ledger.end_press(tap.id, out);
+                self.ledger.end_press(tap.id, tap.taint, out);
                 self.runs.released(tap.id);
                 self.shown.released(tap.id);
             }
@@ -369,20 +385,28 @@ impl Hands {
 
     // From outside.
 
-    pub fn switch_mode(&mut self, name: &str, now: Micros, out: &mut Vec<Effect>) -> Result<ModeIndex, UnknownMode> {
+    /// `by` is what asks for it.
+    pub fn switch_mode(
+        &mut self,
+        name: &str,
+        by: Taint,
+        now: Micros,
+        out: &mut Vec<Effect>,
+    ) -> Result<ModeIndex, UnknownMode> {
         self.advance(now, out);
         let Some(mode) = self.tables.mode_named(name) else {
             let known = self.tables.mode_names.iter().map(|it| it.to_string()).collect();
             return Err(UnknownMode { asked: name.to_owned(), known });
         };
-        self.enter_mode(mode, out);
+        self.enter_mode(mode, by, out);
         Ok(mode)
     }
 
-    fn enter_mode(&mut self, mode: ModeIndex, out: &mut Vec<Effect>) {
+    fn enter_mode(&mut self, mode: ModeIndex, by: Taint, out: &mut Vec<Effect>) {
         if mode == self.mode {
             return;
         }
+        self.mode_by = by;
         let from = std::mem::replace(&mut self.mode, mode);
         self.bindings.iter_mut().for_each(State::rearm);
         out.push(Effect::ModeChanged { from, to: mode });
@@ -441,11 +465,13 @@ impl Hands {
         if muted {
             self.let_go(device, out);
         }
-        self.device(device).muted = muted;
+        self.device(device).muted = Some(muted);
     }
 
+    /// By a word of this run, else by the file.
     pub fn is_muted(&self, device: DeviceSlot) -> bool {
-        self.devices.get(usize::from(device.0)).is_some_and(|it| it.muted)
+        let said = self.devices.get(usize::from(device.0)).and_then(|it| it.muted);
+        said.unwrap_or(!self.tables.facts(device).enabled)
     }
 
     fn let_go(&mut self, device: DeviceSlot, out: &mut Vec<Effect>) {
@@ -460,7 +486,9 @@ impl Hands {
 
     pub fn output_lost(&mut self, port: DeviceSlot, now: Micros, out: &mut Vec<Effect>) {
         self.advance(now, out);
-        self.ledger.port_lost(port);
+        // Lost ports are found by a scan at the latest.
+        let unnoticed_us = (u64::from(self.tables.advanced.scan_interval_ms) * 2 + 1000) * 1000;
+        self.ledger.port_lost(port, unnoticed_us);
     }
 
     /// What ended while the port was away is sent first.
@@ -492,19 +520,29 @@ impl Hands {
 
     /// Books what a tool sent: its notes are released when its connection ends, and its bytes are known should they come back.
     pub fn tool_sent(&mut self, connection: u64, port: DeviceSlot, message: &Body, now: Micros) {
-        self.now = self.now.max(now);
-        self.by_tools.note_sent(self.now, message);
-        self.hold_for(connection, port, message, now);
+        self.sent_without_hand(message, now);
+        self.hold(connection, port, message, Taint::Tool, now);
+    }
+
+    /// A message leaves, and no hand was the cause: wherever it comes back, it is not a hand's.
+    pub fn sent_without_hand(&mut self, message: &Body, now: Micros) {
+        self.set_now(now);
+        self.returns.note_sent(self.now, message);
     }
 
     /// Books the notes of a connection, so that they end with it.
     pub fn hold_for(&mut self, connection: u64, port: DeviceSlot, message: &Body, now: Micros) {
-        self.now = self.now.max(now);
+        self.hold(connection, port, message, Taint::Clean, now);
+    }
+
+    fn hold(&mut self, connection: u64, port: DeviceSlot, message: &Body, taint: Taint, now: Micros) {
+        self.set_now(now);
         if let Body::NoteOn { channel, note, .. } = message {
             let held = Held::Note { port, channel: *channel, note: *note };
-            self.ledger.enter(Owner::Tool(connection), None, None, held);
+            self.ledger.enter(Owner::Tool(connection), None, None, held, taint);
         } else if let Body::NoteOff { channel, note, .. } = message {
             self.ledger.take_note(port, *channel, *note);
+            self.ledger.note_end(Held::Note { port, channel: *channel, note: *note });
         }
     }
 
@@ -544,10 +582,14 @@ impl Hands {
         }
     }
 
-    /// A controller was shown something. Where the device repeats what it is told, that is no hand.
-    pub fn shown(&mut self, port: DeviceSlot, message: &Body, now: Micros) {
-        self.now = self.now.max(now);
+    /// A controller was shown something. Where the device repeats what it is told, that is no hand; nor is it one where a tool was the
+    /// cause and a cable brings it back. A light that follows a hand is not remembered: the hand may press the same pad again.
+    pub fn shown(&mut self, port: DeviceSlot, message: &Body, by: Taint, now: Micros) {
+        self.set_now(now);
         self.guard(port, message);
+        if by != Taint::Clean {
+            self.returns.note_sent(self.now, message);
+        }
     }
 
     fn guard(&mut self, port: DeviceSlot, message: &Body) {
@@ -566,6 +608,11 @@ impl Hands {
         self.guard(port, &message);
         if let Body::Cc { channel, controller: 98..=101, .. } = message {
             self.selected.retain(|it| (it.0, it.1) != (port, channel));
+        }
+        if let Body::NoteOff { channel, note, .. } = message {
+            self.ledger.note_end(Held::Note { port, channel, note });
+        } else if let Body::Cc { channel, controller: 64, value: 0..64 } = message {
+            self.ledger.note_end(Held::Sustain { port, channel });
         }
         let Trail { taint, hops } = trail.further();
         out.push(Effect::Midi { port, message, taint, hops });

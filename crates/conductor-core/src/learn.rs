@@ -15,7 +15,7 @@ use crate::event::{Body, DeviceSlot, Event, Micros, OscArg};
 use crate::mapping::table::Slots;
 use crate::timestamp::Timestamp;
 use serde_json::{Map, Value, json};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 /// Of a longer session the newest events are kept: the gesture that was meant is the last one played.
 pub const MAX_EVENTS: usize = 512;
@@ -57,11 +57,22 @@ impl Started {
 struct Session {
     id: SessionId,
     deadline: Micros,
+    since: Timestamp,
     expires_at: Timestamp,
     let_through: bool,
-    /// Time ran out; the events wait for the stop.
+    /// Connections that asked for it; it ends with the last of them.
+    clients: BTreeSet<u64>,
+    /// It ended by itself; the events wait for the stop.
     over: bool,
     events: VecDeque<Captured>,
+}
+
+/// A session that listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Running {
+    pub since: Timestamp,
+    pub until: Timestamp,
+    pub let_through: bool,
 }
 
 /// At most one session at a time.
@@ -81,7 +92,15 @@ pub struct Learned {
 
 impl Learn {
     /// Starts a session, or extends the one that runs. A session whose time ran out is not extended: its events make way.
-    pub fn start(&mut self, timeout_ms: u32, let_through: bool, now: Micros, wall: Timestamp) -> Started {
+    /// `client` is the connection that asks, if it has one.
+    pub fn start(
+        &mut self,
+        timeout_ms: u32,
+        let_through: bool,
+        client: Option<u64>,
+        now: Micros,
+        wall: Timestamp,
+    ) -> Started {
         self.advance(now);
         let (deadline, expires_at) = (now.plus_ms(timeout_ms), wall.plus_millis(u64::from(timeout_ms)));
         if let Some(session) = self.session.as_mut().filter(|it| !it.over) {
@@ -91,11 +110,21 @@ impl Learn {
                 session.expires_at = expires_at;
             }
             session.let_through = let_through;
+            session.clients.extend(client);
             return session.started(true);
         }
         self.last += 1;
         let id = SessionId(self.last);
-        let session = Session { id, deadline, expires_at, let_through, over: false, events: VecDeque::new() };
+        let session = Session {
+            id,
+            deadline,
+            since: wall,
+            expires_at,
+            let_through,
+            clients: client.into_iter().collect(),
+            over: false,
+            events: VecDeque::new(),
+        };
         self.session.insert(session).started(false)
     }
 
@@ -125,6 +154,29 @@ impl Learn {
     pub fn advance(&mut self, now: Micros) -> bool {
         let due = self.session.as_mut().filter(|it| !it.over && it.deadline <= now);
         due.map(|it| it.over = true).is_some()
+    }
+
+    /// Ends the session that runs: a panic, another mode, or the performance lock wants the hands back.
+    pub fn end(&mut self) {
+        if let Some(session) = &mut self.session {
+            session.over = true;
+        }
+    }
+
+    /// A connection is gone. The session it began ends, unless another connection asked for it too.
+    pub fn client_gone(&mut self, client: u64) {
+        if let Some(session) = &mut self.session
+            && session.clients.remove(&client)
+            && session.clients.is_empty()
+        {
+            session.over = true;
+        }
+    }
+
+    /// Since when a session listens, until when, and whether mapped actions go on meanwhile.
+    pub fn running(&self) -> Option<Running> {
+        let session = self.session.as_ref().filter(|it| !it.over)?;
+        Some(Running { since: session.since, until: session.expires_at, let_through: session.let_through })
     }
 
     /// Ends the session and hands over what it heard; nothing when there was none.
@@ -272,7 +324,7 @@ mod tests {
     }
 
     fn start(learn: &mut Learn, ms: u64, timeout_ms: u32) -> Started {
-        learn.start(timeout_ms, false, Micros::from_ms(ms), wall(ms))
+        learn.start(timeout_ms, false, None, Micros::from_ms(ms), wall(ms))
     }
 
     #[test]
@@ -329,7 +381,7 @@ mod tests {
     #[test]
     fn the_newest_512_are_kept_and_let_through_lets_actions_go() {
         let mut learn = Learn::default();
-        let started = learn.start(300_000, true, Micros(0), wall(0));
+        let started = learn.start(300_000, true, None, Micros(0), wall(0));
         assert!(!learn.holds_back() && learn.session() == Some(started.session));
         for at in 0..600u64 {
             learn.feed(&event(at, Body::Cc { channel: 0, controller: 1, value: (at % 128) as u8 }), wall(at));

@@ -222,6 +222,8 @@ fn is_a_name(path: &str) -> bool {
     path.ends_with(".alias")
         || path.ends_with(".name") && path.starts_with("modes[")
         || path.ends_with("].id")
+        // The row that allows what a mapping launches.
+        || path.starts_with("tools.shell.commands[")
         || path == "schema"
 }
 

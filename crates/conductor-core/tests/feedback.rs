@@ -107,7 +107,7 @@ impl Stage {
     }
 
     fn tell(&mut self, fact: Fact<'_>) {
-        self.feedback.changed(fact, self.now);
+        self.feedback.changed(fact, Taint::Clean, self.now);
     }
 
     fn step(&mut self) {
@@ -231,7 +231,7 @@ fn the_hands_are_shown() {
     stage.pass(1);
     assert_eq!(stage.told(), "faders cc:7=100");
     let now = stage.now;
-    hands.switch_mode("Mix", now, &mut out).expect("a mode of the studio");
+    hands.switch_mode("Mix", Taint::Clean, now, &mut out).expect("a mode of the studio");
     stage.feedback.look(&mut hands, now);
     stage.pass(0);
     assert!(stage.told().contains("on:50@21"));

@@ -22,7 +22,7 @@ fn slots() -> Slots {
 
 fn capture(events: &[(u64, u16, Body)]) -> Vec<Captured> {
     let mut learn = Learn::default();
-    learn.start(300_000, false, Micros(0), Timestamp::from_millis(0));
+    learn.start(300_000, false, None, Micros(0), Timestamp::from_millis(0));
     for (at, device, body) in events {
         let event =
             Event { at: Micros(*at), device: DeviceSlot(*device), taint: Taint::Clean, hops: 0, body: body.clone() };

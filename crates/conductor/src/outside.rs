@@ -256,6 +256,21 @@ pub fn variables(names: &[&'static str]) -> Vec<(&'static str, std::ffi::OsStrin
     names.iter().filter_map(|name| std::env::var_os(name).map(|value| (*name, value))).collect()
 }
 
+/// What a program needs to find the desktop of this session.
+pub fn session_variables() -> Vec<(&'static str, std::ffi::OsString)> {
+    variables(&[
+        "DISPLAY",
+        "WAYLAND_DISPLAY",
+        "XAUTHORITY",
+        "XDG_RUNTIME_DIR",
+        "XDG_SESSION_TYPE",
+        "XDG_CURRENT_DESKTOP",
+        "DBUS_SESSION_BUS_ADDRESS",
+        "PATH",
+        "USER",
+    ])
+}
+
 /// Where the session's servers put their sockets.
 pub fn runtime_folders() -> Vec<PathBuf> {
     ["PIPEWIRE_RUNTIME_DIR", "XDG_RUNTIME_DIR"]

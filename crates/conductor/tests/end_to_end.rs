@@ -10,6 +10,8 @@ mod canary;
 mod clients;
 #[path = "end_to_end/commands.rs"]
 mod commands;
+#[path = "end_to_end/devices.rs"]
+mod devices;
 #[path = "end_to_end/doors.rs"]
 mod doors;
 #[path = "end_to_end/held.rs"]
@@ -17,6 +19,10 @@ mod held;
 #[cfg(feature = "jack")]
 #[path = "end_to_end/jack.rs"]
 mod jack;
+#[path = "end_to_end/launch.rs"]
+mod launch;
+#[path = "end_to_end/learning.rs"]
+mod learning;
 #[path = "end_to_end/life.rs"]
 mod life;
 #[path = "end_to_end/limits.rs"]
@@ -39,6 +45,9 @@ mod sound;
 mod spine;
 #[path = "end_to_end/studio.rs"]
 mod studio;
+#[cfg(feature = "jack")]
+#[path = "end_to_end/taint.rs"]
+mod taint;
 #[path = "end_to_end/terminal.rs"]
 mod terminal;
 #[path = "end_to_end/web.rs"]

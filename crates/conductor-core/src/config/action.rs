@@ -2,7 +2,7 @@
 //!
 //! Not here: whether a command matches a template, or what a tool accepts; the pipeline checks those when the call is made.
 
-use super::reader::{Fields, Reader};
+use super::reader::{Fields, Reader, Start};
 use super::tree::Node;
 use crate::action::{
     Action, Condition, Curve, CurveKind, KeyName, Keystroke, MidiOut, Modifier, MouseButton, SendMidi, Transform,
@@ -86,7 +86,14 @@ fn kind<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>, name: &str, budget: &mut Bud
     Some(match name {
         "Keystroke" => Action::Keystroke(keystroke(r, f)?),
         "Text" => Action::Text { text: f.need(r, "text", |r, it| r.text(it, 1, 4096))? },
-        "Launch" => Action::Launch { app: f.need(r, "app", |r, it| r.text(it, 1, 512))? },
+        "Launch" => {
+            let app = f.need(r, "app", |r, it| {
+                let app = r.text(it, 1, 512)?;
+                r.note_command(&it.place, Start::App(app.clone()));
+                Some(app)
+            });
+            Action::Launch { app: app? }
+        }
         "Shell" => shell(r, f)?,
         "VolumeControl" => Action::VolumeControl(volume(r, f)?),
         "ModeChange" => Action::ModeChange { mode: f.need(r, "mode", Reader::mode_name)? },
@@ -597,7 +604,7 @@ fn shell<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<Action> {
     let mut argv = command?;
     argv.extend(args.unwrap_or_default());
     if let Some(node) = f.node("command") {
-        r.under("command", |r| r.note_command(&node.place, argv.clone()));
+        r.under("command", |r| r.note_command(&node.place, Start::Line(argv.clone())));
     }
     Some(Action::Shell { argv, timeout_ms })
 }

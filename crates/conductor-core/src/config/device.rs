@@ -59,6 +59,7 @@ pub(crate) fn read<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Device> {
     let allow_sensitive_actions = f.or(r, "allow_sensitive_actions", false, Reader::boolean);
     let ask_output = f.or(r, "ask_output", false, Reader::boolean);
     let echo_guard = f.or(r, "echo_guard", false, Reader::boolean);
+    let trusted = f.or(r, "trusted", false, Reader::boolean);
 
     // Which keys belong to a device depends on its protocol; a misspelt one must not make faults of the others.
     if protocol_known {
@@ -84,6 +85,7 @@ pub(crate) fn read<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Device> {
         allow_sensitive_actions,
         ask_output,
         echo_guard,
+        trusted,
         template,
     };
     if r.errors() != before {
@@ -93,7 +95,7 @@ pub(crate) fn read<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Device> {
 }
 
 fn check_protocol<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>, protocol: Protocol, loopback: bool) {
-    const MIDI_KEYS: [&str; 5] = ["channels", "virtual_port", "loopback", "echo_guard", "ask_output"];
+    const MIDI_KEYS: [&str; 6] = ["channels", "virtual_port", "loopback", "echo_guard", "trusted", "ask_output"];
     const OSC_KEYS: [&str; 3] = ["listen", "allow_network", "allow_sensitive_actions"];
     let (midi, osc) = match protocol {
         Protocol::Midi => (true, false),
@@ -134,6 +136,7 @@ fn inert() -> Device {
         allow_sensitive_actions: false,
         ask_output: false,
         echo_guard: false,
+        trusted: false,
         template: None,
     }
 }

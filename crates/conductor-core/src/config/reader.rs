@@ -44,8 +44,17 @@ pub(crate) struct DeviceName {
     pub ports: Vec<String>,
 }
 
+/// What an action starts.
+#[derive(Clone, Debug)]
+pub(crate) enum Start {
+    /// The words of a `Shell`.
+    Line(Vec<String>),
+    /// The app of a `Launch`.
+    App(String),
+}
+
 pub(crate) struct CommandLine {
-    pub argv: Vec<String>,
+    pub start: Start,
     path: String,
     place: Place,
 }
@@ -54,7 +63,7 @@ pub(crate) struct Reader<'t> {
     pub faults: Vec<Fault>,
     pub names: Names,
     pub around: &'t Surroundings<'t>,
-    /// Command lines of `Shell` actions, judged once the templates are read: those stand further down in the file.
+    /// Command lines of `Shell` and `Launch` actions, judged once the templates are read: those stand further down in the file.
     pub commands: Vec<CommandLine>,
     path: Vec<Step<'t>>,
     prefix: String,
@@ -148,8 +157,8 @@ impl<'t> Reader<'t> {
         self.faults.push(Fault { severity, class, message, help, path: self.path(), place: place.clone() });
     }
 
-    pub fn note_command(&mut self, place: &Place, argv: Vec<String>) {
-        self.commands.push(CommandLine { argv, path: self.path(), place: place.clone() });
+    pub fn note_command(&mut self, place: &Place, start: Start) {
+        self.commands.push(CommandLine { start, path: self.path(), place: place.clone() });
     }
 
     /// At the place where the command line stands.

@@ -3,9 +3,9 @@
 //! Not here: opening a folder, a database or a socket, and whether a program exists.
 
 use super::limits::whole;
-use super::reader::{CommandLine, Reader};
+use super::reader::{CommandLine, Reader, Start};
 use super::tree::{Entry, Node};
-use crate::command::{CommandEffect, Slot, Template, Word, by_argv, is_carrier};
+use crate::command::{CommandEffect, Slot, Template, Word, by_app, by_argv, is_carrier};
 use crate::digest::Digest;
 use regex::Regex;
 use serde_json::Value;
@@ -142,12 +142,16 @@ fn filesystem<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Vec<FileRoot>> {
     Some(roots)
 }
 
-/// A `Shell` action whose words fit no template is refused when it is pressed, so it is told when it is read.
+/// A `Shell` or `Launch` action that fits no template is refused when it is pressed, so it is told when it is read.
 pub(super) fn judge_command(r: &mut Reader<'_>, line: CommandLine, templates: &[Template]) {
-    if by_argv(templates, &line.argv).is_ok() {
+    let (is_allowed, argv) = match line.start.clone() {
+        Start::Line(argv) => (by_argv(templates, &argv).is_ok(), argv),
+        Start::App(app) => (by_app(templates, &app).is_ok(), vec![app]),
+    };
+    if is_allowed {
         return;
     }
-    let mut words = line.argv.iter();
+    let mut words = argv.iter();
     let program = words.next().map(String::as_str).unwrap_or_default();
     let name: String = program.rsplit('/').next().unwrap_or_default().chars().take(64).collect();
     let path = if program.starts_with('/') { program.to_owned() } else { format!("/usr/bin/{name}") };

@@ -1,22 +1,22 @@
 //! What we sent a moment ago, so that its echo is not taken for a hand.
 //!
-//! A device may send back what it was sent, and a cable may lead an output to an input. Two rules: what a tool sent and comes back within
-//! 100 ms on any input is tainted; and a device with `echo_guard` loses one incoming copy of each message sent to it within 20 ms.
+//! A device may send back what it was sent. A device with `echo_guard` loses one incoming copy of each message sent to it within 20 ms;
+//! and the approval pad does not count a press that only repeats its own light.
 //!
 //! A note-on without velocity and a note-off are the same message here, and release velocity does not count: PipeWire rewrites both.
-//! Not here: the motor-fader rule of feedback, and loopback devices, which carry the taint themselves.
+//! Not here: the motor-fader rule of feedback, and what comes back over a cable (`event::returns`).
 
 use super::midi::{Short, short};
 use super::{Body, Micros};
 use std::collections::VecDeque;
 
-pub const TOOL_ECHO: Micros = Micros::from_ms(100);
+pub const LIGHT_ECHO: Micros = Micros::from_ms(100);
 pub const GUARD: Micros = Micros::from_ms(20);
 
 /// Messages remembered at most.
 const MEMORY: usize = 4096;
 
-/// What was sent lately, either by tools to anywhere or by us to one guarded device.
+/// What was sent to one device lately.
 #[derive(Debug)]
 pub struct Echo {
     window: Micros,
@@ -64,9 +64,9 @@ fn key(body: &Body) -> Option<Key> {
 }
 
 impl Echo {
-    /// For all inputs: what tools sent.
-    pub fn of_tools() -> Self {
-        Echo { window: TOOL_ECHO, sent: VecDeque::new(), blind_until: None }
+    /// What an approval pad was told to show.
+    pub fn of_lights() -> Self {
+        Echo { window: LIGHT_ECHO, sent: VecDeque::new(), blind_until: None }
     }
 
     /// For one device with `echo_guard`: what was sent to it.
@@ -125,8 +125,8 @@ mod tests {
     }
 
     #[test]
-    fn what_a_tool_sent_is_an_echo_for_a_tenth_of_a_second() {
-        let mut echo = Echo::of_tools();
+    fn what_was_shown_is_an_echo_for_a_tenth_of_a_second() {
+        let mut echo = Echo::of_lights();
         echo.note_sent(Micros(0), &on(36));
         assert!(echo.is_echo(Micros(50_000), &on(36)));
         assert!(echo.is_echo(Micros(100_000), &on(36)), "on several inputs, up to the end of the window");
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn release_velocity_does_not_hide_an_echo() {
-        let mut echo = Echo::of_tools();
+        let mut echo = Echo::of_lights();
         echo.note_sent(Micros(0), &off(0));
         assert!(echo.is_echo(Micros(1), &off(64)));
         echo.note_sent(Micros(0), &Body::SysEx([1, 2].as_slice().into()));
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_flood_taints_more_and_never_less() {
-        let mut echo = Echo::of_tools();
+        let mut echo = Echo::of_lights();
         echo.note_sent(Micros(0), &on(36));
         for i in 0..MEMORY {
             echo.note_sent(Micros(1), &Body::PitchBend { channel: 0, value: (i % 16384) as u16 });

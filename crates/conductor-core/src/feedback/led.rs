@@ -3,7 +3,7 @@
 //! Not here: when and how much of it is sent (`feedback`).
 
 use crate::config::{Config, Device, Led, LedScheme, Rows};
-use crate::event::{DeviceSlot, Micros};
+use crate::event::{DeviceSlot, Micros, Taint};
 use crate::mapping::table::Slots;
 use crate::mapping::{Key, TriggerKind};
 use crate::templates;
@@ -43,6 +43,8 @@ pub struct Hit {
     pub note: u8,
     pub velocity: u8,
     pub at: Micros,
+    /// Of the event that hit.
+    pub by: Taint,
 }
 
 /// The lit pads of a device, row by row from the bottom left, and the colours it has.

@@ -19,6 +19,7 @@ pub enum Effect {
         host: Arc<str>,
         port: u16,
         message: Arc<OscMessage>,
+        taint: Taint,
     },
     Key {
         keys: Arc<Keystroke>,

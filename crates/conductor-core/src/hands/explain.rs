@@ -3,7 +3,9 @@
 //! Works from the configuration alone; what a stream of values did before (edges, throttles, a running action) is named, not guessed.
 
 use super::values::arg_holds;
-use crate::config::{Config, Mapping};
+use crate::action::Action;
+use crate::command::{Template, by_app, by_argv};
+use crate::config::{Config, Mapping, Rule};
 use crate::event::osc::Pattern;
 use crate::event::{Body, Taint};
 use crate::mapping::table::{Slots, Tables};
@@ -32,6 +34,8 @@ pub enum Verdict {
     Muted,
     Absent,
     Tainted,
+    /// It starts a command or a program that the file does not allow.
+    Refused,
 }
 
 impl Verdict {
@@ -44,6 +48,7 @@ impl Verdict {
             Verdict::Muted => "muted",
             Verdict::Absent => "absent",
             Verdict::Tainted => "tainted",
+            Verdict::Refused => "refused",
         }
     }
 }
@@ -196,31 +201,63 @@ fn judge(config: &Config, event: &Body, asked: &Asked<'_>, mut candidates: Vec<C
             it.wins && ["Keystroke", "Text", "MouseClick", "Launch", "Shell", "CallTool", "Plugin"].contains(&it.action)
         });
     if tainted {
-        let reason = "the rule fits, but the event did not come from a hand and its action needs one".to_owned();
+        let reason = format!("the rule fits and its action needs a hand, but: {}", asked.taint.reason());
         return Explanation { verdict: Verdict::Tainted, candidates, waits_ms, device, reason };
     }
+    let refused = candidates.iter().filter(|it| it.wins).filter_map(|it| rule_of(config, it)).find_map(|rule| {
+        let start = not_allowed(&rule.action, &config.tools.commands)?;
+        Some(format!("the rule fits, but {start} fits no row of [[tools.shell.commands]] and is refused"))
+    });
+    if let Some(reason) = refused {
+        return Explanation { verdict: Verdict::Refused, candidates, waits_ms, device, reason };
+    }
     Explanation { verdict, candidates, waits_ms, device, reason }
+}
+
+fn rule_of<'c>(config: &'c Config, candidate: &Candidate) -> Option<&'c Rule> {
+    let rows = match config.modes.iter().find(|it| it.name == candidate.mode) {
+        Some(mode) => &mode.rows,
+        None => &config.global,
+    };
+    rows.mappings.iter().find(|it| it.id == candidate.mapping_id).and_then(|it| it.rule.as_ref())
+}
+
+/// The first command or app of an action that no template allows.
+fn not_allowed(action: &Action, templates: &[Template]) -> Option<String> {
+    match action {
+        Action::Launch { app } => by_app(templates, app).is_err().then(|| format!("Launch {app}")),
+        Action::Shell { argv, .. } => by_argv(templates, argv).is_err().then(|| format!("Shell {}", argv.join(" "))),
+        Action::Sequence { actions } => actions.iter().find_map(|it| not_allowed(it, templates)),
+        Action::Repeat { action, .. } => not_allowed(action, templates),
+        Action::Conditional { then_action, else_action, .. } => not_allowed(then_action, templates)
+            .or_else(|| else_action.as_ref().and_then(|it| not_allowed(it, templates))),
+        Action::Keystroke(_)
+        | Action::Text { .. }
+        | Action::VolumeControl(_)
+        | Action::ModeChange { .. }
+        | Action::SendMidi(_)
+        | Action::MidiForward { .. }
+        | Action::Delay { .. }
+        | Action::MouseClick { .. }
+        | Action::OscSend { .. }
+        | Action::CallTool { .. }
+        | Action::Plugin { .. } => None,
+    }
 }
 
 /// The longest time a press on this key is undecided.
 fn wait(config: &Config, candidates: &[Candidate]) -> Option<u32> {
     let advanced = &config.advanced;
-    let find = |candidate: &Candidate| {
-        let rows = match config.modes.iter().find(|it| it.name == candidate.mode) {
-            Some(mode) => &mode.rows,
-            None => &config.global,
-        };
-        rows.mappings.iter().find(|it| it.id == candidate.mapping_id).and_then(|it| it.rule.as_ref())
-    };
     #[expect(clippy::wildcard_enum_match_arm, reason = "a new kind of trigger waits for nothing unless it says so")]
-    let times = candidates.iter().filter(|it| it.failed.is_empty()).filter_map(|it| match &find(it)?.trigger.kind {
-        TriggerKind::LongPress { duration_ms, .. } => Some(duration_ms.unwrap_or(advanced.hold_threshold_ms)),
-        TriggerKind::DoubleTap { timeout_ms, .. } => Some(timeout_ms.unwrap_or(advanced.double_tap_timeout_ms)),
-        TriggerKind::NoteChord { timeout_ms, .. } | TriggerKind::GamepadButtonChord { timeout_ms, .. } => {
-            Some(timeout_ms.unwrap_or(advanced.chord_timeout_ms))
-        }
-        _other => None,
-    });
+    let times =
+        candidates.iter().filter(|it| it.failed.is_empty()).filter_map(|it| match &rule_of(config, it)?.trigger.kind {
+            TriggerKind::LongPress { duration_ms, .. } => Some(duration_ms.unwrap_or(advanced.hold_threshold_ms)),
+            TriggerKind::DoubleTap { timeout_ms, .. } => Some(timeout_ms.unwrap_or(advanced.double_tap_timeout_ms)),
+            TriggerKind::NoteChord { timeout_ms, .. } | TriggerKind::GamepadButtonChord { timeout_ms, .. } => {
+                Some(timeout_ms.unwrap_or(advanced.chord_timeout_ms))
+            }
+            _other => None,
+        });
     times.max()
 }
 

@@ -1,6 +1,6 @@
 //! Values that become single firings: windows with edges, encoders, sticks.
 
-use crate::event::{DeviceSlot, Micros};
+use crate::event::{DeviceSlot, Micros, Trail};
 use crate::mapping::{Edge, Encoder, EncoderMode, Gate, Turn, Window};
 
 /// The default hysteresis of a gamepad trigger, in 0-127.
@@ -17,6 +17,8 @@ pub struct Memory {
     pub ticks: Ticks,
     /// Detents counted towards the next firing.
     pub detents: i32,
+    /// Of what turned them.
+    pub trail: Trail,
     /// A stick is beyond its threshold on this side.
     pub over: Option<Turn>,
 }
@@ -31,6 +33,7 @@ impl Memory {
             last_fired: None,
             ticks: Ticks::default(),
             detents: 0,
+            trail: Trail::default(),
             over: None,
         }
     }

@@ -2,8 +2,9 @@
 
 use super::effect::{Effect, MappingRef, Stroke};
 use crate::action::Keystroke;
-use crate::event::{Body, DeviceSlot, Taint};
+use crate::event::{Body, DeviceSlot, Micros, Taint};
 use crate::gesture::PressId;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Whose end is also the end of what is held.
@@ -37,16 +38,32 @@ struct Entry {
     source: Option<DeviceSlot>,
     mapping: Option<MappingRef>,
     held: Held,
+    /// Of what began it; its end is no cleaner.
+    taint: Taint,
+    /// Its port was away when it began: nothing sounds there, so nothing must end.
+    unheard: bool,
+}
+
+/// What happened that something ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    /// Its own time, or a release with this taint.
+    Event(Taint),
+    /// A panic, a mute, a reload, a device or a client that went: no hand did it.
+    Outside,
 }
 
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     entries: Vec<Entry>,
     /// Ends that wait for another press of the same note: it sounds until the last one is released.
-    waiting: Vec<Held>,
+    waiting: Vec<(Held, Taint)>,
     /// Ends for ports that are away; sent first when they return.
     owed: Vec<Held>,
     away: Vec<DeviceSlot>,
+    /// When each end was last sent. A port may be gone for a while before that is noticed; what was sent to it meanwhile is owed.
+    ended: BTreeMap<Sounding, Micros>,
+    now: Micros,
     serial: u64,
 }
 
@@ -64,32 +81,38 @@ impl Ledger {
         source: Option<DeviceSlot>,
         mapping: Option<MappingRef>,
         held: Held,
+        taint: Taint,
     ) -> EntryId {
         self.serial += 1;
         let id = EntryId(self.serial);
-        self.entries.push(Entry { id, owner, source, mapping, held });
+        let unheard = port_of(&held).is_some_and(|port| self.away.contains(&port));
+        // Begun again: an end that was sent before says nothing about it any more.
+        if let Some(sounding) = sounding(&held) {
+            self.ended.remove(&sounding);
+        }
+        self.entries.push(Entry { id, owner, source, mapping, held, taint, unheard });
         id
     }
 
     pub fn end(&mut self, id: EntryId, out: &mut Vec<Effect>) {
-        self.end_where(|it| it.id == id, out);
+        self.end_where(|it| it.id == id, Cause::Event(Taint::Clean), out);
     }
 
-    pub fn end_press(&mut self, press: PressId, out: &mut Vec<Effect>) {
-        self.end_where(|it| it.owner == Owner::Press(press), out);
+    pub fn end_press(&mut self, press: PressId, taint: Taint, out: &mut Vec<Effect>) {
+        self.end_where(|it| it.owner == Owner::Press(press), Cause::Event(taint), out);
     }
 
     pub fn end_source(&mut self, source: DeviceSlot, out: &mut Vec<Effect>) {
-        self.end_where(|it| it.source == Some(source), out);
+        self.end_where(|it| it.source == Some(source), Cause::Outside, out);
     }
 
     pub fn end_tool(&mut self, connection: u64, out: &mut Vec<Effect>) {
-        self.end_where(|it| it.owner == Owner::Tool(connection), out);
+        self.end_where(|it| it.owner == Owner::Tool(connection), Cause::Outside, out);
     }
 
     /// Ends what mappings hold that `keep` does not know any more.
     pub fn end_mappings(&mut self, keep: impl Fn(&MappingRef) -> bool, out: &mut Vec<Effect>) {
-        self.end_where(|it| it.mapping.as_ref().is_some_and(|mapping| !keep(mapping)), out);
+        self.end_where(|it| it.mapping.as_ref().is_some_and(|mapping| !keep(mapping)), Cause::Outside, out);
     }
 
     /// Somebody sends this note's end themselves; gives how many note-offs are due, at least one.
@@ -97,7 +120,7 @@ impl Ledger {
         let held = Held::Note { port, channel, note };
         let before = self.entries.len() + self.waiting.len();
         self.entries.retain(|it| it.held != held);
-        self.waiting.retain(|it| *it != held);
+        self.waiting.retain(|it| it.0 != held);
         (before - self.entries.len() - self.waiting.len()).max(1)
     }
 
@@ -115,22 +138,53 @@ impl Ledger {
             notes: self.entries.iter().filter(|it| matches!(it.held, Held::Note { .. })).count(),
             keys: self.entries.iter().filter(|it| matches!(it.held, Held::Key(_))).count(),
         };
-        self.end_where(|_| true, out);
+        self.end_where(|_| true, Cause::Outside, out);
         released
     }
 
-    pub fn port_lost(&mut self, port: DeviceSlot) {
-        if !self.away.contains(&port) {
-            self.away.push(port);
+    /// Ends from now on are sent at this time.
+    pub fn set_now(&mut self, now: Micros) {
+        self.now = self.now.max(now);
+    }
+
+    /// A mapping, a route or a client sends the end of something itself.
+    pub fn note_end(&mut self, held: Held) {
+        match port_of(&held) {
+            Some(port) if self.away.contains(&port) => {
+                if !self.owed.contains(&held) {
+                    self.owed.push(held);
+                }
+            }
+            Some(_) | None => {
+                if let Some(sounding) = sounding(&held) {
+                    self.ended.insert(sounding, self.now);
+                }
+            }
         }
     }
 
+    /// `unnoticed_us`: how long the port may have been gone already.
+    pub fn port_lost(&mut self, port: DeviceSlot, unnoticed_us: u64) {
+        if self.away.contains(&port) {
+            return;
+        }
+        self.away.push(port);
+        let now = self.now;
+        self.ended.retain(|sounding, at| {
+            if sounding.port == port && now.since(*at) <= unnoticed_us {
+                self.owed.push(sounding.held());
+            }
+            sounding.port != port
+        });
+    }
+
+    /// What must end there is sent first. No hand does it now.
     pub fn port_back(&mut self, port: DeviceSlot, out: &mut Vec<Effect>) {
         self.away.retain(|it| *it != port);
         let (due, owed) = std::mem::take(&mut self.owed).into_iter().partition(|it| port_of(it) == Some(port));
         self.owed = owed;
         for held in due {
-            self.send_end(held, out);
+            self.send_end(held, Taint::Tool, out);
         }
     }
 
@@ -138,45 +192,49 @@ impl Ledger {
         self.entries.is_empty()
     }
 
-    fn end_where(&mut self, ends: impl Fn(&Entry) -> bool, out: &mut Vec<Effect>) {
+    fn end_where(&mut self, ends: impl Fn(&Entry) -> bool, cause: Cause, out: &mut Vec<Effect>) {
         let mut at = 0;
         while at < self.entries.len() {
             if !ends(&self.entries[at]) {
                 at += 1;
                 continue;
             }
-            let held = self.entries.remove(at).held;
-            if self.entries.iter().any(|it| it.held == held) {
-                self.waiting.push(held);
+            let Entry { held, taint, unheard, .. } = self.entries.remove(at);
+            let taint = match cause {
+                Cause::Event(by) => taint.max(by),
+                Cause::Outside => Taint::Tool,
+            };
+            if unheard {
                 continue;
             }
-            let waited = self.waiting.iter().filter(|it| **it == held).count();
-            self.waiting.retain(|it| *it != held);
+            if self.entries.iter().any(|it| it.held == held && !it.unheard) {
+                self.waiting.push((held, taint));
+                continue;
+            }
+            let waited: Vec<Taint> = self.waiting.iter().filter(|it| it.0 == held).map(|it| it.1).collect();
+            self.waiting.retain(|it| it.0 != held);
             // One note-off for each note-on: a synth that stacks voices needs them all.
-            for _ in 0..=waited {
-                self.send_end(held.clone(), out);
+            for taint in waited.into_iter().chain([taint]) {
+                self.send_end(held.clone(), taint, out);
             }
         }
     }
 
-    fn send_end(&mut self, held: Held, out: &mut Vec<Effect>) {
+    fn send_end(&mut self, held: Held, taint: Taint, out: &mut Vec<Effect>) {
         if port_of(&held).is_some_and(|port| self.away.contains(&port)) {
             self.owed.push(held);
             return;
         }
+        if let Some(sounding) = sounding(&held) {
+            self.ended.insert(sounding, self.now);
+        }
         out.push(match held {
-            Held::Note { port, channel, note } => Effect::Midi {
-                port,
-                message: Body::NoteOff { channel, note, velocity: 0 },
-                taint: Taint::Clean,
-                hops: 0,
-            },
-            Held::Sustain { port, channel } => Effect::Midi {
-                port,
-                message: Body::Cc { channel, controller: 64, value: 0 },
-                taint: Taint::Clean,
-                hops: 0,
-            },
+            Held::Note { port, channel, note } => {
+                Effect::Midi { port, message: Body::NoteOff { channel, note, velocity: 0 }, taint, hops: 0 }
+            }
+            Held::Sustain { port, channel } => {
+                Effect::Midi { port, message: Body::Cc { channel, controller: 64, value: 0 }, taint, hops: 0 }
+            }
             Held::Key(keys) => Effect::Key { keys, stroke: Stroke::Up },
         });
     }
@@ -185,6 +243,33 @@ impl Ledger {
 fn port_of(held: &Held) -> Option<DeviceSlot> {
     match held {
         Held::Note { port, .. } | Held::Sustain { port, .. } => Some(*port),
+        Held::Key(_) => None,
+    }
+}
+
+/// A note or a pedal on a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Sounding {
+    port: DeviceSlot,
+    channel: u8,
+    /// Absent for the pedal.
+    note: Option<u8>,
+}
+
+impl Sounding {
+    fn held(self) -> Held {
+        let Sounding { port, channel, note } = self;
+        match note {
+            Some(note) => Held::Note { port, channel, note },
+            None => Held::Sustain { port, channel },
+        }
+    }
+}
+
+fn sounding(held: &Held) -> Option<Sounding> {
+    match held {
+        Held::Note { port, channel, note } => Some(Sounding { port: *port, channel: *channel, note: Some(*note) }),
+        Held::Sustain { port, channel } => Some(Sounding { port: *port, channel: *channel, note: None }),
         Held::Key(_) => None,
     }
 }

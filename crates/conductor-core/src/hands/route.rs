@@ -41,7 +41,7 @@ impl Hands {
             self.send(route.to, message.clone(), context.trail, out);
             if let (Body::NoteOn { channel, note, .. }, Some(tap)) = (message, tap) {
                 let held = Held::Note { port: route.to, channel, note };
-                let entry = self.ledger.enter(Owner::Press(tap.id), Some(event.device), None, held);
+                let entry = self.ledger.enter(Owner::Press(tap.id), Some(event.device), None, held, event.taint);
                 if !tap.held {
                     self.ledger.end(entry, out);
                 }

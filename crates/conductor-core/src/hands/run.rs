@@ -79,7 +79,7 @@ enum Step {
 impl Hands {
     /// A gesture or value fires a rule.
     pub(super) fn fire(&mut self, row: RowId, action: ActionId, context: Context, out: &mut Vec<Effect>) {
-        self.shown.fired(row, context.tap);
+        self.shown.fired(row, context.tap, context.trail.taint);
         if self.learning {
             return self.note(row, &context, Outcome::Learning, None, "learning holds actions back");
         }
@@ -135,11 +135,15 @@ impl Hands {
     /// The pipeline answered a call; the next step of its sequence follows.
     pub fn call_done(&mut self, ticket: CallTicket, ok: bool, now: crate::event::Micros, out: &mut Vec<Effect>) {
         self.advance(now, out);
+        if ok {
+            self.counters.actions += 1;
+        } else {
+            self.counters.actions_failed += 1;
+        }
         let Some(at) = self.runs.runs.iter().position(|it| it.ticket == Some(ticket)) else { return };
         let mut run = self.runs.runs.swap_remove(at);
         run.ticket = None;
         if !ok {
-            self.counters.actions_failed += 1;
             let context = run.context.clone();
             self.note(run.row, &context, Outcome::Failed, None, "the call did not succeed");
         }
@@ -246,7 +250,7 @@ impl Hands {
         out: &mut Vec<Effect>,
     ) -> Option<CallTicket> {
         if is_sensitive(leaf) && !self.may_touch_the_desktop(context) {
-            self.note(row, context, Outcome::Tainted, Some(leaf), "the event did not come from a hand");
+            self.note(row, context, Outcome::Tainted, Some(leaf), context.trail.taint.reason());
             return None;
         }
         if sends_on(leaf) && self.is_too_far(context.trail) {
@@ -262,7 +266,8 @@ impl Hands {
                     Some(tap) => {
                         let mapping = mapping_ref(&self.tables, self.tables.row(row.0));
                         let held = Held::Key(Arc::clone(keys));
-                        self.ledger.enter(Owner::Press(tap.id), Some(context.device), Some(mapping), held);
+                        let taint = context.trail.taint;
+                        self.ledger.enter(Owner::Press(tap.id), Some(context.device), Some(mapping), held, taint);
                         out.push(Effect::Key { keys: Arc::clone(keys), stroke: Stroke::Down });
                     }
                     None => out.push(Effect::Key { keys: Arc::clone(keys), stroke: Stroke::Tap }),
@@ -271,7 +276,7 @@ impl Hands {
             Leaf::Text(text) => out.push(Effect::Text(Arc::clone(text))),
             Leaf::Click { button, at } => out.push(Effect::Click { button: *button, at: *at }),
             Leaf::Volume(volume) => out.push(Effect::Volume(*volume)),
-            Leaf::ModeChange(mode) => self.enter_mode(*mode, out),
+            Leaf::ModeChange(mode) => self.enter_mode(*mode, context.trail.taint, out),
             Leaf::SendMidi { port, channel, message } => {
                 self.send_midi(row, context, released, *port, *channel, message, out);
             }
@@ -295,7 +300,8 @@ impl Hands {
                 }
             }
             Leaf::Osc { host, port, message } => {
-                out.push(Effect::Osc { host: Arc::clone(host), port: *port, message: Arc::clone(message) });
+                let (host, message, taint) = (Arc::clone(host), Arc::clone(message), context.trail.taint);
+                out.push(Effect::Osc { host, port: *port, message, taint });
             }
             Leaf::Call(action) => {
                 self.runs.serial += 1;
@@ -310,7 +316,8 @@ impl Hands {
                 })));
             }
         }
-        self.counters.actions += 1;
+        // A call is counted by its answer.
+        self.counters.actions += u64::from(ticket.is_none());
         self.note(row, context, Outcome::Fired, Some(leaf), "");
         ticket
     }
@@ -376,7 +383,7 @@ impl Hands {
             (None, Some(tap)) => Owner::Press(tap.id),
             (None, None) => Owner::Mapping,
         };
-        let entry = self.ledger.enter(owner, Some(context.device), Some(mapping), held);
+        let entry = self.ledger.enter(owner, Some(context.device), Some(mapping), held, context.trail.taint);
         match (duration_ms, context.tap) {
             (Some(ms), _) => {
                 let due = self.now.plus_ms(ms);
@@ -403,7 +410,8 @@ impl Hands {
             self.ledger.take_sustain(port, channel);
         } else if !self.ledger.holds_sustain(port, channel) {
             let mapping = row.map(|it| mapping_ref(&self.tables, self.tables.row(it.0)));
-            self.ledger.enter(Owner::Device, Some(context.device), mapping, Held::Sustain { port, channel });
+            let held = Held::Sustain { port, channel };
+            self.ledger.enter(Owner::Device, Some(context.device), mapping, held, context.trail.taint);
         }
     }
 
@@ -411,7 +419,7 @@ impl Hands {
         match context.trail.taint {
             Taint::Clean => true,
             Taint::Network => self.tables.facts(context.device).allow_sensitive_actions,
-            Taint::Tool => false,
+            Taint::Virtual | Taint::Tool => false,
         }
     }
 

@@ -1,6 +1,7 @@
 //! What the engine lets others see of itself, so that a controller can show it: which mappings are pressed, and where bindings stand.
 
 use super::Hands;
+use crate::event::Taint;
 use crate::gesture::{PressId, Tap};
 use crate::mapping::table::RowId;
 
@@ -10,16 +11,18 @@ const FIRED_MAX: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct Shown {
     held: Vec<(PressId, RowId)>,
-    fired: Vec<RowId>,
+    fired: Vec<(RowId, Taint)>,
 }
 
 impl Shown {
-    pub(super) fn fired(&mut self, row: RowId, tap: Option<Tap>) {
+    pub(super) fn fired(&mut self, row: RowId, tap: Option<Tap>, taint: Taint) {
         if let Some(tap) = tap.filter(|it| it.held) {
             self.held.push((tap.id, row));
         }
-        if self.fired.len() < FIRED_MAX && !self.fired.contains(&row) {
-            self.fired.push(row);
+        if let Some(fired) = self.fired.iter_mut().find(|it| it.0 == row) {
+            fired.1 = fired.1.max(taint);
+        } else if self.fired.len() < FIRED_MAX {
+            self.fired.push((row, taint));
         }
     }
 
@@ -38,17 +41,18 @@ impl Hands {
         self.shown.held.iter().any(|it| &*self.tables.row(it.1.0).id == mapping)
     }
 
-    /// Mappings that fired since this was asked last, each once.
-    pub fn take_fired(&mut self, mut tell: impl FnMut(&str)) {
-        for row in self.shown.fired.drain(..) {
-            tell(&self.tables.row(row.0).id);
+    /// Mappings that fired since this was asked last, each once, with the taint of what fired them.
+    pub fn take_fired(&mut self, mut tell: impl FnMut(&str, Taint)) {
+        for (row, taint) in self.shown.fired.drain(..) {
+            tell(&self.tables.row(row.0).id, taint);
         }
     }
 
-    /// Where a continuous binding stands, 0..=1; absent until it was moved. Of several with one id the active mode's counts.
-    pub fn binding_value(&self, id: &str) -> Option<f64> {
+    /// Where a continuous binding stands, 0..=1, and the taint of what moved it; absent until it was moved. Of several with one id the
+    /// active mode's counts.
+    pub fn binding_value(&self, id: &str) -> Option<(f64, Taint)> {
         let named = || self.tables.bindings.iter().zip(&self.bindings).filter(|it| &*it.0.id == id);
         let active = named().find(|it| it.0.mode.is_none_or(|mode| mode == self.mode));
-        active.or_else(|| named().next()).and_then(|it| it.1.target)
+        active.or_else(|| named().next()).and_then(|it| Some((it.1.target?, it.1.trail.taint)))
     }
 }

@@ -51,7 +51,7 @@ pub fn simulate_with(config: &Config, script: &str, mode: Option<&str>, facts: F
     // A simulation keeps every record of a script that is itself bounded.
     *stage.hands.trace_mut() = Trace::new(usize::MAX);
     if let Some(mode) = mode {
-        stage.hands.switch_mode(mode, now, &mut Vec::new()).map_err(SimFault::Mode)?;
+        stage.hands.switch_mode(mode, Taint::Clean, now, &mut Vec::new()).map_err(SimFault::Mode)?;
     }
     let mut device = match config.devices.iter().find(|it| it.direction.has_input()) {
         Some(device) => slots.slot(&device.alias),
@@ -68,7 +68,9 @@ pub fn simulate_with(config: &Config, script: &str, mode: Option<&str>, facts: F
             }
             Step::Device(alias) => device = slots.slot(&alias),
             Step::Mode(name) => {
-                stage.act(now, |hands, out| hands.switch_mode(&name, now, out)).map_err(SimFault::Mode)?;
+                stage
+                    .act(now, |hands, out| hands.switch_mode(&name, Taint::Clean, now, out))
+                    .map_err(SimFault::Mode)?;
             }
             Step::Advance(by) => {
                 now = Micros(now.0.saturating_add(by.0));

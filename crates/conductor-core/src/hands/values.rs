@@ -211,7 +211,7 @@ impl Hands {
         let tables = Arc::clone(&self.tables);
         let selected = self.device(event.device).assembler.selected(channel);
         let mut claim = Claim::default();
-        let mut fires: Option<(RowId, i32)> = None;
+        let mut fires: Option<(RowId, i32, Trail)> = None;
         for entry in tables.device(self.mode, event.device).rules(kind, number) {
             if entry.channels & mask(kind, channel) == 0 {
                 continue;
@@ -242,16 +242,19 @@ impl Hands {
             if memory.detents.signum() == -detents.signum() {
                 memory.detents = 0;
             }
+            // Detents that count towards one firing caused it together.
+            memory.trail = if memory.detents == 0 { event.trail() } else { memory.trail.and(event.trail()) };
             memory.detents += detents;
             let step = i32::from((*step).max(1));
             let times = memory.detents.abs() / step;
             memory.detents %= step;
             if times > 0 && fires.is_none() {
-                fires = Some((RowId(entry.id), times));
+                fires = Some((RowId(entry.id), times, memory.trail));
             }
         }
-        if let Some((row, times)) = fires {
+        if let Some((row, times, trail)) = fires {
             claim.fired = true;
+            let event = &Event { taint: trail.taint, hops: trail.hops, ..event.clone() };
             for _ in 0..times {
                 self.fire_value(event, row, f64::from(value), f64::from(value) / 127.0, out);
             }
@@ -317,7 +320,8 @@ impl Hands {
                 if fires.is_none() {
                     fires = Some(RowId(entry.id));
                     if let Some(ms) = repeat_ms {
-                        let timer = Timer::StickRepeat { device: event.device, row: RowId(entry.id) };
+                        let (device, trail) = (event.device, event.trail());
+                        let timer = Timer::StickRepeat { device, row: RowId(entry.id), trail };
                         self.timers.set(now.plus_ms(*ms), timer);
                     }
                 }
@@ -331,7 +335,7 @@ impl Hands {
     }
 
     /// A stick that is still over its threshold fires again.
-    pub(super) fn stick_repeat(&mut self, device: DeviceSlot, row: RowId, out: &mut Vec<Effect>) {
+    pub(super) fn stick_repeat(&mut self, device: DeviceSlot, row: RowId, trail: Trail, out: &mut Vec<Effect>) {
         let tables = Arc::clone(&self.tables);
         let rule = tables.row(row.0);
         let TriggerKind::GamepadAnalogStick { axis, repeat_ms: Some(ms), .. } = &rule.trigger.kind else { return };
@@ -344,15 +348,11 @@ impl Hands {
         let axes = self.device(device).axes;
         let (x, y) = gate::radial(tables.advanced.stick_deadzone, axes[first], axes[first + 1]);
         let value = if axis_number(*axis) == first { x } else { y };
-        let event = Event {
-            at: self.now,
-            device,
-            taint: crate::event::Taint::Clean,
-            hops: 0,
-            body: Body::Axis { axis: *axis, value: value as f32 },
-        };
+        let Trail { taint, hops } = trail;
+        let body = Body::Axis { axis: *axis, value: value as f32 };
+        let event = Event { at: self.now, device, taint, hops, body };
         let due = self.now.plus_ms(*ms);
-        self.timers.set(due, Timer::StickRepeat { device, row });
+        self.timers.set(due, Timer::StickRepeat { device, row, trail });
         self.fire_value(&event, row, value, (value + 1.0) / 2.0, out);
     }
 
@@ -424,7 +424,8 @@ impl Hands {
         let glue = &binding.spec.glue;
         let now = self.now;
         let state = &mut self.bindings[id.0 as usize];
-        state.trail = trail;
+        // A value that still waits is sent together with this one.
+        state.trail = if state.pending.is_some() { state.trail.and(trail) } else { trail };
         state.settle(now);
         let (value, relative) = match &binding.spec.source.kind {
             SourceKind::Encoder { encoder, step, .. } => {
@@ -501,7 +502,7 @@ impl Hands {
                 Sent::Osc(message) => {
                     if let crate::mapping::Target::OscFloat { host, port, .. } = &*target.spec {
                         let (host, message) = (host.as_str().into(), Arc::new(message));
-                        out.push(Effect::Osc { host, port: *port, message });
+                        out.push(Effect::Osc { host, port: *port, message, taint: trail.taint });
                     }
                 }
                 Sent::Parameter { value, ranged } => {

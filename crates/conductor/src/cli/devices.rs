@@ -28,7 +28,9 @@ fn show(out: &mut Out, found: &Value) -> io::Result<()> {
             (true, false) => "muted",
             (false, _) => "absent",
         };
-        out.line(format_args!("{:<12} {state:<10} {}", text(binding, "device_id"), text(binding, "port_name")))?;
+        let about = binding["description"].as_str().map(|it| format!("  {it}")).unwrap_or_default();
+        let (device, port) = (text(binding, "device_id"), text(binding, "port_name"));
+        out.line(format_args!("{device:<12} {state:<10} {port}{about}"))?;
     }
     for (key, label) in
         [("midi_inputs", "MIDI in"), ("midi_outputs", "MIDI out"), ("gamepads", "gamepads"), ("osc_listeners", "OSC")]

@@ -1,14 +1,16 @@
 //! `conductor learn`: what a hand plays appears as it is heard; Enter ends it and gives the triggers that would fire on it.
 
 use super::args::Learn;
-use super::{Failure, Verdict, ask, monitor, out::Out, text};
+use super::{Failure, Verdict, monitor, out::Out, text};
 use crate::daemon::home::Home;
 use crate::doors::control::client::Client;
 use serde_json::{Value, json};
 use std::io::{self, BufRead};
 
 pub fn run(args: &Learn, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
-    ask(home, "learn.start", json!({ "timeout_ms": args.seconds * 1000, "let_through": args.let_through }))?;
+    // One connection for both: learning ends with it, so Ctrl-C ends it too.
+    let mut client = Client::connect(&home.control_socket())?;
+    client.ask("learn.start", json!({ "timeout_ms": args.seconds * 1000, "let_through": args.let_through }))?;
     if !out.is_json() {
         out.line("Play the control a few times, slowly; for an encoder turn it both ways. Enter ends it.")?;
         out.finish()?;
@@ -16,7 +18,7 @@ pub fn run(args: &Learn, home: &Home, out: &mut Out) -> Result<Verdict, Failure>
     }
     // An input that ended ends it too.
     io::stdin().lock().read_line(&mut String::new())?;
-    let learned = ask(home, "learn.stop", json!({}))?;
+    let learned = client.ask("learn.stop", json!({}))?;
     out.show(&learned, told)?;
     let heard = learned["suggestions"].as_array().is_some_and(|it| !it.is_empty());
     Ok(if heard { Verdict::Good } else { Verdict::Bad })

@@ -24,6 +24,11 @@ fn show(out: &mut Out, home: &Home, status: &Value) -> io::Result<()> {
     ))?;
     let locked = if status["performance_lock"] == true { ", performance lock on" } else { "" };
     out.line(format_args!("{:<9} {}{locked}", "mode", text(status, "current_mode")))?;
+    if let Some(until) = status["learning"]["until"].as_str() {
+        let rest = if status["learning"]["let_through"] == true { "" } else { "; mapped actions rest until it ends" };
+        let since = text(&status["learning"], "since");
+        out.line(format_args!("{:<9} since {since}, until {until} at the latest{rest}", "learning"))?;
+    }
     match status["pending_plans"].as_u64() {
         None | Some(0) => {}
         Some(1) => out.line(format_args!("{:<9} 1 waits for you (see `conductor plans list`)", "plans"))?,
@@ -31,7 +36,11 @@ fn show(out: &mut Out, home: &Home, status: &Value) -> io::Result<()> {
     }
     audit(out, &status["audit"])?;
     match status["device"]["name"].as_str() {
-        Some(name) => out.line(format_args!("{:<9} {name}", "device"))?,
+        Some(name) => {
+            let alias = status["device"]["alias"].as_str().filter(|it| *it != name);
+            let alias = alias.map(|it| format!(", {it}")).unwrap_or_default();
+            out.line(format_args!("{:<9} {name}{alias}", "device"))?;
+        }
         None => out.line(format_args!("{:<9} none connected", "device"))?,
     }
     out.line(format_args!(

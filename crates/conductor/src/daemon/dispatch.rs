@@ -114,7 +114,7 @@ impl Dispatch {
     pub fn carry_out(&mut self, effect: Effect) -> Result<(), Undone> {
         match effect {
             Effect::Midi { port, message, taint, hops } => self.send_body(port, &message, Trail { taint, hops }),
-            Effect::Osc { host, port, message } => match literal(&host) {
+            Effect::Osc { host, port, message, taint: _ } => match literal(&host) {
                 Some(ip) => self
                     .osc
                     .send(SocketAddr::new(ip, port), &message)

@@ -14,7 +14,7 @@ use arc_swap::ArcSwap;
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::event::script::{self, Step};
-use conductor_core::event::{Body, Taint};
+use conductor_core::event::{Body, Micros, Taint};
 use conductor_core::focus::Window;
 use conductor_core::hands::explain::Asked;
 use conductor_core::hands::{CallTicket, Explanation, Reading, TraceRecord, explain};
@@ -61,6 +61,8 @@ pub(super) enum Ask {
     Settled(Reply<()>),
     SwitchMode {
         mode: String,
+        /// Of whoever asks.
+        by: Taint,
         reply: Reply<Result<Switched, ToolError>>,
     },
     /// Let the rules for windows choose the mode again.
@@ -74,7 +76,7 @@ pub(super) enum Ask {
     },
     ScanPorts(Reply<Scanned>),
     Send(Outgoing),
-    /// The connection is gone; the notes it left on are released.
+    /// The connection is gone; the notes it left on are released and what it learns ends.
     ToolGone {
         connection: u64,
     },
@@ -99,9 +101,13 @@ pub(super) enum Ask {
     LearnStart {
         timeout_ms: u32,
         let_through: bool,
+        /// The connection with which it ends.
+        client: Option<u64>,
         reply: Reply<Result<Value, ToolError>>,
     },
     LearnStop(Reply<Value>),
+    /// Answered at that time.
+    At(Micros, Reply<()>),
     Panic(Reply<Panicked>),
     SetPerformanceLock {
         on: bool,
@@ -154,6 +160,8 @@ pub struct Standing {
     pub mode: String,
     pub muted: bool,
     pub absent: bool,
+    /// Of everything the device says.
+    pub taint: Taint,
 }
 
 #[derive(Clone)]
@@ -201,7 +209,12 @@ impl Handle {
     }
 
     pub async fn switch_mode(&self, mode: String) -> Result<Switched, ToolError> {
-        self.ask(|reply| Ask::SwitchMode { mode, reply }).await?
+        self.switch_mode_by(mode, Taint::Clean).await
+    }
+
+    /// `by` is the taint of whoever asks: lights that change with the mode have it too.
+    pub async fn switch_mode_by(&self, mode: String, by: Taint) -> Result<Switched, ToolError> {
+        self.ask(|reply| Ask::SwitchMode { mode, by, reply }).await?
     }
 
     /// Ends the hold of a mode that was chosen by hand.
@@ -268,14 +281,24 @@ impl Handle {
         if let Some(mode) = mode {
             Mappings::of(&serving.config, mode).ok_or_else(|| unknown_mode(mode, &serving))?;
         }
-        let Standing { mode: current, muted, absent } = standing;
+        let Standing { mode: current, muted, absent, taint } = standing;
         let mode = mode.unwrap_or(&current);
-        Ok(explain(&serving.config, &body, &Asked { mode, device, muted, absent, taint: Taint::Clean }))
+        Ok(explain(&serving.config, &body, &Asked { mode, device, muted, absent, taint }))
     }
 
-    /// Listens to the hands instead of acting on them, for a time.
-    pub async fn learn_start(&self, timeout_ms: u32, let_through: bool) -> Result<Value, ToolError> {
-        self.ask(|reply| Ask::LearnStart { timeout_ms, let_through, reply }).await?
+    /// Returns at a time of the daemon's clock.
+    pub async fn at(&self, time: Micros) -> Result<(), ToolError> {
+        self.ask(|reply| Ask::At(time, reply)).await
+    }
+
+    /// Listens to the hands instead of acting on them, for a time. It ends with the connection of `client`, if it has one.
+    pub async fn learn_start(
+        &self,
+        timeout_ms: u32,
+        let_through: bool,
+        client: Option<u64>,
+    ) -> Result<Value, ToolError> {
+        self.ask(|reply| Ask::LearnStart { timeout_ms, let_through, client, reply }).await?
     }
 
     /// What was played since, and which triggers would fire on it.

@@ -4,7 +4,7 @@ use super::ports::SharedSlots;
 use super::ports::with_slots;
 use crate::hosts::midi::ring::{LaneReceiver, RelativeControllers};
 use conductor_core::config::{Config, Rows};
-use conductor_core::event::{DeviceSlot, Event};
+use conductor_core::event::{DeviceSlot, Event, Taint};
 use conductor_core::mapping::{EncoderMode, SourceKind, TriggerKind};
 
 #[derive(Default)]
@@ -16,13 +16,22 @@ pub(super) struct Inputs {
 
 struct Open {
     lane: LaneReceiver,
+    /// What every event of this port has at least.
+    taint: Taint,
     /// Taken out of the lane to compare its time with the others'.
     head: Option<Event>,
 }
 
+impl Open {
+    fn pop(&mut self) -> Option<Event> {
+        let event = self.lane.pop()?;
+        Some(Event { taint: event.taint.max(self.taint), ..event })
+    }
+}
+
 impl Inputs {
-    pub fn add(&mut self, lane: LaneReceiver) {
-        self.open.push(Open { lane, head: None });
+    pub fn add(&mut self, lane: LaneReceiver, taint: Taint) {
+        self.open.push(Open { lane, taint, head: None });
     }
 
     /// The earliest event of all lanes.
@@ -30,7 +39,7 @@ impl Inputs {
         let mut earliest: Option<&mut Option<Event>> = None;
         for open in &mut self.open {
             if open.head.is_none() {
-                open.head = open.lane.pop();
+                open.head = open.pop();
             }
             let Some(at) = open.head.as_ref().map(|it| it.at) else { continue };
             if earliest.as_ref().and_then(|it| it.as_ref()).is_none_or(|it| at < it.at) {
@@ -48,11 +57,16 @@ impl Inputs {
                 return true;
             }
             left.extend(open.head.take());
-            left.extend(std::iter::from_fn(|| open.lane.pop()));
+            left.extend(std::iter::from_fn(|| open.pop()));
             self.dropped_before += dropped(&open.lane);
             false
         });
         left
+    }
+
+    /// The taint of every event of a device that is open.
+    pub fn taint(&self, device: DeviceSlot) -> Option<Taint> {
+        self.open.iter().find(|it| it.lane.device() == device).map(|it| it.taint)
     }
 
     pub fn is_open(&self, device: DeviceSlot) -> bool {
@@ -111,7 +125,7 @@ fn relative(config: &Config, alias: &str) -> RelativeControllers {
 mod tests {
     use super::*;
     use crate::hosts::midi::ring::{Bell, lane};
-    use conductor_core::event::{Body, Micros, Taint};
+    use conductor_core::event::{Body, Micros};
 
     fn cc(value: u8) -> Body {
         Body::Cc { channel: 0, controller: 1, value }
@@ -122,8 +136,8 @@ mod tests {
         let mut inputs = Inputs::default();
         let (mut a, lane_a) = lane(DeviceSlot(0), 10_000, Bell::silent());
         let (mut b, lane_b) = lane(DeviceSlot(1), 10_000, Bell::silent());
-        inputs.add(lane_a);
-        inputs.add(lane_b);
+        inputs.add(lane_a, Taint::Clean);
+        inputs.add(lane_b, Taint::Clean);
         for (at, sender) in [(1, 0), (4, 0), (2, 1), (3, 1)] {
             let sender = if sender == 0 { &mut a } else { &mut b };
             sender.push(Micros(at), Taint::Clean, cc(at as u8));
@@ -137,13 +151,14 @@ mod tests {
         let mut inputs = Inputs::default();
         let (mut a, lane_a) = lane(DeviceSlot(0), 10_000, Bell::silent());
         let (mut b, lane_b) = lane(DeviceSlot(1), 10_000, Bell::silent());
-        inputs.add(lane_a);
-        inputs.add(lane_b);
+        inputs.add(lane_a, Taint::Virtual);
+        inputs.add(lane_b, Taint::Clean);
         a.push(Micros(5), Taint::Clean, cc(1));
         a.push(Micros(6), Taint::Clean, cc(2));
         b.push(Micros(1), Taint::Clean, cc(3));
         assert_eq!(inputs.next().map(|it| it.device), Some(DeviceSlot(1)));
-        assert_eq!(inputs.remove(DeviceSlot(0)).len(), 2);
+        let left: Vec<Taint> = inputs.remove(DeviceSlot(0)).iter().map(|it| it.taint).collect();
+        assert_eq!(left, [Taint::Virtual; 2], "and each has the taint of its port");
         assert!(inputs.next().is_none() && inputs.is_open(DeviceSlot(1)) && !inputs.is_open(DeviceSlot(0)));
     }
 

@@ -11,8 +11,8 @@ use crate::hosts::midi::ring::{Bell, LaneReceiver, lane};
 use crate::hosts::midi::{Backend, Input, Output, PortFault, PortInfo, Stamp, Way};
 use crate::hosts::osc::Listener;
 use crate::outside::Clock;
-use conductor_core::config::{Config, InputMode, ListenMode, Protocol};
-use conductor_core::event::DeviceSlot;
+use conductor_core::config::{Config, Device, InputMode, ListenMode, Protocol};
+use conductor_core::event::{DeviceSlot, Taint};
 use conductor_core::mapping::table::Slots;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -34,6 +34,8 @@ pub(super) enum Order {
     /// Another configuration is in force.
     Config(Arc<Config>),
     Scan(Reply<Scanned>),
+    /// A device that the file disables is wanted in this run; the answer is for the asker once its port was looked for.
+    Enable(String, Box<dyn FnOnce() + Send>),
     /// A message is waiting for this output.
     OpenOutput(String),
     /// The owner found this output dead.
@@ -46,6 +48,8 @@ pub(super) enum News {
     Input {
         device: DeviceSlot,
         lane: LaneReceiver,
+        /// What every event of this port has at least.
+        taint: Taint,
     },
     InputLost {
         device: DeviceSlot,
@@ -133,6 +137,8 @@ struct Place {
     name: String,
     is_made: bool,
     is_hardware: bool,
+    /// Of what is heard there: any program can feed a port that is neither hardware nor trusted.
+    taint: Taint,
     /// As in [`PortInfo`]: a port that came back is another place.
     born: u64,
 }
@@ -210,6 +216,8 @@ pub(super) struct Keeper {
     clock: Arc<dyn Clock>,
     /// Aliases of the loopback devices that are plugged in.
     plugged: BTreeSet<String>,
+    /// Aliases that the file disables and this run enabled.
+    enabled: BTreeSet<String>,
     inputs: BTreeMap<DeviceSlot, OpenInput>,
     outputs: BTreeMap<DeviceSlot, Place>,
     ears: BTreeMap<DeviceSlot, Ear>,
@@ -231,6 +239,7 @@ impl Keeper {
             knock,
             clock,
             plugged: BTreeSet::new(),
+            enabled: BTreeSet::new(),
             inputs: BTreeMap::new(),
             outputs: BTreeMap::new(),
             ears: BTreeMap::new(),
@@ -246,9 +255,10 @@ impl Keeper {
         loop {
             if std::mem::take(&mut due.scan) {
                 let before = self.table.clone();
-                self.scan(&due.outputs, &post);
+                self.scan(&due, &post);
                 due.outputs.clear();
                 let seen = changes(&before, &self.table);
+                due.enabled.drain(..).for_each(|answer| answer());
                 // Everyone who asked before one scan gets its answer; whoever hung up does not mind.
                 for reply in due.replies.drain(..) {
                     let _ = reply.send(seen.clone());
@@ -280,6 +290,10 @@ impl Keeper {
                 self.config = config;
             }
             Order::Scan(reply) => due.replies.push(reply),
+            Order::Enable(alias, answer) => {
+                self.enabled.insert(alias);
+                due.enabled.push(answer);
+            }
             Order::OpenOutput(name) => due.outputs.push(name),
             Order::OutputDied(port) => {
                 self.outputs.remove(&port);
@@ -305,17 +319,20 @@ impl Keeper {
         self.clock.now().since(now) >= wait.as_micros() as u64
     }
 
-    fn scan(&mut self, asked: &[String], post: &impl Fn(Wake)) {
+    fn scan(&mut self, due: &Due, post: &impl Fn(Wake)) {
         self.plug_loopback_devices();
         let now = self.clock.now();
         for source in &mut self.sources {
-            if !source.retry.is_due(now) {
+            // Whoever asks for a scan wants one now, also of what was missing a moment ago.
+            let is_due = source.retry.is_due(now);
+            if due.replies.is_empty() && !is_due {
                 continue;
             }
             let found = source.backend.connect().map_err(PortFault::from).and_then(|()| source.backend.ports());
             match &found {
                 Ok(_) => source.retry.succeeded(),
-                Err(_) => source.retry.failed(now),
+                Err(_) if is_due => source.retry.failed(now),
+                Err(_) => {}
             }
             source.ports = found.map_err(|fault| fault.to_string());
         }
@@ -335,7 +352,7 @@ impl Keeper {
                 device.bound.output = Some(place.name);
             }
         }
-        self.open_named_outputs(&places, &ports, asked, post);
+        self.open_named_outputs(&places, &ports, &due.outputs, post);
         devices.extend(self.listen(post));
         let names = |protocol: Protocol, way: Way| {
             let all = places.iter().zip(&ports).filter(|(at, it)| self.protocol(**at) == protocol && it.way == way);
@@ -376,8 +393,12 @@ impl Keeper {
     fn wanted(&mut self, places: &[usize], ports: &[PortInfo]) -> Vec<Wanted> {
         let config = self.config.clone();
         let configured = config.devices.iter().filter(|it| it.protocol != Protocol::Osc);
-        let mut devices: Vec<Wanted> =
-            configured.map(|device| self.device(device.alias.clone(), true, device.direction.has_input())).collect();
+        let mut devices: Vec<Wanted> = configured
+            .map(|device| {
+                let wants_input = device.direction.has_input() && self.is_wanted(device);
+                self.device(device.alias.clone(), true, wants_input)
+            })
+            .collect();
         let mut raw_left = match config.advanced.listen_mode {
             ListenMode::All => config.advanced.max_midi_ports,
             ListenMode::Configured => 0,
@@ -387,18 +408,22 @@ impl Keeper {
             (InputMode::GamepadOnly | InputMode::MidiOnly | InputMode::Both, _) => true,
         };
         for ((source, port), identity) in places.iter().zip(ports).zip(self.identities(places, ports)) {
+            let by_programs = *source != LOOPBACK && self.protocol(*source) == Protocol::Midi && !port.is_hardware;
             let place = Place {
                 source: *source,
                 id: port.id.clone(),
                 name: port.name.clone(),
                 is_made: false,
                 is_hardware: port.is_hardware,
+                taint: taint(by_programs && port.way == Way::Input && !is_trusted(&config, &identity)),
                 born: port.born,
             };
             let hears = hears(self.protocol(*source));
             let known = devices.iter_mut().find(|it| it.bound.device_id == identity.device_id());
             match (identity, port.way, known) {
-                (Identity::Alias(_), Way::Input, Some(device)) if hears => device.input = Some(place),
+                (Identity::Alias(_), Way::Input, Some(device)) if hears && device.bound.wants_input => {
+                    device.input = Some(place);
+                }
                 (Identity::Alias(_), Way::Output, Some(device)) => device.output = Some(place),
                 // A loopback port without an alias that hears it is only an instrument's.
                 (Identity::Raw(name), Way::Input, None) if hears && raw_left > 0 && *source != LOOPBACK => {
@@ -414,10 +439,13 @@ impl Keeper {
         for device in config.devices.iter().filter(|it| it.protocol == Protocol::Midi) {
             let (Some(name), Some(source)) = (&device.virtual_port, public) else { continue };
             let Some(wanted) = devices.iter_mut().find(|it| it.bound.device_id == device.alias) else { continue };
-            let place =
-                || Place { source, id: name.clone(), name: name.clone(), is_made: true, is_hardware: false, born: 0 };
-            wanted.input = device.direction.has_input().then(place).filter(|_| hears(Protocol::Midi));
-            wanted.output = device.direction.has_output().then(place);
+            let place = |taint: Taint| {
+                let (id, name) = (name.clone(), name.clone());
+                Place { source, id, name, is_made: true, is_hardware: false, taint, born: 0 }
+            };
+            let hears = wanted.bound.wants_input && hears(Protocol::Midi);
+            wanted.input = hears.then(|| place(taint(!device.trusted)));
+            wanted.output = device.direction.has_output().then(|| place(Taint::Clean));
         }
         devices
     }
@@ -443,10 +471,14 @@ impl Keeper {
         let config = self.config.clone();
         let mut devices = Vec::new();
         let mut kept = BTreeMap::new();
-        for device in config.devices.iter().filter(|it| it.protocol == Protocol::Osc && it.enabled) {
-            let Some(listen) = &device.listen else { continue };
-            let mut wanted = self.device(device.alias.clone(), true, true);
+        for device in config.devices.iter().filter(|it| it.protocol == Protocol::Osc) {
+            let is_wanted = self.is_wanted(device);
+            let mut wanted = self.device(device.alias.clone(), true, is_wanted);
             let slot = wanted.bound.slot;
+            let Some(listen) = device.listen.as_ref().filter(|_| is_wanted) else {
+                devices.push(wanted);
+                continue;
+            };
             let same = |it: &Ear| it.listen == *listen && it.allow_network == device.allow_network;
             let is_open = |it: &Ear| it.heard_by.as_ref().is_ok_and(Listener::is_open);
             let ear = match self.ears.remove(&slot) {
@@ -459,7 +491,8 @@ impl Keeper {
                     let started = Listener::start(listen, device.allow_network, sender, self.stamp.clone());
                     let heard_by = started.map_err(|fault| fault.to_string());
                     if heard_by.is_ok() {
-                        post(Wake::Ports(News::Input { device: slot, lane: receiver }));
+                        // The listener itself says that it is the network.
+                        post(Wake::Ports(News::Input { device: slot, lane: receiver, taint: Taint::Network }));
                     }
                     Ear { listen: listen.clone(), allow_network: device.allow_network, heard_by }
                 }
@@ -474,6 +507,11 @@ impl Keeper {
             }
         }
         devices
+    }
+
+    /// Whether the file or this run wants to hear it.
+    fn is_wanted(&self, device: &Device) -> bool {
+        device.enabled || self.enabled.contains(&device.alias)
     }
 
     fn device(&self, device_id: String, is_configured: bool, wants_input: bool) -> Wanted {
@@ -518,7 +556,7 @@ impl Keeper {
             // A port that refuses is tried again with the next scan; until then the device shows as absent.
             if let Ok(handle) = opened {
                 self.inputs.insert(slot, OpenInput { place: place.clone(), handle });
-                post(Wake::Ports(News::Input { device: slot, lane: receiver }));
+                post(Wake::Ports(News::Input { device: slot, lane: receiver, taint: place.taint }));
             }
         }
         if self.inputs.contains_key(&slot) {
@@ -556,7 +594,8 @@ impl Keeper {
             match found.next() {
                 Some((source, port)) => {
                     let (id, is_hardware, born) = (port.id.clone(), port.is_hardware, port.born);
-                    let place = Place { source: *source, id, name: name.clone(), is_made: false, is_hardware, born };
+                    let (taint, is_made) = (Taint::Clean, false);
+                    let place = Place { source: *source, id, name: name.clone(), is_made, is_hardware, taint, born };
                     if let Err(why) = self.open_output(slot, &place, post) {
                         post(Wake::Ports(News::NotOpened { port: slot, why }));
                     }
@@ -583,6 +622,7 @@ impl Keeper {
 struct Due {
     scan: bool,
     replies: Vec<Reply<Scanned>>,
+    enabled: Vec<Box<dyn FnOnce() + Send>>,
     /// Outputs that messages are waiting for.
     outputs: Vec<String>,
 }
@@ -604,6 +644,16 @@ impl Source {
         let reason = self.ports.as_ref().err().map(|it| it.strip_prefix(&format!("{name}: ")).unwrap_or(it).to_owned());
         BackendNow { name: name.to_owned(), state, reason }
     }
+}
+
+/// Of an input.
+fn taint(is_open_to_programs: bool) -> Taint {
+    if is_open_to_programs { Taint::Virtual } else { Taint::Clean }
+}
+
+/// A port without an alias has no row that could say so.
+fn is_trusted(config: &Config, identity: &Identity) -> bool {
+    config.devices.iter().any(|it| it.trusted && it.alias == identity.device_id())
 }
 
 fn changes(before: &Table, now: &Table) -> Scanned {

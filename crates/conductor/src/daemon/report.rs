@@ -30,7 +30,7 @@ pub enum Lifecycle {
 pub struct Status {
     pub daemon_running: bool,
     pub lifecycle_state: Lifecycle,
-    /// At least one enabled input is open.
+    /// At least one input is open, muted or not. One that the file disables is not opened.
     pub connected: bool,
     pub device_connected: bool,
     /// The first connected device in the order of the file, else the first without an alias.
@@ -45,13 +45,26 @@ pub struct Status {
     pub backends: Vec<BackendNow>,
     pub config: ConfigNow,
     pub performance_lock: bool,
+    /// Somebody learns: mapped actions rest meanwhile.
+    pub learning: Option<LearningNow>,
     pub pid: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LearningNow {
+    pub since: Timestamp,
+    pub until: Timestamp,
+    /// Mapped actions go on meanwhile.
+    pub let_through: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DeviceNow {
+    /// Of its port, as the platform says it.
     pub name: String,
-    /// Index in the order of enumeration.
+    /// As the file calls it; absent for a port without an alias.
+    pub alias: Option<String>,
+    /// Index among the MIDI inputs, the gamepads or the OSC listeners, in the order of enumeration.
     pub port: usize,
     /// Seconds since the epoch.
     pub last_event_at: Option<u64>,
@@ -240,6 +253,10 @@ pub struct BindingNow {
     pub enabled: bool,
     /// False for a port without an alias (`raw:<port>`).
     pub is_configured: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Any program can feed its input, and the file does not say `trusted`: what it says is not a hand's.
+    pub tainted: bool,
 }
 
 impl Bindings {

@@ -19,11 +19,13 @@ use super::words::Words;
 use crate::hosts::midi::ring::Bell;
 use crate::outside::Clock;
 use arc_swap::ArcSwap;
-use conductor_core::event::{DeviceSlot, Event, Micros};
+use conductor_core::audit::record::EventName;
+use conductor_core::event::{Body, DeviceSlot, Event, Micros, Taint};
 use conductor_core::feedback::Fact;
 use conductor_core::hands::{Effect, Hands, TraceRecord};
 use conductor_core::learn::Learn;
 use conductor_core::timestamp::Timestamp;
+use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::{Arc, mpsc};
@@ -88,10 +90,16 @@ pub(super) struct Owner {
     seen: BTreeSet<DeviceSlot>,
     last_event: BTreeMap<DeviceSlot, Timestamp>,
     statistics: Statistics,
+    /// Actions that the hands counted and that did not happen.
+    undone: u64,
+    /// Actions whose effects have been carried out.
+    counted: u64,
     performance_lock: bool,
     /// A configuration that waits for the performance lock to be lifted.
     waiting: Option<Arc<Serving>>,
     awaiting_ready: Vec<Reply<()>>,
+    /// Answers that are due at a time.
+    alarms: Vec<(Micros, Reply<()>)>,
     /// Messages that wait for their port to be opened.
     outgoing: Vec<(DeviceSlot, Outgoing)>,
     monitors: Vec<async_mpsc::Sender<TraceRecord>>,
@@ -126,9 +134,12 @@ impl Owner {
             seen: BTreeSet::new(),
             last_event: BTreeMap::new(),
             statistics: Statistics::default(),
+            undone: 0,
+            counted: 0,
             performance_lock: serving.config.performance.lock,
             waiting: None,
             awaiting_ready: Vec::new(),
+            alarms: Vec::new(),
             outgoing: Vec::new(),
             monitors: Vec::new(),
             told: 0,
@@ -176,7 +187,8 @@ impl Owner {
 
     fn wait(&self) {
         let deadlines = [self.hands.next_deadline(), self.learn.next_deadline(), self.surface.next_deadline()];
-        let deadline = deadlines.into_iter().flatten().min();
+        let alarm = self.alarms.iter().map(|it| it.0).min();
+        let deadline = deadlines.into_iter().flatten().chain(alarm).min();
         match deadline {
             None => std::thread::park(),
             Some(at) => std::thread::park_timeout(Duration::from_micros(at.since(self.parts.clock.now()))),
@@ -221,6 +233,10 @@ impl Owner {
         self.end_learning();
         self.hands.advance(now, &mut self.effects);
         self.carry_out();
+        for (_, reply) in self.alarms.extract_if(.., |it| it.0 <= now) {
+            // Whoever waited may have hung up.
+            let _ = reply.send(());
+        }
     }
 
     fn take_wakes(&mut self) -> ControlFlow<()> {
@@ -235,14 +251,17 @@ impl Owner {
                     self.hands.call_done(ticket, ok, now, &mut self.effects);
                     self.carry_out();
                 }
-                Wake::LaneFailed => self.statistics.actions_failed += 1,
+                Wake::LaneFailed => {
+                    self.statistics.actions_failed += 1;
+                    self.undone += 1;
+                }
                 Wake::Waiting(waiting) => self.waiting_changed(waiting),
                 Wake::Display(found) => self.surface.display_fault = found.err(),
                 Wake::Front(window) => self.front_changed(window),
                 Wake::Programs(running) => self.hands.facts_mut().running_apps = running,
                 Wake::LiveParameters(values) => {
                     for (path, reading) in &values {
-                        self.tell(Fact::LiveParameter { path, value: reading.share });
+                        self.tell(Fact::LiveParameter { path, value: reading.share }, Taint::Tool);
                         self.hands.live_parameter_stands(path, *reading);
                     }
                 }
@@ -261,11 +280,13 @@ impl Owner {
 
     /// Sends what has piled up. An output found dead changes the books, which may add effects; so until none are left.
     fn carry_out_by(&mut self, by: By) {
+        let mut failed = 0;
         while !self.effects.is_empty() {
             let mut effects = std::mem::take(&mut self.effects);
             for effect in effects.drain(..) {
                 if let Effect::ModeChanged { .. } = effect {
                     self.mode_changed = true;
+                    self.stop_learning();
                     self.parts.log.info(format_args!("mode {}", self.hands.mode().1));
                     match by {
                         By::Hand => self.surface.focus.chosen_by_hand(),
@@ -274,7 +295,9 @@ impl Owner {
                 } else if let Effect::Midi { .. } = effect {
                     self.surface.pad.sent(self.parts.clock.now());
                 }
+                self.note_taint(&effect);
                 if let Err(undone) = self.parts.dispatch.carry_out(effect) {
+                    failed += 1;
                     self.not_done(undone);
                 }
             }
@@ -282,6 +305,23 @@ impl Owner {
                 // The emptied buffer is the larger one.
                 self.effects = effects;
             }
+        }
+        // One action may have several effects, and releases are no actions.
+        self.undone += failed.min(self.hands.counters().actions.saturating_sub(self.counted));
+        self.counted = self.hands.counters().actions;
+    }
+
+    /// Whatever leaves without a hand is remembered, so that no cable makes a hand of it.
+    fn note_taint(&mut self, effect: &Effect) {
+        let now = self.parts.clock.now();
+        if let Effect::Midi { message, taint, .. } = effect
+            && *taint != Taint::Clean
+        {
+            self.hands.sent_without_hand(message, now);
+        } else if let Effect::Osc { message, taint, .. } = effect
+            && *taint != Taint::Clean
+        {
+            self.hands.sent_without_hand(&Body::Osc(Arc::clone(message)), now);
         }
     }
 
@@ -314,8 +354,8 @@ impl Owner {
     fn ports_changed(&mut self, news: News) {
         let now = self.parts.clock.now();
         match news {
-            News::Input { device, lane } => {
-                self.inputs.add(lane);
+            News::Input { device, lane, taint } => {
+                self.inputs.add(lane, taint);
                 self.inputs.configure(&self.parts.serving.load().config, &self.parts.slots);
                 self.seen.insert(device);
                 self.hands.device_back(device, now, &mut self.effects);
@@ -339,6 +379,7 @@ impl Owner {
             News::OutputLost { port } => self.output_lost(port),
             News::NotOpened { port, why } => self.refuse_waiting(port, &why),
             News::Table(table) => {
+                self.note_lost(&table);
                 self.table = table;
                 self.look_at_devices();
                 if self.phase == Phase::Starting {
@@ -351,6 +392,21 @@ impl Owner {
             }
         }
         self.carry_out();
+    }
+
+    /// Writes down which devices of the file are gone since the last table.
+    fn note_lost(&self, now: &Table) {
+        for before in self.table.devices.iter().filter(|it| it.is_configured && it.is_connected()) {
+            let is_lost = |it: &&ports::Bound| it.device_id == before.device_id && !it.is_connected();
+            if now.devices.iter().any(|it| is_lost(&it)) {
+                let studio = self.parts.words.studio.clone();
+                let detail = json!({ "device": before.device_id, "port": before.port_name() });
+                self.parts.runtime.spawn(async move {
+                    // What cannot be written is told by the log itself.
+                    let _ = studio.audit.event(None, EventName::DeviceLost, detail).await;
+                });
+            }
+        }
     }
 
     fn config_arrived(&mut self, arrival: Arrival) {
@@ -417,6 +473,7 @@ impl Owner {
 
     fn stop(&mut self) {
         self.phase = Phase::Stopping;
+        self.alarms.clear();
         // What arrived before the order to stop still counts: a release among it ends its note the ordinary way.
         self.feed();
         let now = self.parts.clock.now();

@@ -352,12 +352,8 @@ impl Words {
     /// The last words of the log. Blocks for two syncs.
     pub fn stop(&self, runtime: &tokio::runtime::Runtime) {
         self.shared.stop.cancel();
-<<<<<<< ours
         self.patches.stop();
-        runtime.block_on(self.http.close_all());
-=======
         runtime.block_on(self.http.close());
->>>>>>> theirs
         runtime.block_on(self.plugins.stop());
         runtime.block_on(async {
             let _ = self.audit.event(None, EventName::DaemonStop, json!({})).await;

@@ -17,11 +17,12 @@ use crate::daemon::words::Words;
 use crate::doors::descriptors::{self, Callers, Spare, after_failed_accept};
 use crate::doors::seats::Seats;
 use conductor_core::error::ToolError;
+use conductor_core::event::Micros;
 use methods::{Answer, Method};
 use serde_json::{Value, json};
 use std::io;
 use std::sync::Arc;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -50,6 +51,11 @@ pub struct Caller {
 const FIRST_CONNECTION: u64 = 1 << 63;
 
 impl Control {
+    /// By the daemon's clock.
+    pub fn now(&self) -> Micros {
+        self.words.studio.clock.now()
+    }
+
     /// The hook every deciding method goes through.
     pub fn recognise(&self, peer: Peer) -> Result<person::Person, person::NotAPerson> {
         let approval = &self.words.studio.policy().policy.approval;
@@ -145,7 +151,18 @@ async fn converse(
                 continue;
             }
         };
-        match methods::answer(control, caller, method, params).await {
+        let answer = methods::answer(control, caller, method, params);
+        // Playing takes its time, and ends with the player.
+        let answer = if method == Method::Play {
+            tokio::select! {
+                answer = answer => answer,
+                () = hung_up(&mut input) => return Ok(()),
+                () = control.stop.cancelled() => return Ok(()),
+            }
+        } else {
+            answer.await
+        };
+        match answer {
             Ok(Answer::Value(result)) => write_line(control, output, result_line(&id, &result)).await?,
             Ok(Answer::Stream(mut stream)) => {
                 write_line(control, output, result_line(&id, &json!({ "streaming": true }))).await?;
@@ -165,6 +182,14 @@ async fn converse(
             }
             Err(error) => write_line(control, output, error_line(&id, &error)).await?,
         }
+    }
+}
+
+/// Done when the peer has closed its end; what it says before that stays to be read.
+async fn hung_up(input: &mut (impl AsyncBufRead + Unpin)) {
+    match input.fill_buf().await {
+        Ok(said) if !said.is_empty() => std::future::pending().await,
+        Ok(_) | Err(_) => {}
     }
 }
 

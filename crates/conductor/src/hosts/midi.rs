@@ -343,12 +343,14 @@ pub fn backends(
     ]
 }
 
-/// Names of the backends this build leaves out, for a status that says so instead of saying nothing.
+/// Names of the ways to devices and to the desktop that this build leaves out, for a status that says so instead of saying nothing.
 pub const LEFT_OUT: &[&str] = &[
     #[cfg(not(feature = "jack"))]
     "jack",
     #[cfg(all(target_os = "linux", not(feature = "alsa")))]
     "alsa",
+    #[cfg(not(feature = "gamepad"))]
+    "gamepad",
 ];
 
 /// The callback's half of an input: bytes in, events to the lane.

@@ -11,7 +11,7 @@ use arc_swap::ArcSwap;
 use conductor_core::command::{self, CommandEffect, CommandFault, Ready, Template};
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, RefusedBy, Subject, ToolError};
-use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process_group, setrlimit};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process_group, setrlimit, setsid};
 #[cfg(target_os = "linux")]
 use rustix::process::{PidfdFlags, getrlimit, pidfd_open, pidfd_send_signal};
 use serde_json::{Map, Value};
@@ -50,8 +50,13 @@ pub struct Prepared {
 
 /// How the caller names a command.
 pub enum Wanted<'a> {
-    Template { name: &'a str, values: &'a Map<String, Value> },
+    Template {
+        name: &'a str,
+        values: &'a Map<String, Value>,
+    },
     Argv(&'a [String]),
+    /// By the name of a command or its program; all of its words are fixed.
+    App(&'a str),
 }
 
 #[derive(Debug)]
@@ -234,6 +239,33 @@ impl Shell {
     }
 }
 
+impl Shell {
+    /// Starts a program and leaves it alone: it has a session of its own, so it outlives the daemon. Besides its own environment it gets
+    /// what it needs to find the desktop. Gives its process id.
+    pub fn launch(&self, prepared: &Prepared) -> Result<u32, ShellFault> {
+        let start = |why: std::io::Error| ShellFault::Start {
+            program: prepared.program.display().to_string(),
+            why: why.to_string(),
+        };
+        let mut command = tokio::process::Command::new(&prepared.program);
+        command
+            .args(&prepared.words)
+            .env_clear()
+            .envs(crate::outside::session_variables())
+            .envs(prepared.env.iter().map(|(key, value)| (key, value)))
+            .current_dir(&prepared.folder)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        // SAFETY: between fork and exec only one system call is made, which neither allocates nor locks.
+        unsafe {
+            command.pre_exec(|| setsid().map(drop).map_err(std::io::Error::from));
+        }
+        // The runtime waits for it when it ends, so that it leaves nothing behind.
+        command.spawn().map_err(start)?.id().ok_or_else(|| start(std::io::Error::other("it ended at once")))
+    }
+}
+
 /// No core files, few descriptors, and no file larger than a gigabyte.
 const LIMITS: &[(Resource, u64)] = &[(Resource::Core, 0), (Resource::Nofile, 256), (Resource::Fsize, 1 << 30)];
 
@@ -241,6 +273,7 @@ fn find<'t>(templates: &'t [Template], wanted: &Wanted<'_>) -> Result<(&'t Templ
     match wanted {
         Wanted::Template { name, values } => command::by_name(templates, name, values),
         Wanted::Argv(argv) => command::by_argv(templates, argv),
+        Wanted::App(app) => command::by_app(templates, app),
     }
 }
 

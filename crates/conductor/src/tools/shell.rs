@@ -1,6 +1,7 @@
-//! `shell.exec`: commands that a person allowed one by one.
+//! `shell.exec` and `desktop.launch`: commands that a person allowed one by one.
 
 mod exec;
+mod launch;
 
 use super::catalog::{Catalog, CatalogFault, Tool};
 use crate::hosts::shell::Shell;
@@ -9,5 +10,6 @@ use std::sync::Arc;
 pub const TOOLSET: &str = "shell";
 
 pub fn add(catalog: &mut Catalog, shell: &Arc<Shell>) -> Result<(), CatalogFault> {
-    catalog.add(Tool::new(exec::definition(shell))?)
+    catalog.add(Tool::new(exec::definition(shell))?)?;
+    catalog.add(Tool::new(launch::definition(shell))?)
 }

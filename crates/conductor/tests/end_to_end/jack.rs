@@ -69,15 +69,15 @@ fn a_server_that_starts_later_is_picked_up_and_hears_the_pad() {
 }
 
 /// A JACK server of its own, and a daemon on it.
-struct Stage {
-    studio: Studio,
+pub struct Stage {
+    pub studio: Studio,
     name: String,
     folder: tempfile::TempDir,
     server: Option<jack::Running>,
 }
 
 impl Stage {
-    fn open(test: &str, config: &str) -> Result<Self, Missing> {
+    pub fn open(test: &str, config: &str) -> Result<Self, Missing> {
         let folder = tempfile::tempdir().unwrap();
         let name = format!("ct-{test}-{}", std::process::id());
         let server = jack::start(folder.path(), &name, 256)?;
@@ -105,7 +105,7 @@ impl Stage {
         })
     }
 
-    fn until_connected(&self, device: &str, wanted: bool) {
+    pub fn until_connected(&self, device: &str, wanted: bool) {
         until(&format!("{device} connected: {wanted}"), || {
             let rows = self.studio.ask("bindings", json!({}));
             let row = rows["device_bindings"].as_array()?.iter().find(|it| it["device_id"] == device)?.clone();
@@ -113,27 +113,36 @@ impl Stage {
         });
     }
 
-    fn until_cable(&self, from: &str, to: &str) {
+    pub fn until_cable(&self, from: &str, to: &str) {
         until(&format!("{from} leads to {to}"), || {
             self.tool("jack_connect", &[from, to]).status().ok()?.success().then_some(())
         });
     }
 
-    fn peer(&self, arguments: &[&str]) -> Result<Peer, Missing> {
+    pub fn peer(&self, arguments: &[&str]) -> Result<Peer, Missing> {
         Peer::start(&self.name, arguments)
+    }
+
+    /// Another program of `tests/jack`.
+    pub fn script(&self, script: &str, arguments: &[&str]) -> Result<Peer, Missing> {
+        Peer::run(&self.name, script, arguments)
     }
 }
 
 /// mido on RtMidi, at the other end of a cable.
-struct Peer {
+pub struct Peer {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
 impl Peer {
     fn start(server: &str, arguments: &[&str]) -> Result<Self, Missing> {
+        Peer::run(server, "peer.py", arguments)
+    }
+
+    fn run(server: &str, script: &str, arguments: &[&str]) -> Result<Self, Missing> {
         let python = mido::python()?;
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/jack/peer.py");
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/jack").join(script);
         let mut command = Command::new(python);
         command.arg(script).args(arguments).env("JACK_DEFAULT_SERVER", server);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
@@ -146,7 +155,11 @@ impl Peer {
         self.child.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
     }
 
-    fn line(&mut self) -> String {
+    pub fn say(&self, line: &str) {
+        writeln!(&mut self.child.stdin.as_ref().unwrap(), "{line}").unwrap();
+    }
+
+    pub fn line(&mut self) -> String {
         self.lines.next().expect("the peer lives").unwrap()
     }
 
@@ -238,7 +251,7 @@ action = { type = "MidiForward", target = "daw", transform = { channel = 3 } }
     assert_eq!(stage.studio.status()["statistics"]["events_dropped"], 0);
 }
 
-fn port(stage: &Stage, part: &str) -> Option<String> {
+pub fn port(stage: &Stage, part: &str) -> Option<String> {
     let listed = String::from_utf8(stage.tool("jack_lsp", &[]).output().ok()?.stdout).ok()?;
     listed.lines().find(|it| it.contains(part)).map(str::to_owned)
 }
@@ -388,4 +401,93 @@ action = { type = "SendMidi", port = "synth", channel = 1, message_type = "NoteO
         assert_eq!(synth.hear().map(|it| (it[0], it[1])), Some((0x81, 62)), "nothing sticks");
         lifecycle("Reconnecting");
     }
+}
+
+/// What must end on an output that is away is sent first when it is back: a held note, one that a mapping ends, and the pedal.
+#[test]
+fn what_ends_while_one_output_is_away_is_sent_when_it_is_back() {
+    let config = r#"
+[[devices]]
+alias = "pads"
+direction = "Input"
+loopback = true
+[[devices]]
+alias = "box"
+direction = "Output"
+matchers = [{ type = "NameContains", pattern = "into-mido" }]
+[[global_mappings]]
+trigger = { type = "Note", note = 36, device = "pads" }
+action = { type = "SendMidi", port = "box", channel = 1, message_type = "NoteOn", note = 62, velocity = 77 }
+[[global_mappings]]
+trigger = { type = "Note", note = 37, device = "pads" }
+action = { type = "SendMidi", port = "box", channel = 1, message_type = "NoteOn", note = 63, velocity = 77 }
+[[global_mappings]]
+trigger = { type = "Note", note = 37, device = "pads", on = "release" }
+action = { type = "SendMidi", port = "box", channel = 1, message_type = "NoteOff", note = 63 }
+[[global_mappings]]
+trigger = { type = "CC", cc = 64, device = "pads", edge = "level" }
+action = { type = "MidiForward", target = "box" }
+"#;
+    let stage = require!(Stage::open("away", config));
+    let mut listener = require!(stage.peer(&["each", "into-mido"]));
+    stage.until_connected("box", true);
+    let mut hand = stage.studio.hand();
+    for (press, heard) in [([0x90, 36, 100], "913e4d"), ([0x90, 37, 100], "913f4d"), ([0xB0, 64, 127], "b0407f")] {
+        hand.play(&press);
+        assert_eq!(listener.line(), heard);
+    }
+    drop(listener);
+    stage.until_connected("box", false);
+    for release in [[0x80, 36, 0], [0x80, 37, 0], [0xB0, 64, 0]] {
+        hand.play(&release);
+    }
+    let mut listener = require!(stage.peer(&["each", "into-mido"]));
+    let mut ends: Vec<String> = (0..3).map(|_| listener.line()[..4].to_owned()).collect();
+    ends.sort();
+    assert_eq!(ends, ["813e", "813f", "b040"]);
+    hand.play(&[0x90, 36, 100]);
+    assert_eq!(listener.line(), "913e4d", "and it plays on");
+    hand.play(&[0x80, 36, 0]);
+}
+
+#[test]
+fn a_scan_looks_now_also_for_a_server_that_was_missing_for_long() {
+    require!(jack::probe());
+    let folder = tempfile::tempdir().unwrap();
+    let name = format!("ct-scan-{}", std::process::id());
+    let mut studio = Studio::empty();
+    studio.set("JACK_DEFAULT_SERVER", &name);
+    studio.set("JACK_NO_START_SERVER", "1");
+    std::fs::write(studio.config_file(), VIRTUAL).unwrap();
+    studio.up(&[]);
+    // After tries at 1, 3 and 7 seconds the next one is eight seconds away.
+    until("it was tried a few times", || (studio.status()["uptime_secs"].as_u64()? >= 8).then_some(()));
+    let _server = require!(jack::start(folder.path(), &name, 256));
+    let _peer = require!(Peer::start(&name, &["each", "into-mido"]));
+    let scanned = studio.ask("call", json!({ "tool": "conductor_scan_ports", "arguments": {} }));
+    assert_eq!(scanned["message"], "Port rescan triggered");
+    let added = scanned["added"].as_array().unwrap();
+    assert!(added.iter().any(|it| it.as_str().unwrap().contains("into-mido")), "one scan finds it: {scanned}");
+    assert_eq!(scanned["removed"], json!([]));
+}
+
+/// A device of the file whose port is a program's, and which goes.
+#[test]
+fn a_port_that_goes_is_written_down_and_named_while_it_is_there() {
+    let config = "[[devices]]\nalias = \"keys\"\ndirection = \"Input\"\nmatchers = [{ type = \"NameContains\", pattern = \"out-of-mido\" }]\n";
+    let stage = require!(Stage::open("lost", config));
+    let keys = require!(stage.peer(&["hold", "out-of-mido"]));
+    stage.until_connected("keys", true);
+    let device = stage.studio.status()["device"].clone();
+    let inputs = stage.studio.ask("devices", json!({}))["midi_inputs"].clone();
+    assert_eq!(device["alias"], "keys");
+    assert!(device["name"].as_str().unwrap().contains("out-of-mido"), "the port's own name: {device}");
+    assert_eq!(inputs[device["port"].as_u64().unwrap() as usize], device["name"], "{inputs}");
+    drop(keys);
+    let record = until("the loss is written down", || {
+        let log = std::fs::read_to_string(stage.studio.home().join("audit.log")).unwrap();
+        let line = log.lines().find(|it| it.contains("\"device.lost\""))?.to_owned();
+        serde_json::from_str::<Value>(&line).ok()
+    });
+    assert_eq!((&record["detail"]["device"], &record["detail"]["port"]), (&json!("keys"), &device["name"]), "{record}");
 }

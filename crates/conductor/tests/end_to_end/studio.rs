@@ -176,6 +176,12 @@ impl Studio {
         kill_process(Pid::from_raw(self.pid() as i32).unwrap(), signal).unwrap();
     }
 
+    /// Whether the daemon's process is over.
+    pub fn has_ended(&self) -> bool {
+        let state = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap_or_default();
+        state.rsplit_once(") ").is_none_or(|it| it.1.starts_with('Z'))
+    }
+
     /// Waits for the daemon to end by itself.
     pub fn ended(&mut self) -> Output {
         self.child.take().unwrap().wait_with_output().unwrap()

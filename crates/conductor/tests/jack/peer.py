@@ -6,6 +6,8 @@ send NAME COUNT GAP_US   prints `ready`, waits for a line, sends COUNT pitch ben
 each NAME            prints `ready`, then every message it hears as it hears it, until it is killed.
 hold NAME           prints `ready`, waits for a line, presses note 60 and never lets go.
 sysex NAME          prints `ready`, waits for a line, sends one SysEx of 8192 bytes counting up.
+play NAME           prints `ready`, then sends each message it is given in hexadecimal, one per line.
+relay IN OUT MS     prints `ready`, then sends on what it hears after so many milliseconds, on another channel and with another velocity.
 """
 import os
 import sys
@@ -56,3 +58,23 @@ elif mode == "hold":
     sys.stdin.readline()
     port.send(mido.Message("note_on", note=60, velocity=80))
     sys.stdin.readline()
+elif mode == "play":
+    port = mido.open_output(name, virtual=True, client_name="peer")
+    print("ready", flush=True)
+    for line in sys.stdin:
+        port.send(mido.Message.from_hex(line.strip()))
+elif mode == "relay":
+    source = mido.open_input(name, virtual=True, client_name="relay-in")
+    target = mido.open_output(sys.argv[3], virtual=True, client_name="relay-out")
+    print("ready", flush=True)
+    waiting = []
+    while True:
+        message = source.poll()
+        if message is not None:
+            changes = {"channel": (message.channel + 5) % 16}
+            if message.type == "note_on" and message.velocity:
+                changes["velocity"] = 128 - message.velocity
+            waiting.append((time.time() + int(sys.argv[4]) / 1000, message.copy(**changes)))
+        while waiting and waiting[0][0] <= time.time():
+            target.send(waiting.pop(0)[1])
+        time.sleep(0.001)

@@ -139,8 +139,12 @@ fn rows(studio: &Studio) -> String {
     format!("{:?} {:?}", of("*"), of("Play"))
 }
 
-fn file(studio: &Studio) -> String {
-    format!("{:?}", studio.daemon().handle().serving().config.devices)
+/// Events that arrive of a press of the pads.
+fn heard_of_the_pads(studio: &Studio) -> String {
+    let played = studio.daemon().handle().send("pads hand".into(), vec![vec![0x90, 36, 1]], SentBy::Person);
+    // Nobody listens to a device that is disabled.
+    let _ = studio.block_on(played);
+    studio.block_on(studio.daemon().handle().status()).unwrap().statistics.events_processed.to_string()
 }
 
 /// What a press that must wait leads to, and after how many milliseconds; deadlines of the hands are exact, whenever they wake.
@@ -167,7 +171,7 @@ fn hold(studio: &Studio) -> String {
 /// Which gestures are suggested after two keys, one soon after the other.
 fn learned(studio: &Studio) -> String {
     let handle = studio.daemon().handle();
-    studio.block_on(handle.learn_start(60_000, false)).unwrap();
+    studio.block_on(handle.learn_start(60_000, false, None)).unwrap();
     studio.play(&[0x90, 60, 100]);
     pause(20);
     studio.play(&[0x90, 64, 100]);
@@ -357,7 +361,7 @@ fn evidence() -> Vec<(&'static str, Evidence)> {
             added(
                 "[[devices]]\nalias = \"z\"\nloopback = true\ndescription = \"a\"",
                 "[[devices]]\nalias = \"z\"\nloopback = true\ndescription = \"b\"",
-                file,
+                bindings,
             ),
         ),
         ("devices[].matchers", test!(a_cable_finds_its_alias)),
@@ -367,7 +371,8 @@ fn evidence() -> Vec<(&'static str, Evidence)> {
             "devices[].channels",
             probe(route(""), route("").replacen("loopback = true", "loopback = true\nchannels = [0]", 1), routed),
         ),
-        ("devices[].enabled", varied("loopback = true", "loopback = true\nenabled = false", bindings)),
+        ("devices[].enabled", varied("loopback = true", "loopback = true\nenabled = false", heard_of_the_pads)),
+        ("devices[].trusted", test!(a_virtual_input_is_trusted_on_a_word)),
         ("devices[].virtual_port", test!(a_cable_finds_its_alias)),
         (
             "devices[].loopback",
@@ -787,6 +792,22 @@ fn a_cable_finds_its_alias() {
         seen(&format!("[[devices]]\nalias = \"daw\"\ndirection = \"Output\"\nvirtual_port = \"{name}\"\n"))
     };
     assert_ne!(made("V"), made("W"));
+}
+
+#[test]
+fn a_virtual_input_is_trusted_on_a_word() {
+    let outcome = |trusted: bool| {
+        let text = "[[global_mappings]]\ntrigger = { type = \"Note\", note = 36 }\naction = { type = \"Text\", text = \"x\" }\n";
+        let keys = "[[devices]]\nalias = \"keys\"\ndirection = \"Input\"\nvirtual_port = \"Grand\"\n";
+        let alone = "[advanced_settings]\nlisten_mode = \"Configured\"\n";
+        let (studio, hand) = with_cable(&format!("{keys}trusted = {trusted}\n{text}{alone}"));
+        assert!(hand.play(&[0x90, 36, 100], Taint::Clean));
+        let traced = || studio.block_on(studio.daemon().handle().trace(Wanted::default())).unwrap().records;
+        let record = wait_for(PATIENCE, || traced().into_iter().next()).expect("it is heard");
+        (record.outcome, record.reason.contains("trusted = true"))
+    };
+    assert_eq!(outcome(true), (Outcome::Fired, false));
+    assert_eq!(outcome(false), (Outcome::Tainted, true));
 }
 
 #[test]

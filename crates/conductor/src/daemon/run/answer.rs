@@ -5,10 +5,10 @@ use crate::daemon::config_file::one_line;
 use crate::daemon::dispatch::Undone;
 use crate::daemon::handle::{Ask, Outgoing, Reply, SentBy, Standing, Traced, Wanted, unknown_mode};
 use crate::daemon::report::{
-    BackendNow, BackendState, BindingNow, Bindings, ConfigNow, DeviceNow, DeviceSwitched, Devices, Panicked,
-    Statistics, Status, Switched, input_mode,
+    BackendNow, BackendState, BindingNow, Bindings, ConfigNow, DeviceNow, DeviceSwitched, Devices, LearningNow,
+    Panicked, Statistics, Status, Switched, input_mode,
 };
-use crate::hosts::midi::check_message;
+use crate::hosts::midi::{LEFT_OUT, check_message};
 use conductor_core::config::Severity;
 use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::event::midi::{Decoder, Heard};
@@ -31,19 +31,19 @@ impl Owner {
             Ask::Ready(reply) => tell(reply, ()),
             Ask::Status(reply) => tell(reply, self.status()),
             Ask::Settled(reply) => tell(reply, ()),
-            Ask::SwitchMode { mode, reply } => tell(reply, self.switch_mode(&mode)),
+            Ask::SwitchMode { mode, by, reply } => tell(reply, self.switch_mode(&mode, by)),
             Ask::AutoMode(reply) => tell(reply, self.auto_mode()),
             Ask::Devices(reply) => tell(reply, self.devices()),
             Ask::Bindings(reply) => tell(reply, self.bindings()),
-            Ask::SetDeviceEnabled { device_id, enabled, reply } => {
-                tell(reply, self.set_device_enabled(device_id, enabled));
-            }
+            Ask::SetDeviceEnabled { device_id, enabled, reply } => self.set_device_enabled(device_id, enabled, reply),
             Ask::ScanPorts(reply) => self.order(ports::Order::Scan(reply)),
             Ask::Send(outgoing) => self.send(outgoing),
             Ask::ToolGone { connection } => {
                 let now = self.parts.clock.now();
                 self.hands.tool_gone(connection, now, &mut self.effects);
                 self.carry_out();
+                self.learn.client_gone(connection);
+                self.hands.set_learning(self.learn.holds_back());
             }
             Ask::Listen { port, heard, reply } => {
                 let listening = self.output(&port).map(|slot| self.parts.dispatch.listen(slot, heard));
@@ -55,8 +55,13 @@ impl Owner {
                 tell(reply, ());
             }
             Ask::Standing { device, reply } => tell(reply, self.standing(device)),
-            Ask::LearnStart { timeout_ms, let_through, reply } => {
-                tell(reply, self.learn_start(timeout_ms, let_through))
+            Ask::LearnStart { timeout_ms, let_through, client, reply } => {
+                tell(reply, self.learn_start(timeout_ms, let_through, client))
+            }
+            Ask::At(time, reply) => {
+                // Those who hung up wait for nothing.
+                self.alarms.retain(|it| !it.1.is_closed());
+                self.alarms.push((time, reply));
             }
             Ask::LearnStop(reply) => {
                 let learned = self.learn.stop(self.parts.clock.now());
@@ -68,7 +73,10 @@ impl Owner {
             Ask::Panic(reply) => tell(reply, self.panic()),
             Ask::SetPerformanceLock { on, reply } => {
                 self.performance_lock = on;
-                self.tell(Fact::PerformanceLock(on));
+                self.tell(Fact::PerformanceLock(on), Taint::Clean);
+                if on {
+                    self.stop_learning();
+                }
                 if !on && let Some(serving) = self.waiting.take() {
                     self.put_in_force(serving);
                 }
@@ -79,13 +87,18 @@ impl Owner {
 
     fn status(&self) -> Status {
         let serving = self.parts.serving.load();
-        let connected = |it: &&ports::Bound| self.inputs.is_open(it.slot) && !self.hands.is_muted(it.slot);
-        let device = self.table.devices.iter().find(|it| self.inputs.is_open(it.slot)).map(|it| DeviceNow {
-            name: it.device_id.clone(),
-            port: it.input.as_ref().and_then(|name| self.table.inputs.iter().position(|it| it == name)).unwrap_or(0),
-            last_event_at: self.last_event.get(&it.slot).map(|at| at.as_millis() / 1000),
+        let is_open = |it: &&ports::Bound| self.inputs.is_open(it.slot);
+        let device = self.table.devices.iter().find(is_open).map(|it| {
+            let name = it.input.as_ref().unwrap_or(&it.device_id);
+            let lists = [&self.table.inputs, &self.table.gamepads, &self.table.osc_listeners];
+            DeviceNow {
+                name: name.clone(),
+                alias: it.is_configured.then(|| it.device_id.clone()),
+                port: lists.into_iter().find_map(|list| list.iter().position(|it| it == name)).unwrap_or(0),
+                last_event_at: self.last_event.get(&it.slot).map(|at| at.as_millis() / 1000),
+            }
         });
-        let is_connected = self.table.devices.iter().any(|it| connected(&it));
+        let is_connected = device.is_some();
         let counters = self.hands.counters();
         let remarks = self.parts.remarks.load();
         let faults = serving.diagnostics.iter().chain(remarks.iter()).filter(|it| it.severity >= Severity::Error);
@@ -100,7 +113,7 @@ impl Owner {
             input_mode: input_mode(serving.config.advanced.input_mode),
             statistics: Statistics {
                 events_processed: counters.events,
-                actions_executed: counters.actions,
+                actions_executed: counters.actions.saturating_sub(self.undone),
                 events_dropped: self.inputs.dropped() + counters.over_hops,
                 actions_failed: self.statistics.actions_failed + counters.actions_failed,
                 reloads_failed: self.statistics.reloads_failed,
@@ -123,6 +136,11 @@ impl Owner {
                 unprotected: serving.waiting.typing.clone(),
             },
             performance_lock: self.performance_lock,
+            learning: self.learn.running().map(|it| LearningNow {
+                since: it.since,
+                until: it.until,
+                let_through: it.let_through,
+            }),
             pid: std::process::id(),
         }
     }
@@ -134,14 +152,15 @@ impl Owner {
         };
         let mut backends = self.table.backends.clone();
         backends.push(self.surface.backend());
+        backends.extend(left_out(LEFT_OUT));
         backends.extend(missing("watch", &self.parts.watch_error));
         backends.extend(missing("http", &self.parts.words.http.fault()));
         backends
     }
 
-    fn switch_mode(&mut self, mode: &str) -> Result<Switched, ToolError> {
+    fn switch_mode(&mut self, mode: &str, by: Taint) -> Result<Switched, ToolError> {
         let now = self.parts.clock.now();
-        let switched = self.hands.switch_mode(mode, now, &mut self.effects);
+        let switched = self.hands.switch_mode(mode, by, now, &mut self.effects);
         self.carry_out();
         switched.map_err(|_| unknown_mode(mode, &self.parts.serving.load()))?;
         // Also when it was the mode already: whoever asks for it wants to stay.
@@ -183,14 +202,16 @@ impl Owner {
 
     fn bindings(&self) -> Bindings {
         let serving = self.parts.serving.load();
-        let disabled = |alias: &str| serving.config.devices.iter().any(|it| it.alias == alias && !it.enabled);
+        let described = |alias: &str| serving.config.devices.iter().find(|it| it.alias == alias)?.description.clone();
         let rows = self.table.devices.iter().map(|it| BindingNow {
             device_id: it.device_id.clone(),
             port_name: it.port_name().cloned(),
             output: it.output.clone(),
             connected: it.is_connected(),
-            enabled: !self.hands.is_muted(it.slot) && !disabled(&it.device_id),
+            enabled: !self.hands.is_muted(it.slot),
             is_configured: it.is_configured,
+            description: described(&it.device_id),
+            tainted: self.inputs.taint(it.slot).is_some_and(|it| it != Taint::Clean),
         });
         Bindings::of(rows.collect())
     }
@@ -210,17 +231,34 @@ impl Owner {
             mode: self.hands.mode().1.to_string(),
             muted: slot.is_some_and(|it| self.hands.is_muted(it)),
             absent: slot.is_some_and(|it| !self.inputs.is_open(it)),
+            taint: slot.and_then(|it| self.inputs.taint(it)).unwrap_or_default(),
         })
     }
 
-    fn set_device_enabled(&mut self, device_id: String, enabled: bool) -> Result<DeviceSwitched, ToolError> {
-        let slot = self.device(&device_id)?;
+    fn set_device_enabled(
+        &mut self,
+        device_id: String,
+        enabled: bool,
+        reply: Reply<Result<DeviceSwitched, ToolError>>,
+    ) {
+        let slot = match self.device(&device_id) {
+            Ok(slot) => slot,
+            Err(error) => return tell(reply, Err(error)),
+        };
         let now = self.parts.clock.now();
         self.hands.set_muted(slot, !enabled, now, &mut self.effects);
         self.carry_out();
         self.look_at_devices();
         let message = format!("Device '{device_id}' {}", if enabled { "enabled" } else { "muted" });
-        Ok(DeviceSwitched { device_id, enabled, message })
+        let serving = self.parts.serving.load();
+        let is_disabled = serving.config.devices.iter().any(|it| it.alias == device_id && !it.enabled);
+        let switched = DeviceSwitched { device_id: device_id.clone(), enabled, message };
+        if enabled && is_disabled {
+            // Its port is not open yet; whoever asked finds it open.
+            self.order(ports::Order::Enable(device_id, Box::new(move || tell(reply, Ok(switched)))));
+        } else {
+            tell(reply, Ok(switched));
+        }
     }
 
     /// A device alias, else the exact name of a port. Nothing fuzzy.
@@ -252,16 +290,22 @@ impl Owner {
         }
     }
 
-    fn learn_start(&mut self, timeout_ms: u32, let_through: bool) -> Result<Value, ToolError> {
-        if !self.status().connected {
+    fn learn_start(&mut self, timeout_ms: u32, let_through: bool, client: Option<u64>) -> Result<Value, ToolError> {
+        let can_be_heard = |it: &ports::Bound| self.inputs.is_open(it.slot) && !self.hands.is_muted(it.slot);
+        if !self.table.devices.iter().any(can_be_heard) {
             return Err(ToolError::new(Code::HostOffline, "no input is connected; there is nothing to learn from")
                 .subject(Subject::Device("any".into()))
                 .hint("Connect a controller, or check conductor_list_device_bindings for what is muted."));
         }
         let wall = Timestamp::from_millis(self.parts.clock.wall_ms());
-        let started = self.learn.start(timeout_ms, let_through, self.parts.clock.now(), wall);
+        let started = self.learn.start(timeout_ms, let_through, client, self.parts.clock.now(), wall);
         self.hands.set_learning(self.learn.holds_back());
         Ok(started.to_json())
+    }
+
+    pub(super) fn stop_learning(&mut self) {
+        self.learn.end();
+        self.hands.set_learning(false);
     }
 
     pub(super) fn send_waiting(&mut self, port: DeviceSlot) {
@@ -354,16 +398,21 @@ impl Owner {
 
     fn panic(&mut self) -> Panicked {
         let now = self.parts.clock.now();
+        self.stop_learning();
         let report = self.hands.panic(now, &mut self.effects);
         self.carry_out();
         let open: Vec<DeviceSlot> = self.parts.dispatch.open_outputs().collect();
         for port in &open {
             let silence = (0..16u8).flat_map(|channel| SILENCE.map(|(cc, value)| [0xB0 | channel, cc, value]));
             for message in silence {
-                if let Err(undone) = self.parts.dispatch.send(*port, &message, Taint::Clean.into()) {
+                // A tool may ask for it too: where the port leads back to us, it must not press anything.
+                if let Err(undone) = self.parts.dispatch.send(*port, &message, Taint::Tool.into()) {
                     self.not_done(undone);
                 }
             }
+        }
+        for (controller, value) in SILENCE {
+            self.hands.sent_without_hand(&Body::Cc { channel: 0, controller, value }, now);
         }
         self.carry_out();
         Panicked {
@@ -373,6 +422,15 @@ impl Owner {
             actions_cancelled: report.actions_cancelled,
         }
     }
+}
+
+/// What this build cannot reach, so that `status` says so.
+fn left_out(names: &[&str]) -> impl Iterator<Item = BackendNow> {
+    names.iter().map(|name| BackendNow {
+        name: (*name).to_owned(),
+        state: BackendState::Missing,
+        reason: Some("not part of this build; build with --features studio".to_owned()),
+    })
 }
 
 /// An asker that hung up wants no answer; what it ordered stands.
@@ -392,4 +450,19 @@ fn check(messages: &[Vec<u8>]) -> Result<(), ToolError> {
 
 fn offline(port: &str, why: &str) -> ToolError {
     ToolError::new(Code::HostOffline, format!("port '{port}': {why}")).subject(Subject::Port(port.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_build_without_a_backend_says_so() {
+        let told: Vec<BackendNow> = left_out(&["jack", "gamepad"]).collect();
+        assert_eq!(told.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(), ["jack", "gamepad"]);
+        for backend in told {
+            assert_eq!(backend.state, BackendState::Missing);
+            assert!(backend.reason.is_some_and(|it| it.contains("not part of this build") && it.contains("studio")));
+        }
+    }
 }

@@ -95,7 +95,7 @@ impl Owner {
         self.surface.feedback.advance(now, &mut lights);
         for light in lights.drain(..) {
             self.surface.pad.lit(light.port, &light.message, now);
-            self.hands.shown(light.port, &light.message, now);
+            self.hands.shown(light.port, &light.message, light.by, now);
             // No hand made it: where the port leads back to us, it must not press anything.
             if let Err(undone) = self.parts.dispatch.send_body(light.port, &light.message, Taint::Tool.into()) {
                 self.surface.feedback.not_sent(&light);
@@ -120,12 +120,13 @@ impl Owner {
 
     pub(super) fn waiting_changed(&mut self, waiting: Waiting) {
         self.surface.waiting = waiting;
-        self.tell(Fact::PendingApprovals(waiting.count));
+        self.tell(Fact::PendingApprovals(waiting.count), Taint::Tool);
     }
 
-    pub(super) fn tell(&mut self, fact: Fact<'_>) {
+    /// `by` is the taint of what changed it.
+    pub(super) fn tell(&mut self, fact: Fact<'_>, by: Taint) {
         let now = self.parts.clock.now();
-        self.surface.feedback.changed(fact, now);
+        self.surface.feedback.changed(fact, by, now);
     }
 
     /// After the ports, the mutes or the configuration changed.
@@ -133,7 +134,7 @@ impl Owner {
         let now = self.parts.clock.now();
         for device in &self.table.devices {
             let fact = Fact::Connected { device: &device.device_id, connected: device.is_connected() };
-            self.surface.feedback.changed(fact, now);
+            self.surface.feedback.changed(fact, Taint::Clean, now);
         }
         let is_armed = |it: &ports::Bound| Some(it.slot) == self.surface.pad.device() && it.is_hardware;
         let armed = self.table.devices.iter().any(|it| is_armed(it) && !self.hands.is_muted(it.slot));
@@ -158,7 +159,7 @@ impl Owner {
         }
         let now = self.parts.clock.now();
         // A rule can only name a mode of its own configuration; one that is gone meanwhile changes nothing.
-        let _ = self.hands.switch_mode(&wish.mode, now, &mut self.effects);
+        let _ = self.hands.switch_mode(&wish.mode, Taint::Clean, now, &mut self.effects);
         self.carry_out_by(By::Rule);
     }
 }

@@ -250,7 +250,11 @@ pub async fn answer(control: &Control, caller: Caller, method: Method, params: V
         Method::ModeSet => {
             let OfMode { mode } = read(params)?;
             control.may_change_the_stage(caller.peer, "the mode stays as it is").await?;
-            told(handle.switch_mode(mode).await?)
+            let by = match control.recognise(caller.peer) {
+                Ok(_) => Taint::Clean,
+                Err(_) => Taint::Tool,
+            };
+            told(handle.switch_mode_by(mode, by).await?)
         }
         Method::ModeAuto => {
             let Nothing {} = read(params)?;
@@ -288,7 +292,7 @@ pub async fn answer(control: &Control, caller: Caller, method: Method, params: V
         Method::LearnStart => {
             let LearnStart { timeout_ms, let_through } = read(params)?;
             control.may_change_the_stage(caller.peer, "nothing is learned").await?;
-            handle.learn_start(timeout_ms, let_through).await?
+            handle.learn_start(timeout_ms, let_through, Some(caller.connection)).await?
         }
         Method::LearnStop => {
             let Nothing {} = read(params)?;
@@ -306,8 +310,12 @@ pub async fn answer(control: &Control, caller: Caller, method: Method, params: V
         Method::Play => {
             let Play { port, events } = read(params)?;
             may_send(control, caller, &port).await?;
-            let by = sent_by(control, caller);
-            json!({ "messages_sent": play::play(handle, &port, &events, by).await? })
+            // What it leaves on ends with the connection.
+            let by = match sent_by(control, caller) {
+                SentBy::Person => SentBy::Hand { connection: caller.connection },
+                by @ (SentBy::Hand { .. } | SentBy::Tool { .. }) => by,
+            };
+            json!({ "messages_sent": play::play(handle, &port, &events, by, control.now()).await? })
         }
         Method::Listen => {
             let OfPort { port } = read(params)?;

@@ -1,28 +1,29 @@
-//! Playing an event script on a port, in real time. What it leaves on is released at its end.
+//! Playing an event script on a port, in real time. Each step has a time of its own, and the owner says when it has come. What the
+//! script leaves on is released at its end; when it is dropped before, with the connection that plays it.
 
 use crate::daemon::handle::{Handle, SentBy};
 use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::event::script::{self, Step};
 use conductor_core::event::{Body, Micros, midi};
-use std::time::Duration;
 
 /// Longest script in time: a person waits at the other end.
 const LONGEST: Micros = Micros::from_ms(60_000);
 
-/// Messages to send together, after a pause.
+/// Messages to send together.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Beat {
-    after: Micros,
+    /// After the beginning.
+    at: Micros,
     messages: Vec<Vec<u8>>,
 }
 
 /// Gives how many messages of the script were sent; releases added at its end do not count.
-pub async fn play(handle: &Handle, port: &str, events: &str, by: SentBy) -> Result<usize, ToolError> {
+pub async fn play(handle: &Handle, port: &str, events: &str, by: SentBy, start: Micros) -> Result<usize, ToolError> {
     let (beats, held) = read(events)?;
     let mut sent = 0;
     for beat in beats {
-        if beat.after > Micros(0) {
-            tokio::time::sleep(Duration::from_micros(beat.after.0)).await;
+        if beat.at > Micros(0) {
+            handle.at(start.plus_us(beat.at.0)).await?;
         }
         if !beat.messages.is_empty() {
             sent += handle.send(port.to_owned(), beat.messages, by).await?;
@@ -60,7 +61,7 @@ fn read(events: &str) -> Result<(Vec<Beat>, Vec<Vec<u8>>), ToolError> {
             }
             Step::Advance(by) => {
                 length = Micros(length.0.saturating_add(by.0));
-                beats.push(Beat { after: by, messages: Vec::new() });
+                beats.push(Beat { at: length, messages: Vec::new() });
             }
             Step::Device(_) | Step::Mode(_) => {
                 return Err(bad("`dev:` and `mode:` are for simulations; the port stands beside the events".into()));
@@ -84,13 +85,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_script_becomes_bytes_and_pauses_and_releases_what_it_leaves_on() {
-        let (beats, held) = read("on:36@100 on:40/2 t:600 off:40/2").unwrap();
+    fn a_script_becomes_bytes_at_times_and_releases_what_it_leaves_on() {
+        let (beats, held) = read("on:36@100 on:40/2 t:600 off:40/2 t:2").unwrap();
         let beat = |ms, messages: &[&[u8]]| Beat {
-            after: Micros::from_ms(ms),
+            at: Micros::from_ms(ms),
             messages: messages.iter().map(|it| it.to_vec()).collect(),
         };
-        assert_eq!(beats, [beat(0, &[&[0x90, 36, 100], &[0x92, 40, 100]]), beat(600, &[&[0x82, 40, 0]])]);
+        assert_eq!(
+            beats,
+            [beat(0, &[&[0x90, 36, 100], &[0x92, 40, 100]]), beat(600, &[&[0x82, 40, 0]]), beat(602, &[])]
+        );
         assert_eq!(held, [[0x80, 36, 0]]);
     }
 

@@ -150,7 +150,7 @@ impl Alsa {
         let reader = Reader::start(&control, seq, port, move || {
             let decoder = MidiEvent::new(1)?;
             decoder.enable_running_status(false);
-            let mut hearing = Hearing { decoder, bytes: vec![0; 4096], intake, stamp };
+            let mut hearing = Hearing { decoder, bytes: vec![0; 4096], intake, stamp, from };
             Ok(move |event: Option<&mut Event<'_>>| hearing.hear(event))
         });
         let reader = reader.map_err(refused)?;
@@ -379,6 +379,8 @@ struct Hearing {
     bytes: Vec<u8>,
     intake: Intake,
     stamp: Stamp,
+    /// The port it listens to; a port of ours that others connect to has none.
+    from: Option<Addr>,
 }
 
 impl Hearing {
@@ -390,10 +392,13 @@ impl Hearing {
             }
             return;
         };
+        // The kernel delivers what any client addresses to this port, subscribed or not.
+        let is_strange = self.from.is_some_and(|from| event.get_source() != from);
+        let taint = if is_strange { Taint::Virtual } else { Taint::Clean };
         if let Some(sysex) = event.get_ext() {
             // Whole or in pieces, these are the bytes of the cable.
             if event.get_type() == EventType::Sysex {
-                self.intake.hear(at, Taint::Clean, sysex);
+                self.intake.hear(at, taint, sysex);
             }
             return;
         }
@@ -401,7 +406,7 @@ impl Hearing {
         if let Ok(len) = self.decoder.decode(&mut self.bytes, event)
             && let Some(bytes) = self.bytes.get(..len)
         {
-            self.intake.hear(at, Taint::Clean, bytes);
+            self.intake.hear(at, taint, bytes);
         }
     }
 }

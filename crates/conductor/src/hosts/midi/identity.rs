@@ -378,6 +378,7 @@ mod tests {
             allow_sensitive_actions: false,
             ask_output: false,
             echo_guard: false,
+            trusted: false,
             template: None,
         }
     }

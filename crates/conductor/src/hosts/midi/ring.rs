@@ -137,6 +137,7 @@ mod word {
             Taint::Clean => 0,
             Taint::Network => 1,
             Taint::Tool => 2,
+            Taint::Virtual => 3,
         };
         let hops = u64::from(trail.hops.min(HOPS_MAX));
         FULL | taint << 61 | hops << 57 | (position & POSITION_MASK) << 32 | u64::from(value)
@@ -154,6 +155,7 @@ mod word {
         let taint = match word >> 61 & 3 {
             0 => Taint::Clean,
             1 => Taint::Network,
+            3 => Taint::Virtual,
             _ => Taint::Tool,
         };
         Trail { taint, hops: (word >> 57) as u8 & HOPS_MAX }

@@ -15,12 +15,14 @@ pub fn definition(owner: &Handle) -> Definition {
     .text(
         "Get status",
         "Daemon, device and configuration state: lifecycle, current mode, connected device, counters, which backends are missing and why, \
-         whether the newest configuration is in force and what of it waits for a person, whether the performance lock is on, how many plans \
-         wait for a person, and whether the audit log and its second copy are written.",
+         whether the newest configuration is in force and what of it waits for a person, whether the performance lock is on, since when and \
+         until when MIDI learn listens, how many plans wait for a person, and whether the audit log and its second copy are written.",
     )
     .output(object(json!({
         "daemon_running": boolean(), "lifecycle_state": text(), "connected": boolean(), "device_connected": boolean(),
-        "device": nullable(object(json!({ "name": text(), "port": integer(), "last_event_at": nullable(integer()) }))),
+        "device": nullable(object(json!({
+            "name": text(), "alias": nullable(text()), "port": integer(), "last_event_at": nullable(integer()),
+        }))),
         "uptime_secs": integer(), "input_mode": text(),
         "statistics": object(json!({
             "events_processed": integer(), "actions_executed": integer(), "events_dropped": integer(),
@@ -33,7 +35,9 @@ pub fn definition(owner: &Handle) -> Definition {
             "faults": integer(), "fault_lines": list(text()), "held": list(text()), "held_since": nullable(text()),
             "closed": nullable(text()), "unprotected": list(text()),
         })),
-        "performance_lock": boolean(), "pending_plans": integer(), "pid?": integer(),
+        "performance_lock": boolean(),
+        "learning": nullable(object(json!({ "since": text(), "until": text(), "let_through": boolean() }))),
+        "pending_plans": integer(), "pid?": integer(),
         "audit": object(json!({
             "writable": boolean(), "reason": nullable(text()), "copy_fault": nullable(text()), "waiting": integer(),
         })),

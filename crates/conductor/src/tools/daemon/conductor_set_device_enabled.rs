@@ -25,8 +25,8 @@ pub fn definition(owner: &Handle) -> Definition {
     })
     .text(
         "Mute or unmute a device",
-        "enabled = false mutes: the device's events fire nothing and what it held is released. It ends with the daemon; the file is not \
-         changed.",
+        "enabled = false mutes: the device's events fire nothing and what it held is released. true lets it be heard, also a device that \
+         the file disables. Both end with the daemon; the file is not changed.",
     )
     .idempotent()
     .input(object(json!({

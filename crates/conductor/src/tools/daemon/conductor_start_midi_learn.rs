@@ -2,7 +2,7 @@
 
 use super::{TOOLSET, boolean, integer, object, take, text, unlocked};
 use crate::daemon::handle::Handle;
-use crate::pipeline::call::Output;
+use crate::pipeline::call::{ConnId, Output};
 use crate::tools::catalog::Definition;
 use conductor_core::policy::Tier;
 use serde::Deserialize;
@@ -23,7 +23,9 @@ pub fn definition(owner: &Handle) -> Definition {
         async move {
             unlocked(&owner, &leave, "nothing is learned").await?;
             let Arguments { timeout_ms, let_through } = take(arguments)?;
-            let started = owner.learn_start(timeout_ms.unwrap_or(DEFAULT_MS), let_through.unwrap_or(false)).await?;
+            let client = Some(leave.conn()).filter(|it| *it != ConnId::NONE).map(|it| it.0);
+            let timeout_ms = timeout_ms.unwrap_or(DEFAULT_MS);
+            let started = owner.learn_start(timeout_ms, let_through.unwrap_or(false), client).await?;
             Ok(Output::new(started))
         }
     })
@@ -31,7 +33,8 @@ pub fn definition(owner: &Handle) -> Definition {
         "Start MIDI learn",
         "Listens to the controllers so that a person can show you a control. Mapped actions rest meanwhile, unless let_through is true. Ask \
          the person to use the control (turn a knob both ways, at least eight steps), then call conductor_stop_midi_learn. Starting again \
-         while it listens extends the same session.",
+         while it listens extends the same session. It ends with your connection, with panic, with a change of mode and with the \
+         performance lock.",
     )
     .input(object(json!({
         "timeout_ms?": { "type": "integer", "minimum": 1000, "maximum": 300000, "default": DEFAULT_MS },

@@ -3,6 +3,7 @@
 use super::{TOOLSET, boolean, give, integer, object, take, text, unlocked};
 use crate::daemon::handle::Handle;
 use crate::tools::catalog::Definition;
+use conductor_core::event::Taint;
 use conductor_core::policy::Tier;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -19,7 +20,8 @@ pub fn definition(owner: &Handle) -> Definition {
         async move {
             unlocked(&owner, &leave, "the mode stays as it is").await?;
             let Arguments { mode } = take(arguments)?;
-            give(&owner.switch_mode(mode).await?)
+            let by = if leave.by_hand() { Taint::Clean } else { Taint::Tool };
+            give(&owner.switch_mode_by(mode, by).await?)
         }
     })
     .text(

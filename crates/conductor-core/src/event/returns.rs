@@ -1,0 +1,142 @@
+//! Remembers what was sent without a hand, so that it is not taken for a hand when a cable brings it back.
+//!
+//! A cable may delay a message, change its velocity, value or channel, or spell a note-off as a note-on without velocity. It keeps
+//! the kind of the message and its number (note, controller, program; the address for OSC), so those are what is remembered: one time
+//! per kind and number, in a table of fixed size. A flood overwrites times and never pushes one out. Two OSC addresses may share a
+//! cell, which only taints more.
+//!
+//! Not here: what a device says by transposing or by turning one kind of message into another, which looks like any other input; and
+//! `echo_guard`, which swallows exact copies (`event::echo`).
+
+use super::{Body, Micros, RealTime};
+
+/// A cable may take a second; the rest is for queues on the way.
+pub const WINDOW: Micros = Micros::from_ms(1500);
+
+const NUMBERS: usize = 128;
+const NOTE_ON: usize = 0;
+const NOTE_OFF: usize = NUMBERS;
+const POLY: usize = 2 * NUMBERS;
+const CC: usize = 3 * NUMBERS;
+const PROGRAM: usize = 4 * NUMBERS;
+const SINGLE: usize = 5 * NUMBERS;
+/// Pressure, bend, SysEx, four transport messages and the common ones.
+const SINGLES: usize = 8;
+const OSC: usize = SINGLE + SINGLES;
+const OSC_CELLS: usize = 1024;
+const CELLS: usize = OSC + OSC_CELLS;
+
+#[derive(Debug)]
+pub struct Returns {
+    sent: Box<[Option<Micros>]>,
+    latest: Option<Micros>,
+}
+
+impl Default for Returns {
+    fn default() -> Self {
+        Returns { sent: vec![None; CELLS].into(), latest: None }
+    }
+}
+
+impl Returns {
+    /// A message left, and no hand was the cause of it.
+    pub fn note_sent(&mut self, at: Micros, body: &Body) {
+        if let Some(cell) = cell(body).and_then(|it| self.sent.get_mut(it)) {
+            *cell = Some(at);
+            self.latest = self.latest.max(Some(at));
+        }
+    }
+
+    /// Whether a message that arrived at `at` may be one of those.
+    pub fn is_return(&self, at: Micros, body: &Body) -> bool {
+        let is_recent = |sent: &Micros| at.since(*sent) <= WINDOW.0;
+        self.latest.as_ref().is_some_and(is_recent)
+            && cell(body).and_then(|it| self.sent.get(it)?.as_ref()).is_some_and(is_recent)
+    }
+}
+
+/// Where a message is remembered; nothing for what no output can send.
+fn cell(body: &Body) -> Option<usize> {
+    let number = |first: usize, number: u8| Some(first + usize::from(number & 127));
+    match body {
+        Body::NoteOn { note, .. } => number(NOTE_ON, *note),
+        Body::NoteOff { note, .. } => number(NOTE_OFF, *note),
+        Body::PolyPressure { note, .. } => number(POLY, *note),
+        Body::Cc { controller, .. } => number(CC, *controller),
+        Body::Program { program, .. } => number(PROGRAM, *program),
+        Body::ChannelPressure { .. } => Some(SINGLE),
+        Body::PitchBend { .. } => Some(SINGLE + 1),
+        Body::SysEx(_) => Some(SINGLE + 2),
+        Body::RealTime(RealTime::Clock) => Some(SINGLE + 3),
+        Body::RealTime(RealTime::Start) => Some(SINGLE + 4),
+        Body::RealTime(RealTime::Continue) => Some(SINGLE + 5),
+        Body::RealTime(RealTime::Stop) => Some(SINGLE + 6),
+        Body::Common { .. } => Some(SINGLE + 7),
+        Body::Osc(message) => {
+            // FNV-1a.
+            let sum = message
+                .address
+                .bytes()
+                .fold(0xCBF2_9CE4_8422_2325, |sum: u64, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3));
+            Some(OSC + (sum % OSC_CELLS as u64) as usize)
+        }
+        Body::ButtonDown(_) | Body::ButtonUp(_) | Body::Axis { .. } | Body::Trigger { .. } => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{OscArg, OscMessage};
+
+    const SECOND: u64 = 1_000_000;
+
+    fn on(channel: u8, note: u8, velocity: u8) -> Body {
+        Body::NoteOn { channel, note, velocity }
+    }
+
+    fn osc(address: &str, value: f32) -> Body {
+        Body::Osc(OscMessage { address: address.into(), args: vec![OscArg::Float(value)] }.into())
+    }
+
+    #[test]
+    fn a_cable_that_delays_or_changes_velocity_value_or_channel_hides_nothing() {
+        let mut returns = Returns::default();
+        for sent in [
+            on(0, 36, 100),
+            Body::NoteOff { channel: 0, note: 36, velocity: 0 },
+            Body::Cc { channel: 0, controller: 7, value: 1 },
+            Body::PitchBend { channel: 0, value: 0 },
+            osc("/a", 0.5),
+        ] {
+            returns.note_sent(Micros(0), &sent);
+        }
+        for heard in [
+            on(9, 36, 1),
+            Body::NoteOff { channel: 3, note: 36, velocity: 64 },
+            Body::Cc { channel: 1, controller: 7, value: 99 },
+            Body::PitchBend { channel: 5, value: 16383 },
+            osc("/a", 0.25),
+        ] {
+            assert!(returns.is_return(Micros(SECOND), &heard), "{heard:?}");
+            assert!(!returns.is_return(Micros(WINDOW.0 + 1), &heard), "{heard:?}");
+        }
+        for other in [on(0, 37, 100), Body::Cc { channel: 0, controller: 8, value: 1 }, osc("/b", 0.5)] {
+            assert!(!returns.is_return(Micros(1), &other), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_flood_forgets_nothing() {
+        let mut returns = Returns::default();
+        returns.note_sent(Micros(0), &on(0, 36, 100));
+        for i in 0..100_000u32 {
+            returns.note_sent(Micros(1), &Body::PitchBend { channel: 0, value: (i % 16384) as u16 });
+            returns.note_sent(Micros(1), &osc(&format!("/{i}"), 0.0));
+            returns.note_sent(Micros(1), &on(0, 37 + (i % 90) as u8, 1));
+        }
+        assert!(returns.is_return(Micros(SECOND), &on(0, 36, 100)));
+        assert!(!returns.is_return(Micros(SECOND), &on(0, 35, 100)), "and taints no more than was sent");
+        assert_eq!(returns.sent.len(), CELLS);
+    }
+}

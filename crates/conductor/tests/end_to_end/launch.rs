@@ -1,0 +1,122 @@
+//! `Launch` starts programs that a person allowed, and no others.
+
+use crate::studio::{DEVICES, Studio, text, until};
+use conductor_testkit::terminal::at_a_terminal;
+use serde_json::{Value, json};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// A program that tells about itself and stays.
+fn program(folder: &Path) -> String {
+    let file = folder.join("app.sh");
+    let told = folder.join("told");
+    let text = format!(
+        "#!/bin/sh\nps -o pid=,sid= -p $$ > {0}.new\nenv >> {0}.new\necho \"words $*\" >> {0}.new\nmv {0}.new {0}\nexec sleep 60\n",
+        told.display()
+    );
+    std::fs::write(&file, text).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+    file.display().to_string()
+}
+
+fn config(app: &str, row: &str) -> String {
+    format!(
+        "{DEVICES}\n[[modes]]\nname = \"Default\"\n[[modes.mappings]]\nid = \"run\"\n\
+         trigger = {{ type = \"Note\", note = 36, device = \"pads\" }}\naction = {{ type = \"Launch\", app = \"{app}\" }}\n{row}"
+    )
+}
+
+fn row(program: &str) -> String {
+    format!(
+        "[[tools.shell.commands]]\nname = \"app\"\nprogram = \"{program}\"\nargs = [\"one\", \"two words\"]\neffect = \"read\"\n"
+    )
+}
+
+fn press(studio: &Studio) {
+    let mut send = studio.command();
+    send.args(["send", "pads hand", "on:36@100 off:36"]);
+    assert_eq!(at_a_terminal(send).0, Some(0));
+}
+
+/// How the mapping's call ended, from the log.
+fn ended(studio: &Studio) -> Value {
+    until("the call is written down", || {
+        let log = std::fs::read_to_string(studio.home().join("audit.log")).unwrap();
+        let records = log.lines().filter_map(|it| serde_json::from_str::<Value>(it).ok());
+        records.filter(|it| it["principal"] == "mapping:Default/run" && it["result"].is_string()).last()
+    })
+}
+
+#[test]
+fn a_pad_starts_an_allowed_program_that_outlives_the_daemon() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = program(folder.path());
+    let mut studio = Studio::empty();
+    studio.set("XDG_CURRENT_DESKTOP", "here");
+    studio.set("AWS_SECRET_ACCESS_KEY", "not for programs");
+    std::fs::write(studio.config_file(), config("app", &row(&path))).unwrap();
+    studio.up(&[]);
+    assert!(!text(&studio.run(&["config", "check"]).stdout).contains("refused"));
+    let told = studio.ask("explain", json!({ "event": "on:36@100", "device": "pads" }));
+    assert_eq!(told["verdict"], "fires", "{told}");
+    press(&studio);
+    let told = until("the program runs", || std::fs::read_to_string(folder.path().join("told")).ok());
+    let ended = ended(&studio);
+    assert_eq!((&ended["tool"], &ended["result"]), (&json!("desktop.launch"), &json!("ok")), "{ended}");
+    let mut lines = told.lines();
+    let ids: Vec<i32> = lines.next().unwrap().split_whitespace().map(|it| it.parse().unwrap()).collect();
+    assert_eq!(ids[0], ids[1], "it leads a session of its own");
+    assert!(told.contains("words one two words"), "{told}");
+    assert!(told.contains("XDG_CURRENT_DESKTOP=here") && !told.contains("AWS_SECRET"), "{told}");
+    assert_eq!(studio.status()["statistics"]["actions_executed"], 1);
+    studio.stop();
+    let pid = rustix::process::Pid::from_raw(ids[0]).unwrap();
+    assert!(rustix::process::test_kill_process(pid).is_ok(), "it goes on");
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+}
+
+#[test]
+fn what_no_row_allows_is_told_before_it_is_pressed_and_refused_when_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = program(folder.path());
+    let slots =
+        row(&path).replace("\"two words\"]", "\"{n}\"]") + "slots.n = { type = \"integer\", min = 1, max = 2 }\n";
+    for (app, rows) in [("app", String::new()), ("other", row(&path)), ("app", slots)] {
+        let studio = Studio::start(&config(app, &rows));
+        let told = text(&studio.run(&["config", "check"]).stdout);
+        assert!(told.contains("refused when it is pressed"), "{app}: {told}");
+        assert!(told.contains(&format!("[[tools.shell.commands]] with name = \"{app}\"")), "{told}");
+        let why = studio.ask("explain", json!({ "event": "on:36@100", "device": "pads" }));
+        assert_eq!(why["verdict"], "refused", "{why}");
+        press(&studio);
+        let ended = ended(&studio);
+        assert_ne!(ended["result"], "ok", "{ended}");
+        until("the trace says so", || {
+            let trace = studio.ask("trace", json!({ "mapping_id": "run", "outcome": "failed" }));
+            (!trace["records"].as_array()?.is_empty()).then_some(())
+        });
+        let counted = &studio.status()["statistics"];
+        assert_eq!((&counted["actions_executed"], &counted["actions_failed"]), (&json!(0), &json!(1)));
+        assert!(!folder.path().join("told").exists(), "{app}");
+    }
+}
+
+/// A path names the program of a row as well as its name does; another path does not.
+#[test]
+fn a_program_may_be_named_by_its_path_and_no_tool_presses_the_pad() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = program(folder.path());
+    let studio = Studio::start(&config(&path, &row(&path)));
+    // No terminal: what a program sends is no hand.
+    studio.hand().play(&[0x90, 36, 100]);
+    let trace = studio.ask("trace", json!({ "mapping_id": "run" }));
+    assert_eq!(trace["records"][0]["outcome"], "tainted", "{trace}");
+    assert!(!folder.path().join("told").exists());
+    studio.hand().play(&[0x80, 36, 0]);
+    until("a hand starts it", || {
+        press(&studio);
+        std::fs::read_to_string(folder.path().join("told")).ok()
+    });
+    let refused = studio.refusal("call", json!({ "tool": "desktop.launch", "arguments": { "app": "/bin/sleep" } }));
+    assert_eq!(refused["code"], "DENIED", "{refused}");
+}

@@ -1,0 +1,175 @@
+//! Learning ends with whoever began it and never holds the hands up unseen; playing ends with the player.
+
+use crate::studio::{DEVICES, Studio, text, until};
+use conductor_testkit::terminal::Terminal;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+
+const PAD: &str = r#"
+[[modes]]
+name = "Play"
+[[modes]]
+name = "Mix"
+[[global_mappings]]
+id = "pad"
+trigger = { type = "Note", note = 36, device = "pads" }
+action = { type = "SendMidi", port = "synth", channel = 0, message_type = "NoteOn", note = 60 }
+"#;
+
+struct Model {
+    stream: BufReader<UnixStream>,
+}
+
+impl Model {
+    fn connect(studio: &Studio) -> Self {
+        Model { stream: BufReader::new(UnixStream::connect(studio.home().join("mcp.sock")).unwrap()) }
+    }
+
+    fn call(&mut self, tool: &str, arguments: &Value) -> Value {
+        let line = json!({ "jsonrpc": "2.0", "id": 1, "method": tool, "params": arguments });
+        writeln!(self.stream.get_mut(), "{line}").unwrap();
+        let mut answer = String::new();
+        self.stream.read_line(&mut answer).unwrap();
+        serde_json::from_str::<Value>(&answer).unwrap()["result"].clone()
+    }
+
+    fn learn(&mut self) -> Value {
+        self.call("conductor_start_midi_learn", &json!({ "timeout_ms": 300_000 }))
+    }
+}
+
+fn is_learning(studio: &Studio) -> bool {
+    studio.status()["learning"].is_object()
+}
+
+/// What became of a press.
+fn pressed(studio: &Studio) -> String {
+    let since = studio.ask("trace", json!({ "limit": 1 }))["next_seq"].clone();
+    let mut hand = studio.hand();
+    hand.play(&[0x90, 36, 100]);
+    hand.play(&[0x80, 36, 0]);
+    let trace = studio.ask("trace", json!({ "since_seq": since, "mapping_id": "pad" }));
+    trace["records"][0]["outcome"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn learning_ends_with_the_client_that_began_it() {
+    let studio = Studio::start(&format!("{DEVICES}{PAD}"));
+    let mut model = Model::connect(&studio);
+    let started = model.learn();
+    assert_eq!(pressed(&studio), "learning");
+    let shown = &studio.status()["learning"];
+    assert_eq!((&shown["until"], &shown["let_through"]), (&started["expires_at"], &json!(false)));
+    assert!(shown["since"].as_str().unwrap() < shown["until"].as_str().unwrap(), "{shown}");
+    let told = model.call("conductor_get_status", &json!({}));
+    assert_eq!(&told["learning"], shown, "both doors say the same");
+    let printed = text(&studio.run(&["status"]).stdout);
+    let line = printed.lines().find(|it| it.starts_with("learning ")).expect("the terminal says so too");
+    assert!(line.contains(shown["until"].as_str().unwrap()), "{line}");
+
+    drop(model);
+    until("it ended", || (!is_learning(&studio)).then_some(()));
+    assert_eq!(pressed(&studio), "fired");
+    assert!(!text(&studio.run(&["status"]).stdout).contains("learning "));
+}
+
+#[test]
+fn learning_that_two_clients_asked_for_ends_with_the_second() {
+    let studio = Studio::start(&format!("{DEVICES}{PAD}"));
+    let (mut first, mut second) = (Model::connect(&studio), Model::connect(&studio));
+    assert_eq!(first.learn()["was_already_active"], false);
+    assert_eq!(second.learn()["was_already_active"], true);
+    drop(first);
+    // Asked on its own connection, so that the first one's end has been seen by then.
+    studio.status();
+    assert_eq!(pressed(&studio), "learning");
+    assert_eq!(second.call("conductor_stop_midi_learn", &json!({}))["events"].as_array().unwrap().len(), 2);
+    second.learn();
+    drop(second);
+    until("it ended", || (!is_learning(&studio)).then_some(()));
+}
+
+#[test]
+fn learning_ends_with_panic_another_mode_and_the_performance_lock() {
+    let studio = Studio::start(&format!("{DEVICES}{PAD}"));
+    let mut model = Model::connect(&studio);
+    let person = |words: &[&str]| {
+        let mut command = studio.command();
+        command.args(words);
+        assert_eq!(conductor_testkit::terminal::at_a_terminal(command).0, Some(0), "{words:?}");
+    };
+    let ends: [&dyn Fn(&mut Model); 5] = [
+        &|_| person(&["panic"]),
+        &|model| drop(model.call("conductor_panic", &json!({}))),
+        &|_| person(&["mode", "set", "Mix"]),
+        &|model| drop(model.call("conductor_switch_mode", &json!({ "mode": "Play" }))),
+        &|_| person(&["performance", "on"]),
+    ];
+    for (at, end) in ends.iter().enumerate() {
+        model.learn();
+        assert_eq!(pressed(&studio), "learning", "{at}");
+        end(&mut model);
+        assert!(!is_learning(&studio), "{at}");
+        assert_eq!(pressed(&studio), "fired", "{at}");
+    }
+}
+
+#[test]
+fn learning_at_a_terminal_ends_with_the_command() {
+    let studio = Studio::start(&format!("{DEVICES}{PAD}"));
+    let mut command = studio.command();
+    command.arg("learn");
+    let mut terminal = Terminal::start(command);
+    terminal.until("Enter ends it");
+    assert!(is_learning(&studio));
+    drop(terminal);
+    until("it ended", || (!is_learning(&studio)).then_some(()));
+}
+
+#[test]
+fn playing_ends_with_the_player_and_what_it_held_is_released() {
+    let studio = Studio::start(&format!("{DEVICES}{PAD}"));
+    let mut synth = studio.listen("synth");
+    let mut command = studio.command();
+    let mut player = command.args(["send", "pads hand", "on:36 t:50000 off:36"]).spawn().unwrap();
+    assert_eq!(synth.hear().map(|it| (it[0], it[1])), Some((0x90, 60)));
+    kill_process(Pid::from_raw(player.id() as i32).unwrap(), Signal::INT).unwrap();
+    player.wait().unwrap();
+    assert_eq!(synth.hear().map(|it| (it[0], it[1])), Some((0x80, 60)), "long before its time");
+}
+
+#[test]
+fn the_daemon_does_not_wait_for_a_player() {
+    let mut studio = Studio::start(&format!("{DEVICES}{PAD}"));
+    let mut synth = studio.listen("synth");
+    let mut command = studio.command();
+    let mut player = command.args(["send", "pads hand", "on:36 t:59000 off:36"]).spawn().unwrap();
+    assert_eq!(synth.hear().map(|it| (it[0], it[1])), Some((0x90, 60)));
+    studio.signal(Signal::TERM);
+    assert_eq!(synth.hear().map(|it| (it[0], it[1])), Some((0x80, 60)), "released on the way out");
+    // Long before the script is over.
+    until("the daemon ended", || (!studio.home().join("control.sock").exists() && studio.has_ended()).then_some(()));
+    let ended = studio.ended();
+    assert!(ended.status.success(), "{}", text(&ended.stderr));
+    assert!(!player.wait().unwrap().success());
+}
+
+/// Pauses are times after the beginning: what one beat takes does not move the next.
+#[test]
+fn pauses_take_their_time_once() {
+    let studio = Studio::start(&format!("{DEVICES}{PAD}"));
+    let since = studio.ask("trace", json!({ "limit": 1 }))["next_seq"].clone();
+    let script: String = (0..600).map(|_| "cc:1=1 t:2 ").collect();
+    let sent = studio.ask("play", json!({ "port": "pads hand", "events": script }));
+    assert_eq!(sent["messages_sent"], 600);
+    let trace = studio.ask("trace", json!({ "since_seq": since, "limit": 1000 }));
+    let times: Vec<u64> = trace["records"].as_array().unwrap().iter().map(|it| it["at_us"].as_u64().unwrap()).collect();
+    assert_eq!(times.len(), 600);
+    // Every beat is early by none, and one that was late does not make the next one later: some are on time to the end.
+    let late: Vec<i64> = times.iter().zip(0..).map(|(at, beat)| (at - times[0]) as i64 - beat * 2000).collect();
+    let first = late.iter().take(300).min().unwrap();
+    let last = late.iter().skip(300).min().unwrap();
+    assert!(last - first < 250_000, "the second half drifted: {first} and {last} microseconds");
+}
