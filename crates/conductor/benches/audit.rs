@@ -176,7 +176,7 @@ fn main() {
     let (mut verified, mut hashed) = (Vec::new(), Vec::new());
     for _ in 0..5 {
         let started = Instant::now();
-        let report = walk::verify(&Disk, &layout, &key, None, &mut |_| {}).expect("readable");
+        let report = walk::verify(&Disk, &layout, Some(&key), None, &[], &mut |_| {}).expect("readable");
         assert_eq!(report.verdict, Verdict::Intact, "{:?}", report.faults);
         verified.push(rate(report.records, started.elapsed()));
         let started = Instant::now();
