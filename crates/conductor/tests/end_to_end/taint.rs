@@ -450,7 +450,9 @@ targets = [{{ type = "OscFloat", host = "127.0.0.1", port = {open}, address = "/
     );
     let studio = &Studio::start(&config);
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let surface = |port: u16, address: &str| drop(socket.send_to(&osc(address, 1.0), ("127.0.0.1", port)).unwrap());
+    let surface = |port: u16, address: &str| {
+        socket.send_to(&osc(address, 1.0), ("127.0.0.1", port)).unwrap();
+    };
     runs(studio, &mark, "a surface", || surface(open, "/go"));
     let mut model = Model::connect(studio);
     is_held_back(studio, &mark, "a tool's press", || model.press("pads hand", 36));

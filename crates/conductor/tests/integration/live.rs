@@ -80,13 +80,6 @@ impl Stage {
         Client { line }
     }
 
-    /// A call that a running Live asks a person about: asked, allowed, and made again.
-    pub async fn agreed(&self, client: &mut Client, tool: &str, arguments: Value) -> Value {
-        assert_eq!(client.code(tool, arguments.clone()).await, "APPROVAL_REQUIRED", "{tool} {arguments}");
-        self.say_yes().await;
-        client.ok(tool, arguments).await
-    }
-
     pub async fn say_yes(&self) {
         let studio = &self.studio.studio;
         let open: Vec<_> = studio.desk.store().read(|pending| pending.waiting().map(|it| it.id).collect());
