@@ -150,7 +150,7 @@ impl TestStudio {
             ids: CountingIds::new(),
             home: home.path().to_owned(),
             audit: Arc::clone(&journal) as Arc<_>,
-            pending: PendingStore::open(home.path(), Arc::new(Disk)).expect("a store").0,
+            pending: PendingStore::open(home.path(), Arc::new(Disk), [7; 32]).expect("a store").0,
             catalog: tools::catalog(&runs),
             policy: PolicyInForce { policy, version: Digest::of(b"policy") },
             settings,

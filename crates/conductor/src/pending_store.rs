@@ -3,14 +3,19 @@
 //! A change is made in memory under the one lock, written, and only then seen by anyone else; when the disk refuses, it is taken back.
 //! So a use of a yes is on the disk before its call runs, and no restart brings it back. Not here: the rules, which are
 //! `conductor_core::pending`. Each change costs two syncs: call it from a thread that may block.
+//!
+//! A yes counts after a restart only with its seal, a MAC over the record: an AI client with file
+//! tools of its own could otherwise write one.
 
 use std::convert::Infallible;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use conductor_core::digest::Digest;
 use conductor_core::pending::{Changes, Kind, Pending, Record, State};
 use conductor_core::timestamp::Timestamp;
+use subtle::ConstantTimeEq;
 use tokio::sync::watch;
 use uuid::Uuid;
 
@@ -24,6 +29,8 @@ pub enum Beside {
     After,
     /// Every fact of a question whole, until it ends.
     Full,
+    /// The MAC over a record that holds a yes.
+    Seal,
 }
 
 impl Beside {
@@ -32,6 +39,7 @@ impl Beside {
             Self::Before => format!("{id}.before"),
             Self::After => format!("{id}.after"),
             Self::Full => format!("{id}.full"),
+            Self::Seal => format!("{id}.seal"),
         }
     }
 }
@@ -65,6 +73,7 @@ pub struct PendingStore {
     dir: PathBuf,
     files: Arc<dyn Files>,
     clock: OnceLock<Arc<dyn Clock>>,
+    key: [u8; 32],
 }
 
 impl std::fmt::Debug for PendingStore {
@@ -74,7 +83,8 @@ impl std::fmt::Debug for PendingStore {
 }
 
 impl PendingStore {
-    pub fn open(home: &Path, files: Arc<dyn Files>) -> io::Result<(Self, Vec<Skipped>)> {
+    /// `key` seals every yes.
+    pub fn open(home: &Path, files: Arc<dyn Files>, key: [u8; 32]) -> io::Result<(Self, Vec<Skipped>)> {
         let dir = home.join("state").join("plans");
         files.make_dir(&dir)?;
         let (mut records, mut skipped) = (Vec::new(), Vec::new());
@@ -84,6 +94,10 @@ impl PendingStore {
             };
             let bytes = files.read_at(&dir.join(&name), 0, WHOLE)?;
             match Record::from_json(&bytes) {
+                Ok(record) if record.state == State::Allowed && !is_sealed(&*files, &dir, &key, record.id, &bytes) => {
+                    let why = "holds a yes without its seal, which does not count".to_owned();
+                    skipped.push(Skipped { name, why });
+                }
                 // A record under another name would be written twice, and one of the two would be stale.
                 Ok(record) if record.id.to_string() == stem => records.push(record),
                 Ok(record) => skipped.push(Skipped { name, why: format!("holds the record {}", record.id) }),
@@ -92,7 +106,7 @@ impl PendingStore {
         }
         let pending = Pending::load(records);
         let waiting = watch::Sender::new(Waiting::of(&pending));
-        let store = Self { pending: Mutex::new(pending), waiting, dir, files, clock: OnceLock::new() };
+        let store = Self { pending: Mutex::new(pending), waiting, dir, files, clock: OnceLock::new(), key };
         Ok((store, skipped))
     }
 
@@ -181,7 +195,7 @@ impl PendingStore {
 
     /// Best effort: what stays is removed with its record, or at the next start.
     fn remove_bytes(&self, id: Uuid) {
-        for beside in [Beside::Before, Beside::After, Beside::Full] {
+        for beside in [Beside::Before, Beside::After, Beside::Full, Beside::Seal] {
             let _ = self.remove(&beside.name(id));
         }
     }
@@ -198,7 +212,12 @@ impl PendingStore {
     }
 
     fn write_one(&self, record: &Record) -> io::Result<()> {
-        replace(&*self.files, &self.dir, &format!("{}.json", record.id), &record.to_json())
+        let bytes = record.to_json();
+        if record.state == State::Allowed {
+            // Before the record: a crash in between loses a yes at the most.
+            self.put_bytes(record.id, Beside::Seal, seal(&self.key, &bytes).as_bytes())?;
+        }
+        replace(&*self.files, &self.dir, &format!("{}.json", record.id), &bytes)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
@@ -223,7 +242,7 @@ impl PendingStore {
         // is left from an earlier run.
         let pending = self.lock();
         let known = |name: &str| {
-            let stem = [".before", ".after", ".full"].iter().find_map(|ending| name.strip_suffix(ending));
+            let stem = [".before", ".after", ".full", ".seal"].iter().find_map(|ending| name.strip_suffix(ending));
             stem.is_none_or(|stem| Uuid::parse_str(stem).is_ok_and(|id| pending.get(id).is_some()))
         };
         for name in self.files.names(&self.dir)? {
@@ -235,11 +254,19 @@ impl PendingStore {
     }
 }
 
+fn seal(key: &[u8; 32], record: &[u8]) -> String {
+    Digest::keyed(key, record).to_string()
+}
+
+fn is_sealed(files: &dyn Files, dir: &Path, key: &[u8; 32], id: Uuid, record: &[u8]) -> bool {
+    let found = files.read_at(&dir.join(Beside::Seal.name(id)), 0, WHOLE);
+    found.is_ok_and(|it| it.ct_eq(seal(key, record).as_bytes()).into())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::audit_log::tests::memory::{Memory, Trouble};
-    use conductor_core::digest::Digest;
     use conductor_core::pending::{Ask, Asked, NewIds, Present, State, Yes};
     use conductor_core::policy::limits::Limits;
     use conductor_core::policy::{ApprovalSettings, Channel, Floor, Tier};
@@ -270,13 +297,38 @@ mod tests {
     }
 
     fn open(files: &Memory) -> PendingStore {
-        let (store, skipped) = PendingStore::open(Path::new("home"), Arc::new(files.clone())).expect("opens");
+        let (store, skipped) = PendingStore::open(Path::new("home"), Arc::new(files.clone()), [7; 32]).expect("opens");
         assert_eq!(skipped, []);
         store
     }
 
     fn states(store: &PendingStore) -> Vec<State> {
         store.read(|pending| pending.iter().map(|record| record.state).collect())
+    }
+
+    #[test]
+    fn a_yes_that_was_written_by_another_program_does_not_count() {
+        let files = Memory::default();
+        let store = open(&files);
+        put(&store, 1, 0).expect("written");
+        let path = Path::new("home/state/plans").join(format!("{}.json", Uuid::from_u128(1)));
+        let waits = files.read_at(&path, 0, WHOLE).expect("written");
+        let mut forged = Record::from_json(&waits).expect("a record");
+        forged.state = State::Allowed;
+        let dir = Path::new("home/state/plans");
+        replace(&files, dir, &format!("{}.json", forged.id), &forged.to_json()).expect("forged");
+        let reopened = |key| PendingStore::open(Path::new("home"), Arc::new(files.clone()), key).expect("opens");
+        let (store, skipped) = reopened([7; 32]);
+        assert_eq!((states(&store), skipped.len()), (vec![], 1));
+        // Neither with a guessed seal, nor with the seal of another record or another home.
+        for guess in ["", "sha256:", &seal(&[8; 32], &forged.to_json()), &seal(&[7; 32], &waits)] {
+            replace(&files, dir, &Beside::Seal.name(forged.id), guess.as_bytes()).expect("written");
+            assert_eq!(states(&reopened([7; 32]).0), [], "{guess}");
+        }
+        // The control: the right one counts.
+        let right = seal(&[7; 32], &forged.to_json());
+        replace(&files, dir, &Beside::Seal.name(forged.id), right.as_bytes()).expect("written");
+        assert_eq!(states(&reopened([7; 32]).0), [State::Allowed]);
     }
 
     #[test]
@@ -350,7 +402,7 @@ mod tests {
 
         let bad = files.create(&plans.join("junk.json")).expect("created");
         bad.append(b"{}").expect("written");
-        let (_, skipped) = PendingStore::open(Path::new("home"), Arc::new(files.clone())).expect("opens");
+        let (_, skipped) = PendingStore::open(Path::new("home"), Arc::new(files.clone()), [7; 32]).expect("opens");
         assert_eq!(skipped.len(), 1);
         assert_eq!(files.names(plans).expect("readable"), ["junk.json"], "left for a person to look at");
     }

@@ -12,6 +12,7 @@ pub use keys::{KeyHolders, KeychainNote, Place, SystemKeys};
 pub use scrub::{Scrubber, on_panic};
 
 use crate::outside::Ids;
+use crate::whole_file::{self, RealDisk};
 use conductor_core::config::KeyRung;
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, Subject, ToolError};
@@ -19,6 +20,7 @@ use keys::Key;
 use secrecy::{ExposeSecret, SecretString};
 use std::collections::BTreeMap;
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vault::{Vault, VaultFault};
@@ -103,6 +105,22 @@ pub enum MacKey {
     NoSecrets,
     Key([u8; 32]),
     Locked(String),
+}
+
+/// A key of this home that is a file and nothing more, `secrets/NAME`; made when there is none.
+pub fn home_key(home: &Path, name: &str, ids: &dyn Ids) -> io::Result<[u8; 32]> {
+    let folder = home.join("secrets");
+    if let Some(key) = std::fs::read(folder.join(name)).ok().and_then(|it| <[u8; 32]>::try_from(it).ok()) {
+        return Ok(key);
+    }
+    match std::fs::DirBuilder::new().mode(0o700).create(&folder) {
+        Err(fault) if fault.kind() != io::ErrorKind::AlreadyExists => return Err(fault),
+        Ok(()) | Err(_) => {}
+    }
+    let mut key = [0; 32];
+    ids.fill(&mut key);
+    whole_file::replace(&RealDisk, &folder.join(name), &key, 0o600, &ids.v4().to_string())?;
+    Ok(key)
 }
 
 /// Every secret of a home.

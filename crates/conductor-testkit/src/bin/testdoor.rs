@@ -103,7 +103,7 @@ async fn open(home: PathBuf, flags: &[String]) -> Result<(), Box<dyn std::error:
         ids: ids.clone(),
         home: home.clone(),
         audit: Arc::new(log),
-        pending: PendingStore::open(&home, Arc::new(audit_log::files::Disk))?.0,
+        pending: PendingStore::open(&home, Arc::new(audit_log::files::Disk), [7; 32])?.0,
         catalog,
         policy: PolicyInForce { policy, version: Digest::of(b"policy") },
         settings,

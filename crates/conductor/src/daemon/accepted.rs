@@ -10,7 +10,7 @@
 use crate::audit_log::files::{Disk, Files};
 use crate::audit_log::layout::{Layout, segment_name};
 use crate::outside::Ids;
-use crate::secrets::{MacKey, Secrets};
+use crate::secrets::{self, MacKey, Secrets};
 use crate::whole_file::{self, RealDisk};
 use conductor_core::config::KeyRung;
 use conductor_core::config::held::Accepted;
@@ -18,7 +18,6 @@ use conductor_core::digest::Digest;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -199,15 +198,7 @@ impl Store {
     }
 
     fn make_key(&self) -> io::Result<[u8; 32]> {
-        let folder = self.home.join("secrets");
-        match std::fs::DirBuilder::new().mode(0o700).create(&folder) {
-            Ok(()) => {}
-            Err(there) if there.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(fault) => return Err(fault),
-        }
-        let mut own = [0; 32];
-        self.ids.fill(&mut own);
-        whole_file::replace(&RealDisk, &folder.join(KEY), &own, 0o600, &self.ids.v4().to_string())?;
+        let own = secrets::home_key(&self.home, KEY, self.ids.as_ref())?;
         let holder = self.secrets.mac_key();
         Ok(match holder {
             MacKey::Key(vault) => *Digest::keyed(&vault, &own).as_bytes(),

@@ -105,7 +105,8 @@ impl Words {
         let note = (config.secrets == KeyRung::Keychain).then(|| KeychainNote::of_home(audit::NOTE, home.root()));
         let settings = audit::settings(&config.audit);
         let audit = DaemonLog::open(home.root().to_owned(), settings, note, outside, log);
-        let (pending, skipped) = PendingStore::open(home.root(), Arc::new(Disk)).map_err(WordsError::Plans)?;
+        let key = crate::secrets::home_key(home.root(), "plans.key", ids.as_ref()).map_err(WordsError::Plans)?;
+        let (pending, skipped) = PendingStore::open(home.root(), Arc::new(Disk), key).map_err(WordsError::Plans)?;
         for file in skipped {
             log.warn(format_args!("plans: {}: {}", file.name, file.why));
         }

@@ -478,7 +478,7 @@ fn an_absent_device_and_a_missing_set_never_open_a_circuit() {
     assert_eq!(script.call("conductor_send_midi", &note("synth"))["result"]["success"], true);
     for _ in 0..12 {
         let read = script.call("live_get_song_overview", &json!({}));
-        assert_eq!(read["error"]["data"]["code"], "HOST_OFFLINE", "{read}");
+        assert_eq!(read["error"]["data"]["code"], "NOT_FOUND", "{read}");
     }
     let (_, said) = desk.person(&["circuit", "list"]);
     assert!(!said.contains("Tripped") && said.contains("conductor_send_midi"), "{said}");

@@ -1,10 +1,10 @@
 //! A model with file tools of its own rewrites the configuration and what is kept about it. Nothing widens; a person accepts.
 
 use crate::studio::{Studio, text, until};
+use conductor_testkit::stranger;
 use conductor_testkit::terminal::{Terminal, at_a_terminal};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 /// One root, one command, one pad that runs it, one that only plays.
@@ -66,7 +66,7 @@ impl Rig {
     }
 
     fn call(&self, tool: &str, arguments: &Value) -> Value {
-        let mut stream = BufReader::new(UnixStream::connect(self.studio.home().join("mcp.sock")).unwrap());
+        let mut stream = BufReader::new(stranger::connect(&self.studio.home().join("mcp.sock")));
         let line = json!({ "jsonrpc": "2.0", "id": 1, "method": tool, "params": arguments });
         writeln!(stream.get_mut(), "{line}").unwrap();
         let mut line = String::new();

@@ -1,6 +1,7 @@
 //! Learning ends with whoever began it and never holds the hands up unseen; playing ends with the player.
 
 use crate::studio::{DEVICES, Studio, text, until};
+use conductor_testkit::stranger;
 use conductor_testkit::terminal::Terminal;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -24,7 +25,7 @@ struct Model {
 
 impl Model {
     fn connect(studio: &Studio) -> Self {
-        Model { stream: BufReader::new(UnixStream::connect(studio.home().join("mcp.sock")).unwrap()) }
+        Model { stream: BufReader::new(stranger::connect(&studio.home().join("mcp.sock"))) }
     }
 
     fn call(&mut self, tool: &str, arguments: &Value) -> Value {

@@ -5,6 +5,7 @@
 use crate::jack::Stage;
 use crate::studio::{Studio, until};
 use conductor_testkit::require;
+use conductor_testkit::stranger;
 use conductor_testkit::terminal::at_a_terminal;
 use serde_json::{Value, json};
 use std::cell::Cell;
@@ -53,7 +54,7 @@ struct Model {
 
 impl Model {
     fn connect(studio: &Studio) -> Self {
-        Model { stream: BufReader::new(UnixStream::connect(studio.home().join("mcp.sock")).unwrap()) }
+        Model { stream: BufReader::new(stranger::connect(&studio.home().join("mcp.sock"))) }
     }
 
     fn call(&mut self, tool: &str, arguments: &Value) -> Value {
@@ -301,7 +302,7 @@ on = 64
     is_held_back(studio, &mark, "a question", || {
         let line = json!({ "jsonrpc": "2.0", "id": 1, "method": "conductor_send_sysex",
             "params": { "port": "out", "data": [0x7D, 1] } });
-        let mut asking = UnixStream::connect(studio.home().join("mcp.sock")).unwrap();
+        let mut asking = stranger::connect(&studio.home().join("mcp.sock"));
         writeln!(asking, "{line}").unwrap();
         BufReader::new(asking).read_line(&mut String::new()).unwrap();
     });

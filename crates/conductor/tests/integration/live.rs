@@ -11,9 +11,8 @@ use conductor::pipeline::{self, Call, Outcome};
 use conductor::studio::Settings;
 use conductor::studio::hub::Change;
 use conductor::tools::lint::lint_catalog;
-use conductor_core::pending::Yes;
 use conductor_core::policy::limits::{Limits, Rate, Retry};
-use conductor_core::policy::{Channel, Policy};
+use conductor_core::policy::Policy;
 use conductor_core::principal::Principal;
 use conductor_set::Document;
 use conductor_testkit::line_client::LineClient;
@@ -78,14 +77,6 @@ impl Stage {
         let mut line = LineClient::connect(&self.shared);
         line.initialize().await;
         Client { line }
-    }
-
-    pub async fn say_yes(&self) {
-        let studio = &self.studio.studio;
-        let open: Vec<_> = studio.desk.store().read(|pending| pending.waiting().map(|it| it.id).collect());
-        for id in open {
-            studio.desk.allow(studio, id, Yes::once("person:1000", Channel::Cli)).await.expect("allowed");
-        }
     }
 
     pub async fn opened(&self) -> Client {
