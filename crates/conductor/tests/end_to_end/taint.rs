@@ -378,6 +378,7 @@ action = {{ type = "ModeChange", mode = "Mix" }}
     assert!(!mark.file().exists());
 
     studio.save(&config("trusted = true"));
+    studio.accept();
     runs(studio, &mark, "a device that the person trusts", || {
         peer.say("80 3e 00");
         peer.say("90 3e 64");

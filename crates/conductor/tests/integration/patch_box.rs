@@ -72,8 +72,11 @@ impl Room {
     async fn open(&self, name: &str, text: &str) {
         let file = format!("{name}.pd");
         self.desk.write(&file, text);
-        // With a person's yes: the walls hold also for what was allowed.
-        self.desk.yes("open_patch", json!({ "path": file, "host": "pd", "alias": name })).await;
+        // With a person's yes where one is needed: the walls hold also for what was allowed.
+        let open = json!({ "path": file, "host": "pd", "alias": name });
+        if self.desk.output("open_patch", open.clone()).await.is_err() {
+            self.desk.yes("open_patch", open).await;
+        }
     }
 
     /// Nothing outside the patch folder is different, and Pd still answers.
