@@ -112,7 +112,8 @@ impl Stage {
 /// Every gesture of two events, once by hand alone and once for each event that comes from elsewhere.
 #[test]
 fn one_tainted_event_of_several_taints_what_they_do_together() {
-    let gestures: [(&str, fn(&mut Stage, Taint, Taint)); 5] = [
+    type Play = fn(&mut Stage, Taint, Taint);
+    let gestures: [(&str, Play); 5] = [
         ("chord", |stage, a, b| {
             stage.on(a, 50).pass(10).on(b, 51).pass(100);
         }),
@@ -185,7 +186,8 @@ fn a_tainted_value_that_waits_is_not_washed_by_a_hand() {
 
 #[test]
 fn what_ends_without_a_hand_is_not_a_hand() {
-    let ends: [(&str, fn(&mut Stage)); 4] = [
+    type End = fn(&mut Stage);
+    let ends: [(&str, End); 4] = [
         ("panic", |stage| {
             stage.hands.panic(stage.now, &mut stage.out);
         }),

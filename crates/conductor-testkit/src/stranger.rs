@@ -24,12 +24,13 @@ copy(ours, peer)";
 pub fn connect(socket: &Path) -> UnixStream {
     let (ours, theirs) = UnixStream::pair().expect("a pair of sockets");
     let end = Stdio::from(OwnedFd::from(theirs));
-    Command::new("python3")
+    let mut relay = Command::new("python3")
         .args(["-c", RELAY])
         .arg(socket)
         .stdin(end)
         .stdout(Stdio::null())
         .spawn()
         .expect("python3 starts");
+    std::thread::spawn(move || relay.wait());
     ours
 }

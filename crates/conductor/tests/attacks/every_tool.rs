@@ -39,11 +39,8 @@ fn fill(schema: &Value, payload: &str, depth: usize) -> Value {
             return fill(first, payload, depth);
         }
     }
-    let kind = match &schema["type"] {
-        Value::Array(kinds) => kinds.first().and_then(Value::as_str).unwrap_or("string").to_owned(),
-        other => other.as_str().unwrap_or("string").to_owned(),
-    };
-    match kind.as_str() {
+    let kind = schema["type"].as_array().and_then(|it| it.first()).unwrap_or(&schema["type"]);
+    match kind.as_str().unwrap_or("string") {
         "object" if depth < 4 => {
             let members = schema["properties"].as_object();
             let filled: Map<String, Value> = members

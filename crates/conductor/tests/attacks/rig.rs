@@ -1,6 +1,7 @@
 //! A studio with something to lose, the hostile model that talks to it, and the list of what must not have happened.
 
-use crate::studio::{BINARY, DEVICES, Studio, until};
+use crate::studio::{BINARY, DEVICES, Studio};
+use conductor_testkit::real::wait_for;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -9,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// Events that only a person may cause.
 const DECISIONS: [&str; 9] = [
@@ -330,8 +332,7 @@ pub fn settle(rig: &Rig) {
         let answer = model.call("conductor_get_status", json!({}));
         assert_eq!(answer["daemon_running"], true, "{answer}");
     }
-    until("half a second has passed", {
-        let start = std::time::Instant::now();
-        move || (start.elapsed() > std::time::Duration::from_millis(500)).then_some(())
-    });
+    // Half a second, for what no message announces.
+    let never = wait_for(Duration::from_millis(500), || None::<()>);
+    assert!(never.is_none());
 }

@@ -74,7 +74,7 @@ fn nothing_that_a_client_writes_looks_like_the_question_itself() {
         // Padded, so that a terminal that breaks the lines by itself shows each at the left edge.
         let content: String = forged.iter().map(|it| line(it)).collect::<Vec<_>>().concat()
             + &forged.join("\n")
-            + &"\r\n\u{2028}\u{85}\u{1b}[2J".to_owned()
+            + "\r\n\u{2028}\u{85}\u{1b}[2J"
             + &" ".repeat(2000);
         let path = format!("evil-{columns}.sh");
         let parked = script.call("filesystem.write", &json!({ "path": path, "content": content }));

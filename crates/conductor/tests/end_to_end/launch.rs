@@ -42,8 +42,8 @@ fn press(studio: &Studio) {
 fn ended(studio: &Studio) -> Value {
     until("the call is written down", || {
         let log = std::fs::read_to_string(studio.home().join("audit.log")).unwrap();
-        let records = log.lines().filter_map(|it| serde_json::from_str::<Value>(it).ok());
-        records.filter(|it| it["principal"] == "mapping:Default/run" && it["result"].is_string()).last()
+        let mut records = log.lines().filter_map(|it| serde_json::from_str::<Value>(it).ok());
+        records.rfind(|it| it["principal"] == "mapping:Default/run" && it["result"].is_string())
     })
 }
 
