@@ -2,9 +2,13 @@
 
 use crate::studio::{BINARY, DEVICES, Studio, text};
 use rustix::process::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::Shutdown;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
 
 const HOLDING: &str = r#"
 [[modes]]
@@ -32,6 +36,36 @@ fn ending_releases_what_is_held_and_leaves_the_home_clean() {
         }
         assert_eq!(studio.up(&[])["ready"], true, "the home is free again");
     }
+}
+
+/// Without a word about the home it is `~/.conductor`, and the documented one-liner reaches its socket.
+#[test]
+fn the_home_is_a_folder_in_the_persons_own() {
+    let person = tempfile::tempdir().unwrap();
+    let mut daemon = Command::new(BINARY)
+        .args(["--json", "up", "--http", "127.0.0.1:0"])
+        .env("HOME", person.path())
+        .env_remove("CONDUCTOR_HOME")
+        .env_remove("DISPLAY")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut ready = String::new();
+    BufReader::new(daemon.stdout.as_mut().unwrap()).read_line(&mut ready).unwrap();
+    assert!(ready.contains("\"ready\":true"), "{ready}");
+    let mut stream = UnixStream::connect(person.path().join(".conductor/mcp.sock")).unwrap();
+    writeln!(stream, "{}", json!({ "jsonrpc": "2.0", "method": "conductor_get_status", "params": {}, "id": 1 }))
+        .unwrap();
+    // As `nc` does at the end of its input.
+    stream.shutdown(Shutdown::Write).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    daemon.kill().unwrap();
+    daemon.wait().unwrap();
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    assert_eq!(answer["result"]["daemon_running"], true, "{answer}");
 }
 
 #[test]

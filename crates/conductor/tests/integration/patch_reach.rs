@@ -501,6 +501,23 @@ async fn patches_are_never_nested_deeper_than_a_file_may_be() {
 }
 
 #[tokio::test]
+async fn a_cord_that_is_there_is_said_to_be_there_in_a_batch_too() {
+    let desk = Desk::new();
+    desk.ok("create_patch", json!({ "alias": "p" })).await;
+    let cord = json!({ "op": "connect", "src_varname": "a", "outlet": 0, "dst_varname": "b", "inlet": 0 });
+    let edits = json!([
+        { "op": "add", "obj_type": "button", "position": [1, 1], "varname": "a" },
+        { "op": "add", "obj_type": "button", "position": [1, 50], "varname": "b" },
+        cord, cord,
+    ]);
+    let made = desk.ok("edit_patch", json!({ "patch_id": "p", "edits": edits })).await;
+    let already: Vec<_> = made["applied"].as_array().expect("rows").iter().map(|it| it["already"].clone()).collect();
+    assert_eq!(already, [json!(null), json!(null), json!(null), json!(true)]);
+    let again = desk.ok("edit_patch", json!({ "patch_id": "p", "edits": [cord] })).await;
+    assert_eq!((&again["applied"][0]["already"], &again["diff"]), (&json!(true), &json!("")));
+}
+
+#[tokio::test]
 async fn attributes_are_set_when_an_object_is_added() {
     let desk = Desk::new();
     desk.ok("create_patch", json!({ "alias": "p" })).await;

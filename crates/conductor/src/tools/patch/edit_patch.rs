@@ -26,7 +26,7 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
             "label": { "type": "string", "minLength": 1, "maxLength": 256, "description": "What undo_patch will call this step" },
         })))
         .output(edit_body(json!({
-            "applied": [{ "op": "text", "id?": "text", "index?": "int" }],
+            "applied": [{ "op": "text", "id?": "text", "index?": "int", "already?": "bool" }],
             "handles": { "type": "object", "additionalProperties": { "type": "string" } },
             "diff": "text", "truncated?": "bool", "dry_run": "bool",
         })))
@@ -128,6 +128,7 @@ fn row(item: &Value, outcome: &Outcome) -> Value {
     match outcome {
         Outcome::Added { key, index, .. } => json!({ "op": op, "id": key, "index": index }),
         Outcome::Removed { key, .. } => json!({ "op": op, "id": key }),
+        Outcome::Connected { already: true } => json!({ "op": op, "already": true }),
         Outcome::TextSet { .. }
         | Outcome::AttributeSet { .. }
         | Outcome::Named(_)
