@@ -5,6 +5,7 @@
 use super::values::arg_holds;
 use crate::action::Action;
 use crate::command::{Template, by_app, by_argv};
+use crate::config::rows::collect_leaves;
 use crate::config::{Config, Mapping, Rule};
 use crate::event::osc::Pattern;
 use crate::event::{Body, Taint};
@@ -224,25 +225,17 @@ fn rule_of<'c>(config: &'c Config, candidate: &Candidate) -> Option<&'c Rule> {
 
 /// The first command or app of an action that no template allows.
 fn not_allowed(action: &Action, templates: &[Template]) -> Option<String> {
-    match action {
-        Action::Launch { app } => by_app(templates, app).is_err().then(|| format!("Launch {app}")),
-        Action::Shell { argv, .. } => by_argv(templates, argv).is_err().then(|| format!("Shell {}", argv.join(" "))),
-        Action::Sequence { actions } => actions.iter().find_map(|it| not_allowed(it, templates)),
-        Action::Repeat { action, .. } => not_allowed(action, templates),
-        Action::Conditional { then_action, else_action, .. } => not_allowed(then_action, templates)
-            .or_else(|| else_action.as_ref().and_then(|it| not_allowed(it, templates))),
-        Action::Keystroke(_)
-        | Action::Text { .. }
-        | Action::VolumeControl(_)
-        | Action::ModeChange { .. }
-        | Action::SendMidi(_)
-        | Action::MidiForward { .. }
-        | Action::Delay { .. }
-        | Action::MouseClick { .. }
-        | Action::OscSend { .. }
-        | Action::CallTool { .. }
-        | Action::Plugin { .. } => None,
-    }
+    let mut leaves = Vec::new();
+    collect_leaves(action, &mut leaves);
+    leaves.into_iter().find_map(|it| {
+        if let Action::Launch { app } = it {
+            by_app(templates, app).is_err().then(|| format!("Launch {app}"))
+        } else if let Action::Shell { argv, .. } = it {
+            by_argv(templates, argv).is_err().then(|| format!("Shell {}", argv.join(" ")))
+        } else {
+            None
+        }
+    })
 }
 
 /// The longest time a press on this key is undecided.
