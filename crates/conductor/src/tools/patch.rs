@@ -240,7 +240,7 @@ fn look<T>(slow: bool, look: impl FnOnce() -> T) -> T {
 }
 
 fn facts(question: Question) -> AskFacts {
-    let Question { patch, host, boxes, driven_by, .. } = question;
+    let Question { patch, host, boxes, driven_by, confinement, .. } = question;
     let program = match host {
         HostKind::Document => "document",
         HostKind::Pd => "a running Pure Data",
@@ -249,6 +249,7 @@ fn facts(question: Question) -> AskFacts {
     let mut facts = vec![
         ("patch".to_owned(), patch),
         ("runs in".to_owned(), format!("{program}; what these boxes do happens on this machine")),
+        ("limits".to_owned(), confinement),
         ("reaches".to_owned(), boxes),
     ];
     if !driven_by.is_empty() {

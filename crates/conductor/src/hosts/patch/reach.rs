@@ -53,6 +53,8 @@ pub struct Question {
     pub host: HostKind,
     pub boxes: String,
     pub driven_by: String,
+    /// What keeps the program from the rest of the machine.
+    pub confinement: String,
 }
 
 impl Consent {
@@ -120,6 +122,7 @@ impl Patches {
             host: host.kind(),
             boxes: list(told.boxes.iter().map(|(_, line)| line), new),
             driven_by: list(told.driving.iter(), new),
+            confinement: host.confinement(),
         };
         self.decide(consent, digest, question, || self.approve(id, place, digest))?;
         Ok(told.running)
@@ -187,6 +190,7 @@ impl Patches {
                 host: first.host.kind(),
                 boxes: head + &list(boxes.iter().map(|(_, line)| line), |_| true),
                 driven_by: list(driving.iter(), |_| true),
+                confinement: first.host.confinement(),
             }
         };
         self.decide(consent, digest, question, || self.approve(&first.id, Some(place), digest))
