@@ -84,7 +84,7 @@ struct Row {
     state: State,
     /// Of what was shown here last. A press that fades is still the doing of what pressed.
     by: Taint,
-    /// The state changed and its control has not been told yet.
+    /// The state changed and its control has not been notified yet.
     stirred: bool,
 }
 

@@ -56,7 +56,7 @@ pub struct Remembered {
 }
 
 impl Remembered {
-    /// Blank text is no memory.
+    /// Blank text is not a memory.
     pub fn new(place: Place, text: &str) -> Option<Self> {
         let line = text.trim_ascii();
         (!line.is_empty()).then(|| Self { place, line: line.to_owned() })

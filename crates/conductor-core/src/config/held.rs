@@ -134,7 +134,7 @@ pub fn in_force(accepted: &Accepted) -> Config {
     config
 }
 
-/// A file that changed by a hand nobody knows.
+/// A file that changed without a plan or a person's word.
 pub fn load_held(text: &str, accepted: &Accepted, around: &Surroundings<'_>) -> Judged {
     let (mut loaded, tree) = root::load_with_tree(text, around);
     let (Some(_), Some(mut tree)) = (&loaded.config, tree) else {
@@ -179,7 +179,7 @@ pub fn section_hashes(tree: &Value) -> Value {
 }
 
 /// What the text of a new file lacks when it is only the beginning of the one before: then a save was cut short. `None` when it may
-/// be an edit. A cut that leaves whole rows and ends its last line cannot be told from an edit.
+/// be an edit. A cut that leaves whole rows and ends its last line cannot be distinguished from an edit.
 pub fn is_cut(old: &str, new: &str) -> Option<String> {
     if new.trim().is_empty() && !old.trim().is_empty() {
         return Some("the file is empty".to_owned());

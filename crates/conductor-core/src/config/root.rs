@@ -61,7 +61,7 @@ pub(crate) fn load_with_tree(text: &str, around: &Surroundings<'_>) -> (Loaded, 
     (Loaded { config: config.filter(|_| !fatal), diagnostics }, Some(tree))
 }
 
-/// A tree that was put together from more than one text. Its faults have been told of each text.
+/// A tree made from more than one text. The faults of each text were already reported.
 pub(crate) fn read_tree(tree: &Node, around: &Surroundings<'_>) -> Option<Config> {
     let mut r = Reader::new(around, Paths::Dotted, "");
     let config = read(&mut r, tree);

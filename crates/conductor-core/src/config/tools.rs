@@ -142,7 +142,7 @@ fn filesystem<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Vec<FileRoot>> {
     Some(roots)
 }
 
-/// A `Shell` or `Launch` action that fits no template is refused when it is pressed, so it is told when it is read.
+/// A `Shell` or `Launch` action that fits no template is refused when it is pressed, so reading the file reports it.
 pub(super) fn judge_command(r: &mut Reader<'_>, line: CommandLine, templates: &[Template]) {
     let (is_allowed, argv) = match line.start.clone() {
         Start::Line(argv) => (by_argv(templates, &argv).is_ok(), argv),

@@ -64,7 +64,7 @@ fn key(body: &Body) -> Option<Key> {
 }
 
 impl Echo {
-    /// What an approval pad was told to show.
+    /// The light that the approval pad shows.
     pub fn of_lights() -> Self {
         Echo { window: LIGHT_ECHO, sent: VecDeque::new(), blind_until: None }
     }

@@ -38,7 +38,7 @@ struct Entry {
     source: Option<DeviceSlot>,
     mapping: Option<MappingRef>,
     held: Held,
-    /// Of what began it; its end is no cleaner.
+    /// The taint of the event that started it; its end has the same taint.
     taint: Taint,
     /// Its port was away when it began: nothing sounds there, so nothing must end.
     unheard: bool,
@@ -61,7 +61,7 @@ pub struct Ledger {
     /// Ends for ports that are away; sent first when they return.
     owed: Vec<Held>,
     away: Vec<DeviceSlot>,
-    /// When each end was last sent. A port may be gone for a while before that is noticed; what was sent to it meanwhile is owed.
+    /// When each end was last sent. A port may be gone for a while before that is noticed; messages sent in that time are sent again.
     ended: BTreeMap<Sounding, Micros>,
     now: Micros,
     serial: u64,

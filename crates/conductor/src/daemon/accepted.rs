@@ -31,7 +31,7 @@ const KEY: &str = "config.key";
 pub enum Holder {
     /// `secrets/config.key`.
     Home,
-    /// Whoever holds the key of the secrets.
+    /// The holder of the key of the secrets.
     Vault,
 }
 

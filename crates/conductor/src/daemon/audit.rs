@@ -50,7 +50,7 @@ pub struct DaemonLog {
     /// Of panics while no log is open, and how many more there were.
     kept: Mutex<(VecDeque<(Stamp, Entry)>, u64)>,
     no_salt: InputHasher,
-    /// Held by whoever opens the log again.
+    /// Held while the log is opened again.
     opening: Mutex<()>,
     log: Log,
 }

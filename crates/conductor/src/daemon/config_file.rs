@@ -185,7 +185,7 @@ pub(super) enum Arrival {
 
 /// By whose word a file comes into force.
 enum Word {
-    /// Nobody's: it changed.
+    /// Without a person's word: the file changed.
     None,
     /// A person read the file with this hash.
     Person(Option<Digest>),

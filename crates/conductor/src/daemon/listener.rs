@@ -39,7 +39,7 @@ struct State {
 
 struct Listener {
     bound: SocketAddr,
-    /// The daemon's own; it stays when nobody else holds it.
+    /// The daemon's own; it stays open without a holder.
     own: bool,
     /// Connections of the human door that asked for it. It ends with the last of them.
     holders: BTreeSet<u64>,

@@ -234,7 +234,7 @@ impl Owner {
         self.hands.advance(now, &mut self.effects);
         self.carry_out();
         for (_, reply) in self.alarms.extract_if(.., |it| it.0 <= now) {
-            // Whoever waited may have hung up.
+            // The waiting client may have hung up.
             let _ = reply.send(());
         }
     }
@@ -385,7 +385,7 @@ impl Owner {
                 if self.phase == Phase::Starting {
                     self.phase = Phase::Serving;
                     for reply in self.awaiting_ready.drain(..) {
-                        // Whoever waited may have hung up.
+                        // The waiting client may have hung up.
                         let _ = reply.send(());
                     }
                 }
@@ -402,7 +402,7 @@ impl Owner {
                 let studio = self.parts.words.studio.clone();
                 let detail = json!({ "device": before.device_id, "port": before.port_name() });
                 self.parts.runtime.spawn(async move {
-                    // What cannot be written is told by the log itself.
+                    // The log itself reports what cannot be written.
                     let _ = studio.audit.event(None, EventName::DeviceLost, detail).await;
                 });
             }

@@ -80,7 +80,7 @@ pub struct Running {
     names: bool,
 }
 
-/// The end of a rehearsal: nobody sees it.
+/// The end of a rehearsal; it is never shown.
 pub(super) fn rehearsed() -> ToolError {
     ToolError::new(Code::Internal, "this was a rehearsal")
 }
