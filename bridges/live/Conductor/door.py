@@ -154,7 +154,7 @@ class Door(object):
         if client is None:
             return
         try:
-            self._pending += client.lines()
+            self._read()
             while self._pending and self._client is client:
                 self._serve(client, self._pending.pop(0))
                 if self._clock() >= until:
@@ -165,6 +165,9 @@ class Door(object):
         except OSError as fault:
             self._drop(str(fault))
 
+    def _read(self):
+        self._pending += self._client.lines()
+
     def _accept(self):
         while True:
             try:
@@ -173,6 +176,12 @@ class Door(object):
                 if fault.errno not in AGAIN:
                     self._log("accept: %s" % fault)
                 return
+            # A client that closed its connection and came back before this tick is not a second one.
+            if self._client is not None:
+                try:
+                    self._read()
+                except OSError as fault:
+                    self._drop(str(fault))
             if self._client is None:
                 self._client = Client(connection, self._clock())
                 try:

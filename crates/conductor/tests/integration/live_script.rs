@@ -68,6 +68,23 @@ async fn only_who_knows_the_token_is_let_in_and_only_one() {
 }
 
 #[tokio::test]
+async fn a_client_that_reconnects_at_once_is_not_refused() {
+    let (_live, stage) = require!(script_stage("12.2.0"));
+    let home = stage.studio.home.path().to_owned();
+    for round in 0..20 {
+        // Gone before or after the hello, and before the script looks again.
+        let (mut left, hello) = meet(&home);
+        if round % 2 == 0 {
+            writeln!(left, "{hello}").expect("sent");
+            assert_eq!(line(&left).map(|it| it["ok"].clone()), Some(json!(true)));
+        }
+        drop(left);
+        let (next, met) = knock(&home);
+        assert_eq!(line(&next).map(|it| it["token"].clone()), Some(json!(met.token)), "round {round}");
+    }
+}
+
+#[tokio::test]
 async fn a_line_that_is_too_long_ends_the_connection() {
     let (_live, stage) = require!(script_stage("12.2.0"));
     let (mut stream, hello) = meet(stage.studio.home.path());
