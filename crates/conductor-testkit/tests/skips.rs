@@ -35,13 +35,14 @@ fn a_hidden_part_is_a_skip_that_names_its_package() {
 
 /// The end of `.ci/test`, on lines as the tests write them and summaries as the runners do.
 #[test]
-fn the_last_lines_of_a_run_name_every_skip() {
+fn the_last_lines_of_a_run_name_every_skip_and_second_try() {
     let folder = tempfile::tempdir().unwrap();
     let (skips, log) = (folder.path().join("skips"), folder.path().join("log"));
     std::fs::write(&skips, "vm::b\tvm: elsewhere\nall::a\tno data\nvm::b\tvm: elsewhere\n").unwrap();
     std::fs::write(
         &log,
         "     Summary [  12.3s] 10 tests run: 9 passed (1 slow, 1 flaky), 1 failed, 3 skipped\n\
+         \x20  FLAKY 2/2 [   0.413s] ( 7/10) conductor::integration live::one\n\
          test result: ok. 4 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.1s\n",
     )
     .unwrap();
@@ -50,7 +51,7 @@ fn the_last_lines_of_a_run_name_every_skip() {
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(
         said,
-        "SKIPPED 2:\n  all::a: no data\n  vm::b: vm: elsewhere\n11 passed, 1 failed, 2 skipped\n",
+        "SKIPPED 2:\n  all::a: no data\n  vm::b: vm: elsewhere\nFLAKY 1:\n  conductor::integration live::one\n11 passed, 1 failed, 2 skipped\n",
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
