@@ -136,7 +136,7 @@ pub async fn serve(listener: UnixListener, shared: Arc<Shared>, tally: Arc<Tally
 /// Does not wait: a new socket has room for a line, and this one is closed right after.
 fn turn_away(stream: &UnixStream) {
     let line = Refusal { code: -32603, message: "Too many connections", id: Value::Null }.to_line();
-    let _ = rustix::net::send(stream, &line, rustix::net::SendFlags::DONTWAIT | rustix::net::SendFlags::NOSIGNAL);
+    let _ = rustix::net::send(stream, &line, rustix::net::SendFlags::DONTWAIT);
 }
 
 /// Serves one connected socket to its end.
