@@ -21,6 +21,7 @@ test: test-tools ## install what is missing, and run every test
 	.ci/test
 
 test-vm: tools ## ALSA sequencer and gamepads on a real kernel, in a virtual machine that needs no privileges
+	@.ci/install .ci/packages.vm
 	crates/conductor-testkit/vm/test.sh
 
 check: tools ## formatting and lints only
