@@ -3,17 +3,16 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use conductor::audit_log::files::Disk;
-use conductor::outside::{Clock, CountingIds, Ids};
-use conductor::pending_store::PendingStore;
-use conductor::pipeline::record::{self, Journal};
-use conductor::pipeline::{self, Call, Principal, Reply};
-use conductor::secrets::Scrubber;
-use conductor::studio::{Parts, PolicyInForce, Settings, Studio};
 use conductor_core::audit::record::{CallFacts, EventName, InputHash, InputHasher, OutcomeFacts};
 use conductor_core::digest::Digest;
 use conductor_core::policy::Policy;
-use conductor_core::timestamp::Timestamp;
+use conductor_gateway::audit_log::files::Disk;
+use conductor_gateway::pending_store::PendingStore;
+use conductor_gateway::pipeline::record::{self, Journal};
+use conductor_gateway::pipeline::{self, Call, Principal, Reply};
+use conductor_gateway::secrets::Scrubber;
+use conductor_gateway::studio::{Parts, PolicyInForce, Settings, Studio};
+use conductor_hosts::system::{Clock, CountingIds};
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -172,40 +171,4 @@ impl Default for TestStudio {
 
 pub fn principal(client: &str) -> Principal {
     Principal::socket(1000, client)
-}
-
-/// The audit log's view of the outside, over the studio's own clock.
-#[derive(Debug)]
-pub struct OutsideForAudit {
-    clock: Clocked,
-}
-
-struct Clocked(Arc<dyn Clock>);
-
-impl std::fmt::Debug for Clocked {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Clock")
-    }
-}
-
-impl OutsideForAudit {
-    pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock: Clocked(clock) }
-    }
-}
-
-impl conductor::audit_log::outside::Clock for OutsideForAudit {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_millis(self.clock.0.wall_ms())
-    }
-
-    fn monotonic_ms(&self) -> u64 {
-        self.clock.0.now().0 / 1000
-    }
-}
-
-impl conductor::audit_log::outside::Ids for OutsideForAudit {
-    fn fill(&self, bytes: &mut [u8]) {
-        conductor::outside::RandomIds.fill(bytes);
-    }
 }

@@ -4,19 +4,20 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use conductor::outside::Clock;
-use conductor::studio::Sleeper;
 use conductor_core::event::Micros;
+use conductor_gateway::studio::Sleeper;
+use conductor_hosts::system::Clock;
 use futures_util::future::BoxFuture;
 use tokio::sync::oneshot;
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct State {
     now: u64,
     next: u64,
     sleepers: BTreeMap<(u64, u64), oneshot::Sender<()>>,
 }
 
+#[derive(Debug)]
 pub struct ManualTime {
     state: Mutex<State>,
     wall_start: Duration,

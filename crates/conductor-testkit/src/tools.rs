@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use conductor::pipeline::call::{Content, Output};
-use conductor::tools::catalog::{Catalog, Definition, Tool};
-use conductor::tools::prompt::{Argument, Message, Prompt};
-use conductor::tools::resource::Resource;
 use conductor_core::error::{Code, Effect, Subject, ToolError};
 use conductor_core::policy::Tier;
+use conductor_gateway::pipeline::call::{Content, Output};
+use conductor_gateway::tools::catalog::{Catalog, Definition, Tool};
+use conductor_gateway::tools::prompt::{Argument, Message, Prompt};
+use conductor_gateway::tools::resource::Resource;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 

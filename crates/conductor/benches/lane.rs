@@ -1,8 +1,8 @@
 //! Bytes to events, and the callback lane, against one push and pop of a bare ring in the same run. Time stamps advance.
 
-use conductor::hosts::midi::ring::{Bell, lane};
 use conductor_core::event::midi::{Decoder, Heard};
 use conductor_core::event::{Body, DeviceSlot, Micros, Taint};
+use conductor_hosts::midi::ring::{Bell, lane};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
 

@@ -4,11 +4,11 @@
 #![expect(clippy::disallowed_methods, reason = "a measurement reads the clock")]
 #![expect(clippy::print_stdout, reason = "the figures are the result")]
 
-use conductor::hosts::patch::reach::{Consent, Rehearsal};
-use conductor::hosts::patch::{Ask, HostKind, Naming, PatchHost, Patches, Settings};
-use conductor::hosts::pd::{self, PdHost};
-use conductor::outside::{RandomIds, RealClock};
 use conductor_core::error::ToolError;
+use conductor_hosts::patch::reach::{Consent, Rehearsal};
+use conductor_hosts::patch::{Ask, HostKind, Naming, PatchHost, Patches, Settings};
+use conductor_hosts::pd::{self, PdHost};
+use conductor_hosts::system::{RandomIds, RealClock};
 use conductor_patch::reach::{Around, reach};
 use conductor_patch::validate::{Options, validate};
 use conductor_patch::{CanvasId, CordEnds, Document, Edit, Format, NewBox, Op, Point};

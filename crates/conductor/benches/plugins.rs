@@ -3,9 +3,9 @@
 #![expect(clippy::disallowed_methods, reason = "a measurement reads the clock")]
 #![expect(clippy::print_stdout, reason = "the figures are the result")]
 
-use conductor::hosts::plugin::Limits;
-use conductor::hosts::plugin::process::{Answers, Launch, LogLevel, NoAnswers, Process, Refusal};
-use conductor::hosts::plugin::runner::Runner;
+use conductor_hosts::plugin::Limits;
+use conductor_hosts::plugin::process::{Answers, Launch, LogLevel, NoAnswers, Process, Refusal};
+use conductor_hosts::plugin::runner::Runner;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use std::process::Stdio;

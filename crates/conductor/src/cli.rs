@@ -32,16 +32,18 @@ mod simulate;
 mod status;
 mod up;
 
-use crate::daemon::config_file::{self, Serving};
-use crate::daemon::home::{Home, HomeError};
+use crate::config_file;
 use crate::doors::control::client::{Client, ClientError};
-use crate::outside::Environment;
+use crate::home::{Home, HomeError};
 use args::{Args, Command};
 use clap::Parser;
 use conductor_core::config::KeyRung;
 use conductor_core::error::ToolError;
 use conductor_core::principal::Principal;
 use conductor_core::timestamp::Timestamp;
+use conductor_gateway::config_in_force::ConfigInForce;
+use conductor_hosts::system::Environment;
+use conductor_hosts::system::{RandomIds, RealClock};
 use out::Out;
 use serde_json::{Value, json};
 use std::ffi::OsString;
@@ -131,9 +133,9 @@ enum Failure {
     #[error("{0}")]
     Client(#[from] ClientError),
     #[error("{0}")]
-    Descriptors(#[from] crate::doors::descriptors::TooFew),
+    Descriptors(#[from] conductor_hosts::descriptors::TooFew),
     #[error("{0}")]
-    Start(#[from] crate::daemon::StartError),
+    Start(#[from] crate::app::StartError),
     #[error("{}", .0.message)]
     Tool(Box<ToolError>),
     #[error("{0}")]
@@ -195,12 +197,12 @@ impl Failure {
 
 /// `conductor audit`: over the files, with the running daemon's word about where they end.
 fn log_command(command: &audit::AuditCommand, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
-    use crate::daemon::audit::{NOTE, recall};
-    use crate::secrets::KeychainNote;
+    use crate::gateway::audit::{NOTE, recall};
     use conductor_core::audit::Head;
+    use conductor_gateway::secrets::KeychainNote;
     let checks = matches!(command, audit::AuditCommand::Verify(_) | audit::AuditCommand::AcceptRollback);
-    let serving = offline(home).unwrap_or_else(|_| Serving::built_in(&[], Timestamp::default()));
-    let settings = crate::daemon::audit::settings(&serving.config.audit);
+    let serving = offline(home).unwrap_or_else(|_| ConfigInForce::built_in(&[], Timestamp::default()));
+    let settings = crate::gateway::audit::settings(&serving.config.audit);
     let note = (serving.config.secrets == KeyRung::Keychain).then(|| KeychainNote::of_home(NOTE, home.root()));
     let (remembered, silent) = if checks { recall(home.root(), &settings, note.as_ref())? } else { (Vec::new(), None) };
     let told = ask(home, "audit.head", json!({}));
@@ -236,7 +238,7 @@ fn log_command(command: &audit::AuditCommand, home: &Home, out: &mut Out) -> Res
         Ok(_) if daemon_runs => audit::Acceptor::Daemon(&by_daemon),
         Ok(person) => audit::Acceptor::Here(person, &remember),
     };
-    let outside = crate::daemon::words::Outside::real();
+    let (clock, ids) = (RealClock::new(), RandomIds);
     let around = audit::Around {
         home: home.root(),
         head,
@@ -244,8 +246,8 @@ fn log_command(command: &audit::AuditCommand, home: &Home, out: &mut Out) -> Res
         silent: silent.as_deref(),
         copy_to: settings.copy_to.as_deref(),
         acceptor,
-        clock: &outside,
-        ids: &outside,
+        clock: &clock,
+        ids: &ids,
         json: out.is_json(),
     };
     let code = audit::run(command, &around, out.writer(), &mut io::stderr());
@@ -263,7 +265,7 @@ fn person_here() -> Result<Principal, String> {
     use crate::doors::control::person;
     approvals::at_a_terminal().map_err(|fault| fault.to_string())?;
     let uid = rustix::process::geteuid().as_raw();
-    let peer = crate::daemon::socket::Peer { uid, pid: i32::try_from(std::process::id()).ok() };
+    let peer = crate::socket::Peer { uid, pid: i32::try_from(std::process::id()).ok() };
     person::recognise(peer, &[], person::look)
         .map(|person| Principal::Person { uid: person.uid })
         .map_err(|why| why.to_string())
@@ -275,10 +277,10 @@ fn ask(home: &Home, method: &str, params: Value) -> Result<Value, Failure> {
 }
 
 /// The configuration of a home without a daemon.
-fn offline(home: &Home) -> Result<Serving, Failure> {
+fn offline(home: &Home) -> Result<ConfigInForce, Failure> {
     match config_file::read(&home.config_file(), &[], Timestamp::default()) {
         Ok(Some(serving)) => Ok(serving),
-        Ok(None) => Ok(Serving::built_in(&[], Timestamp::default())),
+        Ok(None) => Ok(ConfigInForce::built_in(&[], Timestamp::default())),
         Err(refusal) => Err(Failure::Text(refusal.reason)),
     }
 }

@@ -6,6 +6,7 @@
 #[path = "shared/audit.rs"]
 mod audit;
 
+use conductor_hosts::system::{Ids, RealClock, SeededIds};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -13,12 +14,11 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use audit::{RealTime, Seeded, facts, good, verdict};
-use conductor::audit_log::files::Disk;
-use conductor::audit_log::outside::Ids;
-use conductor::audit_log::{AuditLog, Durability, Settings};
+use audit::{facts, good, verdict};
 use conductor_core::audit::Verdict;
 use conductor_core::policy::Tier;
+use conductor_gateway::audit_log::files::Disk;
+use conductor_gateway::audit_log::{AuditLog, Durability, Settings};
 use serde_json::{Value, json};
 
 const HOME: &str = "CONDUCTOR_FULL_HOME";
@@ -33,8 +33,8 @@ fn fill() {
     let home = Path::new(&home);
     let ballast = home.join("ballast");
     std::fs::write(&ballast, vec![1; 400_000]).expect("room for the ballast");
-    let ids = Arc::new(Seeded::new(1));
-    let (log, _) = AuditLog::open(home, Arc::new(Disk), Settings::default(), Arc::new(RealTime), ids.clone())
+    let ids = SeededIds::new(1);
+    let (log, _) = AuditLog::open(home, Arc::new(Disk), Settings::default(), Arc::new(RealClock::new()), ids.clone())
         .expect("the log opens");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     runtime.block_on(async {

@@ -7,19 +7,19 @@
 #[path = "shared/audit.rs"]
 mod audit;
 
+use conductor_hosts::system::{Ids, RealClock, SeededIds};
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use audit::{RealTime, Seeded, facts, good, verdict};
-use conductor::audit_log::files::Disk;
-use conductor::audit_log::layout::Layout;
-use conductor::audit_log::outside::Ids;
-use conductor::audit_log::{AuditLog, Durability, Settings};
+use audit::{facts, good, verdict};
 use conductor_core::audit::{EventName, Verdict};
 use conductor_core::policy::Tier;
+use conductor_gateway::audit_log::files::Disk;
+use conductor_gateway::audit_log::layout::Layout;
+use conductor_gateway::audit_log::{AuditLog, Durability, Settings};
 use serde_json::{Value, json};
 
 const HOME: &str = "CONDUCTOR_KILL_HOME";
@@ -30,8 +30,9 @@ const KILLS_PER_HOME: u64 = 25;
 
 fn open(home: &Path, seed: u64) -> (AuditLog, usize) {
     let settings = Settings { rotate_bytes: 48 * 1024, ..Settings::default() };
-    let ids = Arc::new(Seeded::new(seed));
-    let (log, opened) = AuditLog::open(home, Arc::new(Disk), settings, Arc::new(RealTime), ids).expect("the log opens");
+    let ids = SeededIds::new(seed);
+    let (log, opened) =
+        AuditLog::open(home, Arc::new(Disk), settings, Arc::new(RealClock::new()), ids).expect("the log opens");
     assert_eq!(opened.down, None);
     (log, opened.unanswered.len())
 }
@@ -61,7 +62,7 @@ fn writer() {
             .map(|n| {
                 let (log, outcome) = (log.clone(), outcome.clone());
                 tokio::spawn(async move {
-                    let ids = Seeded::new(seed ^ (n + 1));
+                    let ids = SeededIds::new(seed ^ (n + 1));
                     // Without end: only a kill stops it.
                     for _ in 0..u64::MAX {
                         let call = ids.v4();
@@ -145,7 +146,7 @@ fn check(home: &Path, promised: &Promised, context: &str) {
 
 #[test]
 fn killed_at_random_moments() {
-    let random = Seeded::new(20);
+    let random = SeededIds::new(20);
     let (mut kills, mut promises, mut recovered, mut torn) = (0, 0, 0, 0);
     while kills < KILLS {
         let home = tempfile::tempdir().expect("a folder");

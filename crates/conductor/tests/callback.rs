@@ -1,9 +1,9 @@
 //! A device callback must not allocate. This binary counts what its threads allocate, so it holds nothing else.
 
-use conductor::hosts::midi::Backend;
-use conductor::hosts::midi::loopback::Loopback;
-use conductor::hosts::midi::ring::{Bell, lane};
 use conductor_core::event::{DeviceSlot, Micros, Taint};
+use conductor_hosts::midi::Backend;
+use conductor_hosts::midi::loopback::Loopback;
+use conductor_hosts::midi::ring::{Bell, lane};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::Arc;

@@ -2,19 +2,19 @@
 
 #![cfg(feature = "desktop")]
 
-use conductor::daemon::handle::SentBy;
-use conductor::daemon::home::Home;
-use conductor::daemon::log::Log;
-use conductor::daemon::report::{BackendState, Status};
-use conductor::daemon::{Machine, Options};
-use conductor::hosts::desktop::keys::Keys;
-use conductor::hosts::desktop::{Desktop, Job};
-use conductor::hosts::focus::{self, Watcher};
-use conductor::outside::{RandomIds, RealClock};
+use conductor::app::{Machine, Options};
+use conductor::home::Home;
+use conductor::log::Log;
 use conductor_core::action::{KeyName, Keystroke, Modifier, MouseButton};
 use conductor_core::config::load;
 use conductor_core::focus::{Focus, Window};
 use conductor_core::hands::Stroke;
+use conductor_gateway::owner_handle::SentBy;
+use conductor_gateway::report::{BackendState, Status};
+use conductor_hosts::desktop::keys::Keys;
+use conductor_hosts::desktop::{Desktop, Job};
+use conductor_hosts::focus::{self, Watcher};
+use conductor_hosts::system::{RandomIds, RealClock};
 use conductor_testkit::real::{PATIENCE, wait_for, x11};
 use conductor_testkit::require;
 use std::ops::ControlFlow;
@@ -223,7 +223,7 @@ name = "Mix"
 
 /// A daemon on this server, with a pad per action under test.
 struct Daemon {
-    daemon: Option<conductor::daemon::Daemon>,
+    daemon: Option<conductor::app::Daemon>,
     home: tempfile::TempDir,
 }
 
@@ -241,12 +241,12 @@ impl Daemon {
             first_config: "",
             extra_devices: Vec::new(),
         };
-        let daemon = conductor::daemon::Daemon::start_on(machine, options).expect("it starts");
+        let daemon = conductor::app::Daemon::start_on(machine, options).expect("it starts");
         daemon.block_on(daemon.handle().ready()).expect("it is ready");
         Daemon { daemon: Some(daemon), home }
     }
 
-    fn daemon(&self) -> &conductor::daemon::Daemon {
+    fn daemon(&self) -> &conductor::app::Daemon {
         self.daemon.as_ref().expect("not stopped yet")
     }
 

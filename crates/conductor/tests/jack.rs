@@ -8,10 +8,10 @@
 #[path = "shared/contract.rs"]
 mod contract;
 
-use conductor::hosts::midi::jack::Jack;
-use conductor::hosts::midi::ring::{Bell, LaneReceiver, lane};
-use conductor::hosts::midi::{Announcement, Backend, Cause, Malformed, PortFault, SendFault, Way};
 use conductor_core::event::{Body, DeviceSlot, Micros, Taint};
+use conductor_hosts::midi::jack::Jack;
+use conductor_hosts::midi::ring::{Bell, LaneReceiver, lane};
+use conductor_hosts::midi::{Announcement, Backend, Cause, Malformed, PortFault, SendFault, Way};
 use conductor_testkit::real::{self, Missing, PATIENCE, jack, mido, wait_for};
 use conductor_testkit::require;
 use std::io::{BufRead, BufReader, Write};
@@ -72,7 +72,7 @@ fn backend() -> (Jack, Arc<AtomicU32>, Arc<AtomicU32>) {
     (Jack::new("conductor", stamp, announce), changed, lost)
 }
 
-fn new_lane() -> (conductor::hosts::midi::ring::LaneSender, LaneReceiver) {
+fn new_lane() -> (conductor_hosts::midi::ring::LaneSender, LaneReceiver) {
     lane(DeviceSlot(0), u32::MAX, Bell::silent())
 }
 
@@ -142,7 +142,7 @@ fn hex(bytes: &[u8]) -> String {
 const END_MARK: [u8; 3] = [0x9F, 0, 1];
 
 /// Sends, and waits where the queue says it is full.
-fn send_patiently(output: &mut dyn conductor::hosts::midi::Output, message: &[u8]) {
+fn send_patiently(output: &mut dyn conductor_hosts::midi::Output, message: &[u8]) {
     let sent = wait_for(PATIENCE, || match output.send(message, Taint::Clean.into()) {
         Ok(()) => Some(()),
         Err(SendFault::Busy) => None,

@@ -3,10 +3,10 @@
 #[path = "shared/contract.rs"]
 mod contract;
 
-use conductor::hosts::midi::loopback::Loopback;
-use conductor::hosts::midi::ring::{Bell, lane};
-use conductor::hosts::midi::{Backend, Output, SendFault};
 use conductor_core::event::{DeviceSlot, Micros, Trail};
+use conductor_hosts::midi::loopback::Loopback;
+use conductor_hosts::midi::ring::{Bell, lane};
+use conductor_hosts::midi::{Backend, Output, SendFault};
 use contract::{Cable, keeps_the_contract};
 use std::sync::Arc;
 use std::time::Duration;

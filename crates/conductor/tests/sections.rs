@@ -1,13 +1,13 @@
 //! The sections of `config.toml` that concern calls: each is written to a file, a daemon is started on it, and a client at its doors
 //! notices. Some tools are added to the daemon's catalog that fail and ask on request.
 
-use conductor::daemon::handle::SentBy;
-use conductor::daemon::home::Home;
-use conductor::daemon::log::Log;
-use conductor::daemon::{Daemon, Machine, Options};
-use conductor::outside::{Clock, RandomIds, RealClock};
-use conductor::tools::catalog::Tool;
+use conductor::app::{Daemon, Machine, Options};
+use conductor::home::Home;
+use conductor::log::Log;
 use conductor_core::policy::{Channel, Floor};
+use conductor_gateway::owner_handle::SentBy;
+use conductor_gateway::tools::catalog::Tool;
+use conductor_hosts::system::{Clock, RandomIds, RealClock};
 use conductor_testkit::http_client::{post_modern, request, send};
 use conductor_testkit::line_client::{LineClient, modern};
 use conductor_testkit::real::{PATIENCE, fakelive, pd, wait_for};
@@ -89,7 +89,7 @@ impl Studio {
         let daemon = Daemon::start_on(machine, options()).unwrap();
         daemon.block_on(daemon.handle().ready()).unwrap();
         let runs: Arc<Runs> = Arc::default();
-        daemon.words().studio.edit_catalog(|catalog| {
+        daemon.gateway().studio.edit_catalog(|catalog| {
             for definition in tools::definitions(&runs) {
                 catalog.add(Tool::new(definition).unwrap()).unwrap();
             }
@@ -167,7 +167,7 @@ impl Studio {
     }
 
     fn serve(&self) -> SocketAddr {
-        self.block_on(self.daemon().words().http.open_own(None)).expect("a free port")
+        self.block_on(self.daemon().gateway().http.open_own(None)).expect("a free port")
     }
 
     /// The status of an answer; 0 when there was none, as while the listener is opened anew.
@@ -257,14 +257,15 @@ fn approvals_live_and_a_no_counts_as_long_as_the_file_says() {
     let studio = Studio::start("[policy.approval]\nttl_ms = 5000\n");
     let mut client = studio.client();
     let ask = |client: &mut LineClient, text: &str| studio.call(client, tools::DANGER, json!({ "text": text })).0;
-    let desk = || &studio.daemon().words().studio.desk;
+    let desk = || &studio.daemon().gateway().studio.desk;
     let questions = || desk().store().read(|pending| pending.iter().cloned().collect::<Vec<_>>());
     assert_eq!(ask(&mut client, "a"), "APPROVAL_REQUIRED");
     let first = questions().remove(0);
     assert_eq!(first.expires_at.unwrap().as_millis() - first.created_at.as_millis(), 5000);
     assert_eq!(first.channel_floor, Floor::Local);
 
-    let no = |id| studio.block_on(desk().deny(&studio.daemon().words().studio, id, "person:1", Channel::Cli)).unwrap();
+    let no =
+        |id| studio.block_on(desk().deny(&studio.daemon().gateway().studio, id, "person:1", Channel::Cli)).unwrap();
     no(first.id);
     assert_eq!(ask(&mut client, "a"), "DENIED", "the same call, soon after a no");
     studio.reload("[policy.approval]\ncooldown_ms = 0\nclient_tiers = [\"HardwareIO\"]\n");
@@ -395,8 +396,9 @@ fn counts_and_closes(head: &str) {
 
     let studio = Studio::start(&format!("{attempts}{head}failures = 1\nopen_ms = 1\nclose_after = 2\n"));
     let mut client = studio.client();
-    let state =
-        || studio.daemon().words().studio.circuits.list().into_iter().find(|it| it.tool == tools::FAIL).unwrap().state;
+    let state = || {
+        studio.daemon().gateway().studio.circuits.list().into_iter().find(|it| it.tool == tools::FAIL).unwrap().state
+    };
     assert_eq!(studio.call(&mut client, tools::FAIL, bad()).0, "INTERNAL");
     let mut probes = 0;
     for _ in 0..1000 {
@@ -518,16 +520,16 @@ decision = "ask"
     let danger = |client: &mut LineClient, text: &str| studio.call(client, tools::DANGER, json!({ "text": text })).0;
     assert_eq!(danger(&mut client, "quiet"), "ok");
     assert_eq!(danger(&mut client, "loud"), "APPROVAL_REQUIRED");
-    let asked = studio.daemon().words().studio.desk.store().read(|pending| pending.iter().next().cloned()).unwrap();
+    let asked = studio.daemon().gateway().studio.desk.store().read(|pending| pending.iter().next().cloned()).unwrap();
     assert_eq!(asked.channel_floor, Floor::Local, "the tier alone would let the client answer");
     assert_eq!(studio.code(&mut client, tools::ECHO), "DENIED");
     assert_eq!(studio.code(&mut client, tools::SET), "APPROVAL_REQUIRED");
-    let cli = conductor::pipeline::Call::new(
+    let cli = conductor_gateway::pipeline::Call::new(
         conductor_core::principal::Principal::Cli { uid: 0 },
         tools::ECHO,
         json!({ "text": "x" }),
     );
-    let reply = studio.block_on(conductor::pipeline::run(&studio.daemon().words().studio, cli));
+    let reply = studio.block_on(conductor_gateway::pipeline::run(&studio.daemon().gateway().studio, cli));
     assert!(reply.is_ok(), "another principal may");
 }
 
@@ -605,6 +607,7 @@ fn a_segment_ends_where_the_file_says() {
 }
 
 /// The real clock, with the calendar ten days ago.
+#[derive(Debug)]
 struct TenDaysAgo(RealClock);
 
 impl Clock for TenDaysAgo {
@@ -688,28 +691,28 @@ fn http_is_served_where_and_to_whom_the_file_says() {
 
     studio.reload(head);
     let gone = || {
-        let served = studio.daemon().words().http.served();
+        let served = studio.daemon().gateway().http.served();
         served.first().is_some_and(|at| studio.knock(*at, "open sesame", &[]) == 401)
     };
     wait_for(PATIENCE, || gone().then_some(())).expect("the token is gone");
-    assert_eq!(studio.daemon().words().http.served(), [at], "a port that was picked is kept");
+    assert_eq!(studio.daemon().gateway().http.served(), [at], "a port that was picked is kept");
     assert_eq!(studio.knock(at, "open sesame", &[("Host", "studio.example")]), 401);
 
     // Whoever joins the daemon's own listener does not end it.
-    assert_eq!(studio.block_on(studio.daemon().words().http.open(at)).unwrap(), at);
-    studio.block_on(studio.daemon().words().http.close());
+    assert_eq!(studio.block_on(studio.daemon().gateway().http.open(at)).unwrap(), at);
+    studio.block_on(studio.daemon().gateway().http.close());
     assert_eq!(studio.knock(at, &studio.default_token(), &[]), 405);
-    let everywhere = || studio.block_on(studio.daemon().words().http.open("0.0.0.0:0".parse().unwrap()));
+    let everywhere = || studio.block_on(studio.daemon().gateway().http.open("0.0.0.0:0".parse().unwrap()));
     assert!(everywhere().is_err_and(|it| it.to_string().contains("allow_remote")));
     let observer = tokens.replace("\"call\"", "\"observe\"");
     studio.reload(&format!("{head}allow_remote = true\n{observer}"));
     wait_for(PATIENCE, || everywhere().ok()).expect("other machines are let in");
     let scoped = || {
-        let served = studio.daemon().words().http.served();
+        let served = studio.daemon().gateway().http.served();
         served.first().is_some_and(|at| studio.knock(*at, &studio.default_token(), &[]) == 405)
     };
     wait_for(PATIENCE, || scoped().then_some(())).expect("served again");
-    let at = studio.daemon().words().http.served()[0];
+    let at = studio.daemon().gateway().http.served()[0];
     assert_eq!(studio.knock(at, "open sesame", &[]), 401, "a token that may look may not call");
 }
 
@@ -719,13 +722,13 @@ fn a_port_in_use_is_told_and_not_fatal() {
     let address = taken.local_addr().unwrap();
     let studio = Studio::start(&format!("[http]\nbind = \"{address}\"\n"));
     assert_eq!(studio.missing("http"), None, "nobody has asked for it yet");
-    assert_eq!(studio.block_on(studio.daemon().words().http.open_own(None)), None);
+    assert_eq!(studio.block_on(studio.daemon().gateway().http.open_own(None)), None);
     assert!(studio.missing("http").unwrap().contains("taken by another program"));
     assert_eq!(studio.code(&mut studio.client(), tools::ECHO), "ok");
 
     studio.reload("[http]\nbind = \"127.0.0.1:0\"\n");
     wait_for(PATIENCE, || studio.missing("http").is_none().then_some(())).expect("served at last");
-    let at = studio.daemon().words().http.served()[0];
+    let at = studio.daemon().gateway().http.served()[0];
     let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": modern(json!({})) });
     assert_eq!(studio.block_on(post_modern(at, &ping)).status, 401, "the token of the test is not ours");
 }
@@ -1276,7 +1279,7 @@ fn a_fader_shows_what_a_parameter_stands_at_in_whichever_host() {
 #[test]
 fn doctor_says_which_of_port_script_version_or_permission_is_wrong() {
     let examine = |studio: &Studio| {
-        let found = studio.block_on(studio.daemon().words().live.examine());
+        let found = studio.block_on(studio.daemon().gateway().live.examine());
         serde_json::to_value(found).unwrap()
     };
     let of = |found: &Value, check: &str, word: &str| {

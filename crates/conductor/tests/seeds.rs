@@ -2,13 +2,13 @@
 //!
 //! `seeds.json` holds the documents' own examples: request, documented result, and what had to be named before it can be asked.
 
-use conductor::daemon::handle::SentBy;
-use conductor::daemon::home::Home;
-use conductor::daemon::log::Log;
-use conductor::daemon::{Daemon, Options};
-use conductor::outside::{RandomIds, RealClock};
+use conductor::app::{Daemon, Options};
+use conductor::home::Home;
+use conductor::log::Log;
 use conductor_core::digest::Digest;
 use conductor_core::timestamp::Timestamp;
+use conductor_gateway::owner_handle::SentBy;
+use conductor_hosts::system::{RandomIds, RealClock};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;

@@ -9,11 +9,11 @@ mod contract;
 #[path = "end_to_end/studio.rs"]
 mod studio;
 
-use conductor::hosts::gamepad::Gamepads;
-use conductor::hosts::midi::alsa::Alsa;
-use conductor::hosts::midi::ring::{Bell, LaneReceiver, LaneSender, lane};
-use conductor::hosts::midi::{Announce, Announcement, Backend, PortFault, PortInfo, Stamp, Way};
 use conductor_core::event::{Axis, Body, Button, DeviceSlot, Micros, Side, Taint};
+use conductor_hosts::gamepad::Gamepads;
+use conductor_hosts::midi::alsa::Alsa;
+use conductor_hosts::midi::ring::{Bell, LaneReceiver, LaneSender, lane};
+use conductor_hosts::midi::{Announce, Announcement, Backend, PortFault, PortInfo, Stamp, Way};
 use conductor_testkit::real::{Missing, mido, skip, wait_for};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};

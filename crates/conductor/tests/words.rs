@@ -1,18 +1,18 @@
 //! Plans and approvals through the real path: a daemon in this process, its pipeline, its audit log and its files.
 
-use conductor::daemon::handle::{Handle, SentBy};
-use conductor::daemon::home::Home;
-use conductor::daemon::log::Log;
-use conductor::daemon::{Daemon, Options};
-use conductor::outside::{ManualClock, RandomIds};
-use conductor::pipeline::call::Outcome;
-use conductor::pipeline::{self, Call};
-use conductor::studio::Studio;
-use conductor::tools::lint;
+use conductor::app::{Daemon, Options};
+use conductor::home::Home;
+use conductor::log::Log;
 use conductor_core::error::{Code, ToolError};
 use conductor_core::pending::{Kind, State, Yes};
 use conductor_core::policy::Channel;
 use conductor_core::principal::Principal;
+use conductor_gateway::owner_handle::{OwnerHandle, SentBy};
+use conductor_gateway::pipeline::call::Outcome;
+use conductor_gateway::pipeline::{self, Call};
+use conductor_gateway::studio::Studio;
+use conductor_gateway::tools::lint;
+use conductor_hosts::system::{ManualClock, RandomIds};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -85,12 +85,12 @@ impl Room {
         self.daemon.as_ref().unwrap()
     }
 
-    fn owner(&self) -> Handle {
+    fn owner(&self) -> OwnerHandle {
         self.daemon().handle().clone()
     }
 
     fn studio(&self) -> Arc<Studio> {
-        Arc::clone(&self.daemon().words().studio)
+        Arc::clone(&self.daemon().gateway().studio)
     }
 
     fn run<F: Future>(&self, future: F) -> F::Output {
@@ -471,7 +471,7 @@ fn an_applied_mapping_may_call_what_it_was_applied_for_and_a_hand_written_one_as
     // Pressed by a tool it is no hand, grant or not.
     press(41, SentBy::Tool { connection: 9 });
     room.run(async {
-        let tainted = conductor::daemon::handle::Wanted { outcome: Some("tainted".into()), ..Default::default() };
+        let tainted = conductor_gateway::owner_handle::Wanted { outcome: Some("tainted".into()), ..Default::default() };
         while room.owner().trace(tainted.clone()).await.unwrap().records.is_empty() {
             tokio::task::yield_now().await;
         }
@@ -565,7 +565,7 @@ fn a_bad_message_among_good_ones_sends_nothing() {
 #[test]
 fn the_page_of_tools_is_the_catalog() {
     let room = Room::new();
-    let page = conductor::tools::docs::page(&room.studio().catalog());
+    let page = conductor_gateway::tools::docs::page(&room.studio().catalog());
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/tools.md");
     #[expect(clippy::disallowed_methods, reason = "a person asks for the page to be written")]
     if std::env::var_os("CONDUCTOR_BLESS").is_some() {

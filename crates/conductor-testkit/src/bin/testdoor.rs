@@ -9,16 +9,15 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use conductor::audit_log;
 use conductor::doors::http::{self, Authority, Tokens};
 use conductor::doors::mcp::{Shared, socket, stdio};
-use conductor::outside::{Clock, RandomIds, RealClock};
-use conductor::pending_store::PendingStore;
-use conductor::studio::{Parts, PolicyInForce, RealSleeper, Settings, Studio};
 use conductor_core::digest::Digest;
 use conductor_core::policy::limits::Rate;
 use conductor_core::policy::{Policy, Tier};
-use conductor_testkit::studio::OutsideForAudit;
+use conductor_gateway::audit_log;
+use conductor_gateway::pending_store::PendingStore;
+use conductor_gateway::studio::{Parts, PolicyInForce, RealSleeper, Settings, Studio};
+use conductor_hosts::system::{Clock, RandomIds, RealClock};
 use conductor_testkit::tools::{self, Runs};
 
 fn main() -> ExitCode {
@@ -75,13 +74,12 @@ async fn open(home: PathBuf, flags: &[String]) -> Result<(), Box<dyn std::error:
     std::fs::create_dir_all(&home)?;
     let clock: Arc<dyn Clock> = Arc::new(RealClock::new());
     let ids = Arc::new(RandomIds);
-    let outside = Arc::new(OutsideForAudit::new(Arc::clone(&clock)));
     let (log, _opened) = audit_log::AuditLog::open(
         &home,
         Arc::new(audit_log::files::Disk),
         audit_log::Settings::default(),
-        Arc::clone(&outside) as Arc<_>,
-        outside,
+        Arc::clone(&clock),
+        ids.clone(),
     )?;
     let runs = Arc::new(Runs::default());
     let mut policy = Policy::default();
@@ -96,7 +94,7 @@ async fn open(home: PathBuf, flags: &[String]) -> Result<(), Box<dyn std::error:
     #[cfg_attr(not(feature = "conformance"), expect(unused_mut, reason = "fixtures are added to it"))]
     let mut catalog = tools::catalog(&runs);
     #[cfg(feature = "conformance")]
-    conductor::tools::conformance::register(&mut catalog)?;
+    conductor_gateway::tools::conformance::register(&mut catalog)?;
     let studio = Studio::new(Parts {
         sleeper: Arc::new(RealSleeper::new(Arc::clone(&clock))),
         clock,
@@ -107,7 +105,7 @@ async fn open(home: PathBuf, flags: &[String]) -> Result<(), Box<dyn std::error:
         catalog,
         policy: PolicyInForce { policy, version: Digest::of(b"policy") },
         settings,
-        scrubber: conductor::secrets::Scrubber::new(),
+        scrubber: conductor_gateway::secrets::Scrubber::new(),
     });
     let shared = Shared::new(&studio);
     let listener = socket::bind(&home, "mcp.sock").await?;

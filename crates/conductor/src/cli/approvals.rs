@@ -3,10 +3,10 @@
 use super::args::{Approvals, ApprovalsCommand};
 use super::question::{self, Answer};
 use super::{Failure, Verdict, ask, list, out::Out, text};
-use crate::daemon::home::Home;
 use crate::doors::control::client::Client;
-use crate::outside::{Clock, RealClock};
+use crate::home::Home;
 use conductor_core::pending::Fact;
+use conductor_hosts::system::{Clock, RealClock};
 use serde_json::{Value, json};
 use std::io::{self, BufRead, IsTerminal};
 

@@ -24,12 +24,12 @@ use ed25519_dalek::{SigningKey, VerifyingKey};
 use notify::{RecursiveMode, Watcher as _};
 use serde_json::{Value, json};
 
-use crate::audit_log::files::{Disk, Files};
-use crate::audit_log::keys;
-use crate::audit_log::layout::Layout;
-use crate::audit_log::lines::{self as lines_of_log, Filter, Lines, segment_paths, within};
-use crate::audit_log::outside::{Clock, Ids};
-use crate::audit_log::{accept, walk};
+use conductor_gateway::audit_log::files::{Disk, Files};
+use conductor_gateway::audit_log::keys;
+use conductor_gateway::audit_log::layout::Layout;
+use conductor_gateway::audit_log::lines::{self as lines_of_log, Filter, Lines, segment_paths, within};
+use conductor_gateway::audit_log::{accept, walk};
+use conductor_hosts::system::{Clock, Ids};
 pub use lines::Tail;
 
 const FAILED: u8 = 1;

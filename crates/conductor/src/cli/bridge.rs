@@ -2,10 +2,10 @@
 
 use super::args::{Bridge, BridgeCommand, BridgeName};
 use super::{Failure, Verdict, out::Out};
-use crate::daemon::home::Home;
-use crate::hosts::max;
-use crate::hosts::pd::attach;
-use crate::outside::{Environment, RandomIds};
+use crate::home::Home;
+use conductor_hosts::max;
+use conductor_hosts::pd::attach;
+use conductor_hosts::system::{Environment, RandomIds};
 use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -3,8 +3,8 @@
 use super::approvals::ask_yes;
 use super::args::CallArgs;
 use super::{Failure, Verdict, ask, out::Out, question};
-use crate::daemon::home::Home;
 use crate::doors::control::client::ClientError;
+use crate::home::Home;
 use serde_json::{Value, json};
 use std::io::{self, IsTerminal, Read};
 

@@ -2,7 +2,7 @@
 
 use super::args::{Circuit, CircuitCommand};
 use super::{Failure, Verdict, ask, list, out::Out, text};
-use crate::daemon::home::Home;
+use crate::home::Home;
 use serde_json::json;
 
 pub fn run(args: &Circuit, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {

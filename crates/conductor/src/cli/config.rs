@@ -4,8 +4,8 @@
 use super::approvals::{ask_yes, at_a_terminal};
 use super::args::{Config, ConfigCommand};
 use super::{Failure, Verdict, ask, list, out::Out, text};
-use crate::daemon::config_check::Checked;
-use crate::daemon::home::Home;
+use crate::config_check::Checked;
+use crate::home::Home;
 use conductor_core::text::escape;
 use serde_json::{Value, json};
 use std::io;

@@ -1,8 +1,8 @@
 //! `conductor devices`.
 
 use super::{Failure, Verdict, list, out::Out, text};
-use crate::daemon::home::Home;
 use crate::doors::control::client::Client;
+use crate::home::Home;
 use serde_json::{Value, json};
 use std::io;
 

@@ -1,17 +1,17 @@
 //! `conductor doctor`: what works on this machine, what does not, and the cure. Looks, changes nothing.
 
 use super::{Failure, Verdict, out::Out};
-use crate::daemon::config_check::Checked;
-use crate::daemon::home::Home;
-use crate::daemon::urgency;
+use crate::config_check::Checked;
 use crate::doors::control::client::{Client, ClientError};
-use crate::hosts::live::{self, Live};
-use crate::hosts::pd::TESTED;
-use crate::hosts::pd::examine::{Fit, Found, examine};
-use crate::hosts::pd::sandbox::Kept;
-use crate::hosts::plugin::sandbox::Strength;
-use crate::outside::Environment;
+use crate::home::Home;
+use crate::owner::realtime_priority;
 use conductor_core::config::PdMode;
+use conductor_hosts::live::{self, Live};
+use conductor_hosts::pd::TESTED;
+use conductor_hosts::pd::examine::{Fit, Found, examine};
+use conductor_hosts::pd::sandbox::Kept;
+use conductor_hosts::plugin::sandbox::Strength;
+use conductor_hosts::system::Environment;
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -168,7 +168,7 @@ fn audit(audit: &Value) -> Finding {
 
 /// Whether a busy machine can make a pad wait.
 fn hands(status: &Value) -> Option<Finding> {
-    Some(match urgency::is_urgent(status["pid"].as_u64()?, urgency::OWNER)? {
+    Some(match realtime_priority::is_urgent(status["pid"].as_u64()?, realtime_priority::OWNER)? {
         true => Finding::new("hands", Grade::Good, "come before all ordinary work"),
         false => Finding::new(
             "hands",

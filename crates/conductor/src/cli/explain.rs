@@ -3,9 +3,9 @@
 
 use super::args::Explain;
 use super::{Failure, Verdict, offline, out::Out};
-use crate::daemon::home::Home;
 use crate::doors::control::client::{Client, ClientError};
 use crate::doors::control::methods;
+use crate::home::Home;
 use serde_json::json;
 
 pub fn run(args: &Explain, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {

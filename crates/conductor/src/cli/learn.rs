@@ -2,8 +2,8 @@
 
 use super::args::Learn;
 use super::{Failure, Verdict, monitor, out::Out, text};
-use crate::daemon::home::Home;
 use crate::doors::control::client::Client;
+use crate::home::Home;
 use serde_json::{Value, json};
 use std::io::{self, BufRead};
 

@@ -4,11 +4,11 @@
 
 use super::args::{Mcp, McpCommand, McpSetup, McpStart, Transport};
 use super::{Failure, Verdict, out::Out};
-use crate::daemon::home::Home;
 use crate::doors::control::client::{Client, ClientError};
 use crate::doors::mcp::setup;
 use crate::doors::mcp::stdio::{self, Exit, Hello};
-use crate::outside::Environment;
+use crate::home::Home;
+use conductor_hosts::system::Environment;
 use serde_json::json;
 use std::io::{self, Write};
 use std::os::fd::AsFd;

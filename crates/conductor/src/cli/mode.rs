@@ -2,7 +2,7 @@
 
 use super::args::{Mode, ModeCommand};
 use super::{Failure, Verdict, ask, out::Out, text};
-use crate::daemon::home::Home;
+use crate::home::Home;
 use serde_json::json;
 
 pub fn run(args: Mode, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {

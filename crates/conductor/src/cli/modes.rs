@@ -1,7 +1,7 @@
 //! `conductor modes`.
 
 use super::{Failure, Verdict, ask, list, out::Out, text};
-use crate::daemon::home::Home;
+use crate::home::Home;
 use serde_json::json;
 
 pub fn run(home: &Home, out: &mut Out) -> Result<Verdict, Failure> {

@@ -3,10 +3,10 @@
 
 use super::args::Monitor;
 use super::{Failure, Verdict, list, out::Out, text};
-use crate::daemon::home::Home;
 use crate::doors::control::client::{Client, ClientError};
-use crate::outside::{Clock, RealClock};
+use crate::home::Home;
 use conductor_core::text::escape;
+use conductor_hosts::system::{Clock, RealClock};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::io::{self, IsTerminal};

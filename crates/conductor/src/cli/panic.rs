@@ -1,7 +1,7 @@
 //! `conductor panic`.
 
 use super::{Failure, Verdict, ask, out::Out};
-use crate::daemon::home::Home;
+use crate::home::Home;
 use serde_json::json;
 
 pub fn run(home: &Home, out: &mut Out) -> Result<Verdict, Failure> {

@@ -2,7 +2,7 @@
 
 use super::args::{Patch, PatchCommand};
 use super::{Failure, Verdict, list, out::Out, text};
-use crate::paint;
+use conductor_hosts::paint;
 use conductor_patch::render::{Options, render};
 use conductor_patch::{Diagnostic, Document, Format, Limits, Severity, diff};
 use serde_json::{Value, json};

@@ -3,7 +3,7 @@
 use super::approvals::at_a_terminal;
 use super::args::Performance;
 use super::{Failure, Verdict, ask, out::Out};
-use crate::daemon::home::Home;
+use crate::home::Home;
 use serde_json::json;
 
 pub fn run(args: &Performance, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {

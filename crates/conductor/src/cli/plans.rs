@@ -3,7 +3,7 @@
 use super::approvals::{ask_yes, at_a_terminal};
 use super::args::{Plans, PlansCommand};
 use super::{Failure, Verdict, ask, list, out::Out, question, text};
-use crate::daemon::home::Home;
+use crate::home::Home;
 use conductor_core::pending::Fact;
 use conductor_core::text::escape;
 use serde_json::{Value, json};

@@ -3,12 +3,12 @@
 use super::approvals::{ask_yes, at_a_terminal};
 use super::args::{PluginEnable, PluginHost, Plugins, PluginsCommand};
 use super::{Failure, Verdict, ask, list, out::Out, text};
-use crate::daemon::home::Home;
-use crate::hosts::plugin::manifest::{OURS, is_name};
-use crate::hosts::plugin::process::Launch;
-use crate::hosts::plugin::{Limits, child};
-use crate::tools::plugins;
+use crate::home::Home;
 use conductor_core::text::escape;
+use conductor_gateway::tools::plugins;
+use conductor_hosts::plugin::manifest::{OURS, is_name};
+use conductor_hosts::plugin::process::Launch;
+use conductor_hosts::plugin::{Limits, child};
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -78,11 +78,15 @@ fn find(file: &Path, home: &Home) -> Result<PathBuf, Failure> {
     found.ok_or_else(|| Failure::Text(format!("there is no plugin {name} here or in {}", folder.display())))
 }
 
-fn look(path: &Path) -> Result<Result<crate::hosts::plugin::manifest::Manifest, Vec<String>>, Failure> {
+fn look(path: &Path) -> Result<Result<conductor_hosts::plugin::manifest::Manifest, Vec<String>>, Failure> {
     let source = std::fs::read(path)?;
     let file = path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
-    let launch =
-        Launch { program: crate::outside::own_program(), limits: Limits::default(), file, source: source.into() };
+    let launch = Launch {
+        program: conductor_hosts::system::own_program(),
+        limits: Limits::default(),
+        file,
+        source: source.into(),
+    };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     Ok(runtime.block_on(plugins::look(&launch)))
 }

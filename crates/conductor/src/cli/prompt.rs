@@ -3,26 +3,26 @@
 //! What was typed before the question stood there counts for nothing, and a `y` that comes quicker than anyone can read is not an answer.
 
 use super::question::{self, Answer};
-use crate::daemon::config_file::Serving;
-use crate::daemon::handle::Handle;
-use crate::daemon::words::Words;
-use crate::pipeline::approval::DeskNews;
-use crate::studio::Studio;
+use crate::gateway::Gateway;
 use conductor_core::digest::Digest;
 use conductor_core::pending::{Record, State, Yes};
 use conductor_core::policy::Channel;
 use conductor_core::principal::Principal;
+use conductor_gateway::config_in_force::ConfigInForce;
+use conductor_gateway::owner_handle::OwnerHandle;
+use conductor_gateway::pipeline::approval::DeskNews;
+use conductor_gateway::studio::Studio;
 use serde_json::json;
 use std::io::{self, BufRead, Write};
 use std::sync::Arc;
 use tokio::sync::{broadcast, mpsc};
 
 /// Asks until the daemon stops. The desk is attended for as long as this runs.
-pub async fn run(words: Arc<Words>, owner: Handle) {
-    let studio = &words.studio;
+pub async fn run(gateway: Arc<Gateway>, owner: OwnerHandle) {
+    let studio = &gateway.studio;
     let _someone_is_here = studio.desk.attend();
     let mut news = studio.desk.listen();
-    let mut waiting = words.waiting();
+    let mut waiting = gateway.waiting();
     waiting.mark_changed();
     let mut lines = read_lines();
     loop {
@@ -50,9 +50,9 @@ pub async fn run(words: Arc<Words>, owner: Handle) {
                         waiting.mark_changed();
                         continue;
                     }
-                    answered = ask_config(&words, &serving, &mut lines) => match answered {
+                    answered = ask_config(&gateway, &serving, &mut lines) => match answered {
                         Some(yes) => {
-                            accept_config(&words, &owner, serving.hash, yes).await;
+                            accept_config(&gateway, &owner, serving.hash, yes).await;
                             continue;
                         }
                         None => return,
@@ -74,7 +74,7 @@ pub async fn run(words: Arc<Words>, owner: Handle) {
 }
 
 /// Parts of `config.toml` that are not in force. `None` when nobody can type any more.
-async fn ask_config(words: &Words, serving: &Serving, lines: &mut mpsc::Receiver<String>) -> Option<bool> {
+async fn ask_config(gateway: &Gateway, serving: &ConfigInForce, lines: &mut mpsc::Receiver<String>) -> Option<bool> {
     question::forget_what_was_typed();
     while lines.try_recv().is_ok() {}
     let shown = json!({
@@ -83,9 +83,9 @@ async fn ask_config(words: &Words, serving: &Serving, lines: &mut mpsc::Receiver
     });
     let shown = super::config::difference(&shown);
     say(&format!("\nconfig.toml is not in force as a whole.\n{shown}Put it in force? y or n: "));
-    let drawn = words.studio.clock.now();
+    let drawn = gateway.studio.clock.now();
     loop {
-        match question::judge(&lines.recv().await?, words.studio.clock.now().since(drawn)) {
+        match question::judge(&lines.recv().await?, gateway.studio.clock.now().since(drawn)) {
             Answer::Yes => return Some(true),
             Answer::No => return Some(false),
             Answer::TooQuick => say(question::TOO_QUICK),
@@ -94,12 +94,12 @@ async fn ask_config(words: &Words, serving: &Serving, lines: &mut mpsc::Receiver
     }
 }
 
-async fn accept_config(words: &Words, owner: &Handle, hash: Digest, yes: bool) {
+async fn accept_config(gateway: &Gateway, owner: &OwnerHandle, hash: Digest, yes: bool) {
     if !yes {
         return say("left as it is; `conductor config accept` asks again\n");
     }
     let by = Principal::Person { uid: rustix::process::geteuid().as_raw() };
-    match words.accept_config(owner, by, hash).await {
+    match gateway.accept_config(owner, by, hash).await {
         Ok(_) => say("accepted\n"),
         Err(fault) => say(&format!("not taken: {}\n", fault.message)),
     }

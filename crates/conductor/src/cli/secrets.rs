@@ -3,7 +3,7 @@
 
 use super::args::{Secrets, SecretsCommand};
 use super::{Failure, Verdict, approvals::at_a_terminal, ask, list, out::Out, text};
-use crate::daemon::home::Home;
+use crate::home::Home;
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, tcgetattr, tcsetattr};
 use serde_json::{Value, json};
 use std::io::{self, IsTerminal, Read, Write};

@@ -2,7 +2,7 @@
 
 use super::args::Send;
 use super::{Failure, Verdict, ask, out::Out};
-use crate::daemon::home::Home;
+use crate::home::Home;
 use serde_json::json;
 
 pub fn run(args: Send, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {

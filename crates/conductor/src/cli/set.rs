@@ -1,9 +1,9 @@
 //! `conductor set check|info|diff|render`: Live Sets as files. No daemon is needed, and none of these writes a Set.
 
 use super::{Failure, Verdict, out::Out};
-use crate::hosts::live::document::faults;
-use crate::paint;
 use clap::{Args as ClapArgs, Subcommand};
+use conductor_hosts::live::document::faults;
+use conductor_hosts::paint;
 use conductor_set::{DEFAULT_XML_LIMIT, Document, OpenSet, PathId, diff};
 use serde_json::{Value, json};
 use std::fs;

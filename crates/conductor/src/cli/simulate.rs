@@ -2,9 +2,9 @@
 
 use super::args::Simulate;
 use super::{Failure, Verdict, offline, out::Out, text};
-use crate::daemon::home::Home;
 use crate::doors::control::client::{Client, ClientError};
 use crate::doors::control::methods;
+use crate::home::Home;
 use serde_json::json;
 use std::io::Read;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! `conductor status`.
 
 use super::{Failure, Verdict, ask, list, out::Out, text};
-use crate::daemon::home::Home;
+use crate::home::Home;
 use conductor_core::text::escape;
 use serde_json::{Value, json};
 use std::io;

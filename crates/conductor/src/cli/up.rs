@@ -2,12 +2,13 @@
 
 use super::args::Up;
 use super::{Failure, Verdict, out::Out};
-use crate::daemon::home::Home;
-use crate::daemon::log::Log;
-use crate::daemon::report::Status;
-use crate::daemon::{Daemon, Machine, Options, demo};
-use crate::outside::{Environment, RandomIds, RealClock, program_of};
+use crate::app::{Daemon, Machine, Options};
+use crate::demo;
+use crate::home::Home;
+use crate::log::Log;
 use conductor_core::config::KeyRung;
+use conductor_gateway::report::Status;
+use conductor_hosts::system::{Environment, RandomIds, RealClock, program_of};
 use secrecy::SecretString;
 use serde_json::json;
 use std::io::{self, IsTerminal};
@@ -27,7 +28,7 @@ fn forbid_core_dumps() {
 const FIRST_ROUND: Duration = Duration::from_secs(1);
 
 pub fn run(args: &Up, home: &Home, environment: &Environment, out: &mut Out) -> Result<Verdict, Failure> {
-    crate::doors::descriptors::raise()?;
+    conductor_hosts::descriptors::raise()?;
     forbid_core_dumps();
     let clock = Arc::new(RealClock::new());
     let has_config = home.config_file().exists();
@@ -43,13 +44,13 @@ pub fn run(args: &Up, home: &Home, environment: &Environment, out: &mut Out) -> 
             extra_devices: if args.demo && has_config { demo::controllers() } else { Vec::new() },
         },
     )?;
-    crate::secrets::on_panic(&daemon.words().studio.scrubber);
+    conductor_gateway::secrets::on_panic(&daemon.gateway().studio.scrubber);
     ask_passphrase(&daemon)?;
     if args.demo {
-        daemon.block_on(demo::show_patch(&daemon.words().studio, home))?;
-        daemon.block_on(demo::show_set(&daemon.words().studio, home))?;
+        daemon.block_on(demo::show_patch(&daemon.gateway().studio, home))?;
+        daemon.block_on(demo::show_set(&daemon.gateway().studio, home))?;
     }
-    let served = daemon.block_on(daemon.words().http.open_own(args.http));
+    let served = daemon.block_on(daemon.gateway().http.open_own(args.http));
     let url = served.map(|it| format!("http://{it}/mcp"));
     let status = daemon.block_on(async {
         daemon.handle().ready().await?;
@@ -74,13 +75,13 @@ pub fn run(args: &Up, home: &Home, environment: &Environment, out: &mut Out) -> 
         show_what_happens(&daemon)?;
     }
     if io::stdin().is_terminal() && io::stderr().is_terminal() {
-        daemon.spawn(super::prompt::run(daemon.words().clone(), daemon.handle().clone()));
+        daemon.spawn(super::prompt::run(daemon.gateway().clone(), daemon.handle().clone()));
     }
-    crate::daemon::code_pages::give_back();
+    crate::release_memory::give_back();
     // Every thread does its first round after this; what only that needed goes too.
     daemon.spawn(async {
         tokio::time::sleep(FIRST_ROUND).await;
-        crate::daemon::code_pages::give_back();
+        crate::release_memory::give_back();
     });
     let ended = daemon.wait(signals);
     daemon.stop();
@@ -93,7 +94,7 @@ fn ask_passphrase(daemon: &Daemon) -> Result<(), Failure> {
     let wanted = daemon.handle().serving().config.secrets == KeyRung::Passphrase;
     if wanted && io::stdin().is_terminal() {
         let typed = super::secrets::value("Passphrase of the secrets (not shown): ")?;
-        daemon.words().give_passphrase(SecretString::from(typed.as_str()));
+        daemon.gateway().give_passphrase(SecretString::from(typed.as_str()));
         daemon.handle().key_changed();
     }
     Ok(())

@@ -3,21 +3,21 @@
 //! Not here: MCP and the direct dialect, which have doors of their own and can decide nothing. Who counts as a person is [`person`]'s.
 
 pub mod client;
+mod decisions;
 pub mod methods;
 pub mod person;
 mod play;
 mod plugins;
 mod secrets;
-mod words;
 
-use crate::daemon::handle::Handle;
-use crate::daemon::home::Home;
-use crate::daemon::socket::{Peer, Socket};
-use crate::daemon::words::Words;
-use crate::doors::descriptors::{self, Callers, Spare, after_failed_accept};
 use crate::doors::seats::Seats;
+use crate::gateway::Gateway;
+use crate::home::Home;
+use crate::socket::{Peer, Socket};
 use conductor_core::error::ToolError;
 use conductor_core::event::Micros;
+use conductor_gateway::owner_handle::OwnerHandle;
+use conductor_hosts::descriptors::{self, Callers, Spare, after_failed_accept};
 use methods::{Answer, Method};
 use serde_json::{Value, json};
 use std::io;
@@ -32,12 +32,12 @@ pub const MAX_LINE: usize = 4 * 1024 * 1024;
 
 /// What the methods of this door may need. Built once by the daemon.
 pub struct Control {
-    pub handle: Handle,
+    pub handle: OwnerHandle,
     pub home: Home,
     pub stop: CancellationToken,
     /// Processes of AI clients; the doors of AI clients fill it.
     pub clients: Arc<Seats>,
-    pub words: Arc<Words>,
+    pub gateway: Arc<Gateway>,
 }
 
 /// Who asks, and on which connection.
@@ -53,12 +53,12 @@ const FIRST_CONNECTION: u64 = 1 << 63;
 impl Control {
     /// By the daemon's clock.
     pub fn now(&self) -> Micros {
-        self.words.studio.clock.now()
+        self.gateway.studio.clock.now()
     }
 
     /// The hook every deciding method goes through.
     pub fn recognise(&self, peer: Peer) -> Result<person::Person, person::NotAPerson> {
-        let approval = &self.words.studio.policy().policy.approval;
+        let approval = &self.gateway.studio.policy().policy.approval;
         let clients = if approval.refuse_descendants { self.clients.clients(approval.ttl_ms) } else { Vec::new() };
         person::recognise(peer, &clients, person::look)
     }
@@ -68,7 +68,7 @@ impl Control {
         if self.recognise(peer).is_ok() || !self.handle.status().await?.performance_lock {
             return Ok(());
         }
-        Err(crate::tools::daemon::locked(what))
+        Err(conductor_gateway::tools::daemon::locked(what))
     }
 }
 
@@ -104,7 +104,7 @@ pub async fn serve(control: Arc<Control>, socket: Socket) {
             let _ = converse(&control, input, &mut output, caller, &place).await;
             control.handle.tool_gone(caller.connection);
             // Before the peer sees the end: it may bind the port again then.
-            control.words.http.release(None, caller.connection).await;
+            control.gateway.http.release(None, caller.connection).await;
             drop(output);
         });
     }
@@ -127,7 +127,7 @@ async fn converse(
         line.clear();
         let mut bounded = (&mut input).take(MAX_LINE as u64 + 1);
         // One that holds a listener waits for its own end, and is not in the way.
-        place.is_silent(!control.words.http.holds(caller.connection));
+        place.is_silent(!control.gateway.http.holds(caller.connection));
         let read = tokio::select! {
             read = bounded.read_until(b'\n', &mut line) => read?,
             () = place.end.cancelled() => return Ok(()),
@@ -231,7 +231,7 @@ fn error_line(id: &Value, error: &ToolError) -> Value {
 
 /// The one way out of this door, and so where secrets are kept in.
 async fn write_line(control: &Control, output: &mut (impl AsyncWriteExt + Unpin), mut value: Value) -> io::Result<()> {
-    control.words.studio.scrubber.value(&mut value);
+    control.gateway.studio.scrubber.value(&mut value);
     let mut bytes = serde_json::to_vec(&value)?;
     bytes.push(b'\n');
     output.write_all(&bytes).await

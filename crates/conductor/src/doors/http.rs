@@ -37,13 +37,13 @@ use tokio::sync::OnceCell;
 use tokio::time::Sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::descriptors::{HttpConnection, HttpConnections, after_failed_accept};
 use super::mcp::Shared;
 use super::mcp::http::McpHttp;
 use super::seats::{Seat, Seats, peer_of};
-use crate::outside::Ids;
-use crate::studio::Studio;
-use crate::whole_file::{self, RealDisk};
+use conductor_gateway::studio::Studio;
+use conductor_hosts::atomic_file::{self, RealDisk};
+use conductor_hosts::descriptors::{HttpConnection, HttpConnections, after_failed_accept};
+use conductor_hosts::system::Ids;
 
 const UNREAD: usize = 256 * 1024;
 const UNREAD_PATIENCE: Duration = Duration::from_secs(1);
@@ -138,7 +138,7 @@ pub fn new_token(home: &Path, ids: &dyn Ids) -> io::Result<Token> {
     let mut bytes = [0; TOKEN_BYTES];
     ids.fill(&mut bytes);
     let secret = URL_SAFE_NO_PAD.encode(bytes);
-    whole_file::replace(&RealDisk, &path, secret.as_bytes(), 0o600, &ids.v4().to_string())?;
+    atomic_file::replace(&RealDisk, &path, secret.as_bytes(), 0o600, &ids.v4().to_string())?;
     Ok(Token::new("default", &secret, &["call", "observe"]))
 }
 

@@ -45,19 +45,19 @@ use tokio_util::sync::CancellationToken;
 
 use self::era::Era;
 use self::legacy::Report;
-use crate::doors::descriptors::{Budget, HttpConnections};
 use crate::doors::seats::Seats;
 use crate::doors::session::{Session, View, Who};
 #[cfg(feature = "conformance")]
-use crate::pipeline::call::Output;
-use crate::pipeline::call::{Outcome, Principal, Via};
-use crate::pipeline::{self, Reply};
-use crate::studio::Studio;
-use crate::tools::catalog::Tool;
-use crate::tools::lint::MCP_METHODS;
-use crate::tools::names::NameForm;
-use crate::tools::resource::Resource;
-use crate::tools::schema::Schema;
+use conductor_gateway::pipeline::call::Output;
+use conductor_gateway::pipeline::call::{Outcome, Principal, Via};
+use conductor_gateway::pipeline::{self, Reply};
+use conductor_gateway::studio::Studio;
+use conductor_gateway::tools::catalog::Tool;
+use conductor_gateway::tools::lint::MCP_METHODS;
+use conductor_gateway::tools::names::NameForm;
+use conductor_gateway::tools::resource::Resource;
+use conductor_gateway::tools::schema::Schema;
+use conductor_hosts::descriptors::{Budget, HttpConnections};
 
 const DISCOVER_TTL_MS: u64 = 300_000;
 const LIST_TTL_MS: u64 = 60_000;
@@ -755,7 +755,7 @@ impl McpDoor {
             self.session.call(principal, entry.tool.to_string(), (entry.arguments)(&variables), context.ct.clone());
         call.via = Via::Resource { uri: uri.clone() };
         // The toolset that brings the resource brings its tool.
-        call.toolset = Arc::new(crate::tools::names::Toolset::All);
+        call.toolset = Arc::new(conductor_gateway::tools::names::Toolset::All);
         let back = legacy::back_channel(self, &context, era, false);
         let contents = match self.run(call, &context, back).await.into_outcome() {
             Outcome::Done(Ok(output)) => {

@@ -7,8 +7,8 @@
 //! up and then opens a terminal is the same client.
 
 use super::control::person::{self, Client};
-use crate::outside::Clock;
 use conductor_core::event::Micros;
+use conductor_hosts::system::Clock;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Clients that left and are remembered; the oldest goes first.

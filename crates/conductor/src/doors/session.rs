@@ -8,9 +8,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::control::person::{look, starters};
 use super::seats::{Seat, Seats};
-use crate::pipeline::call::{Call, ConnId, LogLevel, Principal};
-use crate::studio::Studio;
-use crate::tools::names::{NameForm, Toolset, UnknownToolset};
+use conductor_gateway::pipeline::call::{Call, ConnId, LogLevel, Principal};
+use conductor_gateway::studio::Studio;
+use conductor_gateway::tools::names::{NameForm, Toolset, UnknownToolset};
 
 /// What the door has proven about its peer.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,13 +3,13 @@
 use super::builtin::Room;
 use base64::Engine as _;
 use conductor::doors::mcp::Shared;
-use conductor::pipeline::call::LogLevel;
-use conductor::secrets::{Scrubber, on_panic};
-use conductor::studio::Settings;
-use conductor::tools::catalog::{Definition, Tool};
 use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::pending::Kind;
 use conductor_core::policy::Tier;
+use conductor_gateway::pipeline::call::LogLevel;
+use conductor_gateway::secrets::{Scrubber, on_panic};
+use conductor_gateway::studio::Settings;
+use conductor_gateway::tools::catalog::{Definition, Tool};
 use conductor_testkit::line_client::LineClient;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -94,13 +94,14 @@ async fn a_secret_comes_out_of_no_call() {
         ] {
             let reply = room.studio.call(tool, arguments).await;
             match reply.into_outcome() {
-                conductor::pipeline::Outcome::Done(Ok(output)) => {
+                conductor_gateway::pipeline::Outcome::Done(Ok(output)) => {
                     out.push_str(&format!("{} {}\n", output.value, output.text()));
                 }
-                conductor::pipeline::Outcome::Done(Err(error)) => {
+                conductor_gateway::pipeline::Outcome::Done(Err(error)) => {
                     out.push_str(&format!("{} {} {error:?}\n", error.to_wire(), error.to_text()));
                 }
-                other @ (conductor::pipeline::Outcome::Cancelled | conductor::pipeline::Outcome::Ask { .. }) => {
+                other @ (conductor_gateway::pipeline::Outcome::Cancelled
+                | conductor_gateway::pipeline::Outcome::Ask { .. }) => {
                     out.push_str(&format!("{other:?}\n"));
                 }
             }

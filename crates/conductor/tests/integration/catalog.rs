@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use conductor::pipeline::Output;
-use conductor::tools::catalog::{Catalog, CatalogFault, Definition, Source, Tool};
-use conductor::tools::lint::{Rule, lint, lint_catalog};
-use conductor::tools::names::{NameForm, Toolset};
 use conductor_core::digest::Digest;
 use conductor_core::policy::Tier;
+use conductor_gateway::pipeline::Output;
+use conductor_gateway::tools::catalog::{Catalog, CatalogFault, Definition, Source, Tool};
+use conductor_gateway::tools::lint::{Rule, lint, lint_catalog};
+use conductor_gateway::tools::names::{NameForm, Toolset};
 use conductor_testkit::tools::{self, Runs};
 use serde_json::{Value, json};
 

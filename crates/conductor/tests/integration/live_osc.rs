@@ -7,8 +7,8 @@ use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use conductor::hosts::live::Refusal;
-use conductor::hosts::live::abletonosc::wire::{Settings, Wire, get, get_with, tell};
+use conductor_hosts::live::Refusal;
+use conductor_hosts::live::abletonosc::wire::{Settings, Wire, get, get_with, tell};
 use conductor_testkit::real::fakelive::{self, Faults};
 use conductor_testkit::require;
 use rosc::{OscMessage, OscPacket, OscType};
@@ -212,10 +212,10 @@ async fn datagrams_from_elsewhere_are_dropped_and_counted() {
 fn no_address_is_misspelt() {
     let known: BTreeSet<&str> = fakelive::ADDRESSES.lines().collect();
     let source = [
-        include_str!("../../src/hosts/live/abletonosc.rs"),
-        include_str!("../../src/hosts/live/abletonosc/edits.rs"),
-        include_str!("../../src/hosts/live/abletonosc/notes.rs"),
-        include_str!("../../src/hosts/live/abletonosc/reads.rs"),
+        include_str!("../../../conductor-hosts/src/live/abletonosc.rs"),
+        include_str!("../../../conductor-hosts/src/live/abletonosc/edits.rs"),
+        include_str!("../../../conductor-hosts/src/live/abletonosc/notes.rs"),
+        include_str!("../../../conductor-hosts/src/live/abletonosc/reads.rs"),
     ]
     .concat();
     let used: BTreeSet<&str> = source.split('"').filter(|it| it.starts_with("/live/")).collect();
@@ -244,7 +244,7 @@ fn osc(values: &Value) -> Vec<OscType> {
 }
 
 /// A recorded message as a question, where it was answered.
-fn ask_of(pair: &Value) -> (conductor::hosts::live::abletonosc::wire::Ask, usize, bool) {
+fn ask_of(pair: &Value) -> (conductor_hosts::live::abletonosc::wire::Ask, usize, bool) {
     let address: &'static str = Box::leak(pair["send"][0].as_str().unwrap_or_default().to_owned().into_boxed_str());
     let came = pair["recv"].as_array().cloned().unwrap_or_default();
     let answer = came.iter().find(|it| it[0] == address).map(|it| osc(&it[1]));
@@ -311,8 +311,8 @@ async fn the_stand_in_answers_as_recorded() {
     let settings = Settings { peer: live.address(), reply_port: 0, timeout: Duration::from_secs(5) };
     let (wire, _) = Wire::open(settings).await.expect("a port");
     let same = |a: &OscType, b: &OscType| match (
-        conductor::hosts::live::abletonosc::wire::number(a),
-        conductor::hosts::live::abletonosc::wire::number(b),
+        conductor_hosts::live::abletonosc::wire::number(a),
+        conductor_hosts::live::abletonosc::wire::number(b),
     ) {
         (Some(a), Some(b)) => a == b,
         (_, _) => a == b,

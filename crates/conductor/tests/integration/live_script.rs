@@ -7,8 +7,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-use conductor::hosts::bridges;
-use conductor::hosts::live::script::rendezvous;
+use conductor_hosts::bridges;
+use conductor_hosts::live::script::rendezvous;
 use conductor_testkit::real::fakelive;
 use conductor_testkit::require;
 use serde_json::{Value, json};

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use conductor::hosts::live::abletonosc::wire;
+use conductor_hosts::live::abletonosc::wire;
 use conductor_testkit::real::Missing;
 use conductor_testkit::real::fakelive::{self, Lossy, Running};
 use conductor_testkit::require;

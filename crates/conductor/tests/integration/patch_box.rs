@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::patch_tools::Desk;
-use conductor::hosts::patch::PatchHost;
-use conductor::hosts::patch::console::Question;
-use conductor::hosts::pd::sandbox::Walls;
-use conductor::hosts::pd::{PdHost, Settings};
-use conductor::outside::RealClock;
+use conductor_hosts::patch::PatchHost;
+use conductor_hosts::patch::console::Question;
+use conductor_hosts::pd::sandbox::Walls;
+use conductor_hosts::pd::{PdHost, Settings};
+use conductor_hosts::system::RealClock;
 use conductor_testkit::real::{PATIENCE, pd, wait_for};
 use conductor_testkit::require;
 use serde_json::json;

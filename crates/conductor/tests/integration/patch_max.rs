@@ -6,10 +6,10 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 
 use super::patch_tools::Desk;
-use conductor::hosts::max::MaxHost;
-use conductor::hosts::patch::PatchHost;
-use conductor::outside::{RandomIds, RealClock};
 use conductor_core::error::Code;
+use conductor_hosts::max::MaxHost;
+use conductor_hosts::patch::PatchHost;
+use conductor_hosts::system::{RandomIds, RealClock};
 use conductor_testkit::real::{Missing, PATIENCE, wait_for};
 use conductor_testkit::require;
 use serde_json::{Value, json};

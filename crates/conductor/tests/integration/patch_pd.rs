@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::patch_tools::{CORPUS, Desk, NAMES, PD_CANNOT, gaps, places, story};
-use conductor::hosts::patch::console::{Level, Question, Source};
-use conductor::hosts::patch::{HostKind, PatchHost};
-use conductor::hosts::pd::attach::{self, AttachedPd};
-use conductor::hosts::pd::fudi::meant;
-use conductor::hosts::pd::{PdHost, Settings};
-use conductor::outside::{RandomIds, RealClock};
 use conductor_core::error::Code;
+use conductor_hosts::patch::console::{Level, Question, Source};
+use conductor_hosts::patch::{HostKind, PatchHost};
+use conductor_hosts::pd::attach::{self, AttachedPd};
+use conductor_hosts::pd::fudi::meant;
+use conductor_hosts::pd::{PdHost, Settings};
+use conductor_hosts::system::{RandomIds, RealClock};
 use conductor_patch::{Document, View};
 use conductor_testkit::doorstep::resident_peak;
 use conductor_testkit::real::{PATIENCE, pd, wait_for};
@@ -417,10 +417,12 @@ fn random_edits_end_in_the_same_patch_on_a_document_and_on_a_running_pd() {
                 let (tool, arguments) = call(&document, "p", step, *number);
                 let (on_file, on_pd) =
                     (document.output(tool, arguments.clone()).await, stage.desk.output(tool, arguments.clone()).await);
-                let told = |it: &Result<conductor::pipeline::call::Output, conductor_core::error::ToolError>| match it {
-                    Ok(it) => it.value.clone(),
-                    Err(it) => json!([it.code.as_str(), it.message]),
-                };
+                let told =
+                    |it: &Result<conductor_gateway::pipeline::call::Output, conductor_core::error::ToolError>| match it
+                    {
+                        Ok(it) => it.value.clone(),
+                        Err(it) => json!([it.code.as_str(), it.message]),
+                    };
                 prop_assert_eq!(told(&on_file), told(&on_pd), "{} {}", tool, arguments);
                 let bytes = |desk: &Desk| {
                     desk.patches

@@ -2,11 +2,11 @@
 
 use super::patch_pd::Stage;
 use super::patch_tools::Desk;
-use conductor::hosts::patch::Settings;
-use conductor::hosts::patch::knobs::Knob;
 use conductor_core::error::Code;
 use conductor_core::pending::{State, Yes};
 use conductor_core::policy::{ApprovalSettings, Channel, Decision, Floor, Policy, Rule, Tier};
+use conductor_hosts::patch::Settings;
+use conductor_hosts::patch::knobs::Knob;
 use conductor_testkit::real::{PATIENCE, pd, wait_for};
 use conductor_testkit::require;
 use serde_json::{Value, json};

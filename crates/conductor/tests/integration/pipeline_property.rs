@@ -4,14 +4,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use conductor::pipeline::call::Outcome;
-use conductor::pipeline::{self, Call, Step};
-use conductor::studio::Settings;
 use conductor_core::audit::record::{CallFacts, OutcomeFacts};
 use conductor_core::breaker::State;
 use conductor_core::error::{AuditResult, Code};
 use conductor_core::policy::Policy;
 use conductor_core::policy::limits::{Limits, Rate};
+use conductor_gateway::pipeline::call::Outcome;
+use conductor_gateway::pipeline::{self, Call, Step};
+use conductor_gateway::studio::Settings;
 use conductor_testkit::studio::{TestStudio, Written, principal};
 use conductor_testkit::tools;
 use proptest::prelude::*;

@@ -4,21 +4,21 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use conductor::daemon::log::Log;
-use conductor::daemon::plugins::{Plugins, Status};
-use conductor::hosts::files::Files;
-use conductor::hosts::plugin::Limits;
-use conductor::hosts::plugin::process::{Fault, Launch, NoAnswers, Over};
-use conductor::hosts::plugin::runner::{QUEUE, Runner};
-use conductor::hosts::web::{self, Web};
-use conductor::outside::{CountingIds, RealClock};
-use conductor::pipeline::Reply;
-use conductor::pipeline::call::{Content, Outcome};
-use conductor::secrets::{Secrets, SystemKeys};
-use conductor::tools::plugins::{look, reach::Means};
+use conductor::gateway::plugins::{Plugins, Status};
+use conductor::log::Log;
 use conductor_core::audit::record::EventName;
 use conductor_core::config;
 use conductor_core::error::{Code, ToolError};
+use conductor_gateway::pipeline::Reply;
+use conductor_gateway::pipeline::call::{Content, Outcome};
+use conductor_gateway::secrets::{Secrets, SystemKeys};
+use conductor_gateway::tools::plugins::{look, reach::Means};
+use conductor_hosts::files::Files;
+use conductor_hosts::plugin::Limits;
+use conductor_hosts::plugin::process::{Fault, Launch, NoAnswers, Over};
+use conductor_hosts::plugin::runner::{QUEUE, Runner};
+use conductor_hosts::system::{CountingIds, RealClock};
+use conductor_hosts::web::{self, Web};
 use conductor_testkit::studio::TestStudio;
 use serde_json::{Value, json};
 
@@ -920,7 +920,7 @@ fn attempt() {
     let (parent, core) =
         (rustix::process::getppid().unwrap(), rustix::process::getrlimit(rustix::process::Resource::Core));
     if word("boxed=").as_deref() == Some("yes") {
-        conductor::hosts::plugin::sandbox::enter(&Limits::default()).unwrap();
+        conductor_hosts::plugin::sandbox::enter(&Limits::default()).unwrap();
     }
     let done = match what.as_str() {
         "nothing" => true,

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use conductor::doors::mcp::Shared;
 use conductor::doors::mcp::socket::{BindFault, Tally, bind, serve};
-use conductor::studio::{McpSettings, Settings};
 use conductor_core::policy::Policy;
+use conductor_gateway::studio::{McpSettings, Settings};
 use conductor_testkit::line_client::LineClient;
 use conductor_testkit::studio::TestStudio;
 use serde_json::json;

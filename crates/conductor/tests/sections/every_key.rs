@@ -7,10 +7,10 @@
 
 use super::surface::{self, BOARD, Cable, with_cable, with_gamepad};
 use super::*;
-use conductor::daemon::handle::{SentBy, Wanted};
-use conductor::hosts::midi::loopback::Loopback;
 use conductor_core::event::{Axis, Body, Side, Taint};
 use conductor_core::hands::Outcome;
+use conductor_gateway::owner_handle::{SentBy, Wanted};
+use conductor_hosts::midi::loopback::Loopback;
 use conductor_testkit::real::{PATIENCE, wait_for};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -936,7 +936,7 @@ fn ports_that_nobody_announces_are_looked_for_as_often_as_the_file_says() {
     let often = |interval: u32, within: Duration| {
         let scans: Arc<AtomicUsize> = Arc::default();
         let counted = scans.clone();
-        let make: conductor::daemon::MakeBackend = Box::new(move |stamp, _| {
+        let make: conductor::app::MakeBackend = Box::new(move |stamp, _| {
             Box::new(Cable { machinery: Loopback::new(stamp, Arc::new(|_| {})), scans: counted })
         });
         let machine = Machine { backends: vec![make], ..Machine::default() };

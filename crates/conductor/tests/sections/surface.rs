@@ -2,12 +2,12 @@
 //! pad that answers. Each key is varied on a running daemon.
 
 use super::{Studio, pause};
-use conductor::daemon::handle::{SentBy, Wanted};
-use conductor::daemon::{Machine, MakeBackend};
-use conductor::hosts::midi::loopback::{Hand, Loopback};
-use conductor::hosts::midi::ring::LaneSender;
-use conductor::hosts::midi::{Backend, Input, Output, PortFault, PortInfo, Stamp, Unavailable};
+use conductor::app::{Machine, MakeBackend};
 use conductor_core::event::{Body, Taint};
+use conductor_gateway::owner_handle::{SentBy, Wanted};
+use conductor_hosts::midi::loopback::{Hand, Loopback};
+use conductor_hosts::midi::ring::LaneSender;
+use conductor_hosts::midi::{Backend, Input, Output, PortFault, PortInfo, Stamp, Unavailable};
 use conductor_testkit::line_client::{LineClient, modern};
 use conductor_testkit::real::{PATIENCE, wait_for};
 use conductor_testkit::tools;
@@ -337,11 +337,11 @@ const UP: [u8; 3] = [0x80, 51, 0];
 
 impl Studio {
     fn is_attended(&self) -> bool {
-        self.daemon().words().studio.desk.is_attended()
+        self.daemon().gateway().studio.desk.is_attended()
     }
 
     fn open_questions(&self) -> usize {
-        let desk = &self.daemon().words().studio.desk;
+        let desk = &self.daemon().gateway().studio.desk;
         desk.store().read(|pending| pending.waiting().count())
     }
 

@@ -1,9 +1,9 @@
 //! What every MIDI backend keeps, the in-process one and the real ones. Each test binary joins the two ends in its own way.
 
-use conductor::hosts::midi::ring::LaneReceiver;
-use conductor::hosts::midi::{Backend, Input, Malformed, Output, PortFault, SendFault};
 use conductor_core::event::midi::{Decoder, Heard};
 use conductor_core::event::{Body, Taint};
+use conductor_hosts::midi::ring::LaneReceiver;
+use conductor_hosts::midi::{Backend, Input, Malformed, Output, PortFault, SendFault};
 use conductor_testkit::real::wait_for;
 use std::time::Duration;
 

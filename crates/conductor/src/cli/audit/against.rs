@@ -8,8 +8,8 @@ use conductor_core::audit::line::{self, LineFault};
 use conductor_core::audit::verify::{Fault, Verdict};
 use conductor_core::digest::Digest;
 
-use crate::audit_log::files::Files;
-use crate::audit_log::lines::{Lines, segment_paths};
+use conductor_gateway::audit_log::files::Files;
+use conductor_gateway::audit_log::lines::{Lines, segment_paths};
 
 pub(super) struct Compared {
     pub fault: Option<Fault>,

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::audit_log::files::{Disk, Files};
-use crate::audit_log::layout::Layout;
+use conductor_gateway::audit_log::files::{Disk, Files};
+use conductor_gateway::audit_log::layout::Layout;
 
 /// Follows the end of the log over rotations. The caller says when to look.
 #[derive(Debug)]

@@ -6,8 +6,8 @@ use conductor_core::policy::Tier;
 use tempfile::TempDir;
 
 use super::*;
-use crate::audit_log::tests::{Counted, FakeTime};
-use crate::audit_log::{AuditLog, Durability, Settings};
+use conductor_gateway::audit_log::{AuditLog, Durability, Settings};
+use conductor_hosts::system::{Ids, ManualClock, SeededIds};
 
 #[derive(Debug, Parser)]
 struct Line {
@@ -17,8 +17,8 @@ struct Line {
 
 struct Desk {
     home: TempDir,
-    time: Arc<FakeTime>,
-    ids: Arc<Counted>,
+    time: Arc<ManualClock>,
+    ids: Arc<SeededIds>,
     person: Option<Principal>,
 }
 
@@ -27,8 +27,8 @@ impl Desk {
         let home = tempfile::tempdir().expect("a folder");
         let desk = Self {
             home,
-            time: Arc::default(),
-            ids: Arc::new(Counted::from(3)),
+            time: ManualClock::at_wall_ms(1_767_323_045_000),
+            ids: SeededIds::new(3),
             person: Some(Principal::Person { uid: 1000 }),
         };
         desk.write(tools);
@@ -71,7 +71,8 @@ impl Desk {
     fn run_command(&self, command: &AuditCommand) -> (u8, String) {
         let copy_to = self.home.path().join("copy");
         let layout = Layout::of(self.home.path());
-        let remembered = crate::audit_log::memory::recall(&Disk, &layout, Some(&copy_to)).expect("readable");
+        let remembered =
+            conductor_gateway::audit_log::memory::recall(&Disk, &layout, Some(&copy_to)).expect("readable");
         let acceptor = match &self.person {
             Some(person) => Acceptor::Here(person, &|_| {}),
             None => Acceptor::Refused("there is none"),
@@ -175,7 +176,7 @@ fn verdicts_have_their_exit_codes_and_words() {
 fn a_foreign_public_key_is_a_fork() {
     let desk = Desk::new(&["a"]);
     let other = Desk::new(&[]);
-    let other_key = Desk { ids: Arc::new(Counted::from(99)), home: tempfile::tempdir().expect("a folder"), ..other };
+    let other_key = Desk { ids: SeededIds::new(99), home: tempfile::tempdir().expect("a folder"), ..other };
     other_key.write(&["b"]);
     let theirs = Layout::of(other_key.home.path()).public_key();
     std::fs::copy(theirs, Layout::of(desk.home.path()).public_key()).expect("copied");

@@ -1,15 +1,10 @@
 //! What can be asked on the human door. One closed enum; every method is one arm of one match.
 
+use super::decisions::{self, WordsMethod};
 use super::person::NotAPerson;
 use super::secrets::{self, SecretsMethod};
-use super::words::{self, WordsMethod};
 use super::{Caller, Control, play, plugins};
-use crate::daemon::config_check::Checked;
-use crate::daemon::handle::{self, SentBy, Wanted};
-use crate::pipeline::approval::{Attendance, DeskNews};
-use crate::tools::daemon::plans;
-use crate::tools::daemon::surroundings::Around;
-use crate::whole_file;
+use crate::config_check::Checked;
 use conductor_core::config::Config;
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, RefusedBy, Subject, ToolError};
@@ -17,6 +12,11 @@ use conductor_core::event::Taint;
 use conductor_core::hands::explain::Asked;
 use conductor_core::hands::{self, Explanation, SimFault, TraceRecord};
 use conductor_core::principal::Principal;
+use conductor_gateway::owner_handle::{self, SentBy, Wanted};
+use conductor_gateway::pipeline::approval::{Attendance, DeskNews};
+use conductor_gateway::tools::daemon::plans;
+use conductor_gateway::tools::daemon::surroundings::Around;
+use conductor_hosts::atomic_file;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -219,7 +219,7 @@ pub async fn answer(control: &Control, caller: Caller, method: Method, params: V
     let value = match method {
         Method::Status => {
             let Nothing {} = read(params)?;
-            told(plans::with_waiting(&control.words.studio, handle.status().await?))
+            told(plans::with_waiting(&control.gateway.studio, handle.status().await?))
         }
         Method::Modes => {
             let Nothing {} = read(params)?;
@@ -329,7 +329,7 @@ pub async fn answer(control: &Control, caller: Caller, method: Method, params: V
         }
         Method::ConfigCheck => {
             let Nothing {} = read(params)?;
-            let studio = &control.words.studio;
+            let studio = &control.gateway.studio;
             let around = Around::look(studio, handle).await;
             Checked::here(&control.home.config_file(), studio, &around).to_json()
         }
@@ -348,28 +348,28 @@ pub async fn answer(control: &Control, caller: Caller, method: Method, params: V
             let Accept { hash } = read(params)?;
             let person = control.recognise(caller.peer).map_err(refuse)?;
             let hash = hash.parse().map_err(|_| ToolError::new(Code::BadInput, "hash: sha256: and 64 hex digits"))?;
-            told(control.words.accept_config(handle, Principal::Person { uid: person.uid }, hash).await?)
+            told(control.gateway.accept_config(handle, Principal::Person { uid: person.uid }, hash).await?)
         }
-        Method::Call => return words::answer(control, caller, WordsMethod::Call, params).await,
-        Method::ToolsList => return words::answer(control, caller, WordsMethod::ToolsList, params).await,
-        Method::PlansList => return words::answer(control, caller, WordsMethod::PlansList, params).await,
-        Method::PlansShow => return words::answer(control, caller, WordsMethod::PlansShow, params).await,
-        Method::PlansApply => return words::answer(control, caller, WordsMethod::PlansApply, params).await,
-        Method::PlansReject => return words::answer(control, caller, WordsMethod::PlansReject, params).await,
-        Method::PlansUndo => return words::answer(control, caller, WordsMethod::PlansUndo, params).await,
-        Method::SeedApplyPlan => return words::answer(control, caller, WordsMethod::SeedApplyPlan, params).await,
-        Method::SeedRejectPlan => return words::answer(control, caller, WordsMethod::SeedRejectPlan, params).await,
-        Method::ApprovalsList => return words::answer(control, caller, WordsMethod::ApprovalsList, params).await,
-        Method::ApprovalsShow => return words::answer(control, caller, WordsMethod::ApprovalsShow, params).await,
-        Method::ApprovalsAllow => return words::answer(control, caller, WordsMethod::ApprovalsAllow, params).await,
-        Method::ApprovalsDeny => return words::answer(control, caller, WordsMethod::ApprovalsDeny, params).await,
-        Method::ApprovalsWatch => return words::answer(control, caller, WordsMethod::ApprovalsWatch, params).await,
-        Method::AuditHead => return words::answer(control, caller, WordsMethod::AuditHead, params).await,
-        Method::AuditAccept => return words::answer(control, caller, WordsMethod::AuditAccept, params).await,
-        Method::CircuitList => return words::answer(control, caller, WordsMethod::CircuitList, params).await,
-        Method::CircuitReset => return words::answer(control, caller, WordsMethod::CircuitReset, params).await,
-        Method::HttpOpen => return words::answer(control, caller, WordsMethod::HttpOpen, params).await,
-        Method::HttpClose => return words::answer(control, caller, WordsMethod::HttpClose, params).await,
+        Method::Call => return decisions::answer(control, caller, WordsMethod::Call, params).await,
+        Method::ToolsList => return decisions::answer(control, caller, WordsMethod::ToolsList, params).await,
+        Method::PlansList => return decisions::answer(control, caller, WordsMethod::PlansList, params).await,
+        Method::PlansShow => return decisions::answer(control, caller, WordsMethod::PlansShow, params).await,
+        Method::PlansApply => return decisions::answer(control, caller, WordsMethod::PlansApply, params).await,
+        Method::PlansReject => return decisions::answer(control, caller, WordsMethod::PlansReject, params).await,
+        Method::PlansUndo => return decisions::answer(control, caller, WordsMethod::PlansUndo, params).await,
+        Method::SeedApplyPlan => return decisions::answer(control, caller, WordsMethod::SeedApplyPlan, params).await,
+        Method::SeedRejectPlan => return decisions::answer(control, caller, WordsMethod::SeedRejectPlan, params).await,
+        Method::ApprovalsList => return decisions::answer(control, caller, WordsMethod::ApprovalsList, params).await,
+        Method::ApprovalsShow => return decisions::answer(control, caller, WordsMethod::ApprovalsShow, params).await,
+        Method::ApprovalsAllow => return decisions::answer(control, caller, WordsMethod::ApprovalsAllow, params).await,
+        Method::ApprovalsDeny => return decisions::answer(control, caller, WordsMethod::ApprovalsDeny, params).await,
+        Method::ApprovalsWatch => return decisions::answer(control, caller, WordsMethod::ApprovalsWatch, params).await,
+        Method::AuditHead => return decisions::answer(control, caller, WordsMethod::AuditHead, params).await,
+        Method::AuditAccept => return decisions::answer(control, caller, WordsMethod::AuditAccept, params).await,
+        Method::CircuitList => return decisions::answer(control, caller, WordsMethod::CircuitList, params).await,
+        Method::CircuitReset => return decisions::answer(control, caller, WordsMethod::CircuitReset, params).await,
+        Method::HttpOpen => return decisions::answer(control, caller, WordsMethod::HttpOpen, params).await,
+        Method::HttpClose => return decisions::answer(control, caller, WordsMethod::HttpClose, params).await,
         Method::PluginsList => plugins::list(control, params)?,
         Method::PluginsCheck => plugins::check(control, params).await?,
         Method::PluginsEnable => plugins::enable(control, caller, params).await?,
@@ -381,7 +381,7 @@ pub async fn answer(control: &Control, caller: Caller, method: Method, params: V
         Method::SecretsRotate => return secrets::answer(control, caller, SecretsMethod::Rotate, params).await,
         Method::LiveExamine => {
             let Nothing {} = read(params)?;
-            json!({ "checks": control.words.live.examine().await })
+            json!({ "checks": control.gateway.live.examine().await })
         }
     };
     Ok(Answer::Value(value))
@@ -416,7 +416,7 @@ pub(super) fn refuse(why: NotAPerson) -> ToolError {
 }
 
 fn file_hash(control: &Control) -> Result<String, ToolError> {
-    let bytes = whole_file::read(&control.home.config_file()).map_err(|_| no_file(control))?;
+    let bytes = atomic_file::read(&control.home.config_file()).map_err(|_| no_file(control))?;
     Ok(Digest::of(&bytes).to_string())
 }
 
@@ -433,7 +433,7 @@ pub fn simulate(config: &Config, events: &str, mode: Option<&str>) -> Result<Val
             let lines: Vec<String> = faults.iter().map(ToString::to_string).collect();
             ToolError::new(Code::BadInput, lines.join("\n")).subject(Subject::Argument("events".into()))
         }
-        SimFault::Mode(unknown) => handle::no_mode(&unknown.asked, unknown.known.iter().map(String::as_str)),
+        SimFault::Mode(unknown) => owner_handle::no_mode(&unknown.asked, unknown.known.iter().map(String::as_str)),
     })?;
     let trace: Vec<Value> = simulation.records.iter().map(TraceRecord::to_json).collect();
     Ok(json!({ "trace": trace, "text": simulation.text() }))
@@ -441,10 +441,10 @@ pub fn simulate(config: &Config, events: &str, mode: Option<&str>) -> Result<Val
 
 /// Judges one event by a configuration alone, as if every device were there.
 pub fn explain(config: &Config, event: &str, mode: Option<&str>, device: Option<&str>) -> Result<Value, ToolError> {
-    let body = handle::one_event(event)?;
+    let body = owner_handle::one_event(event)?;
     let mode = mode.unwrap_or(&config.default_mode);
     if mode != "*" && config.modes.iter().all(|it| it.name != mode) {
-        return Err(handle::no_mode(mode, config.modes.iter().map(|it| it.name.as_str())));
+        return Err(owner_handle::no_mode(mode, config.modes.iter().map(|it| it.name.as_str())));
     }
     let asked = Asked { mode, device, muted: false, absent: false, taint: Taint::Clean };
     Ok(told_of(&hands::explain(config, &body, &asked)))

@@ -12,7 +12,7 @@
 //! This stops an honest client, not a hostile one: a process of the same user can type into a
 //! terminal that a person opened.
 
-use crate::daemon::socket::Peer;
+use crate::socket::Peer;
 
 /// Proof that the peer counts as a person. Only [`recognise`] makes one; methods that decide something take it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,10 +1,10 @@
 //! Playing an event script on a port, in real time. Each step has a time of its own, and the owner says when it has come. What the
 //! script leaves on is released at its end; when it is dropped before, with the connection that plays it.
 
-use crate::daemon::handle::{Handle, SentBy};
 use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::event::script::{self, Step};
 use conductor_core::event::{Body, Micros, midi};
+use conductor_gateway::owner_handle::{OwnerHandle, SentBy};
 
 /// Longest script in time: a person waits at the other end.
 const LONGEST: Micros = Micros::from_ms(60_000);
@@ -18,7 +18,13 @@ struct Beat {
 }
 
 /// Gives how many messages of the script were sent; releases added at its end do not count.
-pub async fn play(handle: &Handle, port: &str, events: &str, by: SentBy, start: Micros) -> Result<usize, ToolError> {
+pub async fn play(
+    handle: &OwnerHandle,
+    port: &str,
+    events: &str,
+    by: SentBy,
+    start: Micros,
+) -> Result<usize, ToolError> {
     let (beats, held) = read(events)?;
     let mut sent = 0;
     for beat in beats {

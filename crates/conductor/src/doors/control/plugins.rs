@@ -1,15 +1,15 @@
 //! Methods of the human door about plugins. Enabling writes what a person was shown: the pin says which bytes and which words.
 
 use super::methods::{read, refuse};
-use super::{Caller, Control, words};
-use crate::hosts::plugin::Limits;
-use crate::hosts::plugin::manifest::is_name;
-use crate::hosts::plugin::process::Launch;
-use crate::pipeline::Call;
-use crate::tools::plugins;
+use super::{Caller, Control, decisions};
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::principal::Principal;
+use conductor_gateway::pipeline::Call;
+use conductor_gateway::tools::plugins;
+use conductor_hosts::plugin::Limits;
+use conductor_hosts::plugin::manifest::is_name;
+use conductor_hosts::plugin::process::Launch;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -42,14 +42,14 @@ struct Enable {
 
 pub fn list(control: &Control, params: Value) -> Result<Value, ToolError> {
     let Nothing {} = read(params)?;
-    let plugins = &control.words.plugins;
+    let plugins = &control.gateway.plugins;
     Ok(json!({ "folder": plugins.folder(), "plugins": plugins.reports() }))
 }
 
 /// Loads a file of the folder in the sandbox and tells what it says about itself. Enables nothing.
 pub async fn check(control: &Control, params: Value) -> Result<Value, ToolError> {
     let OfFile { file } = read(params)?;
-    let plugins = &control.words.plugins;
+    let plugins = &control.gateway.plugins;
     // A name of the folder and nothing else; the row's reader refuses the rest too.
     let missing =
         || ToolError::new(Code::NotFound, format!("there is no plugins/{file}")).subject(Subject::Other(file.clone()));
@@ -93,10 +93,10 @@ pub async fn disable(control: &Control, caller: Caller, params: Value) -> Result
 async fn set(control: &Control, caller: Caller, name: &str, row: Map<String, Value>) -> Result<Value, ToolError> {
     let person = control.recognise(caller.peer).map_err(refuse)?;
     let call = Call::new(Principal::Person { uid: person.uid }, "plugin.set", json!({ "name": name, "row": row }));
-    words::run(control, call).await?;
+    decisions::run(control, call).await?;
     // A question to the owner behind the reload is answered when it is in force.
     control.handle.status().await?;
-    let plugins = &control.words.plugins;
+    let plugins = &control.gateway.plugins;
     plugins.set_rows(&control.handle.serving().config.plugins);
     plugins.look().await;
     let report = plugins.reports().into_iter().find(|it| it.name == name);

@@ -2,10 +2,10 @@
 
 use super::methods::{Answer, read, refuse};
 use super::{Caller, Control};
-use crate::secrets::{Secrets, Status};
 use conductor_core::audit::record::EventName;
 use conductor_core::error::{Code, ToolError};
 use conductor_core::principal::Principal;
+use conductor_gateway::secrets::{Secrets, Status};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -70,7 +70,7 @@ pub async fn answer(
             let version = version.await?;
             tell(control, by, EventName::SecretSet, json!({ "name": name, "version": version })).await;
             // A plugin may have waited for it.
-            control.words.plugins.touch();
+            control.gateway.plugins.touch();
             control.handle.key_changed();
             json!({ "name": name, "version": version })
         }
@@ -101,7 +101,7 @@ fn person(control: &Control, caller: Caller) -> Result<Principal, ToolError> {
 }
 
 async fn tell(control: &Control, by: Principal, event: EventName, detail: Value) {
-    let _ = control.words.studio.audit.event(Some(by), event, detail).await;
+    let _ = control.gateway.studio.audit.event(Some(by), event, detail).await;
 }
 
 /// The holder of the key may take seconds to answer.
@@ -109,7 +109,7 @@ async fn work<T: Send + 'static>(
     control: &Control,
     work: impl FnOnce(&Secrets) -> Result<T, ToolError> + Send + 'static,
 ) -> Result<T, ToolError> {
-    let secrets = Arc::clone(&control.words.grants.secrets);
+    let secrets = Arc::clone(&control.gateway.grants.secrets);
     let done = tokio::task::spawn_blocking(move || work(&secrets)).await;
     done.unwrap_or_else(|_| Err(ToolError::new(Code::Internal, "the secrets could not be reached")))
 }

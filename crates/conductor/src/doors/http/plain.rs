@@ -3,21 +3,21 @@
 //! A call passes the same pipeline as from every door. What observers see holds ids, names, results and times; no argument and no output.
 
 use super::{Tokens, read_body, refuse, refuse_after};
-use crate::audit_log::lines::{Filter, newest};
 use crate::doors::mcp::Shared;
 use crate::doors::mcp::shape;
 use crate::doors::session::{Session, View, Who};
-use crate::pipeline;
-use crate::pipeline::approval::DeskNews;
-use crate::pipeline::call::Outcome;
-use crate::studio::meters;
-use crate::tools::catalog::Tool;
 use axum::Router;
 use axum::extract::{Path, Request};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use conductor_core::error::{Code, ToolError};
+use conductor_gateway::audit_log::lines::{Filter, newest};
+use conductor_gateway::pipeline;
+use conductor_gateway::pipeline::approval::DeskNews;
+use conductor_gateway::pipeline::call::Outcome;
+use conductor_gateway::studio::meters;
+use conductor_gateway::tools::catalog::Tool;
 use futures_util::Stream;
 use http::{StatusCode, header};
 use serde_json::{Value, json};
@@ -222,7 +222,7 @@ fn form(query: &str) -> Vec<(String, String)> {
 
 /// News of the pipeline and of the desk as one stream. A slow reader loses the oldest and is told how many.
 fn stream(
-    news: broadcast::Receiver<crate::studio::news::News>,
+    news: broadcast::Receiver<conductor_gateway::studio::news::News>,
     desk: broadcast::Receiver<DeskNews>,
     seat: OwnedSemaphorePermit,
 ) -> impl Stream<Item = Result<Event, Infallible>> {

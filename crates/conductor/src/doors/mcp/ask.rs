@@ -21,8 +21,8 @@ use tokio::sync::{mpsc, oneshot};
 use super::McpDoor;
 use super::era::Era;
 use super::legacy::{BackChannel, Report};
-use crate::pipeline::call::{Answered, AskClient, Call, ClientAnswer};
-use crate::tools::catalog::Tool;
+use conductor_gateway::pipeline::call::{Answered, AskClient, Call, ClientAnswer};
+use conductor_gateway::tools::catalog::Tool;
 
 const KEY: &str = "approve";
 /// Longest question; a longer one ends with the count of what is left out.

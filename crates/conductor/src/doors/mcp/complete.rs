@@ -3,7 +3,7 @@
 use rmcp::model::{CompletionInfo, ErrorData, Reference};
 
 use crate::doors::session::Session;
-use crate::tools::resource::Completer;
+use conductor_gateway::tools::resource::Completer;
 
 /// The values for one argument, best first. The caller must be allowed the read tool they come from, else there are none.
 pub fn complete(

@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::era::Era;
 use super::legacy::{BackChannel, Report};
 use super::{McpDoor, Shared};
-use crate::pipeline::call::{FixtureClient, Special};
+use conductor_gateway::pipeline::call::{FixtureClient, Special};
 
 const WAIT: Duration = Duration::from_secs(20);
 
@@ -118,7 +118,11 @@ pub fn prompt_asks(
     if name != "test_input_required_result_prompt" || answered {
         return None;
     }
-    let requests =
-        crate::tools::conformance::form("user_context", "What context should the prompt use?", "context", "string");
+    let requests = conductor_gateway::tools::conformance::form(
+        "user_context",
+        "What context should the prompt use?",
+        "context",
+        "string",
+    );
     Some(input_required(requests, None, meta).map(Into::into))
 }

@@ -17,8 +17,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::McpDoor;
 use super::era::Era;
-use crate::pipeline::call::{LogLevel, Progress};
-use crate::studio::Studio;
+use conductor_gateway::pipeline::call::{LogLevel, Progress};
+use conductor_gateway::studio::Studio;
 
 /// Reports that wait while the peer is slow; further ones are dropped, the next one says as much.
 const WAITING: usize = 32;

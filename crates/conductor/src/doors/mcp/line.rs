@@ -605,7 +605,7 @@ fn read_any(line: &[u8]) -> Result<Option<RxJsonRpcMessage<RoleServer>>, Refusal
 /// A direct call is built by hand; the SDK's own reader tries every kind of request in turn.
 fn read_request(method: String, mut members: Map<String, Value>) -> ClientRequest {
     let params = members.remove("params");
-    if !crate::tools::lint::MCP_METHODS.contains(&method.as_str()) {
+    if !conductor_gateway::tools::lint::MCP_METHODS.contains(&method.as_str()) {
         let mut request = CustomRequest::new(method, params);
         let meta = request.params.as_ref().and_then(|params| params.get("_meta")).and_then(Value::as_object);
         if let Some(meta) = meta.cloned() {

@@ -4,7 +4,7 @@ use conductor_core::error::{Code, ToolError};
 use rmcp::model::{CallToolResult, ContentBlock, ErrorCode, ErrorData, ResourceContents};
 use serde_json::{Value, json};
 
-use crate::pipeline::call::{Content, Output};
+use conductor_gateway::pipeline::call::{Content, Output};
 
 /// What a tool gave, its own error results included.
 pub fn success(output: Output) -> CallToolResult {

@@ -18,9 +18,9 @@ use tokio::net::{UnixListener, UnixStream};
 use super::ends::{BYE, Input, Target, receive_first};
 use super::line::{LineTransport, READ_CHUNK, Refusal};
 use super::{LineService, McpDoor, Shared, at_once};
-use crate::daemon::code_pages::trim_soon;
-use crate::doors::descriptors::after_failed_accept;
 use crate::doors::session::Who;
+use crate::release_memory::trim_soon;
+use conductor_hosts::descriptors::after_failed_accept;
 
 /// The kernel's limit for a socket's path, without its final zero.
 const MAX_PATH: usize = 107;

@@ -12,8 +12,8 @@ use rmcp::service::{Peer, SubscriptionContext};
 use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 
-use crate::studio::Studio;
-use crate::studio::hub::Change;
+use conductor_gateway::studio::Studio;
+use conductor_gateway::studio::hub::Change;
 
 const LIST_WINDOW_US: u64 = 100_000;
 const URI_WINDOW_US: u64 = 250_000;

@@ -1,0 +1,424 @@
+//! What happens beside appending: syncs, rotation, checkpoints, the link, the copy, retention, and getting up again.
+//!
+//! One thread owns a keeper and calls [`Keeper::step`] whenever something is due. The lock on the journal is never held across a sync, so
+//! reads go on being recorded while an effect waits for the disk.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use conductor_core::audit::{Checkpoint, EventName, Head};
+use conductor_core::timestamp::Timestamp;
+use ed25519_dalek::SigningKey;
+use serde_json::json;
+
+use super::Shared;
+use super::copy::Copy;
+use super::files::{Files, LogFile, append_whole};
+use super::journal::Waiter;
+use super::layout::{Layout, segment_name};
+use super::{keys, memory};
+
+/// Reads and refusals are on the disk this long after they were written.
+const SOON_MS: u64 = 100;
+const RETRY_MS: u64 = 1000;
+const DAY_MS: u64 = 86_400_000;
+
+pub(super) struct Keeper {
+    pub shared: Arc<Shared>,
+    pub layout: Layout,
+    pub files: Arc<dyn Files>,
+    pub signing: SigningKey,
+    /// The key is saved before its first use, and after there is a log to sign.
+    pub unsaved_key: bool,
+    pub checkpoints: Option<Arc<dyn LogFile>>,
+    pub checkpoints_len: u64,
+    pub checkpointed_ms: u64,
+    pub checkpoint_retry_ms: u64,
+    pub rotate_retry_ms: u64,
+    pub linked: Option<u32>,
+    pub copy: Option<Copy>,
+    pub retention_checked: Option<Timestamp>,
+    pub stopping: bool,
+}
+
+impl std::fmt::Debug for Keeper {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Keeper").field("layout", &self.layout).finish_non_exhaustive()
+    }
+}
+
+impl Keeper {
+    /// Does what is due, and says in how many milliseconds something will be; `None` when only a new record can make it so.
+    pub fn step(&mut self) -> Option<u64> {
+        let now = self.shared.clock.now_ms();
+        self.get_up(now);
+        self.write_owed();
+        self.rotate(now);
+        self.sync(now);
+        self.relink();
+        self.checkpoint(now);
+        self.retain();
+        self.next_due(now)
+    }
+
+    fn next_due(&self, now: u64) -> Option<u64> {
+        let journal = self.shared.journal();
+        if let Some(down) = &journal.down {
+            return down.retry_at_ms.map(|at| at.saturating_sub(now));
+        }
+        if !journal.waiters.is_empty() || !journal.owed.is_empty() {
+            return Some(0);
+        }
+        let soon = journal.dirty_since_ms.map(|since| since + SOON_MS);
+        let checkpoint = (journal.unanchored() > 0)
+            .then(|| (self.checkpointed_ms + journal.settings.checkpoint_ms).max(self.checkpoint_retry_ms));
+        let full = (journal.unanchored() >= journal.settings.checkpoint_records).then_some(self.checkpoint_retry_ms);
+        let rotate = journal.wants_rotation().then_some(self.rotate_retry_ms);
+        let copy = self.copy.as_ref().and_then(Copy::retry_at_ms);
+        [soon, checkpoint, full, rotate, copy].into_iter().flatten().min().map(|due| due.saturating_sub(now))
+    }
+
+    fn get_up(&mut self, now: u64) {
+        let (due, lagging) = {
+            let journal = self.shared.journal();
+            let retry_at_ms = journal.down.as_ref().and_then(|down| down.retry_at_ms);
+            (retry_at_ms.is_some_and(|at| now >= at), journal.is_lagging())
+        };
+        if !due {
+            return;
+        }
+        // What took the log down is tried first: getting up writes a record, and one a second would make the lag worse.
+        if lagging {
+            self.checkpoint(now);
+        }
+        let copied = match self.copy.as_ref().is_some_and(Copy::is_required) {
+            true => self.copy(now),
+            false => Ok(()),
+        };
+        let mut journal = self.shared.journal();
+        if let Err(error) = copied {
+            journal.fall(&copy_fault(&error), false, true);
+        } else if journal.is_lagging() {
+            journal.fall("the audit log's checkpoints cannot be written", false, true);
+        } else if journal.repair().is_ok() {
+            drop(journal);
+            self.shared.room.notify_waiters();
+        }
+    }
+
+    /// Records of calls that could not wait for the log; while it is down they are written when it
+    /// gets up.
+    fn write_owed(&mut self) {
+        let mut journal = self.shared.journal();
+        while journal.down.is_none()
+            && !journal.is_lagging()
+            && let Some((stamp, entry)) = journal.owed.pop_front()
+        {
+            if journal.append(&stamp, &entry).is_err() {
+                journal.owed.push_front((stamp, entry));
+            } else {
+                // A zero time makes the sync due.
+                journal.dirty_since_ms = Some(0);
+            }
+        }
+    }
+
+    fn rotate(&mut self, now: u64) {
+        let mut journal = self.shared.journal();
+        if journal.down.is_none()
+            && journal.wants_rotation()
+            && now >= self.rotate_retry_ms
+            && journal.rotate().is_err()
+        {
+            // The old segment still takes records; only its size is off.
+            self.rotate_retry_ms = now + RETRY_MS;
+        }
+    }
+
+    fn sync(&mut self, now: u64) {
+        let job = {
+            let journal = self.shared.journal();
+            let soon = journal.dirty_since_ms.is_some_and(|since| now >= since + SOON_MS);
+            let full = journal.unanchored() >= journal.settings.checkpoint_records;
+            let due = !journal.waiters.is_empty() || soon || full || !journal.left.is_empty() || self.stopping;
+            let poisoned = journal.down.as_ref().is_some_and(|down| down.poisoned);
+            if poisoned || !due || journal.dirty_since_ms.is_none() {
+                return;
+            }
+            journal.sync_job()
+        };
+        let Some(job) = job else { return };
+        let started = self.shared.clock.now_ms();
+        let mut done = job.files.iter().try_for_each(|file| file.sync());
+        if done.is_ok() && job.directory {
+            done = self.files.sync_dir(&self.layout.audit);
+        }
+        let took = self.shared.clock.now_ms().saturating_sub(started);
+        self.shared.counters.synced(took);
+
+        let mut journal = self.shared.journal();
+        let happy = match done {
+            Ok(()) => journal.synced(&job),
+            Err(error) => {
+                journal.fall(&format!("the disk did not take the audit log: {error}"), true, false);
+                // At once: the next segment may lie on good blocks, and calls are waiting.
+                let _ = journal.repair();
+                drop(journal);
+                self.shared.room.notify_waiters();
+                return;
+            }
+        };
+        drop(journal);
+        if self.copy.as_ref().is_some_and(Copy::is_required) {
+            self.copy_then_wake(now, happy);
+        } else {
+            wake(happy);
+            // Its failure shows in the state of the log, and the next sync tries again.
+            let _ = self.copy(now);
+        }
+    }
+
+    fn copy(&mut self, now: u64) -> io::Result<()> {
+        let Some(copy) = &mut self.copy else {
+            return Ok(());
+        };
+        let (number, len) = {
+            let journal = self.shared.journal();
+            match &journal.active {
+                Some(active) => (active.number, active.durable_len),
+                None => return Ok(()),
+            }
+        };
+        let done = copy.catch_up(&*self.files, &self.layout, number, len, now);
+        let fault = done.as_ref().err().map(ToString::to_string);
+        *self.shared.copy_fault.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = fault;
+        done
+    }
+
+    fn copy_then_wake(&mut self, now: u64, happy: Vec<Waiter>) {
+        match self.copy(now) {
+            Ok(()) => wake(happy),
+            Err(error) => {
+                let reason = {
+                    let mut journal = self.shared.journal();
+                    journal.fall(&copy_fault(&error), false, false)
+                };
+                for waiter in happy {
+                    let _ = waiter.wake.send(Err(reason.clone()));
+                }
+            }
+        }
+    }
+
+    /// Points `audit.log` at the segment being written, after its name is on the disk.
+    fn relink(&mut self) {
+        let number = {
+            let journal = self.shared.journal();
+            if journal.directory_dirty {
+                return;
+            }
+            journal.active.as_ref().map(|active| active.number)
+        };
+        let Some(number) = number.filter(|number| self.linked != Some(*number)) else {
+            return;
+        };
+        let temp = self.layout.home.join(".audit.log.new");
+        let _ = self.files.remove(&temp);
+        let linked = self
+            .files
+            .link(&format!("audit/{}", segment_name(number)), &temp)
+            .and_then(|()| self.files.rename(&temp, &self.layout.link()));
+        // A convenience for people: without it the log is whole, so a failure only waits for the next step.
+        if linked.is_ok() {
+            self.linked = Some(number);
+        }
+    }
+
+    fn checkpoint(&mut self, now: u64) {
+        let mut due = VecDeque::new();
+        {
+            let journal = self.shared.journal();
+            let Some(durable) = journal.durable else {
+                return;
+            };
+            due.extend(journal.borders.iter().filter(|border| border.seq <= durable.seq).copied());
+            let ahead = journal.anchored.is_none_or(|anchored| durable.seq > anchored);
+            let many = journal.unanchored() >= journal.settings.checkpoint_records;
+            let late = now >= self.checkpointed_ms + journal.settings.checkpoint_ms;
+            let first = journal.anchored.is_none();
+            // While the log is down too, so that what is owed afterwards does not add to a long lag.
+            if ahead
+                && (many || late || first || self.stopping || journal.down.is_some())
+                && due.back() != Some(&durable)
+            {
+                due.push_back(durable);
+            }
+        }
+        if due.is_empty() {
+            return;
+        }
+        if now < self.checkpoint_retry_ms {
+            self.stop_before_lag("the audit log's checkpoints cannot be written");
+            return;
+        }
+        match self.write_checkpoints(&due) {
+            Ok(line) => {
+                self.checkpointed_ms = now;
+                let mut journal = self.shared.journal();
+                let last = due.back().map(|head| head.seq);
+                journal.anchored = journal.anchored.max(last);
+                journal.borders.retain(|border| last.is_none_or(|seq| border.seq > seq));
+                drop(journal);
+                self.shared.counters.checkpoints.fetch_add(due.len() as u64, Ordering::Relaxed);
+                self.shared.room.notify_waiters();
+                if let Some(head) = due.back() {
+                    self.remember(*head, &line);
+                }
+                due.iter().for_each(|head| self.shared.witness.tell(*head, &line));
+            }
+            Err(error) => {
+                self.checkpoint_retry_ms = now + RETRY_MS;
+                self.stop_before_lag(&format!("the audit log's checkpoints cannot be written: {error}"));
+            }
+        }
+    }
+
+    /// Records beyond what checkpoints may lag would look like removed checkpoints to the verifier.
+    fn stop_before_lag(&self, reason: &str) {
+        let mut journal = self.shared.journal();
+        if journal.is_lagging() && journal.down.is_none() {
+            journal.fall(reason, false, false);
+            drop(journal);
+            self.shared.room.notify_waiters();
+        }
+    }
+
+    /// So that a log put back to an earlier state, with its checkpoints, is found. A place that
+    /// fails is tried again with the next checkpoint: a memory says "at least".
+    fn remember(&self, head: Head, line: &str) {
+        let _ = memory::advance_state(&*self.files, &self.layout, head, line);
+        let Some(copy) = &self.copy else { return };
+        if let Err(error) = memory::advance_copy(&*self.files, copy.dir(), head, line) {
+            let mut fault = self.shared.copy_fault.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            fault.get_or_insert_with(|| error.to_string());
+        }
+    }
+
+    /// Gives the line of the last one.
+    fn write_checkpoints(&mut self, heads: &VecDeque<Head>) -> io::Result<String> {
+        if self.unsaved_key {
+            keys::save(&*self.files, &self.layout, &self.signing)?;
+            self.unsaved_key = false;
+        }
+        let ts = self.shared.clock.timestamp();
+        let lines: Vec<String> = heads.iter().map(|head| Checkpoint::at(*head, ts).sign(&self.signing)).collect();
+        let last = lines.last().cloned().unwrap_or_default();
+        let lines = lines.concat();
+        let path = self.layout.checkpoints();
+        let file = match &self.checkpoints {
+            Some(file) => Arc::clone(file),
+            None => {
+                let file = match self.files.create(&path) {
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.files.open(&path)?,
+                    file => file?,
+                };
+                self.files.sync_dir(&self.layout.state)?;
+                self.checkpoints_len = file.size()?;
+                self.checkpoints = Some(Arc::clone(&file));
+                file
+            }
+        };
+        let written = append_whole(&*file, lines.as_bytes()).and_then(|()| file.sync());
+        if written.is_err() {
+            // Half a line would join with the next one into a bad checkpoint.
+            let _ = file.cut(self.checkpoints_len);
+            self.checkpoints = None;
+        } else {
+            self.checkpoints_len += lines.len() as u64;
+        }
+        written.map(|()| last)
+    }
+
+    /// Removes whole segments whose last record is older than `retention_days`, oldest first. The record that says so is on the disk
+    /// before the first of them goes.
+    fn retain(&mut self) {
+        let now = self.shared.clock.timestamp();
+        let (days, active) = {
+            let journal = self.shared.journal();
+            if journal.down.is_some() {
+                return;
+            }
+            (journal.settings.retention_days, journal.active.as_ref().map(|active| active.number))
+        };
+        let recent = self.retention_checked.is_some_and(|checked| now.millis_since(checked) < DAY_MS / 24);
+        if days == 0 || recent {
+            return;
+        }
+        self.retention_checked = Some(now);
+        // Best effort: what cannot be removed now stays, and is looked at again in an hour.
+        let _ = self.try_retain(now, u64::from(days) * DAY_MS, active);
+    }
+
+    fn try_retain(&mut self, now: Timestamp, keep_ms: u64, active: Option<u32>) -> io::Result<()> {
+        let mut through = None;
+        for number in self.layout.segments(&*self.files)? {
+            if active.is_none_or(|active| number >= active) {
+                break;
+            }
+            let Some(last) = self.last_record_time(number)? else {
+                break;
+            };
+            if now.millis_since(last) <= keep_ms {
+                break;
+            }
+            through = Some(number);
+        }
+        let Some(through) = through else {
+            return Ok(());
+        };
+        let recorded = {
+            let mut journal = self.shared.journal();
+            // The border of the first kept segment must be anchored, or verify could not begin there.
+            if !journal.borders.is_empty() {
+                return Ok(());
+            }
+            let (stamp, entry) = journal.event(EventName::AuditRotated, json!({"removed_through": through}));
+            let seq = journal.append(&stamp, &entry).map_err(|error| io::Error::other(error.to_string()))?;
+            // A zero time makes the sync due.
+            journal.dirty_since_ms = Some(0);
+            seq
+        };
+        self.sync(SOON_MS);
+        let durable = self.shared.journal().durable;
+        if durable.is_none_or(|head| head.seq < recorded) {
+            return Ok(());
+        }
+        for number in self.layout.segments(&*self.files)?.into_iter().filter(|number| *number <= through) {
+            self.files.remove(&self.layout.segment(number))?;
+        }
+        self.files.sync_dir(&self.layout.audit)
+    }
+
+    fn last_record_time(&self, number: u32) -> io::Result<Option<Timestamp>> {
+        let path = self.layout.segment(number);
+        let size = self.files.open(&path)?.size()?;
+        let from = size.saturating_sub(conductor_core::audit::line::MAX_LINE as u64);
+        let bytes = self.files.read_at(&path, from, super::files::WHOLE)?;
+        let last = bytes.trim_ascii_end().rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
+        let record: Option<serde_json::Value> = serde_json::from_slice(last).ok();
+        Ok(record.and_then(|record| record.get("ts")?.as_str()?.parse().ok()))
+    }
+}
+
+fn copy_fault(error: &io::Error) -> String {
+    format!("the required copy of the audit log cannot be written: {error}")
+}
+
+fn wake(happy: Vec<Waiter>) {
+    for Waiter { seq, wake, .. } in happy {
+        // One that no longer waits was cancelled; its record stands.
+        let _ = wake.send(Ok(seq));
+    }
+}

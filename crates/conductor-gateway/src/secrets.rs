@@ -1,0 +1,422 @@
+//! Secrets by name: sealed in `secrets/vault.json`, opened in memory, handed out to hosts that need them and to nobody else.
+//!
+//! Each value is sealed with AES-256-GCM under a random key; name, version and allowed hosts are authenticated with it, so that two
+//! ciphertexts cannot change places and a host cannot be added by hand. Who holds the key is `[secrets] key` and never changes by itself:
+//! when that holder cannot be reached, secrets are locked and the daemon runs without them. Not here: who may set or remove one.
+
+mod keys;
+mod scrub;
+mod vault;
+
+pub use keys::{KeyHolders, KeychainNote, Place, SystemKeys};
+pub use scrub::{Scrubber, on_panic};
+
+use conductor_core::config::KeyRung;
+use conductor_core::digest::Digest;
+use conductor_core::error::{Code, Subject, ToolError};
+use conductor_hosts::atomic_file::{self, RealDisk};
+use conductor_hosts::system::Ids;
+use keys::Key;
+use secrecy::{ExposeSecret, SecretString};
+use std::collections::BTreeMap;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use vault::{Vault, VaultFault};
+
+/// A value that is never printed: it has no `Debug`, no `Display` and no serialisation.
+#[derive(Clone)]
+pub struct Secret {
+    value: SecretString,
+    hosts: Vec<String>,
+}
+
+impl Secret {
+    /// For the one place that needs it. What is made of it must not be stored, logged or returned.
+    pub fn expose(&self) -> &str {
+        self.value.expose_secret()
+    }
+
+    /// The hosts it may be sent to; empty when it is for no host.
+    pub fn hosts(&self) -> &[String] {
+        &self.hosts
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    pub name: String,
+    pub version: u64,
+    pub hosts: Vec<String>,
+    /// Why its value cannot be had, though the others can.
+    pub fault: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    pub rung: KeyRung,
+    /// Who holds the key, or why nobody can be asked.
+    pub sentence: String,
+    pub open: bool,
+    pub count: usize,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum SecretFault {
+    #[error("secrets are locked: {0}")]
+    Locked(String),
+    #[error("there is no secret \"{0}\"")]
+    Unknown(String),
+    #[error("the secret \"{name}\" cannot be opened: {why}")]
+    Damaged { name: String, why: String },
+    #[error("\"{0}\" is no name of a secret: it begins with a-z or 0-9 and holds a-z, 0-9, `.`, `_`, `-`, at most 64")]
+    BadName(String),
+    #[error("a secret must not be empty, nor longer than 65536 bytes")]
+    BadValue,
+    #[error("the key is supplied by the service manager: give it a new one there, then set the secrets again")]
+    NoRotation,
+    #[error("the secrets cannot be written: {0}")]
+    Io(io::Error),
+}
+
+impl From<SecretFault> for ToolError {
+    fn from(fault: SecretFault) -> Self {
+        let text = fault.to_string();
+        match fault {
+            SecretFault::Locked(_) => ToolError::new(Code::HostOffline, text)
+                .hint("A person looks with `conductor secrets status`; once the key is there it works by itself."),
+            SecretFault::Unknown(name) => ToolError::new(Code::NotFound, text)
+                .hint("A person stores it with `conductor secrets set NAME`.")
+                .subject(Subject::Other(name)),
+            SecretFault::Damaged { name, .. } => ToolError::new(Code::HostOffline, text)
+                .hint("A person sets it again with `conductor secrets set NAME`.")
+                .subject(Subject::Other(name)),
+            SecretFault::BadName(_) | SecretFault::BadValue => ToolError::new(Code::BadInput, text),
+            SecretFault::NoRotation => ToolError::new(Code::Unsupported, text),
+            SecretFault::Io(_) => ToolError::new(Code::SdkRejected, text),
+        }
+    }
+}
+
+/// A key derived from the one that secrets are sealed with.
+pub enum MacKey {
+    /// Nothing is sealed here, so there is no key to derive it from.
+    NoSecrets,
+    Key([u8; 32]),
+    Locked(String),
+}
+
+/// A key of this home that is a file and nothing more, `secrets/NAME`; made when there is none.
+pub fn home_key(home: &Path, name: &str, ids: &dyn Ids) -> io::Result<[u8; 32]> {
+    let folder = home.join("secrets");
+    if let Some(key) = std::fs::read(folder.join(name)).ok().and_then(|it| <[u8; 32]>::try_from(it).ok()) {
+        return Ok(key);
+    }
+    match std::fs::DirBuilder::new().mode(0o700).create(&folder) {
+        Err(fault) if fault.kind() != io::ErrorKind::AlreadyExists => return Err(fault),
+        Ok(()) | Err(_) => {}
+    }
+    let mut key = [0; 32];
+    ids.fill(&mut key);
+    atomic_file::replace(&RealDisk, &folder.join(name), &key, 0o600, &ids.v4().to_string())?;
+    Ok(key)
+}
+
+/// Every secret of a home.
+pub struct Secrets {
+    holders: Box<dyn KeyHolders>,
+    ids: Arc<dyn Ids>,
+    scrubber: Arc<Scrubber>,
+    folder: std::path::PathBuf,
+    // One lock: opening may take seconds, and whoever asks meanwhile wants the answer it will give.
+    state: Mutex<State>,
+}
+
+struct State {
+    rung: KeyRung,
+    open: Option<Open>,
+    /// Why it is not open.
+    reason: String,
+}
+
+struct Open {
+    key: Key,
+    vault: Vault,
+    values: BTreeMap<String, Result<Secret, String>>,
+}
+
+impl Secrets {
+    /// Opens nothing yet: see [`Secrets::open_now`].
+    pub fn new(
+        home: &Path,
+        rung: KeyRung,
+        holders: Box<dyn KeyHolders>,
+        ids: Arc<dyn Ids>,
+        scrubber: Arc<Scrubber>,
+    ) -> Arc<Self> {
+        let state = State { rung, open: None, reason: "not opened yet".to_owned() };
+        Arc::new(Secrets { holders, ids, scrubber, folder: home.join("secrets"), state: Mutex::new(state) })
+    }
+
+    pub fn scrubber(&self) -> &Arc<Scrubber> {
+        &self.scrubber
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Another holder by configuration. What was open is forgotten.
+    pub fn configure(&self, rung: KeyRung) {
+        let mut state = self.state();
+        if state.rung != rung {
+            *state = State { rung, open: None, reason: "not opened yet".to_owned() };
+        }
+    }
+
+    /// Asks the holder of the key; may block for seconds. From then on no value leaves through a sink.
+    pub fn open_now(&self) -> Result<(), SecretFault> {
+        self.opened(&mut self.state(), Make::Nothing).map(|_| ())
+    }
+
+    /// As [`Secrets::open_now`], unless there is nothing to open.
+    pub fn open_if_any(&self) -> Result<(), SecretFault> {
+        match Vault::read(&self.folder) {
+            Ok(None) => Ok(()),
+            Ok(Some(vault)) if vault.listed().next().is_none() => Ok(()),
+            Ok(Some(_)) | Err(_) => self.open_now(),
+        }
+    }
+
+    /// For what must be provably ours. May block: the key's holder is asked when secrets are still locked.
+    pub fn mac_key(&self) -> MacKey {
+        match Vault::read(&self.folder) {
+            Ok(None) => return MacKey::NoSecrets,
+            Ok(Some(vault)) if vault.listed().next().is_none() => return MacKey::NoSecrets,
+            Ok(Some(_)) | Err(_) => {}
+        }
+        match self.opened(&mut self.state(), Make::Nothing) {
+            Ok(open) => {
+                MacKey::Key(*Digest::keyed(open.key.expose(), b"conductor accepted configuration/1").as_bytes())
+            }
+            Err(fault) => MacKey::Locked(fault.to_string()),
+        }
+    }
+
+    /// Leaves a sign in the keychain that this home is not new, where the keychain holds the key. May block.
+    pub fn remember_home(&self) {
+        if self.state().rung == KeyRung::Keychain {
+            self.holders.remember(&self.home_tag());
+        }
+    }
+
+    /// Whether the keychain knows this home, whatever is left of its files. May block.
+    pub fn knows_home(&self) -> bool {
+        self.holders.remembers(&self.home_tag())
+    }
+
+    fn home_tag(&self) -> String {
+        let home = self.folder.parent().unwrap_or(&self.folder);
+        let home = home.canonicalize().unwrap_or_else(|_| home.to_owned());
+        format!("home {}", Digest::of(home.as_os_str().as_encoded_bytes()))
+    }
+
+    /// What a person typed when the daemon started; it counts from now on.
+    pub fn give_passphrase(&self, passphrase: SecretString) {
+        self.holders.take_passphrase(passphrase);
+        self.state().open = None;
+    }
+
+    fn opened<'s>(&self, state: &'s mut State, make: Make) -> Result<&'s mut Open, SecretFault> {
+        if state.open.is_none() {
+            match self.unlock(state.rung, make) {
+                Ok(open) => {
+                    self.scrubber
+                        .learn(open.values.iter().filter_map(|(name, it)| Some((name, it.as_ref().ok()?.expose()))));
+                    state.open = Some(open);
+                }
+                Err(reason) => {
+                    state.reason.clone_from(&reason);
+                    return Err(SecretFault::Locked(reason));
+                }
+            }
+        }
+        state.open.as_mut().ok_or_else(|| SecretFault::Locked(state.reason.clone()))
+    }
+
+    fn unlock(&self, rung: KeyRung, make: Make) -> Result<Open, String> {
+        let vault = match Vault::read(&self.folder) {
+            Ok(Some(vault)) => vault,
+            Ok(None) => Vault::new(self.ids.v4(), &*self.ids),
+            Err(fault) => return Err(fault.to_string()),
+        };
+        let place = Place { folder: &self.folder, salt: vault.salt() };
+        let keys = self.holders.load(rung, &place)?;
+        let found = match vault.key_id() {
+            Some(id) => keys.iter().position(|it| it.id() == id).map(Some).ok_or_else(|| {
+                format!("the key that {} is not the one these secrets were sealed with", keys::holder_phrase(rung))
+            })?,
+            None => None,
+        };
+        let key = match found.and_then(|it| keys.get(it)) {
+            Some(key) => key.clone(),
+            // Nothing is sealed yet: whatever key there is will do, else a new one.
+            None => match (keys.first(), make) {
+                (Some(key), _) => key.clone(),
+                (None, Make::Nothing) => return Err(keys::absent_phrase(rung).to_owned()),
+                (None, Make::Key { allow_file }) => {
+                    if rung == KeyRung::File && !allow_file {
+                        return Err(keys::absent_phrase(rung).to_owned());
+                    }
+                    let key = Key::random(&*self.ids);
+                    self.holders.add(rung, &place, &key)?;
+                    key
+                }
+            },
+        };
+        let values = vault.open_all(&key);
+        Ok(Open { key, vault, values })
+    }
+
+    /// May block: the key's holder is asked when secrets are still locked.
+    pub fn get(&self, name: &str) -> Result<Secret, SecretFault> {
+        let mut state = self.state();
+        let open = self.opened(&mut state, Make::Nothing)?;
+        match open.values.get(name) {
+            Some(Ok(secret)) => Ok(secret.clone()),
+            Some(Err(why)) => Err(SecretFault::Damaged { name: name.to_owned(), why: why.clone() }),
+            None => Err(SecretFault::Unknown(name.to_owned())),
+        }
+    }
+
+    pub fn list(&self) -> Result<Vec<Listed>, SecretFault> {
+        let mut state = self.state();
+        let _ = self.opened(&mut state, Make::Nothing);
+        let vault = match &state.open {
+            Some(open) => open.vault.clone(),
+            // Names are no secrets: they are told though the values cannot be had.
+            None => Vault::read(&self.folder).ok().flatten().unwrap_or_else(|| Vault::new(self.ids.v4(), &*self.ids)),
+        };
+        let fault = |name: &str| match &state.open {
+            Some(open) => open.values.get(name).and_then(|it| it.as_ref().err().cloned()),
+            None => Some(format!("locked: {}", state.reason)),
+        };
+        Ok(vault
+            .listed()
+            .map(|(name, version, hosts)| Listed { fault: fault(name), name: name.to_owned(), version, hosts })
+            .collect())
+    }
+
+    /// Asks the holder afresh, so that the sentence is true now.
+    pub fn status(&self) -> Status {
+        let mut state = self.state();
+        let rung = state.rung;
+        let count = |vault: &Vault| vault.listed().count();
+        let usable = self.holders.probe(rung);
+        if let Err(reason) = usable {
+            let count = Vault::read(&self.folder).ok().flatten().as_ref().map_or(0, count);
+            return Status { rung, sentence: format!("locked: {reason}"), open: false, count };
+        }
+        match self.opened(&mut state, Make::Nothing) {
+            Ok(open) => {
+                Status { rung, sentence: keys::sentence(rung).to_owned(), open: true, count: count(&open.vault) }
+            }
+            Err(_) => {
+                let count = Vault::read(&self.folder).ok().flatten().as_ref().map_or(0, count);
+                let reason = state.reason.clone();
+                Status { rung, sentence: format!("locked: {reason}"), open: false, count }
+            }
+        }
+    }
+
+    pub fn set(&self, name: &str, value: &str, hosts: Vec<String>, allow_file: bool) -> Result<u64, SecretFault> {
+        if !is_name(name) {
+            return Err(SecretFault::BadName(name.to_owned()));
+        }
+        if value.is_empty() || value.len() > 65_536 {
+            return Err(SecretFault::BadValue);
+        }
+        let mut state = self.state();
+        let open = self.opened(&mut state, Make::Key { allow_file })?;
+        // Known to the scrubber before it is written anywhere.
+        self.scrubber.learn([(name, value)]);
+        let mut vault = open.vault.clone();
+        let version = vault.put(&open.key, name, value, hosts.clone(), &*self.ids).map_err(SecretFault::from)?;
+        vault.write(&self.folder, &self.ids.v4().to_string()).map_err(SecretFault::Io)?;
+        open.vault = vault;
+        open.values.insert(name.to_owned(), Ok(Secret { value: SecretString::from(value), hosts }));
+        Ok(version)
+    }
+
+    /// The scrubber goes on knowing the value: it may still be in somebody's memory.
+    pub fn remove(&self, name: &str) -> Result<(), SecretFault> {
+        let mut state = self.state();
+        let open = self.opened(&mut state, Make::Nothing)?;
+        let mut vault = open.vault.clone();
+        if !vault.remove(name) {
+            return Err(SecretFault::Unknown(name.to_owned()));
+        }
+        vault.write(&self.folder, &self.ids.v4().to_string()).map_err(SecretFault::Io)?;
+        open.vault = vault;
+        open.values.remove(name);
+        Ok(())
+    }
+
+    /// A new key, and every secret sealed with it: all or none. The holder has both keys until the vault is written, so that a crash in
+    /// between loses nothing.
+    pub fn rotate(&self) -> Result<usize, SecretFault> {
+        let mut state = self.state();
+        let rung = state.rung;
+        let open = self.opened(&mut state, Make::Nothing)?;
+        if let Some((name, why)) = open.values.iter().find_map(|(name, it)| Some((name, it.as_ref().err()?))) {
+            return Err(SecretFault::Damaged { name: name.clone(), why: why.clone() });
+        }
+        let mut vault = open.vault.clone();
+        let locked = SecretFault::Locked;
+        let key = match rung {
+            KeyRung::Credential => return Err(SecretFault::NoRotation),
+            KeyRung::Passphrase => {
+                vault.new_salt(&*self.ids);
+                let place = Place { folder: &self.folder, salt: vault.salt() };
+                let mut derived = self.holders.load(rung, &place).map_err(locked)?;
+                derived.pop().ok_or_else(|| SecretFault::Locked(keys::absent_phrase(rung).to_owned()))?
+            }
+            KeyRung::Keychain | KeyRung::File => Key::random(&*self.ids),
+        };
+        let place = Place { folder: &self.folder, salt: vault.salt() };
+        self.holders.add(rung, &place, &key).map_err(locked)?;
+        let values: Vec<(&str, &Secret)> =
+            open.values.iter().filter_map(|(name, it)| Some((name.as_str(), it.as_ref().ok()?))).collect();
+        vault.reseal(&key, &values, &*self.ids).map_err(SecretFault::from)?;
+        let count = values.len();
+        vault.write(&self.folder, &self.ids.v4().to_string()).map_err(SecretFault::Io)?;
+        let old = std::mem::replace(&mut open.key, key);
+        open.vault = vault;
+        // The vault no longer needs the old key; one that cannot be removed is only untidy.
+        let _ = self.holders.forget(rung, &place, &old.id());
+        Ok(count)
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Make {
+    Nothing,
+    Key { allow_file: bool },
+}
+
+impl From<VaultFault> for SecretFault {
+    fn from(fault: VaultFault) -> Self {
+        SecretFault::Locked(fault.to_string())
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    let plain = |it: u8| it.is_ascii_lowercase() || it.is_ascii_digit();
+    name.len() <= 64
+        && name.bytes().next().is_some_and(plain)
+        && name.bytes().all(|it| plain(it) || matches!(it, b'.' | b'_' | b'-'))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,270 @@
+//! What a call may need, in one place: time, ids, the catalog, policy, limits, breakers, the audit log and the hub of changes.
+//!
+//! Built once by the daemon, and by the testkit in a temporary home. Not here: devices, documents and configuration, which the daemon's
+//! loop owns.
+
+pub mod hub;
+pub mod meters;
+pub mod news;
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use arc_swap::ArcSwap;
+use conductor_core::breaker;
+use conductor_core::digest::Digest;
+use conductor_core::error::AuditResult;
+use conductor_core::event::Micros;
+use conductor_core::policy::Policy;
+use conductor_core::policy::limits::{Limits, Retry};
+use conductor_core::timestamp::Timestamp;
+use futures_util::future::BoxFuture;
+
+use crate::pending_store::PendingStore;
+use crate::pipeline::approval::Desk;
+use crate::pipeline::call::ConnId;
+use crate::pipeline::circuit::Circuits;
+use crate::pipeline::limits::Traffic;
+use crate::pipeline::record::Journal;
+use crate::secrets::Scrubber;
+use crate::tools::catalog::{Catalog, Tool};
+use conductor_hosts::system::{Clock, Ids};
+use hub::{Change, Hub};
+
+/// Waiting, on the same clock as [`Clock::now`]. A test moves both by hand.
+pub trait Sleeper: Send + Sync {
+    fn until(&self, at: Micros) -> BoxFuture<'static, ()>;
+}
+
+pub struct RealSleeper {
+    clock: Arc<dyn Clock>,
+}
+
+impl RealSleeper {
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock }
+    }
+}
+
+impl Sleeper for RealSleeper {
+    fn until(&self, at: Micros) -> BoxFuture<'static, ()> {
+        let left = at.0.saturating_sub(self.clock.now().0);
+        Box::pin(tokio::time::sleep(std::time::Duration::from_micros(left)))
+    }
+}
+
+/// The policy in force and its digest: an approval given under one version is stale under another.
+pub struct PolicyInForce {
+    pub policy: Policy,
+    pub version: Digest,
+}
+
+/// `[mcp]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct McpSettings {
+    pub tools: Vec<String>,
+    pub tool_names: crate::tools::names::NameForm,
+    pub max_message_bytes: usize,
+    pub max_in_flight: usize,
+    pub max_connections: usize,
+    pub elicitation_wait_ms: u64,
+    pub session_idle_s: u64,
+    pub page_size: usize,
+}
+
+impl Default for McpSettings {
+    fn default() -> Self {
+        Self {
+            tools: vec!["all".to_owned()],
+            tool_names: crate::tools::names::NameForm::Safe,
+            max_message_bytes: 4 * 1024 * 1024,
+            max_in_flight: 128,
+            max_connections: 512,
+            elicitation_wait_ms: 50_000,
+            session_idle_s: 3600,
+            page_size: 200,
+        }
+    }
+}
+
+/// What a reload may change.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    pub limits: Limits,
+    pub retry: Retry,
+    pub circuit: Option<breaker::Settings>,
+    pub circuit_tools: BTreeMap<String, breaker::Settings>,
+    /// `[audit] read_only_sync = "before_reply"`.
+    pub read_only_before_reply: bool,
+    /// `[audit] detail = "full"`.
+    pub full_detail: bool,
+    pub mcp: McpSettings,
+}
+
+impl Settings {
+    pub fn circuit(&self, tool: &str) -> breaker::Settings {
+        self.circuit_tools.get(tool).copied().or(self.circuit).unwrap_or_else(|| breaker::Settings::default_for(tool))
+    }
+}
+
+pub struct Studio {
+    pub clock: Arc<dyn Clock>,
+    pub sleeper: Arc<dyn Sleeper>,
+    pub ids: Arc<dyn Ids>,
+    pub home: PathBuf,
+    pub audit: Arc<dyn Journal>,
+    /// Where questions lie until a person answers.
+    pub desk: Desk,
+    /// One plan is applied at a time; a second apply sees what the first one made.
+    pub applying: tokio::sync::Mutex<()>,
+    pub traffic: Traffic,
+    pub circuits: Circuits,
+    pub hub: Hub,
+    /// Knows every open secret; whatever leaves the studio passes it.
+    pub scrubber: Arc<Scrubber>,
+    catalog: ArcSwap<Catalog>,
+    catalog_editor: Mutex<()>,
+    policy: ArcSwap<PolicyInForce>,
+    settings: ArcSwap<Settings>,
+    /// Plugins whose code is no longer what a person enabled, by plugin name.
+    pin_faults: ArcSwap<BTreeMap<String, String>>,
+    pub meters: meters::Meters,
+    /// Shared: the keeper of the log tells of its checkpoints, and holds no studio.
+    pub news: Arc<news::Newsroom>,
+    counts: Mutex<HashMap<(String, AuditResult), u64>>,
+    /// Whoever must know that a connection is over.
+    farewell: OnceLock<Box<dyn Fn(ConnId) + Send + Sync>>,
+}
+
+/// What a studio is made of.
+pub struct Parts {
+    pub clock: Arc<dyn Clock>,
+    pub sleeper: Arc<dyn Sleeper>,
+    pub ids: Arc<dyn Ids>,
+    pub home: PathBuf,
+    pub audit: Arc<dyn Journal>,
+    pub pending: PendingStore,
+    pub catalog: Catalog,
+    pub policy: PolicyInForce,
+    pub settings: Settings,
+    pub scrubber: Arc<Scrubber>,
+}
+
+impl Studio {
+    pub fn new(parts: Parts) -> Arc<Self> {
+        let Parts { clock, sleeper, ids, home, audit, pending, catalog, policy, settings, scrubber } = parts;
+        pending.run_on(&clock);
+        Arc::new(Self {
+            circuits: Circuits::new(Arc::clone(&clock)),
+            hub: Hub::default(),
+            scrubber,
+            clock,
+            sleeper,
+            ids,
+            home,
+            audit,
+            desk: Desk::new(pending),
+            applying: tokio::sync::Mutex::default(),
+            traffic: Traffic::default(),
+            catalog: ArcSwap::from_pointee(catalog),
+            catalog_editor: Mutex::default(),
+            policy: ArcSwap::from_pointee(policy),
+            settings: ArcSwap::from_pointee(settings),
+            pin_faults: ArcSwap::default(),
+            meters: meters::Meters::default(),
+            news: Arc::default(),
+            counts: Mutex::default(),
+            farewell: OnceLock::new(),
+        })
+    }
+
+    /// Sets who is told when a connection ends; notes that its calls left on are released then.
+    pub fn on_connection_end(&self, tell: impl Fn(ConnId) + Send + Sync + 'static) {
+        let _ = self.farewell.set(Box::new(tell));
+    }
+
+    pub fn connection_ended(&self, conn: ConnId) {
+        if let Some(tell) = self.farewell.get() {
+            tell(conn);
+        }
+    }
+
+    pub fn now_ms(&self) -> u64 {
+        self.clock.now().0 / 1000
+    }
+
+    /// Wall time, for records a person reads.
+    pub fn timestamp(&self) -> Timestamp {
+        Timestamp::from_millis(self.clock.wall_ms())
+    }
+
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.catalog.load_full()
+    }
+
+    /// Edits a copy and swaps it in; running calls keep the definitions they were resolved to. Whoever listens to the hub is told which
+    /// lists differ.
+    pub fn edit_catalog<T>(&self, edit: impl FnOnce(&mut Catalog) -> T) -> T {
+        // One editor at a time: two that copied the same catalog would lose one edit.
+        let _one = self.catalog_editor.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = self.catalog();
+        let mut new = old.copy();
+        let result = edit(&mut new);
+        let differs = old.differs(&new);
+        self.catalog.store(Arc::new(new));
+        for (differs, change) in differs.into_iter().zip([Change::Tools, Change::Resources, Change::Prompts]) {
+            if differs {
+                self.hub.tell(change);
+            }
+        }
+        result
+    }
+
+    pub fn policy(&self) -> Arc<PolicyInForce> {
+        self.policy.load_full()
+    }
+
+    pub fn set_policy(&self, policy: PolicyInForce) {
+        self.policy.store(Arc::new(policy));
+    }
+
+    pub fn settings(&self) -> Arc<Settings> {
+        self.settings.load_full()
+    }
+
+    pub fn set_settings(&self, settings: Settings) {
+        self.circuits.reconfigure(|tool| settings.circuit(tool));
+        self.settings.store(Arc::new(settings));
+    }
+
+    pub fn set_pin_faults(&self, faults: BTreeMap<String, String>) {
+        self.pin_faults.store(Arc::new(faults));
+    }
+
+    pub fn pin_fault(&self, tool: &Tool) -> Option<String> {
+        match &tool.source {
+            crate::tools::catalog::Source::Builtin => None,
+            crate::tools::catalog::Source::Plugin { name, .. } => self.pin_faults.load().get(name).cloned(),
+        }
+    }
+
+    /// Uniform over all of `u32`, for retry delays.
+    pub fn jitter(&self) -> u32 {
+        let mut bytes = [0; 4];
+        self.ids.fill(&mut bytes);
+        u32::from_le_bytes(bytes)
+    }
+
+    pub fn count(&self, tool: Option<&Tool>, result: AuditResult, micros: u64) {
+        let name = tool.map_or("_unknown", |tool| tool.name.as_ref());
+        self.meters.call(name, result, micros);
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        *counts.entry((name.to_owned(), result)).or_default() += 1;
+    }
+
+    /// Calls by tool and result since the start; a name that is no tool counts as `_unknown`.
+    pub fn counts(&self) -> HashMap<(String, AuditResult), u64> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

@@ -1,0 +1,192 @@
+//! The `conductor_*` tools: the controller daemon in the model's hands. One file per tool; this one holds what they share.
+//!
+//! None of them applies, approves, confirms or unlocks anything: a change of the configuration is a plan that a person applies.
+
+mod conductor_create_device_identity;
+mod conductor_create_mapping;
+mod conductor_delete_mapping;
+mod conductor_explain;
+mod conductor_get_config;
+mod conductor_get_mappings;
+mod conductor_get_plan;
+mod conductor_get_status;
+mod conductor_get_trace;
+mod conductor_list_device_bindings;
+mod conductor_list_devices;
+mod conductor_list_modes;
+mod conductor_list_plans;
+mod conductor_list_templates;
+mod conductor_panic;
+mod conductor_plan_changes;
+mod conductor_scan_ports;
+mod conductor_send_midi;
+mod conductor_send_sysex;
+mod conductor_set_device_enabled;
+mod conductor_simulate;
+mod conductor_start_midi_learn;
+mod conductor_stop_midi_learn;
+mod conductor_switch_mode;
+mod conductor_undo_plan;
+mod conductor_update_mapping;
+mod conductor_validate_config;
+pub mod mapping_call;
+mod mirrors;
+mod plan_apply;
+pub mod plans;
+mod plugin_set;
+pub mod surroundings;
+pub mod sysex;
+
+pub use mirrors::{add_prompts, add_resources};
+
+use super::catalog::{Aim, Definition, Target};
+use super::shape::{boolean, integer, list, nullable, object, said, text};
+use crate::owner_handle::OwnerHandle;
+use crate::pipeline::call::{Call, Output};
+use crate::pipeline::gate::Leave;
+use conductor_core::action::Action;
+use conductor_core::error::{Code, RefusedBy, ToolError};
+use conductor_core::mapping::TriggerKind;
+use conductor_core::policy::ByArgs;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use uuid::Uuid;
+
+pub const TOOLSET: &str = "daemon";
+
+/// Every tool of this set. They speak to the owner of the studio through its handle.
+pub fn definitions(owner: &OwnerHandle) -> Vec<Definition> {
+    vec![
+        conductor_explain::definition(owner),
+        conductor_get_config::definition(owner),
+        conductor_get_mappings::definition(owner),
+        conductor_get_status::definition(owner),
+        conductor_get_trace::definition(owner),
+        conductor_list_device_bindings::definition(owner),
+        conductor_list_devices::definition(owner),
+        conductor_list_modes::definition(owner),
+        conductor_panic::definition(owner),
+        conductor_scan_ports::definition(owner),
+        conductor_send_midi::definition(owner),
+        conductor_send_sysex::definition(owner),
+        conductor_set_device_enabled::definition(owner),
+        conductor_simulate::definition(owner),
+        conductor_switch_mode::definition(owner),
+        conductor_validate_config::definition(owner),
+        conductor_list_templates::definition(),
+        conductor_start_midi_learn::definition(owner),
+        conductor_stop_midi_learn::definition(owner),
+        conductor_create_device_identity::definition(),
+        conductor_create_mapping::definition(),
+        conductor_delete_mapping::definition(),
+        conductor_get_plan::definition(),
+        conductor_list_plans::definition(),
+        conductor_plan_changes::definition(),
+        conductor_undo_plan::definition(),
+        conductor_update_mapping::definition(),
+        plan_apply::apply(owner),
+        plan_apply::reject(),
+        plugin_set::definition(owner),
+    ]
+}
+
+/// The value as a result.
+pub(super) fn give(value: &impl Serialize) -> Result<Output, ToolError> {
+    serde_json::to_value(value)
+        .map(Output::new)
+        .map_err(|fault| ToolError::new(Code::Internal, format!("the result cannot be written: {fault}")))
+}
+
+/// Arguments that passed validation, as a type of the tool's own.
+pub(super) fn take<T: DeserializeOwned>(arguments: Value) -> Result<T, ToolError> {
+    serde_json::from_value(arguments).map_err(|fault| ToolError::new(Code::BadInput, fault.to_string()))
+}
+
+/// While the performance lock is on, only the person in the room changes what is on stage.
+async fn unlocked(owner: &OwnerHandle, leave: &Leave, what: &str) -> Result<(), ToolError> {
+    if leave.by_person() || !owner.status().await?.performance_lock {
+        return Ok(());
+    }
+    Err(locked(what))
+}
+
+/// The answer to everything that the performance lock keeps back.
+pub fn locked(what: &str) -> ToolError {
+    ToolError::new(Code::Denied, format!("the performance lock is on: {what}"))
+        .by(RefusedBy::Policy)
+        .hint("Reads and plans still work. A person switches the lock off with `conductor performance off` when the show is over.")
+}
+
+/// The output that a call means, by its alias and by the name of its port, whichever of the two the
+/// caller wrote.
+fn output_target(owner: &OwnerHandle, asks: bool) -> Aim {
+    let owner = owner.clone();
+    Arc::new(move |_, call: &Call| {
+        let owner = owner.clone();
+        let port = call.arguments.get("port").and_then(Value::as_str).unwrap_or_default().to_owned();
+        Box::pin(async move {
+            let bindings = owner.bindings().await.unwrap_or_default().device_bindings;
+            let other = bindings.into_iter().find_map(|it| match it.output {
+                Some(output) if it.device_id == port => Some(output),
+                Some(output) if output == port => Some(it.device_id),
+                Some(_) | None => None,
+            });
+            let names: Vec<&String> = std::iter::once(&port).chain(&other).collect();
+            let devices = &owner.serving().config.devices;
+            let asked = devices.iter().any(|it| it.ask_output && names.contains(&&it.alias));
+            let shown = other.as_ref().map_or_else(|| port.clone(), |other| format!("{port} ({other})"));
+            Target {
+                shown: vec![("port", shown)],
+                forms: names.iter().map(|it| json!({ "port": it })).collect(),
+                key: Some(names.iter().min().map_or_else(String::new, |it| (*it).clone())),
+                by_args: asks.then_some(if asked { ByArgs::Ask } else { ByArgs::Allow }),
+                fault: None,
+            }
+        })
+    })
+}
+
+/// What every planning tool gives.
+fn config_plan() -> Value {
+    conductor_plan_changes::plan_schema()
+}
+
+fn plan_id(arguments: &Value) -> Result<Uuid, ToolError> {
+    let text = arguments["plan_id"].as_str().unwrap_or_default();
+    text.parse().map_err(|_| ToolError::new(Code::BadInput, format!("{text:?} is no plan id")))
+}
+
+/// A change that names one row, from the arguments of a tool that does.
+fn row_of(change_type: &str, arguments: &Value) -> Value {
+    let mut change = json!({ "change_type": change_type });
+    for key in ["mode", "id", "index"] {
+        if let Some(value) = arguments.get(key) {
+            change[key] = value.clone();
+        }
+    }
+    change
+}
+
+/// The input of a tool that changes one mapping. Triggers and actions are published in full once, in `conductor_create_mapping`; here they
+/// are told by their type and read in full all the same.
+fn mapping_input(more: Value) -> Value {
+    let mut properties = json!({
+        "mode": { "type": "string", "minLength": 1, "maxLength": 64, "description": "Mode name, or * for global" },
+        "index?": { "type": "integer", "minimum": 0, "description": "Counted from 0, as in conductor_get_mappings" },
+        "id?": { "type": "string", "minLength": 1, "maxLength": 64, "description": "As in conductor_get_mappings; stays when rows move" },
+        "trigger?": {
+            "type": "object", "properties": { "type": { "enum": TriggerKind::NAMES } }, "required": ["type"],
+            "description": "As in conductor_create_mapping",
+        },
+        "action?": {
+            "type": "object", "properties": { "type": { "enum": Action::NAMES } }, "required": ["type"],
+            "description": "As in conductor_create_mapping",
+        },
+    });
+    if let (Value::Object(all), Value::Object(more)) = (&mut properties, more) {
+        all.extend(more);
+    }
+    object(properties)
+}

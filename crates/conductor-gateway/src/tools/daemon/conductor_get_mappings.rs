@@ -1,0 +1,40 @@
+//! `conductor_get_mappings`: the rows of one mode, as the file has them.
+
+use super::{TOOLSET, boolean, give, integer, list, object, said, take, text};
+use crate::owner_handle::OwnerHandle;
+use crate::tools::catalog::Definition;
+use conductor_core::policy::Tier;
+use serde::Deserialize;
+use serde_json::json;
+
+#[derive(Deserialize)]
+struct Arguments {
+    mode: String,
+}
+
+pub fn definition(owner: &OwnerHandle) -> Definition {
+    let owner = owner.clone();
+    Definition::new("conductor_get_mappings", Tier::ReadOnly, TOOLSET, move |_studio, _leave, arguments| {
+        let owner = owner.clone();
+        async move {
+            let Arguments { mode } = take(arguments)?;
+            give(&owner.mappings(&mode)?)
+        }
+    })
+    .text(
+        "Get mappings",
+        "Mappings and continuous bindings of one mode, as written in the file; mode \"*\" gives the global ones. The index counts from 0; \
+         the id stays the same when rows move.",
+    )
+    .input(object(json!({
+        "mode": { "type": "string", "minLength": 1, "maxLength": 64, "description": "Mode name as in conductor_list_modes, or * for global mappings" },
+    })))
+    .output(object(json!({
+        "mode": text(),
+        "mappings": list(object(json!({
+            "index": integer(), "trigger": { "type": "object" }, "action": { "type": "object" }, "id": text(),
+            "description?": text(), "enabled": said("False also when a fault in the row keeps it from running", boolean()),
+        }))),
+        "continuous": list(json!({ "type": "object" })),
+    })))
+}

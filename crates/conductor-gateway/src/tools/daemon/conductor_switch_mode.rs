@@ -1,0 +1,38 @@
+//! `conductor_switch_mode`: makes a mode active.
+
+use super::{TOOLSET, boolean, give, integer, object, take, text, unlocked};
+use crate::owner_handle::OwnerHandle;
+use crate::tools::catalog::Definition;
+use conductor_core::event::Taint;
+use conductor_core::policy::Tier;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+#[derive(Deserialize)]
+struct Arguments {
+    mode: String,
+}
+
+pub fn definition(owner: &OwnerHandle) -> Definition {
+    let owner = owner.clone();
+    Definition::new("conductor_switch_mode", Tier::Stateful, TOOLSET, move |_studio, leave, arguments| {
+        let owner = owner.clone();
+        async move {
+            unlocked(&owner, &leave, "the mode stays as it is").await?;
+            let Arguments { mode } = take(arguments)?;
+            let by = if leave.by_hand() { Taint::Clean } else { Taint::Tool };
+            give(&owner.switch_mode_by(mode, by).await?)
+        }
+    })
+    .text(
+        "Switch mode",
+        "Makes a mapping mode active from the next event on. Keys that are down keep the mode they were pressed in, so nothing is left \
+         sounding.",
+    )
+    .idempotent()
+    .input(object(json!({
+        "mode": { "type": "string", "minLength": 1, "maxLength": 64, "description": "Mode name, as in conductor_list_modes" },
+    })))
+    .output(object(json!({ "success": boolean(), "mode_name": text(), "mode_index": integer(), "total_modes": integer() })))
+    .summary(|arguments| format!("switch to mode {}", arguments.get("mode").unwrap_or(&Value::Null)))
+}

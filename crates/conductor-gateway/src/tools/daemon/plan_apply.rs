@@ -1,0 +1,62 @@
+//! `plan.apply` and `plan.reject`: hidden, and only for a person. The human door and the approval pad are the only ways to them.
+
+use super::{TOOLSET, object, plan_id, plans};
+use crate::owner_handle::OwnerHandle;
+use crate::pipeline::call::{Output, Principal};
+use crate::pipeline::gate::Leave;
+use crate::tools::catalog::Definition;
+use conductor_core::error::{Code, Subject, ToolError};
+use conductor_core::policy::{Channel, Tier};
+use serde_json::{Value, json};
+
+pub fn apply(owner: &OwnerHandle) -> Definition {
+    let owner = owner.clone();
+    hidden("plan.apply", move |studio, leave, arguments| {
+        let owner = owner.clone();
+        async move {
+            let by = person(&leave)?;
+            let (id, channel) = (plan_id(&arguments)?, channel(&arguments));
+            Ok(Output::new(plans::apply(&studio, &owner, &by, channel, id).await?))
+        }
+    })
+    .text("Apply plan", "Writes the plan's result, if the file still is what it was made on.")
+}
+
+pub fn reject() -> Definition {
+    hidden("plan.reject", |studio, leave, arguments| async move {
+        let by = person(&leave)?;
+        Ok(Output::new(plans::reject(&studio, &by, channel(&arguments), plan_id(&arguments)?).await?))
+    })
+    .text("Reject plan", "Ends the plan without writing anything.")
+}
+
+fn hidden<F, R>(name: &'static str, run: F) -> Definition
+where
+    F: Fn(std::sync::Arc<crate::studio::Studio>, Leave, Value) -> R + Send + Sync + 'static,
+    R: Future<Output = Result<Output, ToolError>> + Send + 'static,
+{
+    let mut definition = Definition::new(name, Tier::ConfigChange, TOOLSET, run).input(object(json!({
+        "plan_id": { "type": "string", "format": "uuid" },
+        "channel": { "enum": ["cli", "terminal", "console", "pad"] },
+    })));
+    definition.hidden = true;
+    definition
+}
+
+/// A pad may call tools, but no tool that decides.
+pub(super) fn person(leave: &Leave) -> Result<Principal, ToolError> {
+    if leave.principal().is_person() {
+        return Ok(leave.principal().clone());
+    }
+    let name = leave.tool().name.to_string();
+    Err(ToolError::new(Code::NotFound, format!("Unknown tool: {name}")).subject(Subject::Tool(name)))
+}
+
+fn channel(arguments: &Value) -> Channel {
+    match arguments["channel"].as_str() {
+        Some("terminal") => Channel::Terminal,
+        Some("console") => Channel::Console,
+        Some("pad") => Channel::Pad,
+        Some(_) | None => Channel::Cli,
+    }
+}

@@ -1,0 +1,22 @@
+//! `live_find_track`: from a name to ids.
+
+use super::{reading, refused, schema, to_object};
+use crate::pipeline::call::Output;
+use crate::tools::catalog::Definition;
+use conductor_hosts::live::Live;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+pub fn definition(live: &Arc<Live>) -> Definition {
+    reading(live, "live_find_track", |mut ask, set| async move {
+        let found = set.host.find_track(ask.need("query")?).await.map_err(refused)?;
+        Ok(Output::new(Value::Object(to_object(&found)?)))
+    })
+    .text(
+        "Find track",
+        "Ids of the tracks whose name contains the query, whatever its case. Nothing found is an answer (count 0), not an error; then \
+         live_get_song_overview shows every name.",
+    )
+    .input(schema::look(json!({ "query": schema::id("Track name or a part of it") })))
+    .output(schema::object(json!({ "matches": schema::list(schema::track_row()), "count": schema::integer() })))
+}

@@ -1,0 +1,27 @@
+//! `live_list_scenes`: scenes and locators.
+
+use super::{reading, refused, schema, to_object};
+use crate::pipeline::call::Output;
+use crate::tools::catalog::Definition;
+use conductor_hosts::live::Live;
+use schema::{boolean, list, nullable, number, object, text};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+pub fn definition(live: &Arc<Live>) -> Definition {
+    reading(live, "live_list_scenes", |_ask, set| async move {
+        Ok(Output::new(Value::Object(to_object(&set.host.scenes().await.map_err(refused)?)?)))
+    })
+    .text(
+        "List scenes",
+        "Scenes of the Set (name, own tempo and time signature where it has them, whether its row is empty) and the locators of the \
+         arrangement by time.",
+    )
+    .input(schema::look(json!({})))
+    .output(object(json!({
+        "scenes": list(object(json!({
+            "id": text(), "name": text(), "tempo": nullable(number()), "timeSignature": nullable(text()), "isEmpty": boolean(),
+        }))),
+        "cuePoints": list(object(json!({ "id": text(), "name": text(), "beat": number() }))),
+    })))
+}

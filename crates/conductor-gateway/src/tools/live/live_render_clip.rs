@@ -1,0 +1,48 @@
+//! `live_render_clip`: a clip as a picture.
+
+use super::{reading, refused, schema, to_object};
+use crate::pipeline::call::{Content, Output};
+use crate::tools::catalog::Definition;
+use base64::Engine;
+use conductor_core::error::{Code, ToolError};
+use conductor_hosts::live::Live;
+use conductor_hosts::paint;
+use conductor_set::Resource;
+use schema::{integer, list, nullable, object, text};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+const DEFAULT_WIDTH: u32 = 1200;
+
+pub fn definition(live: &Arc<Live>) -> Definition {
+    reading(live, "live_render_clip", |mut ask, set| async move {
+        let clip = ask.id("clipId")?;
+        let width: u32 = ask.take("width")?.unwrap_or(DEFAULT_WIDTH);
+        let format: String = ask.take("format")?.unwrap_or_else(|| "png".into());
+        let drawn = set.host.draw_clip(clip, width).await.map_err(refused)?;
+        let value = Value::Object(to_object(&drawn)?);
+        let content = if format == "svg" {
+            // Model APIs refuse SVG as an image; as a resource a client can still show it.
+            let uri = Resource::ClipNotes(clip).uri();
+            Content::Resource { uri, mime: "image/svg+xml".into(), text: drawn.drawing.svg() }
+        } else {
+            let bytes = paint::png(&paint::Picture::from(&drawn.drawing))
+                .map_err(|fault| ToolError::new(Code::Internal, fault.to_string()))?;
+            Content::Image { mime: "image/png".into(), base64: base64::engine::general_purpose::STANDARD.encode(bytes) }
+        };
+        Ok(Output::new(value).with(content))
+    })
+    .text(
+        "Render clip",
+        "Draws the notes of one MIDI clip as a piano roll: keys, beat grid, notes coloured by velocity, muted ones outlined, the loop. Gives a \
+         PNG image, or an SVG text resource.",
+    )
+    .input(schema::look(json!({
+        "clipId": schema::id("MIDI clip id from live_list_clips"),
+        "format?": { "type": "string", "enum": ["png", "svg"], "description": "Default png" },
+        "width?": { "type": "integer", "minimum": 320, "maximum": 4096, "description": "In pixels; default 1200" },
+    })))
+    .output(object(json!({
+        "clipId": text(), "width": integer(), "height": integer(), "pitchRange": nullable(list(integer())), "count": integer(),
+    })))
+}

@@ -1,0 +1,16 @@
+//! `live_undo`: takes edits back.
+
+use super::{schema, stepping};
+use crate::tools::catalog::Definition;
+use conductor_hosts::live::{Live, Way};
+use std::sync::Arc;
+
+pub fn definition(live: &Arc<Live>) -> Definition {
+    stepping(live, "live_undo", Way::Undo)
+        .text(
+            "Undo",
+            "Takes the last edits of the Set back, whoever made them: one step unless told otherwise. labels names what was undone.",
+        )
+        .input(schema::steps())
+        .output(schema::stepped("undone"))
+}

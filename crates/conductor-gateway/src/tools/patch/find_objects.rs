@@ -1,0 +1,50 @@
+//! `find_objects`: searches a patch.
+
+use super::arguments::given;
+use super::body::Detail;
+use super::schema::{body, input, object};
+use super::{Asked, body as told, read};
+use crate::pipeline::call::Output;
+use crate::tools::catalog::Definition;
+use conductor_core::error::ToolError;
+use conductor_hosts::patch::Patches;
+use conductor_patch::Query;
+use serde_json::Value;
+use serde_json::json;
+use std::sync::Arc;
+
+pub fn definition(patches: &Arc<Patches>) -> Definition {
+    read("find_objects", patches, run)
+        .text("Find objects", "Objects that match all that is given, also inside subpatchers.")
+        .input(input(json!({
+            "patch_id*": "id", "text": "long", "class": "name", "varname": "long", "attribute": "name", "value": "value",
+            "unconnected": "bool", "recursive": { "type": "boolean", "default": true },
+            "limit": { "type": "integer", "minimum": 1, "maximum": 1000, "default": 100 },
+        })))
+        .output(body(json!({ "matches": [object()], "count": "int", "truncated": "bool" })))
+}
+
+fn run(asked: &Asked) -> Result<Output, ToolError> {
+    asked.patches.look(asked.patch_id(), |scene| {
+        let arguments = asked.arguments();
+        let word = |name: &str| arguments.text(name).map(str::to_owned);
+        let query = Query {
+            text: word("text"),
+            class: word("class"),
+            varname: word("varname"),
+            attribute: word("attribute"),
+            value: arguments.get("value").map(|it| given(it, "value")).transpose()?,
+            unconnected: arguments.get("unconnected").and_then(Value::as_bool),
+        };
+        let recursive = arguments.get("recursive").and_then(Value::as_bool).unwrap_or(true);
+        let (found, more) = conductor_patch::find(&scene.view, &query, recursive, arguments.count("limit", 100));
+        let all = found.iter().map(|it| {
+            let mut told = told::box_of(scene, it, it.index(), Detail::Full);
+            told["patch_id"] = json!(scene.id_of(it.canvas().id()));
+            told
+        });
+        let (matches, cut) = told::page(all, 0, usize::MAX);
+        let told = json!({ "count": matches.len(), "matches": matches, "truncated": more || cut.is_some() });
+        Ok(Output::new(told::of(scene, told)))
+    })
+}

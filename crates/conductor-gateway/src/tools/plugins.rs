@@ -1,0 +1,259 @@
+//! Plugins as tools: what a file declares becomes entries of the catalog, and a call becomes a message to the plugin's process.
+//!
+//! A plugin's tools take the pipeline like every other. Not here: the process (`hosts::plugin`), which plugins there are and who enabled
+//! them (`daemon::plugins`).
+
+pub mod reach;
+
+use super::catalog::{CatalogFault, Definition, Source, Target, Tool};
+use super::lint;
+use super::schema::Validator;
+use crate::pipeline::call::{Content, Output};
+use conductor_core::config::{Plugin, PluginRetry};
+use conductor_core::digest::Digest;
+use conductor_core::error::{Code, Subject, ToolError};
+use conductor_core::policy::Tier;
+use conductor_core::text::escape;
+use conductor_hosts::plugin::manifest::{Manifest, ToolText};
+use conductor_hosts::plugin::process::{Fault, Launch, Over, Process};
+use conductor_hosts::plugin::runner::{QUEUE, Runner};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+pub const TOOLSET: &str = "plugins";
+
+/// Loads a file in the sandbox and judges all it says about itself. It is given nothing and changes nothing.
+pub async fn look(launch: &Launch) -> Result<Manifest, Vec<String>> {
+    let (_process, declared) = Process::start(launch).await.map_err(|fault| vec![fault.to_string()])?;
+    let manifest = Manifest::judge(&declared, Digest::of(&launch.source))?;
+    check(&manifest)?;
+    Ok(manifest)
+}
+
+/// Whether every tool could stand in a catalog.
+fn check(manifest: &Manifest) -> Result<(), Vec<String>> {
+    let row = Plugin::of_file("");
+    let mut faults = Vec::new();
+    if let Some(Err(fault)) = manifest.config_schema.clone().map(|it| Validator::compile(&it.into())) {
+        faults.push(format!("configSchema: {fault}"));
+    }
+    for text in &manifest.tools {
+        let definition = define(manifest, text, &row, |_| Box::pin(async { Ok(Output::new(json!({}))) }));
+        match Tool::new(definition) {
+            Ok(tool) => {
+                faults.extend(
+                    lint::lint(&tool)
+                        .into_iter()
+                        .map(|(rule, place)| format!("{}: {place}: {}", text.name, rule.told())),
+                );
+            }
+            Err(fault) => faults.push(fault.to_string()),
+        }
+    }
+    if faults.is_empty() { Ok(()) } else { Err(faults) }
+}
+
+/// The tools of an enabled plugin. Without a runner they stand there only to be refused.
+pub fn tools(manifest: &Manifest, row: &Plugin, runner: Option<&Arc<Runner>>) -> Result<Vec<Tool>, CatalogFault> {
+    let tool = |text: &ToolText| {
+        let (runner, name) = (runner.cloned(), text.name.clone());
+        Tool::new(define(manifest, text, row, move |arguments| {
+            let (runner, name) = (runner.clone(), name.clone());
+            Box::pin(async move {
+                let Some(runner) = runner else {
+                    return Err(ToolError::new(Code::PinMismatch, format!("{name} is not what a person enabled")));
+                };
+                match runner.call(&name, &arguments).await {
+                    Ok(value) => result(&name, value),
+                    Err(fault) => Err(failure(&name, fault)),
+                }
+            })
+        }))
+    };
+    manifest.tools.iter().map(tool).collect()
+}
+
+fn define(
+    manifest: &Manifest,
+    text: &ToolText,
+    row: &Plugin,
+    run: impl Fn(Value) -> futures_util::future::BoxFuture<'static, Result<Output, ToolError>> + Send + Sync + 'static,
+) -> Definition {
+    let said = row.tools.get(&text.name).copied().unwrap_or_default();
+    let asks = said.requires_approval.unwrap_or(text.requires_approval);
+    // A person who wants to be asked means an effect outside; a plugin that asks to be asked about
+    // is believed too.
+    let effect = asks || text.requires_approval;
+    let tier = said.tier.unwrap_or(if effect { Tier::HardwareIo } else { Tier::Stateful });
+    let mut definition = Definition::new(text.name.clone(), tier, TOOLSET, move |_, _, arguments| run(arguments))
+        .text(text.title.clone().unwrap_or_else(|| text.name.clone()), text.description.clone())
+        .input(text.input_schema.clone())
+        .output(Value::Null);
+    definition.requires_approval = Some(asks);
+    definition.idempotent = match row.retry {
+        PluginRetry::Declared => text.idempotent,
+        PluginRetry::Always => true,
+        PluginRetry::Never => false,
+    };
+    definition.timeout_ms = row.timeout_ms.into();
+    definition.source = Source::Plugin { name: manifest.name.clone(), code: manifest.code };
+    let shown = format!("{} (plugin {} {})", text.name, manifest.name, manifest.version);
+    let target = Target { shown: vec![("plugin", shown.clone())], ..Target::keyed(manifest.name.clone()) };
+    definition.target(move |_, _| target.clone()).summary(move |_| shown.clone())
+}
+
+/// A handler's value as a result: a finished `CallToolResult`, a text, or any other value.
+fn result(tool: &str, value: Value) -> Result<Output, ToolError> {
+    match value {
+        Value::String(text) => Ok(Output::blocks(vec![Content::Text(text)])),
+        Value::Object(mut members) if members.get("content").is_some_and(Value::is_array) => {
+            let blocks = members.remove("content").unwrap_or_default();
+            let blocks = blocks.as_array().map_or(&[][..], Vec::as_slice).iter();
+            let blocks = blocks.map(|it| block(tool, it)).collect::<Result<Vec<Content>, _>>()?;
+            let structured = members.remove("structuredContent").filter(Value::is_object);
+            let is_error = members.get("isError") == Some(&Value::Bool(true));
+            let Some(mut structured) = structured else { return Ok(Output::blocks(blocks).as_error(is_error)) };
+            if is_error {
+                disclaim(&mut structured);
+            }
+            // The value is sent as text by itself; a plugin that did so too says it once.
+            let written = structured.to_string();
+            let same = |it: &Content| {
+                matches!(it, Content::Text(text) if *text == written
+                    || serde_json::from_str::<Value>(text).is_ok_and(|it| it == structured))
+            };
+            let blocks: Vec<Content> = blocks.into_iter().filter(|it| !same(it)).collect();
+            Ok(blocks.into_iter().fold(Output::new(structured).as_error(is_error), Output::with))
+        }
+        object @ Value::Object(_) => Ok(Output::new(object)),
+        other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_)) => {
+            Ok(Output::new(json!({ "result": other })))
+        }
+    }
+}
+
+fn block(tool: &str, block: &Value) -> Result<Content, ToolError> {
+    let text = |of: &Value, key: &str| of[key].as_str().map(str::to_owned);
+    let mime = |of: &Value| text(of, "mimeType").unwrap_or_else(|| "application/octet-stream".to_owned());
+    let found = match block["type"].as_str() {
+        Some("text") => text(block, "text").map(Content::Text),
+        Some("image") => text(block, "data").map(|base64| Content::Image { mime: mime(block), base64 }),
+        Some("audio") => text(block, "data").map(|base64| Content::Audio { mime: mime(block), base64 }),
+        Some("resource") => {
+            let inner = &block["resource"];
+            text(inner, "uri").and_then(|uri| match (text(inner, "text"), text(inner, "blob")) {
+                (Some(text), _) => Some(Content::Resource { uri, mime: mime(inner), text }),
+                (None, Some(base64)) => Some(Content::Blob { uri, mime: mime(inner), base64 }),
+                (None, None) => None,
+            })
+        }
+        Some(_) | None => None,
+    };
+    found.ok_or_else(|| {
+        let message = format!("{tool} gave a content block that is neither text, image, audio nor resource");
+        ToolError::new(Code::Internal, message).subject(Subject::Tool(tool.to_owned()))
+    })
+}
+
+/// An error result of a plugin may look like one of ours. A code that is not a plugin's to give is taken out of it.
+fn disclaim(structured: &mut Value) {
+    let Some(code) = structured.get_mut("code") else { return };
+    let is_ours =
+        code.as_str().and_then(|it| it.parse::<Code>().ok()).is_some_and(|it| claimed(Some(it.as_str())) != it);
+    if is_ours {
+        *code = Value::from(Code::Internal.as_str());
+    }
+}
+
+/// A code a plugin may give: what a tool of ours could say about its own work. The others speak of approval, limits and pins, which are
+/// not a plugin's to decide.
+fn claimed(code: Option<&str>) -> Code {
+    let code = code.and_then(|it| it.parse().ok()).unwrap_or(Code::Internal);
+    match code {
+        Code::BadInput
+        | Code::NotFound
+        | Code::StaleReference
+        | Code::WrongType
+        | Code::Unsupported
+        | Code::SdkRejected
+        | Code::HostOffline
+        | Code::Timeout
+        | Code::Denied => code,
+        Code::ApprovalRequired
+        | Code::PlanExpired
+        | Code::PlanStale
+        | Code::CircuitOpen
+        | Code::RateLimited
+        | Code::PinMismatch
+        | Code::AuditUnavailable
+        | Code::Busy
+        | Code::Internal => Code::Internal,
+    }
+}
+
+fn failure(tool: &str, fault: Fault) -> ToolError {
+    let told = format!("{tool}: {}", escape(&fault.to_string()));
+    let error = match fault {
+        Fault::Threw(thrown) => ToolError::new(claimed(thrown.code.as_deref()), told),
+        Fault::Over(Over::Time, _) => ToolError::new(Code::Timeout, told)
+            .hint("Read the state before repeating. A person can raise cpu_ms of this plugin."),
+        Fault::Over(Over::Memory, _) => ToolError::new(Code::Internal, told)
+            .hint("Ask for less at once. A person can raise heap_mb of this plugin."),
+        Fault::Died(_) => ToolError::new(Code::Internal, told)
+            .hint("Its process is started anew by the next call. Read the state before repeating."),
+        Fault::NotLoaded(_) | Fault::NotStarted(_) => {
+            ToolError::new(Code::HostOffline, told).hint("A person should look with `conductor plugins list`.")
+        }
+        Fault::Busy(_) => ToolError::new(Code::Busy, told)
+            .hint(format!("Wait until its calls are done; {QUEUE} may wait."))
+            .retry_after_ms(1000),
+        Fault::Changed(_) => ToolError::new(Code::PinMismatch, told),
+    };
+    error.subject(Subject::Tool(tool.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use conductor_hosts::plugin::Thrown;
+
+    #[test]
+    fn results_of_every_shape() {
+        assert_eq!(result("t", json!("hi")).unwrap(), Output::blocks(vec![Content::Text("hi".into())]));
+        assert_eq!(result("t", json!({ "a": 1 })).unwrap(), Output::new(json!({ "a": 1 })));
+        assert_eq!(result("t", json!([1])).unwrap(), Output::new(json!({ "result": [1] })));
+        let both = json!({ "content": [{ "type": "text", "text": "{\"a\": 1}" }, { "type": "text", "text": "more" }], "structuredContent": { "a": 1 } });
+        assert_eq!(result("t", both).unwrap(), Output::new(json!({ "a": 1 })).with(Content::Text("more".into())));
+        let picture = json!({ "content": [{ "type": "image", "data": "AAAA", "mimeType": "image/png" }] });
+        let wanted = Output::blocks(vec![Content::Image { mime: "image/png".into(), base64: "AAAA".into() }]);
+        assert_eq!(result("t", picture).unwrap(), wanted);
+        assert_eq!(result("t", json!({ "content": [{ "type": "script" }] })).unwrap_err().code, Code::Internal);
+    }
+
+    #[test]
+    fn a_plugin_may_say_what_went_wrong_but_not_what_the_pipeline_says() {
+        let failed = |code: &str| json!({ "isError": true, "content": [{ "type": "text", "text": "no" }], "structuredContent": { "code": code, "more": [1] } });
+        for (given, shown) in [
+            ("NOT_FOUND", "NOT_FOUND"),
+            ("its own", "its own"),
+            ("APPROVAL_REQUIRED", "INTERNAL"),
+            ("CIRCUIT_OPEN", "INTERNAL"),
+            ("PIN_MISMATCH", "INTERNAL"),
+            ("RATE_LIMITED", "INTERNAL"),
+        ] {
+            let output = result("t", failed(given)).unwrap();
+            assert!(output.is_error, "{given}");
+            assert_eq!(output.value, json!({ "code": shown, "more": [1] }), "{given}");
+            assert_eq!(output.content, [Content::Text("no".into())], "{given}");
+        }
+        let bare = result(
+            "t",
+            json!({ "isError": true, "content": [{ "type": "image", "data": "AAAA", "mimeType": "image/png" }] }),
+        );
+        let bare = bare.unwrap();
+        assert!(bare.is_error && !bare.is_structured() && bare.content.len() == 1);
+        let thrown = Thrown { message: "m".into(), code: Some("WRONG_TYPE".into()), place: Some("x.js:1:2".into()) };
+        let error = failure("t", Fault::Threw(thrown));
+        assert_eq!((error.code, error.message.as_str()), (Code::WrongType, "t: x.js:1:2: m"));
+    }
+}

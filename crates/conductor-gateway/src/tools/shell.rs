@@ -1,0 +1,15 @@
+//! `shell.exec` and `desktop.launch`: commands that a person allowed one by one.
+
+mod exec;
+mod launch;
+
+use super::catalog::{Catalog, CatalogFault, Tool};
+use conductor_hosts::shell::Shell;
+use std::sync::Arc;
+
+pub const TOOLSET: &str = "shell";
+
+pub fn add(catalog: &mut Catalog, shell: &Arc<Shell>) -> Result<(), CatalogFault> {
+    catalog.add(Tool::new(exec::definition(shell))?)?;
+    catalog.add(Tool::new(launch::definition(shell))?)
+}

@@ -1,0 +1,13 @@
+//! `web.fetch`: pages and data from the web, through a guard.
+
+mod fetch;
+
+use super::catalog::{Catalog, CatalogFault, Tool};
+use conductor_hosts::web::Web;
+use std::sync::Arc;
+
+pub const TOOLSET: &str = "web";
+
+pub fn add(catalog: &mut Catalog, web: &Arc<Web>) -> Result<(), CatalogFault> {
+    catalog.add(Tool::new(fetch::definition(web))?)
+}

@@ -1,0 +1,281 @@
+//! Looking through a root: lists and searches, bounded in entries, bytes and time.
+//!
+//! Links are shown and never followed, so a walk cannot run in circles.
+
+use super::{FileFault, Place};
+use crate::system::Clock;
+use conductor_core::event::Micros;
+use regex::Regex;
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use tokio_util::sync::CancellationToken;
+
+/// Entries of one answer.
+const PAGE: usize = 1000;
+/// Larger files are not searched.
+const MOST_SEARCHED: u64 = 8 << 20;
+/// A file with a NUL this early is no text.
+const LOOKED_AT: usize = 8192;
+/// Longest line that is shown.
+const LINE: usize = 400;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    File,
+    Folder,
+    Link,
+    Other,
+}
+
+impl Kind {
+    pub fn of(kind: FileType) -> Self {
+        if kind.is_file() {
+            Kind::File
+        } else if kind.is_dir() {
+            Kind::Folder
+        } else if kind.is_symlink() {
+            Kind::Link
+        } else {
+            Kind::Other
+        }
+    }
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::File => "file",
+            Kind::Folder => "directory",
+            Kind::Link => "link",
+            Kind::Other => "other",
+        }
+    }
+}
+
+#[derive(Debug)]
+pub struct Entry {
+    /// Relative to the folder that was listed.
+    pub name: String,
+    pub kind: Kind,
+    pub size: u64,
+    pub modified_ms: i64,
+}
+
+#[derive(Debug)]
+pub struct Listing {
+    pub entries: Vec<Entry>,
+    /// Give it back to go on behind the last entry.
+    pub next: Option<String>,
+}
+
+pub struct Query {
+    pub pattern: Regex,
+    /// Compared with the path relative to the folder that is searched.
+    pub glob: Option<Regex>,
+    pub limit: usize,
+    /// When to stop, on the studio's clock.
+    pub until: Micros,
+}
+
+#[derive(Debug)]
+pub struct Match {
+    pub path: String,
+    pub line: u64,
+    pub column: u64,
+    pub text: String,
+}
+
+#[derive(Debug)]
+pub struct Found {
+    pub matches: Vec<Match>,
+    /// More may be there: the limit or the time was reached.
+    pub truncated: bool,
+}
+
+struct Item {
+    name: OsString,
+    kind: Kind,
+    stat: Stat,
+}
+
+#[allow(clippy::unnecessary_cast, reason = "the width of this field differs between systems")]
+pub(super) fn stat_ms(stat: &Stat) -> i64 {
+    stat.st_mtime.saturating_mul(1000).saturating_add(stat.st_mtime_nsec as i64 / 1_000_000)
+}
+
+/// In the order of their names, so that a cursor means the same at the next call.
+fn items(folder: &OwnedFd) -> Vec<Item> {
+    let Ok(dir) = Dir::read_from(folder) else { return Vec::new() };
+    let names = dir.filter_map(Result::ok).map(|it| it.file_name().to_bytes().to_vec());
+    let mut items: Vec<Item> = names
+        .filter(|it| it != b"." && it != b"..")
+        .filter_map(|name| {
+            let name = OsString::from_vec(name);
+            let stat = rustix::fs::statat(folder, &name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+            Some(Item { kind: Kind::of(FileType::from_raw_mode(stat.st_mode)), name, stat })
+        })
+        .collect();
+    items.sort_by(|a, b| a.name.cmp(&b.name));
+    items
+}
+
+fn enter(folder: &OwnedFd, name: &OsString) -> Option<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(folder, name, flags, Mode::empty()).ok()
+}
+
+impl Place {
+    /// Names below this folder, down to `depth` levels, behind `cursor`.
+    pub fn list(&self, depth: u32, cursor: Option<&str>, cancel: &CancellationToken) -> Result<Listing, FileFault> {
+        let folder = self.open_folder(&self.inside)?;
+        let mut listing = Listing { entries: Vec::new(), next: None };
+        walk_list(&folder, Path::new(""), depth, cursor.map(Path::new), cancel, &mut listing);
+        Ok(listing)
+    }
+
+    /// Lines below this folder (or of this file) that fit the pattern.
+    pub fn search(&self, query: &Query, clock: &dyn Clock, cancel: &CancellationToken) -> Result<Found, FileFault> {
+        let mut search = Search { query, clock, cancel, found: Found { matches: Vec::new(), truncated: false } };
+        let (kind, ..) = self.kind()?;
+        if kind == Kind::File {
+            let file = self.open_file()?;
+            search.file(file, self.inside.file_name().map_or_else(PathBuf::new, PathBuf::from));
+        } else {
+            let folder = self.open_folder(&self.inside)?;
+            search.folder(&folder, Path::new(""));
+        }
+        Ok(search.found)
+    }
+}
+
+/// False when the page is full.
+fn walk_list(
+    folder: &OwnedFd,
+    at: &Path,
+    depth: u32,
+    cursor: Option<&Path>,
+    cancel: &CancellationToken,
+    listing: &mut Listing,
+) -> bool {
+    for item in items(folder) {
+        if cancel.is_cancelled() {
+            return false;
+        }
+        let path = at.join(&item.name);
+        let behind = cursor.is_none_or(|it| path.as_path() > it);
+        if behind {
+            if listing.entries.len() == PAGE {
+                listing.next = listing.entries.last().map(|it| it.name.clone());
+                return false;
+            }
+            listing.entries.push(Entry {
+                name: path.to_string_lossy().into_owned(),
+                kind: item.kind,
+                size: if item.kind == Kind::File { item.stat.st_size as u64 } else { 0 },
+                modified_ms: stat_ms(&item.stat),
+            });
+        }
+        // A folder before the cursor may hold what lies behind it.
+        let worth = behind || cursor.is_some_and(|it| it.starts_with(&path));
+        if depth > 1
+            && item.kind == Kind::Folder
+            && worth
+            && let Some(inner) = enter(folder, &item.name)
+            && !walk_list(&inner, &path, depth - 1, cursor, cancel, listing)
+        {
+            return false;
+        }
+    }
+    true
+}
+
+struct Search<'a> {
+    query: &'a Query,
+    clock: &'a dyn Clock,
+    cancel: &'a CancellationToken,
+    found: Found,
+}
+
+impl Search<'_> {
+    fn over(&mut self) -> bool {
+        if self.cancel.is_cancelled() || self.clock.now() >= self.query.until {
+            self.found.truncated = true;
+        }
+        self.found.truncated
+    }
+
+    fn folder(&mut self, folder: &OwnedFd, at: &Path) {
+        for item in items(folder) {
+            if self.over() {
+                return;
+            }
+            let path = at.join(&item.name);
+            match item.kind {
+                Kind::Folder => {
+                    if let Some(inner) = enter(folder, &item.name) {
+                        self.folder(&inner, &path);
+                    }
+                }
+                Kind::File if item.stat.st_size as u64 <= MOST_SEARCHED => {
+                    let fits = self.query.glob.as_ref().is_none_or(|it| it.is_match(&path.to_string_lossy()));
+                    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+                    if fits && let Ok(file) = rustix::fs::openat(folder, &item.name, flags, Mode::empty()) {
+                        self.file(File::from(file), path);
+                    }
+                }
+                Kind::File | Kind::Link | Kind::Other => {}
+            }
+        }
+    }
+
+    fn file(&mut self, file: File, path: PathBuf) {
+        let mut bytes = Vec::new();
+        if file.take(MOST_SEARCHED).read_to_end(&mut bytes).is_err() || bytes.iter().take(LOOKED_AT).any(|it| *it == 0)
+        {
+            return;
+        }
+        let text = String::from_utf8_lossy(&bytes);
+        for (number, line) in text.lines().enumerate() {
+            let Some(hit) = self.query.pattern.find(line) else { continue };
+            if self.found.matches.len() >= self.query.limit || self.over() {
+                self.found.truncated = true;
+                return;
+            }
+            let column = line.get(..hit.start()).map_or(0, |it| it.chars().count()) as u64 + 1;
+            self.found.matches.push(Match {
+                path: path.to_string_lossy().into_owned(),
+                line: number as u64 + 1,
+                column,
+                text: line.chars().take(LINE).collect(),
+            });
+        }
+    }
+}
+
+/// A glob as a pattern over a whole relative path: `*` and `?` stay within a name, `**` does not. A glob without `/` fits the last name.
+pub fn glob(text: &str) -> Result<Regex, regex::Error> {
+    let mut pattern = String::from(if text.contains('/') { "^" } else { "^(?:.*/)?" });
+    let mut rest = text.chars().peekable();
+    while let Some(letter) = rest.next() {
+        match letter {
+            '*' if rest.peek() == Some(&'*') => {
+                rest.next();
+                // `**/` fits no folder at all as well.
+                if rest.peek() == Some(&'/') {
+                    rest.next();
+                    pattern.push_str("(?:.*/)?");
+                } else {
+                    pattern.push_str(".*");
+                }
+            }
+            '*' => pattern.push_str("[^/]*"),
+            '?' => pattern.push_str("[^/]"),
+            other => pattern.push_str(&regex::escape(other.encode_utf8(&mut [0; 4]))),
+        }
+    }
+    pattern.push('$');
+    Regex::new(&pattern)
+}

@@ -1,0 +1,1273 @@
+//! Patches that are open, whatever stands behind them: a document alone, or a running program that shows the same document.
+//!
+//! Every open patch is a [`conductor_patch::Patch`]: it holds the revisions, the journal and the bytes. A host is told how the document
+//! changes and carries that to its program; a change that the program refuses is not made. Work on one patch is served in order, work on
+//! different patches does not wait for each other. Nothing here is async: callers that must not block call from a worker thread.
+//! Not here: the words of a tool (`tools/patch`), the format of a file (`conductor-patch`).
+
+pub mod console;
+pub mod document;
+pub mod folders;
+pub mod knobs;
+pub mod reach;
+
+use crate::system::{Clock, Environment, Ids};
+use conductor_core::digest::Digest;
+use conductor_core::error::{Code, Subject, ToolError};
+use conductor_core::event::Micros;
+use conductor_patch::{
+    Applied, Atom, BoxView, CanvasId, Diagnostic, Document, Edit, EditError, Fault, Format, JournalLimits, Limits,
+    LookupError, Op, OpenError, Outcome, Patch, PatchError, Target, Value, View, Warning, WarningCode, base36, id_stem,
+};
+use console::{Entry, Level, Question, Source, Voice};
+use folders::{Expected, FileFault, Folders, Place, Steps, Undisturbed};
+use knobs::Knob;
+use reach::{Consent, Running, rehearsed};
+use sha2::{Digest as _, Sha256};
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+/// Steps that a knob made are called so.
+const KNOB: &str = "knob on ";
+/// Values of a knob that are nearer than this are one step of undo.
+const ONE_TURN_US: u64 = 1_000_000;
+
+/// `[patch]`.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Beside `<home>/patches`, which always counts.
+    pub roots: Vec<PathBuf>,
+    pub max_open: usize,
+    pub max_file_mb: usize,
+    pub journal_steps: usize,
+    pub journal_mb: usize,
+    /// What `~` means; absent when nobody knows.
+    pub user_home: Option<PathBuf>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            roots: Vec::new(),
+            max_open: 64,
+            max_file_mb: 64,
+            journal_steps: 200,
+            journal_mb: 64,
+            user_home: None,
+        }
+    }
+}
+
+impl Settings {
+    /// Of a daemon that was started by a person.
+    pub fn of_config(patch: &conductor_core::config::Patch) -> Self {
+        let user_home = Environment::read().user_home;
+        let root = |text: &String| match (text.strip_prefix("~/"), &user_home) {
+            (Some(rest), Some(own)) => Some(own.join(rest)),
+            (Some(_), None) => None,
+            // A relative root would mean another folder for each way to start the daemon.
+            (None, _) => Some(PathBuf::from(text)).filter(|it| it.is_absolute()),
+        };
+        Settings {
+            roots: patch.roots.iter().filter_map(root).collect(),
+            max_open: patch.max_open as usize,
+            max_file_mb: patch.max_file_mb as usize,
+            journal_steps: patch.journal_steps as usize,
+            journal_mb: patch.journal_mb as usize,
+            user_home,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HostKind {
+    Document,
+    Pd,
+    Max,
+}
+
+impl HostKind {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            HostKind::Document => "document",
+            HostKind::Pd => "pd",
+            HostKind::Max => "max",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        [HostKind::Document, HostKind::Pd, HostKind::Max].into_iter().find(|it| it.as_str() == text)
+    }
+}
+
+/// Whether a host can do something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ability {
+    Yes,
+    /// It can, with less than the usual certainty or reach.
+    Degraded(&'static str),
+    No(&'static str),
+}
+
+/// What a host can do with one patch, by name.
+pub type Capabilities = Vec<(&'static str, Ability)>;
+
+/// What stands behind an open patch.
+pub trait PatchHost: Send + Sync {
+    fn kind(&self) -> HostKind;
+    fn capabilities(&self, format: Format) -> Capabilities;
+    /// Whether the program can show a document at all; asked before a person is.
+    fn accepts(&self, _document: &Document) -> Result<(), ToolError> {
+        Ok(())
+    }
+    /// Shows a document in the program.
+    fn open(&self, root: &str, document: &Document, file: Option<&Path>) -> Result<(), ToolError>;
+    fn close(&self, root: &str);
+    /// Brings the program from one state of the document to another; an error means that it stands where it stood.
+    fn carry(&self, root: &str, before: &Document, after: &Document) -> Result<Vec<Warning>, ToolError>;
+    /// The value a box shows now; none when there is nothing to read.
+    fn value(&self, root: &str, object: &BoxView<'_>) -> Result<Option<Value>, ToolError>;
+    fn set_locked(&self, root: &str, locked: bool) -> Result<(), ToolError>;
+    /// Draws a box anew; false when there is no picture to draw.
+    fn redraw(&self, root: &str, object: &BoxView<'_>) -> Result<bool, ToolError>;
+    /// How many inlets and outlets the program gave a box; none when it does not tell.
+    fn ports(&self, _root: &str, _object: &BoxView<'_>) -> Result<Option<(u32, u32)>, ToolError> {
+        Ok(None)
+    }
+    /// The patch as the program has it, when that is no longer the document: somebody changed it there.
+    fn read_back(&self, _root: &str, _document: &Document) -> Result<Option<Vec<u8>>, ToolError> {
+        Ok(None)
+    }
+    /// A document made from what was read back is the one now.
+    fn adopt(&self, _root: &str, _document: &Document) -> Result<(), ToolError> {
+        Ok(())
+    }
+    /// The document is saved there.
+    fn saved(&self, _root: &str, _file: &Path) {}
+    /// Whether only patches that were opened here run in the program, so that their names are all known.
+    fn is_ours(&self) -> bool {
+        false
+    }
+    /// Whether the program itself has the patch locked; none when it does not say.
+    fn locked(&self, _root: &str) -> Result<Option<bool>, ToolError> {
+        Ok(None)
+    }
+    /// The patch windows of the program, the front one first; none when it does not say.
+    fn windows(&self) -> Result<Option<Vec<Window>>, ToolError> {
+        Ok(None)
+    }
+    /// What keeps a patch in this program from the rest of the machine, for a person who decides whether it may run.
+    fn confinement(&self) -> String {
+        "nothing limits it: a patch in this program can do what the person can do".to_owned()
+    }
+    /// The daemon stops: nothing may dial it any more.
+    fn stop(&self) {}
+}
+
+/// A patch window in a running program, whether it was opened from here or by the person.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// The patch of ours that it shows.
+    pub root: Option<String>,
+    pub name: String,
+    pub path: Option<PathBuf>,
+}
+
+/// All open patches of the studio.
+pub struct Patches {
+    settings: Settings,
+    folders: Folders,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+    document: Arc<dyn PatchHost>,
+    /// A lock of a patch may be held while this one is taken, never the other way round.
+    shelf: Mutex<BTreeMap<String, Arc<Open>>>,
+    /// One file is opened at a time, so that no file is open twice.
+    opening: Mutex<()>,
+    uses: AtomicU64,
+    voice: Voice,
+    /// The programs that are driven, besides none.
+    driven: Mutex<BTreeMap<HostKind, Arc<dyn PatchHost>>>,
+    /// What persons said yes to since the daemon started: the id or the file of a patch, and what it reaches.
+    approved: Mutex<HashSet<(String, Digest)>>,
+    /// Held for writing while a file is saved, and for reading while a program is given a patch: the files that it loads are those that
+    /// were looked at. Taken before the lock of a patch.
+    files: RwLock<()>,
+}
+
+/// One open patch.
+pub struct Open {
+    id: String,
+    group: Option<String>,
+    host: Arc<dyn PatchHost>,
+    /// When it was opened or made, on the registry's own count.
+    since: u64,
+    /// When it was opened, made or edited last.
+    used: AtomicU64,
+    /// Its file. Nothing else is locked while this is.
+    place: Mutex<Option<Place>>,
+    /// What it reaches in its program. Nothing else is locked while this is.
+    running: Mutex<Arc<Running>>,
+    state: Mutex<State>,
+}
+
+struct State {
+    patch: Patch,
+    /// As it was opened.
+    opened: Document,
+    /// Name of a patch without a file.
+    name: String,
+    /// The side file as it was read or saved last.
+    names: Option<String>,
+    /// The knob that made the newest step, and when: values that follow soon belong to it.
+    turned: Option<(String, Micros)>,
+    /// Its file was there when it was opened or saved last.
+    on_disk: bool,
+    closed: bool,
+}
+
+/// A canvas of an open patch at one moment.
+pub struct Scene<'a> {
+    pub open: &'a Open,
+    pub patch: &'a Patch,
+    pub view: View<'a>,
+    state: &'a State,
+    place: Option<Place>,
+}
+
+/// Who wants a change, and on what it was planned.
+pub struct Ask<'a> {
+    pub patch_id: &'a str,
+    pub expected_revision: Option<u64>,
+    /// What undo will call it.
+    pub label: String,
+    pub consent: Consent,
+}
+
+/// A change that was made.
+pub struct Edited<T> {
+    pub patch_id: String,
+    pub revision: u64,
+    pub warnings: Vec<Warning>,
+    pub made: T,
+}
+
+/// A file that was written.
+#[derive(Debug)]
+pub struct Saved {
+    pub revision: u64,
+    pub path: PathBuf,
+    pub bytes: usize,
+    pub hash: Digest,
+    pub backup: Option<PathBuf>,
+    pub changed_lines: usize,
+    pub warnings: Vec<Warning>,
+}
+
+/// What a patch is opened as.
+#[derive(Clone, Debug, Default)]
+pub struct Naming {
+    pub group: Option<String>,
+    pub alias: Option<String>,
+}
+
+impl Patches {
+    pub fn new(home: &Path, settings: Settings, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Arc<Self> {
+        let folders = Folders::new(
+            home,
+            &settings.roots,
+            settings.user_home.clone(),
+            settings.max_file_mb.saturating_mul(1 << 20),
+        );
+        let voice = Voice::new(Arc::clone(&clock));
+        for root in folders.refused() {
+            let text = format!("the root {} lies in the Conductor home or contains it: it is left out", root.display());
+            voice.say(Source::Conductor, Level::Warning, None, None, text);
+        }
+        Arc::new(Patches {
+            settings,
+            folders,
+            clock,
+            ids,
+            document: Arc::new(document::DocumentHost),
+            shelf: Mutex::default(),
+            opening: Mutex::default(),
+            uses: AtomicU64::new(0),
+            voice,
+            driven: Mutex::default(),
+            approved: Mutex::default(),
+            files: RwLock::default(),
+        })
+    }
+
+    /// Where hosts say what their programs say.
+    pub fn voice(&self) -> &Voice {
+        &self.voice
+    }
+
+    /// Lets patches be opened in a running program.
+    pub fn drive(&self, host: Arc<dyn PatchHost>) {
+        lock(&self.driven).insert(host.kind(), host);
+    }
+
+    /// The windows of every driven program that says which it has. A program that is not there has none.
+    pub fn windows(&self) -> Vec<(HostKind, Vec<Window>)> {
+        let hosts: Vec<_> = lock(&self.driven).values().cloned().collect();
+        hosts.iter().filter_map(|it| Some((it.kind(), it.windows().ok()??))).collect()
+    }
+
+    /// Ends what the hosts keep open for programs to dial.
+    pub fn stop(&self) {
+        lock(&self.driven).values().for_each(|it| it.stop());
+    }
+
+    pub fn folders(&self) -> &Folders {
+        &self.folders
+    }
+
+    /// Opens a file, or gives the patch that has it open.
+    pub fn open(&self, path: &str, host: HostKind, naming: Naming, consent: &Consent) -> Result<Arc<Open>, ToolError> {
+        let host = self.host(host)?;
+        let place = self.folders.place(path)?;
+        let _one = (!consent.is_rehearsal()).then(|| lock(&self.opening));
+        if let Some(open) = self.holder(&place) {
+            if open.host.kind() != host.kind() {
+                return Err(bad(format!(
+                    "the file is open as {:?} with host {:?}",
+                    open.id,
+                    open.host.kind().as_str()
+                ))
+                .hint("Close it with close_patch, then open it with the other host."));
+            }
+            return match &naming.alias {
+                Some(alias) if *alias != open.id => Err(bad(format!("the file is open as {:?}", open.id))
+                    .hint(format!("Use {:?}, or close it first to give it another name.", open.id))),
+                Some(_) | None => {
+                    self.touch(&open);
+                    Ok(open)
+                }
+            };
+        }
+        let _files = self.while_given(host.kind(), consent);
+        let bytes = self.folders.read(&place)?;
+        let mut document = Document::open(bytes, place.format(), &self.limits())
+            .map_err(|fault| unreadable(&place.file_name(), &fault))?;
+        let names = place.format().is_pd().then(|| self.folders.read_names(&place)).flatten();
+        let mut notes = Vec::new();
+        if let Some(text) = &names {
+            match document.take_names(text) {
+                Ok(unmatched) => notes.extend(
+                    unmatched
+                        .into_iter()
+                        .map(|it| format!("no box is {:?} any more: the name {:?} is free", it.text, it.name)),
+                ),
+                Err(fault) => notes.push(format!("the names beside the file were not read: {fault}")),
+            }
+        }
+        let name = place.file_name();
+        let given =
+            (!host.is_ours() && host.kind() != HostKind::Document).then(|| (place.clone(), document.to_bytes()));
+        let open = self.shelve(document, Some(place), name, names, host, naming, consent)?;
+        // These programs read the file themselves; another program may have written it in between.
+        if let Some((place, bytes)) = given
+            && self.folders.read(&place).ok().as_deref() != Some(bytes.as_slice())
+        {
+            let _ = self.close(&open.id, true);
+            return Err(FileFault::Changed { path: place.path() }.into());
+        }
+        lock(&open.state).on_disk = true;
+        for note in notes {
+            self.say(Level::Warning, Some(&open.id), None, note);
+        }
+        Ok(open)
+    }
+
+    /// Makes an empty patch. With a path it is saved there when it is saved; nothing is written now.
+    pub fn create(
+        &self,
+        format: Format,
+        path: Option<&str>,
+        name: Option<&str>,
+        host: HostKind,
+        naming: Naming,
+    ) -> Result<Arc<Open>, ToolError> {
+        let host = self.host(host)?;
+        let _one = lock(&self.opening);
+        let place = match path {
+            None => None,
+            Some(path) => {
+                let place = self.folders.place(path)?;
+                if place.format() != format {
+                    return Err(bad(format!("{path} is no .{} file", format.extension()))
+                        .hint("Give format and extension that agree.")
+                        .subject(Subject::Argument("path".into())));
+                }
+                if self.holder(&place).is_some() || self.folders.exists(&place) {
+                    return Err(
+                        bad(format!("{path} exists already")).hint("Open it with open_patch, or choose another path.")
+                    );
+                }
+                Some(place)
+            }
+        };
+        let name = match (&place, name) {
+            (Some(place), _) => place.file_name(),
+            (None, Some(name)) => name.to_owned(),
+            (None, None) => "untitled".to_owned(),
+        };
+        self.shelve(Document::create(format), place, name, None, host, naming, &Consent::Call(None))
+    }
+
+    /// Keeps the files of patches as they are while a running program is given one.
+    fn while_given(&self, host: HostKind, consent: &Consent) -> Option<std::sync::RwLockReadGuard<'_, ()>> {
+        let runs = host != HostKind::Document && !consent.is_rehearsal();
+        runs.then(|| self.files.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "all that is known of a patch before it is open")]
+    fn shelve(
+        &self,
+        mut document: Document,
+        place: Option<Place>,
+        name: String,
+        names: Option<String>,
+        host: Arc<dyn PatchHost>,
+        naming: Naming,
+        consent: &Consent,
+    ) -> Result<Arc<Open>, ToolError> {
+        self.learn_all(&mut document, place.as_ref());
+        if !consent.is_rehearsal() {
+            self.make_room()?;
+        }
+        // Only one patch is opened at a time, so the id stays free while a slow program opens it and others go on.
+        let id = {
+            let shelf = lock(&self.shelf);
+            match naming.alias {
+                Some(alias) => free_alias(&shelf, alias)?,
+                None => self.new_id(&shelf, place.as_ref()),
+            }
+        };
+        host.accepts(&document)?;
+        let running = match host.kind() {
+            HostKind::Document => Running::default(),
+            HostKind::Pd | HostKind::Max => {
+                self.may_run(&id, &*host, None, &document, place.as_ref(), &Running::default(), consent)?
+            }
+        };
+        if consent.is_rehearsal() {
+            return Err(rehearsed());
+        }
+        host.open(&id, &document, place.as_ref().map(Place::path).as_deref())?;
+        for diagnostic in document.diagnostics() {
+            let Diagnostic { severity, message, subject, .. } = diagnostic;
+            let level = match severity {
+                conductor_patch::Severity::Info => Level::Info,
+                conductor_patch::Severity::Warning => Level::Warning,
+            };
+            self.say(level, Some(&id), subject.clone(), message.clone());
+        }
+        let limits = JournalLimits {
+            steps: self.settings.journal_steps,
+            bytes: self.settings.journal_mb.saturating_mul(1 << 20),
+        };
+        let state = State {
+            opened: document.clone(),
+            patch: Patch::new(document, limits),
+            name,
+            names,
+            turned: None,
+            on_disk: false,
+            closed: false,
+        };
+        let since = self.next_use();
+        let open = Arc::new(Open {
+            id: id.clone(),
+            group: naming.group,
+            host,
+            since,
+            used: AtomicU64::new(since),
+            place: Mutex::new(place),
+            running: Mutex::new(Arc::new(running)),
+            state: Mutex::new(state),
+        });
+        lock(&self.shelf).insert(id, Arc::clone(&open));
+        Ok(open)
+    }
+
+    fn host(&self, kind: HostKind) -> Result<Arc<dyn PatchHost>, ToolError> {
+        if let Some(host) = lock(&self.driven).get(&kind) {
+            return Ok(Arc::clone(host));
+        }
+        let off = |text: &str, hint: &str| Err(ToolError::new(Code::Unsupported, text).hint(hint));
+        match kind {
+            HostKind::Document => Ok(Arc::clone(&self.document)),
+            HostKind::Pd => off(
+                "No running Pure Data is driven: `[patch.pd] mode` is \"off\".",
+                "Open the file with host \"document\": every edit works on it, and Pure Data shows it when it loads the file.",
+            ),
+            HostKind::Max => off(
+                "No running Max is driven: `[patch.max] enabled` is false.",
+                "Open the file with host \"document\": every edit works on it, and Max shows it when it loads the file.",
+            ),
+        }
+    }
+
+    fn limits(&self) -> Limits {
+        Limits { max_bytes: self.settings.max_file_mb.saturating_mul(1 << 20), ..Limits::default() }
+    }
+
+    fn holder(&self, place: &Place) -> Option<Arc<Open>> {
+        self.list().into_iter().find(|it| it.place().as_ref() == Some(place))
+    }
+
+    fn new_id(&self, shelf: &BTreeMap<String, Arc<Open>>, place: Option<&Place>) -> String {
+        let (stem, digest) = match place {
+            Some(place) => {
+                (id_stem(&place.file_name()), Sha256::digest(place.path().as_os_str().as_encoded_bytes()).to_vec())
+            }
+            None => ("patch".to_owned(), Sha256::digest(self.ids.v4().as_bytes()).to_vec()),
+        };
+        let hash = base36(&digest);
+        (4..=hash.len())
+            .filter_map(|length| Some(format!("{stem}_{}", hash.get(..length)?)))
+            .find(|id| !shelf.contains_key(id))
+            .unwrap_or(hash)
+    }
+
+    /// One more than fits closes the patch that was not used for longest and has nothing to lose.
+    fn make_room(&self) -> Result<(), ToolError> {
+        let open = self.list();
+        if open.len() < self.settings.max_open {
+            return Ok(());
+        }
+        let idle = open
+            .iter()
+            .filter(|it| !lock(&it.state).dirty())
+            .min_by_key(|it| it.used.load(Ordering::Relaxed))
+            .ok_or_else(|| {
+            ToolError::new(Code::Busy, format!("{} patches are open and all have unsaved edits", open.len()))
+                .hint("Save or close one with save_patch or close_patch; `[patch] max_open` sets how many may be open.")
+        })?;
+        self.close(&idle.id, false).map(|_| ())
+    }
+
+    /// In the order they were opened.
+    pub fn list(&self) -> Vec<Arc<Open>> {
+        let mut open: Vec<Arc<Open>> = lock(&self.shelf).values().cloned().collect();
+        open.sort_by_key(|it| it.since);
+        open
+    }
+
+    pub fn ids(&self) -> Vec<String> {
+        lock(&self.shelf).keys().cloned().collect()
+    }
+
+    /// The patch opened, made or edited last.
+    pub fn last_used(&self) -> Option<Arc<Open>> {
+        lock(&self.shelf).values().max_by_key(|it| it.used.load(Ordering::Relaxed)).cloned()
+    }
+
+    fn next_use(&self) -> u64 {
+        self.uses.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    fn touch(&self, open: &Open) {
+        open.used.store(self.next_use(), Ordering::Relaxed);
+    }
+
+    fn root(&self, patch_id: &str) -> Result<Arc<Open>, ToolError> {
+        let root = patch_id.split('/').next().unwrap_or_default();
+        let shelf = lock(&self.shelf);
+        shelf.get(root).cloned().ok_or_else(|| {
+            let names: Vec<&str> = shelf.keys().map(String::as_str).take(5).collect();
+            let hint = match names.as_slice() {
+                [] => "No patch is open: call open_patch or create_patch.".to_owned(),
+                names => format!("Open patches are {}; list_active_patches tells all.", names.join(", ")),
+            };
+            ToolError::new(Code::NotFound, format!("Patch not found: {}", short(patch_id)))
+                .hint(hint)
+                .subject(Subject::Other(short(patch_id)))
+        })
+    }
+
+    /// Reads a canvas at its last complete revision.
+    pub fn look<T>(
+        &self,
+        patch_id: &str,
+        read: impl FnOnce(&Scene<'_>) -> Result<T, ToolError>,
+    ) -> Result<T, ToolError> {
+        let open = self.root(patch_id)?;
+        let state = open.state(patch_id)?;
+        let canvas = canvas(&state.patch, patch_id)?;
+        read(&scene(&open, &state, &canvas)?)
+    }
+
+    /// Makes a list of edits as one step, all of them or none. `plan` makes the list from what is there now; `report` reads what became of
+    /// it before anybody else can change it.
+    pub fn edit<T>(
+        &self,
+        ask: &Ask<'_>,
+        plan: impl FnOnce(&Scene<'_>) -> Result<Vec<Op>, ToolError>,
+        report: impl FnOnce(&Scene<'_>, &Applied) -> Result<T, ToolError>,
+    ) -> Result<Edited<T>, ToolError> {
+        self.change(ask, plan, |patch, edits, label| Ok(patch.apply(edits, label, None)?.applied), report)
+    }
+
+    /// What a list of edits would do, by the code that does it: the report sees the document as it would be.
+    pub fn preview<T>(
+        &self,
+        ask: &Ask<'_>,
+        plan: impl FnOnce(&Scene<'_>) -> Result<Vec<Op>, ToolError>,
+        report: impl FnOnce(&Scene<'_>, &Document, &Applied) -> Result<T, ToolError>,
+    ) -> Result<Edited<T>, ToolError> {
+        let open = self.root(ask.patch_id)?;
+        let mut state = open.state(ask.patch_id)?;
+        expect_revision(&state.patch, ask)?;
+        let canvas = canvas(&state.patch, ask.patch_id)?;
+        let ops = plan(&scene(&open, &state, &canvas)?)?;
+        self.learn_new(open.place().as_ref(), &mut state, &ops);
+        let edits: Vec<Edit> = ops.into_iter().map(|op| Edit { canvas: canvas.clone(), op }).collect();
+        let (document, applied) = state.patch.preview(&edits).map_err(refused)?;
+        let scene = scene(&open, &state, &canvas)?;
+        let made = report(&scene, &document, &applied)?;
+        Ok(Edited { patch_id: scene.id(), revision: state.patch.revision(), warnings: applied.warnings, made })
+    }
+
+    fn change<T>(
+        &self,
+        ask: &Ask<'_>,
+        plan: impl FnOnce(&Scene<'_>) -> Result<Vec<Op>, ToolError>,
+        apply: impl FnOnce(&mut Patch, &[Edit], &str) -> Result<Applied, PatchError>,
+        report: impl FnOnce(&Scene<'_>, &Applied) -> Result<T, ToolError>,
+    ) -> Result<Edited<T>, ToolError> {
+        let open = self.root(ask.patch_id)?;
+        let _files = self.while_given(open.host.kind(), &ask.consent);
+        let mut state = open.state(ask.patch_id)?;
+        expect_revision(&state.patch, ask)?;
+        let canvas = canvas(&state.patch, ask.patch_id)?;
+        let ops = plan(&scene(&open, &state, &canvas)?)?;
+        self.learn_new(open.place().as_ref(), &mut state, &ops);
+        let edits: Vec<Edit> = ops.into_iter().map(|op| Edit { canvas: canvas.clone(), op }).collect();
+        let (applied, told) = self.carry(&open, &mut state, &ask.consent, |patch| apply(patch, &edits, &ask.label))?;
+        self.touch(&open);
+        let scene = scene(&open, &state, &canvas)?;
+        let done = sentences(&edits, &applied, &ask.label);
+        let made = report(&scene, &applied)?;
+        let (patch_id, revision) = (scene.id(), state.patch.revision());
+        let mut warnings = applied.warnings;
+        warnings.extend(told);
+        // A knob would fill the console.
+        if applied.changed && !ask.label.starts_with(KNOB) {
+            for line in done {
+                self.say(Level::Info, Some(&patch_id), None, line);
+            }
+        }
+        for warning in &warnings {
+            self.say(Level::Warning, Some(&patch_id), warning.subject.clone(), warning.message.clone());
+        }
+        Ok(Edited { patch_id, revision, warnings, made })
+    }
+
+    /// Sets an attribute as a knob does: values that follow each other soon are one step.
+    pub fn turn(&self, knob: &Knob, value: f64) -> Result<(), ToolError> {
+        let patch_id = self.named(&knob.patch);
+        let open = self.root(&patch_id)?;
+        let now = self.clock.now();
+        let label = format!("{KNOB}{} of {}", knob.attribute, knob.object);
+        let follows =
+            open.state(&patch_id)?.turned.as_ref().is_some_and(|(of, at)| *of == label && now.since(*at) < ONE_TURN_US);
+        let set = Op::SetAttribute {
+            target: knob.object.as_str().into(),
+            name: knob.attribute.clone(),
+            value: Value::One(Atom::Float(value)),
+            allow_unknown: false,
+        };
+        let consent = if knob.by_hand { Consent::Hand } else { Consent::Call(None) };
+        let ask = Ask { patch_id: &patch_id, expected_revision: None, label: label.clone(), consent };
+        let apply = |patch: &mut Patch, edits: &[Edit], label: &str| {
+            let made = if follows { patch.extend(edits, label) } else { patch.apply(edits, label, None) };
+            Ok(made?.applied)
+        };
+        self.change(&ask, |_| Ok(vec![set]), apply, |_, _| Ok(()))?;
+        open.state(&patch_id)?.turned = Some((label, now));
+        Ok(())
+    }
+
+    /// A patch as a configuration names it: its id, or the name of its file.
+    fn named(&self, name: &str) -> String {
+        let (root, inside) = name.split_once('/').map_or((name, None), |(root, inside)| (root, Some(inside)));
+        if lock(&self.shelf).contains_key(root) {
+            return name.to_owned();
+        }
+        let held: Vec<Arc<Open>> =
+            self.list().into_iter().filter(|it| it.place().is_some_and(|it| it.file_name() == root)).collect();
+        match (held.as_slice(), inside) {
+            ([only], Some(inside)) => format!("{}/{inside}", only.id),
+            ([only], None) => only.id.clone(),
+            _ => name.to_owned(),
+        }
+    }
+
+    /// Takes steps back, or makes them again; their labels, and how many are left either way.
+    pub fn travel(
+        &self,
+        ask: &Ask<'_>,
+        steps: usize,
+        back: bool,
+    ) -> Result<Edited<(Vec<String>, usize, usize)>, ToolError> {
+        let open = self.root(ask.patch_id)?;
+        let _files = self.while_given(open.host.kind(), &ask.consent);
+        let mut state = open.state(ask.patch_id)?;
+        expect_revision(&state.patch, ask)?;
+        let travel = |patch: &mut Patch| if back { patch.undo(steps) } else { patch.redo(steps) };
+        let (labels, warnings) = self.carry(&open, &mut state, &ask.consent, travel)?;
+        self.touch(&open);
+        let (undo, redo) = state.patch.depths();
+        let revision = state.patch.revision();
+        self.say(Level::Info, Some(&open.id), None, format!("{}, revision {revision}", ask.label));
+        Ok(Edited { patch_id: open.id.clone(), revision, warnings, made: (labels, undo, redo) })
+    }
+
+    /// Writes the file. Without a path, where it came from; a file that another program changed is never written over.
+    pub fn save(
+        &self,
+        patch_id: &str,
+        path: Option<&str>,
+        overwrite: bool,
+        expected_revision: Option<u64>,
+        consent: &Consent,
+    ) -> Result<Saved, ToolError> {
+        self.save_in_steps(patch_id, path, overwrite, expected_revision, consent, &Undisturbed)
+    }
+
+    fn save_in_steps(
+        &self,
+        patch_id: &str,
+        path: Option<&str>,
+        overwrite: bool,
+        expected_revision: Option<u64>,
+        consent: &Consent,
+        steps: &dyn Steps,
+    ) -> Result<Saved, ToolError> {
+        let open = self.root(patch_id)?;
+        // Without a program that runs patches, no save waits for another.
+        let runs = !lock(&self.driven).is_empty() && !consent.is_rehearsal();
+        let _files = runs.then(|| self.files.write().unwrap_or_else(PoisonError::into_inner));
+        let mut state = open.state(patch_id)?;
+        let ask = Ask { patch_id, expected_revision, label: String::new(), consent: consent.clone() };
+        expect_revision(&state.patch, &ask)?;
+        let taken = if consent.is_rehearsal() { None } else { self.take_over(&open, &mut state)? };
+        let warnings: Vec<Warning> = taken.into_iter().collect();
+        let format = state.patch.document().format();
+        let mine = open.place();
+        let place = match (path, &mine) {
+            (Some(path), _) => self.folders.place(path)?,
+            (None, Some(place)) => place.clone(),
+            (None, None) => {
+                return Err(bad("this patch has no file yet")
+                    .hint("Give a path, such as \"my patch.maxpat\"; a relative one lies in the patches folder.")
+                    .subject(Subject::Argument("path".into())));
+            }
+        };
+        // A patch made as .maxpat may become help; everything else keeps what it is.
+        let plain = |it: Format| matches!(it, Format::Maxpat | Format::Maxhelp);
+        if place.format() != format && !(plain(place.format()) && plain(format)) {
+            return Err(bad(format!(
+                "a .{} patch cannot be saved as .{}",
+                format.extension(),
+                place.format().extension()
+            ))
+            .hint(format!("Give a path that ends in .{}.", format.extension()))
+            .subject(Subject::Argument("path".into())));
+        }
+        let own = mine.as_ref() == Some(&place);
+        if !own && let Some(holder) = self.holder(&place) {
+            return Err(bad(format!("{} is open as {:?}", place.path().display(), holder.id))
+                .hint("Close it first, or save to another path."));
+        }
+        let bytes = state.patch.document().to_bytes();
+        self.may_save(&place, &bytes, consent)?;
+        if consent.is_rehearsal() {
+            return Err(rehearsed());
+        }
+        let was = state.patch.saved_bytes().to_vec();
+        // The path of a new patch is only a wish until its first save: what lies there by then is somebody else's.
+        let expected = match (own && state.on_disk, overwrite) {
+            (true, _) => Expected::Bytes(&was),
+            (false, true) => Expected::Any,
+            (false, false) => Expected::Absent,
+        };
+        let unique = self.ids.v4().simple().to_string();
+        let backup = self.folders.replace(&place, &bytes, expected, &unique, steps)?;
+        let names = state.patch.document().names_file();
+        if names.is_some() || state.names.is_some() {
+            self.folders.write_names(&place, names.as_deref(), &unique)?;
+        }
+        let changed = conductor_patch::diff_bytes(&was, &bytes, 0);
+        let saved = Saved {
+            revision: state.patch.revision(),
+            path: place.path(),
+            bytes: bytes.len(),
+            hash: Digest::of(&bytes),
+            backup,
+            changed_lines: changed.lines_added + changed.lines_removed,
+            warnings,
+        };
+        open.host.saved(&open.id, &saved.path);
+        state.patch.mark_saved(bytes);
+        state.names = names;
+        state.on_disk = true;
+        *lock(&open.place) = Some(place);
+        self.say(Level::Info, Some(&open.id), None, format!("saved {}", saved.path.display()));
+        Ok(saved)
+    }
+
+    /// Makes a change and brings it to the host. The document is swapped in only when the host has it.
+    fn carry<T>(
+        &self,
+        open: &Open,
+        state: &mut State,
+        consent: &Consent,
+        make: impl FnOnce(&mut Patch) -> Result<T, PatchError>,
+    ) -> Result<(T, Vec<Warning>), ToolError> {
+        match open.host.kind() {
+            HostKind::Document if consent.is_rehearsal() => Err(rehearsed()),
+            HostKind::Document => Ok((make(&mut state.patch).map_err(refused)?, Vec::new())),
+            HostKind::Pd | HostKind::Max => {
+                let mut next = state.patch.clone();
+                let made = make(&mut next).map_err(refused)?;
+                let now = Arc::clone(&lock(&open.running));
+                let (before, after, place) = (state.patch.document(), next.document(), open.place());
+                let running =
+                    self.may_run(&open.id, &*open.host, Some(before), after, place.as_ref(), &now, consent)?;
+                if consent.is_rehearsal() {
+                    return Err(rehearsed());
+                }
+                let warnings = open.host.carry(&open.id, state.patch.document(), next.document())?;
+                state.patch = next;
+                *lock(&open.running) = Arc::new(running);
+                Ok((made, warnings))
+            }
+        }
+    }
+
+    /// Whether a patch runs in a program. Waits for nothing.
+    pub fn runs(&self, patch_id: &str) -> bool {
+        self.root(patch_id).is_ok_and(|it| it.host.kind() != HostKind::Document)
+    }
+
+    /// Whether any patch runs in a program. Waits for nothing.
+    pub fn any_runs(&self) -> bool {
+        lock(&self.shelf).values().any(|it| it.host.kind() != HostKind::Document)
+    }
+
+    /// Whether another call works on a patch now.
+    pub fn is_busy(&self, patch_id: &str) -> bool {
+        self.root(patch_id).is_ok_and(|it| it.state.try_lock().is_err())
+    }
+
+    /// How many steps closing a patch would lose; none when there is nothing to lose.
+    pub fn unsaved(&self, patch_id: &str) -> Option<usize> {
+        let open = self.root(patch_id).ok()?;
+        let state = lock(&open.state);
+        state.dirty().then(|| state.patch.depths().0)
+    }
+
+    /// Looks whether somebody changed a patch in its program, and takes that over.
+    pub fn reconcile(&self, root: &str) -> Result<(), ToolError> {
+        let open = self.root(root)?;
+        let mut state = open.state(root)?;
+        self.take_over(&open, &mut state).map(|_| ())
+    }
+
+    fn take_over(&self, open: &Open, state: &mut State) -> Result<Option<Warning>, ToolError> {
+        let Some(bytes) = open.host.read_back(&open.id, state.patch.document())? else { return Ok(None) };
+        let names = state.patch.document().names_file();
+        let format = state.patch.document().format();
+        let mut document =
+            Document::open(bytes, format, &self.limits()).map_err(|fault| unreadable(&state.name, &fault))?;
+        self.learn_all(&mut document, open.place().as_ref());
+        if let Some(names) = &names {
+            // Names whose boxes are gone went with them.
+            let _ = document.take_names(names);
+        }
+        open.host.adopt(&open.id, &document)?;
+        *lock(&open.running) = Arc::new(self.running(open, &document));
+        state.patch.take(document);
+        let warning = Warning {
+            code: WarningCode::RewrittenByHost,
+            message: format!(
+                "{} was changed in its program and was read from there: keys are new, and undo starts anew",
+                open.id
+            ),
+            subject: None,
+        };
+        self.say(Level::Warning, Some(&open.id), None, warning.message.clone());
+        Ok(Some(warning))
+    }
+
+    /// Closes a root. Unsaved edits are lost only when that was said; how many journal steps they were.
+    pub fn close(&self, patch_id: &str, discard: bool) -> Result<(String, usize), ToolError> {
+        let open = self.root(patch_id)?;
+        if patch_id.contains('/') {
+            return Err(bad(format!("{} is a subpatcher", short(patch_id)))
+                .hint(format!("Only a whole patch is closed: {:?}.", open.id)));
+        }
+        let mut state = open.state(patch_id)?;
+        let dirty = state.dirty();
+        if dirty && !discard {
+            return Err(bad(format!("{} has unsaved edits", open.id))
+                .hint("Save it with save_patch, or set discard to lose them.")
+                .subject(Subject::Argument("discard".into())));
+        }
+        let lost = if dirty { state.patch.depths().0 } else { 0 };
+        state.closed = true;
+        drop(state);
+        open.host.close(&open.id);
+        lock(&self.shelf).remove(&open.id);
+        Ok((open.id.clone(), lost))
+    }
+
+    /// Sets the lock of a root; makes no revision.
+    pub fn set_locked(
+        &self,
+        patch_id: &str,
+        locked: bool,
+        expected_revision: Option<u64>,
+    ) -> Result<Edited<()>, ToolError> {
+        let open = self.root(patch_id)?;
+        let mut state = open.state(patch_id)?;
+        let consent = Consent::Call(None);
+        expect_revision(&state.patch, &Ask { patch_id, expected_revision, label: String::new(), consent })?;
+        let canvas = canvas(&state.patch, patch_id)?;
+        open.host.set_locked(&open.id, locked)?;
+        state.patch.set_locked(locked);
+        let scene = scene(&open, &state, &canvas)?;
+        Ok(Edited { patch_id: scene.id(), revision: state.patch.revision(), warnings: Vec::new(), made: () })
+    }
+
+    /// What a change of this patch would start from, for an approval.
+    pub fn state_hash(&self, patch_id: &str) -> Option<Digest> {
+        let open = self.root(patch_id).ok()?;
+        let state = lock(&open.state);
+        Some(Digest::of(&state.patch.document().to_bytes()))
+    }
+
+    pub fn say(&self, level: Level, patch_id: Option<&str>, object: Option<String>, text: String) {
+        self.voice.say(Source::Conductor, level, patch_id, object, text);
+    }
+
+    /// Lines of the console; `clear` then hides them from this principal.
+    pub fn console(&self, question: &Question<'_>, clear: bool) -> (Vec<Entry>, u64) {
+        let mut console = self.voice.console();
+        let read = console.read(question);
+        if clear {
+            console.clear(question.principal);
+        }
+        read
+    }
+
+    /// Looks beside the document for the abstractions it names.
+    fn learn_all(&self, document: &mut Document, place: Option<&Place>) {
+        for class in document.unknown_classes() {
+            self.learn(document.format(), place, &class, |ports| document.learn_abstraction(&class, ports));
+        }
+    }
+
+    /// Looks for abstractions that edits name and the document does not have yet.
+    fn learn_new(&self, place: Option<&Place>, state: &mut State, ops: &[Op]) {
+        let format = state.patch.document().format();
+        let table = conductor_patch::objects::table(format);
+        for op in ops {
+            let text = match op {
+                Op::Add(new) => &new.class,
+                Op::SetText { text, .. } => text,
+                Op::Remove(_)
+                | Op::SetAttribute { .. }
+                | Op::SetVarname { .. }
+                | Op::AssignVarnames(_)
+                | Op::SetHidden { .. }
+                | Op::SetRect { .. }
+                | Op::Connect { .. }
+                | Op::Disconnect(_)
+                | Op::SetMidpoints { .. }
+                | Op::Encapsulate { .. }
+                | Op::Restore(_) => continue,
+            };
+            let class = text.split_whitespace().next().unwrap_or_default().to_owned();
+            if class.is_empty() || table.class_of(&class).is_some() {
+                continue;
+            }
+            self.learn(format, place, &class, |ports| state.patch.learn_abstraction(&class, ports));
+        }
+    }
+
+    fn learn(&self, format: Format, place: Option<&Place>, class: &str, learn: impl FnOnce(conductor_patch::Ports)) {
+        let files = match Format::of_name(class) {
+            Some(of) if of.is_pd() == format.is_pd() => vec![class.to_owned()],
+            Some(_) | None if format.is_pd() => vec![format!("{class}.pd")],
+            Some(_) | None => vec![format!("{class}.maxpat")],
+        };
+        let found = files.iter().find_map(|file| self.folders.beside(place, file));
+        if let Some((place, bytes)) = found
+            && let Ok(document) = Document::open(bytes, place.format(), &self.limits())
+        {
+            learn(document.ports_as_abstraction());
+        }
+    }
+}
+
+impl Open {
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    pub fn group(&self) -> Option<&str> {
+        self.group.as_deref()
+    }
+
+    pub fn host(&self) -> &dyn PatchHost {
+        &*self.host
+    }
+
+    fn place(&self) -> Option<Place> {
+        lock(&self.place).clone()
+    }
+
+    fn state(&self, patch_id: &str) -> Result<MutexGuard<'_, State>, ToolError> {
+        let state = lock(&self.state);
+        if state.closed {
+            return Err(ToolError::new(Code::StaleReference, format!("{} was closed", short(patch_id)))
+                .hint("Open it again with open_patch."));
+        }
+        Ok(state)
+    }
+}
+
+impl State {
+    fn dirty(&self) -> bool {
+        // Names of Pd boxes lie beside the file; losing them is losing work too.
+        self.patch.dirty() || self.patch.document().names_file() != self.names
+    }
+}
+
+impl Scene<'_> {
+    /// The id of this canvas in the form that answers use.
+    pub fn id(&self) -> String {
+        let mut id = self.open.id.clone();
+        for key in self.view.key_path() {
+            id.push('/');
+            id.push_str(&key);
+        }
+        id
+    }
+
+    pub fn id_of(&self, canvas: &CanvasId) -> Option<String> {
+        let view = self.patch.document().view(canvas)?;
+        let path: Vec<String> = std::iter::once(self.open.id.clone()).chain(view.key_path()).collect();
+        Some(path.join("/"))
+    }
+
+    pub fn is_root(&self) -> bool {
+        self.view.id().depth() == 0
+    }
+
+    pub fn revision(&self) -> u64 {
+        self.patch.revision()
+    }
+
+    pub fn dirty(&self) -> bool {
+        self.state.dirty()
+    }
+
+    pub fn opened(&self) -> &Document {
+        &self.state.opened
+    }
+
+    pub fn place(&self) -> Option<&Place> {
+        self.place.as_ref()
+    }
+
+    /// File name of the root, or the name it was made with.
+    pub fn root_name(&self) -> String {
+        self.place.as_ref().map_or_else(|| self.state.name.clone(), Place::file_name)
+    }
+
+    /// File name of the root, or the name of the subpatcher.
+    pub fn patcher_name(&self) -> String {
+        if self.is_root() {
+            return self.root_name();
+        }
+        self.view.name().or_else(|| self.view.key_path().pop()).unwrap_or_default()
+    }
+
+    /// The box a reference means.
+    pub fn object(&self, reference: &str) -> Result<BoxView<'_>, ToolError> {
+        let id = self.patch.object(self.view.id(), reference).map_err(|fault| lookup(fault, reference))?;
+        self.view.get(id).ok_or_else(|| gone(reference))
+    }
+}
+
+/// What was done, for the console: what was made where. A batch is told up to a limit; what has no words of its own, by its label.
+fn sentences(edits: &[Edit], applied: &Applied, label: &str) -> Vec<String> {
+    const MOST: usize = 20;
+    let mut lines: Vec<String> =
+        edits.iter().zip(&applied.outcomes).filter_map(|(edit, it)| sentence_of(&edit.op, it)).collect();
+    if lines.is_empty() {
+        lines.push(label.to_owned());
+    }
+    if lines.len() > MOST {
+        let rest = lines.len() - MOST;
+        lines.truncate(MOST);
+        lines.push(format!("and {rest} more"));
+    }
+    lines
+}
+
+fn sentence_of(op: &Op, outcome: &Outcome) -> Option<String> {
+    let named = |target: &Target| match target {
+        Target::Named(name) => short(name),
+        Target::Box(_) => "an object".to_owned(),
+    };
+    let told = match (op, outcome) {
+        (Op::Add(new), Outcome::Added { rect, .. }) => {
+            let class = new.class.split_whitespace().next().unwrap_or_default();
+            format!("Created {} at [{}, {}]", short(class), rect.x, rect.y)
+        }
+        (Op::Remove(target), _) => format!("Removed {}", named(target)),
+        (Op::SetText { target, text, .. }, _) => format!("Replaced {} with {:?}", named(target), short(text)),
+        (Op::Connect { ends, .. }, Outcome::Connected { .. }) => {
+            format!("Connected {} {} to {} {}", named(&ends.from), ends.outlet, named(&ends.to), ends.inlet)
+        }
+        (Op::Disconnect(ends), _) => {
+            format!("Disconnected {} {} from {} {}", named(&ends.from), ends.outlet, named(&ends.to), ends.inlet)
+        }
+        (Op::SetAttribute { target, name, .. }, _) => format!("Set {} of {}", short(name), named(target)),
+        (Op::SetRect { target, position, .. }, _) => {
+            format!("Moved {} to [{}, {}]", named(target), position.x, position.y)
+        }
+        (Op::Encapsulate { targets, name, .. }, _) => {
+            format!("Encapsulated {} objects in {:?}", targets.len(), short(name))
+        }
+        (
+            Op::Add(_)
+            | Op::Connect { .. }
+            | Op::SetVarname { .. }
+            | Op::AssignVarnames(_)
+            | Op::SetHidden { .. }
+            | Op::SetMidpoints { .. }
+            | Op::Restore(_),
+            _,
+        ) => return None,
+    };
+    Some(told)
+}
+
+fn scene<'a>(open: &'a Open, state: &'a State, canvas: &CanvasId) -> Result<Scene<'a>, ToolError> {
+    let view = state.patch.document().view(canvas).ok_or_else(|| gone("the subpatcher"))?;
+    Ok(Scene { open, patch: &state.patch, view, state, place: open.place() })
+}
+
+fn canvas(patch: &Patch, patch_id: &str) -> Result<CanvasId, ToolError> {
+    let segments: Vec<&str> = patch_id.split('/').skip(1).collect();
+    patch.canvas(&segments).map_err(|fault| lookup(fault, patch_id))
+}
+
+fn expect_revision(patch: &Patch, ask: &Ask<'_>) -> Result<(), ToolError> {
+    match ask.expected_revision {
+        Some(expected) if expected != patch.revision() => {
+            Err(refused(PatchError::WrongRevision { expected, now: patch.revision() }))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn free_alias(shelf: &BTreeMap<String, Arc<Open>>, alias: String) -> Result<String, ToolError> {
+    let fits = (1..=64).contains(&alias.len())
+        && alias.bytes().all(|it| it.is_ascii_alphanumeric() || matches!(it, b'.' | b'_' | b'-'));
+    let wrong = |text: String, hint: &str| Err(bad(text).hint(hint).subject(Subject::Argument("alias".into())));
+    if !fits {
+        return wrong(format!("{:?} is no alias", short(&alias)), "Use 1 to 64 of the characters A-Z a-z 0-9 . _ -");
+    }
+    if alias == "console" {
+        return wrong("the alias \"console\" is taken by patch://console".to_owned(), "Choose another alias.");
+    }
+    if shelf.contains_key(&alias) {
+        return wrong(format!("another patch is called {alias:?}"), "Choose another alias, or close that patch.");
+    }
+    Ok(alias)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn bad(text: impl Into<String>) -> ToolError {
+    ToolError::new(Code::BadInput, text)
+}
+
+fn cut(text: &str, letters: usize) -> String {
+    match text.char_indices().nth(letters) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+/// A name from outside, short enough to be shown.
+fn short(text: &str) -> String {
+    cut(text, 120)
+}
+
+fn gone(what: &str) -> ToolError {
+    ToolError::new(Code::StaleReference, format!("{} is no longer there", short(what)))
+        .hint("List the objects again and use what it gives.")
+}
+
+fn code(fault: Fault) -> Code {
+    match fault {
+        Fault::BadInput => Code::BadInput,
+        Fault::NotFound => Code::NotFound,
+        Fault::StaleReference => Code::StaleReference,
+        Fault::Unsupported => Code::Unsupported,
+    }
+}
+
+/// Why a reference led nowhere, for a caller.
+pub fn lookup(fault: LookupError, reference: &str) -> ToolError {
+    let fault = EditError::Lookup(fault);
+    ToolError::new(code(fault.fault()), short(&fault.to_string()))
+        .hint(sentence(&fault.hint()))
+        .subject(Subject::Other(short(reference)))
+}
+
+/// Why an edit was refused, for a caller.
+pub fn edit_refused(fault: &EditError) -> ToolError {
+    ToolError::new(code(fault.fault()), cut(&fault.to_string(), 400)).hint(sentence(&fault.hint()))
+}
+
+fn refused(fault: PatchError) -> ToolError {
+    match fault {
+        PatchError::WrongRevision { .. } => ToolError::new(Code::StaleReference, fault.to_string())
+            .hint("Nothing was done. Read the patch again and plan on what is there now."),
+        PatchError::Refused(refused) => {
+            edit_refused(&refused.error).subject(Subject::Other(format!("edits[{}]", refused.index)))
+        }
+        PatchError::Nothing(what) => ToolError::new(Code::NotFound, format!("Nothing to {what}"))
+            .hint("undo_patch and redo_patch tell how many steps are left either way."),
+    }
+}
+
+fn unreadable(name: &str, fault: &OpenError) -> ToolError {
+    bad(format!("{name} cannot be opened: {fault}"))
+        .hint("Nothing was changed. Ask the person whether the file is whole.")
+}
+
+/// Hints of the pure crate are clauses; a caller is spoken to in sentences.
+fn sentence(clause: &str) -> String {
+    let mut letters = clause.chars();
+    let first: String = letters.next().map(|it| it.to_uppercase().collect()).unwrap_or_default();
+    let end = if clause.ends_with(['.', '?', '!']) { "" } else { "." };
+    format!("{first}{}{end}", letters.as_str())
+}

@@ -1,0 +1,357 @@
+//! Whether a change of a running patch may pass: what the patch would reach, and what a person said yes to.
+//!
+//! A document runs nothing, so this is only about patches in Pure Data and Max. The same code looks before a person is asked and again,
+//! under the locks, right before the program is given the change; only the second look decides. Not here: which class reaches
+//! (`conductor_patch::reach`) and how a person is asked (`pipeline`).
+
+use super::folders::{Folders, Place};
+use super::{HostKind, Open, PatchHost, Patches, lock, short};
+use crate::lexical;
+use conductor_core::digest::Digest;
+use conductor_core::error::{Code, ToolError};
+use conductor_patch::reach::{Around, Reach, Reaching, reach, stays_pure, stem};
+use conductor_patch::{CanvasId, Document, Format, Limits};
+use sha2::{Digest as _, Sha256};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+/// Files that the abstractions of one patch may load in all; what is beyond is not followed, and the patch counts as unknown.
+const MOST_FILES: usize = 200;
+/// Characters that a person is shown of all boxes, and of one box.
+const SHOWN: usize = 12_000;
+const SHOWN_BOX: usize = 700;
+
+/// On whose word a change is made.
+#[derive(Clone, Debug)]
+pub enum Consent {
+    /// A hand on a control: a person does it.
+    Hand,
+    /// A call of a tool, with what a person saw and said yes to.
+    Call(Option<Digest>),
+    /// Nothing is done: what a person would have to be asked is left here.
+    Rehearsal(Arc<Rehearsal>),
+}
+
+/// What a change would need.
+#[derive(Debug, Default)]
+pub struct Rehearsal(Mutex<Option<Question>>);
+
+impl Rehearsal {
+    /// What a person must be asked; none when nothing.
+    pub fn question(&self) -> Option<Question> {
+        lock(&self.0).take()
+    }
+}
+
+/// What a person is asked before a patch may reach.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// Of the boxes that reach, what drives them, and the files they load.
+    pub digest: Digest,
+    pub patch: String,
+    pub host: HostKind,
+    pub boxes: String,
+    pub driven_by: String,
+    /// What keeps the program from the rest of the machine.
+    pub confinement: String,
+}
+
+impl Consent {
+    pub fn is_rehearsal(&self) -> bool {
+        match self {
+            Consent::Rehearsal(_) => true,
+            Consent::Hand | Consent::Call(_) => false,
+        }
+    }
+}
+
+/// What a running patch reaches, as it was when the program was given it.
+#[derive(Clone, Debug, Default)]
+pub struct Running {
+    digest: Option<Digest>,
+    /// Names by which other patches get into boxes that reach.
+    hears: BTreeSet<String>,
+    /// Names of files that a change of could matter to it.
+    words: BTreeSet<String>,
+    /// The boxes as a person was shown them.
+    lines: BTreeSet<String>,
+    /// Whether what it reaches depends on other patches.
+    names: bool,
+}
+
+/// The end of a rehearsal; it is never shown.
+pub(super) fn rehearsed() -> ToolError {
+    ToolError::new(Code::Internal, "this was a rehearsal")
+}
+
+/// What `name` and the text of its boxes say.
+struct Told {
+    running: Running,
+    boxes: Vec<(Reach, String)>,
+    driving: Vec<String>,
+}
+
+impl Patches {
+    /// Lets a document run in a program, or says why not. The answer is what will then be running.
+    #[expect(clippy::too_many_arguments, reason = "the patch before and after, where it is, and on whose word")]
+    pub(super) fn may_run(
+        &self,
+        id: &str,
+        host: &dyn PatchHost,
+        before: Option<&Document>,
+        document: &Document,
+        place: Option<&Place>,
+        now: &Running,
+        consent: &Consent,
+    ) -> Result<Running, ToolError> {
+        // Most edits change a few boxes of a patch that reaches nothing: only those are looked at.
+        let pure = now.digest.is_none() && !now.names && host.kind() == HostKind::Pd;
+        if pure && before.is_some_and(|before| stays_pure(before, document)) {
+            return Ok(now.clone());
+        }
+        let told = self.told(id, host, document, place);
+        let Some(digest) = told.running.digest else { return Ok(told.running) };
+        if now.digest == Some(digest) || self.is_approved(id, place, digest) {
+            return Ok(told.running);
+        }
+        let new = |line: &String| !now.lines.contains(line);
+        let question = || Question {
+            digest,
+            patch: place.map_or_else(|| id.to_owned(), |it| format!("{id}, {}", it.path().display())),
+            host: host.kind(),
+            boxes: list(told.boxes.iter().map(|(_, line)| line), new),
+            driven_by: list(told.driving.iter(), new),
+            confinement: host.confinement(),
+        };
+        self.decide(consent, digest, question, || self.approve(id, place, digest))?;
+        Ok(told.running)
+    }
+
+    fn decide(
+        &self,
+        consent: &Consent,
+        digest: Digest,
+        question: impl FnOnce() -> Question,
+        approve: impl FnOnce(),
+    ) -> Result<(), ToolError> {
+        match consent {
+            Consent::Hand => Ok(()),
+            Consent::Call(Some(seen)) if *seen == digest => {
+                approve();
+                Ok(())
+            }
+            Consent::Call(_) => Err(ToolError::new(
+                Code::PlanStale,
+                "what the running patch would reach is not what a person said yes to",
+            )
+            .hint("Nothing was done. Repeat the call: the person is asked about what it would do now.")),
+            Consent::Rehearsal(rehearsal) => {
+                *lock(&rehearsal.0) = Some(question());
+                Err(rehearsed())
+            }
+        }
+    }
+
+    /// Whether a file may be written that running patches load: that is a change of those patches.
+    pub(super) fn may_save(&self, place: &Place, bytes: &[u8], consent: &Consent) -> Result<(), ToolError> {
+        let name = stem(&place.file_name());
+        let users: Vec<Arc<Open>> = self
+            .list()
+            .into_iter()
+            .filter(|it| it.host.kind() != HostKind::Document && lock(&it.running).words.contains(&name))
+            .collect();
+        let Some(first) = users.first() else { return Ok(()) };
+        if self.folders.read(place).is_ok_and(|there| there == bytes) {
+            return Ok(());
+        }
+        let mut hash = Sha256::new();
+        hash.update(b"save");
+        for open in &users {
+            hash.update(open.id.as_bytes());
+            hash.update(lock(&open.running).digest.map(|it| it.to_string()).unwrap_or_default());
+        }
+        hash.update(place.path().as_os_str().as_encoded_bytes());
+        hash.update(Sha256::digest(bytes));
+        let digest = Digest::of(&hash.finalize());
+        if self.is_approved(&first.id, Some(place), digest) {
+            return Ok(());
+        }
+        let question = || {
+            let names: Vec<&str> = users.iter().map(|it| it.id.as_str()).collect();
+            let told = Document::open(bytes.to_vec(), place.format(), &self.limits())
+                .map(|document| self.told("", &*first.host, &document, Some(place)));
+            let (boxes, driving) = told.map(|it| (it.boxes, it.driving)).unwrap_or_default();
+            let head =
+                format!("{} is loaded by the running {}. It would hold:\n", place.path().display(), names.join(", "));
+            Question {
+                digest,
+                patch: names.join(", "),
+                host: first.host.kind(),
+                boxes: head + &list(boxes.iter().map(|(_, line)| line), |_| true),
+                driven_by: list(driving.iter(), |_| true),
+                confinement: first.host.confinement(),
+            }
+        };
+        self.decide(consent, digest, question, || self.approve(&first.id, Some(place), digest))
+    }
+
+    /// What runs now in the program, when the program itself changed it.
+    pub(super) fn running(&self, open: &Open, document: &Document) -> Running {
+        self.told(&open.id, &*open.host, document, open.place().as_ref()).running
+    }
+
+    fn is_approved(&self, id: &str, place: Option<&Place>, digest: Digest) -> bool {
+        let approved = lock(&self.approved);
+        approved.contains(&(id.to_owned(), digest))
+            || place.is_some_and(|it| approved.contains(&(it.path().display().to_string(), digest)))
+    }
+
+    fn approve(&self, id: &str, place: Option<&Place>, digest: Digest) {
+        let mut approved = lock(&self.approved);
+        approved.insert((id.to_owned(), digest));
+        if let Some(place) = place {
+            approved.insert((place.path().display().to_string(), digest));
+        }
+    }
+
+    fn told(&self, id: &str, host: &dyn PatchHost, document: &Document, place: Option<&Place>) -> Told {
+        let others = self.list();
+        let elsewhere: BTreeSet<String> = others
+            .iter()
+            .filter(|it| it.id != id && it.host.kind() == host.kind())
+            .flat_map(|it| lock(&it.running).hears.clone())
+            .collect();
+        let shadowed = match host.kind() {
+            HostKind::Max => self.folders.stems(place, Format::Maxpat),
+            HostKind::Pd | HostKind::Document => BTreeSet::new(),
+        };
+        let around = Around { alone: host.is_ours(), heard_elsewhere: Some(&elsewhere), shadowed: Some(&shadowed) };
+        let found = reach(document, &around);
+        if found.is_empty() {
+            let running = Running { names: found.names, ..Running::default() };
+            return Told { running, boxes: Vec::new(), driving: Vec::new() };
+        }
+        let folder = place.and_then(|it| it.path().parent().map(Path::to_owned));
+        let folder = folder.unwrap_or_else(|| self.folders.home().join("state").join("pd"));
+        let mut files =
+            Loaded { folders: &self.folders, limits: self.limits(), found: BTreeMap::new(), words: found.words() };
+        files.follow(&found, &folder, document.format().is_pd());
+        let mut hash = Sha256::new();
+        hash.update(host.kind().as_str());
+        hash.update(&found.print);
+        for (path, (digest, _)) in &files.found {
+            hash.update(b"\nfile ");
+            hash.update(path.as_os_str().as_encoded_bytes());
+            hash.update(digest.to_string());
+        }
+        let digest = Digest::of(&hash.finalize());
+        let mut boxes = lines(document, &found);
+        for (path, (_, inside)) in &files.found {
+            let name = path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
+            boxes.extend(inside.iter().map(|(reach, line)| (*reach, format!("{name}: {line}"))));
+        }
+        boxes.sort_by_key(|it| it.0);
+        let driving: Vec<String> =
+            found.driving.iter().map(|it| line(document, &it.canvas, &it.label, &it.text, "")).collect();
+        let lines = boxes.iter().map(|it| it.1.clone()).chain(driving.iter().cloned()).collect();
+        let running =
+            Running { digest: Some(digest), hears: found.hears, words: files.words, lines, names: found.names };
+        Told { running, boxes, driving }
+    }
+}
+
+/// Patch files that a patch loads, with those that they load.
+struct Loaded<'a> {
+    folders: &'a Folders,
+    limits: Limits,
+    found: BTreeMap<PathBuf, (Digest, Vec<(Reach, String)>)>,
+    words: BTreeSet<String>,
+}
+
+impl Loaded<'_> {
+    /// Looks in the patch's folder, in those that it declares and in the roots; a file in several of them counts with all.
+    fn follow(&mut self, patch: &Reaching, folder: &Path, pd: bool) {
+        let folders: Vec<PathBuf> = std::iter::once(folder.to_owned())
+            .chain(patch.folders.iter().map(|it| lexical(&folder.join(it))))
+            .chain(self.folders.granted().cloned())
+            .collect();
+        let extensions: &[&str] = if pd { &["pd"] } else { &["maxpat", "maxhelp", "amxd"] };
+        for name in &patch.files {
+            let names: Vec<String> = match Format::of_name(name) {
+                Some(_) => vec![name.clone()],
+                None => extensions.iter().map(|it| format!("{name}.{it}")).collect(),
+            };
+            for path in folders.iter().flat_map(|folder| names.iter().map(|it| lexical(&folder.join(it)))) {
+                if self.found.contains_key(&path) {
+                    continue;
+                }
+                let Some(bytes) = self.read(&path) else { continue };
+                let mut rows = Vec::new();
+                let mut inside = Reaching::default();
+                if self.found.len() < MOST_FILES
+                    && let Some(format) = path.to_str().and_then(Format::of_name)
+                    && let Ok(document) = Document::open(bytes.clone(), format, &self.limits)
+                {
+                    inside = reach(&document, &Around::default());
+                    rows = lines(&document, &inside);
+                }
+                self.words.extend(inside.words());
+                self.found.insert(path.clone(), (Digest::of(&bytes), rows));
+                self.follow(&inside, path.parent().unwrap_or(folder), pd);
+            }
+        }
+    }
+
+    fn read(&self, path: &Path) -> Option<Vec<u8>> {
+        let place = self.folders.place(path.to_str()?).ok()?;
+        self.folders.read(&place).ok()
+    }
+}
+
+fn lines(document: &Document, found: &Reaching) -> Vec<(Reach, String)> {
+    found
+        .boxes
+        .iter()
+        .map(|it| {
+            let can: Vec<&str> = it.reach.iter().map(|it| it.text()).collect();
+            let worst = it.reach.first().copied().unwrap_or(Reach::Unknown);
+            (worst, line(document, &it.canvas, &it.label, &it.text, &format!(": {}", can.join(", "))))
+        })
+        .collect()
+}
+
+/// One box for a person: where it is, what it says, what it can do. The middle of a long text is left out, with its length and hash.
+fn line(document: &Document, canvas: &CanvasId, label: &str, text: &str, can: &str) -> String {
+    let mut path = document.view(canvas).map(|it| it.key_path()).unwrap_or_default();
+    path.push(label.to_owned());
+    let letters: Vec<char> = text.chars().collect();
+    let shown = if letters.len() <= SHOWN_BOX {
+        text.to_owned()
+    } else {
+        let head: String = letters.iter().take(SHOWN_BOX * 2 / 3).collect();
+        let tail: String = letters.iter().skip(letters.len() - SHOWN_BOX / 3).collect();
+        format!("{head} … ({} characters in all, {}) … {tail}", letters.len(), Digest::of(text.as_bytes()))
+    };
+    format!("{} [{shown}]{can}", short(&path.join("/")))
+}
+
+/// New and changed lines first; what does not fit is counted.
+fn list<'a>(lines: impl Iterator<Item = &'a String>, new: impl Fn(&String) -> bool) -> String {
+    let (fresh, old): (Vec<&String>, Vec<&String>) = lines.partition(|it| new(it));
+    let marked = fresh.iter().map(|it| format!("new or changed: {it}")).chain(old.iter().map(|it| (*it).clone()));
+    let mut out = String::new();
+    let mut left = 0;
+    for line in marked {
+        if left > 0 || out.len() + line.len() > SHOWN {
+            left += 1;
+        } else {
+            out.push_str(&line);
+            out.push('\n');
+        }
+    }
+    if left > 0 {
+        out.push_str(&format!("and {left} more\n"));
+    }
+    out.trim_end().to_owned()
+}

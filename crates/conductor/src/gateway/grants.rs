@@ -1,0 +1,94 @@
+//! What a person grants to the tools that leave the studio: folders, commands, databases, web hosts and secrets.
+//!
+//! Not here: what the sections say (`conductor_core::config`), and the tools.
+
+use crate::log::Log;
+use conductor_core::config::{Config, KeyRung};
+use conductor_gateway::secrets::{Scrubber, Secrets, SystemKeys};
+use conductor_gateway::tools::catalog::{Catalog, CatalogFault};
+use conductor_gateway::tools::database::Shelf;
+use conductor_gateway::tools::{database, filesystem, shell, web};
+use conductor_hosts::database::Databases;
+use conductor_hosts::files::Files;
+use conductor_hosts::shell::Shell;
+use conductor_hosts::system::{Environment, Ids};
+use conductor_hosts::web::{Web, system_tls};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+pub struct Grants {
+    pub files: Arc<Files>,
+    pub shell: Arc<Shell>,
+    pub databases: Arc<Databases>,
+    pub web: Arc<Web>,
+    pub secrets: Arc<Secrets>,
+    /// The sections in force.
+    known: Mutex<Option<(conductor_core::config::Tools, conductor_core::config::KeyRung)>>,
+}
+
+/// The secrets as an unread configuration has them, for what a start must know before it has read it.
+pub(crate) fn secrets_of(home: &Path, ids: &Arc<dyn Ids>) -> Arc<Secrets> {
+    let keys = SystemKeys::new(Environment::read().credentials);
+    Secrets::new(home, KeyRung::default(), Box::new(keys), Arc::clone(ids), Scrubber::new())
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("TLS cannot be used on this machine: {0}")]
+pub struct NoTls(#[from] rustls::Error);
+
+impl Grants {
+    pub fn new(home: &Path, config: &Config, ids: &Arc<dyn Ids>, scrubber: &Arc<Scrubber>) -> Result<Self, NoTls> {
+        let environment = Environment::read();
+        let user_home = environment.user_home;
+        let tls = system_tls()?;
+        let files = Files::new(home, user_home.clone());
+        let keys = SystemKeys::new(environment.credentials);
+        Ok(Grants {
+            shell: Shell::new(&files, user_home.clone()),
+            databases: Databases::new(home, user_home, tls.clone()),
+            web: Web::new(tls),
+            secrets: Secrets::new(home, config.secrets, Box::new(keys), Arc::clone(ids), Arc::clone(scrubber)),
+            files,
+            known: Mutex::default(),
+        })
+    }
+
+    pub fn add_tools(&self, catalog: &mut Catalog) -> Result<(), CatalogFault> {
+        filesystem::add(catalog, &self.files)?;
+        shell::add(catalog, &self.shell)?;
+        let shelf = Shelf { databases: Arc::clone(&self.databases), secrets: Arc::clone(&self.secrets) };
+        database::add(catalog, &shelf)?;
+        web::add(catalog, &self.web)
+    }
+
+    /// A configuration that was accepted. Opens folders, which is quick, and nothing else.
+    pub fn put_in_force(&self, config: &Config, log: &Log) {
+        let now = Some((config.tools.clone(), config.secrets));
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if *known == now {
+            return;
+        }
+        *known = now;
+        for fault in self.files.configure(&config.tools.roots) {
+            log.warn(fault);
+        }
+        self.shell.configure(&config.tools.commands);
+        self.databases.configure(&config.tools.databases);
+        self.web.configure(&config.tools.web);
+        self.secrets.configure(config.secrets);
+        self.open_secrets(log);
+    }
+
+    /// On a thread of its own: the keychain may take its time, and nothing waits for it.
+    pub fn open_secrets(&self, log: &Log) {
+        let (secrets, log) = (Arc::clone(&self.secrets), log.clone());
+        let opening = std::thread::Builder::new().name("secrets".into()).spawn(move || {
+            // A home without secrets needs no key, and hears nothing about one.
+            if let Err(fault) = secrets.open_if_any() {
+                log.warn(fault);
+            }
+        });
+        // Without a thread they are opened by whoever needs one first.
+        drop(opening);
+    }
+}

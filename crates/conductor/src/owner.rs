@@ -1,0 +1,530 @@
+//! The owner: one thread that holds the hands, the open ports and the state of the studio. It waits for a ring, a message or its own
+//! next deadline, and never for anything else.
+//!
+//! Not here: what a gesture means (`conductor_core::hands`), how an effect leaves (`dispatch`), opening devices (`ports`), reading the
+//! configuration (`config_file`).
+
+pub mod approval_pad;
+pub mod backends;
+pub mod desktop;
+pub mod dispatch;
+mod feedback;
+mod inputs;
+pub mod pad_calls;
+pub mod ports;
+pub mod realtime_priority;
+mod requests;
+pub mod wake;
+mod worker;
+
+use self::wake::Wake;
+use crate::config_file::{Arrival, Remarks};
+use crate::gateway::Gateway;
+use crate::log::Log;
+use crate::owner::desktop::AppsWanted;
+use crate::owner::dispatch::{Dispatch, Undone};
+use crate::owner::inputs::Inputs;
+use arc_swap::ArcSwap;
+use conductor_core::audit::record::EventName;
+use conductor_core::event::{Body, DeviceSlot, Event, Micros, Taint};
+use conductor_core::feedback::Fact;
+use conductor_core::hands::{Effect, Hands, TraceRecord};
+use conductor_core::learn::Learn;
+use conductor_core::timestamp::Timestamp;
+use conductor_gateway::config_in_force::ConfigInForce;
+use conductor_gateway::owner_handle::{Outgoing, Reply};
+use conductor_gateway::report::{Lifecycle, Modes, Statistics};
+use conductor_hosts::midi::ring::Bell;
+use conductor_hosts::system::Clock;
+use feedback::Surface;
+use ports::{News, SharedSlots, Table, with_slots};
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+use tokio::sync::mpsc as async_mpsc;
+
+/// Events fed in one turn before messages are looked at: a flooding device must not keep `panic` from being heard.
+const EVENTS_PER_TURN: usize = 1024;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Ports have not been looked at yet.
+    Starting,
+    Serving,
+    Stopping,
+}
+
+/// What the owner is made of.
+pub(crate) struct Parts {
+    pub clock: Arc<dyn Clock>,
+    pub log: Log,
+    pub bell: Bell,
+    pub wakes: mpsc::Receiver<Wake>,
+    pub ports: mpsc::Sender<ports::Order>,
+    pub knock: Arc<ports::Knock>,
+    pub slots: SharedSlots,
+    pub serving: Arc<ArcSwap<ConfigInForce>>,
+    pub modes: Arc<ArcSwap<Modes>>,
+    pub dispatch: Dispatch,
+    /// Why the file at start is not in force.
+    pub config_error: Option<String>,
+    /// What the file in force names and the machine does not have.
+    pub remarks: Remarks,
+    /// Why the file is not watched.
+    pub watch_error: Option<String>,
+    /// Why no display can be used, as far as is known at start.
+    pub display_fault: Option<String>,
+    pub programs: AppsWanted,
+    pub gateway: Arc<Gateway>,
+    /// For answers that wait for the disk.
+    pub runtime: tokio::runtime::Handle,
+}
+
+/// Who changed the mode: a rule does not hold on to it, a person does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    Hand,
+    Rule,
+}
+
+pub(crate) struct Owner {
+    parts: Parts,
+    hands: Hands,
+    inputs: Inputs,
+    table: Arc<Table>,
+    started: Micros,
+    phase: Phase,
+    /// A changed file has been seen and not judged yet.
+    reloading: bool,
+    /// Devices that have been connected in this run.
+    seen: BTreeSet<DeviceSlot>,
+    last_event: BTreeMap<DeviceSlot, Timestamp>,
+    statistics: Statistics,
+    /// Actions that the hands counted and that did not happen.
+    undone: u64,
+    /// Actions whose effects have been carried out.
+    counted: u64,
+    performance_lock: bool,
+    /// A configuration that waits for the performance lock to be lifted.
+    waiting: Option<Arc<ConfigInForce>>,
+    awaiting_ready: Vec<Reply<()>>,
+    /// Answers that are due at a time.
+    alarms: Vec<(Micros, Reply<()>)>,
+    /// Messages that wait for their port to be opened.
+    outgoing: Vec<(DeviceSlot, Outgoing)>,
+    monitors: Vec<async_mpsc::Sender<TraceRecord>>,
+    /// Records before this one have been told.
+    told: u64,
+    /// Kept between turns, so that a press does not allocate.
+    effects: Vec<Effect>,
+    local_minute: u64,
+    learn: Learn,
+    surface: Surface,
+    /// The mode is another one than was published.
+    mode_changed: bool,
+}
+
+impl Owner {
+    pub fn new(parts: Parts) -> Self {
+        let now = parts.clock.now();
+        let serving = parts.serving.load_full();
+        let (hands, surface) = with_slots(&parts.slots, |slots| {
+            let surface = Surface::new(&serving.config, slots, parts.display_fault.clone());
+            (Hands::new(&serving.config, slots, now), surface)
+        });
+        parts.log.set_level(serving.config.log_level);
+        parts.programs.set(hands.tables().asks_for_programs);
+        let mut owner = Owner {
+            hands,
+            inputs: Inputs::default(),
+            table: Arc::default(),
+            started: now,
+            phase: Phase::Starting,
+            reloading: false,
+            seen: BTreeSet::new(),
+            last_event: BTreeMap::new(),
+            statistics: Statistics::default(),
+            undone: 0,
+            counted: 0,
+            performance_lock: serving.config.performance.lock,
+            waiting: None,
+            awaiting_ready: Vec::new(),
+            alarms: Vec::new(),
+            outgoing: Vec::new(),
+            monitors: Vec::new(),
+            told: 0,
+            effects: Vec::with_capacity(64),
+            local_minute: u64::MAX,
+            learn: Learn::default(),
+            surface,
+            mode_changed: true,
+            parts,
+        };
+        owner.publish_modes();
+        owner
+    }
+
+    /// For those who read the mode without asking.
+    fn publish_modes(&mut self) {
+        if std::mem::take(&mut self.mode_changed) {
+            let config = &self.parts.serving.load().config;
+            self.parts.modes.store(Arc::new(Modes::of(config, self.hands.mode().1)));
+        }
+    }
+
+    /// Runs until told to stop; then releases everything and returns.
+    pub fn run(mut self) {
+        loop {
+            // Answered before anything is looked at: what is pushed from now on rings again.
+            self.parts.bell.answer();
+            self.read_local_time();
+            let first = self.hands.trace().next_seq();
+            let fed = self.feed();
+            let done = self.take_wakes();
+            self.advance();
+            self.publish_modes();
+            self.show();
+            self.hands.trace_mut().stamp(first, self.parts.clock.now());
+            self.tell_monitors();
+            if done.is_break() {
+                return;
+            }
+            if fed < EVENTS_PER_TURN {
+                self.wait();
+            }
+        }
+    }
+
+    fn wait(&self) {
+        let deadlines = [self.hands.next_deadline(), self.learn.next_deadline(), self.surface.next_deadline()];
+        let alarm = self.alarms.iter().map(|it| it.0).min();
+        let deadline = deadlines.into_iter().flatten().chain(alarm).min();
+        match deadline {
+            None => std::thread::park(),
+            Some(at) => std::thread::park_timeout(Duration::from_micros(at.since(self.parts.clock.now()))),
+        }
+    }
+
+    fn feed(&mut self) -> usize {
+        let mut fed = 0;
+        while fed < EVENTS_PER_TURN
+            && let Some(event) = self.inputs.next()
+        {
+            fed += 1;
+            self.note_event(event.device);
+            if self.is_input(&event) {
+                self.listen(&event);
+                self.hands.feed(&event, &mut self.effects);
+                self.carry_out();
+            }
+        }
+        fed
+    }
+
+    fn note_event(&mut self, device: DeviceSlot) {
+        self.last_event.insert(device, Timestamp::from_millis(self.parts.clock.wall_ms()));
+    }
+
+    /// A learn session hears every event before the hands do.
+    fn listen(&mut self, event: &Event) {
+        if self.learn.session().is_some() {
+            self.end_learning();
+            self.learn.feed(event, Timestamp::from_millis(self.parts.clock.wall_ms()));
+        }
+    }
+
+    fn end_learning(&mut self) {
+        self.learn.advance(self.parts.clock.now());
+        self.hands.set_learning(self.learn.holds_back());
+    }
+
+    fn advance(&mut self) {
+        let now = self.parts.clock.now();
+        self.end_learning();
+        self.hands.advance(now, &mut self.effects);
+        self.carry_out();
+        for (_, reply) in self.alarms.extract_if(.., |it| it.0 <= now) {
+            // The waiting client may have hung up.
+            let _ = reply.send(());
+        }
+    }
+
+    fn take_wakes(&mut self) -> ControlFlow<()> {
+        while let Ok(wake) = self.parts.wakes.try_recv() {
+            match wake {
+                Wake::Stop => {
+                    self.stop();
+                    return ControlFlow::Break(());
+                }
+                Wake::Request(request) => self.answer(request),
+                Wake::ConfigSeen => self.reloading = true,
+                Wake::Config(arrival) => self.config_arrived(arrival),
+                Wake::Ports(news) => self.ports_changed(news),
+                Wake::CallDone { ticket, ok } => {
+                    let now = self.parts.clock.now();
+                    self.hands.call_done(ticket, ok, now, &mut self.effects);
+                    self.carry_out();
+                }
+                Wake::WorkerFailed => {
+                    self.statistics.actions_failed += 1;
+                    self.undone += 1;
+                }
+                Wake::Waiting(waiting) => self.waiting_changed(waiting),
+                Wake::Display(found) => self.surface.display_fault = found.err(),
+                Wake::Front(window) => self.front_changed(window),
+                Wake::Programs(running) => self.hands.facts_mut().running_apps = running,
+                Wake::LiveParameters(values) => {
+                    for (path, reading) in &values {
+                        self.tell(Fact::LiveParameter { path, value: reading.share }, Taint::Tool);
+                        self.hands.live_parameter_stands(path, *reading);
+                    }
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn carry_out(&mut self) {
+        self.carry_out_by(By::Hand);
+    }
+
+    /// Sends what has piled up. An output found dead changes the books, which may add effects; so until none are left.
+    fn carry_out_by(&mut self, by: By) {
+        let mut failed = 0;
+        while !self.effects.is_empty() {
+            let mut effects = std::mem::take(&mut self.effects);
+            for effect in effects.drain(..) {
+                if let Effect::ModeChanged { .. } = effect {
+                    self.mode_changed = true;
+                    self.stop_learning();
+                    self.parts.log.info(format_args!("mode {}", self.hands.mode().1));
+                    match by {
+                        By::Hand => self.surface.focus.chosen_by_hand(),
+                        By::Rule => {}
+                    }
+                } else if let Effect::Midi { .. } = effect {
+                    self.surface.pad.sent(self.parts.clock.now());
+                }
+                self.note_taint(&effect);
+                if let Err(undone) = self.parts.dispatch.carry_out(effect) {
+                    failed += 1;
+                    self.not_done(undone);
+                }
+            }
+            if self.effects.is_empty() {
+                // The emptied buffer is the larger one.
+                self.effects = effects;
+            }
+        }
+        // One action may have several effects, and releases are no actions.
+        self.undone += failed.min(self.hands.counters().actions.saturating_sub(self.counted));
+        self.counted = self.hands.counters().actions;
+    }
+
+    /// Whatever leaves without a hand is remembered, so that no cable makes a hand of it.
+    fn note_taint(&mut self, effect: &Effect) {
+        let now = self.parts.clock.now();
+        if let Effect::Midi { message, taint, .. } = effect
+            && *taint != Taint::Clean
+        {
+            self.hands.sent_without_hand(message, now);
+        } else if let Effect::Osc { message, taint, .. } = effect
+            && *taint != Taint::Clean
+        {
+            self.hands.sent_without_hand(&Body::Osc(Arc::clone(message)), now);
+        }
+    }
+
+    fn not_done(&mut self, undone: Undone) {
+        self.statistics.actions_failed += 1;
+        match undone {
+            Undone::NoOutput(_) => {}
+            Undone::Died(port) => {
+                self.output_lost(port);
+                self.order(ports::Order::OutputDied(port));
+            }
+            Undone::Refused(why) => self.parts.log.debug(why),
+        }
+    }
+
+    fn output_lost(&mut self, port: DeviceSlot) {
+        let now = self.parts.clock.now();
+        self.parts.dispatch.closed(port);
+        self.surface.feedback.port_open(port, false);
+        self.hands.output_lost(port, now, &mut self.effects);
+    }
+
+    fn order(&self, order: ports::Order) {
+        // Its thread outlives the owner.
+        if self.parts.ports.send(order).is_ok() {
+            self.parts.knock.wake();
+        }
+    }
+
+    fn ports_changed(&mut self, news: News) {
+        let now = self.parts.clock.now();
+        match news {
+            News::Input { device, lane, taint } => {
+                self.inputs.add(lane, taint);
+                self.inputs.configure(&self.parts.serving.load().config, &self.parts.slots);
+                self.seen.insert(device);
+                self.hands.device_back(device, now, &mut self.effects);
+                self.parts.log.info(format_args!("{} connected", self.name(device)));
+            }
+            News::InputLost { device } => {
+                for event in self.inputs.remove(device) {
+                    self.hands.feed(&event, &mut self.effects);
+                }
+                self.surface.pad.device_lost(device);
+                self.hands.device_lost(device, now, &mut self.effects);
+                self.parts.log.warn(format_args!("{} lost", self.name(device)));
+            }
+            News::Output { port, output } => {
+                self.parts.dispatch.opened(port, output);
+                self.surface.feedback.port_open(port, true);
+                self.hands.output_back(port, now, &mut self.effects);
+                self.carry_out();
+                self.send_waiting(port);
+            }
+            News::OutputLost { port } => self.output_lost(port),
+            News::NotOpened { port, why } => self.refuse_waiting(port, &why),
+            News::Table(table) => {
+                self.note_lost(&table);
+                self.table = table;
+                self.look_at_devices();
+                if self.phase == Phase::Starting {
+                    self.phase = Phase::Serving;
+                    for reply in self.awaiting_ready.drain(..) {
+                        // The waiting client may have hung up.
+                        let _ = reply.send(());
+                    }
+                }
+            }
+        }
+        self.carry_out();
+    }
+
+    /// Writes down which devices of the file are gone since the last table.
+    fn note_lost(&self, now: &Table) {
+        for before in self.table.devices.iter().filter(|it| it.is_configured && it.is_connected()) {
+            let is_lost = |it: &&ports::Bound| it.device_id == before.device_id && !it.is_connected();
+            if now.devices.iter().any(|it| is_lost(&it)) {
+                let studio = self.parts.gateway.studio.clone();
+                let detail = json!({ "device": before.device_id, "port": before.port_name() });
+                self.parts.runtime.spawn(async move {
+                    // The log itself reports what cannot be written.
+                    let _ = studio.audit.event(None, EventName::DeviceLost, detail).await;
+                });
+            }
+        }
+    }
+
+    fn config_arrived(&mut self, arrival: Arrival) {
+        self.reloading = false;
+        match arrival {
+            Arrival::Same => self.parts.config_error = None,
+            Arrival::Accepted(serving) if self.performance_lock => {
+                self.parts.config_error = Some("waits for the performance lock to be lifted".to_owned());
+                self.waiting = Some(serving);
+            }
+            Arrival::Accepted(serving) => self.put_in_force(serving),
+            Arrival::Refused(refusal) => {
+                self.statistics.reloads_failed += 1;
+                self.parts.log.error(format_args!("kept the old configuration: {}", refusal.reason));
+                self.parts.gateway.rejected(&refusal.reason);
+                self.parts.config_error = Some(refusal.reason);
+            }
+        }
+    }
+
+    fn put_in_force(&mut self, serving: Arc<ConfigInForce>) {
+        let now = self.parts.clock.now();
+        with_slots(&self.parts.slots, |slots| {
+            self.hands.reload(&serving.config, slots, now, &mut self.effects);
+            self.surface.reload(&serving.config, slots);
+        });
+        self.carry_out_by(By::Rule);
+        self.parts.programs.set(self.hands.tables().asks_for_programs);
+        let wish = self.surface.focus.reload(serving.config.per_app_modes.clone());
+        self.follow(wish);
+        self.look_at_devices();
+        self.parts.log.set_level(serving.config.log_level);
+        self.parts.log.info(format_args!(
+            "configuration in force: {} modes, {} rows disabled",
+            serving.config.modes.len(),
+            serving.disabled_mappings()
+        ));
+        self.inputs.configure(&serving.config, &self.parts.slots);
+        self.order(ports::Order::Config(serving.config.clone()));
+        self.parts.config_error = None;
+        // Before the words, which tell a person of what waits: whoever hears it finds it here.
+        self.parts.serving.store(Arc::clone(&serving));
+        self.parts.gateway.put_in_force(&serving);
+        self.mode_changed = true;
+        self.publish_modes();
+    }
+
+    /// Where the studio is in its life, as `status` says it.
+    fn lifecycle(&self) -> Lifecycle {
+        let lost = |device: &ports::Bound| {
+            device.wants_input && self.seen.contains(&device.slot) && !self.inputs.is_open(device.slot)
+        };
+        match self.phase {
+            Phase::Starting => Lifecycle::Starting,
+            Phase::Stopping => Lifecycle::Stopping,
+            Phase::Serving if self.reloading => Lifecycle::Reloading,
+            Phase::Serving if self.parts.config_error.is_some() && self.parts.serving.load().text.is_none() => {
+                Lifecycle::Degraded
+            }
+            Phase::Serving if self.table.devices.iter().any(lost) => Lifecycle::Reconnecting,
+            Phase::Serving => Lifecycle::Running,
+        }
+    }
+
+    fn stop(&mut self) {
+        self.phase = Phase::Stopping;
+        self.alarms.clear();
+        // What arrived before the order to stop still counts: a release among it ends its note the ordinary way.
+        self.feed();
+        let now = self.parts.clock.now();
+        self.hands.stop(now, &mut self.effects);
+        self.carry_out();
+        self.parts.log.info("stopped; nothing is held");
+    }
+
+    fn tell_monitors(&mut self) {
+        let next = self.hands.trace().next_seq();
+        self.monitors.retain(|it| !it.is_closed());
+        if !self.monitors.is_empty() && next > self.told {
+            let records: Vec<TraceRecord> = with_slots(&self.parts.slots, |slots| {
+                let new = self.hands.trace().records().filter(|it| it.seq >= self.told);
+                new.map(|it| TraceRecord::of(it, slots)).collect()
+            });
+            for record in records {
+                for monitor in &self.monitors {
+                    // One that is full loses the record; the studio does not wait for it.
+                    let _ = monitor.try_send(record.clone());
+                }
+            }
+        }
+        self.told = next;
+    }
+
+    /// Conditions read local time. Looked up once a minute, and only while something happens.
+    fn read_local_time(&mut self) {
+        let minute = self.parts.clock.wall_ms() / 60_000;
+        if minute != self.local_minute {
+            self.local_minute = minute;
+            let local = self.parts.clock.local();
+            let facts = self.hands.facts_mut();
+            facts.minute_of_day = local.minute_of_day;
+            facts.weekday = local.weekday;
+        }
+    }
+
+    fn name(&self, slot: DeviceSlot) -> String {
+        with_slots(&self.parts.slots, |slots| slots.name(slot).to_owned())
+    }
+}

@@ -1,0 +1,205 @@
+//! Carrying effects out. MIDI and OSC leave from here at once; keys, text, mouse and volume go to their lanes, calls to the pipeline.
+//! Nothing here waits.
+//!
+//! Not here: deciding what happens (`conductor_core::hands`).
+
+use super::wake::Waker;
+use crate::log::Log;
+use crate::owner::worker::{Lane, NotTaken};
+use conductor_core::action::Volume;
+use conductor_core::event::{Body, DeviceSlot, OscMessage, Taint, Trail, midi};
+use conductor_core::hands::{Effect, MappingCall};
+use conductor_core::mapping::Target;
+use conductor_hosts::desktop::{Desktop, Job, Mixer};
+use conductor_hosts::midi::{Output, SendFault};
+use conductor_hosts::osc;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+/// Actions that take the pipeline. Each call is answered with [`Waker::call_done`], however it ends.
+pub trait Calls: Send + Sync {
+    fn start(&self, call: MappingCall, owner: &Waker);
+
+    /// A value for what only a host knows. Never waits; a value that does not arrive later is told with [`Waker::worker_failed`].
+    fn turn(&self, target: &Target, value: f64, ranged: bool, taint: Taint) -> Result<(), String>;
+}
+
+/// Why an effect did not leave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Undone {
+    /// The port is not open now. What must end there is kept by the ledger until it is.
+    NoOutput(DeviceSlot),
+    /// The port was open and is gone; the owner takes it out of its books.
+    Died(DeviceSlot),
+    Refused(String),
+}
+
+/// The worker side of the desktop.
+pub(crate) struct Hosts {
+    pub desktop: Box<dyn Desktop>,
+    pub mixer: Box<dyn Mixer>,
+    pub calls: Arc<dyn Calls>,
+}
+
+pub(crate) struct Dispatch {
+    outputs: BTreeMap<DeviceSlot, Box<dyn Output>>,
+    listeners: Vec<(DeviceSlot, mpsc::Sender<Vec<u8>>)>,
+    osc: osc::Sender,
+    named_osc: Lane<(Arc<str>, u16, Arc<OscMessage>)>,
+    desktop: Lane<Job>,
+    mixer: Lane<Volume>,
+    calls: Arc<dyn Calls>,
+    owner: Waker,
+    /// Grown once, to the largest message.
+    bytes: Vec<u8>,
+}
+
+impl Dispatch {
+    pub fn start(hosts: Hosts, owner: Waker, log: &Log) -> std::io::Result<Self> {
+        let Hosts { mut desktop, mut mixer, calls } = hosts;
+        let (keys_log, volume_log, osc_log) = (log.clone(), log.clone(), log.clone());
+        let (keys_owner, volume_owner, osc_owner) = (owner.clone(), owner.clone(), owner.clone());
+        let mut resolved = osc::Sender::new();
+        Ok(Dispatch {
+            outputs: BTreeMap::new(),
+            listeners: Vec::new(),
+            osc: osc::Sender::new(),
+            named_osc: Lane::start("osc names", move |(host, port, message): (Arc<str>, u16, Arc<OscMessage>)| {
+                if let Err(error) = send_to_name(&mut resolved, &host, port, &message) {
+                    osc_log.debug(format_args!("osc: {host}:{port}: {error}"));
+                    osc_owner.worker_failed();
+                }
+            })?,
+            desktop: Lane::start("desktop", move |job| {
+                if let Err(why) = desktop.carry_out(&job) {
+                    keys_log.debug(format_args!("desktop: {why}"));
+                    keys_owner.worker_failed();
+                }
+            })?,
+            mixer: Lane::start("volume", move |volume| {
+                if let Err(why) = mixer.carry_out(volume) {
+                    volume_log.debug(format_args!("volume: {why}"));
+                    volume_owner.worker_failed();
+                }
+            })?,
+            calls,
+            owner,
+            bytes: Vec::with_capacity(64),
+        })
+    }
+
+    pub fn opened(&mut self, port: DeviceSlot, output: Box<dyn Output>) {
+        self.outputs.insert(port, output);
+    }
+
+    pub fn closed(&mut self, port: DeviceSlot) {
+        self.outputs.remove(&port);
+    }
+
+    pub fn is_open(&self, port: DeviceSlot) -> bool {
+        self.outputs.contains_key(&port)
+    }
+
+    pub fn open_outputs(&self) -> impl Iterator<Item = DeviceSlot> {
+        self.outputs.keys().copied()
+    }
+
+    pub fn listen(&mut self, port: DeviceSlot, heard: mpsc::Sender<Vec<u8>>) {
+        self.listeners.push((port, heard));
+    }
+
+    /// Carries out one effect. `ModeChanged` is the owner's own business and passes through.
+    pub fn carry_out(&mut self, effect: Effect) -> Result<(), Undone> {
+        match effect {
+            Effect::Midi { port, message, taint, hops } => self.send_body(port, &message, Trail { taint, hops }),
+            Effect::Osc { host, port, message, taint: _ } => match literal(&host) {
+                Some(ip) => self
+                    .osc
+                    .send(SocketAddr::new(ip, port), &message)
+                    .map_err(|fault| Undone::Refused(format!("osc: {fault}"))),
+                None => taken(self.named_osc.push((host, port, message)), "osc"),
+            },
+            Effect::Key { keys, stroke } => taken(self.desktop.push(Job::Key { keys, stroke }), "desktop"),
+            Effect::Text(text) => taken(self.desktop.push(Job::Text(text)), "desktop"),
+            Effect::Click { button, at } => taken(self.desktop.push(Job::Click { button, at }), "desktop"),
+            Effect::Volume(volume) => taken(self.mixer.push(volume), "volume"),
+            Effect::ModeChanged { .. } => Ok(()),
+            Effect::Parameter { target, value, ranged, taint } => {
+                self.calls.turn(&target, value, ranged, taint).map_err(Undone::Refused)
+            }
+            Effect::Call(call) => {
+                self.calls.start(*call, &self.owner);
+                Ok(())
+            }
+        }
+    }
+
+    pub fn send_body(&mut self, port: DeviceSlot, body: &Body, trail: Trail) -> Result<(), Undone> {
+        let mut bytes = std::mem::take(&mut self.bytes);
+        bytes.clear();
+        let sent = match midi::encode(body, &mut bytes) {
+            Ok(()) => self.send(port, &bytes, trail),
+            Err(_) => Err(Undone::Refused("this event has no MIDI bytes".into())),
+        };
+        self.bytes = bytes;
+        sent
+    }
+
+    /// One whole message, already checked or made by us.
+    pub fn send(&mut self, port: DeviceSlot, bytes: &[u8], trail: Trail) -> Result<(), Undone> {
+        let output = self.outputs.get_mut(&port).ok_or(Undone::NoOutput(port))?;
+        match output.send(bytes, trail) {
+            Ok(()) => {}
+            Err(SendFault::Offline) => {
+                self.outputs.remove(&port);
+                return Err(Undone::Died(port));
+            }
+            Err(fault @ (SendFault::Busy | SendFault::TooLong { .. } | SendFault::Malformed(_))) => {
+                return Err(Undone::Refused(fault.to_string()));
+            }
+        }
+        // A listener that is full or gone must not hold up the port; a gone one is forgotten.
+        self.listeners.retain(|(at, heard)| {
+            *at != port || !matches!(heard.try_send(bytes.to_vec()), Err(mpsc::error::TrySendError::Closed(_)))
+        });
+        Ok(())
+    }
+}
+
+fn taken(pushed: Result<(), NotTaken>, lane: &str) -> Result<(), Undone> {
+    pushed.map_err(|why| {
+        Undone::Refused(match why {
+            NotTaken::Full => format!("{lane}: more is waiting than can be done"),
+            NotTaken::Gone => format!("{lane}: its worker ended"),
+        })
+    })
+}
+
+/// On its lane: the resolver may block.
+fn send_to_name(out: &mut osc::Sender, host: &str, port: u16, message: &OscMessage) -> Result<(), String> {
+    let to = (host, port).to_socket_addrs().map_err(|error| error.to_string())?.next();
+    out.send(to.ok_or("the name has no address")?, message).map_err(|fault| fault.to_string())
+}
+
+/// The address of a host that can be told without asking anyone. Other names need a resolver, which may block for seconds.
+fn literal(host: &str) -> Option<IpAddr> {
+    if host.eq_ignore_ascii_case("localhost") {
+        return Some(Ipv4Addr::LOCALHOST.into());
+    }
+    host.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_need_a_resolver() {
+        assert_eq!(literal("127.0.0.1"), Some(Ipv4Addr::LOCALHOST.into()));
+        assert_eq!(literal("localhost"), Some(Ipv4Addr::LOCALHOST.into()));
+        assert_eq!(literal("::1"), Some(std::net::Ipv6Addr::LOCALHOST.into()));
+        assert_eq!(literal("studio.local"), None);
+    }
+}

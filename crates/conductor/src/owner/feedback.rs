@@ -1,0 +1,165 @@
+//! What the person sees and holds: lights and faders of controllers, the window in front, and the pad that answers questions.
+//!
+//! Not here: the pictures (`conductor_core::feedback`), the rules for windows (`conductor_core::focus`), and when a held pad counts
+//! (`conductor_core::approval_pad`).
+
+use super::{By, Owner, ports};
+use crate::owner::approval_pad;
+use conductor_core::approval_pad::ApprovalPad;
+use conductor_core::config::Config;
+use conductor_core::event::{DeviceSlot, Event, Micros, Taint};
+use conductor_core::feedback::{Fact, Feedback, Light};
+use conductor_core::focus::{Focus, Window, Wish};
+use conductor_core::mapping::table::Slots;
+use conductor_core::policy::PadSettings;
+use conductor_gateway::pending_store::Waiting;
+use conductor_gateway::pipeline::approval::Attendance;
+use conductor_gateway::report::{BackendNow, BackendState};
+
+/// The owner's side of controllers and desktop.
+pub(crate) struct Surface {
+    pub feedback: Feedback,
+    /// Kept between turns, so that a light does not allocate.
+    lights: Vec<Light>,
+    pub focus: Focus,
+    pub pad: ApprovalPad,
+    /// While the pad can be held, somebody is there to answer.
+    armed: Option<Attendance>,
+    waiting: Waiting,
+    /// Why no display can be used.
+    pub display_fault: Option<String>,
+}
+
+impl Surface {
+    pub fn new(config: &Config, slots: &mut Slots, display_fault: Option<String>) -> Self {
+        Surface {
+            feedback: Feedback::new(config, slots),
+            lights: Vec::with_capacity(64),
+            focus: Focus::new(config.per_app_modes.clone()),
+            pad: ApprovalPad::new(pad_of(config), slots),
+            armed: None,
+            waiting: Waiting::default(),
+            display_fault,
+        }
+    }
+
+    pub fn reload(&mut self, config: &Config, slots: &mut Slots) {
+        self.feedback.reload(config, slots);
+        self.pad.reload(pad_of(config), slots);
+    }
+
+    pub fn next_deadline(&self) -> Option<Micros> {
+        [self.feedback.next_deadline(), self.pad.next_deadline()].into_iter().flatten().min()
+    }
+
+    pub fn backend(&self) -> BackendNow {
+        let state = if self.display_fault.is_none() { BackendState::Ready } else { BackendState::Missing };
+        BackendNow { name: "desktop".to_owned(), state, reason: self.display_fault.clone() }
+    }
+}
+
+/// A policy with a fault keeps the old one in force, but a pad is only armed by what can be read.
+fn pad_of(config: &Config) -> Option<&PadSettings> {
+    config.policy.as_ref().and_then(|it| it.approval.pad.as_ref())
+}
+
+impl Owner {
+    /// Hears an event before the hands do. False: it is the motor of a fader that we moved, and no input.
+    pub(crate) fn is_input(&mut self, event: &Event) -> bool {
+        if !self.surface.feedback.hear(event) {
+            self.hands.passed_over(event, "the motor of a fader that was just moved");
+            return false;
+        }
+        if self.surface.pad.device() == Some(event.device) {
+            let counts = !self.hands.is_muted(event.device) && self.is_hardware(event.device);
+            let heard = self.surface.pad.hear(event, counts, self.surface.waiting.only);
+            if let Err(why) = heard
+                && self.surface.waiting.count > 0
+            {
+                self.parts.log.info(format_args!("the approval pad was pressed, but {why}"));
+            }
+        }
+        true
+    }
+
+    fn is_hardware(&self, device: DeviceSlot) -> bool {
+        self.table.devices.iter().any(|it| it.slot == device && it.is_hardware)
+    }
+
+    /// Sends to controllers what they should show by now, and gives the answer of a pad that was held long enough.
+    pub(crate) fn show(&mut self) {
+        let now = self.parts.clock.now();
+        self.answer_by_pad(now);
+        self.surface.feedback.look(&mut self.hands, now);
+        let mut lights = std::mem::take(&mut self.surface.lights);
+        self.surface.feedback.advance(now, &mut lights);
+        for light in lights.drain(..) {
+            self.surface.pad.lit(light.port, &light.message, now);
+            self.hands.shown(light.port, &light.message, light.by, now);
+            // No hand made it: where the port leads back to us, it must not press anything.
+            if let Err(undone) = self.parts.dispatch.send_body(light.port, &light.message, Taint::Tool.into()) {
+                self.surface.feedback.not_sent(&light);
+                self.not_done(undone);
+            }
+        }
+        self.surface.lights = lights;
+        self.carry_out();
+    }
+
+    fn answer_by_pad(&mut self, now: Micros) {
+        let Some(id) = self.surface.pad.advance(now, self.surface.waiting.only) else { return };
+        let Some(settings) = self.surface.pad.settings().cloned() else { return };
+        let (studio, log) = (self.parts.gateway.studio.clone(), self.parts.log.clone());
+        self.parts.runtime.spawn(async move {
+            match approval_pad::answer(&studio, &settings, id).await {
+                Ok(done) => log.info(format_args!("by the pad: {done}")),
+                Err(why) => log.warn(format_args!("the held pad answered nothing: {why}")),
+            }
+        });
+    }
+
+    pub(crate) fn waiting_changed(&mut self, waiting: Waiting) {
+        self.surface.waiting = waiting;
+        self.tell(Fact::PendingApprovals(waiting.count), Taint::Tool);
+    }
+
+    /// `by` is the taint of what changed it.
+    pub(crate) fn tell(&mut self, fact: Fact<'_>, by: Taint) {
+        let now = self.parts.clock.now();
+        self.surface.feedback.changed(fact, by, now);
+    }
+
+    /// After the ports, the mutes or the configuration changed.
+    pub(crate) fn look_at_devices(&mut self) {
+        let now = self.parts.clock.now();
+        for device in &self.table.devices {
+            let fact = Fact::Connected { device: &device.device_id, connected: device.is_connected() };
+            self.surface.feedback.changed(fact, Taint::Clean, now);
+        }
+        let is_armed = |it: &ports::Bound| Some(it.slot) == self.surface.pad.device() && it.is_hardware;
+        let armed = self.table.devices.iter().any(|it| is_armed(it) && !self.hands.is_muted(it.slot));
+        if !armed {
+            self.surface.armed = None;
+        } else if self.surface.armed.is_none() {
+            self.surface.armed = Some(self.parts.gateway.studio.desk.attend());
+        }
+    }
+
+    pub(crate) fn front_changed(&mut self, window: Option<Window>) {
+        self.hands.facts_mut().frontmost_app = window.as_ref().map(|it| it.app.clone());
+        let wish = self.surface.focus.focused(window);
+        self.follow(wish);
+    }
+
+    /// Goes where the rules for windows ask to go.
+    pub(crate) fn follow(&mut self, wish: Option<Wish>) {
+        let Some(wish) = wish else { return };
+        if *wish.mode == **self.hands.mode().1 {
+            return;
+        }
+        let now = self.parts.clock.now();
+        // A rule can only name a mode of its own configuration; one that is gone meanwhile changes nothing.
+        let _ = self.hands.switch_mode(&wish.mode, Taint::Clean, now, &mut self.effects);
+        self.carry_out_by(By::Rule);
+    }
+}
