@@ -62,7 +62,7 @@ pub enum End {
     Cancelled,
 }
 
-/// Leave to call the tool once. Must be handed back by [`Breaker::settle`], or a probe would stay taken for ever.
+/// Clearance to call the tool once. Must be handed back by [`Breaker::settle`], or a probe would stay taken for ever.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "an unsettled probe keeps the circuit open"]
 pub struct Permit {

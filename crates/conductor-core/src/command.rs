@@ -57,7 +57,7 @@ pub enum Ready {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum CommandFault {
+pub enum CommandError {
     #[error("there is no command \"{asked}\"; there are: {known}")]
     Unknown { asked: String, known: String },
     #[error("no command is allowed")]
@@ -132,16 +132,16 @@ impl Template {
     }
 
     /// The words for these values of the slots.
-    pub fn fill(&self, values: &Map<String, Value>) -> Result<Vec<Ready>, CommandFault> {
+    pub fn fill(&self, values: &Map<String, Value>) -> Result<Vec<Ready>, CommandError> {
         if let Some(slot) = values.keys().find(|it| !self.slots.contains_key(*it)) {
-            return Err(CommandFault::NoSuchSlot { command: self.name.clone(), slot: slot.clone() });
+            return Err(CommandError::NoSuchSlot { command: self.name.clone(), slot: slot.clone() });
         }
         self.words
             .iter()
             .map(|word| match word {
                 Word::Fixed(text) => Ok(Ready::Text(text.clone())),
                 Word::Slot(name) => {
-                    let value = values.get(name).ok_or_else(|| CommandFault::Missing { slot: name.clone() })?;
+                    let value = values.get(name).ok_or_else(|| CommandError::Missing { slot: name.clone() })?;
                     self.ready(name, value)
                 }
             })
@@ -158,8 +158,8 @@ impl Template {
     }
 
     /// A number may come as text, because that is how a mapping writes its words.
-    fn ready(&self, name: &str, value: &Value) -> Result<Ready, CommandFault> {
-        let wrong = |why: &str| CommandFault::Value { slot: name.to_owned(), why: why.to_owned() };
+    fn ready(&self, name: &str, value: &Value) -> Result<Ready, CommandError> {
+        let wrong = |why: &str| CommandError::Value { slot: name.to_owned(), why: why.to_owned() };
         let text = match value {
             Value::String(text) => text.clone(),
             Value::Number(number) if number.is_i64() || number.is_u64() => number.to_string(),
@@ -219,30 +219,30 @@ pub fn by_name<'t>(
     templates: &'t [Template],
     name: &str,
     values: &Map<String, Value>,
-) -> Result<(&'t Template, Vec<Ready>), CommandFault> {
+) -> Result<(&'t Template, Vec<Ready>), CommandError> {
     let found = templates.iter().find(|it| it.name == name).ok_or_else(|| {
         if templates.is_empty() {
-            return CommandFault::NoneAllowed;
+            return CommandError::NoneAllowed;
         }
         let known = templates.iter().map(|it| it.name.as_str()).collect::<Vec<_>>().join(", ");
-        CommandFault::Unknown { asked: name.to_owned(), known }
+        CommandError::Unknown { asked: name.to_owned(), known }
     })?;
     Ok((found, found.fill(values)?))
 }
 
 /// The template that starts an app: the one of that name, else the one of that program. It has no slots to fill.
-pub fn by_app<'t>(templates: &'t [Template], app: &str) -> Result<(&'t Template, Vec<Ready>), CommandFault> {
+pub fn by_app<'t>(templates: &'t [Template], app: &str) -> Result<(&'t Template, Vec<Ready>), CommandError> {
     let of_program = || templates.iter().find(|it| it.program == app);
     let name = templates.iter().find(|it| it.name == app).or_else(of_program).map_or(app, |it| it.name.as_str());
     by_name(templates, name, &Map::new())
 }
 
 /// The first template that a whole command line fits.
-pub fn by_argv<'t>(templates: &'t [Template], argv: &[String]) -> Result<(&'t Template, Vec<Ready>), CommandFault> {
+pub fn by_argv<'t>(templates: &'t [Template], argv: &[String]) -> Result<(&'t Template, Vec<Ready>), CommandError> {
     if templates.is_empty() {
-        return Err(CommandFault::NoneAllowed);
+        return Err(CommandError::NoneAllowed);
     }
-    templates.iter().find_map(|it| it.fit(argv).map(|words| (it, words))).ok_or(CommandFault::NoFit)
+    templates.iter().find_map(|it| it.fit(argv).map(|words| (it, words))).ok_or(CommandError::NoFit)
 }
 
 #[cfg(test)]
@@ -301,7 +301,7 @@ mod tests {
         }
         let mut values = good();
         values.remove("path");
-        assert_eq!(git().fill(&values), Err(CommandFault::Missing { slot: "path".into() }));
+        assert_eq!(git().fill(&values), Err(CommandError::Missing { slot: "path".into() }));
     }
 
     /// Options that make known programs run something else. Each as a value of every slot, also behind `--`.
@@ -378,9 +378,9 @@ mod tests {
                 assert!(git().fill(&values).is_err(), "{slot} = {option}");
             }
             let argv: Vec<String> = ["git", "log", "3", "a", option, "--", "p"].map(String::from).into();
-            assert_eq!(by_argv(&[git()], &argv).map(|_| ()), Err(CommandFault::NoFit), "{option}");
+            assert_eq!(by_argv(&[git()], &argv).map(|_| ()), Err(CommandError::NoFit), "{option}");
             let argv: Vec<String> = ["git", "log", "3", "a", "x", "--", option].map(String::from).into();
-            assert_eq!(by_argv(&[git()], &argv).map(|_| ()), Err(CommandFault::NoFit), "{option}");
+            assert_eq!(by_argv(&[git()], &argv).map(|_| ()), Err(CommandError::NoFit), "{option}");
             // Negative control: a list of allowed beginnings lets every one of them through.
             assert!(naive(&["git", "log", option]), "{option}");
         }
@@ -402,7 +402,7 @@ mod tests {
         ] {
             assert!(by_argv(&[git()], &line(bad)).is_err(), "{bad:?}");
         }
-        assert_eq!(by_argv(&[], &line(&["git"])).map(|_| ()), Err(CommandFault::NoneAllowed));
+        assert_eq!(by_argv(&[], &line(&["git"])).map(|_| ()), Err(CommandError::NoneAllowed));
     }
 
     #[test]

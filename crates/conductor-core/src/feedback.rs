@@ -8,8 +8,8 @@
 pub mod led;
 
 use crate::config::{Config, Feedback as RowSpec, FeedbackFrom, FeedbackOut, LedScheme};
+use crate::engine::Engine;
 use crate::event::{Body, DeviceSlot, Event, Micros, Taint};
-use crate::hands::Hands;
 use crate::mapping::table::Slots;
 use led::{Hit, Surface};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -412,7 +412,7 @@ impl Feedback {
     }
 
     /// Reads what the engine shows of itself: its mode, pressed mappings, and values of bindings.
-    pub fn look(&mut self, hands: &mut Hands, now: Micros) {
+    pub fn look(&mut self, hands: &mut Engine, now: Micros) {
         if self.mode != **hands.mode().1 {
             let mode = std::sync::Arc::clone(hands.mode().1);
             self.changed(Fact::Mode(&mode), hands.mode_by(), now);

@@ -3,7 +3,7 @@
 //! A pure state machine over keys. Every press passes the chord stage (if its key belongs to a reachable chord) and then the tap stage.
 //! Time comes in with events and deadlines only, so the outcome depends on time stamps, never on when somebody looked.
 //!
-//! Not here: values that are not keys (`hands::gate`), and what happens when something was found (`hands`).
+//! Not here: values that are not keys (`engine::thresholds`), and what happens when something was found (`hands`).
 
 use crate::event::{Body, Button, DeviceSlot, Event, Micros, Taint, Trail};
 use crate::mapping::table::{ALL_CHANNELS, Entry, Kind, ModeIndex, RowId, Tables};
@@ -74,49 +74,49 @@ impl KeyRef {
 
 /// What was found, in the order it happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum GestureEvent {
     /// A press mapping fires.
     Press {
-        tap: Tap,
+        tap: PressInfo,
         row: RowId,
     },
     Release {
-        tap: Tap,
+        tap: PressInfo,
         row: RowId,
     },
     Long {
-        tap: Tap,
+        tap: PressInfo,
         row: RowId,
     },
     Double {
-        tap: Tap,
+        tap: PressInfo,
         row: RowId,
     },
     Chord {
-        tap: Tap,
+        tap: PressInfo,
         row: RowId,
     },
     /// The press waits: more than one gesture is still possible.
     Deferred {
-        tap: Tap,
+        tap: PressInfo,
     },
     /// Nothing is mapped to what this press turned out to be.
     Unmatched {
-        tap: Tap,
+        tap: PressInfo,
     },
     /// The key came up; what was held for this press ends now.
     Up {
-        tap: Tap,
+        tap: PressInfo,
     },
     /// The press was taken back by a reload or the loss of its device.
     Cancelled {
-        tap: Tap,
+        tap: PressInfo,
     },
 }
 
 /// A press as it was when something was found; the press itself may be over by the time somebody reads this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tap {
+pub struct PressInfo {
     pub id: PressId,
     pub key: KeyRef,
     pub at: Micros,
@@ -128,7 +128,7 @@ pub struct Tap {
     pub held: bool,
 }
 
-impl Tap {
+impl PressInfo {
     pub fn body(&self) -> Body {
         let number = self.key.number;
         match (self.key.channel(), Button::from_id(i64::from(number))) {
@@ -229,12 +229,12 @@ pub struct Gestures {
 }
 
 /// The tables and the clockwork a step needs; passed down so that the state machine owns neither.
-pub struct Around<'a, T> {
+pub struct GestureCx<'a, T> {
     pub tables: &'a Tables,
     pub mode: ModeIndex,
     pub now: Micros,
     pub timers: &'a mut Timers<T>,
-    pub found: &'a mut Vec<Found>,
+    pub found: &'a mut Vec<GestureEvent>,
 }
 
 impl Gestures {
@@ -262,7 +262,7 @@ impl Gestures {
     }
 
     /// Takes a key event; anything else is not for this stage and gives `false`.
-    pub fn feed<T: From<Deadline>>(&mut self, event: &Event, around: &mut Around<'_, T>) -> bool {
+    pub fn feed<T: From<Deadline>>(&mut self, event: &Event, around: &mut GestureCx<'_, T>) -> bool {
         let Some(key) = KeyRef::of(event) else { return false };
         if let Body::NoteOn { velocity, .. } = &event.body {
             self.down(key, event, *velocity, around);
@@ -274,7 +274,7 @@ impl Gestures {
         true
     }
 
-    pub fn deadline<T: From<Deadline>>(&mut self, deadline: Deadline, around: &mut Around<'_, T>) {
+    pub fn deadline<T: From<Deadline>>(&mut self, deadline: Deadline, around: &mut GestureCx<'_, T>) {
         match deadline {
             Deadline::Chord { device, lane } => self.chord_deadline(device, lane, around),
             Deadline::Long { press, row } => self.long_deadline(press, row, around),
@@ -283,7 +283,7 @@ impl Gestures {
     }
 
     /// A reload: pending gestures are taken back, held keys stay known so that their release still ends what they hold.
-    pub fn cancel_pending<T>(&mut self, around: &mut Around<'_, T>) {
+    pub fn cancel_pending<T>(&mut self, around: &mut GestureCx<'_, T>) {
         for index in 0..self.presses.len() as u32 {
             self.take_back(index, around);
         }
@@ -293,7 +293,7 @@ impl Gestures {
     }
 
     /// The device is gone or muted: everything it pressed is taken back and comes up.
-    pub fn drop_device<T>(&mut self, device: DeviceSlot, around: &mut Around<'_, T>) {
+    pub fn drop_device<T>(&mut self, device: DeviceSlot, around: &mut GestureCx<'_, T>) {
         for index in 0..self.presses.len() as u32 {
             let Some(press) = self.presses[index as usize].as_ref().filter(|it| it.key.device == device) else {
                 continue;
@@ -302,7 +302,7 @@ impl Gestures {
             self.take_back(index, around);
             if self.press(tap.id).is_some() {
                 // No hand lets go here.
-                around.found.push(Found::Up { tap: Tap { taint: Taint::Tool, ..tap } });
+                around.found.push(GestureEvent::Up { tap: PressInfo { taint: Taint::Tool, ..tap } });
                 self.forget(index);
             }
         }
@@ -313,7 +313,7 @@ impl Gestures {
         }
     }
 
-    fn take_back<T>(&mut self, index: u32, around: &mut Around<'_, T>) {
+    fn take_back<T>(&mut self, index: u32, around: &mut GestureCx<'_, T>) {
         let Some(press) = self.presses[index as usize].as_mut() else { return };
         let tap = press.tap(index);
         let was_pending = matches!(press.stage, Stage::Chord | Stage::Waiting);
@@ -325,7 +325,7 @@ impl Gestures {
         press.long_on_release = None;
         let gone = press.up;
         if was_pending {
-            around.found.push(Found::Cancelled { tap });
+            around.found.push(GestureEvent::Cancelled { tap });
         }
         if gone {
             self.forget(index);
@@ -334,7 +334,7 @@ impl Gestures {
 
     // Down.
 
-    fn down<T: From<Deadline>>(&mut self, key: KeyRef, event: &Event, velocity: u8, around: &mut Around<'_, T>) {
+    fn down<T: From<Deadline>>(&mut self, key: KeyRef, event: &Event, velocity: u8, around: &mut GestureCx<'_, T>) {
         // A second note-on without a note-off between: some controllers never send one. The key went up in between, unseen.
         if self.current(key).is_some_and(|index| self.presses[index as usize].as_ref().is_some_and(|it| !it.up)) {
             self.up(key, event.trail(), around);
@@ -428,7 +428,7 @@ impl Gestures {
 
     // Chord stage.
 
-    fn chord_press<T: From<Deadline>>(&mut self, index: u32, around: &mut Around<'_, T>) {
+    fn chord_press<T: From<Deadline>>(&mut self, index: u32, around: &mut GestureCx<'_, T>) {
         let Some(press) = self.presses[index as usize].as_mut() else { return };
         press.stage = Stage::Chord;
         let (key, at, mode) = (press.key, press.at, press.mode);
@@ -459,7 +459,7 @@ impl Gestures {
         self.settle_window(key.device, key.lane, around);
     }
 
-    fn open_window<T: From<Deadline>>(&mut self, index: u32, around: &mut Around<'_, T>) {
+    fn open_window<T: From<Deadline>>(&mut self, index: u32, around: &mut GestureCx<'_, T>) {
         let Some(press) = self.presses[index as usize].as_ref() else { return };
         let (key, at, mode, tap) = (press.key, press.at, press.mode, press.tap(index));
         let table = around.tables.device(mode, key.device);
@@ -470,12 +470,12 @@ impl Gestures {
         window.candidates = candidates;
         window.opened = at;
         window.mode = mode;
-        around.found.push(Found::Deferred { tap });
+        around.found.push(GestureEvent::Deferred { tap });
         self.settle_window(key.device, key.lane, around);
     }
 
     /// Fires when the pressed keys are a chord and nothing larger is possible any more, else waits for the next deadline.
-    fn settle_window<T: From<Deadline>>(&mut self, device: DeviceSlot, lane: u8, around: &mut Around<'_, T>) {
+    fn settle_window<T: From<Deadline>>(&mut self, device: DeviceSlot, lane: u8, around: &mut GestureCx<'_, T>) {
         let window = &mut self.keys(device).windows[usize::from(lane)];
         if let Some(timer) = window.timer.take() {
             around.timers.cancel(timer);
@@ -492,7 +492,7 @@ impl Gestures {
         }
     }
 
-    fn chord_deadline<T: From<Deadline>>(&mut self, device: DeviceSlot, lane: u8, around: &mut Around<'_, T>) {
+    fn chord_deadline<T: From<Deadline>>(&mut self, device: DeviceSlot, lane: u8, around: &mut GestureCx<'_, T>) {
         let now = around.now;
         let window = &mut self.keys(device).windows[usize::from(lane)];
         window.timer = None;
@@ -508,7 +508,7 @@ impl Gestures {
         device: DeviceSlot,
         lane: u8,
         last: Option<u32>,
-        around: &mut Around<'_, T>,
+        around: &mut GestureCx<'_, T>,
     ) {
         let window = &mut self.keys(device).windows[usize::from(lane)];
         if let Some(timer) = window.timer.take() {
@@ -543,7 +543,7 @@ impl Gestures {
                     }
                 }
             }
-            around.found.push(Found::Chord { tap, row });
+            around.found.push(GestureEvent::Chord { tap, row });
         }
         for index in members {
             if self.presses[index as usize].as_ref().is_none_or(|it| it.stage != Stage::Chord) {
@@ -592,9 +592,9 @@ impl Gestures {
         best
     }
 
-    // Tap stage.
+    // PressInfo stage.
 
-    fn tap<T: From<Deadline>>(&mut self, index: u32, around: &mut Around<'_, T>) {
+    fn tap<T: From<Deadline>>(&mut self, index: u32, around: &mut GestureCx<'_, T>) {
         let id = self.id(index);
         let Some(press) = self.presses[index as usize].as_mut() else { return };
         let (key, number) = (press.key, usize::from(press.key.number));
@@ -625,9 +625,9 @@ impl Gestures {
         if press.longs.is_empty() && press.double.is_none() {
             press.stage = Stage::Settled;
             match (press.press_row, press.release_row) {
-                (Some(row), _) => around.found.push(Found::Press { tap: press.tap(index), row }),
+                (Some(row), _) => around.found.push(GestureEvent::Press { tap: press.tap(index), row }),
                 (None, Some(_)) => {}
-                (None, None) => around.found.push(Found::Unmatched { tap: press.tap(index) }),
+                (None, None) => around.found.push(GestureEvent::Unmatched { tap: press.tap(index) }),
             }
             return;
         }
@@ -635,13 +635,13 @@ impl Gestures {
         match press.press_row.filter(|row| is_eager(around.tables, *row)) {
             Some(row) => {
                 press.press_row = None;
-                around.found.push(Found::Press { tap: press.tap(index), row });
+                around.found.push(GestureEvent::Press { tap: press.tap(index), row });
             }
-            None => around.found.push(Found::Deferred { tap: press.tap(index) }),
+            None => around.found.push(GestureEvent::Deferred { tap: press.tap(index) }),
         }
     }
 
-    fn second_tap<T: From<Deadline>>(&mut self, first: u32, second: u32, around: &mut Around<'_, T>) {
+    fn second_tap<T: From<Deadline>>(&mut self, first: u32, second: u32, around: &mut GestureCx<'_, T>) {
         let Some(press) = self.presses[second as usize].as_ref() else { return };
         let at = press.at;
         let (key, mode) = (press.key, press.mode);
@@ -659,7 +659,7 @@ impl Gestures {
                 if let Some(press) = self.presses[second as usize].as_mut() {
                     press.stage = Stage::Taken;
                     press.trail = press.trail.and(earlier);
-                    around.found.push(Found::Double { tap: press.tap(second), row });
+                    around.found.push(GestureEvent::Double { tap: press.tap(second), row });
                 }
             }
             None => {
@@ -670,7 +670,7 @@ impl Gestures {
     }
 
     /// The press that might have been a second tap went elsewhere; the first one waits out the rest of its window.
-    fn resume_double<T: From<Deadline>>(&mut self, first: u32, around: &mut Around<'_, T>) {
+    fn resume_double<T: From<Deadline>>(&mut self, first: u32, around: &mut GestureCx<'_, T>) {
         let id = self.id(first);
         let Some(press) = self.presses[first as usize].as_mut() else { return };
         if let Some((timer, end)) = press.double {
@@ -679,14 +679,14 @@ impl Gestures {
         }
     }
 
-    fn cancel_timers<T>(&mut self, index: u32, around: &mut Around<'_, T>) {
+    fn cancel_timers<T>(&mut self, index: u32, around: &mut GestureCx<'_, T>) {
         let Some(press) = self.presses[index as usize].as_mut() else { return };
         for timer in press.longs.drain(..).chain(press.double.take().map(|it| it.0)) {
             around.timers.cancel(timer);
         }
     }
 
-    fn long_deadline<T: From<Deadline>>(&mut self, id: PressId, row: RowId, around: &mut Around<'_, T>) {
+    fn long_deadline<T: From<Deadline>>(&mut self, id: PressId, row: RowId, around: &mut GestureCx<'_, T>) {
         if self.press(id).is_none() {
             return;
         }
@@ -699,12 +699,12 @@ impl Gestures {
         }
         let TriggerKind::LongPress { fire, .. } = around.tables.row(row.0).trigger.kind else { return };
         match fire {
-            Fire::Threshold => around.found.push(Found::Long { tap: press.tap(id.index), row }),
+            Fire::Threshold => around.found.push(GestureEvent::Long { tap: press.tap(id.index), row }),
             Fire::Release => press.long_on_release = Some(row),
         }
     }
 
-    fn double_deadline<T>(&mut self, id: PressId, around: &mut Around<'_, T>) {
+    fn double_deadline<T>(&mut self, id: PressId, around: &mut GestureCx<'_, T>) {
         if self.press(id).is_none() {
             return;
         }
@@ -719,7 +719,7 @@ impl Gestures {
     }
 
     /// Neither long nor double: the press is what it looked like at first.
-    fn resolve_as_press<T>(&mut self, index: u32, around: &mut Around<'_, T>) {
+    fn resolve_as_press<T>(&mut self, index: u32, around: &mut GestureCx<'_, T>) {
         let Some(press) = self.presses[index as usize].as_mut() else { return };
         let eager_fired = press.press_row.is_none();
         press.stage = Stage::Settled;
@@ -728,21 +728,21 @@ impl Gestures {
             .first(Kind::Press, usize::from(press.key.number), press.key.channels(), u16::from(press.velocity))
             .is_some();
         match press.press_row.take() {
-            Some(row) => around.found.push(Found::Press { tap: press.tap(index), row }),
+            Some(row) => around.found.push(GestureEvent::Press { tap: press.tap(index), row }),
             None if eager_fired && had_press => {}
             None if press.release_row.is_some() => {}
-            None => around.found.push(Found::Unmatched { tap: press.tap(index) }),
+            None => around.found.push(GestureEvent::Unmatched { tap: press.tap(index) }),
         }
         if press.up
             && let Some(row) = press.release_row.take()
         {
-            around.found.push(Found::Release { tap: press.tap(index), row });
+            around.found.push(GestureEvent::Release { tap: press.tap(index), row });
         }
     }
 
     // Up.
 
-    fn up<T: From<Deadline>>(&mut self, key: KeyRef, trail: Trail, around: &mut Around<'_, T>) {
+    fn up<T: From<Deadline>>(&mut self, key: KeyRef, trail: Trail, around: &mut GestureCx<'_, T>) {
         let Some(index) = self.current(key) else { return };
         // The release decides with the press what fires, so its taint counts too.
         if let Some(press) = self.presses[index as usize].as_mut() {
@@ -759,19 +759,19 @@ impl Gestures {
         match press.stage {
             Stage::Taken => {
                 let owner = press.chord_owner.filter(|it| *it != press.tap(index).id);
-                around.found.push(Found::Up { tap: press.tap(index) });
+                around.found.push(GestureEvent::Up { tap: press.tap(index) });
                 let taint = press.trail.taint;
                 if let Some(owner) = owner.and_then(|it| Some(self.press(it)?.tap(it.index))) {
                     // The first key to come up ends the chord.
-                    around.found.push(Found::Up { tap: Tap { taint: owner.taint.max(taint), ..owner } });
+                    around.found.push(GestureEvent::Up { tap: PressInfo { taint: owner.taint.max(taint), ..owner } });
                 }
                 self.forget(index);
             }
             Stage::Settled | Stage::Chord => {
                 let release = press.release_row.take();
-                around.found.push(Found::Up { tap: press.tap(index) });
+                around.found.push(GestureEvent::Up { tap: press.tap(index) });
                 if let Some(row) = release {
-                    around.found.push(Found::Release { tap: press.tap(index), row });
+                    around.found.push(GestureEvent::Release { tap: press.tap(index), row });
                 }
                 self.forget(index);
             }
@@ -782,12 +782,12 @@ impl Gestures {
                 if press.held_long {
                     let long = press.long_on_release.take();
                     if let Some(row) = long {
-                        around.found.push(Found::Long { tap: press.tap(index), row });
+                        around.found.push(GestureEvent::Long { tap: press.tap(index), row });
                     }
-                    around.found.push(Found::Up { tap: press.tap(index) });
+                    around.found.push(GestureEvent::Up { tap: press.tap(index) });
                     self.forget(index);
                 } else if press.double.is_some() {
-                    around.found.push(Found::Up { tap: press.tap(index) });
+                    around.found.push(GestureEvent::Up { tap: press.tap(index) });
                 } else {
                     // What fires now is held until the `Up` right behind it.
                     press.up = false;
@@ -795,9 +795,9 @@ impl Gestures {
                     self.resolve_as_press(index, around);
                     if let Some(press) = self.presses[index as usize].as_mut() {
                         press.up = true;
-                        around.found.push(Found::Up { tap: press.tap(index) });
+                        around.found.push(GestureEvent::Up { tap: press.tap(index) });
                         if let Some(row) = release {
-                            around.found.push(Found::Release { tap: press.tap(index), row });
+                            around.found.push(GestureEvent::Release { tap: press.tap(index), row });
                         }
                     }
                     self.forget(index);
@@ -821,8 +821,8 @@ fn is_eager(tables: &Tables, row: RowId) -> bool {
 }
 
 impl Press {
-    fn tap(&self, index: u32) -> Tap {
-        Tap {
+    fn tap(&self, index: u32) -> PressInfo {
+        PressInfo {
             id: PressId { index, serial: self.serial },
             key: self.key,
             at: self.at,

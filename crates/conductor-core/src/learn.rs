@@ -190,7 +190,7 @@ impl Learn {
         self.session.as_ref().filter(|it| !it.over).map(|it| it.id)
     }
 
-    /// Whether actions rest while this session listens: the value for `Hands::set_learning`.
+    /// Whether actions rest while this session listens: the value for `Engine::set_learning`.
     pub fn holds_back(&self) -> bool {
         self.session.as_ref().is_some_and(|it| !it.over && !it.let_through)
     }

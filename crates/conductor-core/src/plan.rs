@@ -14,7 +14,7 @@ mod write;
 pub use change::{Change, RowRef};
 pub use undo::undo;
 
-use crate::config::{Diagnostic, Severity, Surroundings, notes};
+use crate::config::{Diagnostic, Severity, Surroundings, timing_report};
 use edit::{Editor, View};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -196,12 +196,12 @@ pub fn draft_plugin(
 /// What was told of a text before it was changed.
 struct Known {
     diagnostics: Vec<Diagnostic>,
-    waits: Vec<notes::WaitNote>,
+    waits: Vec<timing_report::WaitNote>,
 }
 
 impl Known {
     fn of(view: &View) -> Self {
-        Known { diagnostics: view.diagnostics.clone(), waits: notes::waits(&view.config) }
+        Known { diagnostics: view.diagnostics.clone(), waits: timing_report::waits(&view.config) }
     }
 }
 
@@ -216,7 +216,7 @@ fn finish(base: &str, before: &Known, result: &str, after: &View, changes: Vec<C
         return Err(PlanError::WouldBreak { diagnostics: broken.into_iter().cloned().collect() });
     }
     let warned = news(&before.diagnostics, &after.diagnostics, |it| it.severity == Severity::Warning);
-    let waits = notes::waits(&after.config);
+    let waits = timing_report::waits(&after.config);
     let waits = waits.iter().filter(|it| !before.waits.contains(it)).map(ToString::to_string);
     Ok(Draft {
         result: result.as_bytes().to_vec(),

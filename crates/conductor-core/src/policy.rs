@@ -286,7 +286,7 @@ pub struct Policy {
 
 /// A rule or default that would not do what it seems to say. A policy with faults must not replace a good one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum PolicyFault {
+pub enum PolicyError {
     #[error(
         "rule {rule} allows a client by the name it gives itself ({principal}); that name is only a claim. End the principal at the \
          slash (`socket:1000/*`) or use a token"
@@ -305,7 +305,7 @@ pub enum PolicyFault {
 }
 
 impl Policy {
-    pub fn faults(&self) -> Vec<PolicyFault> {
+    pub fn faults(&self) -> Vec<PolicyError> {
         let mut faults = Vec::new();
         for (index, rule) in self.rules.iter().enumerate() {
             if rule.decision == Some(Decision::Allow)
@@ -316,24 +316,24 @@ impl Policy {
                     .and_then(|rest| rest.split_once('/'))
                     .is_some_and(|(_, c)| !c.is_empty())
             {
-                faults.push(PolicyFault::ClientIsOnlyAClaim { rule: index, principal: principal.text().to_owned() });
+                faults.push(PolicyError::ClientIsOnlyAClaim { rule: index, principal: principal.text().to_owned() });
             }
             if rule.decision == Some(Decision::Plan) && rule.tier.is_some_and(|tier| tier != Tier::ConfigChange) {
-                faults.push(PolicyFault::PlanElsewhere { rule: index });
+                faults.push(PolicyError::PlanElsewhere { rule: index });
             }
             for (pointer, _) in &rule.args {
                 if !pointer.is_empty() && !pointer.starts_with('/') {
-                    faults.push(PolicyFault::NoPointer { rule: index, pointer: pointer.clone() });
+                    faults.push(PolicyError::NoPointer { rule: index, pointer: pointer.clone() });
                 }
             }
         }
         for tier in [Tier::ReadOnly, Tier::Stateful, Tier::HardwareIo] {
             if self.default.of(tier) == Decision::Plan {
-                faults.push(PolicyFault::DefaultPlanElsewhere { tier });
+                faults.push(PolicyError::DefaultPlanElsewhere { tier });
             }
         }
         if matches!(self.default.config_change, Decision::Allow | Decision::Ask) {
-            faults.push(PolicyFault::DefaultWithoutPlan);
+            faults.push(PolicyError::DefaultWithoutPlan);
         }
         faults
     }

@@ -74,7 +74,7 @@ pub struct Light {
 
 /// Why a template file cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TemplateFault {
+pub enum TemplateError {
     #[error("not a template: {0}")]
     Form(String),
     #[error("matcher {index}: {reason}")]
@@ -151,39 +151,39 @@ pub fn list() -> Value {
 }
 
 /// Reads one template file.
-pub fn load(text: &str) -> Result<Template, TemplateFault> {
-    let file: File = toml::from_str(text).map_err(|fault| TemplateFault::Form(fault.to_string()))?;
+pub fn load(text: &str) -> Result<Template, TemplateError> {
+    let file: File = toml::from_str(text).map_err(|fault| TemplateError::Form(fault.to_string()))?;
     let protocol = match file.protocol.as_deref() {
         None | Some("Midi") => Protocol::Midi,
         Some("Gamepad") => Protocol::Gamepad,
         Some("Osc") => Protocol::Osc,
-        Some(other) => return Err(TemplateFault::Form(format!("there is no protocol \"{other}\""))),
+        Some(other) => return Err(TemplateError::Form(format!("there is no protocol \"{other}\""))),
     };
     let mut matchers = Vec::new();
     for (index, written) in file.matchers.iter().enumerate() {
-        let matcher = input::matcher(written, "").map_err(|faults| TemplateFault::Matcher {
+        let matcher = input::matcher(written, "").map_err(|faults| TemplateError::Matcher {
             index,
             reason: faults.first().map(|it| it.message.clone()).unwrap_or_default(),
         })?;
         matchers.push(matcher);
     }
     if matchers.is_empty() {
-        return Err(TemplateFault::Form("it finds nothing: `matchers` is empty".to_owned()));
+        return Err(TemplateError::Form("it finds nothing: `matchers` is empty".to_owned()));
     }
     let mut controls = Vec::new();
     for row in &file.controls {
-        expand(row, &mut controls).map_err(|reason| TemplateFault::Control { control: row.name.clone(), reason })?;
+        expand(row, &mut controls).map_err(|reason| TemplateError::Control { control: row.name.clone(), reason })?;
     }
     let numbered = |it: &Control| matches!(it.address, Address::Note(_) | Address::Cc(_));
     let has_numbers = controls.iter().any(numbered)
         || file.light.as_ref().is_some_and(|it| !it.palette.is_empty())
         || matchers.iter().any(|it| matches!(it, Matcher::UsbIdentifier { .. }));
     if has_numbers && file.sources.iter().all(|it| it.trim().is_empty()) {
-        return Err(TemplateFault::NoSource);
+        return Err(TemplateError::NoSource);
     }
     let mut seen = BTreeSet::new();
     if let Some(twice) = controls.iter().find(|it| !seen.insert(&it.name)) {
-        return Err(TemplateFault::Control { control: twice.name.clone(), reason: "there are two of this name" });
+        return Err(TemplateError::Control { control: twice.name.clone(), reason: "there are two of this name" });
     }
     Ok(Template {
         name: file.name,
@@ -197,8 +197,8 @@ pub fn load(text: &str) -> Result<Template, TemplateFault> {
     })
 }
 
-fn light(row: LightRow) -> Result<Light, TemplateFault> {
-    let fault = |reason| Err(TemplateFault::Control { control: "light".to_owned(), reason });
+fn light(row: LightRow) -> Result<Light, TemplateError> {
+    let fault = |reason| Err(TemplateError::Control { control: "light".to_owned(), reason });
     if row.columns == 0 || row.input_channel > 15 || row.channel > 15 {
         return fault("there is a column at least, and channels are 0-15");
     }
@@ -350,9 +350,9 @@ mod tests {
         let bare = "name = \"x\"\ndescription = \"x\"\nmatchers = [{ type = \"NameContains\", pattern = \"x\" }]\n";
         assert!(load(bare).is_ok());
         let numbered = format!("{bare}controls = [{{ name = \"a\", kind = \"pad\", note = 1 }}]\n");
-        assert_eq!(load(&numbered), Err(TemplateFault::NoSource));
+        assert_eq!(load(&numbered), Err(TemplateError::NoSource));
         let usb = "name = \"x\"\ndescription = \"x\"\nmatchers = [{ type = \"UsbIdentifier\", vendor_id = 1, product_id = 2 }]\n";
-        assert_eq!(load(usb), Err(TemplateFault::NoSource));
+        assert_eq!(load(usb), Err(TemplateError::NoSource));
         let sourced = format!("{bare}sources = [\"a book\"]\n");
         for (controls, word) in [
             ("{ name = \"a\", kind = \"pad\", note = 120, count = 9 }", "127"),

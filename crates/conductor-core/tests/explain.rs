@@ -1,9 +1,9 @@
 //! Explain names every rule that concerns a control and says why each did or did not fire.
 
 use conductor_core::config::{Config, load};
+use conductor_core::engine::explain::{Asked, explain};
 use conductor_core::event::Taint;
 use conductor_core::event::script::{Step, parse_token};
-use conductor_core::hands::explain::{Asked, explain};
 
 const CONFIG: &str = r#"
 [[devices]]

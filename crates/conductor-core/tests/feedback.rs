@@ -1,10 +1,10 @@
 //! What a controller is told to show, in virtual time.
 
 use conductor_core::config::{Config, load};
+use conductor_core::engine::Engine;
 use conductor_core::event::script::token;
 use conductor_core::event::{Body, DeviceSlot, Event, Micros, Taint};
 use conductor_core::feedback::{Fact, Feedback, Light, PER_SECOND};
-use conductor_core::hands::Hands;
 use conductor_core::mapping::table::Slots;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -208,31 +208,31 @@ fn a_press_is_seen_however_short_and_as_long_as_it_lasts() {
 #[test]
 fn the_hands_are_shown() {
     let mut stage = Stage::new(STUDIO);
-    let mut hands = Hands::new(&config(STUDIO), &mut stage.slots, stage.now);
+    let mut engine = Engine::new(&config(STUDIO), &mut stage.slots, stage.now);
     stage.pass(0);
     stage.told();
     let mut out = Vec::new();
     let down = stage.event("pads", Body::NoteOn { channel: 0, note: 36, velocity: 90 });
-    hands.feed(&down, &mut out);
-    stage.feedback.look(&mut hands, stage.now);
+    engine.feed(&down, &mut out);
+    stage.feedback.look(&mut engine, stage.now);
     stage.pass(500);
     assert_eq!(stage.told(), "pads on:51@5", "held");
     let up = stage.event("pads", Body::NoteOff { channel: 0, note: 36, velocity: 0 });
-    hands.feed(&up, &mut out);
-    stage.feedback.look(&mut hands, stage.now);
+    engine.feed(&up, &mut out);
+    stage.feedback.look(&mut engine, stage.now);
     stage.pass(0);
     assert_eq!(stage.told(), "pads off:51");
     let moved = stage.event("faders", Body::Cc { channel: 0, controller: 7, value: 100 });
     assert!(stage.feedback.hear(&moved));
-    hands.feed(&moved, &mut out);
-    stage.feedback.look(&mut hands, stage.now);
+    engine.feed(&moved, &mut out);
+    stage.feedback.look(&mut engine, stage.now);
     stage.pass(149);
     assert_eq!(stage.told(), "", "a hand is on it");
     stage.pass(1);
     assert_eq!(stage.told(), "faders cc:7=100");
     let now = stage.now;
-    hands.switch_mode("Mix", Taint::Clean, now, &mut out).expect("a mode of the studio");
-    stage.feedback.look(&mut hands, now);
+    engine.switch_mode("Mix", Taint::Clean, now, &mut out).expect("a mode of the studio");
+    stage.feedback.look(&mut engine, now);
     stage.pass(0);
     assert!(stage.told().contains("on:50@21"));
 }
@@ -261,7 +261,7 @@ fn a_motor_is_not_a_hand_and_a_hand_after_it_is() {
 #[test]
 fn a_fader_that_answers_everything_we_send_makes_no_loop() {
     let mut stage = Stage::new(STUDIO);
-    let mut hands = Hands::new(&config(STUDIO), &mut stage.slots, stage.now);
+    let mut engine = Engine::new(&config(STUDIO), &mut stage.slots, stage.now);
     let mut out = Vec::new();
     let mut heard = 0;
     stage.tell(Fact::Value { continuous: "level", value: 0.3 });
@@ -275,8 +275,8 @@ fn a_fader_that_answers_everything_we_send_makes_no_loop() {
             let answer = stage.event("faders", Body::Cc { channel, controller, value: value ^ 1 });
             if light.port == answer.device && stage.feedback.hear(&answer) {
                 heard += 1;
-                hands.feed(&answer, &mut out);
-                stage.feedback.look(&mut hands, stage.now);
+                engine.feed(&answer, &mut out);
+                stage.feedback.look(&mut engine, stage.now);
             }
         }
     }

@@ -2,9 +2,9 @@
 
 use conductor_core::action::Action;
 use conductor_core::config::{Advanced, Config, Mapping, Rule, Written, input};
+use conductor_core::engine::{Effect, Engine};
 use conductor_core::event::script::{Step, parse};
 use conductor_core::event::{Axis, Body, Button, DeviceSlot, Event, Micros, OscArg, OscMessage, Side, Taint};
-use conductor_core::hands::{Effect, Hands};
 use conductor_core::learn::{Captured, Learn, Suggestion, suggest};
 use conductor_core::mapping::table::Slots;
 use conductor_core::timestamp::Timestamp;
@@ -45,15 +45,15 @@ fn fires(trigger: &Value, events: &[Captured]) -> usize {
         rule: Some(Rule { trigger: read, action: Action::Text { text: "x".into() } }),
     });
     let mut slots = slots();
-    let mut hands = Hands::new(&config, &mut slots, Micros(0));
+    let mut engine = Engine::new(&config, &mut slots, Micros(0));
     let mut out = Vec::new();
     for event in events {
         let event =
             Event { at: event.at, device: event.device, taint: Taint::Clean, hops: 0, body: event.body.clone() };
-        hands.feed(&event, &mut out);
+        engine.feed(&event, &mut out);
     }
-    while let Some(due) = hands.next_deadline() {
-        hands.advance(due, &mut out);
+    while let Some(due) = engine.next_deadline() {
+        engine.advance(due, &mut out);
     }
     out.iter().filter(|it| matches!(it, Effect::Text(_))).count()
 }

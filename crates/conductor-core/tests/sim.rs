@@ -10,8 +10,8 @@ mod precedence;
 mod values;
 
 use conductor_core::config::{Config, load};
-use conductor_core::hands::sim::Simulation;
-use conductor_core::hands::{Effect, Outcome, simulate};
+use conductor_core::engine::sim::Simulation;
+use conductor_core::engine::{Effect, Outcome, simulate};
 
 /// Devices that the tests' rules may name.
 pub const DEVICES: &str = r#"

@@ -1,8 +1,8 @@
 //! Whatever an event without a hand has a part in is tainted: gestures of several events, timers, releases, and what ends by itself.
 
 use conductor_core::config::load;
+use conductor_core::engine::{Effect, Engine};
 use conductor_core::event::{Body, DeviceSlot, Event, Micros, Taint};
-use conductor_core::hands::{Effect, Hands};
 use conductor_core::mapping::table::Slots;
 
 const STUDIO: &str = r#"
@@ -50,7 +50,7 @@ glue = { throttle_ms = 100 }
 "#;
 
 struct Stage {
-    hands: Hands,
+    engine: Engine,
     pads: DeviceSlot,
     synth: DeviceSlot,
     now: Micros,
@@ -62,14 +62,14 @@ impl Stage {
         let loaded = load(STUDIO);
         assert!(loaded.valid(), "{}", loaded.errors().map(|it| it.render(STUDIO, "studio.toml")).collect::<String>());
         let mut slots = Slots::default();
-        let hands = Hands::new(&loaded.config.unwrap(), &mut slots, Micros(0));
+        let engine = Engine::new(&loaded.config.unwrap(), &mut slots, Micros(0));
         let (pads, synth) = (slots.slot("pads"), slots.slot("synth"));
-        Stage { hands, pads, synth, now: Micros::from_ms(10_000), out: Vec::new() }
+        Stage { engine, pads, synth, now: Micros::from_ms(10_000), out: Vec::new() }
     }
 
     fn play(&mut self, taint: Taint, body: Body) -> &mut Self {
         let event = Event { at: self.now, device: self.pads, taint, hops: 0, body };
-        self.hands.feed(&event, &mut self.out);
+        self.engine.feed(&event, &mut self.out);
         self
     }
 
@@ -83,7 +83,7 @@ impl Stage {
 
     fn pass(&mut self, ms: u32) -> &mut Self {
         self.now = self.now.plus_ms(ms);
-        self.hands.advance(self.now, &mut self.out);
+        self.engine.advance(self.now, &mut self.out);
         self
     }
 
@@ -189,10 +189,10 @@ fn what_ends_without_a_hand_is_not_a_hand() {
     type End = fn(&mut Stage);
     let ends: [(&str, End); 4] = [
         ("panic", |stage| {
-            stage.hands.panic(stage.now, &mut stage.out);
+            stage.engine.panic(stage.now, &mut stage.out);
         }),
-        ("mute", |stage| stage.hands.set_muted(stage.pads, true, stage.now, &mut stage.out)),
-        ("loss", |stage| stage.hands.device_lost(stage.pads, stage.now, &mut stage.out)),
+        ("mute", |stage| stage.engine.set_muted(stage.pads, true, stage.now, &mut stage.out)),
+        ("loss", |stage| stage.engine.device_lost(stage.pads, stage.now, &mut stage.out)),
         ("a release by a tool", |stage| {
             stage.off(Taint::Tool, 55);
             stage.play(Taint::Tool, Body::Cc { channel: 0, controller: 64, value: 0 });
@@ -213,7 +213,7 @@ fn what_comes_back_within_a_second_is_tainted() {
     let note = Body::NoteOn { channel: 0, note: 53, velocity: 90 };
     for (back_after_ms, typed) in [(0, 0), (1000, 0), (2000, 1)] {
         let mut stage = Stage::new();
-        stage.hands.sent_without_hand(&note, stage.now);
+        stage.engine.sent_without_hand(&note, stage.now);
         stage.pass(back_after_ms).play(Taint::Clean, Body::NoteOn { channel: 9, note: 53, velocity: 1 });
         stage.pass(5000).play(Taint::Clean, Body::NoteOff { channel: 9, note: 53, velocity: 0 });
         assert_eq!(stage.typed(), typed, "after {back_after_ms} ms");
@@ -228,11 +228,11 @@ fn an_end_that_went_to_a_lost_port_is_sent_again() {
         stage.on(Taint::Clean, 55).off(Taint::Clean, 55).pass(unnoticed_ms);
         stage.out.clear();
         let synth = stage.synth;
-        stage.hands.output_lost(synth, stage.now, &mut stage.out);
+        stage.engine.output_lost(synth, stage.now, &mut stage.out);
         // Pressed while the port is away: nothing sounds, so nothing must end.
         stage.on(Taint::Clean, 56).off(Taint::Clean, 56).pass(3000);
         stage.out.clear();
-        stage.hands.output_back(synth, stage.now, &mut stage.out);
+        stage.engine.output_back(synth, stage.now, &mut stage.out);
         let ended =
             stage.out.iter().filter(|it| matches!(it, Effect::Midi { message: Body::NoteOff { note: 60, .. }, .. }));
         assert_eq!((ended.count(), stage.out.len()), (offs, offs), "after {unnoticed_ms} ms: {:?}", stage.out);

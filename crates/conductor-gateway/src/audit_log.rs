@@ -10,13 +10,13 @@
 
 mod copy;
 pub mod files;
-mod journal;
-mod keeper;
 pub mod keys;
 pub mod layout;
 pub mod lines;
 pub mod memory;
 mod open;
+mod segments;
+mod syncer;
 pub mod walk;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -34,9 +34,9 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, Semaphore, oneshot, watch};
 
 use conductor_hosts::system::{Clock, Ids};
-use journal::{Journal, Waiter};
-use keeper::Keeper;
 pub use open::{OpenError, Opened, accept};
+use segments::{Segments, Waiter};
+use syncer::Syncer;
 
 /// Callers wait for a checkpoint at this many records without one. Below the lag at which the verifier speaks of removed checkpoints
 /// (`MAX_LAG`), with room for the log's own records.
@@ -141,7 +141,7 @@ impl Counters {
 
 #[derive(Debug)]
 struct Shared {
-    journal: Mutex<Journal>,
+    journal: Mutex<Segments>,
     signal: Mutex<Signal>,
     work: Condvar,
     /// Told whenever a checkpoint made room, or the log went down or up.
@@ -187,7 +187,7 @@ struct Signal {
 impl Shared {
     // A panic while the lock is held can only come from outside (a clock, a file); the journal is changed after the bytes are written, so
     // what it holds is still true.
-    fn journal(&self) -> MutexGuard<'_, Journal> {
+    fn journal(&self) -> MutexGuard<'_, Segments> {
         self.journal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -201,7 +201,7 @@ impl Shared {
 #[derive(Debug, Clone)]
 pub struct AuditLog {
     shared: Arc<Shared>,
-    _keeper: Arc<KeeperThread>,
+    _syncer: Arc<KeeperThread>,
 }
 
 impl AuditLog {
@@ -216,7 +216,7 @@ impl AuditLog {
         let (keeper, opened) = open::open(home, files, settings, clock, ids)?;
         let shared = Arc::clone(&keeper.shared);
         let thread = KeeperThread::start(keeper).map_err(OpenError::Thread)?;
-        Ok((Self { shared, _keeper: Arc::new(thread) }, opened))
+        Ok((Self { shared, _syncer: Arc::new(thread) }, opened))
     }
 
     /// Sets what is called with every checkpoint, and the line of the last one, once it is on disk.
@@ -355,7 +355,7 @@ impl AuditLog {
 
     /// Syncs, signs the end and stops the keeper; every later record is refused. Blocks for the time of two syncs.
     pub fn stop(&self) {
-        self._keeper.stop();
+        self._syncer.stop();
     }
 
     async fn append(&self, entry: Entry, durability: Durability) -> Result<Seq, Unavailable> {
@@ -409,7 +409,7 @@ impl Shared {
 
     fn write_now(
         &self,
-        journal: &mut Journal,
+        journal: &mut Segments,
         stamp: Stamp,
         entry: Entry,
         wake: Option<oneshot::Sender<Result<Seq, Unavailable>>>,
@@ -450,7 +450,7 @@ struct KeeperThread {
 }
 
 impl KeeperThread {
-    fn start(mut keeper: Keeper) -> std::io::Result<Self> {
+    fn start(mut keeper: Syncer) -> std::io::Result<Self> {
         let shared = Arc::clone(&keeper.shared);
         let thread = std::thread::Builder::new().name("audit".to_owned()).spawn(move || {
             let ended = catch_unwind(AssertUnwindSafe(|| run(&mut keeper)));
@@ -477,7 +477,7 @@ impl Drop for KeeperThread {
     }
 }
 
-fn run(keeper: &mut Keeper) {
+fn run(keeper: &mut Syncer) {
     let shared = Arc::clone(&keeper.shared);
     loop {
         let due = keeper.step();

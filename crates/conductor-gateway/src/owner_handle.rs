@@ -9,11 +9,11 @@ use crate::report::{
 };
 use arc_swap::ArcSwap;
 use conductor_core::digest::Digest;
+use conductor_core::engine::explain::Asked;
+use conductor_core::engine::{Explanation, TraceRecord, explain};
 use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::event::script::{self, Step};
 use conductor_core::event::{Body, Micros, Taint};
-use conductor_core::hands::explain::Asked;
-use conductor_core::hands::{Explanation, TraceRecord, explain};
 use serde_json::Value;
 use std::sync::Arc;
 use tokio::sync::{mpsc as async_mpsc, oneshot};

@@ -1,6 +1,6 @@
 //! The one way through for every tool call, from every door.
 //!
-//! Two guarantees live in types: a handler cannot run without a [`Leave`](gate::Leave), which only the gate makes after every check and
+//! Two guarantees live in types: a handler cannot run without a [`Clearance`](gate::Clearance), which only the gate makes after every check and
 //! a durable intent; a [`Reply`] is built only from a [`Recorded`], which exists only once the outcome was handed to the audit log.
 //!
 //! Not here: what a tool does, how a call arrived, or what its reply looks like on a wire.
@@ -25,7 +25,7 @@ use conductor_core::policy::{self, Decision, Tier, Verdict};
 use futures_util::FutureExt;
 
 pub use call::{Call, ConnId, Outcome, Output, Principal, Reply, Via};
-pub use record::{Paper, Recorded};
+pub use record::{CallRecord, Recorded};
 
 use crate::studio::Studio;
 use crate::tools::catalog::{Target, Tool};
@@ -87,7 +87,7 @@ impl From<ToolError> for Stop {
 pub async fn run(studio: &Arc<Studio>, call: Call) -> Reply {
     let studio = Arc::clone(studio);
     let mut work = Box::pin(async move {
-        let mut paper = Paper::open(&studio, &call);
+        let mut paper = CallRecord::open(&studio, &call);
         // No early return below: an unrecorded call must be impossible, a panic of our own included.
         let attempted = AssertUnwindSafe(attempt(&studio, &call, &mut paper)).catch_unwind().await;
         let outcome = match attempted {
@@ -111,7 +111,7 @@ pub async fn run(studio: &Arc<Studio>, call: Call) -> Reply {
     }
 }
 
-async fn attempt(studio: &Arc<Studio>, call: &Call, paper: &mut Paper) -> Result<Output, Stop> {
+async fn attempt(studio: &Arc<Studio>, call: &Call, paper: &mut CallRecord) -> Result<Output, Stop> {
     let tool = paper.at(Step::Resolve, |paper| resolve(studio, call, paper))?;
     paper.at(Step::Validate, |paper| validate(studio, &tool, call, paper))?;
     let target = aim(studio, &tool, call).await;
@@ -133,7 +133,7 @@ async fn attempt(studio: &Arc<Studio>, call: &Call, paper: &mut Paper) -> Result
 }
 
 /// Step 3. The definition found here is kept for the whole call, whatever a plugin does meanwhile.
-fn resolve(studio: &Studio, call: &Call, paper: &mut Paper) -> Result<Arc<Tool>, Stop> {
+fn resolve(studio: &Studio, call: &Call, paper: &mut CallRecord) -> Result<Arc<Tool>, Stop> {
     let catalog = studio.catalog();
     let found = catalog.get(&call.tool).filter(|tool| {
         // Hidden tools are for people and pads; to everyone else they do not exist.
@@ -162,7 +162,7 @@ fn resolve(studio: &Studio, call: &Call, paper: &mut Paper) -> Result<Arc<Tool>,
 }
 
 /// Step 4, before any code of the tool, its summary and state hash included.
-fn validate(studio: &Studio, tool: &Tool, call: &Call, paper: &mut Paper) -> Result<(), Stop> {
+fn validate(studio: &Studio, tool: &Tool, call: &Call, paper: &mut CallRecord) -> Result<(), Stop> {
     let violations = match digest::canonical(&call.arguments) {
         Err(fault) => vec![Violation { path: String::new(), message: fault.to_string() }],
         Ok(canonical) => {
@@ -201,13 +201,13 @@ fn violations(tool: &Tool, arguments: &serde_json::Value) -> Vec<Violation> {
 
 /// Part of step 5. What a tool with an effect is given may be in a file, a device or on the way to another machine when it ends, where
 /// nobody scrubs. A tool that only reads may be asked with a secret: what it answers is scrubbed.
-fn keep_secrets(studio: &Studio, tool: &Tool, paper: &Paper) -> Result<(), Stop> {
+fn keep_secrets(studio: &Studio, tool: &Tool, paper: &CallRecord) -> Result<(), Stop> {
     let told = paper.arguments.as_ref().is_some_and(|arguments| studio.scrubber.finds(arguments));
     if !told || !is_effectful(tool) {
         return Ok(());
     }
     Err(ToolError::new(Code::Denied, format!("{}: the arguments hold a stored secret", tool.name))
-        .hint("Leave the secret out; where a configuration or a plugin wants it, it is named as secret:NAME.")
+        .hint("Clearance the secret out; where a configuration or a plugin wants it, it is named as secret:NAME.")
         .subject(Subject::Tool(tool.name.to_string()))
         .by(RefusedBy::Policy)
         .into())

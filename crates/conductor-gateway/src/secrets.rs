@@ -23,7 +23,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use vault::{Vault, VaultFault};
+use vault::{Vault, VaultError};
 
 /// A value that is never printed: it has no `Debug`, no `Display` and no serialisation.
 #[derive(Clone)]
@@ -63,7 +63,7 @@ pub struct Status {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum SecretFault {
+pub enum SecretError {
     #[error("secrets are locked: {0}")]
     Locked(String),
     #[error("there is no secret \"{0}\"")]
@@ -80,21 +80,21 @@ pub enum SecretFault {
     Io(io::Error),
 }
 
-impl From<SecretFault> for ToolError {
-    fn from(fault: SecretFault) -> Self {
+impl From<SecretError> for ToolError {
+    fn from(fault: SecretError) -> Self {
         let text = fault.to_string();
         match fault {
-            SecretFault::Locked(_) => ToolError::new(Code::HostOffline, text)
+            SecretError::Locked(_) => ToolError::new(Code::HostOffline, text)
                 .hint("A person looks with `conductor secrets status`; once the key is there it works by itself."),
-            SecretFault::Unknown(name) => ToolError::new(Code::NotFound, text)
+            SecretError::Unknown(name) => ToolError::new(Code::NotFound, text)
                 .hint("A person stores it with `conductor secrets set NAME`.")
                 .subject(Subject::Other(name)),
-            SecretFault::Damaged { name, .. } => ToolError::new(Code::HostOffline, text)
+            SecretError::Damaged { name, .. } => ToolError::new(Code::HostOffline, text)
                 .hint("A person sets it again with `conductor secrets set NAME`.")
                 .subject(Subject::Other(name)),
-            SecretFault::BadName(_) | SecretFault::BadValue => ToolError::new(Code::BadInput, text),
-            SecretFault::NoRotation => ToolError::new(Code::Unsupported, text),
-            SecretFault::Io(_) => ToolError::new(Code::SdkRejected, text),
+            SecretError::BadName(_) | SecretError::BadValue => ToolError::new(Code::BadInput, text),
+            SecretError::NoRotation => ToolError::new(Code::Unsupported, text),
+            SecretError::Io(_) => ToolError::new(Code::SdkRejected, text),
         }
     }
 }
@@ -176,12 +176,12 @@ impl Secrets {
     }
 
     /// Asks the holder of the key; may block for seconds. From then on no value leaves through a sink.
-    pub fn open_now(&self) -> Result<(), SecretFault> {
+    pub fn open_now(&self) -> Result<(), SecretError> {
         self.opened(&mut self.state(), Make::Nothing).map(|_| ())
     }
 
     /// As [`Secrets::open_now`], unless there is nothing to open.
-    pub fn open_if_any(&self) -> Result<(), SecretFault> {
+    pub fn open_if_any(&self) -> Result<(), SecretError> {
         match Vault::read(&self.folder) {
             Ok(None) => Ok(()),
             Ok(Some(vault)) if vault.listed().next().is_none() => Ok(()),
@@ -228,7 +228,7 @@ impl Secrets {
         self.state().open = None;
     }
 
-    fn opened<'s>(&self, state: &'s mut State, make: Make) -> Result<&'s mut Open, SecretFault> {
+    fn opened<'s>(&self, state: &'s mut State, make: Make) -> Result<&'s mut Open, SecretError> {
         if state.open.is_none() {
             match self.unlock(state.rung, make) {
                 Ok(open) => {
@@ -238,11 +238,11 @@ impl Secrets {
                 }
                 Err(reason) => {
                     state.reason.clone_from(&reason);
-                    return Err(SecretFault::Locked(reason));
+                    return Err(SecretError::Locked(reason));
                 }
             }
         }
-        state.open.as_mut().ok_or_else(|| SecretFault::Locked(state.reason.clone()))
+        state.open.as_mut().ok_or_else(|| SecretError::Locked(state.reason.clone()))
     }
 
     fn unlock(&self, rung: KeyRung, make: Make) -> Result<Open, String> {
@@ -280,17 +280,17 @@ impl Secrets {
     }
 
     /// May block: the key's holder is asked when secrets are still locked.
-    pub fn get(&self, name: &str) -> Result<Secret, SecretFault> {
+    pub fn get(&self, name: &str) -> Result<Secret, SecretError> {
         let mut state = self.state();
         let open = self.opened(&mut state, Make::Nothing)?;
         match open.values.get(name) {
             Some(Ok(secret)) => Ok(secret.clone()),
-            Some(Err(why)) => Err(SecretFault::Damaged { name: name.to_owned(), why: why.clone() }),
-            None => Err(SecretFault::Unknown(name.to_owned())),
+            Some(Err(why)) => Err(SecretError::Damaged { name: name.to_owned(), why: why.clone() }),
+            None => Err(SecretError::Unknown(name.to_owned())),
         }
     }
 
-    pub fn list(&self) -> Result<Vec<Listed>, SecretFault> {
+    pub fn list(&self) -> Result<Vec<Listed>, SecretError> {
         let mut state = self.state();
         let _ = self.opened(&mut state, Make::Nothing);
         let vault = match &state.open {
@@ -330,34 +330,34 @@ impl Secrets {
         }
     }
 
-    pub fn set(&self, name: &str, value: &str, hosts: Vec<String>, allow_file: bool) -> Result<u64, SecretFault> {
+    pub fn set(&self, name: &str, value: &str, hosts: Vec<String>, allow_file: bool) -> Result<u64, SecretError> {
         if !is_name(name) {
-            return Err(SecretFault::BadName(name.to_owned()));
+            return Err(SecretError::BadName(name.to_owned()));
         }
         if value.is_empty() || value.len() > 65_536 {
-            return Err(SecretFault::BadValue);
+            return Err(SecretError::BadValue);
         }
         let mut state = self.state();
         let open = self.opened(&mut state, Make::Key { allow_file })?;
         // Known to the scrubber before it is written anywhere.
         self.scrubber.learn([(name, value)]);
         let mut vault = open.vault.clone();
-        let version = vault.put(&open.key, name, value, hosts.clone(), &*self.ids).map_err(SecretFault::from)?;
-        vault.write(&self.folder, &self.ids.v4().to_string()).map_err(SecretFault::Io)?;
+        let version = vault.put(&open.key, name, value, hosts.clone(), &*self.ids).map_err(SecretError::from)?;
+        vault.write(&self.folder, &self.ids.v4().to_string()).map_err(SecretError::Io)?;
         open.vault = vault;
         open.values.insert(name.to_owned(), Ok(Secret { value: SecretString::from(value), hosts }));
         Ok(version)
     }
 
     /// The scrubber goes on knowing the value: it may still be in somebody's memory.
-    pub fn remove(&self, name: &str) -> Result<(), SecretFault> {
+    pub fn remove(&self, name: &str) -> Result<(), SecretError> {
         let mut state = self.state();
         let open = self.opened(&mut state, Make::Nothing)?;
         let mut vault = open.vault.clone();
         if !vault.remove(name) {
-            return Err(SecretFault::Unknown(name.to_owned()));
+            return Err(SecretError::Unknown(name.to_owned()));
         }
-        vault.write(&self.folder, &self.ids.v4().to_string()).map_err(SecretFault::Io)?;
+        vault.write(&self.folder, &self.ids.v4().to_string()).map_err(SecretError::Io)?;
         open.vault = vault;
         open.values.remove(name);
         Ok(())
@@ -365,22 +365,22 @@ impl Secrets {
 
     /// A new key, and every secret sealed with it: all or none. The holder has both keys until the vault is written, so that a crash in
     /// between loses nothing.
-    pub fn rotate(&self) -> Result<usize, SecretFault> {
+    pub fn rotate(&self) -> Result<usize, SecretError> {
         let mut state = self.state();
         let rung = state.rung;
         let open = self.opened(&mut state, Make::Nothing)?;
         if let Some((name, why)) = open.values.iter().find_map(|(name, it)| Some((name, it.as_ref().err()?))) {
-            return Err(SecretFault::Damaged { name: name.clone(), why: why.clone() });
+            return Err(SecretError::Damaged { name: name.clone(), why: why.clone() });
         }
         let mut vault = open.vault.clone();
-        let locked = SecretFault::Locked;
+        let locked = SecretError::Locked;
         let key = match rung {
-            KeyRung::Credential => return Err(SecretFault::NoRotation),
+            KeyRung::Credential => return Err(SecretError::NoRotation),
             KeyRung::Passphrase => {
                 vault.new_salt(&*self.ids);
                 let place = Place { folder: &self.folder, salt: vault.salt() };
                 let mut derived = self.holders.load(rung, &place).map_err(locked)?;
-                derived.pop().ok_or_else(|| SecretFault::Locked(keys::absent_phrase(rung).to_owned()))?
+                derived.pop().ok_or_else(|| SecretError::Locked(keys::absent_phrase(rung).to_owned()))?
             }
             KeyRung::Keychain | KeyRung::File => Key::random(&*self.ids),
         };
@@ -388,9 +388,9 @@ impl Secrets {
         self.holders.add(rung, &place, &key).map_err(locked)?;
         let values: Vec<(&str, &Secret)> =
             open.values.iter().filter_map(|(name, it)| Some((name.as_str(), it.as_ref().ok()?))).collect();
-        vault.reseal(&key, &values, &*self.ids).map_err(SecretFault::from)?;
+        vault.reseal(&key, &values, &*self.ids).map_err(SecretError::from)?;
         let count = values.len();
-        vault.write(&self.folder, &self.ids.v4().to_string()).map_err(SecretFault::Io)?;
+        vault.write(&self.folder, &self.ids.v4().to_string()).map_err(SecretError::Io)?;
         let old = std::mem::replace(&mut open.key, key);
         open.vault = vault;
         // The vault no longer needs the old key; one that cannot be removed is only untidy.
@@ -405,9 +405,9 @@ enum Make {
     Key { allow_file: bool },
 }
 
-impl From<VaultFault> for SecretFault {
-    fn from(fault: VaultFault) -> Self {
-        SecretFault::Locked(fault.to_string())
+impl From<VaultError> for SecretError {
+    fn from(fault: VaultError) -> Self {
+        SecretError::Locked(fault.to_string())
     }
 }
 

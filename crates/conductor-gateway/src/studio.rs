@@ -22,11 +22,11 @@ use conductor_core::timestamp::Timestamp;
 use futures_util::future::BoxFuture;
 
 use crate::pending_store::PendingStore;
-use crate::pipeline::approval::Desk;
+use crate::pipeline::approval::ApprovalQueue;
 use crate::pipeline::call::ConnId;
 use crate::pipeline::circuit::Circuits;
 use crate::pipeline::limits::Traffic;
-use crate::pipeline::record::Journal;
+use crate::pipeline::record::AuditSink;
 use crate::secrets::Scrubber;
 use crate::tools::catalog::{Catalog, Tool};
 use conductor_hosts::system::{Clock, Ids};
@@ -113,9 +113,9 @@ pub struct Studio {
     pub sleeper: Arc<dyn Sleeper>,
     pub ids: Arc<dyn Ids>,
     pub home: PathBuf,
-    pub audit: Arc<dyn Journal>,
+    pub audit: Arc<dyn AuditSink>,
     /// Where questions lie until a person answers.
-    pub desk: Desk,
+    pub desk: ApprovalQueue,
     /// One plan is applied at a time; a second apply sees what the first one made.
     pub applying: tokio::sync::Mutex<()>,
     pub traffic: Traffic,
@@ -143,7 +143,7 @@ pub struct Parts {
     pub sleeper: Arc<dyn Sleeper>,
     pub ids: Arc<dyn Ids>,
     pub home: PathBuf,
-    pub audit: Arc<dyn Journal>,
+    pub audit: Arc<dyn AuditSink>,
     pub pending: PendingStore,
     pub catalog: Catalog,
     pub policy: PolicyInForce,
@@ -164,7 +164,7 @@ impl Studio {
             ids,
             home,
             audit,
-            desk: Desk::new(pending),
+            desk: ApprovalQueue::new(pending),
             applying: tokio::sync::Mutex::default(),
             traffic: Traffic::default(),
             catalog: ArcSwap::from_pointee(catalog),

@@ -89,7 +89,7 @@ pub struct Table {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum DatabaseFault {
+pub enum DatabaseError {
     #[error("there is no database \"{asked}\"; there are: {known}")]
     Unknown { asked: String, known: String },
     #[error("{database}: {why}")]
@@ -106,29 +106,29 @@ pub enum DatabaseFault {
     Late,
 }
 
-impl From<DatabaseFault> for ToolError {
-    fn from(fault: DatabaseFault) -> Self {
+impl From<DatabaseError> for ToolError {
+    fn from(fault: DatabaseError) -> Self {
         let text = fault.to_string();
         match fault {
-            DatabaseFault::Unknown { asked, .. } => ToolError::new(Code::NotFound, text)
+            DatabaseError::Unknown { asked, .. } => ToolError::new(Code::NotFound, text)
                 .hint("Name one of these, or leave database out for the studio's own.")
                 .subject(Subject::Other(asked)),
-            DatabaseFault::Offline { database, .. } => {
+            DatabaseError::Offline { database, .. } => {
                 ToolError::new(Code::HostOffline, text).subject(Subject::Host(database))
             }
-            DatabaseFault::Statement(_) => {
+            DatabaseError::Statement(_) => {
                 ToolError::new(Code::SdkRejected, text).hint("Correct the statement; database.schema shows the tables.")
             }
-            DatabaseFault::Refused(_) => ToolError::new(Code::Denied, text)
+            DatabaseError::Refused(_) => ToolError::new(Code::Denied, text)
                 .by(RefusedBy::Policy)
                 .hint("database.query reads, one statement per call; database.execute changes, after a person agreed."),
-            DatabaseFault::TooMany { .. } => ToolError::new(Code::Denied, text)
+            DatabaseError::TooMany { .. } => ToolError::new(Code::Denied, text)
                 .by(RefusedBy::Limit)
                 .hint("Narrow the statement, or ask the person to raise max_rows_affected."),
-            DatabaseFault::TooLarge(_) => ToolError::new(Code::Denied, text)
+            DatabaseError::TooLarge(_) => ToolError::new(Code::Denied, text)
                 .by(RefusedBy::Limit)
                 .hint("Ask for less: a condition, fewer columns, or parts of long values."),
-            DatabaseFault::Late => ToolError::new(Code::Timeout, text).hint("Ask for less: a condition or a limit."),
+            DatabaseError::Late => ToolError::new(Code::Timeout, text).hint("Ask for less: a condition or a limit."),
         }
     }
 }
@@ -167,7 +167,7 @@ impl Databases {
         name: Option<&str>,
         own: impl FnOnce(&Arc<sqlite::Sqlite>) -> T,
         other: impl FnOnce(&config::Database, &Engine) -> T,
-    ) -> Result<T, DatabaseFault> {
+    ) -> Result<T, DatabaseError> {
         let name = name.unwrap_or(OWN);
         let named = self.named.load();
         if let Some((row, engine)) = named.iter().find(|(row, _)| row.name == name) {
@@ -177,11 +177,11 @@ impl Databases {
             return Ok(own(&self.own));
         }
         let known = std::iter::once(OWN).chain(named.iter().map(|(row, _)| row.name.as_str()));
-        Err(DatabaseFault::Unknown { asked: name.to_owned(), known: known.collect::<Vec<_>>().join(", ") })
+        Err(DatabaseError::Unknown { asked: name.to_owned(), known: known.collect::<Vec<_>>().join(", ") })
     }
 
     /// Where a database is, for a person: its file, or its address without the password.
-    pub fn place(&self, name: &str) -> Result<String, DatabaseFault> {
+    pub fn place(&self, name: &str) -> Result<String, DatabaseError> {
         self.find(
             Some(name),
             |own| own.path().display().to_string(),
@@ -205,7 +205,7 @@ impl Databases {
     }
 
     /// Where the work is done, with what it needs.
-    fn engine(&self, name: Option<&str>) -> Result<(Work, u64), DatabaseFault> {
+    fn engine(&self, name: Option<&str>) -> Result<(Work, u64), DatabaseError> {
         self.find(
             name,
             |own| (Work::Sqlite(Arc::clone(own)), config::MOST_ROWS_AFFECTED),
@@ -227,7 +227,7 @@ impl Databases {
         limit: usize,
         password: Option<&str>,
         bounds: Bounds,
-    ) -> Result<Rows, DatabaseFault> {
+    ) -> Result<Rows, DatabaseError> {
         match self.engine(name)?.0 {
             Work::Sqlite(it) => in_turn(it, bounds, move |it, bounds| it.query(&sql, &params, limit, bounds)).await,
             Work::Postgres(it) => it.query(&sql, &params, limit, password, &bounds).await,
@@ -241,7 +241,7 @@ impl Databases {
         params: Vec<Value>,
         password: Option<&str>,
         bounds: Bounds,
-    ) -> Result<Changed, DatabaseFault> {
+    ) -> Result<Changed, DatabaseError> {
         let (work, most) = self.engine(name)?;
         match work {
             Work::Sqlite(it) => in_turn(it, bounds, move |it, bounds| it.execute(&sql, &params, most, bounds)).await,
@@ -255,7 +255,7 @@ impl Databases {
         table: Option<String>,
         password: Option<&str>,
         bounds: Bounds,
-    ) -> Result<Vec<Table>, DatabaseFault> {
+    ) -> Result<Vec<Table>, DatabaseError> {
         match self.engine(name)?.0 {
             Work::Sqlite(it) => in_turn(it, bounds, move |it, _| it.schema(table.as_deref())).await,
             Work::Postgres(it) => it.schema(table.as_deref(), password, &bounds).await,
@@ -273,11 +273,11 @@ enum Work {
 async fn in_turn<T: Send + 'static>(
     database: Arc<sqlite::Sqlite>,
     bounds: Bounds,
-    work: impl FnOnce(&sqlite::Sqlite, &Bounds) -> Result<T, DatabaseFault> + Send + 'static,
-) -> Result<T, DatabaseFault> {
+    work: impl FnOnce(&sqlite::Sqlite, &Bounds) -> Result<T, DatabaseError> + Send + 'static,
+) -> Result<T, DatabaseError> {
     let turn = tokio::select! {
         turn = Arc::clone(&database.turn).acquire_owned() => turn,
-        () = bounds.cancel.cancelled() => return Err(DatabaseFault::Late),
+        () = bounds.cancel.cancelled() => return Err(DatabaseError::Late),
     };
     let work = move || {
         // It is never closed.
@@ -286,7 +286,7 @@ async fn in_turn<T: Send + 'static>(
     };
     tokio::task::spawn_blocking(work)
         .await
-        .unwrap_or_else(|_| Err(DatabaseFault::Statement("the work was ended".into())))
+        .unwrap_or_else(|_| Err(DatabaseError::Statement("the work was ended".into())))
 }
 
 fn integer(number: i64) -> Value {

@@ -1,13 +1,13 @@
 //! The desktop in front of the person: keys, text, mouse and system volume.
 //!
-//! Not here: when a key is pressed (`conductor_core::hands`) and the queue before it (the daemon's lanes).
+//! Not here: when a key is pressed (`conductor_core::engine`) and the queue before it (the daemon's lanes).
 
 #[cfg(feature = "desktop")]
 pub mod keys;
 pub mod volume;
 
 use conductor_core::action::{Keystroke, MouseButton, Volume};
-use conductor_core::hands::Stroke;
+use conductor_core::engine::Stroke;
 use std::sync::Arc;
 
 /// One thing to do, in the order it was asked for.

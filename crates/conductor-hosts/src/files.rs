@@ -54,7 +54,7 @@ pub struct Place {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum FileFault {
+pub enum FileError {
     #[error("no folder is granted")]
     NoRoots,
     #[error("there is no root \"{asked}\"; there are: {known}")]
@@ -79,48 +79,48 @@ pub enum FileFault {
     Io { path: String, fault: io::Error },
 }
 
-impl From<FileFault> for ToolError {
-    fn from(fault: FileFault) -> Self {
+impl From<FileError> for ToolError {
+    fn from(fault: FileError) -> Self {
         let text = fault.to_string();
         let path = match &fault {
-            FileFault::NoRoots | FileFault::NoSuchRoot { .. } | FileFault::ReadOnly { .. } => None,
-            FileFault::Outside { path }
-            | FileFault::BadPath { path, .. }
-            | FileFault::Missing { path }
-            | FileFault::WrongKind { path, .. }
-            | FileFault::Changed { path, .. }
-            | FileFault::NotEmpty { path }
-            | FileFault::TooLarge { path, .. }
-            | FileFault::Io { path, .. } => Some(path.clone()),
+            FileError::NoRoots | FileError::NoSuchRoot { .. } | FileError::ReadOnly { .. } => None,
+            FileError::Outside { path }
+            | FileError::BadPath { path, .. }
+            | FileError::Missing { path }
+            | FileError::WrongKind { path, .. }
+            | FileError::Changed { path, .. }
+            | FileError::NotEmpty { path }
+            | FileError::TooLarge { path, .. }
+            | FileError::Io { path, .. } => Some(path.clone()),
         };
         let error = match fault {
-            FileFault::NoRoots => ToolError::new(Code::Denied, text)
+            FileError::NoRoots => ToolError::new(Code::Denied, text)
                 .by(RefusedBy::Policy)
                 .hint("A person grants folders in config.toml: [tools.filesystem] roots = [{ name, path, write }]."),
-            FileFault::NoSuchRoot { .. } => {
+            FileError::NoSuchRoot { .. } => {
                 ToolError::new(Code::NotFound, text).hint("Name one of the roots, or leave root out for the first.")
             }
-            FileFault::Outside { .. } => ToolError::new(Code::Denied, text).by(RefusedBy::Policy).hint(
+            FileError::Outside { .. } => ToolError::new(Code::Denied, text).by(RefusedBy::Policy).hint(
                 "Give a path relative to a root, without `..`. Links that lead out of a root are not followed. \
                  filesystem.list without a path shows the first root.",
             ),
-            FileFault::BadPath { .. } => ToolError::new(Code::BadInput, text).hint("Give a plain path."),
-            FileFault::ReadOnly { .. } => ToolError::new(Code::Denied, text)
+            FileError::BadPath { .. } => ToolError::new(Code::BadInput, text).hint("Give a plain path."),
+            FileError::ReadOnly { .. } => ToolError::new(Code::Denied, text)
                 .by(RefusedBy::Policy)
                 .hint("A person may set write = true for it under [tools.filesystem] roots."),
-            FileFault::Missing { .. } => {
+            FileError::Missing { .. } => {
                 ToolError::new(Code::NotFound, text).hint("Look with filesystem.list which names there are.")
             }
-            FileFault::WrongKind { .. } => {
+            FileError::WrongKind { .. } => {
                 ToolError::new(Code::WrongType, text).hint("Only regular files and folders are touched.")
             }
-            FileFault::Changed { .. } => ToolError::new(Code::StaleReference, text)
+            FileError::Changed { .. } => ToolError::new(Code::StaleReference, text)
                 .hint("Nothing was changed. Read the file again, and use the hash it has now."),
-            FileFault::NotEmpty { .. } => ToolError::new(Code::BadInput, text).hint("Delete what is in it first."),
-            FileFault::TooLarge { .. } => {
+            FileError::NotEmpty { .. } => ToolError::new(Code::BadInput, text).hint("Delete what is in it first."),
+            FileError::TooLarge { .. } => {
                 ToolError::new(Code::Unsupported, text).hint("Ask the person to do it by hand.")
             }
-            FileFault::Io { .. } => ToolError::new(Code::SdkRejected, text)
+            FileError::Io { .. } => ToolError::new(Code::SdkRejected, text)
                 .hint("What was there is whole. The person should look at the folder: its rights and its free space."),
         };
         match path {
@@ -227,15 +227,15 @@ impl Files {
     }
 
     /// The place that a path means in the root of that name, or in the first; an absolute path in the root it lies under.
-    pub fn place(&self, root: Option<&str>, path: &str) -> Result<Place, FileFault> {
+    pub fn place(&self, root: Option<&str>, path: &str) -> Result<Place, FileError> {
         let roots = self.roots();
-        let first = roots.first().ok_or(FileFault::NoRoots)?;
+        let first = roots.first().ok_or(FileError::NoRoots)?;
         if path.chars().any(char::is_control) {
             let why = "control characters are not allowed in a path";
-            return Err(FileFault::BadPath { path: path.escape_debug().to_string(), why });
+            return Err(FileError::BadPath { path: path.escape_debug().to_string(), why });
         }
         let named = match root {
-            Some(name) => Some(roots.iter().find(|it| it.name == name).ok_or_else(|| FileFault::NoSuchRoot {
+            Some(name) => Some(roots.iter().find(|it| it.name == name).ok_or_else(|| FileError::NoSuchRoot {
                 asked: name.to_owned(),
                 known: roots.iter().map(|it| it.name.as_str()).collect::<Vec<_>>().join(", "),
             })?),
@@ -249,20 +249,20 @@ impl Files {
             .iter()
             .filter(|it| named.is_none_or(|named| Arc::ptr_eq(it, named)))
             .find_map(|it| given.strip_prefix(&it.path).ok().map(|rest| (it, rest)));
-        let (root, rest) = under.ok_or_else(|| FileFault::Outside { path: path.to_owned() })?;
+        let (root, rest) = under.ok_or_else(|| FileError::Outside { path: path.to_owned() })?;
         Ok(Place { root: Arc::clone(root), inside: plain(rest, path)? })
     }
 }
 
 /// Going up is refused even where it would stay inside: nobody needs it, and a reader of the log should not have to think.
-fn plain(path: &Path, shown: &str) -> Result<PathBuf, FileFault> {
+fn plain(path: &Path, shown: &str) -> Result<PathBuf, FileError> {
     let mut out = PathBuf::new();
     for part in path.components() {
         match part {
             Component::Normal(name) => out.push(name),
             Component::CurDir => {}
             Component::ParentDir | Component::RootDir | Component::Prefix(_) => {
-                return Err(FileFault::Outside { path: shown.to_owned() });
+                return Err(FileError::Outside { path: shown.to_owned() });
             }
         }
     }
@@ -300,23 +300,23 @@ impl Place {
         self.path().to_string_lossy().into_owned()
     }
 
-    fn fault(&self, errno: Errno) -> FileFault {
+    fn fault(&self, errno: Errno) -> FileError {
         let path = self.shown();
         match errno {
             // Whether something outside exists is not told.
-            Errno::XDEV | Errno::LOOP => FileFault::Outside { path },
-            Errno::NOENT | Errno::NOTDIR => FileFault::Missing { path },
-            Errno::NOTEMPTY | Errno::EXIST => FileFault::NotEmpty { path },
-            Errno::ISDIR => FileFault::WrongKind { path, what: "a folder", wanted: "a file" },
-            errno => FileFault::Io { path, fault: errno.into() },
+            Errno::XDEV | Errno::LOOP => FileError::Outside { path },
+            Errno::NOENT | Errno::NOTDIR => FileError::Missing { path },
+            Errno::NOTEMPTY | Errno::EXIST => FileError::NotEmpty { path },
+            Errno::ISDIR => FileError::WrongKind { path, what: "a folder", wanted: "a file" },
+            errno => FileError::Io { path, fault: errno.into() },
         }
     }
 
-    fn io(&self, fault: io::Error) -> FileFault {
-        FileFault::Io { path: self.shown(), fault }
+    fn io(&self, fault: io::Error) -> FileError {
+        FileError::Io { path: self.shown(), fault }
     }
 
-    fn open_file(&self) -> Result<File, FileFault> {
+    fn open_file(&self) -> Result<File, FileError> {
         // Not blocking: a pipe of that name would hold the call until somebody writes.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = beneath::open(&self.root.folder, &self.inside, flags, Mode::empty()).map_err(|it| self.fault(it))?;
@@ -324,19 +324,19 @@ impl Place {
         let metadata = file.metadata().map_err(|it| self.io(it))?;
         if !metadata.is_file() {
             let what = if metadata.is_dir() { "a folder" } else { "a device, pipe or socket" };
-            return Err(FileFault::WrongKind { path: self.shown(), what, wanted: "a file" });
+            return Err(FileError::WrongKind { path: self.shown(), what, wanted: "a file" });
         }
         Ok(file)
     }
 
-    fn open_folder(&self, inside: &Path) -> Result<OwnedFd, FileFault> {
+    fn open_folder(&self, inside: &Path) -> Result<OwnedFd, FileError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         beneath::open(&self.root.folder, inside, flags, Mode::empty()).map_err(|it| self.fault(it))
     }
 
     /// The folder that holds this place, and the last name.
-    fn parent(&self, create: bool) -> Result<(OwnedFd, &OsStr), FileFault> {
-        let name = self.inside.file_name().ok_or_else(|| FileFault::WrongKind {
+    fn parent(&self, create: bool) -> Result<(OwnedFd, &OsStr), FileError> {
+        let name = self.inside.file_name().ok_or_else(|| FileError::WrongKind {
             path: self.shown(),
             what: "the root itself",
             wanted: "something in it",
@@ -348,12 +348,12 @@ impl Place {
         Ok((self.open_folder(folders)?, name))
     }
 
-    pub fn writable(&self) -> Result<(), FileFault> {
-        if self.root.write { Ok(()) } else { Err(FileFault::ReadOnly { root: self.root.name.clone() }) }
+    pub fn writable(&self) -> Result<(), FileError> {
+        if self.root.write { Ok(()) } else { Err(FileError::ReadOnly { root: self.root.name.clone() }) }
     }
 
     /// The hash is made in small pieces: a read of one byte holds one byte.
-    pub fn read(&self, offset: u64, limit: u64) -> Result<Slice, FileFault> {
+    pub fn read(&self, offset: u64, limit: u64) -> Result<Slice, FileError> {
         let mut file = self.open_file()?;
         let metadata = file.metadata().map_err(|it| self.io(it))?;
         let size = metadata.len();
@@ -370,7 +370,7 @@ impl Place {
     }
 
     /// Of the whole file; none above [`MOST_KEPT`].
-    fn hash(&self, mut file: File) -> Result<Option<Digest>, FileFault> {
+    fn hash(&self, mut file: File) -> Result<Option<Digest>, FileError> {
         if file.metadata().map_err(|it| self.io(it))?.len() > MOST_KEPT {
             return Ok(None);
         }
@@ -389,17 +389,17 @@ impl Place {
     }
 
     /// The file as it is now; none when nothing is there.
-    pub fn present(&self) -> Result<Option<Present>, FileFault> {
+    pub fn present(&self) -> Result<Option<Present>, FileError> {
         let (folder, name) = match self.parent(false) {
             Ok(found) => found,
-            Err(FileFault::Missing { .. }) => return Ok(None),
+            Err(FileError::Missing { .. }) => return Ok(None),
             Err(fault) => return Err(fault),
         };
         self.present_in(&folder, name)
     }
 
     /// A link as the last name is refused here: it would be replaced or removed itself, and not what it points to.
-    fn open_last(&self, folder: &OwnedFd, name: &OsStr) -> Result<Option<File>, FileFault> {
+    fn open_last(&self, folder: &OwnedFd, name: &OsStr) -> Result<Option<File>, FileError> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = match rustix::fs::openat(folder, name, flags, Mode::empty()) {
             Ok(file) => File::from(file),
@@ -409,23 +409,23 @@ impl Place {
         let metadata = file.metadata().map_err(|it| self.io(it))?;
         if !metadata.is_file() {
             let what = if metadata.is_dir() { "a folder" } else { "a device, pipe or socket" };
-            return Err(FileFault::WrongKind { path: self.shown(), what, wanted: "a file" });
+            return Err(FileError::WrongKind { path: self.shown(), what, wanted: "a file" });
         }
         Ok(Some(file))
     }
 
-    fn present_in(&self, folder: &OwnedFd, name: &OsStr) -> Result<Option<Present>, FileFault> {
+    fn present_in(&self, folder: &OwnedFd, name: &OsStr) -> Result<Option<Present>, FileError> {
         let Some(file) = self.open_last(folder, name)? else { return Ok(None) };
         let metadata = file.metadata().map_err(|it| self.io(it))?;
         if metadata.len() > MOST_KEPT {
-            return Err(FileFault::TooLarge { path: self.shown(), limit: MOST_KEPT });
+            return Err(FileError::TooLarge { path: self.shown(), limit: MOST_KEPT });
         }
         let held = Held::take(metadata.len());
         let mut bytes = Vec::new();
         let stamp = stamp_of(&metadata);
         file.take(MOST_KEPT + 1).read_to_end(&mut bytes).map_err(|it| self.io(it))?;
         if bytes.len() as u64 > MOST_KEPT {
-            return Err(FileFault::TooLarge { path: self.shown(), limit: MOST_KEPT });
+            return Err(FileError::TooLarge { path: self.shown(), limit: MOST_KEPT });
         }
         Ok(Some(Present { bytes, mode: metadata.mode() & 0o7777, stamp, _held: held }))
     }
@@ -439,7 +439,7 @@ impl Place {
                 Ok(None) => absent,
                 Err(_) => None,
             },
-            Err(FileFault::Missing { .. }) => absent,
+            Err(FileError::Missing { .. }) => absent,
             Err(_) => None,
         }
     }
@@ -451,7 +451,7 @@ impl Place {
         before: Option<&Present>,
         create_dirs: bool,
         unique: &str,
-    ) -> Result<(), FileFault> {
+    ) -> Result<(), FileError> {
         self.writable()?;
         let (folder, name) = self.parent(create_dirs)?;
         let mut temporary = OsString::from(".");
@@ -471,7 +471,7 @@ impl Place {
         rustix::fs::fsync(&folder).map_err(|it| self.io(it.into()))
     }
 
-    fn unchanged(&self, folder: &OwnedFd, name: &OsStr, before: Option<&Present>) -> Result<(), FileFault> {
+    fn unchanged(&self, folder: &OwnedFd, name: &OsStr, before: Option<&Present>) -> Result<(), FileError> {
         let now = match rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
             #[allow(clippy::unnecessary_cast, reason = "the width of this field differs between systems")]
             Ok(stat) => Some(Stamp {
@@ -490,11 +490,11 @@ impl Place {
             Some(file) => self.hash(file)?.map_or_else(|| "not known".to_owned(), |it| it.to_string()),
             None => "absent".to_owned(),
         };
-        Err(FileFault::Changed { path: self.shown(), found })
+        Err(FileError::Changed { path: self.shown(), found })
     }
 
     /// Removes a file that is still `before`.
-    pub fn remove_file(&self, before: &Present) -> Result<(), FileFault> {
+    pub fn remove_file(&self, before: &Present) -> Result<(), FileError> {
         self.writable()?;
         let (folder, name) = self.parent(false)?;
         self.unchanged(&folder, name, Some(before))?;
@@ -503,7 +503,7 @@ impl Place {
     }
 
     /// Removes a folder that is empty.
-    pub fn remove_folder(&self) -> Result<(), FileFault> {
+    pub fn remove_folder(&self) -> Result<(), FileError> {
         self.writable()?;
         let (folder, name) = self.parent(false)?;
         rustix::fs::unlinkat(&folder, name, AtFlags::REMOVEDIR).map_err(|it| self.fault(it))?;
@@ -511,13 +511,13 @@ impl Place {
     }
 
     /// Makes the folder and those on the way to it.
-    pub fn make_folder(&self) -> Result<(), FileFault> {
+    pub fn make_folder(&self) -> Result<(), FileError> {
         self.writable()?;
         beneath::make_folders(&self.root.folder, &self.inside).map_err(|it| self.fault(it))
     }
 
     /// Whether what lies here, links followed, lies under the root. Nothing there is fine.
-    pub fn stays_inside(&self) -> Result<(), FileFault> {
+    pub fn stays_inside(&self) -> Result<(), FileError> {
         match beneath::open(&self.root.folder, &self.inside, beneath::LOOK, Mode::empty()) {
             Ok(_) | Err(Errno::NOENT) => Ok(()),
             Err(fault) => Err(self.fault(fault)),
@@ -525,7 +525,7 @@ impl Place {
     }
 
     /// What lies here, links not followed.
-    pub fn kind(&self) -> Result<(Kind, u64, i64), FileFault> {
+    pub fn kind(&self) -> Result<(Kind, u64, i64), FileError> {
         if self.inside.as_os_str().is_empty() {
             return Ok((Kind::Folder, 0, 0));
         }

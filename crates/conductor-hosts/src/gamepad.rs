@@ -5,8 +5,8 @@
 //!
 //! Not here: which pad is which device (`midi::identity`, by the same rule as ports).
 
-use super::midi::ring::LaneSender;
-use super::midi::{Announce, Announcement, Cause, Input, PortFault, PortInfo, Stamp, Unavailable, UsbId, Way};
+use super::midi::ring::EventSender;
+use super::midi::{Announce, Announcement, Cause, Input, PortError, PortInfo, Stamp, Unavailable, UsbId, Way};
 use conductor_core::event::{Axis, Body, Button, Side, Taint};
 use gilrs::ev::filter::{Filter, axis_dpad_to_button};
 use gilrs::{EventType, GamepadId, Gilrs, GilrsBuilder};
@@ -34,7 +34,7 @@ struct Shared {
 struct Pad {
     info: PortInfo,
     /// The lock is held for one event, and contended only while a pad is opened or closed: this is a thread of ours, no device callback.
-    lane: Option<LaneSender>,
+    lane: Option<EventSender>,
     /// Grows with each opening, so that an old handle does not close a new one.
     life: u64,
     held: BTreeSet<Button>,
@@ -82,10 +82,10 @@ impl Gamepads {
         lock(&self.shared.pads).values().map(|pad| pad.info.clone()).collect()
     }
 
-    pub fn open_input(&self, id: &str, lane: LaneSender) -> Result<Box<dyn Input>, PortFault> {
+    pub fn open_input(&self, id: &str, lane: EventSender) -> Result<Box<dyn Input>, PortError> {
         let mut pads = lock(&self.shared.pads);
         let found = pads.iter_mut().find(|(_, pad)| pad.info.id == id);
-        let (number, pad) = found.ok_or_else(|| PortFault::Gone { id: id.into() })?;
+        let (number, pad) = found.ok_or_else(|| PortError::Gone { id: id.into() })?;
         pad.life += 1;
         pad.lane = Some(lane);
         Ok(Box::new(OpenPad { shared: Arc::clone(&self.shared), number: *number, life: pad.life }))
@@ -289,7 +289,7 @@ mod tests {
         match Gamepads::start(Arc::new(|| Micros(0)), Arc::new(|_| {})) {
             Ok(pads) => {
                 let (sender, _receiver) = lane(DeviceSlot(0), 1000, Bell::silent());
-                assert!(matches!(pads.open_input("gamepad:77", sender), Err(PortFault::Gone { .. })));
+                assert!(matches!(pads.open_input("gamepad:77", sender), Err(PortError::Gone { .. })));
             }
             Err(why) => assert!(why.to_string().starts_with("gamepad: "), "{why}"),
         }

@@ -15,7 +15,7 @@ pub mod files;
 pub mod focus;
 #[cfg(feature = "gamepad")]
 pub mod gamepad;
-pub mod knobs;
+pub mod latest_value_worker;
 pub mod live;
 pub mod max;
 pub mod midi;

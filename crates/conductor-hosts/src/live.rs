@@ -5,16 +5,16 @@
 
 pub mod abletonosc;
 mod contents;
+pub mod diagnose;
 pub mod document;
-pub mod examine;
-pub mod follow;
 pub mod knobs;
-pub mod lane;
+pub mod param_watch;
 pub mod roots;
-pub mod running;
 pub mod script;
 pub mod sessions;
+pub mod shared;
 pub mod wav;
+pub mod write_turn;
 
 use conductor_core::config::LiveHostChoice;
 use conductor_core::error::Code;
@@ -24,7 +24,6 @@ use conductor_set::{
 };
 use document::DocumentHost;
 use futures_util::future::BoxFuture;
-use lane::{Lane, Turn};
 use roots::Roots;
 use sessions::{SessionKey, Sessions};
 use sha2::{Digest, Sha256};
@@ -36,6 +35,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
+use write_turn::{Lane, Turn};
 
 /// The ids of the Sets of a running Live.
 pub const OSC_SET: &str = "live_osc";
@@ -411,7 +411,7 @@ impl Live {
         let _ = self.listener.set(Box::new(listener));
     }
 
-    fn told(&self, id: &'static str) -> running::Told {
+    fn told(&self, id: &'static str) -> shared::Told {
         let me = Weak::clone(&self.me);
         Arc::new(move |changed, shifted| {
             let Some(live) = me.upgrade() else { return };
@@ -711,7 +711,7 @@ impl Live {
         Ok(())
     }
 
-    /// What must hold for a write of this session. Hands have none: their ids mean the position at the moment of the press.
+    /// What must hold for a write of this session. Engine have none: their ids mean the position at the moment of the press.
     pub fn guard(&self, key: &SessionKey, set: &LiveSet, expect_revision: Option<String>) -> Guard {
         Guard { expect_revision, seen: self.lock().sessions.seen(key, &set.id) }
     }

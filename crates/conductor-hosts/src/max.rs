@@ -309,7 +309,7 @@ impl PatchHost for MaxHost {
     }
 
     fn redraw(&self, _: &str, _: &BoxView<'_>) -> Result<bool, ToolError> {
-        Err(ToolError::new(Code::Unsupported, "Max draws by itself").hint("Leave it out."))
+        Err(ToolError::new(Code::Unsupported, "Max draws by itself").hint("Clearance it out."))
     }
 }
 
@@ -589,7 +589,7 @@ fn refused(error: &Json) -> ToolError {
         "BAD_INPUT" => {
             ToolError::new(Code::BadInput, text).hint("Nothing was changed. Check the attribute and its value.")
         }
-        "UNSUPPORTED" => ToolError::new(Code::Unsupported, text).hint("Leave it out, or use host \"document\"."),
+        "UNSUPPORTED" => ToolError::new(Code::Unsupported, text).hint("Clearance it out, or use host \"document\"."),
         "TIMEOUT" => ToolError::new(Code::Timeout, text).hint("Repeat the call: it was not run.").effect(Effect::None),
         _ => ToolError::new(Code::SdkRejected, text).hint("Nothing was changed. Check the class and its ports."),
     }

@@ -17,22 +17,22 @@
 
 #[cfg(feature = "alsa")]
 pub mod alsa;
-#[cfg(any(feature = "alsa", feature = "jack"))]
-mod births;
 #[cfg(target_os = "macos")]
 pub mod coremidi;
 pub mod identity;
 #[cfg(feature = "jack")]
 pub mod jack;
 pub mod loopback;
-#[cfg(any(feature = "alsa", target_os = "macos"))]
-mod outlet;
+#[cfg(any(feature = "alsa", feature = "jack"))]
+mod port_generation;
 pub mod queue;
 pub mod ring;
+#[cfg(any(feature = "alsa", target_os = "macos"))]
+mod threaded_output;
 
 use conductor_core::event::midi::{Decoder, Heard};
 use conductor_core::event::{Micros, Trail};
-use ring::LaneSender;
+use ring::EventSender;
 use std::fmt;
 use std::sync::Arc;
 
@@ -121,18 +121,18 @@ pub trait Backend: Send {
     /// Reaches the server or the device if that is not done yet. Costs nothing when it is.
     fn connect(&mut self) -> Result<(), Unavailable>;
 
-    fn ports(&mut self) -> Result<Vec<PortInfo>, PortFault>;
+    fn ports(&mut self) -> Result<Vec<PortInfo>, PortError>;
 
     /// Listens to a port. The lane is fed until the handle is dropped or the port is gone.
-    fn open_input(&mut self, id: &str, lane: LaneSender) -> Result<Box<dyn Input>, PortFault>;
+    fn open_input(&mut self, id: &str, lane: EventSender) -> Result<Box<dyn Input>, PortError>;
 
-    fn open_output(&mut self, id: &str) -> Result<Box<dyn Output>, PortFault>;
+    fn open_output(&mut self, id: &str) -> Result<Box<dyn Output>, PortError>;
 
     /// Makes a port of ours that other programs can send to.
-    fn create_input(&mut self, name: &str, lane: LaneSender) -> Result<Box<dyn Input>, PortFault>;
+    fn create_input(&mut self, name: &str, lane: EventSender) -> Result<Box<dyn Input>, PortError>;
 
     /// Makes a port of ours that other programs can listen to.
-    fn create_output(&mut self, name: &str) -> Result<Box<dyn Output>, PortFault>;
+    fn create_output(&mut self, name: &str) -> Result<Box<dyn Output>, PortError>;
 }
 
 /// An open input. Dropping it closes the port.
@@ -145,7 +145,7 @@ pub trait Input: Send {
 pub trait Output: Send {
     /// Takes one whole message, or none of it. Never waits. `trail` says whether a tool made these bytes and how often they were sent on;
     /// it travels with them where they can come back within this process.
-    fn send(&mut self, message: &[u8], trail: Trail) -> Result<(), SendFault>;
+    fn send(&mut self, message: &[u8], trail: Trail) -> Result<(), SendError>;
 
     /// False once it is known to be dead.
     fn is_open(&self) -> bool;
@@ -186,7 +186,7 @@ impl std::error::Error for Unavailable {}
 
 /// Why a port could not be listed, opened or made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PortFault {
+pub enum PortError {
     Unavailable(Unavailable),
     /// The port is not there, or not any more.
     Gone {
@@ -198,27 +198,27 @@ pub enum PortFault {
     },
 }
 
-impl fmt::Display for PortFault {
+impl fmt::Display for PortError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            PortFault::Unavailable(why) => why.fmt(f),
-            PortFault::Gone { id } => write!(f, "port '{id}' is not there"),
-            PortFault::Refused { id, detail } => write!(f, "port '{id}' could not be opened: {detail}"),
+            PortError::Unavailable(why) => why.fmt(f),
+            PortError::Gone { id } => write!(f, "port '{id}' is not there"),
+            PortError::Refused { id, detail } => write!(f, "port '{id}' could not be opened: {detail}"),
         }
     }
 }
 
-impl std::error::Error for PortFault {}
+impl std::error::Error for PortError {}
 
-impl From<Unavailable> for PortFault {
+impl From<Unavailable> for PortError {
     fn from(why: Unavailable) -> Self {
-        PortFault::Unavailable(why)
+        PortError::Unavailable(why)
     }
 }
 
 /// Why a message was not taken. In every case no byte of it was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SendFault {
+pub enum SendError {
     Malformed(Malformed),
     /// The queue has no room for it. What is queued already will be sent.
     Busy,
@@ -229,18 +229,18 @@ pub enum SendFault {
     Offline,
 }
 
-impl fmt::Display for SendFault {
+impl fmt::Display for SendError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            SendFault::Malformed(why) => why.fmt(f),
-            SendFault::Busy => f.write_str("the output queue is full; send less at once"),
-            SendFault::TooLong { max } => write!(f, "the server takes messages of at most {max} bytes"),
-            SendFault::Offline => f.write_str("the port is gone"),
+            SendError::Malformed(why) => why.fmt(f),
+            SendError::Busy => f.write_str("the output queue is full; send less at once"),
+            SendError::TooLong { max } => write!(f, "the server takes messages of at most {max} bytes"),
+            SendError::Offline => f.write_str("the port is gone"),
         }
     }
 }
 
-impl std::error::Error for SendFault {}
+impl std::error::Error for SendError {}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
@@ -278,9 +278,9 @@ impl fmt::Display for Malformed {
     }
 }
 
-impl From<Malformed> for SendFault {
+impl From<Malformed> for SendError {
     fn from(why: Malformed) -> Self {
-        SendFault::Malformed(why)
+        SendError::Malformed(why)
     }
 }
 
@@ -356,11 +356,11 @@ pub const LEFT_OUT: &[&str] = &[
 /// The callback's half of an input: bytes in, events to the lane.
 pub(crate) struct Intake {
     decoder: Decoder,
-    lane: LaneSender,
+    lane: EventSender,
 }
 
 impl Intake {
-    pub(crate) fn new(lane: LaneSender) -> Self {
+    pub(crate) fn new(lane: EventSender) -> Self {
         Intake { decoder: Decoder::default(), lane }
     }
 
@@ -432,7 +432,7 @@ mod tests {
                 Err(why) => {
                     assert_eq!(why.backend, name);
                     assert!(!why.detail.is_empty(), "{why}");
-                    assert_eq!(backend.ports(), Err(PortFault::Unavailable(why)));
+                    assert_eq!(backend.ports(), Err(PortError::Unavailable(why)));
                 }
             }
         }

@@ -9,7 +9,7 @@
 //! Not here: address patterns (`conductor_core::event::osc`), and what a message triggers.
 
 use super::midi::Stamp;
-use super::midi::ring::LaneSender;
+use super::midi::ring::EventSender;
 use conductor_core::event::{Body, OscArg, OscMessage, Taint};
 use rosc::{OscPacket, OscType};
 use std::fmt;
@@ -28,7 +28,7 @@ const LOOK_UP: Duration = Duration::from_millis(500);
 const PACKET_MAX: usize = 65_507;
 
 #[derive(Debug)]
-pub enum OscFault {
+pub enum OscError {
     /// `listen` is not an address and a port.
     BadAddress {
         listen: String,
@@ -54,22 +54,22 @@ pub enum OscFault {
     },
 }
 
-impl fmt::Display for OscFault {
+impl fmt::Display for OscError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            OscFault::BadAddress { listen } => write!(f, "'{listen}' is not an address such as 127.0.0.1:9000"),
-            OscFault::NotLoopback { listen } => {
+            OscError::BadAddress { listen } => write!(f, "'{listen}' is not an address such as 127.0.0.1:9000"),
+            OscError::NotLoopback { listen } => {
                 write!(f, "{listen} can be reached from the network; set allow_network = true to allow that")
             }
-            OscFault::CannotListen { listen, error } => write!(f, "cannot listen on {listen}: {error}"),
-            OscFault::TooLong { len } => write!(f, "the message has {len} bytes; {PACKET_MAX} are possible"),
-            OscFault::CannotSend { to, error } => write!(f, "cannot send to {to}: {error}"),
-            OscFault::Busy { to } => write!(f, "the system takes no more packets for {to} now"),
+            OscError::CannotListen { listen, error } => write!(f, "cannot listen on {listen}: {error}"),
+            OscError::TooLong { len } => write!(f, "the message has {len} bytes; {PACKET_MAX} are possible"),
+            OscError::CannotSend { to, error } => write!(f, "cannot send to {to}: {error}"),
+            OscError::Busy { to } => write!(f, "the system takes no more packets for {to} now"),
         }
     }
 }
 
-impl std::error::Error for OscFault {}
+impl std::error::Error for OscError {}
 
 /// What a listener received and what it refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -98,12 +98,12 @@ pub struct Listener {
 
 impl Listener {
     /// `listen` is the address as configured. Port 0 takes any free one.
-    pub fn start(listen: &str, allow_network: bool, mut lane: LaneSender, stamp: Stamp) -> Result<Listener, OscFault> {
-        let wanted: SocketAddr = listen.parse().map_err(|_| OscFault::BadAddress { listen: listen.into() })?;
+    pub fn start(listen: &str, allow_network: bool, mut lane: EventSender, stamp: Stamp) -> Result<Listener, OscError> {
+        let wanted: SocketAddr = listen.parse().map_err(|_| OscError::BadAddress { listen: listen.into() })?;
         if !wanted.ip().is_loopback() && !allow_network {
-            return Err(OscFault::NotLoopback { listen: wanted });
+            return Err(OscError::NotLoopback { listen: wanted });
         }
-        let cannot = |error| OscFault::CannotListen { listen: wanted, error };
+        let cannot = |error| OscError::CannotListen { listen: wanted, error };
         let socket = UdpSocket::bind(wanted).map_err(cannot)?;
         socket.set_read_timeout(Some(LOOK_UP)).map_err(cannot)?;
         let address = socket.local_addr().map_err(cannot)?;
@@ -277,7 +277,7 @@ fn read_arg(arg: OscType) -> Option<OscArg> {
 }
 
 /// Bytes of one message, as a packet of its own.
-pub fn encode(message: &OscMessage) -> Result<Vec<u8>, OscFault> {
+pub fn encode(message: &OscMessage) -> Result<Vec<u8>, OscError> {
     let args = message.args.iter().map(|arg| match arg {
         OscArg::Int(value) => OscType::Int(*value),
         OscArg::Float(value) => OscType::Float(*value),
@@ -287,7 +287,7 @@ pub fn encode(message: &OscMessage) -> Result<Vec<u8>, OscFault> {
     let message = rosc::OscMessage { addr: message.address.replace('\0', ""), args: args.collect() };
     // Encoding these four types into memory has no way to fail; a length of zero would be refused by the receiver.
     let bytes = rosc::encoder::encode(&OscPacket::Message(message)).unwrap_or_default();
-    if bytes.len() > PACKET_MAX { Err(OscFault::TooLong { len: bytes.len() }) } else { Ok(bytes) }
+    if bytes.len() > PACKET_MAX { Err(OscError::TooLong { len: bytes.len() }) } else { Ok(bytes) }
 }
 
 /// Sends OSC. One for the whole daemon; hosts are turned into addresses elsewhere, because that may wait.
@@ -307,10 +307,10 @@ impl Sender {
         Sender { four: None, six: None }
     }
 
-    /// Hands one message to the system. Never waits.
-    pub fn send(&mut self, to: SocketAddr, message: &OscMessage) -> Result<(), OscFault> {
+    /// Engine one message to the system. Never waits.
+    pub fn send(&mut self, to: SocketAddr, message: &OscMessage) -> Result<(), OscError> {
         let bytes = encode(message)?;
-        let cannot = |error| OscFault::CannotSend { to, error };
+        let cannot = |error| OscError::CannotSend { to, error };
         let (socket, any) = match to {
             SocketAddr::V4(_) => (&mut self.four, SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))),
             SocketAddr::V6(_) => (&mut self.six, SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0))),
@@ -329,7 +329,7 @@ impl Sender {
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 socket.send_to(&bytes, to).map(|_| ()).map_err(cannot)
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(OscFault::Busy { to }),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(OscError::Busy { to }),
             Err(error) => Err(cannot(error)),
         }
     }
@@ -337,7 +337,7 @@ impl Sender {
 
 #[cfg(test)]
 mod tests {
-    use super::super::midi::ring::{Bell, LaneReceiver, lane};
+    use super::super::midi::ring::{Bell, EventReceiver, lane};
     use super::*;
     use conductor_core::event::{DeviceSlot, Micros};
     use conductor_testkit::real::{Missing, PATIENCE, skip, wait_for};
@@ -345,13 +345,13 @@ mod tests {
     use std::io::{BufRead, BufReader};
     use std::process::{Command, Stdio};
 
-    fn listen(address: &str, allow: bool) -> Result<(Listener, LaneReceiver), OscFault> {
+    fn listen(address: &str, allow: bool) -> Result<(Listener, EventReceiver), OscError> {
         let (sender, receiver) = lane(DeviceSlot(2), 10_000, Bell::silent());
         let stamp: Stamp = Arc::new(|| Micros(9));
         Ok((Listener::start(address, allow, sender, stamp)?, receiver))
     }
 
-    fn wait(lane: &mut LaneReceiver) -> OscMessage {
+    fn wait(lane: &mut EventReceiver) -> OscMessage {
         let event = wait_for(PATIENCE, || lane.pop()).expect("a message within the limit");
         assert_eq!((event.taint, event.device), (Taint::Network, DeviceSlot(2)));
         let Body::Osc(message) = event.body else { panic!("{event:?}") };
@@ -402,7 +402,7 @@ mod tests {
         let taken = first.address().to_string();
         let error = listen(&taken, false).err().unwrap().to_string();
         assert!(error.contains(&taken) && error.contains("in use"), "{error}");
-        assert!(matches!(listen("localhost:9000", false), Err(OscFault::BadAddress { .. })));
+        assert!(matches!(listen("localhost:9000", false), Err(OscError::BadAddress { .. })));
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub struct Picture {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PaintFault {
+pub enum PaintError {
     #[error("a picture of {0} by {1} pixels cannot be painted")]
     Size(u32, u32),
     #[error("the picture cannot be written: {0}")]
@@ -56,12 +56,12 @@ pub enum PaintFault {
 }
 
 /// The picture as a PNG file.
-pub fn png(picture: &Picture) -> Result<Vec<u8>, PaintFault> {
-    paint(picture)?.encode_png().map_err(|fault| PaintFault::Write(fault.to_string()))
+pub fn png(picture: &Picture) -> Result<Vec<u8>, PaintError> {
+    paint(picture)?.encode_png().map_err(|fault| PaintError::Write(fault.to_string()))
 }
 
-fn paint(picture: &Picture) -> Result<Pixmap, PaintFault> {
-    let size = PaintFault::Size(picture.width, picture.height);
+fn paint(picture: &Picture) -> Result<Pixmap, PaintError> {
+    let size = PaintError::Size(picture.width, picture.height);
     let mut pixels = Pixmap::new(picture.width, picture.height).ok_or(size)?;
     pixels.fill(color(picture.background));
     let mut canvas = Canvas { pixels, clips: Vec::new() };
@@ -429,6 +429,6 @@ mod tests {
             assert_eq!(pixels.width(), 40);
         }
         let none = Picture { width: 0, height: 5, background: WHITE, shapes: Vec::new() };
-        assert_eq!(png(&none), Err(PaintFault::Size(0, 5)));
+        assert_eq!(png(&none), Err(PaintError::Size(0, 5)));
     }
 }

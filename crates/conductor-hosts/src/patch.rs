@@ -20,7 +20,7 @@ use conductor_patch::{
     LookupError, Op, OpenError, Outcome, Patch, PatchError, Target, Value, View, Warning, WarningCode, base36, id_stem,
 };
 use console::{Entry, Level, Question, Source, Voice};
-use folders::{Expected, FileFault, Folders, Place, Steps, Undisturbed};
+use folders::{Expected, FileError, Folders, Place, Steps, Undisturbed};
 use knobs::Knob;
 use reach::{Consent, Running, rehearsed};
 use sha2::{Digest as _, Sha256};
@@ -375,7 +375,7 @@ impl Patches {
             && self.folders.read(&place).ok().as_deref() != Some(bytes.as_slice())
         {
             let _ = self.close(&open.id, true);
-            return Err(FileFault::Changed { path: place.path() }.into());
+            return Err(FileError::Changed { path: place.path() }.into());
         }
         lock(&open.state).on_disk = true;
         for note in notes {

@@ -7,9 +7,9 @@
 
 pub mod attach;
 pub mod examine;
-pub mod follow;
 pub mod fudi;
 pub mod link;
+pub mod mirror;
 pub mod sandbox;
 pub mod tcl;
 
@@ -20,9 +20,9 @@ use conductor_core::config::PdAudio;
 use conductor_core::error::{Code, Effect, ToolError};
 use conductor_core::event::Micros;
 use conductor_patch::{Atom, BoxView, Document, Format, Limits, Value, View, Warning, WarningCode};
-use follow::{Fault, Follow, Shown, Wire};
 use fudi::Messages;
 use link::{Link, Silence, TEMPORARY};
+use mirror::{Fault, Follow, Shown, Wire};
 use sandbox::{Kept, Walls};
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;

@@ -4,11 +4,11 @@
 //! at the deadline and when nobody waits any more the whole group is killed, and with it whatever left the group. Not here: which words fit (`conductor_core::command`), and
 //! whether a person must be asked.
 
-use super::files::{FileFault, Files};
+use super::files::{FileError, Files};
 #[cfg(target_os = "linux")]
 use crate::system::{Ids, RandomIds};
 use arc_swap::ArcSwap;
-use conductor_core::command::{self, CommandEffect, CommandFault, Ready, Template};
+use conductor_core::command::{self, CommandEffect, CommandError, Ready, Template};
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, RefusedBy, Subject, ToolError};
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process_group, setrlimit, setsid};
@@ -69,11 +69,11 @@ pub struct Ran {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum ShellFault {
+pub enum ShellError {
     #[error("{0}")]
-    Command(#[from] CommandFault),
+    Command(#[from] CommandError),
     #[error("{0}")]
-    Path(#[from] FileFault),
+    Path(#[from] FileError),
     #[error("{program} is not the file that was allowed: its digest is {found}")]
     Digest { program: String, found: String },
     #[error("{program} cannot be started: {why}")]
@@ -82,25 +82,25 @@ pub enum ShellFault {
     Late { name: String, ms: u64 },
 }
 
-impl From<ShellFault> for ToolError {
-    fn from(fault: ShellFault) -> Self {
+impl From<ShellError> for ToolError {
+    fn from(fault: ShellError) -> Self {
         let text = fault.to_string();
         let denied = |hint: &str| ToolError::new(Code::Denied, text.clone()).by(RefusedBy::Policy).hint(hint);
         match fault {
-            ShellFault::Command(CommandFault::Unknown { asked, .. }) => {
+            ShellError::Command(CommandError::Unknown { asked, .. }) => {
                 denied("Use one of the commands named; a person adds others under [[tools.shell.commands]].")
                     .subject(Subject::Other(asked))
             }
-            ShellFault::Command(CommandFault::NoneAllowed | CommandFault::NoFit) => {
+            ShellError::Command(CommandError::NoneAllowed | CommandError::NoFit) => {
                 denied("A person allows commands one by one under [[tools.shell.commands]] in config.toml.")
             }
-            ShellFault::Command(
-                CommandFault::Missing { .. } | CommandFault::NoSuchSlot { .. } | CommandFault::Value { .. },
+            ShellError::Command(
+                CommandError::Missing { .. } | CommandError::NoSuchSlot { .. } | CommandError::Value { .. },
             ) => ToolError::new(Code::BadInput, text).hint("Correct that value in args."),
-            ShellFault::Path(fault) => fault.into(),
-            ShellFault::Digest { .. } => denied("A person must look at the program and correct its digest."),
-            ShellFault::Start { .. } => ToolError::new(Code::HostOffline, text),
-            ShellFault::Late { .. } => ToolError::new(Code::Timeout, text),
+            ShellError::Path(fault) => fault.into(),
+            ShellError::Digest { .. } => denied("A person must look at the program and correct its digest."),
+            ShellError::Start { .. } => ToolError::new(Code::HostOffline, text),
+            ShellError::Late { .. } => ToolError::new(Code::Timeout, text),
         }
     }
 }
@@ -125,7 +125,7 @@ impl Shell {
     }
 
     /// The template that is meant, and its whole command line.
-    pub fn resolve(&self, wanted: &Wanted<'_>) -> Result<(Template, Vec<String>), ShellFault> {
+    pub fn resolve(&self, wanted: &Wanted<'_>) -> Result<(Template, Vec<String>), ShellError> {
         let templates = self.templates();
         let (template, words) = find(&templates, wanted)?;
         let words = words.into_iter().map(|word| self.word(word)).collect::<Result<Vec<_>, _>>()?;
@@ -133,14 +133,14 @@ impl Shell {
     }
 
     /// Looks up paths and the program; runs nothing.
-    pub fn prepare(&self, wanted: &Wanted<'_>) -> Result<Prepared, ShellFault> {
+    pub fn prepare(&self, wanted: &Wanted<'_>) -> Result<Prepared, ShellError> {
         let (template, words) = self.resolve(wanted)?;
         if let Some(digest) = template.digest {
             let bytes = std::fs::read(&template.program)
-                .map_err(|fault| ShellFault::Start { program: template.program.clone(), why: fault.to_string() })?;
+                .map_err(|fault| ShellError::Start { program: template.program.clone(), why: fault.to_string() })?;
             let found = Digest::of(&bytes);
             if found != digest {
-                return Err(ShellFault::Digest { program: template.program.clone(), found: found.to_string() });
+                return Err(ShellError::Digest { program: template.program.clone(), found: found.to_string() });
             }
         }
         let folder = match &template.cwd {
@@ -161,7 +161,7 @@ impl Shell {
     }
 
     /// A path is looked up under its root now and handed over absolute, so that it is no option and needs no folder to start from.
-    fn word(&self, word: Ready) -> Result<String, ShellFault> {
+    fn word(&self, word: Ready) -> Result<String, ShellError> {
         match word {
             Ready::Text(text) => Ok(text),
             Ready::Path { root, path } => {
@@ -174,8 +174,8 @@ impl Shell {
     }
 
     /// Runs to the end, or until `enough` is done. Dropping the future kills the group as well.
-    pub async fn run(&self, prepared: &Prepared, enough: impl Future<Output = ()>) -> Result<Ran, ShellFault> {
-        let start = |why: std::io::Error| ShellFault::Start {
+    pub async fn run(&self, prepared: &Prepared, enough: impl Future<Output = ()>) -> Result<Ran, ShellError> {
+        let start = |why: std::io::Error| ShellError::Start {
             program: prepared.program.display().to_string(),
             why: why.to_string(),
         };
@@ -214,7 +214,7 @@ impl Shell {
                     () = &mut enough => {
                         drop(family);
                         let _ = child.wait().await;
-                        return Err(ShellFault::Late { name: prepared.name.clone(), ms: prepared.timeout_ms });
+                        return Err(ShellError::Late { name: prepared.name.clone(), ms: prepared.timeout_ms });
                     }
                 }
             };
@@ -242,8 +242,8 @@ impl Shell {
 impl Shell {
     /// Starts a program and leaves it alone: it has a session of its own, so it outlives the daemon. Besides its own environment it gets
     /// what it needs to find the desktop. Gives its process id.
-    pub fn launch(&self, prepared: &Prepared) -> Result<u32, ShellFault> {
-        let start = |why: std::io::Error| ShellFault::Start {
+    pub fn launch(&self, prepared: &Prepared) -> Result<u32, ShellError> {
+        let start = |why: std::io::Error| ShellError::Start {
             program: prepared.program.display().to_string(),
             why: why.to_string(),
         };
@@ -269,7 +269,7 @@ impl Shell {
 /// No core files, few descriptors, and no file larger than a gigabyte.
 const LIMITS: &[(Resource, u64)] = &[(Resource::Core, 0), (Resource::Nofile, 256), (Resource::Fsize, 1 << 30)];
 
-fn find<'t>(templates: &'t [Template], wanted: &Wanted<'_>) -> Result<(&'t Template, Vec<Ready>), CommandFault> {
+fn find<'t>(templates: &'t [Template], wanted: &Wanted<'_>) -> Result<(&'t Template, Vec<Ready>), CommandError> {
     match wanted {
         Wanted::Template { name, values } => command::by_name(templates, name, values),
         Wanted::Argv(argv) => command::by_argv(templates, argv),

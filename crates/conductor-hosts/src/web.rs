@@ -109,7 +109,7 @@ pub struct Fetched {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum WebFault {
+pub enum WebError {
     #[error("{url}: {why}")]
     BadUrl { url: String, why: &'static str },
     #[error("{host} may not be reached from here")]
@@ -132,37 +132,37 @@ pub enum WebFault {
     Late { host: String, ms: u64 },
 }
 
-impl From<WebFault> for ToolError {
-    fn from(fault: WebFault) -> Self {
+impl From<WebError> for ToolError {
+    fn from(fault: WebError) -> Self {
         let text = fault.to_string();
         match fault {
-            WebFault::BadUrl { .. } => ToolError::new(Code::BadInput, text).hint("Give a whole https:// address."),
-            WebFault::NotGranted { host } => ToolError::new(Code::Denied, text)
+            WebError::BadUrl { .. } => ToolError::new(Code::BadInput, text).hint("Give a whole https:// address."),
+            WebError::NotGranted { host } => ToolError::new(Code::Denied, text)
                 .by(RefusedBy::Policy)
                 .hint("A person grants hosts in config.toml.")
                 .subject(Subject::Other(host)),
-            WebFault::Private { host, .. } => ToolError::new(Code::Denied, text)
+            WebError::Private { host, .. } => ToolError::new(Code::Denied, text)
                 .by(RefusedBy::Policy)
                 .hint("A person may name that exact host:port in [tools.web] allow_hosts.")
                 .subject(Subject::Other(host)),
-            WebFault::NeedsTls { host } => ToolError::new(Code::Denied, text)
+            WebError::NeedsTls { host } => ToolError::new(Code::Denied, text)
                 .by(RefusedBy::Policy)
                 .hint("Use https, or ask the person to name the host in [tools.web] http_hosts.")
                 .subject(Subject::Other(host)),
-            WebFault::TooManyRedirects | WebFault::BadRedirect { .. } => {
+            WebError::TooManyRedirects | WebError::BadRedirect { .. } => {
                 ToolError::new(Code::SdkRejected, text).hint("Fetch the address it leads to directly, if it is wanted.")
             }
-            WebFault::NoAddress { host, .. } | WebFault::NoAnswer { host, .. } => {
+            WebError::NoAddress { host, .. } | WebError::NoAnswer { host, .. } => {
                 ToolError::new(Code::HostOffline, text).subject(Subject::Other(host))
             }
-            WebFault::Untrusted { host, .. } => ToolError::new(Code::Denied, text)
+            WebError::Untrusted { host, .. } => ToolError::new(Code::Denied, text)
                 .by(RefusedBy::Policy)
                 .hint(
                     "Do not repeat it. A person may add the authority that signed it to the system's certificates, or start \
                      the daemon with SSL_CERT_FILE naming a file of them.",
                 )
                 .subject(Subject::Other(host)),
-            WebFault::Late { host, .. } => ToolError::new(Code::Timeout, text).subject(Subject::Other(host)),
+            WebError::Late { host, .. } => ToolError::new(Code::Timeout, text).subject(Subject::Other(host)),
         }
     }
 }
@@ -200,17 +200,17 @@ impl Web {
     }
 
     /// Follows redirects, each checked like the first. The time is that of all hops together.
-    pub async fn fetch(&self, wanted: Wanted, reach: &Reach) -> Result<Fetched, WebFault> {
+    pub async fn fetch(&self, wanted: Wanted, reach: &Reach) -> Result<Fetched, WebError> {
         let ms = self.rules().timeout_ms;
         let host = shown(&wanted.url);
         let work = self.hops(wanted, reach, Duration::from_millis(ms));
         match tokio::time::timeout(Duration::from_millis(ms), work).await {
             Ok(done) => done,
-            Err(_) => Err(WebFault::Late { host, ms }),
+            Err(_) => Err(WebError::Late { host, ms }),
         }
     }
 
-    async fn hops(&self, mut wanted: Wanted, reach: &Reach, patience: Duration) -> Result<Fetched, WebFault> {
+    async fn hops(&self, mut wanted: Wanted, reach: &Reach, patience: Duration) -> Result<Fetched, WebError> {
         normalise(&mut wanted.url)?;
         for _ in 0..=REDIRECTS {
             let mut response = self.hop(&wanted, reach, patience).await?;
@@ -221,17 +221,17 @@ impl Web {
             if let (Some(next), Some(_)) = (&next, &reach.only)
                 && !reach.follows(&wanted.url, next)
             {
-                return Err(WebFault::NotGranted { host: host_of(next) });
+                return Err(WebError::NotGranted { host: host_of(next) });
             }
             let Some(next) = next.filter(|next| reach.follows(&wanted.url, next)) else {
                 return read(&wanted.url, &mut response, wanted.max_bytes).await;
             };
             redirect(&mut wanted, status.as_u16(), next)?;
         }
-        Err(WebFault::TooManyRedirects)
+        Err(WebError::TooManyRedirects)
     }
 
-    async fn hop(&self, wanted: &Wanted, reach: &Reach, patience: Duration) -> Result<reqwest::Response, WebFault> {
+    async fn hop(&self, wanted: &Wanted, reach: &Reach, patience: Duration) -> Result<reqwest::Response, WebError> {
         let (host, addresses) = self.checked(&wanted.url, reach).await?;
         let client = reqwest::Client::builder()
             .redirect(reqwest::redirect::Policy::none())
@@ -240,7 +240,7 @@ impl Web {
             .resolve_to_addrs(&host, &addresses)
             .connect_timeout(patience)
             .build()
-            .map_err(|fault| WebFault::NoAnswer { host: host.clone(), why: reason(&fault) })?;
+            .map_err(|fault| WebError::NoAnswer { host: host.clone(), why: reason(&fault) })?;
         let mut request = client.request(wanted.method.clone(), wanted.url.clone()).headers(wanted.headers.clone());
         let own = shown(&wanted.url);
         for sealed in
@@ -252,14 +252,14 @@ impl Web {
             request = request.body(body.clone());
         }
         request.send().await.map_err(|fault| match distrust(&fault) {
-            Some(why) => WebFault::Untrusted { host, why },
-            None => WebFault::NoAnswer { host, why: reason(&fault) },
+            Some(why) => WebError::Untrusted { host, why },
+            None => WebError::NoAnswer { host, why: reason(&fault) },
         })
     }
 
     /// The host, and addresses that every check passed. Nothing was connected to yet.
-    async fn checked(&self, url: &Url, reach: &Reach) -> Result<(String, Vec<SocketAddr>), WebFault> {
-        let bad = |why| WebFault::BadUrl { url: url.to_string(), why };
+    async fn checked(&self, url: &Url, reach: &Reach) -> Result<(String, Vec<SocketAddr>), WebError> {
+        let bad = |why| WebError::BadUrl { url: url.to_string(), why };
         if !url.username().is_empty() || url.password().is_some() {
             return Err(bad("a name and password do not belong into an address"));
         }
@@ -273,26 +273,26 @@ impl Web {
         let port = url.port_or_known_default().ok_or_else(|| bad("no port"))?;
         let named = |list: &[String]| list.iter().any(|it| covers(it, &host, &with_port));
         if reach.only.as_ref().is_some_and(|only| !named(only)) {
-            return Err(WebFault::NotGranted { host });
+            return Err(WebError::NotGranted { host });
         }
         if plain && !named(&reach.http_hosts) {
-            return Err(WebFault::NeedsTls { host });
+            return Err(WebError::NeedsTls { host });
         }
         let literal = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
         let addresses = match literal {
             Ok(address) => vec![SocketAddr::new(address, port)],
             Err(_) => {
                 let found = self.lookup.addresses(host.clone(), port).await;
-                found.map_err(|fault| WebFault::NoAddress { host: host.clone(), why: fault.to_string() })?
+                found.map_err(|fault| WebError::NoAddress { host: host.clone(), why: fault.to_string() })?
             }
         };
         if addresses.is_empty() {
-            return Err(WebFault::NoAddress { host, why: "none was found".to_owned() });
+            return Err(WebError::NoAddress { host, why: "none was found".to_owned() });
         }
         // Only the exact host and port lift the wall: a name alone says nothing about what else listens there.
         let lifted = reach.allow_hosts.contains(&with_port);
         match addresses.iter().find(|it| !lifted && !(self.public)(it.ip())) {
-            Some(private) => Err(WebFault::Private { host, address: private.ip() }),
+            Some(private) => Err(WebError::Private { host, address: private.ip() }),
             None => Ok((host, addresses)),
         }
     }
@@ -318,24 +318,24 @@ pub fn is_named(url: &Url, hosts: &[String]) -> bool {
 }
 
 /// A final dot is dropped: `a.example.` is the same host as `a.example` and would be looked up a second time under its other name.
-fn normalise(url: &mut Url) -> Result<(), WebFault> {
+fn normalise(url: &mut Url) -> Result<(), WebError> {
     let Some(host) = url.host_str().filter(|it| it.ends_with('.')) else { return Ok(()) };
     let host = host.trim_end_matches('.').to_owned();
-    let bad = WebFault::BadUrl { url: url.to_string(), why: "this is not a name of a host" };
+    let bad = WebError::BadUrl { url: url.to_string(), why: "this is not a name of a host" };
     if host.is_empty() || url.set_host(Some(&host)).is_err() { Err(bad) } else { Ok(()) }
 }
 
 /// Where a redirect leads.
-fn target(from: &Url, location: &HeaderValue) -> Result<Url, WebFault> {
+fn target(from: &Url, location: &HeaderValue) -> Result<Url, WebError> {
     let text = String::from_utf8_lossy(location.as_bytes()).into_owned();
-    let mut next = from.join(&text).map_err(|_| WebFault::BadRedirect { to: text, why: "it is not an address" })?;
+    let mut next = from.join(&text).map_err(|_| WebError::BadRedirect { to: text, why: "it is not an address" })?;
     normalise(&mut next)?;
     Ok(next)
 }
 
 /// What the next hop no longer carries.
-fn redirect(wanted: &mut Wanted, status: u16, next: Url) -> Result<(), WebFault> {
-    let bad = |why| WebFault::BadRedirect { to: next.to_string(), why };
+fn redirect(wanted: &mut Wanted, status: u16, next: Url) -> Result<(), WebError> {
+    let bad = |why| WebError::BadRedirect { to: next.to_string(), why };
     if wanted.url.scheme() == "https" && next.scheme() != "https" {
         return Err(bad("it leads from https to something weaker"));
     }
@@ -359,12 +359,12 @@ fn redirect(wanted: &mut Wanted, status: u16, next: Url) -> Result<(), WebFault>
 }
 
 /// The body up to `limit` bytes; the rest stays unread.
-async fn read(url: &Url, response: &mut reqwest::Response, limit: usize) -> Result<Fetched, WebFault> {
+async fn read(url: &Url, response: &mut reqwest::Response, limit: usize) -> Result<Fetched, WebError> {
     let mut body = Vec::new();
     let mut truncated = false;
     loop {
         let chunk = response.chunk().await;
-        let chunk = chunk.map_err(|fault| WebFault::NoAnswer { host: shown(url), why: reason(&fault) })?;
+        let chunk = chunk.map_err(|fault| WebError::NoAnswer { host: shown(url), why: reason(&fault) })?;
         let Some(chunk) = chunk else { break };
         let room = limit - body.len();
         body.extend_from_slice(chunk.get(..room.min(chunk.len())).unwrap_or_default());

@@ -9,7 +9,7 @@ mod attributes;
 mod boxes;
 mod cords;
 mod encapsulate;
-mod gates;
+mod inlets;
 mod text;
 mod transaction;
 

@@ -27,18 +27,18 @@ pub(crate) struct Outline {
 
 /// Why text has no outline; `at` is a byte offset.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct XmlFault {
+pub(crate) struct XmlError {
     pub at: usize,
     pub reason: String,
 }
 
-impl XmlFault {
+impl XmlError {
     fn new(at: usize, reason: impl Into<String>) -> Self {
-        XmlFault { at, reason: reason.into() }
+        XmlError { at, reason: reason.into() }
     }
 }
 
-impl std::fmt::Display for XmlFault {
+impl std::fmt::Display for XmlError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} at byte {}", self.reason, self.at)
     }
@@ -47,15 +47,15 @@ impl std::fmt::Display for XmlFault {
 // Nesting in real Sets stays below 60 (racks in racks); the limit keeps a hostile file from growing the stack of open tags.
 const MAX_DEPTH: usize = 1_000;
 
-fn offset(at: u64) -> Result<u32, XmlFault> {
-    u32::try_from(at).map_err(|_| XmlFault::new(0, "text of 4 GiB or more"))
+fn offset(at: u64) -> Result<u32, XmlError> {
+    u32::try_from(at).map_err(|_| XmlError::new(0, "text of 4 GiB or more"))
 }
 
 impl Outline {
     /// Reads `text`. `opened` are the tags that were opened before it, outermost first; they are closed or left open as the
     /// text says, and what is open at its end is returned.
     #[expect(clippy::wildcard_enum_match_arm, reason = "quick-xml's Event is foreign and non-exhaustive")]
-    pub fn read(text: &str, opened: &[String]) -> Result<(Outline, Vec<String>), XmlFault> {
+    pub fn read(text: &str, opened: &[String]) -> Result<(Outline, Vec<String>), XmlError> {
         let mut reader = Reader::from_str(text);
         let config = reader.config_mut();
         // Tag names are matched below, because a piece may close what an earlier piece opened.
@@ -67,23 +67,23 @@ impl Outline {
         loop {
             let start = reader.buffer_position();
             let event = reader.read_event().map_err(|e| {
-                XmlFault::new(usize::try_from(reader.error_position()).unwrap_or(0), format!("not well formed: {e}"))
+                XmlError::new(usize::try_from(reader.error_position()).unwrap_or(0), format!("not well formed: {e}"))
             })?;
             let end = reader.buffer_position();
             let at = usize::try_from(start).unwrap_or(usize::MAX);
             match event {
                 Event::Start(ref tag) | Event::Empty(ref tag) => {
                     if open.len() + outer.len() > MAX_DEPTH {
-                        return Err(XmlFault::new(at, "elements nested too deeply"));
+                        return Err(XmlError::new(at, "elements nested too deeply"));
                     }
                     if text.as_bytes().get(at) != Some(&b'<') {
-                        return Err(XmlFault::new(at, "a tag where none was expected"));
+                        return Err(XmlError::new(at, "a tag where none was expected"));
                     }
                     if open.is_empty() && outer.is_empty() && !nodes.is_empty() {
-                        return Err(XmlFault::new(at, "more than one root element"));
+                        return Err(XmlError::new(at, "more than one root element"));
                     }
                     let name_end = start + 1 + tag.name().as_ref().len() as u64;
-                    let index = u32::try_from(nodes.len()).map_err(|_| XmlFault::new(at, "too many elements"))?;
+                    let index = u32::try_from(nodes.len()).map_err(|_| XmlError::new(at, "too many elements"))?;
                     nodes.push(Node {
                         start: offset(start)?,
                         name_end: offset(name_end)?,
@@ -103,22 +103,22 @@ impl Outline {
                         if text.as_bytes().get(node.start as usize + 1..node.name_end as usize)
                             != Some(closing.as_ref())
                         {
-                            return Err(XmlFault::new(at, "an end tag that closes another element"));
+                            return Err(XmlError::new(at, "an end tag that closes another element"));
                         }
                         node.end = offset(end)?;
                         node.next = count;
                     } else if outer.pop().is_none_or(|name| name.as_bytes() != closing.as_ref()) {
-                        return Err(XmlFault::new(at, "an end tag without its start"));
+                        return Err(XmlError::new(at, "an end tag without its start"));
                     }
                 }
                 Event::DocType(_) => {
-                    return Err(XmlFault::new(at, "document type and entity declarations are refused"));
+                    return Err(XmlError::new(at, "document type and entity declarations are refused"));
                 }
                 Event::Eof => break,
                 Event::Text(ref inside)
                     if open.is_empty() && outer.is_empty() && !inside.iter().all(u8::is_ascii_whitespace) =>
                 {
-                    return Err(XmlFault::new(at, "text outside the root element"));
+                    return Err(XmlError::new(at, "text outside the root element"));
                 }
                 _ => {}
             }

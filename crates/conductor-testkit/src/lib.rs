@@ -1,11 +1,11 @@
 //! What tests share: real programs to run against.
 
-pub mod doorstep;
-pub mod forwarder;
+pub mod auth_proxy;
+pub mod foreign_client;
 pub mod golden;
 pub mod http_client;
 pub mod line_client;
-pub mod puppet;
+pub mod mcp_process;
 pub mod real;
 pub mod skips;
 pub mod stranger;

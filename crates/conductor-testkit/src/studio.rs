@@ -8,7 +8,7 @@ use conductor_core::digest::Digest;
 use conductor_core::policy::Policy;
 use conductor_gateway::audit_log::files::Disk;
 use conductor_gateway::pending_store::PendingStore;
-use conductor_gateway::pipeline::record::{self, Journal};
+use conductor_gateway::pipeline::record::{self, AuditSink};
 use conductor_gateway::pipeline::{self, Call, Principal, Reply};
 use conductor_gateway::secrets::Scrubber;
 use conductor_gateway::studio::{Parts, PolicyInForce, Settings, Studio};
@@ -89,7 +89,7 @@ impl MemoryJournal {
     }
 }
 
-impl Journal for MemoryJournal {
+impl AuditSink for MemoryJournal {
     fn up(&self) -> Result<(), String> {
         self.down.lock().unwrap_or_else(PoisonError::into_inner).clone().map_or(Ok(()), Err)
     }

@@ -84,7 +84,7 @@ pub struct Daemon {
     doors: tokio::task::JoinHandle<()>,
     owner: JoinHandle<()>,
     owner_ended: oneshot::Receiver<()>,
-    ports: (mpsc::Sender<ports::Order>, Arc<ports::Knock>, JoinHandle<()>),
+    ports: (mpsc::Sender<ports::Order>, Arc<ports::ScanSignal>, JoinHandle<()>),
     config: (mpsc::Sender<config_file::Order>, JoinHandle<()>),
     desktop: desktop::Desktop,
     // Released after everything.
@@ -118,8 +118,14 @@ impl Daemon {
             log.warn(format_args!("watch: {reason}"));
         }
         let store = Store::new(home.root(), ids.clone(), crate::gateway::grants::secrets_of(home.root(), &ids));
-        let opened =
-            config_file::Keeper::open(home.config_file(), extra_devices, clock.clone(), log.clone(), store, watch);
+        let opened = config_file::ConfigWatcher::open(
+            home.config_file(),
+            extra_devices,
+            clock.clone(),
+            log.clone(),
+            store,
+            watch,
+        );
         let config_file::Opened { keeper: mut config_keeper, serving, error: config_error } = opened;
 
         // Two workers: a call is answered where it is read, so one of them is enough for a client and the other is there for the next. What
@@ -171,7 +177,7 @@ impl Daemon {
             .name("config".into())
             .spawn(move || config_keeper.run(&config_orders_in, tell, &examine, &shared_remarks))?;
 
-        let knock: Arc<ports::Knock> = Arc::default();
+        let knock: Arc<ports::ScanSignal> = Arc::default();
         let stamp: Stamp = {
             let clock = clock.clone();
             Arc::new(move || clock.now())
@@ -182,7 +188,7 @@ impl Daemon {
         };
         let mut sources = backends::all(&stamp, &announce);
         sources.extend(more.into_iter().map(|make| ports::Source::of(make(stamp.clone(), announce.clone()))));
-        let keeper = ports::Keeper::new(ports::Parts {
+        let keeper = ports::PortScanner::new(ports::Parts {
             sources,
             loopback: Loopback::new(stamp.clone(), announce),
             stamp,

@@ -3,7 +3,7 @@
 //! Not here: what is in force (`config_file`).
 
 use crate::config_file::{self, Examine, Refusal};
-use conductor_core::config::{self, Diagnostic, Severity, notes};
+use conductor_core::config::{self, Diagnostic, Severity, timing_report};
 use conductor_core::timestamp::Timestamp;
 use conductor_gateway::config_in_force::ConfigInForce;
 use conductor_gateway::owner_handle::OwnerHandle;
@@ -98,7 +98,7 @@ impl Checked {
     /// How long presses wait because another gesture begins the same way.
     pub fn waits(&self) -> Vec<String> {
         match &self.found {
-            Some(Ok(serving)) => notes::waits(&serving.config).iter().map(ToString::to_string).collect(),
+            Some(Ok(serving)) => timing_report::waits(&serving.config).iter().map(ToString::to_string).collect(),
             Some(Err(_)) | None => Vec::new(),
         }
     }
@@ -117,7 +117,7 @@ impl Checked {
             "diagnostics": self.diagnostics().iter().map(diagnostic).collect::<Vec<_>>(),
         });
         if let Some(Ok(serving)) = &self.found {
-            let used = notes::coverage(&serving.config);
+            let used = timing_report::coverage(&serving.config);
             value["coverage"] = json!({
                 "midi": { "notes_used": used.notes_used, "cc_used": used.cc_used },
                 "hid": { "buttons_used": used.buttons_used },

@@ -146,7 +146,7 @@ pub(crate) type Examine = Box<dyn Fn(&str) -> Vec<Diagnostic> + Send>;
 pub(crate) type Remarks = Arc<ArcSwap<Vec<Diagnostic>>>;
 
 /// The thread's own state.
-pub(crate) struct Keeper {
+pub(crate) struct ConfigWatcher {
     path: PathBuf,
     extra: Vec<Device>,
     clock: Arc<dyn Clock>,
@@ -167,12 +167,12 @@ pub(crate) struct Keeper {
 
 /// What a start has in force, and why it is not the file.
 pub(crate) struct Opened {
-    pub keeper: Keeper,
+    pub keeper: ConfigWatcher,
     pub serving: Arc<ConfigInForce>,
     pub error: Option<String>,
 }
 
-impl Keeper {
+impl ConfigWatcher {
     /// Decides what is in force at a start. `watch` is armed before the file is read, so that no save is missed.
     pub fn open(
         path: PathBuf,
@@ -207,7 +207,7 @@ impl Keeper {
         built_in.waiting.closed = closed;
         built_in.mark = store.mark().cloned();
         let serving = Arc::new(built_in);
-        let mut keeper = Keeper {
+        let mut keeper = ConfigWatcher {
             path,
             extra,
             clock,

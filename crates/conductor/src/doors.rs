@@ -2,8 +2,8 @@
 //!
 //! Not here: any decision about a call. A door never changes which tools exist or how they behave.
 
+pub mod client_processes;
 pub mod control;
 pub mod http;
 pub mod mcp;
-pub mod seats;
 pub mod session;

@@ -28,11 +28,11 @@ use conductor_gateway::audit_log::files::Disk;
 use conductor_gateway::config_in_force::{ConfigInForce, Waiting};
 use conductor_gateway::owner_handle::OwnerHandle;
 use conductor_gateway::pending_store::PendingStore;
-use conductor_gateway::pipeline::record::Journal;
+use conductor_gateway::pipeline::record::AuditSink;
 use conductor_gateway::secrets::{KeychainNote, Scrubber};
 use conductor_gateway::studio::hub::Change;
 use conductor_gateway::studio::{Parts, RealSleeper, Studio};
-use conductor_gateway::tools::catalog::{Catalog, CatalogFault, Tool};
+use conductor_gateway::tools::catalog::{Catalog, CatalogError, Tool};
 use conductor_gateway::tools::daemon::{self as tools};
 use conductor_gateway::tools::plugins::reach::Means;
 use conductor_hosts::live::{self, Live};
@@ -54,9 +54,9 @@ pub enum GatewayError {
     #[error("the plans cannot be read: {0}")]
     Plans(io::Error),
     #[error("a tool cannot be offered: {0}")]
-    Catalog(#[from] CatalogFault),
+    Catalog(#[from] CatalogError),
     #[error("{0}")]
-    Socket(#[from] socket::BindFault),
+    Socket(#[from] socket::BindError),
     #[error("{0}")]
     NoTls(#[from] NoTls),
 }
@@ -130,7 +130,7 @@ impl Gateway {
             sleeper: Arc::new(RealSleeper::new(Arc::clone(clock))),
             ids: Arc::clone(ids),
             home: home.root().to_owned(),
-            audit: Arc::clone(&audit) as Arc<dyn Journal>,
+            audit: Arc::clone(&audit) as Arc<dyn AuditSink>,
             pending,
             catalog,
             policy: settings::in_force(policy, config),

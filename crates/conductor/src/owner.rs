@@ -1,7 +1,7 @@
-//! The owner: one thread that holds the hands, the open ports and the state of the studio. It waits for a ring, a message or its own
+//! The owner: one thread that holds the engine, the open ports and the state of the studio. It waits for a ring, a message or its own
 //! next deadline, and never for anything else.
 //!
-//! Not here: what a gesture means (`conductor_core::hands`), how an effect leaves (`dispatch`), opening devices (`ports`), reading the
+//! Not here: what a gesture means (`conductor_core::engine`), how an effect leaves (`dispatch`), opening devices (`ports`), reading the
 //! configuration (`config_file`).
 
 pub mod approval_pad;
@@ -22,13 +22,13 @@ use crate::config_file::{Arrival, Remarks};
 use crate::gateway::Gateway;
 use crate::log::Log;
 use crate::owner::desktop::AppsWanted;
-use crate::owner::dispatch::{Dispatch, Undone};
+use crate::owner::dispatch::{Dispatch, DispatchError};
 use crate::owner::inputs::Inputs;
 use arc_swap::ArcSwap;
 use conductor_core::audit::record::EventName;
+use conductor_core::engine::{Effect, Engine, TraceRecord};
 use conductor_core::event::{Body, DeviceSlot, Event, Micros, Taint};
 use conductor_core::feedback::Fact;
-use conductor_core::hands::{Effect, Hands, TraceRecord};
 use conductor_core::learn::Learn;
 use conductor_core::timestamp::Timestamp;
 use conductor_gateway::config_in_force::ConfigInForce;
@@ -63,7 +63,7 @@ pub(crate) struct Parts {
     pub bell: Bell,
     pub wakes: mpsc::Receiver<Wake>,
     pub ports: mpsc::Sender<ports::Order>,
-    pub knock: Arc<ports::Knock>,
+    pub knock: Arc<ports::ScanSignal>,
     pub slots: SharedSlots,
     pub serving: Arc<ArcSwap<ConfigInForce>>,
     pub modes: Arc<ArcSwap<Modes>>,
@@ -91,7 +91,7 @@ enum By {
 
 pub(crate) struct Owner {
     parts: Parts,
-    hands: Hands,
+    engine: Engine,
     inputs: Inputs,
     table: Arc<Table>,
     started: Micros,
@@ -130,14 +130,14 @@ impl Owner {
     pub fn new(parts: Parts) -> Self {
         let now = parts.clock.now();
         let serving = parts.serving.load_full();
-        let (hands, surface) = with_slots(&parts.slots, |slots| {
+        let (engine, surface) = with_slots(&parts.slots, |slots| {
             let surface = Surface::new(&serving.config, slots, parts.display_fault.clone());
-            (Hands::new(&serving.config, slots, now), surface)
+            (Engine::new(&serving.config, slots, now), surface)
         });
         parts.log.set_level(serving.config.log_level);
-        parts.programs.set(hands.tables().asks_for_programs);
+        parts.programs.set(engine.tables().asks_for_programs);
         let mut owner = Owner {
-            hands,
+            engine,
             inputs: Inputs::default(),
             table: Arc::default(),
             started: now,
@@ -170,7 +170,7 @@ impl Owner {
     fn publish_modes(&mut self) {
         if std::mem::take(&mut self.mode_changed) {
             let config = &self.parts.serving.load().config;
-            self.parts.modes.store(Arc::new(Modes::of(config, self.hands.mode().1)));
+            self.parts.modes.store(Arc::new(Modes::of(config, self.engine.mode().1)));
         }
     }
 
@@ -180,13 +180,13 @@ impl Owner {
             // Answered before anything is looked at: what is pushed from now on rings again.
             self.parts.bell.answer();
             self.read_local_time();
-            let first = self.hands.trace().next_seq();
+            let first = self.engine.trace().next_seq();
             let fed = self.feed();
             let done = self.take_wakes();
             self.advance();
             self.publish_modes();
             self.show();
-            self.hands.trace_mut().stamp(first, self.parts.clock.now());
+            self.engine.trace_mut().stamp(first, self.parts.clock.now());
             self.tell_monitors();
             if done.is_break() {
                 return;
@@ -198,7 +198,7 @@ impl Owner {
     }
 
     fn wait(&self) {
-        let deadlines = [self.hands.next_deadline(), self.learn.next_deadline(), self.surface.next_deadline()];
+        let deadlines = [self.engine.next_deadline(), self.learn.next_deadline(), self.surface.next_deadline()];
         let alarm = self.alarms.iter().map(|it| it.0).min();
         let deadline = deadlines.into_iter().flatten().chain(alarm).min();
         match deadline {
@@ -216,7 +216,7 @@ impl Owner {
             self.note_event(event.device);
             if self.is_input(&event) {
                 self.listen(&event);
-                self.hands.feed(&event, &mut self.effects);
+                self.engine.feed(&event, &mut self.effects);
                 self.carry_out();
             }
         }
@@ -237,13 +237,13 @@ impl Owner {
 
     fn end_learning(&mut self) {
         self.learn.advance(self.parts.clock.now());
-        self.hands.set_learning(self.learn.holds_back());
+        self.engine.set_learning(self.learn.holds_back());
     }
 
     fn advance(&mut self) {
         let now = self.parts.clock.now();
         self.end_learning();
-        self.hands.advance(now, &mut self.effects);
+        self.engine.advance(now, &mut self.effects);
         self.carry_out();
         for (_, reply) in self.alarms.extract_if(.., |it| it.0 <= now) {
             // The waiting client may have hung up.
@@ -264,7 +264,7 @@ impl Owner {
                 Wake::Ports(news) => self.ports_changed(news),
                 Wake::CallDone { ticket, ok } => {
                     let now = self.parts.clock.now();
-                    self.hands.call_done(ticket, ok, now, &mut self.effects);
+                    self.engine.call_done(ticket, ok, now, &mut self.effects);
                     self.carry_out();
                 }
                 Wake::WorkerFailed => {
@@ -274,11 +274,11 @@ impl Owner {
                 Wake::Waiting(waiting) => self.waiting_changed(waiting),
                 Wake::Display(found) => self.surface.display_fault = found.err(),
                 Wake::Front(window) => self.front_changed(window),
-                Wake::Programs(running) => self.hands.facts_mut().running_apps = running,
+                Wake::Programs(running) => self.engine.facts_mut().running_apps = running,
                 Wake::LiveParameters(values) => {
                     for (path, reading) in &values {
                         self.tell(Fact::LiveParameter { path, value: reading.share }, Taint::Tool);
-                        self.hands.live_parameter_stands(path, *reading);
+                        self.engine.live_parameter_stands(path, *reading);
                     }
                 }
             }
@@ -299,7 +299,7 @@ impl Owner {
                 if let Effect::ModeChanged { .. } = effect {
                     self.mode_changed = true;
                     self.stop_learning();
-                    self.parts.log.info(format_args!("mode {}", self.hands.mode().1));
+                    self.parts.log.info(format_args!("mode {}", self.engine.mode().1));
                     match by {
                         By::Hand => self.surface.focus.chosen_by_hand(),
                         By::Rule => {}
@@ -319,8 +319,8 @@ impl Owner {
             }
         }
         // One action may have several effects, and releases are no actions.
-        self.undone += failed.min(self.hands.counters().actions.saturating_sub(self.counted));
-        self.counted = self.hands.counters().actions;
+        self.undone += failed.min(self.engine.counters().actions.saturating_sub(self.counted));
+        self.counted = self.engine.counters().actions;
     }
 
     /// Whatever leaves without a hand is remembered, so that no cable makes a hand of it.
@@ -329,23 +329,23 @@ impl Owner {
         if let Effect::Midi { message, taint, .. } = effect
             && *taint != Taint::Clean
         {
-            self.hands.sent_without_hand(message, now);
+            self.engine.sent_without_hand(message, now);
         } else if let Effect::Osc { message, taint, .. } = effect
             && *taint != Taint::Clean
         {
-            self.hands.sent_without_hand(&Body::Osc(Arc::clone(message)), now);
+            self.engine.sent_without_hand(&Body::Osc(Arc::clone(message)), now);
         }
     }
 
-    fn not_done(&mut self, undone: Undone) {
+    fn not_done(&mut self, undone: DispatchError) {
         self.statistics.actions_failed += 1;
         match undone {
-            Undone::NoOutput(_) => {}
-            Undone::Died(port) => {
+            DispatchError::NoOutput(_) => {}
+            DispatchError::Died(port) => {
                 self.output_lost(port);
                 self.order(ports::Order::OutputDied(port));
             }
-            Undone::Refused(why) => self.parts.log.debug(why),
+            DispatchError::Refused(why) => self.parts.log.debug(why),
         }
     }
 
@@ -353,7 +353,7 @@ impl Owner {
         let now = self.parts.clock.now();
         self.parts.dispatch.closed(port);
         self.surface.feedback.port_open(port, false);
-        self.hands.output_lost(port, now, &mut self.effects);
+        self.engine.output_lost(port, now, &mut self.effects);
     }
 
     fn order(&self, order: ports::Order) {
@@ -370,21 +370,21 @@ impl Owner {
                 self.inputs.add(lane, taint);
                 self.inputs.configure(&self.parts.serving.load().config, &self.parts.slots);
                 self.seen.insert(device);
-                self.hands.device_back(device, now, &mut self.effects);
+                self.engine.device_back(device, now, &mut self.effects);
                 self.parts.log.info(format_args!("{} connected", self.name(device)));
             }
             News::InputLost { device } => {
                 for event in self.inputs.remove(device) {
-                    self.hands.feed(&event, &mut self.effects);
+                    self.engine.feed(&event, &mut self.effects);
                 }
                 self.surface.pad.device_lost(device);
-                self.hands.device_lost(device, now, &mut self.effects);
+                self.engine.device_lost(device, now, &mut self.effects);
                 self.parts.log.warn(format_args!("{} lost", self.name(device)));
             }
             News::Output { port, output } => {
                 self.parts.dispatch.opened(port, output);
                 self.surface.feedback.port_open(port, true);
-                self.hands.output_back(port, now, &mut self.effects);
+                self.engine.output_back(port, now, &mut self.effects);
                 self.carry_out();
                 self.send_waiting(port);
             }
@@ -442,11 +442,11 @@ impl Owner {
     fn put_in_force(&mut self, serving: Arc<ConfigInForce>) {
         let now = self.parts.clock.now();
         with_slots(&self.parts.slots, |slots| {
-            self.hands.reload(&serving.config, slots, now, &mut self.effects);
+            self.engine.reload(&serving.config, slots, now, &mut self.effects);
             self.surface.reload(&serving.config, slots);
         });
         self.carry_out_by(By::Rule);
-        self.parts.programs.set(self.hands.tables().asks_for_programs);
+        self.parts.programs.set(self.engine.tables().asks_for_programs);
         let wish = self.surface.focus.reload(serving.config.per_app_modes.clone());
         self.follow(wish);
         self.look_at_devices();
@@ -489,17 +489,17 @@ impl Owner {
         // What arrived before the order to stop still counts: a release among it ends its note the ordinary way.
         self.feed();
         let now = self.parts.clock.now();
-        self.hands.stop(now, &mut self.effects);
+        self.engine.stop(now, &mut self.effects);
         self.carry_out();
         self.parts.log.info("stopped; nothing is held");
     }
 
     fn tell_monitors(&mut self) {
-        let next = self.hands.trace().next_seq();
+        let next = self.engine.trace().next_seq();
         self.monitors.retain(|it| !it.is_closed());
         if !self.monitors.is_empty() && next > self.told {
             let records: Vec<TraceRecord> = with_slots(&self.parts.slots, |slots| {
-                let new = self.hands.trace().records().filter(|it| it.seq >= self.told);
+                let new = self.engine.trace().records().filter(|it| it.seq >= self.told);
                 new.map(|it| TraceRecord::of(it, slots)).collect()
             });
             for record in records {
@@ -518,7 +518,7 @@ impl Owner {
         if minute != self.local_minute {
             self.local_minute = minute;
             let local = self.parts.clock.local();
-            let facts = self.hands.facts_mut();
+            let facts = self.engine.facts_mut();
             facts.minute_of_day = local.minute_of_day;
             facts.weekday = local.weekday;
         }

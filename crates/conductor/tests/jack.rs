@@ -10,8 +10,8 @@ mod contract;
 
 use conductor_core::event::{Body, DeviceSlot, Micros, Taint};
 use conductor_hosts::midi::jack::Jack;
-use conductor_hosts::midi::ring::{Bell, LaneReceiver, lane};
-use conductor_hosts::midi::{Announcement, Backend, Cause, Malformed, PortFault, SendFault, Way};
+use conductor_hosts::midi::ring::{Bell, EventReceiver, lane};
+use conductor_hosts::midi::{Announcement, Backend, Cause, Malformed, PortError, SendError, Way};
 use conductor_testkit::real::{self, Missing, PATIENCE, jack, mido, wait_for};
 use conductor_testkit::require;
 use std::io::{BufRead, BufReader, Write};
@@ -72,7 +72,7 @@ fn backend() -> (Jack, Arc<AtomicU32>, Arc<AtomicU32>) {
     (Jack::new("conductor", stamp, announce), changed, lost)
 }
 
-fn new_lane() -> (conductor_hosts::midi::ring::LaneSender, LaneReceiver) {
+fn new_lane() -> (conductor_hosts::midi::ring::EventSender, EventReceiver) {
     lane(DeviceSlot(0), u32::MAX, Bell::silent())
 }
 
@@ -126,7 +126,7 @@ impl Drop for Peer {
     }
 }
 
-fn collect(lane: &mut LaneReceiver, count: usize, limit: Duration) -> Vec<Body> {
+fn collect(lane: &mut EventReceiver, count: usize, limit: Duration) -> Vec<Body> {
     let mut out = Vec::new();
     wait_for(limit, || {
         out.extend(std::iter::from_fn(|| lane.pop()).map(|event| event.body));
@@ -145,7 +145,7 @@ const END_MARK: [u8; 3] = [0x9F, 0, 1];
 fn send_patiently(output: &mut dyn conductor_hosts::midi::Output, message: &[u8]) {
     let sent = wait_for(PATIENCE, || match output.send(message, Taint::Clean.into()) {
         Ok(()) => Some(()),
-        Err(SendFault::Busy) => None,
+        Err(SendError::Busy) => None,
         Err(other) => panic!("{other}"),
     });
     assert!(sent.is_some(), "the queue never emptied");
@@ -270,7 +270,7 @@ fn a_burst_and_long_messages_arrive_whole_or_are_refused() {
     };
     for len in [8193, 65_536] {
         let refused = output.send(&sysex(len, 5), Taint::Clean.into());
-        assert_eq!(refused, Err(SendFault::Malformed(Malformed::SysExTooLong { len })));
+        assert_eq!(refused, Err(SendError::Malformed(Malformed::SysExTooLong { len })));
     }
     for seed in 0..3 {
         send_patiently(output.as_mut(), &sysex(8192, seed));
@@ -320,10 +320,10 @@ fn a_server_that_ends_is_noticed_and_its_return_too() {
     first.kill();
     assert!(wait_for(PATIENCE, || (!input.is_open()).then_some(())).is_some());
     assert!(wait_for(PATIENCE, || (lost.load(Ordering::Relaxed) == 1).then_some(())).is_some());
-    assert_eq!(output.send(&[0x90, 1, 1], Taint::Clean.into()), Err(SendFault::Offline));
+    assert_eq!(output.send(&[0x90, 1, 1], Taint::Clean.into()), Err(SendError::Offline));
     let why = backend.connect().unwrap_err();
     assert_eq!(why.cause, Cause::NoServer, "{why}");
-    assert!(matches!(backend.ports(), Err(PortFault::Unavailable(_))));
+    assert!(matches!(backend.ports(), Err(PortError::Unavailable(_))));
     assert!(receiver.is_abandoned(), "the callback's end is gone with the server");
 
     let _second = jack::start(dir.path(), &server, 256).unwrap();
@@ -386,7 +386,7 @@ fn closed_ports_vanish_and_their_last_messages_go_out() {
     assert!(gone.is_some(), "{:?}", jack::ports());
     assert!(receiver.is_abandoned());
     let missing = backend.open_output("nobody:here").err();
-    assert_eq!(missing, Some(PortFault::Gone { id: "nobody:here".into() }));
+    assert_eq!(missing, Some(PortError::Gone { id: "nobody:here".into() }));
 }
 
 #[test]

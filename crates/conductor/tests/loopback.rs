@@ -6,7 +6,7 @@ mod contract;
 use conductor_core::event::{DeviceSlot, Micros, Trail};
 use conductor_hosts::midi::loopback::Loopback;
 use conductor_hosts::midi::ring::{Bell, lane};
-use conductor_hosts::midi::{Backend, Output, SendFault};
+use conductor_hosts::midi::{Backend, Output, SendError};
 use contract::{Cable, keeps_the_contract};
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +34,7 @@ enum Fault {
 }
 
 impl Output for Broken {
-    fn send(&mut self, message: &[u8], trail: Trail) -> Result<(), SendFault> {
+    fn send(&mut self, message: &[u8], trail: Trail) -> Result<(), SendError> {
         self.sent += 1;
         match (&self.fault, message) {
             (Fault::LosesOne, _) if self.sent == 50 => Ok(()),

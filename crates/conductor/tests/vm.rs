@@ -12,8 +12,8 @@ mod studio;
 use conductor_core::event::{Axis, Body, Button, DeviceSlot, Micros, Side, Taint};
 use conductor_hosts::gamepad::Gamepads;
 use conductor_hosts::midi::alsa::Alsa;
-use conductor_hosts::midi::ring::{Bell, LaneReceiver, LaneSender, lane};
-use conductor_hosts::midi::{Announce, Announcement, Backend, PortFault, PortInfo, Stamp, Way};
+use conductor_hosts::midi::ring::{Bell, EventReceiver, EventSender, lane};
+use conductor_hosts::midi::{Announce, Announcement, Backend, PortError, PortInfo, Stamp, Way};
 use conductor_testkit::real::{Missing, mido, skip, wait_for};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -52,11 +52,11 @@ fn outside() -> (Stamp, Announce, Arc<AtomicU32>) {
     (Arc::new(move || Micros(start.elapsed().as_micros() as u64)), announce, changed)
 }
 
-fn new_lane() -> (LaneSender, LaneReceiver) {
+fn new_lane() -> (EventSender, EventReceiver) {
     lane(DeviceSlot(0), u32::MAX, Bell::silent())
 }
 
-fn collect(lane: &mut LaneReceiver, count: usize) -> Vec<Body> {
+fn collect(lane: &mut EventReceiver, count: usize) -> Vec<Body> {
     let mut out = Vec::new();
     wait_for(PATIENCE, || {
         out.extend(std::iter::from_fn(|| lane.pop()).map(|event| event.body));
@@ -280,7 +280,7 @@ fn a_device_that_appears_is_announced_heard_and_gone_again() {
     assert!(wait_for(PATIENCE, || (changed.load(Ordering::Relaxed) > before).then_some(())).is_some());
     assert!(wait_for(PATIENCE, || virtual_ports(&mut alsa, Way::Input).is_empty().then_some(())).is_some());
     let (sender, _receiver) = new_lane();
-    assert_eq!(alsa.open_input(&id, sender).err(), Some(PortFault::Gone { id }));
+    assert_eq!(alsa.open_input(&id, sender).err(), Some(PortError::Gone { id }));
 }
 
 /// A program that is a device: there once it has said so, gone when it is dropped.

@@ -161,7 +161,7 @@ pub struct Links<'a> {
 
 /// What is wrong with a line taken by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LineFault {
+pub enum LineError {
     /// It does not end in a hash.
     Shape,
     Hash {
@@ -172,13 +172,13 @@ pub enum LineFault {
 }
 
 /// Checks a line (without its newline) against its own hash, and reads its links.
-pub fn read(line: &[u8]) -> Result<(Links<'_>, Digest), LineFault> {
-    let (body, hash) = split(line).ok_or(LineFault::Shape)?;
+pub fn read(line: &[u8]) -> Result<(Links<'_>, Digest), LineError> {
+    let (body, hash) = split(line).ok_or(LineError::Shape)?;
     let expected = Digest::of(body);
     if expected != hash {
-        return Err(LineFault::Hash { expected, found: hash });
+        return Err(LineError::Hash { expected, found: hash });
     }
-    let json = |error: serde_json::Error| LineFault::Json(error.to_string());
+    let json = |error: serde_json::Error| LineError::Json(error.to_string());
     let links = match call_links(body) {
         // The rest must still be JSON, but none of it is kept.
         Some(links) => serde_json::from_slice::<IgnoredAny>(line).map(|_| links).map_err(json)?,
@@ -314,7 +314,7 @@ mod tests {
         forged.extend_from_slice(SUFFIX_HEAD);
         forged.extend_from_slice(&hash.to_text());
         forged.extend_from_slice(SUFFIX_TAIL);
-        assert!(matches!(read(&forged), Err(LineFault::Json(_))));
+        assert!(matches!(read(&forged), Err(LineError::Json(_))));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use memchr::{memchr, memchr_iter};
 use uuid::Uuid;
 
 use super::checkpoint::{BadCheckpoint, Checkpoint};
-use super::line::{self, Chain, Head, LineFault, Links, MAX_LINE, Seq};
+use super::line::{self, Chain, Head, LineError, Links, MAX_LINE, Seq};
 use super::record::EventName;
 use crate::digest::Digest;
 
@@ -458,11 +458,11 @@ impl Verifier {
         }
     }
 
-    fn line_fault(&self, why: &LineFault, len: usize) -> Fault {
+    fn line_fault(&self, why: &LineError, len: usize) -> Fault {
         let (expected, found) = match why {
-            LineFault::Shape => ("a line that ends in its hash".to_owned(), format!("{len} bytes that do not")),
-            LineFault::Hash { expected, found } => (expected.to_string(), found.to_string()),
-            LineFault::Json(why) => ("a record in JSON".to_owned(), why.clone()),
+            LineError::Shape => ("a line that ends in its hash".to_owned(), format!("{len} bytes that do not")),
+            LineError::Hash { expected, found } => (expected.to_string(), found.to_string()),
+            LineError::Json(why) => ("a record in JSON".to_owned(), why.clone()),
         };
         Fault::new(Verdict::Broken, self.chain.next_seq(), expected, found)
     }

@@ -7,7 +7,7 @@ use super::reader::{Reader, nearest};
 use super::tree::{Node, Place};
 use crate::digest;
 use crate::policy::{
-    ApprovalSettings, Decision, Floor, PadSettings, Pattern, Policy, PolicyFault, Rule, Tier, TierDefaults,
+    ApprovalSettings, Decision, Floor, PadSettings, Pattern, Policy, PolicyError, Rule, Tier, TierDefaults,
 };
 use crate::principal::Principal;
 use serde_json::Value;
@@ -53,20 +53,20 @@ pub(crate) fn without_section(tree: &Node) -> Option<Policy> {
 }
 
 /// Points at the value that makes the policy say other than it seems to.
-fn tell<'t>(r: &mut Reader<'t>, node: &'t Node, fault: &PolicyFault) {
+fn tell<'t>(r: &mut Reader<'t>, node: &'t Node, fault: &PolicyError) {
     let of_rule = |index: &usize, key: &str| {
         let rules = node.get("rules").and_then(Node::items).unwrap_or_default();
         rules.get(*index).and_then(|it| it.get(key)).and_then(|it| it.place.clone())
     };
     let of_tier = |tier: Tier| node.get("default").and_then(|it| it.get(tier.as_str())).and_then(|it| it.place.clone());
     let (place, path): (Place, (&'static str, Option<usize>, &'static str)) = match fault {
-        PolicyFault::ClientIsOnlyAClaim { rule, .. } => {
+        PolicyError::ClientIsOnlyAClaim { rule, .. } => {
             (of_rule(rule, "principal"), ("rules", Some(*rule), "principal"))
         }
-        PolicyFault::PlanElsewhere { rule } => (of_rule(rule, "decision"), ("rules", Some(*rule), "decision")),
-        PolicyFault::NoPointer { rule, .. } => (of_rule(rule, "args"), ("rules", Some(*rule), "args")),
-        PolicyFault::DefaultPlanElsewhere { tier } => (of_tier(*tier), ("default", None, tier.as_str())),
-        PolicyFault::DefaultWithoutPlan => {
+        PolicyError::PlanElsewhere { rule } => (of_rule(rule, "decision"), ("rules", Some(*rule), "decision")),
+        PolicyError::NoPointer { rule, .. } => (of_rule(rule, "args"), ("rules", Some(*rule), "args")),
+        PolicyError::DefaultPlanElsewhere { tier } => (of_tier(*tier), ("default", None, tier.as_str())),
+        PolicyError::DefaultWithoutPlan => {
             (of_tier(Tier::ConfigChange), ("default", None, Tier::ConfigChange.as_str()))
         }
     };

@@ -50,7 +50,7 @@ impl Takes {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PatternFault {
+pub struct PatternError {
     /// 1-based, in characters.
     pub column: usize,
     pub reason: Reason,
@@ -71,7 +71,7 @@ pub enum Reason {
     SlashInside,
 }
 
-impl fmt::Display for PatternFault {
+impl fmt::Display for PatternError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let words = match self.reason {
             Reason::NoSlash => "an OSC address begins with '/'",
@@ -90,7 +90,7 @@ impl fmt::Display for PatternFault {
     }
 }
 
-impl std::error::Error for PatternFault {}
+impl std::error::Error for PatternError {}
 
 impl fmt::Debug for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -99,12 +99,12 @@ impl fmt::Debug for Pattern {
 }
 
 impl Pattern {
-    pub fn compile(text: &str) -> Result<Pattern, PatternFault> {
+    pub fn compile(text: &str) -> Result<Pattern, PatternError> {
         if !text.starts_with('/') {
-            return Err(PatternFault { column: 1, reason: Reason::NoSlash });
+            return Err(PatternError { column: 1, reason: Reason::NoSlash });
         }
         if text.chars().nth(PATTERN_MAX).is_some() {
-            return Err(PatternFault { column: PATTERN_MAX + 1, reason: Reason::TooLong });
+            return Err(PatternError { column: PATTERN_MAX + 1, reason: Reason::TooLong });
         }
         let pieces = pieces(text)?;
         let exact = pieces.iter().all(|piece| matches!(piece, Piece::Takes(Takes::One(_))));
@@ -160,8 +160,8 @@ enum Piece {
     Choice(Vec<Vec<char>>),
 }
 
-fn pieces(text: &str) -> Result<Vec<Piece>, PatternFault> {
-    let fault = |at: usize, reason| PatternFault { column: at + 1, reason };
+fn pieces(text: &str) -> Result<Vec<Piece>, PatternError> {
+    let fault = |at: usize, reason| PatternError { column: at + 1, reason };
     let mut chars = text.chars().enumerate().peekable();
     let mut out = Vec::new();
     while let Some((at, c)) = chars.next() {
@@ -367,10 +367,10 @@ mod tests {
             ("/{a/b}", 4, Reason::SlashInside),
             ("/[a/b]", 4, Reason::SlashInside),
         ] {
-            assert_eq!(Pattern::compile(pattern), Err(PatternFault { column, reason }), "{pattern}");
+            assert_eq!(Pattern::compile(pattern), Err(PatternError { column, reason }), "{pattern}");
         }
         let long = format!("/{}", "a".repeat(PATTERN_MAX));
-        assert_eq!(Pattern::compile(&long), Err(PatternFault { column: 257, reason: Reason::TooLong }));
+        assert_eq!(Pattern::compile(&long), Err(PatternError { column: 257, reason: Reason::TooLong }));
         assert!(Pattern::compile(&long[..PATTERN_MAX]).unwrap().is_exact());
     }
 

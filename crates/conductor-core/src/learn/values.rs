@@ -3,9 +3,9 @@
 use super::Captured;
 use super::suggest::{Draft, Tier, only};
 use crate::config::Advanced;
+use crate::engine::thresholds;
 use crate::event::osc::PATTERN_MAX;
 use crate::event::{Axis, Body, DeviceSlot, Micros, OscArg, Side};
-use crate::hands::gate;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -139,12 +139,12 @@ impl<'a> Hearing<'a> {
                 };
                 axes[number] = f64::from(*value).clamp(-1.0, 1.0);
                 let first = number / 2 * 2;
-                let (x, y) = gate::radial(self.advanced.stick_deadzone, axes[first], axes[first + 1]);
+                let (x, y) = thresholds::radial(self.advanced.stick_deadzone, axes[first], axes[first + 1]);
                 put(Control::Stick(pair[0]), Some(x));
                 put(Control::Stick(pair[1]), Some(y));
             }
             Body::Trigger { side, value } => {
-                let pulled = gate::pull(self.advanced.trigger_deadzone, f64::from(*value));
+                let pulled = thresholds::pull(self.advanced.trigger_deadzone, f64::from(*value));
                 put(Control::Pull(*side), Some((pulled * 127.0).round()));
             }
             Body::Osc(message) => {

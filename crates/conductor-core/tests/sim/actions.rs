@@ -1,7 +1,7 @@
 //! What actions do over time, and that nothing sticks.
 
 use crate::{DEVICES, fired, rows, run, sent};
-use conductor_core::hands::{Effect, Outcome, Stroke};
+use conductor_core::engine::{Effect, Outcome, Stroke};
 
 const NOTE: &str = r#""SendMidi", port = "daw", channel = 0, message_type = "NoteOn", note = 60"#;
 
@@ -119,8 +119,8 @@ fn conditions_choose_a_branch() {
 
 #[test]
 fn facts_decide_times_days_and_apps() {
-    use conductor_core::hands::Facts;
-    use conductor_core::hands::sim::simulate_with;
+    use conductor_core::engine::Facts;
+    use conductor_core::engine::sim::simulate_with;
     let says = |condition: &str, facts: Facts| {
         let config = crate::config(&rows(&format!(
             r#"c: "Note", note = 36 -> "Conditional", condition = {{ type = {condition} }}, then_action = {{ type = "Text", text = "x" }}"#

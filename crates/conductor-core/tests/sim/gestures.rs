@@ -1,7 +1,7 @@
 //! Taps, holds, double taps and chords.
 
 use crate::{fired, rows, run};
-use conductor_core::hands::Outcome;
+use conductor_core::engine::Outcome;
 
 fn keys(mappings: &str) -> String {
     rows(&mappings.replace("HIT", crate::HIT))

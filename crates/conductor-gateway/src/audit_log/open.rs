@@ -16,11 +16,11 @@ use tokio::sync::{Notify, Semaphore, watch};
 
 use super::copy::Copy;
 use super::files::{Files, WHOLE, append_whole};
-use super::journal::{Active, Down, Journal};
-use super::keeper::Keeper;
 use super::keys::{self, KeyError, Keys};
 use super::layout::Layout;
 use super::memory;
+use super::segments::{Active, Down, Segments};
+use super::syncer::Syncer;
 use super::walk;
 use super::{Counters, MAX_WAITERS, Settings, Shared, Signal, Unavailable, Witness};
 use conductor_hosts::system::{Clock, Ids};
@@ -62,7 +62,7 @@ pub(super) fn open(
     mut settings: Settings,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
-) -> Result<(Keeper, Opened), OpenError> {
+) -> Result<(Syncer, Opened), OpenError> {
     settings.checkpoint_records = settings.checkpoint_records.clamp(1, 256);
     let layout = Layout::of(home);
     for dir in [&layout.audit, &layout.state, &layout.secrets] {
@@ -92,7 +92,7 @@ pub(super) fn open(
     let needs_repair = start.active.is_none() || !owed.is_empty();
     let copy = settings.copy_to.clone().map(|dir| Copy::new(dir, settings.copy_required));
     let reads_wait = settings.reads_wait;
-    let journal = Journal {
+    let journal = Segments {
         layout: layout.clone(),
         files: Arc::clone(&files),
         clock: Arc::clone(&clock),
@@ -131,7 +131,7 @@ pub(super) fn open(
         held: watch::Sender::new(false),
         witness: Witness::default(),
     });
-    let mut keeper = Keeper {
+    let mut keeper = Syncer {
         shared: Arc::clone(&shared),
         layout,
         files,

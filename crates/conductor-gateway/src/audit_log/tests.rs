@@ -28,7 +28,7 @@ fn home() -> &'static std::path::Path {
 }
 
 /// A daemon's log on files in memory.
-struct Desk {
+struct ApprovalQueue {
     files: Memory,
     time: Arc<ManualClock>,
     ids: Arc<SeededIds>,
@@ -36,11 +36,11 @@ struct Desk {
 }
 
 struct Running {
-    keeper: Keeper,
+    keeper: Syncer,
     opened: Opened,
 }
 
-impl Desk {
+impl ApprovalQueue {
     fn new() -> Self {
         let ids = SeededIds::new(7);
         Self {
@@ -192,7 +192,7 @@ impl Running {
 
 #[test]
 fn a_fresh_log_is_anchored_from_its_first_line() {
-    let desk = Desk::new();
+    let desk = ApprovalQueue::new();
     let running = desk.started();
     assert!(running.opened.fresh);
     let report = desk.verify();
@@ -204,7 +204,7 @@ fn a_fresh_log_is_anchored_from_its_first_line() {
 
 #[test]
 fn an_effect_waits_for_the_disk_and_a_read_does_not() {
-    let desk = Desk::new();
+    let desk = ApprovalQueue::new();
     let mut running = desk.started();
     let syncs = running.health().syncs;
     let shared = Arc::clone(&running.keeper.shared);
@@ -227,7 +227,7 @@ fn an_effect_waits_for_the_disk_and_a_read_does_not() {
 
 #[test]
 fn many_waiters_share_one_sync() {
-    let desk = Desk::new();
+    let desk = ApprovalQueue::new();
     let mut running = desk.started();
     let shared = Arc::clone(&running.keeper.shared);
     let mut calls: Vec<_> =
@@ -241,7 +241,7 @@ fn many_waiters_share_one_sync() {
 
 #[test]
 fn reads_wait_when_told_to() {
-    let mut desk = Desk::new();
+    let mut desk = ApprovalQueue::new();
     desk.settings.reads_wait = true;
     let mut running = desk.started();
     let shared = Arc::clone(&running.keeper.shared);
@@ -253,7 +253,7 @@ fn reads_wait_when_told_to() {
 
 #[test]
 fn checkpoints_never_lag_so_far_that_they_look_removed() {
-    let desk = Desk::new();
+    let desk = ApprovalQueue::new();
     let mut running = desk.started();
     for n in 0..2000 {
         running.soon(ended(n)).expect("written");
@@ -271,7 +271,7 @@ fn checkpoints_never_lag_so_far_that_they_look_removed() {
 
 #[test]
 fn rotation_links_the_files_and_the_border_is_anchored() {
-    let mut desk = Desk::new();
+    let mut desk = ApprovalQueue::new();
     desk.settings.rotate_bytes = 2000;
     let mut running = desk.started();
     for n in 0..40 {
@@ -291,7 +291,7 @@ fn rotation_links_the_files_and_the_border_is_anchored() {
 
 #[test]
 fn retention_removes_what_is_old_and_verify_says_where_it_begins() {
-    let mut desk = Desk::new();
+    let mut desk = ApprovalQueue::new();
     desk.settings.rotate_bytes = 2000;
     desk.settings.retention_days = 1;
     let mut running = desk.started();
@@ -310,7 +310,7 @@ fn retention_removes_what_is_old_and_verify_says_where_it_begins() {
     assert_eq!(report.verdict, Verdict::Intact, "{:?}", report.faults);
     assert_eq!(report.begins_at.map(|(segment, _)| segment), Some(before), "all but the one being written");
     // Removed by hand, one more is missed.
-    let desk2 = Desk::new();
+    let desk2 = ApprovalQueue::new();
     let mut running = desk2.started();
     for n in 0..40 {
         running.soon(ended(n)).expect("written");
@@ -325,7 +325,7 @@ fn retention_removes_what_is_old_and_verify_says_where_it_begins() {
 #[test]
 fn a_torn_tail_is_set_aside() {
     for tail in [&b"{\"v\":1,\"se"[..], &[0; 500], b"\0\0\n\0"] {
-        let desk = Desk::new();
+        let desk = ApprovalQueue::new();
         let mut running = desk.started();
         running.synced(ended(1)).expect("written");
         let path = Layout::of(home()).segment(1);
@@ -345,7 +345,7 @@ fn a_torn_tail_is_set_aside() {
 
 #[test]
 fn every_byte_a_crash_can_stop_at() {
-    let desk = Desk::new();
+    let desk = ApprovalQueue::new();
     let mut running = desk.started();
     running.synced(Entry::Intent(facts(1))).expect("written");
     let path = Layout::of(home()).segment(1);
@@ -370,7 +370,7 @@ fn every_byte_a_crash_can_stop_at() {
 
 #[test]
 fn a_begun_effect_is_reported_once() {
-    let desk = Desk::new();
+    let desk = ApprovalQueue::new();
     let mut running = desk.started();
     running.start_event();
     running.synced(Entry::Intent(facts(1))).expect("written");
@@ -390,7 +390,7 @@ fn a_begun_effect_is_reported_once() {
 
 #[test]
 fn a_begun_effect_is_found_over_rotations() {
-    let mut desk = Desk::new();
+    let mut desk = ApprovalQueue::new();
     desk.settings.rotate_bytes = 1500;
     let mut running = desk.started();
     running.start_event();
@@ -419,7 +419,7 @@ fn a_cut_or_forked_log_is_not_appended_to_until_accepted() {
         }),
     ];
     for (verdict, hurt) in hurts {
-        let desk = Desk::new();
+        let desk = ApprovalQueue::new();
         let mut running = desk.started();
         for n in 0..6 {
             running.synced(ended(n)).expect("written");
@@ -445,7 +445,7 @@ fn a_cut_or_forked_log_is_not_appended_to_until_accepted() {
 
 #[test]
 fn a_full_disk_refuses_and_recovers_and_the_owed_outcome_comes_first() {
-    let desk = Desk::new();
+    let desk = ApprovalQueue::new();
     let mut running = desk.started();
     running.synced(Entry::Intent(facts(1))).expect("written");
     desk.files.trouble_in(1, Trouble::Short);
@@ -474,7 +474,7 @@ fn a_full_disk_refuses_and_recovers_and_the_owed_outcome_comes_first() {
 
 #[test]
 fn a_failed_sync_poisons_the_segment() {
-    let desk = Desk::new();
+    let desk = ApprovalQueue::new();
     let mut running = desk.started();
     running.synced(ended(1)).expect("written");
     desk.files.trouble_in(2, Trouble::Once);
@@ -493,7 +493,7 @@ fn a_failed_sync_poisons_the_segment() {
 
 #[test]
 fn while_syncs_fail_nothing_runs() {
-    let desk = Desk::new();
+    let desk = ApprovalQueue::new();
     let mut running = desk.started();
     desk.files.trouble_in(1, Trouble::Syncs);
     assert!(running.synced(Entry::Intent(facts(1))).is_err());
@@ -510,7 +510,7 @@ fn while_syncs_fail_nothing_runs() {
 
 #[test]
 fn a_log_that_cannot_be_written_at_start_opens_down() {
-    let desk = Desk::new();
+    let desk = ApprovalQueue::new();
     // The salt is made first, in six operations.
     desk.files.trouble_in(7, Trouble::FromNow);
     let mut running = desk.started();
@@ -526,7 +526,7 @@ fn a_log_that_cannot_be_written_at_start_opens_down() {
 
 #[test]
 fn the_copy_has_the_same_bytes_and_its_failure_shows() {
-    let mut desk = Desk::new();
+    let mut desk = ApprovalQueue::new();
     desk.settings.copy_to = Some("second".into());
     desk.settings.rotate_bytes = 2000;
     let mut running = desk.started();
@@ -557,7 +557,7 @@ fn the_copy_has_the_same_bytes_and_its_failure_shows() {
 
 #[test]
 fn a_lost_or_foreign_key_is_not_replaced_in_silence() {
-    let desk = Desk::new();
+    let desk = ApprovalQueue::new();
     desk.started().stop();
     let layout = Layout::of(home());
     let public = desk.files.bytes(&layout.public_key());
@@ -573,7 +573,7 @@ fn a_lost_or_foreign_key_is_not_replaced_in_silence() {
 
 #[test]
 fn while_checkpoints_cannot_be_written_the_log_stops_before_it_looks_tampered_with() {
-    let desk = Desk::new();
+    let desk = ApprovalQueue::new();
     let mut running = desk.started();
     let layout = Layout::of(home());
     desk.files.refuse(Some(layout.checkpoints()));
@@ -598,7 +598,7 @@ fn while_checkpoints_cannot_be_written_the_log_stops_before_it_looks_tampered_wi
 
 #[test]
 fn after_a_stop_nobody_waits_in_vain() {
-    let desk = Desk::new();
+    let desk = ApprovalQueue::new();
     let files: Arc<dyn Files> = Arc::new(desk.files.clone());
     let (log, _) =
         AuditLog::open(home(), files, Settings::default(), desk.time.clone(), desk.ids.clone()).expect("opens");
@@ -622,7 +622,7 @@ fn trouble_at_every_operation() {
         running.keeper.step();
     };
     let operations = {
-        let mut desk = Desk::new();
+        let mut desk = ApprovalQueue::new();
         desk.settings.rotate_bytes = 1500;
         let mut running = desk.started();
         let before = desk.files.operations();
@@ -634,13 +634,13 @@ fn trouble_at_every_operation() {
         // A single failure is tried at every place; what lasts, at every third.
         let step = if trouble == Trouble::Once { 1 } else { 3 };
         for at in (1..=operations).step_by(step) {
-            let mut desk = Desk::new();
+            let mut desk = ApprovalQueue::new();
             desk.settings.rotate_bytes = 1500;
             let mut running = desk.started();
             desk.files.trouble_in(at, trouble);
             let mut done = Vec::new();
             work(&mut running, &mut done);
-            let seen = |desk: &Desk| {
+            let seen = |desk: &ApprovalQueue| {
                 let seqs: Vec<Seq> = desk.records().iter().filter_map(|record| record["seq"].as_u64()).collect();
                 done.iter().all(|seq| seqs.contains(seq))
             };
@@ -691,7 +691,7 @@ proptest! {
     /// was promised to be on the disk is ever gone.
     #[test]
     fn no_false_alarm_and_no_lost_promise(ops in prop::collection::vec(op(), 1..50), seed in any::<u64>()) {
-        let mut desk = Desk::new();
+        let mut desk = ApprovalQueue::new();
         desk.settings.rotate_bytes = 4000;
         let random = SeededIds::new(seed);
         let mut running = desk.started();
@@ -751,7 +751,7 @@ proptest! {
 
 type Copied = (Vec<(std::path::PathBuf, Vec<u8>)>, Vec<u8>, Vec<u8>);
 
-impl Desk {
+impl ApprovalQueue {
     /// Segments, checkpoints and memory, as a copy of the home has them.
     fn copied(&self) -> Copied {
         let layout = Layout::of(home());
@@ -782,7 +782,7 @@ impl Desk {
     }
 }
 
-fn work(desk: &Desk, from: u128) {
+fn work(desk: &ApprovalQueue, from: u128) {
     let mut running = desk.started();
     for n in from..from + 5 {
         running.synced(ended(n)).expect("written");
@@ -797,7 +797,7 @@ fn a_log_that_is_gone_is_not_a_new_log() {
     let memories = [layout.state.join("audit.last"), layout.public_key(), layout.signing_key()];
     // All three, each two and each one of them survive.
     for survivors in 1..8_usize {
-        let desk = Desk::new();
+        let desk = ApprovalQueue::new();
         work(&desk, 0);
         files.iter().for_each(|path| desk.files.delete(path));
         let gone = memories.iter().enumerate().filter(|(n, _)| survivors >> n & 1 == 0);
@@ -818,7 +818,7 @@ fn a_log_that_is_gone_is_not_a_new_log() {
 #[test]
 fn a_log_put_back_with_its_checkpoints_is_found_by_what_remembers_more() {
     for with_copy in [false, true] {
-        let mut desk = Desk::new();
+        let mut desk = ApprovalQueue::new();
         desk.settings.copy_to = with_copy.then(|| "second".into());
         work(&desk, 0);
         let old = desk.copied();
@@ -838,7 +838,7 @@ fn a_log_put_back_with_its_checkpoints_is_found_by_what_remembers_more() {
         assert!(desk.started().synced(ended(300)).is_ok());
     }
     // Everything together is not found, and the help says so.
-    let desk = Desk::new();
+    let desk = ApprovalQueue::new();
     work(&desk, 0);
     let old = desk.copied();
     work(&desk, 100);
@@ -854,7 +854,7 @@ fn a_shortened_or_missing_checkpoint_file_is_found() {
         bytes[..end].to_vec()
     };
     for cut in [without_last, |_| Vec::new()] {
-        let desk = Desk::new();
+        let desk = ApprovalQueue::new();
         work(&desk, 0);
         desk.files.set_bytes(&layout.checkpoints(), cut(desk.files.bytes(&layout.checkpoints())));
         assert_eq!(desk.refused(), Some(Verdict::Missing));
@@ -863,7 +863,7 @@ fn a_shortened_or_missing_checkpoint_file_is_found() {
         assert_eq!((desk.refused(), desk.verdict()), (None, Verdict::Intact), "{:?}", desk.verify().faults);
     }
     // The whole of state/, without the memory that is in it.
-    let desk = Desk::new();
+    let desk = ApprovalQueue::new();
     work(&desk, 0);
     for path in [layout.checkpoints(), layout.public_key(), layout.salt(), layout.state.join("audit.last")] {
         desk.files.delete(&path);
@@ -875,7 +875,7 @@ fn a_shortened_or_missing_checkpoint_file_is_found() {
 fn a_memory_that_was_removed_is_found_once_the_log_says_that_there_is_one() {
     let last = Layout::of(home()).state.join("audit.last");
     for says in [false, true] {
-        let desk = Desk::new();
+        let desk = ApprovalQueue::new();
         let mut running = desk.started();
         let (_, start) = running.keeper.shared.journal().event(EventName::DaemonStart, json!({ "remembered": says }));
         running.synced(start).expect("written");
@@ -896,14 +896,14 @@ fn a_memory_that_was_removed_is_found_once_the_log_says_that_there_is_one() {
 #[test]
 fn a_crash_anywhere_in_the_first_start_is_no_alarm() {
     let operations = {
-        let desk = Desk::new();
+        let desk = ApprovalQueue::new();
         drop(desk.started());
         desk.files.operations()
     };
     assert!(operations > 20, "{operations}");
     for at in 1..=operations {
         for cut in [false, true] {
-            let desk = Desk::new();
+            let desk = ApprovalQueue::new();
             // From this operation on nothing reaches the disk, as if the daemon had been killed.
             desk.files.trouble_in(at, Trouble::FromNow);
             drop(desk.open());
@@ -922,7 +922,7 @@ fn a_crash_anywhere_in_the_first_start_is_no_alarm() {
 
 #[test]
 fn rotation_and_retention_with_memories_are_no_alarm() {
-    let mut desk = Desk::new();
+    let mut desk = ApprovalQueue::new();
     desk.settings.rotate_bytes = 1500;
     desk.settings.retention_days = 1;
     desk.settings.copy_to = Some("second".into());
@@ -937,7 +937,7 @@ fn rotation_and_retention_with_memories_are_no_alarm() {
 
 #[test]
 fn a_second_copy_that_returns_with_a_later_memory_keeps_it() {
-    let mut desk = Desk::new();
+    let mut desk = ApprovalQueue::new();
     desk.settings.copy_to = Some("second".into());
     work(&desk, 0);
     let memory = std::path::Path::new("second").join("audit.last");
@@ -959,7 +959,7 @@ fn a_second_copy_that_returns_with_a_later_memory_keeps_it() {
 
 #[test]
 fn a_call_that_does_not_wait_is_written_once_and_first() {
-    let desk = Desk::new();
+    let desk = ApprovalQueue::new();
     let mut running = desk.started();
     let keep = |running: &Running, n: u128| {
         let Entry::Outcome(facts, outcome) = ended(n) else { unreachable!() };
@@ -992,7 +992,7 @@ fn a_call_that_does_not_wait_is_written_once_and_first() {
 
 #[test]
 fn a_refused_log_stays_down_whatever_the_disk_does() {
-    let desk = Desk::new();
+    let desk = ApprovalQueue::new();
     let mut running = desk.started();
     running.keeper.shared.journal().refuse("another place remembers more");
     for _ in 0..3 {

@@ -25,7 +25,7 @@ use uuid::Uuid;
 
 use super::call::{Answered, AskClient, Call, ClientAnswer, LogLevel};
 use super::limits::Slot;
-use super::record::Paper;
+use super::record::CallRecord;
 use super::{Stop, shown};
 use crate::pending_store::{Beside, PendingStore};
 use crate::studio::Studio;
@@ -41,23 +41,23 @@ const STILL_WAITING: Duration = Duration::from_secs(5);
 
 /// What channels hear of.
 #[derive(Debug, Clone)]
-pub enum DeskNews {
+pub enum ApprovalEvent {
     Asked(Arc<Record>),
     /// Allowed, denied, expired or stale.
     Decided(Uuid),
 }
 
 /// Where questions lie until a person answers.
-pub struct Desk {
+pub struct ApprovalQueue {
     store: Arc<PendingStore>,
-    news: broadcast::Sender<DeskNews>,
+    news: broadcast::Sender<ApprovalEvent>,
     attended: Arc<AtomicUsize>,
 }
 
 /// Held by a local channel while someone is there to answer.
-pub struct Attendance(Arc<AtomicUsize>);
+pub struct ApproverPresent(Arc<AtomicUsize>);
 
-impl Drop for Attendance {
+impl Drop for ApproverPresent {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }
@@ -65,14 +65,14 @@ impl Drop for Attendance {
 
 /// Why a decision was not taken.
 #[derive(Debug, thiserror::Error)]
-pub enum DeskFault {
+pub enum ApprovalError {
     #[error(transparent)]
     Refused(#[from] Refused),
     #[error("the decision could not be written: {0}")]
     Disk(#[from] io::Error),
 }
 
-impl Desk {
+impl ApprovalQueue {
     pub fn new(store: PendingStore) -> Self {
         Self { store: Arc::new(store), news: broadcast::channel(256).0, attended: Arc::default() }
     }
@@ -81,16 +81,16 @@ impl Desk {
         &self.store
     }
 
-    pub fn attend(&self) -> Attendance {
+    pub fn attend(&self) -> ApproverPresent {
         self.attended.fetch_add(1, Ordering::AcqRel);
-        Attendance(Arc::clone(&self.attended))
+        ApproverPresent(Arc::clone(&self.attended))
     }
 
     pub fn is_attended(&self) -> bool {
         self.attended.load(Ordering::Acquire) > 0
     }
 
-    pub fn listen(&self) -> broadcast::Receiver<DeskNews> {
+    pub fn listen(&self) -> broadcast::Receiver<ApprovalEvent> {
         self.news.subscribe()
     }
 
@@ -103,7 +103,7 @@ impl Desk {
         tokio::task::spawn_blocking(move || store.change(change)).await.map_err(io::Error::other)?
     }
 
-    /// As [`Desk::change`], for a question with facts that its record shows in part only. They are
+    /// As [`ApprovalQueue::change`], for a question with facts that its record shows in part only. They are
     /// on the disk before the record.
     async fn ask(
         &self,
@@ -150,7 +150,7 @@ impl Desk {
     }
 
     /// A person's yes. Who is a person was checked by the channel.
-    pub async fn allow(&self, studio: &Studio, id: Uuid, yes: Yes) -> Result<(), DeskFault> {
+    pub async fn allow(&self, studio: &Studio, id: Uuid, yes: Yes) -> Result<(), ApprovalError> {
         let now = studio.timestamp();
         let (by, channel) = (yes.by.clone(), yes.channel);
         self.change(move |pending| pending.allow(id, &yes, now)).await??;
@@ -158,7 +158,7 @@ impl Desk {
         Ok(())
     }
 
-    pub async fn deny(&self, studio: &Studio, id: Uuid, by: &str, channel: Channel) -> Result<(), DeskFault> {
+    pub async fn deny(&self, studio: &Studio, id: Uuid, by: &str, channel: Channel) -> Result<(), ApprovalError> {
         let now = studio.timestamp();
         let who = by.to_owned();
         self.change(move |pending| pending.deny(id, &who, channel, now)).await??;
@@ -171,7 +171,7 @@ impl Desk {
         let now = studio.timestamp();
         for id in self.change(move |pending| pending.expire(now)).await? {
             let _ = studio.audit.event(None, EventName::ApprovalExpired, json!({ "approval": id.to_string() })).await;
-            let _ = self.news.send(DeskNews::Decided(id));
+            let _ = self.news.send(ApprovalEvent::Decided(id));
         }
         Ok(())
     }
@@ -181,7 +181,7 @@ impl Desk {
         let decision = if event == EventName::ApprovalAllowed { "allowed" } else { "denied" };
         studio.meters.decision(decision, channel.as_str());
         let _ = studio.audit.event(by.parse().ok(), event, detail).await;
-        let _ = self.news.send(DeskNews::Decided(id));
+        let _ = self.news.send(ApprovalEvent::Decided(id));
     }
 }
 
@@ -251,7 +251,7 @@ pub async fn answer(
     target: &Target,
     verdict: &Verdict,
     slot: &mut Option<Slot>,
-    paper: &mut Paper,
+    paper: &mut CallRecord,
 ) -> Result<Consent, Stop> {
     match verdict.decision {
         Decision::Allow | Decision::Plan | Decision::Deny => Ok(Consent::NotNeeded),
@@ -335,7 +335,7 @@ impl<'a> Question<'a> {
         call: &'a Call,
         target: &Target,
         verdict: &Verdict,
-        paper: &Paper,
+        paper: &CallRecord,
     ) -> Self {
         let canonical = paper.arguments.as_deref().unwrap_or_default();
         let present = Present {
@@ -384,7 +384,7 @@ impl<'a> Question<'a> {
         Self { studio, tool, call, ask, more: own.more, full }
     }
 
-    fn desk(&self) -> &Desk {
+    fn desk(&self) -> &ApprovalQueue {
         &self.studio.desk
     }
 
@@ -407,7 +407,7 @@ impl<'a> Question<'a> {
             let detail = json!({ "approval": id.to_string(), "tool": self.tool.name });
             let _ = self.studio.audit.event(Some(self.call.principal.clone()), EventName::ApprovalAsked, detail).await;
             if let Some(record) = self.desk().get(*id) {
-                let _ = self.desk().news.send(DeskNews::Asked(Arc::new(record)));
+                let _ = self.desk().news.send(ApprovalEvent::Asked(Arc::new(record)));
             }
         }
         Ok(asked)
@@ -429,7 +429,7 @@ impl<'a> Question<'a> {
     }
 
     /// What the client's own dialog said.
-    async fn decide(&self, id: Uuid, yes: bool) -> Result<(), DeskFault> {
+    async fn decide(&self, id: Uuid, yes: bool) -> Result<(), ApprovalError> {
         let by = self.call.principal.to_string();
         if yes {
             let yes =
@@ -481,7 +481,7 @@ impl<'a> Question<'a> {
         id: Uuid,
         client: Option<Arc<dyn AskClient>>,
         wait_ms: Option<u64>,
-        news: &mut broadcast::Receiver<DeskNews>,
+        news: &mut broadcast::Receiver<ApprovalEvent>,
     ) -> Result<(), Stop> {
         let started = self.studio.clock.now().0;
         let give_up = wait_ms.map(|ms| Micros(started.saturating_add(ms.saturating_mul(1000))));
@@ -506,8 +506,8 @@ impl<'a> Question<'a> {
                 biased;
                 () = self.call.cancel.cancelled() => return Err(Stop::Cancelled),
                 heard = news.recv() => match heard {
-                    Ok(DeskNews::Decided(decided)) if decided == id => return Ok(()),
-                    Ok(DeskNews::Decided(_) | DeskNews::Asked(_)) => {}
+                    Ok(ApprovalEvent::Decided(decided)) if decided == id => return Ok(()),
+                    Ok(ApprovalEvent::Decided(_) | ApprovalEvent::Asked(_)) => {}
                     // Some news was lost: look at the record itself.
                     Err(broadcast::error::RecvError::Lagged(_)) => {
                         if self.desk().get(id).is_none_or(|record| record.state != State::Pending) {

@@ -1,4 +1,4 @@
-//! The last look before anything happens, the durable intent, and the only place a [`Leave`] is made.
+//! The last look before anything happens, the durable intent, and the only place a [`Clearance`] is made.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use uuid::Uuid;
 use super::approval::{self, Consent, Given};
 use super::call::{Call, ConnId, Principal, Progress, Via};
 use super::circuit::{self, PermitGuard};
-use super::record::{self, Paper, unavailable};
+use super::record::{self, CallRecord, unavailable};
 use super::{Stop, is_effectful};
 use crate::studio::Studio;
 use crate::tools::catalog::{Target, Tool};
 
 /// What a handler needs to run. Its fields are private and nothing outside this file makes one, so a handler that ran was allowed to.
-pub struct Leave {
+pub struct Clearance {
     tool: Arc<Tool>,
     call: Uuid,
     principal: Principal,
@@ -35,7 +35,7 @@ pub struct Leave {
     client: Option<Arc<dyn super::call::FixtureClient>>,
 }
 
-impl Leave {
+impl Clearance {
     pub fn tool(&self) -> &Arc<Tool> {
         &self.tool
     }
@@ -122,8 +122,8 @@ pub struct Gate {
 }
 
 impl Gate {
-    pub fn leave(&self, call: &Call, paper: &Paper) -> Leave {
-        Leave {
+    pub fn leave(&self, call: &Call, paper: &CallRecord) -> Clearance {
+        Clearance {
             tool: Arc::clone(&self.tool),
             call: paper.id,
             principal: call.principal.clone(),
@@ -170,7 +170,7 @@ pub async fn recheck(
     call: &Call,
     target: &Target,
     consent: &Consent,
-    paper: &mut Paper,
+    paper: &mut CallRecord,
 ) -> Result<Option<PermitGuard>, Stop> {
     if let Some(given) = consent.given() {
         unchanged(studio, tool, call, given).await?;
@@ -213,7 +213,7 @@ pub async fn open(
     tool: &Arc<Tool>,
     call: &Call,
     permit: Option<PermitGuard>,
-    paper: &mut Paper,
+    paper: &mut CallRecord,
 ) -> Result<Gate, Stop> {
     if call.cancel.is_cancelled() {
         return Err(Stop::Cancelled);

@@ -15,7 +15,7 @@ use serde_json::json;
 use super::call::{Call, Content, LogLevel, Output};
 use super::circuit::PermitGuard;
 use super::gate::Gate;
-use super::record::Paper;
+use super::record::CallRecord;
 use super::{Stop, is_effectful};
 use crate::studio::Studio;
 use crate::tools::catalog::{Source, Tool};
@@ -31,7 +31,7 @@ enum End {
     Killed,
 }
 
-pub async fn run(studio: &Arc<Studio>, call: &Call, gate: Gate, paper: &mut Paper) -> Result<Output, Stop> {
+pub async fn run(studio: &Arc<Studio>, call: &Call, gate: Gate, paper: &mut CallRecord) -> Result<Output, Stop> {
     let tool = Arc::clone(gate.tool());
     if gate.is_probe() {
         log(call, LogLevel::Info, &format!("{} was off; this call probes it", tool.name));
@@ -75,7 +75,7 @@ async fn settle(studio: &Studio, tool: &Tool, permit: Option<PermitGuard>, faile
     let _ = studio.audit.event(None, event, json!({ "tool": tool.name, "target": target, "cause": cause })).await;
 }
 
-async fn attempts(studio: &Arc<Studio>, call: &Call, gate: &Gate, paper: &mut Paper) -> End {
+async fn attempts(studio: &Arc<Studio>, call: &Call, gate: &Gate, paper: &mut CallRecord) -> End {
     let retry = studio.settings().retry;
     loop {
         paper.attempts += 1;
@@ -111,7 +111,7 @@ fn is_passing(tool: &Tool, error: &ToolError) -> bool {
     error.code == Code::Internal || (error.code == Code::Timeout && tool.tier == Tier::ReadOnly)
 }
 
-async fn once(studio: &Arc<Studio>, call: &Call, gate: &Gate, paper: &Paper) -> End {
+async fn once(studio: &Arc<Studio>, call: &Call, gate: &Gate, paper: &CallRecord) -> End {
     let tool = gate.tool();
     let leave = gate.leave(call, paper);
     let (run, inner, arguments) = (Arc::clone(&tool.run), Arc::clone(studio), call.arguments.clone());
@@ -174,7 +174,7 @@ pub fn with_effect(tool: &Tool, error: ToolError) -> ToolError {
 }
 
 /// Measures the result and holds it to its size. The text is kept: every door sends it.
-fn finish(studio: &Studio, tool: &Tool, mut output: Output, paper: &mut Paper) -> Result<Output, Stop> {
+fn finish(studio: &Studio, tool: &Tool, mut output: Output, paper: &mut CallRecord) -> Result<Output, Stop> {
     if cfg!(debug_assertions) && output.is_structured() && !tool.output_validator.fits(&output.value) {
         let first =
             tool.output_validator.violations(&output.value).into_iter().next().map(|it| it.message).unwrap_or_default();

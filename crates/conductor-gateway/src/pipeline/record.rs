@@ -35,7 +35,7 @@ impl Written {
 }
 
 /// What the pipeline needs of an audit log.
-pub trait Journal: Send + Sync {
+pub trait AuditSink: Send + Sync {
     /// Why nothing can be written now.
     fn up(&self) -> Result<(), String>;
     /// For metrics; none where there is no log behind it.
@@ -62,7 +62,7 @@ pub trait Journal: Send + Sync {
     ) -> BoxFuture<'static, Result<(), String>>;
 }
 
-impl Journal for AuditLog {
+impl AuditSink for AuditLog {
     fn up(&self) -> Result<(), String> {
         self.check().map_err(|down| down.to_string())
     }
@@ -114,7 +114,7 @@ impl Journal for AuditLog {
 }
 
 /// What is known of one call while it runs.
-pub struct Paper {
+pub struct CallRecord {
     pub id: Uuid,
     pub tool: Option<Arc<Tool>>,
     input_hash: InputHash,
@@ -134,7 +134,7 @@ pub struct Paper {
     scrubber: Arc<Scrubber>,
 }
 
-impl Paper {
+impl CallRecord {
     pub fn open(studio: &Studio, call: &Call) -> Self {
         let mut steps = Vec::with_capacity(Step::ALL.len());
         steps.extend([Step::Receive, Step::Authenticate]);
@@ -213,7 +213,7 @@ impl Recorded {
 
 /// Consumes the outcome; what comes out is what may be told. Effects are on the disk before the reply, reads and refusals with the
 /// kernel.
-pub(super) async fn record(studio: &Arc<Studio>, call: &Call, mut paper: Paper, outcome: Outcome) -> Recorded {
+pub(super) async fn record(studio: &Arc<Studio>, call: &Call, mut paper: CallRecord, outcome: Outcome) -> Recorded {
     paper.pass(Step::Outcome);
     let outcome = match outcome {
         Outcome::Done(Err(error)) => Outcome::Done(Err(match &paper.tool {
@@ -318,7 +318,7 @@ fn told_name(tool: Option<&Tool>) -> &str {
 }
 
 /// The call is about to run.
-pub(super) fn started(studio: &Studio, call: &Call, paper: &Paper) {
+pub(super) fn started(studio: &Studio, call: &Call, paper: &CallRecord) {
     studio.news.tell("tool.start", || {
         let tool = told_name(paper.tool.as_deref());
         json!({ "call": paper.id.to_string(), "tool": tool, "principal": call.principal.to_string() })

@@ -82,7 +82,7 @@ fn a_secret_is_sealed_on_disk_and_comes_back_after_a_restart() {
     again.remove("api").unwrap();
     assert!(got(&again, "api").unwrap_err().contains("no secret"));
     for bad in ["", "A", "a b", "../x", "-x", &"a".repeat(65)] {
-        assert!(matches!(again.set(bad, VALUE, vec![], false), Err(SecretFault::BadName(_))), "{bad}");
+        assert!(matches!(again.set(bad, VALUE, vec![], false), Err(SecretError::BadName(_))), "{bad}");
     }
 }
 
@@ -140,9 +140,9 @@ fn a_holder_that_is_gone_locks_and_nothing_takes_its_place() {
     on_shelf(home.path(), &shelf).set("api", VALUE, vec![], false).unwrap();
     shelf.gone.store(true, Ordering::SeqCst);
     let secrets = on_shelf(home.path(), &shelf);
-    assert!(matches!(secrets.get("api"), Err(SecretFault::Locked(_))));
+    assert!(matches!(secrets.get("api"), Err(SecretError::Locked(_))));
     assert!(
-        matches!(secrets.set("x", VALUE, vec![], true), Err(SecretFault::Locked(_))),
+        matches!(secrets.set("x", VALUE, vec![], true), Err(SecretError::Locked(_))),
         "not even when a key file is allowed"
     );
     let status = secrets.status();
@@ -216,7 +216,7 @@ fn a_credential_of_the_service_manager_and_a_passphrase() {
     let secrets = system(home.path(), KeyRung::Credential, None, Some(folder.path()));
     secrets.set("api", VALUE, vec![], false).unwrap();
     assert_eq!(secrets.status().sentence, "key supplied by the service manager");
-    assert!(matches!(secrets.rotate(), Err(SecretFault::NoRotation)));
+    assert!(matches!(secrets.rotate(), Err(SecretError::NoRotation)));
 
     let home = tempfile::tempdir().unwrap();
     let secrets = system(home.path(), KeyRung::Passphrase, Some("correct horse"), None);

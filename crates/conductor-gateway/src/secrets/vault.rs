@@ -37,7 +37,7 @@ struct Sealed {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum VaultFault {
+pub enum VaultError {
     #[error("secrets/vault.json cannot be read: {0}")]
     Io(#[from] io::Error),
     #[error("secrets/vault.json is not what was written: {0}")]
@@ -55,7 +55,7 @@ impl Vault {
         vault
     }
 
-    pub fn read(folder: &Path) -> Result<Option<Self>, VaultFault> {
+    pub fn read(folder: &Path) -> Result<Option<Self>, VaultError> {
         match std::fs::read(folder.join("vault.json")) {
             Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
             Err(missing) if missing.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -122,14 +122,14 @@ impl Vault {
         value: &str,
         hosts: Vec<String>,
         ids: &dyn Ids,
-    ) -> Result<u64, VaultFault> {
+    ) -> Result<u64, VaultError> {
         let version = self.secrets.get(name).map_or(1, |it| it.version + 1);
         let mut nonce = [0; NONCE];
         ids.fill(&mut nonce);
         let aad = self.associated(name, version, &hosts);
         let ciphertext = Aes256Gcm::new(&(*key.expose()).into())
             .encrypt(&nonce.into(), Payload { msg: value.as_bytes(), aad: &aad })
-            .map_err(|_| VaultFault::Seal)?;
+            .map_err(|_| VaultError::Seal)?;
         let sealed = Sealed {
             version,
             hosts,
@@ -145,7 +145,7 @@ impl Vault {
         self.secrets.remove(name).is_some()
     }
 
-    pub fn reseal(&mut self, key: &Key, values: &[(&str, &Secret)], ids: &dyn Ids) -> Result<(), VaultFault> {
+    pub fn reseal(&mut self, key: &Key, values: &[(&str, &Secret)], ids: &dyn Ids) -> Result<(), VaultError> {
         for (name, secret) in values {
             self.put(key, name, secret.value.expose_secret(), secret.hosts.clone(), ids)?;
         }

@@ -17,17 +17,17 @@ use serde_json::{Value, json};
 use super::names::{Toolset, safe_form};
 use super::prompt::Prompt;
 use super::resource::Resource;
-use super::schema::{Schema, SchemaFault, Validator, published, with_error_branch};
+use super::schema::{Schema, SchemaError, Validator, published, with_error_branch};
 use crate::pipeline::call::{Call, Output};
-use crate::pipeline::gate::Leave;
+use crate::pipeline::gate::Clearance;
 use crate::studio::Studio;
 
 pub const DEFAULT_TIMEOUT_MS: u64 = 30_000;
 pub const DEFAULT_RESULT_BYTES: usize = 1_048_576;
 
-/// Runs a tool. It takes the [`Leave`] by value: without one there is nothing to call it with.
+/// Runs a tool. It takes the [`Clearance`] by value: without one there is nothing to call it with.
 pub type Handler =
-    Arc<dyn Fn(Arc<Studio>, Leave, Value) -> BoxFuture<'static, Result<Output, ToolError>> + Send + Sync>;
+    Arc<dyn Fn(Arc<Studio>, Clearance, Value) -> BoxFuture<'static, Result<Output, ToolError>> + Send + Sync>;
 /// One line for the approver, written by us.
 pub type Summary = Arc<dyn Fn(&Value) -> String + Send + Sync>;
 /// Hash of what the call would change, or none when there is nothing to compare.
@@ -135,7 +135,7 @@ impl Definition {
         run: F,
     ) -> Self
     where
-        F: Fn(Arc<Studio>, Leave, Value) -> R + Send + Sync + 'static,
+        F: Fn(Arc<Studio>, Clearance, Value) -> R + Send + Sync + 'static,
         R: Future<Output = Result<Output, ToolError>> + Send + 'static,
     {
         let name = name.into();
@@ -277,15 +277,15 @@ impl std::fmt::Debug for Tool {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum CatalogFault {
+pub enum CatalogError {
     #[error("{0:?} is no tool name: 1-64 characters of A-Z a-z 0-9 _ . - are")]
     BadName(String),
     #[error("{name} and {other} are the same name once every dot is an underscore")]
     SameName { name: String, other: String },
     #[error("{name}: input schema: {fault}")]
-    Input { name: String, fault: SchemaFault },
+    Input { name: String, fault: SchemaError },
     #[error("{name}: output schema: {fault}")]
-    Output { name: String, fault: SchemaFault },
+    Output { name: String, fault: SchemaError },
     #[error("{name}: the definition cannot be pinned: {reason}")]
     NoPin { name: String, reason: String },
     #[error("two resources or two prompts are named {0}")]
@@ -293,18 +293,18 @@ pub enum CatalogFault {
 }
 
 impl Tool {
-    pub fn new(definition: Definition) -> Result<Self, CatalogFault> {
+    pub fn new(definition: Definition) -> Result<Self, CatalogError> {
         let name = definition.name.to_string();
         let fits = (1..=64).contains(&name.len())
             && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-'));
         if !fits {
-            return Err(CatalogFault::BadName(name.chars().take(128).collect()));
+            return Err(CatalogError::BadName(name.chars().take(128).collect()));
         }
         // A debug build compiles every schema at once, so that a test finds the one that does not; a release waits for the first call.
         let trusted = definition.source == Source::Builtin && !cfg!(debug_assertions);
         let compile = |schema: &Schema| if trusted { Ok(Validator::later(schema)) } else { Validator::compile(schema) };
         let validator =
-            compile(&definition.input_schema).map_err(|fault| CatalogFault::Input { name: name.clone(), fault })?;
+            compile(&definition.input_schema).map_err(|fault| CatalogError::Input { name: name.clone(), fault })?;
         let success = if definition.output_schema.is_null() {
             json!({ "type": "object" })
         } else {
@@ -312,7 +312,7 @@ impl Tool {
         };
         let output_schema = with_error_branch(success).into();
         let output_validator =
-            compile(&output_schema).map_err(|fault| CatalogFault::Output { name: name.clone(), fault })?;
+            compile(&output_schema).map_err(|fault| CatalogError::Output { name: name.clone(), fault })?;
         let annotations = Annotations::of(&definition);
         let input = definition.input_schema.value();
         let code = match &definition.source {
@@ -327,7 +327,7 @@ impl Tool {
             "tier": definition.tier,
             "code": code,
         }))
-        .map_err(|fault| CatalogFault::NoPin { name: name.clone(), reason: fault.to_string() })?;
+        .map_err(|fault| CatalogError::NoPin { name: name.clone(), reason: fault.to_string() })?;
         Ok(Self {
             safe_name: safe_form(&name).into_owned(),
             published_schema: if definition.verbatim {
@@ -376,7 +376,7 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    pub fn new(tools: impl IntoIterator<Item = Tool>) -> Result<Self, CatalogFault> {
+    pub fn new(tools: impl IntoIterator<Item = Tool>) -> Result<Self, CatalogError> {
         let mut catalog = Self::default();
         for tool in tools {
             catalog.add(tool)?;
@@ -385,9 +385,9 @@ impl Catalog {
     }
 
     /// Refuses a second tool whose safe form is taken, so one spelling never means two tools.
-    pub fn add(&mut self, tool: Tool) -> Result<(), CatalogFault> {
+    pub fn add(&mut self, tool: Tool) -> Result<(), CatalogError> {
         if let Some(taken) = self.by_safe.get(tool.safe_name()) {
-            return Err(CatalogFault::SameName { name: tool.name.to_string(), other: taken.name.to_string() });
+            return Err(CatalogError::SameName { name: tool.name.to_string(), other: taken.name.to_string() });
         }
         let tool = Arc::new(tool);
         self.by_safe.insert(tool.safe_name().to_owned(), Arc::clone(&tool));
@@ -402,18 +402,18 @@ impl Catalog {
         }
     }
 
-    pub fn add_resource(&mut self, resource: Resource) -> Result<(), CatalogFault> {
+    pub fn add_resource(&mut self, resource: Resource) -> Result<(), CatalogError> {
         let uri = resource.uri.to_string();
         if self.resources.insert(uri.clone(), Arc::new(resource)).is_some() {
-            return Err(CatalogFault::SameEntry(uri));
+            return Err(CatalogError::SameEntry(uri));
         }
         Ok(())
     }
 
-    pub fn add_prompt(&mut self, prompt: Prompt) -> Result<(), CatalogFault> {
+    pub fn add_prompt(&mut self, prompt: Prompt) -> Result<(), CatalogError> {
         let name = prompt.name.to_string();
         if self.prompts.insert(name.clone(), Arc::new(prompt)).is_some() {
-            return Err(CatalogFault::SameEntry(name));
+            return Err(CatalogError::SameEntry(name));
         }
         Ok(())
     }

@@ -11,11 +11,11 @@ use conductor_core::error::{Code, ToolError};
 use conductor_core::policy::Tier;
 use serde_json::{Value, json};
 
-use super::catalog::{Catalog, CatalogFault, Definition, Tool};
+use super::catalog::{Catalog, CatalogError, Definition, Tool};
 use super::prompt::{Argument, Message, Prompt};
 use super::resource::Resource;
 use crate::pipeline::call::{Content, FixtureClient, LogLevel, Output, Special};
-use crate::pipeline::gate::Leave;
+use crate::pipeline::gate::Clearance;
 
 const SET: &str = "conformance";
 /// One red pixel.
@@ -80,13 +80,13 @@ fn protocol_error(code: i32, message: &str, data: Value) -> Output {
     output
 }
 
-fn client(leave: &Leave) -> Result<Arc<dyn FixtureClient>, ToolError> {
+fn client(leave: &Clearance) -> Result<Arc<dyn FixtureClient>, ToolError> {
     leave.client().cloned().ok_or_else(|| ToolError::new(Code::Unsupported, "this fixture needs an MCP client"))
 }
 
 fn tool<F, R>(name: &'static str, run: F) -> Definition
 where
-    F: Fn(Arc<crate::studio::Studio>, Leave, Value) -> R + Send + Sync + 'static,
+    F: Fn(Arc<crate::studio::Studio>, Clearance, Value) -> R + Send + Sync + 'static,
     R: Future<Output = Result<Output, ToolError>> + Send + 'static,
 {
     let mut definition = Definition::new(name, Tier::Stateful, SET, run)
@@ -104,7 +104,7 @@ fn fixed(name: &'static str, content: Vec<Content>) -> Definition {
     })
 }
 
-fn log(leave: &Leave, line: &str) {
+fn log(leave: &Clearance, line: &str) {
     if let Some(progress) = leave.progress() {
         progress.log(LogLevel::Info, line);
     }
@@ -115,7 +115,7 @@ async fn beat() {
 }
 
 /// Asks a client of the older era and shows what it said.
-async fn elicit(leave: Leave, message: String, schema: Value, label: &str) -> Result<Output, ToolError> {
+async fn elicit(leave: Clearance, message: String, schema: Value, label: &str) -> Result<Output, ToolError> {
     let client = client(&leave)?;
     let params = json!({ "mode": "form", "message": message, "requestedSchema": schema });
     match client.request("elicitation/create", params).await {
@@ -434,7 +434,7 @@ fn prompt(
 }
 
 /// Adds everything to a catalog.
-pub fn register(catalog: &mut Catalog) -> Result<(), CatalogFault> {
+pub fn register(catalog: &mut Catalog) -> Result<(), CatalogError> {
     for definition in shapes().into_iter().chain(talking()).chain(asking()) {
         catalog.add(Tool::new(definition)?)?;
     }

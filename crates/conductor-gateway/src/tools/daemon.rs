@@ -40,10 +40,10 @@ pub mod sysex;
 pub use mirrors::{add_prompts, add_resources};
 
 use super::catalog::{Aim, Definition, Target};
-use super::shape::{boolean, integer, list, nullable, object, said, text};
+use super::schema_builder::{boolean, integer, list, nullable, object, said, text};
 use crate::owner_handle::OwnerHandle;
 use crate::pipeline::call::{Call, Output};
-use crate::pipeline::gate::Leave;
+use crate::pipeline::gate::Clearance;
 use conductor_core::action::Action;
 use conductor_core::error::{Code, RefusedBy, ToolError};
 use conductor_core::mapping::TriggerKind;
@@ -105,7 +105,7 @@ pub(super) fn take<T: DeserializeOwned>(arguments: Value) -> Result<T, ToolError
 }
 
 /// While the performance lock is on, only the person in the room changes what is on stage.
-async fn unlocked(owner: &OwnerHandle, leave: &Leave, what: &str) -> Result<(), ToolError> {
+async fn unlocked(owner: &OwnerHandle, leave: &Clearance, what: &str) -> Result<(), ToolError> {
     if leave.by_person() || !owner.status().await?.performance_lock {
         return Ok(());
     }

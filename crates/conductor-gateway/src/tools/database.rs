@@ -5,8 +5,8 @@ mod query;
 mod schema;
 mod statement;
 
-use super::catalog::{AskFacts, Catalog, CatalogFault, Definition, Target, Tool};
-use crate::pipeline::gate::Leave;
+use super::catalog::{AskFacts, Catalog, CatalogError, Definition, Target, Tool};
+use crate::pipeline::gate::Clearance;
 use crate::secrets::{Secret, Secrets};
 use crate::studio::Studio;
 use conductor_core::error::{Code, ToolError};
@@ -24,7 +24,7 @@ pub struct Shelf {
     pub secrets: Arc<Secrets>,
 }
 
-pub fn add(catalog: &mut Catalog, shelf: &Shelf) -> Result<(), CatalogFault> {
+pub fn add(catalog: &mut Catalog, shelf: &Shelf) -> Result<(), CatalogError> {
     for definition in [execute::definition(shelf), query::definition(shelf), schema::definition(shelf)] {
         catalog.add(Tool::new(definition)?)?;
     }
@@ -78,7 +78,7 @@ fn statement(databases: &Databases, arguments: &Value) -> Option<Statement> {
 }
 
 /// The pipeline ends the call a moment later; a statement that ends by itself says so in its own words.
-fn bounds(studio: &Studio, leave: &Leave) -> Bounds {
+fn bounds(studio: &Studio, leave: &Clearance) -> Bounds {
     let deadline = conductor_core::event::Micros(leave.deadline().0.saturating_sub(500_000));
     Bounds { clock: Arc::clone(&studio.clock), deadline, cancel: leave.cancel().clone() }
 }

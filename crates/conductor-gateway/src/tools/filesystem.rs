@@ -12,17 +12,17 @@ mod write;
 
 pub use undo::UNDO;
 
-use super::catalog::{Catalog, CatalogFault, Definition, Target, Tool};
-use super::shape::{object, text};
+use super::catalog::{Catalog, CatalogError, Definition, Target, Tool};
+use super::schema_builder::{object, text};
 use crate::pipeline::call::Output;
-use crate::pipeline::gate::Leave;
+use crate::pipeline::gate::Clearance;
 use crate::studio::Studio;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::policy::Tier;
-use conductor_hosts::files::{FileFault, Files, Kind, Place};
+use conductor_hosts::files::{FileError, Files, Kind, Place};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::path::{Component, Path, PathBuf};
@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 pub const TOOLSET: &str = "filesystem";
 
-pub fn add(catalog: &mut Catalog, files: &Arc<Files>) -> Result<(), CatalogFault> {
+pub fn add(catalog: &mut Catalog, files: &Arc<Files>) -> Result<(), CatalogError> {
     for definition in definitions(files) {
         catalog.add(Tool::new(definition)?)?;
     }
@@ -99,7 +99,7 @@ fn target(files: &Files, arguments: &Value) -> Target {
         Ok((Kind::Folder, ..)) => "a folder".to_owned(),
         Ok((Kind::Link, ..)) => "a link".to_owned(),
         Ok((Kind::Other, ..)) => "neither a file nor a folder".to_owned(),
-        Err(FileFault::Missing { .. }) => "nothing".to_owned(),
+        Err(FileError::Missing { .. }) => "nothing".to_owned(),
         Err(fault) => return Target { forms, ..Target::refused(fault) },
     };
     Target {
@@ -118,7 +118,7 @@ struct Asked<T> {
     arguments: T,
     whole: Value,
     studio: Arc<Studio>,
-    leave: Leave,
+    leave: Clearance,
     files: Arc<Files>,
 }
 

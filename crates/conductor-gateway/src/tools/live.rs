@@ -38,9 +38,9 @@ mod schema;
 
 pub use mirrors::{add_prompts, add_resources};
 
-use super::catalog::{Aim, AskFacts, Catalog, CatalogFault, Definition, Target, Tool};
+use super::catalog::{Aim, AskFacts, Catalog, CatalogError, Definition, Target, Tool};
 use crate::pipeline::call::Output;
-use crate::pipeline::gate::Leave;
+use crate::pipeline::gate::Clearance;
 use crate::studio::Studio;
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, Subject, ToolError};
@@ -60,7 +60,7 @@ pub const TOOLSET: &str = "live";
 const HOST: &str = "live";
 
 /// Every tool, resource and prompt of Live Sets.
-pub fn add(catalog: &mut Catalog, live: &Arc<Live>) -> Result<(), CatalogFault> {
+pub fn add(catalog: &mut Catalog, live: &Arc<Live>) -> Result<(), CatalogError> {
     for definition in definitions(live) {
         catalog.add(Tool::new(definition)?)?;
     }
@@ -146,7 +146,7 @@ struct Ask {
 }
 
 impl Ask {
-    fn new(studio: Arc<Studio>, live: Arc<Live>, leave: &Leave, arguments: Value) -> Ask {
+    fn new(studio: Arc<Studio>, live: Arc<Live>, leave: &Clearance, arguments: Value) -> Ask {
         let arguments = match whole_numbers(arguments) {
             Value::Object(arguments) => arguments,
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Map::new(),

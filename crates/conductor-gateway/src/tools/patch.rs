@@ -52,7 +52,7 @@ mod suggest_alignment;
 mod undo_patch;
 mod validate_layout;
 
-use super::catalog::{AskFacts, Catalog, CatalogFault, Definition, Target, Tool};
+use super::catalog::{AskFacts, Catalog, CatalogError, Definition, Target, Tool};
 use super::resource::percent_encode;
 use crate::pipeline::call::{Call, Output};
 use crate::studio::Studio;
@@ -67,7 +67,7 @@ use std::sync::Arc;
 pub const TOOLSET: &str = "patch";
 
 /// Adds the tools, resources and prompts of patches to a catalog.
-pub fn add(catalog: &mut Catalog, patches: &Arc<Patches>) -> Result<(), CatalogFault> {
+pub fn add(catalog: &mut Catalog, patches: &Arc<Patches>) -> Result<(), CatalogError> {
     for definition in definitions(patches) {
         catalog.add(Tool::new(definition)?)?;
     }

@@ -5,7 +5,7 @@
 
 pub mod reach;
 
-use super::catalog::{CatalogFault, Definition, Source, Target, Tool};
+use super::catalog::{CatalogError, Definition, Source, Target, Tool};
 use super::lint;
 use super::schema::Validator;
 use crate::pipeline::call::{Content, Output};
@@ -54,7 +54,7 @@ fn check(manifest: &Manifest) -> Result<(), Vec<String>> {
 }
 
 /// The tools of an enabled plugin. Without a runner they stand there only to be refused.
-pub fn tools(manifest: &Manifest, row: &Plugin, runner: Option<&Arc<Runner>>) -> Result<Vec<Tool>, CatalogFault> {
+pub fn tools(manifest: &Manifest, row: &Plugin, runner: Option<&Arc<Runner>>) -> Result<Vec<Tool>, CatalogError> {
     let tool = |text: &ToolText| {
         let (runner, name) = (runner.cloned(), text.name.clone());
         Tool::new(define(manifest, text, row, move |arguments| {

@@ -15,7 +15,7 @@ const MAX_VIOLATIONS: usize = 8;
 const SHOWN_BYTES: usize = 64;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SchemaFault {
+pub enum SchemaError {
     #[error("{pointer}: $ref {target:?} leaves the document; only references that begin with #/ are followed")]
     RemoteRef { pointer: String, target: String },
     #[error("the schema does not compile: {0}")]
@@ -62,7 +62,7 @@ pub struct Validator {
 }
 
 impl Validator {
-    pub fn compile(schema: &Schema) -> Result<Self, SchemaFault> {
+    pub fn compile(schema: &Schema) -> Result<Self, SchemaError> {
         let compiled = build(&schema.value())?;
         Ok(Self { schema: schema.clone(), compiled: OnceLock::from(Some(compiled)) })
     }
@@ -103,15 +103,15 @@ impl Validator {
     }
 }
 
-fn build(schema: &Value) -> Result<jsonschema::Validator, SchemaFault> {
+fn build(schema: &Value) -> Result<jsonschema::Validator, SchemaError> {
     if let Some((pointer, target)) = find_remote_ref(schema, &mut String::new()) {
-        return Err(SchemaFault::RemoteRef { pointer, target });
+        return Err(SchemaError::RemoteRef { pointer, target });
     }
     jsonschema::draft202012::options()
         .should_validate_formats(true)
         .with_pattern_options(PatternOptions::regex())
         .build(schema)
-        .map_err(|fault| SchemaFault::DoesNotCompile(cut(&fault.to_string(), 400)))
+        .map_err(|fault| SchemaError::DoesNotCompile(cut(&fault.to_string(), 400)))
 }
 
 fn find_remote_ref(schema: &Value, pointer: &mut String) -> Option<(String, String)> {
@@ -216,11 +216,11 @@ mod tests {
         for target in ["file:///etc/passwd", "http://example.org/s.json", "other.json#/a", "#anchor"] {
             let fault =
                 Validator::compile(&json!({ "properties": { "a": { "$ref": target } } }).into()).expect_err(target);
-            assert_eq!(fault, SchemaFault::RemoteRef { pointer: "/properties/a/$ref".into(), target: target.into() });
+            assert_eq!(fault, SchemaError::RemoteRef { pointer: "/properties/a/$ref".into(), target: target.into() });
         }
         for pattern in ["(?=a)b", r"(a)\1", "(?<!a)b"] {
             let fault = Validator::compile(&json!({ "type": "string", "pattern": pattern }).into());
-            assert!(matches!(fault, Err(SchemaFault::DoesNotCompile(_))), "{pattern}");
+            assert!(matches!(fault, Err(SchemaError::DoesNotCompile(_))), "{pattern}");
         }
         // The classic bomb is only slow on a backtracking engine; here it compiles and answers.
         let bomb = Validator::compile(&json!({ "type": "string", "pattern": "^(a+)+$" }).into()).expect("linear");
@@ -258,7 +258,7 @@ mod tests {
         let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
         assert!(made.success());
         let held = json!({ "$ref": format!("file://{}", pipe.display()) });
-        assert!(matches!(Validator::compile(&held.into()), Err(SchemaFault::RemoteRef { .. })));
+        assert!(matches!(Validator::compile(&held.into()), Err(SchemaError::RemoteRef { .. })));
         // Negative control: a compiler that fetches what it is pointed at reads the file and judges by it.
         let file = folder.path().join("rule.json");
         std::fs::write(&file, "{\"type\":\"integer\"}").unwrap();

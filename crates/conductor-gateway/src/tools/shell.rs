@@ -3,13 +3,13 @@
 mod exec;
 mod launch;
 
-use super::catalog::{Catalog, CatalogFault, Tool};
+use super::catalog::{Catalog, CatalogError, Tool};
 use conductor_hosts::shell::Shell;
 use std::sync::Arc;
 
 pub const TOOLSET: &str = "shell";
 
-pub fn add(catalog: &mut Catalog, shell: &Arc<Shell>) -> Result<(), CatalogFault> {
+pub fn add(catalog: &mut Catalog, shell: &Arc<Shell>) -> Result<(), CatalogError> {
     catalog.add(Tool::new(exec::definition(shell))?)?;
     catalog.add(Tool::new(launch::definition(shell))?)
 }

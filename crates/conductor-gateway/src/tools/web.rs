@@ -2,12 +2,12 @@
 
 mod fetch;
 
-use super::catalog::{Catalog, CatalogFault, Tool};
+use super::catalog::{Catalog, CatalogError, Tool};
 use conductor_hosts::web::Web;
 use std::sync::Arc;
 
 pub const TOOLSET: &str = "web";
 
-pub fn add(catalog: &mut Catalog, web: &Arc<Web>) -> Result<(), CatalogFault> {
+pub fn add(catalog: &mut Catalog, web: &Arc<Web>) -> Result<(), CatalogError> {
     catalog.add(Tool::new(fetch::definition(web))?)
 }

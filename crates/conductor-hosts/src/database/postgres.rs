@@ -3,7 +3,7 @@
 //!
 //! Each call has a connection of its own: nothing that a statement sets outlives it.
 
-use super::{Bounds, Changed, DatabaseFault, Rows, Table, blob, integer, text};
+use super::{Bounds, Changed, DatabaseError, Rows, Table, blob, integer, text};
 use bytes::BytesMut;
 use serde_json::Value;
 use std::error::Error;
@@ -27,11 +27,11 @@ impl Postgres {
         Postgres { url: url.to_owned(), tls }
     }
 
-    fn offline(&self, why: String) -> DatabaseFault {
-        DatabaseFault::Offline { database: "postgres".into(), why }
+    fn offline(&self, why: String) -> DatabaseError {
+        DatabaseError::Offline { database: "postgres".into(), why }
     }
 
-    async fn connect(&self, password: Option<&str>, bounds: &Bounds) -> Result<Session, DatabaseFault> {
+    async fn connect(&self, password: Option<&str>, bounds: &Bounds) -> Result<Session, DatabaseError> {
         let mut config: Config = self.url.parse().map_err(|fault| self.offline(told(&fault)))?;
         if let Some(password) = password {
             config.password(password);
@@ -56,7 +56,7 @@ impl Postgres {
         limit: usize,
         password: Option<&str>,
         bounds: &Bounds,
-    ) -> Result<Rows, DatabaseFault> {
+    ) -> Result<Rows, DatabaseError> {
         let mut session = self.connect(password, bounds).await?;
         let work = async {
             let builder =
@@ -70,7 +70,7 @@ impl Postgres {
         };
         let done = within(work, bounds).await;
         session.end(done.is_none()).await;
-        done.unwrap_or(Err(DatabaseFault::Late))
+        done.unwrap_or(Err(DatabaseError::Late))
     }
 
     pub async fn execute(
@@ -80,7 +80,7 @@ impl Postgres {
         most: u64,
         password: Option<&str>,
         bounds: &Bounds,
-    ) -> Result<Changed, DatabaseFault> {
+    ) -> Result<Changed, DatabaseError> {
         let mut session = self.connect(password, bounds).await?;
         let work = async {
             let transaction = session.client.transaction().await.map_err(|fault| fault_of(&fault))?;
@@ -90,14 +90,14 @@ impl Postgres {
             let found = transaction.execute_raw(&statement, params).await.map_err(|fault| fault_of(&fault))?;
             if found > most {
                 let _ = transaction.rollback().await;
-                return Err(DatabaseFault::TooMany { found, most });
+                return Err(DatabaseError::TooMany { found, most });
             }
             transaction.commit().await.map_err(|fault| fault_of(&fault))?;
             Ok(Changed { rows_affected: found, last_insert_id: None })
         };
         let done = within(work, bounds).await;
         session.end(done.is_none()).await;
-        done.unwrap_or(Err(DatabaseFault::Late))
+        done.unwrap_or(Err(DatabaseError::Late))
     }
 
     pub async fn schema(
@@ -105,7 +105,7 @@ impl Postgres {
         table: Option<&str>,
         password: Option<&str>,
         bounds: &Bounds,
-    ) -> Result<Vec<Table>, DatabaseFault> {
+    ) -> Result<Vec<Table>, DatabaseError> {
         const TABLES: &str = "SELECT t.table_schema || '.' || t.table_name AS name, lower(t.table_type) AS kind, \
              (SELECT json_agg(json_build_array(c.column_name, c.data_type) ORDER BY c.ordinal_position) \
                 FROM information_schema.columns c WHERE c.table_schema = t.table_schema AND c.table_name = t.table_name) AS columns, \
@@ -170,7 +170,7 @@ async fn within<T>(work: impl Future<Output = T>, bounds: &Bounds) -> Option<T> 
     }
 }
 
-async fn prepare(transaction: &Transaction<'_>, bounds: &Bounds) -> Result<(), DatabaseFault> {
+async fn prepare(transaction: &Transaction<'_>, bounds: &Bounds) -> Result<(), DatabaseError> {
     // A role may set these lower or higher for itself; a transaction of ours always has them.
     let limit = format!(
         "SET LOCAL statement_timeout = {}; SET LOCAL work_mem = '16MB'; SET LOCAL max_parallel_workers_per_gather = 0; SET LOCAL jit = off",
@@ -181,18 +181,18 @@ async fn prepare(transaction: &Transaction<'_>, bounds: &Bounds) -> Result<(), D
     let asked = "SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user";
     let row = transaction.query_one(asked, &[]).await.map_err(|fault| fault_of(&fault))?;
     if row.try_get::<_, bool>(0).unwrap_or(true) {
-        return Err(DatabaseFault::Refused("this role is a superuser; give Conductor a role of its own".into()));
+        return Err(DatabaseError::Refused("this role is a superuser; give Conductor a role of its own".into()));
     }
     Ok(())
 }
 
-async fn read(transaction: &Transaction<'_>, sql: &str, params: &[Value], limit: usize) -> Result<Rows, DatabaseFault> {
+async fn read(transaction: &Transaction<'_>, sql: &str, params: &[Value], limit: usize) -> Result<Rows, DatabaseError> {
     // Parsing by itself runs nothing, and takes one statement only.
     let statement = transaction.prepare(sql).await.map_err(|fault| fault_of(&fault))?;
     let columns: Vec<(String, Type)> =
         statement.columns().iter().map(|it| (it.name().to_owned(), it.type_().clone())).collect();
     if columns.is_empty() {
-        return Err(DatabaseFault::Refused("the statement gives no rows".into()));
+        return Err(DatabaseError::Refused("the statement gives no rows".into()));
     }
     let bound = bound(statement.params().len(), params)?;
     // Everything comes as text, because the server knows how to write every type it has. What cannot stand in brackets gives text anyway.
@@ -217,7 +217,7 @@ async fn read(transaction: &Transaction<'_>, sql: &str, params: &[Value], limit:
                 let text: Option<&str> = row.try_get(index).map_err(|fault| fault_of(&fault))?;
                 Ok(text.map_or(Value::Null, |text| cell(kind, text)))
             });
-            if !out.push(cells.collect::<Result<Vec<_>, DatabaseFault>>()?, limit) {
+            if !out.push(cells.collect::<Result<Vec<_>, DatabaseError>>()?, limit) {
                 return Ok(out);
             }
         }
@@ -278,9 +278,9 @@ impl ToSql for Param<'_> {
     to_sql_checked!();
 }
 
-fn bound(wanted: usize, params: &[Value]) -> Result<Vec<Param<'_>>, DatabaseFault> {
+fn bound(wanted: usize, params: &[Value]) -> Result<Vec<Param<'_>>, DatabaseError> {
     if wanted != params.len() {
-        return Err(DatabaseFault::Statement(format!(
+        return Err(DatabaseError::Statement(format!(
             "the statement has {wanted} parameters, {} were given",
             params.len()
         )));
@@ -288,14 +288,14 @@ fn bound(wanted: usize, params: &[Value]) -> Result<Vec<Param<'_>>, DatabaseFaul
     Ok(params.iter().map(Param).collect())
 }
 
-fn fault_of(fault: &tokio_postgres::Error) -> DatabaseFault {
+fn fault_of(fault: &tokio_postgres::Error) -> DatabaseError {
     use tokio_postgres::error::SqlState;
     match fault.code() {
-        Some(code) if *code == SqlState::QUERY_CANCELED => DatabaseFault::Late,
-        Some(code) if *code == SqlState::READ_ONLY_SQL_TRANSACTION => DatabaseFault::Refused(told(fault)),
-        Some(code) if *code == SqlState::INSUFFICIENT_PRIVILEGE => DatabaseFault::Refused(told(fault)),
-        Some(_) => DatabaseFault::Statement(told(fault)),
-        None => DatabaseFault::Offline { database: "postgres".into(), why: told(fault) },
+        Some(code) if *code == SqlState::QUERY_CANCELED => DatabaseError::Late,
+        Some(code) if *code == SqlState::READ_ONLY_SQL_TRANSACTION => DatabaseError::Refused(told(fault)),
+        Some(code) if *code == SqlState::INSUFFICIENT_PRIVILEGE => DatabaseError::Refused(told(fault)),
+        Some(_) => DatabaseError::Statement(told(fault)),
+        None => DatabaseError::Offline { database: "postgres".into(), why: told(fault) },
     }
 }
 

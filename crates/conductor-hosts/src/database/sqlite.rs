@@ -2,7 +2,7 @@
 //! too large. A statement is bounded by time, by the memory of all statements together, and by the length of one value.
 
 use super::functions::{self, Over};
-use super::{Bounds, Changed, DatabaseFault, Rows, Table, blob, integer, text};
+use super::{Bounds, Changed, DatabaseError, Rows, Table, blob, integer, text};
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
 use rusqlite::types::{ToSqlOutput, ValueRef};
@@ -38,12 +38,12 @@ impl Sqlite {
         &self.path
     }
 
-    fn offline(&self, fault: &dyn std::fmt::Display) -> DatabaseFault {
+    fn offline(&self, fault: &dyn std::fmt::Display) -> DatabaseError {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        DatabaseFault::Offline { database: name, why: fault.to_string() }
+        DatabaseError::Offline { database: name, why: fault.to_string() }
     }
 
-    fn open(&self, flags: OpenFlags) -> Result<Connection, DatabaseFault> {
+    fn open(&self, flags: OpenFlags) -> Result<Connection, DatabaseError> {
         if self.own && !self.path.exists() {
             let folder = self.path.parent().unwrap_or(std::path::Path::new("/"));
             std::fs::create_dir_all(folder).map_err(|fault| self.offline(&fault))?;
@@ -64,7 +64,7 @@ impl Sqlite {
         Ok(connection)
     }
 
-    pub fn query(&self, sql: &str, params: &[Value], limit: usize, bounds: &Bounds) -> Result<Rows, DatabaseFault> {
+    pub fn query(&self, sql: &str, params: &[Value], limit: usize, bounds: &Bounds) -> Result<Rows, DatabaseError> {
         let kept = self.reader.lock().unwrap_or_else(PoisonError::into_inner).take();
         let mut connection = match kept {
             Some(connection) => connection,
@@ -84,13 +84,13 @@ impl Sqlite {
         let read = read(&connection, sql, params, limit);
         // The watch ends with the statement that it watches.
         let _ = connection.progress_handler(0, None::<fn() -> bool>);
-        if !matches!(read, Err(DatabaseFault::Offline { .. })) {
+        if !matches!(read, Err(DatabaseError::Offline { .. })) {
             *self.reader.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection);
         }
         read
     }
 
-    pub fn execute(&self, sql: &str, params: &[Value], most: u64, bounds: &Bounds) -> Result<Changed, DatabaseFault> {
+    pub fn execute(&self, sql: &str, params: &[Value], most: u64, bounds: &Bounds) -> Result<Changed, DatabaseError> {
         let mut connection = self.open(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         watch(&mut connection, bounds)?;
         connection.execute_batch("BEGIN IMMEDIATE").map_err(told)?;
@@ -108,7 +108,7 @@ impl Sqlite {
         // Closing the connection takes back whatever was not committed.
         done.map_err(told)?;
         if found > most {
-            return Err(DatabaseFault::TooMany { found, most });
+            return Err(DatabaseError::TooMany { found, most });
         }
         connection.execute_batch("COMMIT").map_err(told)?;
         let inserted = found > 0 && id != 0;
@@ -118,7 +118,7 @@ impl Sqlite {
         })
     }
 
-    pub fn schema(&self, table: Option<&str>) -> Result<Vec<Table>, DatabaseFault> {
+    pub fn schema(&self, table: Option<&str>) -> Result<Vec<Table>, DatabaseError> {
         let connection = self.open(OpenFlags::SQLITE_OPEN_READ_ONLY)?;
         let tables = || -> rusqlite::Result<Vec<Table>> {
             let mut listed = connection.prepare(
@@ -143,7 +143,7 @@ impl Sqlite {
 }
 
 /// Ends the statement at its deadline, and when nobody waits any more.
-fn watch(connection: &mut Connection, bounds: &Bounds) -> Result<(), DatabaseFault> {
+fn watch(connection: &mut Connection, bounds: &Bounds) -> Result<(), DatabaseError> {
     let (clock, deadline, cancel) = (bounds.clock.clone(), bounds.deadline, bounds.cancel.clone());
     let over: Over = Arc::new(move || cancel.is_cancelled() || clock.now() >= deadline);
     functions::replace_slow(connection, &over).map_err(told)?;
@@ -186,15 +186,15 @@ fn changing(context: AuthContext<'_>) -> Authorization {
     if refused { Authorization::Deny } else { Authorization::Allow }
 }
 
-fn read(connection: &Connection, sql: &str, params: &[Value], limit: usize) -> Result<Rows, DatabaseFault> {
+fn read(connection: &Connection, sql: &str, params: &[Value], limit: usize) -> Result<Rows, DatabaseError> {
     let mut statement = connection.prepare(sql).map_err(told)?;
     if !statement.readonly() {
-        return Err(DatabaseFault::Refused("the statement would change the database".into()));
+        return Err(DatabaseError::Refused("the statement would change the database".into()));
     }
     let columns = statement.columns();
     let columns: Vec<_> = columns.map(|it| (it.name().to_owned(), it.decl_type().map(str::to_owned))).collect();
     if columns.is_empty() {
-        return Err(DatabaseFault::Refused("the statement gives no rows".into()));
+        return Err(DatabaseError::Refused("the statement gives no rows".into()));
     }
     let width = columns.len();
     let mut out = Rows { columns, ..Rows::default() };
@@ -238,21 +238,21 @@ impl ToSql for Param<'_> {
     }
 }
 
-fn told(fault: rusqlite::Error) -> DatabaseFault {
+fn told(fault: rusqlite::Error) -> DatabaseError {
     match fault.sqlite_error_code() {
-        Some(ErrorCode::OperationInterrupted) => DatabaseFault::Late,
+        Some(ErrorCode::OperationInterrupted) => DatabaseError::Late,
         Some(ErrorCode::AuthorizationForStatementDenied | ErrorCode::ReadOnly) => {
-            DatabaseFault::Refused("this connection may not do that".into())
+            DatabaseError::Refused("this connection may not do that".into())
         }
         Some(ErrorCode::CannotOpen | ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::NotADatabase) => {
-            DatabaseFault::Offline { database: "sqlite".into(), why: fault.to_string() }
+            DatabaseError::Offline { database: "sqlite".into(), why: fault.to_string() }
         }
-        Some(ErrorCode::TooBig) => DatabaseFault::TooLarge("a value is longer than a statement may use"),
-        Some(ErrorCode::OutOfMemory) => DatabaseFault::TooLarge("the statement needs more memory than it may use"),
+        Some(ErrorCode::TooBig) => DatabaseError::TooLarge("a value is longer than a statement may use"),
+        Some(ErrorCode::OutOfMemory) => DatabaseError::TooLarge("the statement needs more memory than it may use"),
         _ if matches!(fault, rusqlite::Error::MultipleStatement) => {
-            DatabaseFault::Refused("one statement per call".into())
+            DatabaseError::Refused("one statement per call".into())
         }
-        _ => DatabaseFault::Statement(fault.to_string()),
+        _ => DatabaseError::Statement(fault.to_string()),
     }
 }
 
@@ -290,7 +290,7 @@ mod tests {
         (folder, database)
     }
 
-    fn query(database: &Sqlite, sql: &str) -> Result<Vec<Vec<Value>>, DatabaseFault> {
+    fn query(database: &Sqlite, sql: &str) -> Result<Vec<Vec<Value>>, DatabaseError> {
         database.query(sql, &[], 1000, &bounds(10_000)).map(|it| it.rows)
     }
 
@@ -358,10 +358,10 @@ mod tests {
         let (_folder, database) = songs();
         let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n";
         let late = database.query(endless, &[], 10, &bounds(50));
-        assert!(matches!(late, Err(DatabaseFault::Late)), "{late:?}");
+        assert!(matches!(late, Err(DatabaseError::Late)), "{late:?}");
         let cancelled = bounds(600_000);
         cancelled.cancel.cancel();
-        assert!(matches!(database.query(endless, &[], 10, &cancelled), Err(DatabaseFault::Late)));
+        assert!(matches!(database.query(endless, &[], 10, &cancelled), Err(DatabaseError::Late)));
         assert_eq!(query(&database, "SELECT 1").unwrap(), [[json!(1)]], "the next one works");
     }
 
@@ -386,7 +386,7 @@ mod tests {
             let answer = database.query(sql, &[], 10, &bounds(60_000));
             let shown = &sql[..sql.len().min(90)];
             assert!(
-                matches!(answer, Err(DatabaseFault::TooLarge(_) | DatabaseFault::Statement(_))),
+                matches!(answer, Err(DatabaseError::TooLarge(_) | DatabaseError::Statement(_))),
                 "{shown}: {answer:?}"
             );
         }
@@ -397,7 +397,7 @@ mod tests {
              '%' || replace(hex(zeroblob(1000)),'0','a') || 'b%' AS c) SELECT {calls} FROM v"
         );
         let answer = database.query(&straight, &[], 10, &bounds(300));
-        assert!(matches!(answer, Err(DatabaseFault::Late)), "{answer:?}");
+        assert!(matches!(answer, Err(DatabaseError::Late)), "{answer:?}");
         let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
         assert_eq!(left, ["songs.db"], "no temporary file");
         assert_eq!(query(&database, "SELECT count(*) FROM songs").unwrap(), [[json!(3)]], "the next one works");
@@ -408,7 +408,7 @@ mod tests {
         let (_folder, database) = songs();
         let change = |sql: &str, most| database.execute(sql, &[], most, &bounds(10_000));
         let large = change("DELETE FROM songs", 2);
-        assert!(matches!(large, Err(DatabaseFault::TooMany { found: 3, most: 2 })), "{large:?}");
+        assert!(matches!(large, Err(DatabaseError::TooMany { found: 3, most: 2 })), "{large:?}");
         assert_eq!(query(&database, "SELECT count(*) FROM songs").unwrap(), [[json!(3)]], "taken back");
         for sql in [
             "COMMIT",

@@ -3,11 +3,11 @@
 //! The connection is made when it is first needed and again after it was lost, so a daemon that starts before the desktop finds it later.
 //! What goes down comes up: a stroke that fails half way lets go of what it had pressed.
 //!
-//! Not here: which keys are held (`conductor_core::hands` keeps that ledger), Wayland, and the volume.
+//! Not here: which keys are held (`conductor_core::engine` keeps that ledger), Wayland, and the volume.
 
 use super::{Desktop, Job, Unavailable};
 use conductor_core::action::{KeyName, Keystroke, Modifier, MouseButton};
-use conductor_core::hands::Stroke;
+use conductor_core::engine::Stroke;
 use enigo::{Button, Coordinate, Direction, Enigo, InputError, Key, Keyboard, Mouse, Settings};
 
 #[derive(Default)]

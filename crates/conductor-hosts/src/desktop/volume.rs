@@ -1,7 +1,7 @@
 //! The system volume, through the programs that every desktop brings: `wpctl` of PipeWire, else `pactl` of PulseAudio, on macOS
 //! `osascript`.
 //!
-//! They are started here, on the volume lane, with arguments of ours alone. Not here: when the volume changes (`conductor_core::hands`).
+//! They are started here, on the volume lane, with arguments of ours alone. Not here: when the volume changes (`conductor_core::engine`).
 
 use super::{Mixer, Unavailable};
 use conductor_core::action::Volume;

@@ -2,7 +2,7 @@
 //!
 //! Links are shown and never followed, so a walk cannot run in circles.
 
-use super::{FileFault, Place};
+use super::{FileError, Place};
 use crate::system::Clock;
 use conductor_core::event::Micros;
 use regex::Regex;
@@ -129,7 +129,7 @@ fn enter(folder: &OwnedFd, name: &OsString) -> Option<OwnedFd> {
 
 impl Place {
     /// Names below this folder, down to `depth` levels, behind `cursor`.
-    pub fn list(&self, depth: u32, cursor: Option<&str>, cancel: &CancellationToken) -> Result<Listing, FileFault> {
+    pub fn list(&self, depth: u32, cursor: Option<&str>, cancel: &CancellationToken) -> Result<Listing, FileError> {
         let folder = self.open_folder(&self.inside)?;
         let mut listing = Listing { entries: Vec::new(), next: None };
         walk_list(&folder, Path::new(""), depth, cursor.map(Path::new), cancel, &mut listing);
@@ -137,7 +137,7 @@ impl Place {
     }
 
     /// Lines below this folder (or of this file) that fit the pattern.
-    pub fn search(&self, query: &Query, clock: &dyn Clock, cancel: &CancellationToken) -> Result<Found, FileFault> {
+    pub fn search(&self, query: &Query, clock: &dyn Clock, cancel: &CancellationToken) -> Result<Found, FileError> {
         let mut search = Search { query, clock, cancel, found: Found { matches: Vec::new(), truncated: false } };
         let (kind, ..) = self.kind()?;
         if kind == Kind::File {

@@ -30,12 +30,12 @@ impl Stage {
         self.dir.path().join(inside)
     }
 
-    fn read(&self, path: &str) -> Result<String, FileFault> {
+    fn read(&self, path: &str) -> Result<String, FileError> {
         let slice = self.files.place(None, path)?.read(0, 1 << 20)?;
         Ok(String::from_utf8(slice.bytes).unwrap())
     }
 
-    fn write(&self, path: &str, text: &str) -> Result<(), FileFault> {
+    fn write(&self, path: &str, text: &str) -> Result<(), FileError> {
         let place = self.files.place(None, path)?;
         let before = place.present()?;
         place.replace(text.as_bytes(), before.as_ref(), true, "u")
@@ -70,10 +70,10 @@ fn no_path_leaves_a_root() {
         "proc/etc/passwd",
     ];
     for path in escapes {
-        assert!(matches!(stage.read(path), Err(FileFault::Outside { .. })), "{path}: {:?}", stage.read(path));
+        assert!(matches!(stage.read(path), Err(FileError::Outside { .. })), "{path}: {:?}", stage.read(path));
         assert!(stage.write(path, "owned").is_err(), "{path}");
     }
-    assert!(matches!(stage.read("a\0.txt"), Err(FileFault::BadPath { .. })));
+    assert!(matches!(stage.read("a\0.txt"), Err(FileError::BadPath { .. })));
     assert!(stage.write("dangling", "owned").is_err());
     assert!(!stage.at("outside/new").exists(), "a dangling link creates nothing outside");
     assert_eq!(std::fs::read_to_string(stage.at("outside/secret")).unwrap(), "content of outside/secret");
@@ -140,7 +140,7 @@ fn a_root_is_never_the_home_nor_around_it() {
         assert_eq!(faults.len(), 1, "{bad}: {faults:?}");
         assert!(stage.files.roots().is_empty(), "{bad}");
     }
-    assert!(matches!(stage.read("a.txt"), Err(FileFault::NoRoots)));
+    assert!(matches!(stage.read("a.txt"), Err(FileError::NoRoots)));
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn a_write_is_whole_keeps_the_mode_and_notices_another_writer() {
     let before = place.present().unwrap();
     std::fs::write(stage.at("studio/a.txt"), "another program").unwrap();
     let late = place.replace(b"mine", before.as_ref(), false, "u");
-    assert!(matches!(late, Err(FileFault::Changed { .. })), "{late:?}");
+    assert!(matches!(late, Err(FileError::Changed { .. })), "{late:?}");
     assert_eq!(stage.read("a.txt").unwrap(), "another program");
     let names: Vec<_> = std::fs::read_dir(stage.at("studio")).unwrap().map(|it| it.unwrap().file_name()).collect();
     assert!(!names.iter().any(|it| it.to_string_lossy().ends_with(".new")), "{names:?}");
@@ -166,12 +166,12 @@ fn a_write_is_whole_keeps_the_mode_and_notices_another_writer() {
 fn reading_only_means_reading_only_and_pipes_are_no_files() {
     let stage = stage();
     stage.files.configure(&[row("studio", &stage.at("studio"), false)]);
-    assert!(matches!(stage.write("a.txt", "x"), Err(FileFault::ReadOnly { .. })));
+    assert!(matches!(stage.write("a.txt", "x"), Err(FileError::ReadOnly { .. })));
     let pipe = stage.at("studio/pipe");
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-    assert!(matches!(stage.read("pipe"), Err(FileFault::WrongKind { .. })));
-    assert!(matches!(stage.read("takes"), Err(FileFault::WrongKind { .. })));
-    assert!(matches!(stage.read("none"), Err(FileFault::Missing { .. })));
+    assert!(matches!(stage.read("pipe"), Err(FileError::WrongKind { .. })));
+    assert!(matches!(stage.read("takes"), Err(FileError::WrongKind { .. })));
+    assert!(matches!(stage.read("none"), Err(FileError::Missing { .. })));
 }
 
 #[test]

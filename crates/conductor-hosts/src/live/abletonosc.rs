@@ -10,8 +10,8 @@ mod reads;
 pub mod wire;
 
 use super::contents::{ABSENT, Contents, Facet};
-use super::lane::Turn;
-use super::running::{FOREIGN_UNDO, Told, caps, gone, no_diff, track_of, unsure};
+use super::shared::{FOREIGN_UNDO, Told, caps, gone, no_diff, track_of, unsure};
+use super::write_turn::Turn;
 use super::{Answer, Caps, History, KnownIds, LiveHost, Mode, Op, Playing, Refusal, State, Transport, Way};
 use conductor_set::{
     Applied, ClipDrawing, Clips, Devices, Elsewhere, Guard, Listing, LiveEdit, LiveError, NoteQuery, Notes, Overview,
@@ -116,7 +116,7 @@ fn session_clip(path: PathId) -> Result<(u32, u32), Refusal> {
     if matches!(path, PathId::OnTrack(_, TrackPart::Clip(_))) {
         return Err(cannot(path, "AbletonOSC reaches session clips only"));
     }
-    Err(super::running::wrong(path, "a clip (track:N/clipslot:M/clip)", Listing::Clips))
+    Err(super::shared::wrong(path, "a clip (track:N/clipslot:M/clip)", Listing::Clips))
 }
 
 /// The values of one question, or why there are none.

@@ -1,7 +1,7 @@
 //! A Set in a file, without Live. Readers see the last finished state; the one writer works on its own copy and shows it when done.
 
-use super::lane::Turn;
 use super::roots::{Place, Roots, Stamp, Step};
+use super::write_turn::Turn;
 use super::{
     Answer, Caps, History, KnownIds, LiveHost, Mode, Op, Playing, Refusal, State, Transport, Way, blocking, named_als,
     wav,

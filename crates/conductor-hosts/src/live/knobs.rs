@@ -2,7 +2,7 @@
 
 use super::sessions::SessionKey;
 use super::{Live, LiveSet, Refusal};
-use crate::knobs::Knobs;
+use crate::latest_value_worker::LatestValueWorker;
 use conductor_core::event::Micros;
 use conductor_set::PathId;
 use std::collections::BTreeMap;
@@ -33,9 +33,9 @@ pub fn start(
     runtime: tokio::runtime::Handle,
     now: impl Fn() -> Micros + Send + 'static,
     failed: impl Fn(&Knob, Refusal) + Send + 'static,
-) -> std::io::Result<Knobs<Knob>> {
+) -> std::io::Result<LatestValueWorker<Knob>> {
     let live: Weak<Live> = Arc::downgrade(live);
-    Knobs::start("live knobs", move |knob: Knob, value| {
+    LatestValueWorker::start("live knobs", move |knob: Knob, value| {
         let Some(live) = live.upgrade() else { return };
         if let Err(refusal) = runtime.block_on(live.turn(&knob, value, now())) {
             failed(&knob, refusal);
@@ -47,7 +47,7 @@ impl Live {
     /// Sets a parameter as a knob does: at once, unguarded, and as one undo entry while it is turning.
     pub async fn turn(&self, knob: &Knob, value: f64, now: Micros) -> Result<(), Refusal> {
         let id: PathId = knob.path.parse().map_err(Refusal::Set)?;
-        let set = self.set(&SessionKey::Hands, None).await?;
+        let set = self.set(&SessionKey::Engine, None).await?;
         let value = if knob.ranged {
             value
         } else {

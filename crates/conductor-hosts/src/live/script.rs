@@ -8,8 +8,8 @@ pub mod line;
 pub mod rendezvous;
 
 use super::contents::{ABSENT, Contents, Facet};
-use super::lane::Turn;
-use super::running::{FOREIGN_UNDO, Told, caps, made, no_diff, track_of, unsure};
+use super::shared::{FOREIGN_UNDO, Told, caps, made, no_diff, track_of, unsure};
+use super::write_turn::Turn;
 use super::{Answer, Caps, History, KnownIds, LiveHost, Mode, Op, Playing, Refusal, State, Transport, Way, blocking};
 use conductor_set::{
     Applied, ArrangementRow, ClipDrawing, ClipInfo, ClipKind, Clips, Device, Devices, Guard, LiveEdit, LiveError,

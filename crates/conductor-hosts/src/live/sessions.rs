@@ -11,14 +11,14 @@ pub enum SessionKey {
     /// Callers without a connection of their own, HTTP tokens among them.
     Principal(String),
     /// The person and the pads: they use the default Set, and their ids mean the position at this moment.
-    Hands,
+    Engine,
 }
 
 impl SessionKey {
     /// Requests of modern HTTP clients have a connection each, so the token is their session.
     pub fn of(principal: &Principal, conn: u64) -> SessionKey {
         match principal {
-            Principal::Person { .. } | Principal::Cli { .. } | Principal::Mapping { .. } => SessionKey::Hands,
+            Principal::Person { .. } | Principal::Cli { .. } | Principal::Mapping { .. } => SessionKey::Engine,
             Principal::Socket { .. } if conn != 0 => SessionKey::Connection(conn),
             Principal::Socket { .. }
             | Principal::Http { .. }
@@ -70,15 +70,15 @@ impl Sessions {
         self.all.values().any(|it| it.current.as_deref().is_some_and(&set))
     }
 
-    /// Hands keep no Set of their own.
+    /// Engine keep no Set of their own.
     pub fn set_current(&mut self, key: &SessionKey, set: &str) {
-        if *key != SessionKey::Hands {
+        if *key != SessionKey::Engine {
             self.session(key).current = Some(set.to_owned());
         }
     }
 
     pub fn seen(&mut self, key: &SessionKey, set: &str) -> Option<(Author, u64)> {
-        if *key == SessionKey::Hands {
+        if *key == SessionKey::Engine {
             return None;
         }
         let session = self.session(key);
@@ -86,7 +86,7 @@ impl Sessions {
     }
 
     pub fn saw(&mut self, key: &SessionKey, set: &str, structure: u64) {
-        if *key != SessionKey::Hands {
+        if *key != SessionKey::Engine {
             let seen = self.session(key).seen.entry(set.to_owned()).or_default();
             *seen = structure.max(*seen);
         }

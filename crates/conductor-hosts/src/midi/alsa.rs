@@ -9,11 +9,11 @@
 //!
 //! alsa-lib writes its complaints to the terminal, so the device node is looked at before it is asked.
 
-use super::births::Births;
-use super::outlet::Outlet;
-use super::ring::LaneSender;
+use super::port_generation::Births;
+use super::ring::EventSender;
+use super::threaded_output::Outlet;
 use super::{
-    Announce, Announcement, Backend, Cause, Input, Intake, Output, PortFault, PortInfo, Stamp, Unavailable, UsbId, Way,
+    Announce, Announcement, Backend, Cause, Input, Intake, Output, PortError, PortInfo, Stamp, Unavailable, UsbId, Way,
 };
 use alsa::seq::{self, Addr, ClientIter, Event, EventType, MidiEvent, PortCap, PortIter, PortSubscribe, PortType, Seq};
 use conductor_core::event::Taint;
@@ -132,8 +132,8 @@ impl Alsa {
         id: &str,
         name: &str,
         from: Option<Addr>,
-        lane: LaneSender,
-    ) -> Result<Box<dyn Input>, PortFault> {
+        lane: EventSender,
+    ) -> Result<Box<dyn Input>, PortError> {
         let control = self.live()?.control.clone();
         let caps = match from {
             Some(_) => PortCap::WRITE | PortCap::NO_EXPORT,
@@ -157,7 +157,7 @@ impl Alsa {
         Ok(Box::new(OpenInput { reader }))
     }
 
-    fn output(&mut self, id: &str, name: &str, to: Option<Addr>) -> Result<Box<dyn Output>, PortFault> {
+    fn output(&mut self, id: &str, name: &str, to: Option<Addr>) -> Result<Box<dyn Output>, PortError> {
         let control = self.live()?.control.clone();
         let caps = match to {
             Some(_) => PortCap::READ | PortCap::NO_EXPORT,
@@ -205,8 +205,8 @@ fn unavailable(error: alsa::Error) -> Unavailable {
     Unavailable { backend: NAME, cause: Cause::Refused, detail: error.to_string() }
 }
 
-fn refused(id: &str, error: alsa::Error) -> PortFault {
-    PortFault::Refused { id: id.into(), detail: error.to_string() }
+fn refused(id: &str, error: alsa::Error) -> PortError {
+    PortError::Refused { id: id.into(), detail: error.to_string() }
 }
 
 fn subscribe(seq: &Seq, from: Addr, to: Addr) -> alsa::Result<()> {
@@ -225,7 +225,7 @@ impl Backend for Alsa {
         self.live().map(|_| ())
     }
 
-    fn ports(&mut self) -> Result<Vec<PortInfo>, PortFault> {
+    fn ports(&mut self) -> Result<Vec<PortInfo>, PortError> {
         let live = self.live()?;
         let seq = lock(&live.control.seq);
         let ours = lock(&live.control.ours).clone();
@@ -253,32 +253,32 @@ impl Backend for Alsa {
         Ok(out)
     }
 
-    fn open_input(&mut self, id: &str, lane: LaneSender) -> Result<Box<dyn Input>, PortFault> {
+    fn open_input(&mut self, id: &str, lane: EventSender) -> Result<Box<dyn Input>, PortError> {
         let from = self.find(id, Way::Input)?;
         self.input(id, &format!("from {id}"), Some(from), lane)
     }
 
-    fn open_output(&mut self, id: &str) -> Result<Box<dyn Output>, PortFault> {
+    fn open_output(&mut self, id: &str) -> Result<Box<dyn Output>, PortError> {
         let to = self.find(id, Way::Output)?;
         self.output(id, &format!("to {id}"), Some(to))
     }
 
-    fn create_input(&mut self, name: &str, lane: LaneSender) -> Result<Box<dyn Input>, PortFault> {
+    fn create_input(&mut self, name: &str, lane: EventSender) -> Result<Box<dyn Input>, PortError> {
         self.input(name, name, None, lane)
     }
 
-    fn create_output(&mut self, name: &str) -> Result<Box<dyn Output>, PortFault> {
+    fn create_output(&mut self, name: &str) -> Result<Box<dyn Output>, PortError> {
         self.output(name, name, None)
     }
 }
 
 impl Alsa {
-    fn find(&mut self, id: &str, way: Way) -> Result<Addr, PortFault> {
+    fn find(&mut self, id: &str, way: Way) -> Result<Addr, PortError> {
         let known = self.ports()?.into_iter().any(|port| port.way == way && port.id == id);
         let parts = id.split_once(':').and_then(|(client, port)| Some((client.parse().ok()?, port.parse().ok()?)));
         match parts {
             Some((client, port)) if known => Ok(Addr { client, port }),
-            _ => Err(PortFault::Gone { id: id.into() }),
+            _ => Err(PortError::Gone { id: id.into() }),
         }
     }
 }

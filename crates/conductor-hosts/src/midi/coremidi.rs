@@ -7,9 +7,9 @@
 //! library passes no news of ports that come and go; the scan of the `ports` thread finds them. It does not say what is hardware either,
 //! so nothing here counts as a controller that a hand can be on.
 
-use super::outlet::Outlet;
-use super::ring::LaneSender;
-use super::{Backend, Cause, Input, Intake, Output, PortFault, PortInfo, Stamp, Unavailable, Way};
+use super::ring::EventSender;
+use super::threaded_output::Outlet;
+use super::{Backend, Cause, Input, Intake, Output, PortError, PortInfo, Stamp, Unavailable, Way};
 use conductor_core::event::Taint;
 use midir::os::unix::{VirtualInput, VirtualOutput};
 use midir::{Ignore, InitError, MidiInput, MidiInputConnection, MidiOutput, MidiOutputConnection};
@@ -41,8 +41,8 @@ fn unavailable(error: InitError) -> Unavailable {
     Unavailable { backend: NAME, cause: Cause::Refused, detail: error.to_string() }
 }
 
-fn refused(id: &str, detail: impl ToString) -> PortFault {
-    PortFault::Refused { id: id.into(), detail: detail.to_string() }
+fn refused(id: &str, detail: impl ToString) -> PortError {
+    PortError::Refused { id: id.into(), detail: detail.to_string() }
 }
 
 impl CoreMidi {
@@ -72,7 +72,7 @@ impl CoreMidi {
         Ok(client)
     }
 
-    fn hearing(&self, lane: LaneSender) -> Hearing {
+    fn hearing(&self, lane: EventSender) -> Hearing {
         Hearing { intake: Intake::new(lane), stamp: Arc::clone(&self.stamp) }
     }
 
@@ -99,7 +99,7 @@ impl Backend for CoreMidi {
         self.live().map(|_| ())
     }
 
-    fn ports(&mut self) -> Result<Vec<PortInfo>, PortFault> {
+    fn ports(&mut self) -> Result<Vec<PortInfo>, PortError> {
         let live = self.live()?;
         // A port without a name is on its way out.
         let inputs = live.input.ports().into_iter();
@@ -110,29 +110,29 @@ impl Backend for CoreMidi {
         Ok(found.into_iter().filter_map(|(way, id, name)| self.describe(way, id, name)).collect())
     }
 
-    fn open_input(&mut self, id: &str, lane: LaneSender) -> Result<Box<dyn Input>, PortFault> {
-        let gone = || PortFault::Gone { id: id.into() };
+    fn open_input(&mut self, id: &str, lane: EventSender) -> Result<Box<dyn Input>, PortError> {
+        let gone = || PortError::Gone { id: id.into() };
         let port = self.live()?.input.find_port_by_id(id).ok_or_else(gone)?;
         let opened = self.client()?.connect(&port, "conductor in", Hearing::hear, self.hearing(lane));
         Ok(Box::new(OpenInput { _connection: opened.map_err(|error| refused(id, error))? }))
     }
 
-    fn open_output(&mut self, id: &str) -> Result<Box<dyn Output>, PortFault> {
-        let gone = || PortFault::Gone { id: id.into() };
+    fn open_output(&mut self, id: &str) -> Result<Box<dyn Output>, PortError> {
+        let gone = || PortError::Gone { id: id.into() };
         let port = self.live()?.output.find_port_by_id(id).ok_or_else(gone)?;
         let client = MidiOutput::new(&self.client_name).map_err(unavailable)?;
         let opened = client.connect(&port, "conductor out").map_err(|error| refused(id, error))?;
         output(id, opened)
     }
 
-    fn create_input(&mut self, name: &str, lane: LaneSender) -> Result<Box<dyn Input>, PortFault> {
+    fn create_input(&mut self, name: &str, lane: EventSender) -> Result<Box<dyn Input>, PortError> {
         let opened = self.client()?.create_virtual(name, Hearing::hear, self.hearing(lane));
         let connection = opened.map_err(|error| refused(name, error))?;
         self.made.insert((Way::Input, name.to_owned()));
         Ok(Box::new(OpenInput { _connection: connection }))
     }
 
-    fn create_output(&mut self, name: &str) -> Result<Box<dyn Output>, PortFault> {
+    fn create_output(&mut self, name: &str) -> Result<Box<dyn Output>, PortError> {
         let client = MidiOutput::new(&self.client_name).map_err(unavailable)?;
         let opened = client.create_virtual(name).map_err(|error| refused(name, error))?;
         self.made.insert((Way::Output, name.to_owned()));
@@ -164,7 +164,7 @@ impl Input for OpenInput {
     }
 }
 
-fn output(id: &str, mut connection: MidiOutputConnection) -> Result<Box<dyn Output>, PortFault> {
+fn output(id: &str, mut connection: MidiOutputConnection) -> Result<Box<dyn Output>, PortError> {
     let begin = move || {
         Some(move |message: &[u8]| match connection.send(message) {
             Ok(()) => ControlFlow::Continue(()),

@@ -6,11 +6,11 @@
 //! libjack is loaded when a server is first seen. Without it, or without a server, `connect` says so; nothing else happens. After the
 //! server ended, every handle is dead and `connect` starts anew.
 
-use super::births::Births;
+use super::port_generation::Births;
 use super::queue::{QUEUE_BYTES, QueueReceiver, QueueSender, queue};
-use super::ring::LaneSender;
+use super::ring::EventSender;
 use super::{
-    Announce, Announcement, Backend, Cause, Input, Intake, Output, PortFault, PortInfo, SendFault, Stamp, Unavailable,
+    Announce, Announcement, Backend, Cause, Input, Intake, Output, PortError, PortInfo, SendError, Stamp, Unavailable,
     Way,
 };
 use conductor_core::event::{Taint, Trail};
@@ -114,7 +114,7 @@ impl Live {
         }
     }
 
-    fn register<S: PortSpec>(&mut self, name: Option<&str>, spec: S) -> Result<Port<S>, PortFault> {
+    fn register<S: PortSpec>(&mut self, name: Option<&str>, spec: S) -> Result<Port<S>, PortError> {
         let name = match name {
             Some(name) => name.replace(['\0', ':'], "."),
             None => {
@@ -126,28 +126,28 @@ impl Live {
         self.client.as_client().register_port(&name, spec).map_err(|error| refused(&name, error))
     }
 
-    fn port(&self, id: &str) -> Result<(), PortFault> {
+    fn port(&self, id: &str) -> Result<(), PortError> {
         let named = (!id.contains('\0')).then(|| self.client.as_client().port_by_name(id)).flatten();
-        named.map(|_| ()).ok_or_else(|| PortFault::Gone { id: id.into() })
+        named.map(|_| ()).ok_or_else(|| PortError::Gone { id: id.into() })
     }
 
-    fn connect(&self, from: &str, to: &str, theirs: &str) -> Result<(), PortFault> {
+    fn connect(&self, from: &str, to: &str, theirs: &str) -> Result<(), PortError> {
         self.client.as_client().connect_ports_by_name(from, to).map_err(|error| refused(theirs, error))
     }
 
-    fn admit(&mut self, port: Arrival, id: &str) -> Result<(), PortFault> {
-        let full = |_| PortFault::Refused { id: id.into(), detail: format!("{PORTS_MAX} ports are open already") };
+    fn admit(&mut self, port: Arrival, id: &str) -> Result<(), PortError> {
+        let full = |_| PortError::Refused { id: id.into(), detail: format!("{PORTS_MAX} ports are open already") };
         self.arrivals.push(port).map_err(full)
     }
 
-    fn input(&mut self, port: Port<MidiIn>, lane: LaneSender, id: &str) -> Result<Box<dyn Input>, PortFault> {
+    fn input(&mut self, port: Port<MidiIn>, lane: EventSender, id: &str) -> Result<Box<dyn Input>, PortError> {
         let closing = Arc::new(AtomicBool::new(false));
         let input = InPort { port, intake: Intake::new(lane), closing: Arc::clone(&closing) };
         self.admit(Arrival::Input(Box::new(input)), id)?;
         Ok(Box::new(OpenInput { alive: Arc::clone(&self.alive), closing }))
     }
 
-    fn output(&mut self, port: Port<MidiOut>, id: &str) -> Result<Box<dyn Output>, PortFault> {
+    fn output(&mut self, port: Port<MidiOut>, id: &str) -> Result<Box<dyn Output>, PortError> {
         let closing = Arc::new(AtomicBool::new(false));
         let largest = Arc::new(AtomicUsize::new(usize::MAX));
         let (sender, receiver) = queue(QUEUE_BYTES);
@@ -163,8 +163,8 @@ impl Live {
     }
 }
 
-fn refused(id: &str, error: jack::Error) -> PortFault {
-    PortFault::Refused { id: id.into(), detail: error.to_string() }
+fn refused(id: &str, error: jack::Error) -> PortError {
+    PortError::Refused { id: id.into(), detail: error.to_string() }
 }
 
 /// Loading libjack brings four megabytes of libraries along, so without a server it stays on the disk. A server's socket lies in
@@ -213,7 +213,7 @@ impl Backend for Jack {
         self.live().map(|_| ())
     }
 
-    fn ports(&mut self) -> Result<Vec<PortInfo>, PortFault> {
+    fn ports(&mut self) -> Result<Vec<PortInfo>, PortError> {
         let live = self.live()?;
         live.hear_births();
         let client = live.client.as_client();
@@ -239,7 +239,7 @@ impl Backend for Jack {
         Ok(out)
     }
 
-    fn open_input(&mut self, id: &str, lane: LaneSender) -> Result<Box<dyn Input>, PortFault> {
+    fn open_input(&mut self, id: &str, lane: EventSender) -> Result<Box<dyn Input>, PortError> {
         let live = self.live()?;
         live.port(id)?;
         let port = live.register(None, MidiIn::default())?;
@@ -249,7 +249,7 @@ impl Backend for Jack {
         Ok(input)
     }
 
-    fn open_output(&mut self, id: &str) -> Result<Box<dyn Output>, PortFault> {
+    fn open_output(&mut self, id: &str) -> Result<Box<dyn Output>, PortError> {
         let live = self.live()?;
         live.port(id)?;
         let port = live.register(None, MidiOut::default())?;
@@ -259,13 +259,13 @@ impl Backend for Jack {
         Ok(output)
     }
 
-    fn create_input(&mut self, name: &str, lane: LaneSender) -> Result<Box<dyn Input>, PortFault> {
+    fn create_input(&mut self, name: &str, lane: EventSender) -> Result<Box<dyn Input>, PortError> {
         let live = self.live()?;
         let port = live.register(Some(name), MidiIn::default())?;
         live.input(port, lane, name)
     }
 
-    fn create_output(&mut self, name: &str) -> Result<Box<dyn Output>, PortFault> {
+    fn create_output(&mut self, name: &str) -> Result<Box<dyn Output>, PortError> {
         let live = self.live()?;
         let port = live.register(Some(name), MidiOut::default())?;
         live.output(port, name)
@@ -298,15 +298,15 @@ struct OpenOutput {
 }
 
 impl Output for OpenOutput {
-    fn send(&mut self, message: &[u8], _: Trail) -> Result<(), SendFault> {
+    fn send(&mut self, message: &[u8], _: Trail) -> Result<(), SendError> {
         if !self.is_open() {
-            return Err(SendFault::Offline);
+            return Err(SendError::Offline);
         }
         let max = self.largest.load(Ordering::Relaxed);
         if message.len() > max {
             // A message that is wrong in itself keeps that reason.
             super::check_message(message)?;
-            return Err(SendFault::TooLong { max });
+            return Err(SendError::TooLong { max });
         }
         self.queue.send(message)
     }

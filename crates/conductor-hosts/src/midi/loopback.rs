@@ -7,9 +7,9 @@
 //! A lock per device is fine here: there is no device callback, and it is held for one message.
 
 use super::queue::MESSAGE_MAX;
-use super::ring::LaneSender;
+use super::ring::EventSender;
 use super::{
-    Announce, Announcement, Backend, Input, Intake, Output, PortFault, PortInfo, SendFault, Stamp, Unavailable, Way,
+    Announce, Announcement, Backend, Input, Intake, Output, PortError, PortInfo, SendError, Stamp, Unavailable, Way,
     check_message,
 };
 use conductor_core::event::Trail;
@@ -96,8 +96,8 @@ impl Loopback {
         Some(Hand { device, stamp: Arc::clone(&self.stamp) })
     }
 
-    fn plugged(&self, name: &str) -> Result<(Arc<Device>, u64), PortFault> {
-        let gone = || PortFault::Gone { id: name.into() };
+    fn plugged(&self, name: &str) -> Result<(Arc<Device>, u64), PortError> {
+        let gone = || PortError::Gone { id: name.into() };
         let device = Arc::clone(lock(&self.devices).get(name).ok_or_else(gone)?);
         let state = lock(&device.state);
         let life = state.life;
@@ -142,7 +142,7 @@ impl Backend for Loopback {
         Ok(())
     }
 
-    fn ports(&mut self) -> Result<Vec<PortInfo>, PortFault> {
+    fn ports(&mut self) -> Result<Vec<PortInfo>, PortError> {
         let devices = lock(&self.devices);
         let plugged = devices.values().filter(|device| lock(&device.state).plugged);
         Ok(plugged
@@ -157,18 +157,18 @@ impl Backend for Loopback {
             .collect())
     }
 
-    fn open_input(&mut self, id: &str, lane: LaneSender) -> Result<Box<dyn Input>, PortFault> {
+    fn open_input(&mut self, id: &str, lane: EventSender) -> Result<Box<dyn Input>, PortError> {
         let (device, life) = self.plugged(id)?;
         let mut state = lock(&device.state);
         if state.intake.is_some() {
-            return Err(PortFault::Refused { id: id.into(), detail: "it is open already".into() });
+            return Err(PortError::Refused { id: id.into(), detail: "it is open already".into() });
         }
         state.intake = Some(Intake::new(lane));
         drop(state);
         Ok(Box::new(OpenInput { device, life }))
     }
 
-    fn open_output(&mut self, id: &str) -> Result<Box<dyn Output>, PortFault> {
+    fn open_output(&mut self, id: &str) -> Result<Box<dyn Output>, PortError> {
         // A device may itself be called "… hand": the whole name comes first.
         let (found, to_hand) = match self.plugged(id) {
             Ok(found) => (found, false),
@@ -182,12 +182,12 @@ impl Backend for Loopback {
         Ok(Box::new(OpenOutput { device, life, hand }))
     }
 
-    fn create_input(&mut self, name: &str, lane: LaneSender) -> Result<Box<dyn Input>, PortFault> {
+    fn create_input(&mut self, name: &str, lane: EventSender) -> Result<Box<dyn Input>, PortError> {
         self.plug(name);
         self.open_input(name, lane)
     }
 
-    fn create_output(&mut self, name: &str) -> Result<Box<dyn Output>, PortFault> {
+    fn create_output(&mut self, name: &str) -> Result<Box<dyn Output>, PortError> {
         self.plug(name);
         self.open_output(name)
     }
@@ -221,13 +221,13 @@ struct OpenOutput {
 }
 
 impl Output for OpenOutput {
-    fn send(&mut self, message: &[u8], trail: Trail) -> Result<(), SendFault> {
+    fn send(&mut self, message: &[u8], trail: Trail) -> Result<(), SendError> {
         check_message(message)?;
         if !self.is_open() {
-            return Err(SendFault::Offline);
+            return Err(SendError::Offline);
         }
         if let Some(hand) = &self.hand {
-            return if hand.play(message, trail) { Ok(()) } else { Err(SendFault::Offline) };
+            return if hand.play(message, trail) { Ok(()) } else { Err(SendError::Offline) };
         }
         let mut state = lock(&self.device.state);
         state.far_end_bytes += message.len();
@@ -248,7 +248,7 @@ impl Output for OpenOutput {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ring::{Bell, LaneReceiver, lane};
+    use super::super::ring::{Bell, EventReceiver, lane};
     use super::*;
     use conductor_core::event::{Body, DeviceSlot, Event, Micros, Taint};
     use std::sync::atomic::{AtomicU64, Ordering};
@@ -262,7 +262,7 @@ mod tests {
         (Loopback::new(Arc::new(|| Micros(7)), announce), announced)
     }
 
-    fn listen(loopback: &mut Loopback, name: &str) -> (Box<dyn Input>, LaneReceiver) {
+    fn listen(loopback: &mut Loopback, name: &str) -> (Box<dyn Input>, EventReceiver) {
         let (sender, receiver) = lane(DeviceSlot(1), 10_000, Bell::silent());
         (loopback.open_input(name, sender).unwrap(), receiver)
     }
@@ -289,7 +289,7 @@ mod tests {
         let mut output = loopback.open_output("pads").unwrap();
         output.send(&[0x90, 51, 21], Taint::Clean.into()).unwrap();
         output.send(&[0xF0, 1, 2, 0xF7], Taint::Clean.into()).unwrap();
-        assert!(matches!(output.send(&[0x90, 51], Taint::Clean.into()), Err(SendFault::Malformed(_))));
+        assert!(matches!(output.send(&[0x90, 51], Taint::Clean.into()), Err(SendError::Malformed(_))));
         assert_eq!(hand.take(), vec![vec![0x90, 51, 21], vec![0xF0, 1, 2, 0xF7]]);
         assert_eq!(hand.take(), Vec::<Vec<u8>>::new());
         for _ in 0..30_000 {
@@ -313,7 +313,7 @@ mod tests {
         loopback.unplug("pads");
         assert_eq!(announced.load(Ordering::Relaxed), 2);
         assert!(!input.is_open() && !output.is_open() && lane_before.is_abandoned());
-        assert_eq!(output.send(&[0xF8], Taint::Clean.into()), Err(SendFault::Offline));
+        assert_eq!(output.send(&[0xF8], Taint::Clean.into()), Err(SendError::Offline));
         assert_eq!(names(&mut loopback), Vec::<String>::new());
         loopback.plug("pads");
         assert!(!input.is_open() && !output.is_open(), "a new life does not revive old handles");
@@ -327,13 +327,13 @@ mod tests {
     fn missing_and_taken_ports_are_refused_with_their_name() {
         let (mut loopback, _) = studio();
         let missing = loopback.open_output("nope hand").err();
-        assert_eq!(missing, Some(PortFault::Gone { id: "nope hand".into() }));
+        assert_eq!(missing, Some(PortError::Gone { id: "nope hand".into() }));
         loopback.plug("pads");
         let mut unheard = loopback.open_output("pads hand").unwrap();
-        assert_eq!(unheard.send(&[0xF8], Taint::Clean.into()), Err(SendFault::Offline), "nobody listens to pads");
+        assert_eq!(unheard.send(&[0xF8], Taint::Clean.into()), Err(SendError::Offline), "nobody listens to pads");
         let _first = listen(&mut loopback, "pads");
         let (sender, _receiver) = lane(DeviceSlot(1), 10_000, Bell::silent());
-        assert!(matches!(loopback.open_input("pads", sender), Err(PortFault::Refused { .. })));
+        assert!(matches!(loopback.open_input("pads", sender), Err(PortError::Refused { .. })));
     }
 
     #[test]
@@ -346,7 +346,7 @@ mod tests {
             let body: Vec<u8> = (0..len).map(|i| (i * 7 % 128) as u8).collect();
             [&[0xF0][..], &body, &[0xF7]].concat()
         };
-        assert!(matches!(hand.send(&sysex(8193), Taint::Clean.into()), Err(SendFault::Malformed(_))));
+        assert!(matches!(hand.send(&sysex(8193), Taint::Clean.into()), Err(SendError::Malformed(_))));
         hand.send(&sysex(8192), Taint::Clean.into()).unwrap();
         assert_eq!(lane.pop().map(|it| it.body), Some(Body::SysEx(sysex(8192)[1..8193].into())));
         assert_eq!(lane.pop(), None);

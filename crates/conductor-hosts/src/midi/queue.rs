@@ -5,7 +5,7 @@
 //!
 //! Not here: the thread that sends (each backend has its own).
 
-use super::{SendFault, check_message, is_release};
+use super::{SendError, check_message, is_release};
 
 /// Room for a burst of 40,000 short messages, or 24 SysEx of the largest size.
 pub const QUEUE_BYTES: usize = 256 * 1024;
@@ -32,17 +32,17 @@ pub fn queue(bytes: usize) -> (QueueSender, QueueReceiver) {
 }
 
 impl QueueSender {
-    pub fn send(&mut self, message: &[u8]) -> Result<(), SendFault> {
+    pub fn send(&mut self, message: &[u8]) -> Result<(), SendError> {
         check_message(message)?;
         if self.bytes.is_abandoned() {
-            return Err(SendFault::Offline);
+            return Err(SendError::Offline);
         }
         let needed = HEADER + message.len();
         let kept = if is_release(message) { 0 } else { self.reserve };
         if self.bytes.slots() < needed + kept {
-            return Err(SendFault::Busy);
+            return Err(SendError::Busy);
         }
-        let Ok(mut chunk) = self.bytes.write_chunk(needed) else { return Err(SendFault::Busy) };
+        let Ok(mut chunk) = self.bytes.write_chunk(needed) else { return Err(SendError::Busy) };
         let header = (message.len() as u16).to_le_bytes();
         let (first, second) = chunk.as_mut_slices();
         let places = first.iter_mut().chain(second);
@@ -96,10 +96,10 @@ mod tests {
         let on = [0x90, 36, 100];
         let results: Vec<_> = (0..8).map(|_| sender.send(&on)).collect();
         assert_eq!(results.iter().filter(|it| it.is_ok()).count(), 6);
-        assert_eq!(sender.send(&[0xB0, 7, 1]), Err(SendFault::Busy));
+        assert_eq!(sender.send(&[0xB0, 7, 1]), Err(SendError::Busy));
         assert_eq!(sender.send(&[0x80, 36, 0]), Ok(()));
         assert_eq!(sender.send(&[0xB0, 123, 0]), Ok(()));
-        assert_eq!(sender.send(&[0x90, 36, 0]), Err(SendFault::Busy), "quite full");
+        assert_eq!(sender.send(&[0x90, 36, 0]), Err(SendError::Busy), "quite full");
         receiver.done();
         assert_eq!(sender.send(&[0x90, 36, 0]), Ok(()));
     }
@@ -107,9 +107,9 @@ mod tests {
     #[test]
     fn bad_and_orphaned_messages_are_refused() {
         let (mut sender, receiver) = queue(40);
-        assert!(matches!(sender.send(&[1, 2]), Err(SendFault::Malformed(_))));
+        assert!(matches!(sender.send(&[1, 2]), Err(SendError::Malformed(_))));
         drop(receiver);
-        assert_eq!(sender.send(&[0xF8]), Err(SendFault::Offline));
+        assert_eq!(sender.send(&[0xF8]), Err(SendError::Offline));
     }
 
     proptest! {

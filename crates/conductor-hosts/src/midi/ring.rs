@@ -1,6 +1,6 @@
 //! The callback lane: from a device callback to the engine without a lock, an allocation or a log line.
 //!
-//! One lane per source. [`LaneSender`] lives in the callback, [`LaneReceiver`] in the engine. Between them stand a bounded ring of
+//! One lane per source. [`EventSender`] lives in the callback, [`EventReceiver`] in the engine. Between them stand a bounded ring of
 //! events, a ring of SysEx bytes, and one slot per key and per control for what the ring may not take:
 //!
 //! | room in the ring | release | continuous value | press, tick, anything else |
@@ -289,7 +289,7 @@ enum Room {
 }
 
 /// The callback's end.
-pub struct LaneSender {
+pub struct EventSender {
     events: rtrb::Producer<Entry>,
     bytes: rtrb::Producer<u8>,
     reserve: usize,
@@ -312,7 +312,7 @@ impl Drop for Farewell {
 }
 
 /// The engine's end.
-pub struct LaneReceiver {
+pub struct EventReceiver {
     device: DeviceSlot,
     events: rtrb::Consumer<Entry>,
     bytes: rtrb::Consumer<u8>,
@@ -331,7 +331,7 @@ struct Staged {
 }
 
 /// Makes a lane of the standard size.
-pub fn lane(device: DeviceSlot, max_events_per_sec: u32, bell: Bell) -> (LaneSender, LaneReceiver) {
+pub fn lane(device: DeviceSlot, max_events_per_sec: u32, bell: Bell) -> (EventSender, EventReceiver) {
     lane_with_room(device, max_events_per_sec, bell, EVENTS, SYSEX_BYTES)
 }
 
@@ -341,7 +341,7 @@ fn lane_with_room(
     bell: Bell,
     events: usize,
     bytes: usize,
-) -> (LaneSender, LaneReceiver) {
+) -> (EventSender, EventReceiver) {
     let (events_in, events_out) = rtrb::RingBuffer::new(events);
     let (bytes_in, bytes_out) = rtrb::RingBuffer::new(bytes);
     let shared = Arc::new(Shared {
@@ -352,7 +352,7 @@ fn lane_with_room(
         max_events_per_sec: AtomicU32::new(max_events_per_sec),
         counters: Counters::default(),
     });
-    let sender = LaneSender {
+    let sender = EventSender {
         events: events_in,
         bytes: bytes_in,
         reserve: events / 4,
@@ -363,7 +363,7 @@ fn lane_with_room(
         selections: [Selection::default(); 16],
         rate: Rate::default(),
     };
-    let receiver = LaneReceiver {
+    let receiver = EventReceiver {
         device,
         events: events_out,
         bytes: bytes_out,
@@ -376,7 +376,7 @@ fn lane_with_room(
     (sender, receiver)
 }
 
-impl LaneSender {
+impl EventSender {
     /// Takes an event by the rule of the lane. `at` must not go back. SysEx has its own way, [`push_sysex`](Self::push_sysex); a
     /// `Body::SysEx` given here is copied from its shared bytes in the same way.
     pub fn push(&mut self, at: Micros, trail: impl Into<Trail>, body: Body) {
@@ -597,7 +597,7 @@ fn add(counter: &AtomicU64) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
 }
 
-impl LaneReceiver {
+impl EventReceiver {
     pub fn device(&self) -> DeviceSlot {
         self.device
     }

@@ -81,7 +81,7 @@ pub enum Expected<'a> {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum FileFault {
+pub enum FileError {
     #[error("{path}: no such file")]
     Missing { path: PathBuf },
     #[error("{path}: {why}")]
@@ -96,24 +96,24 @@ pub enum FileFault {
     Io { path: PathBuf, fault: io::Error },
 }
 
-impl From<FileFault> for ToolError {
-    fn from(fault: FileFault) -> Self {
+impl From<FileError> for ToolError {
+    fn from(fault: FileError) -> Self {
         let text = fault.to_string();
         match fault {
-            FileFault::Missing { .. } => ToolError::new(Code::NotFound, text)
+            FileError::Missing { .. } => ToolError::new(Code::NotFound, text)
                 .hint("Check the path; a relative one starts at the patches folder of the Conductor home."),
-            FileFault::Refused { .. } => denied(text),
-            FileFault::TooLarge { .. } => {
+            FileError::Refused { .. } => denied(text),
+            FileError::TooLarge { .. } => {
                 ToolError::new(Code::BadInput, text).hint("`[patch] max_file_mb` sets the largest file that is opened.")
             }
-            FileFault::Changed { .. } => ToolError::new(Code::StaleReference, text).hint(
+            FileError::Changed { .. } => ToolError::new(Code::StaleReference, text).hint(
                 "Nothing was written. Call diff_patch against \"disk\" to see what changed, then save to another path, or close \
                  this patch with discard and open the file again.",
             ),
-            FileFault::Exists { .. } => {
+            FileError::Exists { .. } => {
                 ToolError::new(Code::BadInput, text).hint("Set overwrite to replace it, or save to another path.")
             }
-            FileFault::Io { .. } => ToolError::new(Code::SdkRejected, text)
+            FileError::Io { .. } => ToolError::new(Code::SdkRejected, text)
                 .hint("The file as it was is whole. Ask the person to look at the folder: its rights and its free space."),
         }
     }
@@ -238,7 +238,7 @@ impl Folders {
         })
     }
 
-    pub fn read(&self, place: &Place) -> Result<Vec<u8>, FileFault> {
+    pub fn read(&self, place: &Place) -> Result<Vec<u8>, FileError> {
         let folder = open_folder(place, false)?;
         read_in(&folder, &place.name, self.max_bytes, &place.path())
     }
@@ -256,7 +256,7 @@ impl Folders {
     }
 
     /// Replaces the side file, or removes it when no box has a name any more.
-    pub fn write_names(&self, place: &Place, names: Option<&str>, unique: &str) -> Result<(), FileFault> {
+    pub fn write_names(&self, place: &Place, names: Option<&str>, unique: &str) -> Result<(), FileError> {
         let folder = open_folder(place, false)?;
         let name = place.names();
         let done = match names {
@@ -268,7 +268,7 @@ impl Folders {
                 Err(fault) => Err(fault.into()),
             },
         };
-        done.map_err(|fault| FileFault::Io { path: place.path(), fault })
+        done.map_err(|fault| FileError::Io { path: place.path(), fault })
     }
 
     /// Replaces the file whole or not at all, and keeps what was there as a backup. Gives the backup's path when there was something.
@@ -279,10 +279,10 @@ impl Folders {
         expected: Expected<'_>,
         unique: &str,
         steps: &dyn Steps,
-    ) -> Result<Option<PathBuf>, FileFault> {
+    ) -> Result<Option<PathBuf>, FileError> {
         let path = place.path();
         let folder = open_folder(place, true)?;
-        let io = |fault| FileFault::Io { path: path.clone(), fault };
+        let io = |fault| FileError::Io { path: path.clone(), fault };
         let before = self.present(&folder, place, expected)?;
         steps.before(Step::WriteNew).map_err(io)?;
         let new = write_new(&folder, &place.name, bytes, before.as_ref().map(|it| &it.metadata), unique).map_err(io)?;
@@ -305,9 +305,9 @@ impl Folders {
         before: Option<&Present>,
         unique: &str,
         steps: &dyn Steps,
-    ) -> Result<(), FileFault> {
+    ) -> Result<(), FileError> {
         let path = place.path();
-        let io = |fault| FileFault::Io { path: path.clone(), fault };
+        let io = |fault| FileError::Io { path: path.clone(), fault };
         steps.before(Step::SyncNew).map_err(io)?;
         if let Some(before) = before {
             steps.before(Step::WriteBackup).map_err(io)?;
@@ -324,17 +324,17 @@ impl Folders {
     }
 
     /// The file as it is now, when it is as expected.
-    fn present(&self, folder: &OwnedFd, place: &Place, expected: Expected<'_>) -> Result<Option<Present>, FileFault> {
+    fn present(&self, folder: &OwnedFd, place: &Place, expected: Expected<'_>) -> Result<Option<Present>, FileError> {
         let path = place.path();
         let found = match open_file(folder, &place.name, &path) {
             Ok(file) => Some(Present::read(file, self.max_bytes, &path)?),
-            Err(FileFault::Missing { .. }) => None,
+            Err(FileError::Missing { .. }) => None,
             Err(fault) => return Err(fault),
         };
         match (&found, expected) {
-            (Some(found), Expected::Bytes(bytes)) if found.bytes != bytes => Err(FileFault::Changed { path }),
-            (None, Expected::Bytes(_)) => Err(FileFault::Changed { path }),
-            (Some(_), Expected::Absent) => Err(FileFault::Exists { path }),
+            (Some(found), Expected::Bytes(bytes)) if found.bytes != bytes => Err(FileError::Changed { path }),
+            (None, Expected::Bytes(_)) => Err(FileError::Changed { path }),
+            (Some(_), Expected::Absent) => Err(FileError::Exists { path }),
             (Some(_), Expected::Bytes(_) | Expected::Any) | (None, Expected::Absent | Expected::Any) => Ok(found),
         }
     }
@@ -346,16 +346,16 @@ struct Present {
 }
 
 impl Present {
-    fn read(file: File, limit: usize, path: &Path) -> Result<Self, FileFault> {
-        let io = |fault| FileFault::Io { path: path.to_owned(), fault };
+    fn read(file: File, limit: usize, path: &Path) -> Result<Self, FileError> {
+        let io = |fault| FileError::Io { path: path.to_owned(), fault };
         let metadata = file.metadata().map_err(io)?;
         if !metadata.is_file() {
-            return Err(FileFault::Refused { path: path.to_owned(), why: "not a regular file" });
+            return Err(FileError::Refused { path: path.to_owned(), why: "not a regular file" });
         }
         let mut bytes = Vec::new();
         file.take(limit as u64 + 1).read_to_end(&mut bytes).map_err(io)?;
         if bytes.len() > limit {
-            return Err(FileFault::TooLarge { path: path.to_owned(), limit });
+            return Err(FileError::TooLarge { path: path.to_owned(), limit });
         }
         Ok(Present { bytes, metadata })
     }
@@ -387,14 +387,14 @@ fn below(root: &Path, rest: &Path, shown: &str) -> Result<Place, ToolError> {
     Ok(Place { root: real(root), folders, name, format })
 }
 
-fn open_folder(place: &Place, create: bool) -> Result<OwnedFd, FileFault> {
+fn open_folder(place: &Place, create: bool) -> Result<OwnedFd, FileError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let fault = |path: &Path, errno: Errno| match errno {
-        Errno::NOENT => FileFault::Missing { path: path.to_owned() },
+        Errno::NOENT => FileError::Missing { path: path.to_owned() },
         Errno::LOOP | Errno::NOTDIR => {
-            FileFault::Refused { path: path.to_owned(), why: "a link, or not a folder; links are not followed" }
+            FileError::Refused { path: path.to_owned(), why: "a link, or not a folder; links are not followed" }
         }
-        errno => FileFault::Io { path: path.to_owned(), fault: errno.into() },
+        errno => FileError::Io { path: path.to_owned(), fault: errno.into() },
     };
     if create {
         match rustix::fs::mkdir(&place.root, Mode::RWXU) {
@@ -412,18 +412,18 @@ fn open_folder(place: &Place, create: bool) -> Result<OwnedFd, FileFault> {
     Ok(folder)
 }
 
-fn open_file(folder: &OwnedFd, name: &OsStr, path: &Path) -> Result<File, FileFault> {
+fn open_file(folder: &OwnedFd, name: &OsStr, path: &Path) -> Result<File, FileError> {
     // Not blocking: a pipe of that name would hold the call until somebody writes.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     match rustix::fs::openat(folder, name, flags, Mode::empty()) {
         Ok(file) => Ok(File::from(file)),
-        Err(Errno::NOENT) => Err(FileFault::Missing { path: path.to_owned() }),
-        Err(Errno::LOOP) => Err(FileFault::Refused { path: path.to_owned(), why: "a link; links are not followed" }),
-        Err(errno) => Err(FileFault::Io { path: path.to_owned(), fault: errno.into() }),
+        Err(Errno::NOENT) => Err(FileError::Missing { path: path.to_owned() }),
+        Err(Errno::LOOP) => Err(FileError::Refused { path: path.to_owned(), why: "a link; links are not followed" }),
+        Err(errno) => Err(FileError::Io { path: path.to_owned(), fault: errno.into() }),
     }
 }
 
-fn read_in(folder: &OwnedFd, name: &OsStr, limit: usize, path: &Path) -> Result<Vec<u8>, FileFault> {
+fn read_in(folder: &OwnedFd, name: &OsStr, limit: usize, path: &Path) -> Result<Vec<u8>, FileError> {
     Ok(Present::read(open_file(folder, name, path)?, limit, path)?.bytes)
 }
 
@@ -508,9 +508,9 @@ mod tests {
         std::os::unix::fs::symlink(home.path(), root.join("up")).unwrap();
         for path in ["link.pd", "up/secret.pd"] {
             let place = folders.place(path).unwrap();
-            assert!(matches!(folders.read(&place), Err(FileFault::Refused { .. })), "{path}");
+            assert!(matches!(folders.read(&place), Err(FileError::Refused { .. })), "{path}");
             let written = folders.replace(&place, b"x", Expected::Any, "u", &Undisturbed);
-            assert!(matches!(written, Err(FileFault::Refused { .. })), "{path}");
+            assert!(matches!(written, Err(FileError::Refused { .. })), "{path}");
         }
         assert_eq!(fs::read(home.path().join("secret.pd")).unwrap(), b"secret");
     }
@@ -522,11 +522,11 @@ mod tests {
         rustix::fs::mknodat(rustix::fs::CWD, root.join("pipe.pd"), rustix::fs::FileType::Fifo, Mode::RWXU, 0).unwrap();
         fs::create_dir(root.join("folder.pd")).unwrap();
         for path in ["pipe.pd", "folder.pd"] {
-            assert!(matches!(folders.read(&folders.place(path).unwrap()), Err(FileFault::Refused { .. })), "{path}");
+            assert!(matches!(folders.read(&folders.place(path).unwrap()), Err(FileError::Refused { .. })), "{path}");
         }
         fs::write(root.join("large.pd"), vec![b'x'; 1001]).unwrap();
         let large = folders.read(&folders.place("large.pd").unwrap());
-        assert!(matches!(large, Err(FileFault::TooLarge { limit: 1000, .. })));
+        assert!(matches!(large, Err(FileError::TooLarge { limit: 1000, .. })));
     }
 
     #[test]
@@ -561,9 +561,9 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"new");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o640);
         let again = folders.replace(&place, b"newer", Expected::Bytes(b"old"), "u", &Undisturbed);
-        assert!(matches!(again, Err(FileFault::Changed { .. })));
+        assert!(matches!(again, Err(FileError::Changed { .. })));
         let absent = folders.replace(&place, b"newer", Expected::Absent, "u", &Undisturbed);
-        assert!(matches!(absent, Err(FileFault::Exists { .. })));
+        assert!(matches!(absent, Err(FileError::Exists { .. })));
         assert_eq!(fs::read(&path).unwrap(), b"new");
     }
 }

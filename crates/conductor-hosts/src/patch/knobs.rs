@@ -1,7 +1,7 @@
 //! Attributes of patches under a knob. Not here: what a value means to an object (`conductor-patch`).
 
 use super::Patches;
-use crate::knobs::Knobs;
+use crate::latest_value_worker::LatestValueWorker;
 use std::sync::{Arc, Weak};
 
 /// One attribute of one object.
@@ -15,9 +15,12 @@ pub struct Knob {
 }
 
 /// `failed` hears of every value that did not arrive.
-pub fn start(patches: &Arc<Patches>, failed: impl Fn(String) + Send + 'static) -> std::io::Result<Knobs<Knob>> {
+pub fn start(
+    patches: &Arc<Patches>,
+    failed: impl Fn(String) + Send + 'static,
+) -> std::io::Result<LatestValueWorker<Knob>> {
     let patches: Weak<Patches> = Arc::downgrade(patches);
-    Knobs::start("patch knobs", move |knob: Knob, value| {
+    LatestValueWorker::start("patch knobs", move |knob: Knob, value| {
         let Some(patches) = patches.upgrade() else { return };
         if let Err(fault) = patches.turn(&knob, value) {
             failed(format!("{} of {}: {}", knob.attribute, knob.object, fault.message));

@@ -4,9 +4,9 @@
 //! There is no stream of what Pd says, so every change is read back. There are no lock, console or ports, and canvases that share a name
 //! cannot be told apart. Not here: the messages themselves (`follow`), and a Pd of our own (`pd`).
 
-use super::follow::{Fault, Follow, Shown, Wire};
 use super::fudi::{Messages, check};
 use super::link::{Silence, TEMPORARY};
+use super::mirror::{Fault, Follow, Shown, Wire};
 use super::tcl::Word;
 use super::{CALL_US, READ_US, Temporary, read_own};
 use crate::bridges::{AddressFile, is_mine, same, secret, write_private};

@@ -60,7 +60,7 @@ fn reach(allow: &[String], plain: &[String]) -> Reach {
     Reach { allow_hosts: allow.to_vec(), http_hosts: plain.to_vec(), only: None }
 }
 
-async fn fetch(web: &Web, url: &str, reach: &Reach) -> Result<Fetched, WebFault> {
+async fn fetch(web: &Web, url: &str, reach: &Reach) -> Result<Fetched, WebError> {
     web.fetch(Wanted::get(Url::parse(url).unwrap()), reach).await
 }
 
@@ -93,12 +93,12 @@ async fn no_spelling_of_a_local_address_is_reached() {
         let host = host_of(&Url::parse(url).unwrap());
         // TLS is not what stops it here: the host may be reached without.
         let refused = fetch(&web, url, &reach(std::slice::from_ref(&host), std::slice::from_ref(&host))).await;
-        assert!(matches!(refused, Err(WebFault::Private { .. })), "{url}: {refused:?}");
+        assert!(matches!(refused, Err(WebError::Private { .. })), "{url}: {refused:?}");
     }
     // One bad address among good ones is enough.
     let mixed = self::web(vec![vec!["1.1.1.1", "10.0.0.1"]]);
     let refused = fetch(&mixed, "https://mixed.example/", &Reach::default()).await;
-    assert!(matches!(refused, Err(WebFault::Private { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(WebError::Private { .. })), "{refused:?}");
     assert_eq!(local.hits.load(Ordering::SeqCst), 0);
 
     // Negative control: the naive client gets in by several of these.
@@ -115,16 +115,16 @@ async fn only_the_exact_host_and_port_lift_the_wall() {
     let (url, exact) = (format!("http://{}/", local.address), local.address.to_string());
     let web = web(vec![vec![]]);
     let name_alone = reach(&["127.0.0.1".to_owned()], std::slice::from_ref(&exact));
-    assert!(matches!(fetch(&web, &url, &name_alone).await, Err(WebFault::Private { .. })));
+    assert!(matches!(fetch(&web, &url, &name_alone).await, Err(WebError::Private { .. })));
     let other_port = reach(&["127.0.0.1:1".to_owned()], std::slice::from_ref(&exact));
-    assert!(matches!(fetch(&web, &url, &other_port).await, Err(WebFault::Private { .. })));
+    assert!(matches!(fetch(&web, &url, &other_port).await, Err(WebError::Private { .. })));
     let no_plain = reach(std::slice::from_ref(&exact), &[]);
-    assert!(matches!(fetch(&web, &url, &no_plain).await, Err(WebFault::NeedsTls { .. })));
+    assert!(matches!(fetch(&web, &url, &no_plain).await, Err(WebError::NeedsTls { .. })));
     assert_eq!(local.hits.load(Ordering::SeqCst), 0);
     let both = reach(std::slice::from_ref(&exact), std::slice::from_ref(&exact));
     assert_eq!(fetch(&web, &url, &both).await.unwrap().body, b"studio");
     let elsewhere = Reach { only: Some(vec!["api.example".into()]), ..both };
-    assert!(matches!(fetch(&web, &url, &elsewhere).await, Err(WebFault::NotGranted { .. })));
+    assert!(matches!(fetch(&web, &url, &elsewhere).await, Err(WebError::NotGranted { .. })));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -142,7 +142,7 @@ async fn a_redirect_starts_over() {
     // A name alone does not lift the wall, not even for a redirect.
     let by_name = reach(&[exact.clone(), "127.0.0.1".to_owned()], &both);
     let refused = fetch(&web, &url, &by_name).await;
-    assert!(matches!(refused, Err(WebFault::Private { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(WebError::Private { .. })), "{refused:?}");
     assert_eq!(inner.hits.load(Ordering::SeqCst), 0);
     assert!(naive(&url).await && inner.hits.load(Ordering::SeqCst) == 1, "negative control: the naive client follows");
 
@@ -151,7 +151,7 @@ async fn a_redirect_starts_over() {
     let refused =
         fetch(&web, &format!("http://{exact}/"), &reach(std::slice::from_ref(&exact), std::slice::from_ref(&exact)))
             .await;
-    assert!(matches!(refused, Err(WebFault::TooManyRedirects)), "{refused:?}");
+    assert!(matches!(refused, Err(WebError::TooManyRedirects)), "{refused:?}");
     assert_eq!(endless.hits.load(Ordering::SeqCst), REDIRECTS + 1);
 }
 
@@ -172,7 +172,7 @@ async fn a_name_that_changes_its_mind_changes_nothing() {
     assert_eq!((got.body.as_slice(), inside.hits.load(Ordering::SeqCst)), (&b"outside"[..], 0));
     // The second look is refused, not followed.
     let again = fetch(&web, &format!("http://flip.example:{port}/"), &reach).await;
-    assert!(matches!(again, Err(WebFault::Private { .. })), "{again:?}");
+    assert!(matches!(again, Err(WebError::Private { .. })), "{again:?}");
 
     // Negative control: check first, connect by name later.
     let flip = turns();
@@ -198,7 +198,7 @@ async fn large_and_slow_answers_are_cut() {
     web.configure(&config::Web { timeout_ms: 50, ..config::Web::default() });
     let open = reach(std::slice::from_ref(&exact), std::slice::from_ref(&exact));
     let late = fetch(&web, &format!("http://{exact}/"), &open).await;
-    assert!(matches!(late, Err(WebFault::Late { .. })), "{late:?}");
+    assert!(matches!(late, Err(WebError::Late { .. })), "{late:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -230,7 +230,7 @@ fn https_never_becomes_http() {
         let next = target(&wanted.url, &HeaderValue::from_str(location).unwrap())?;
         redirect(wanted, status, next)
     };
-    assert!(matches!(go(&mut wanted, 302, "http://a.example/y"), Err(WebFault::BadRedirect { .. })));
+    assert!(matches!(go(&mut wanted, 302, "http://a.example/y"), Err(WebError::BadRedirect { .. })));
     assert!(go(&mut wanted, 302, "/y").is_ok());
     assert_eq!(wanted.url.as_str(), "https://a.example/y");
     let mut post = Wanted { method: Method::POST, body: Some(b"b".to_vec()), ..Wanted::get(wanted.url.clone()) };
@@ -287,7 +287,7 @@ async fn a_redirect_to_a_host_without_a_name_is_given_back() {
             let got = fetch(&web, &format!("http://{at}/"), &reach).await;
             match got {
                 Ok(got) => assert_eq!((got.status, granted_by_plugin), (302, false), "{target}"),
-                Err(WebFault::NotGranted { .. }) => assert!(granted_by_plugin, "{target}"),
+                Err(WebError::NotGranted { .. }) => assert!(granted_by_plugin, "{target}"),
                 Err(fault) => panic!("{target}: {fault}"),
             }
             assert_eq!(door.hits.load(Ordering::SeqCst), 1, "{target}");

@@ -57,7 +57,7 @@ impl Transaction<'_> {
             return Err(EditError::BadValue { what: "varnames".to_owned(), why: "at least one box is needed" });
         }
         for slot in &chosen {
-            if super::gates::is_gate(self.object(id, *slot)?.class()) {
+            if super::inlets::is_gate(self.object(id, *slot)?.class()) {
                 return Err(EditError::BadValue {
                     what: self.object(id, *slot)?.label().to_owned(),
                     why: "an inlet or outlet stays in its patcher",

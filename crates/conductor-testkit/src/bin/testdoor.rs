@@ -116,7 +116,7 @@ async fn open(home: PathBuf, flags: &[String]) -> Result<(), Box<dyn std::error:
         http::router(&shared, &tokens, Authority::new(address.port(), Vec::new(), Vec::new()), axum::Router::new());
     // The second port is for clients that can send no header.
     let token = std::fs::read_to_string(home.join("state/http.token"))?;
-    let open_port = conductor_testkit::forwarder::start(address, token.trim()).await?.port();
+    let open_port = conductor_testkit::auth_proxy::start(address, token.trim()).await?.port();
     println!("{} {open_port}", address.port());
     let stop = shared.stop.clone();
     tokio::spawn(async move {

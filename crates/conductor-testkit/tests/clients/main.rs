@@ -5,10 +5,10 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
+use conductor_testkit::foreign_client::Puppet;
 #[cfg(feature = "conformance")]
-use conductor_testkit::doorstep::suite;
-use conductor_testkit::doorstep::{Doorstep, node, python};
-use conductor_testkit::puppet::Puppet;
+use conductor_testkit::mcp_process::suite;
+use conductor_testkit::mcp_process::{Doorstep, node, python};
 use serde_json::json;
 
 const DOOR: &str = env!("CARGO_BIN_EXE_testdoor");

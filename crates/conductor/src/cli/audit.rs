@@ -2,9 +2,9 @@
 //!
 //! Not here: asking a running daemon for its head and proving that a person is there; both come in through [`Around`].
 
-mod against;
+mod compare;
+mod export_plain;
 mod lines;
-mod seed;
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -340,7 +340,7 @@ fn verify(args: &VerifyArgs, around: &Around<'_>, out: &mut dyn Write) -> Done {
     }
     let mut copy_note = None;
     if let Some(path) = &args.against {
-        let compared = against::compare(&Disk, &layout.audit, path).map_err(|error| Failure::read(path, &error))?;
+        let compared = compare::compare(&Disk, &layout.audit, path).map_err(|error| Failure::read(path, &error))?;
         copy_note = Some(compared.note);
         if let Some(fault) = compared.fault {
             report.add(fault);
@@ -489,7 +489,7 @@ fn export(args: &ExportArgs, around: &Around<'_>, out: &mut dyn Write) -> Done {
 
 fn export_to(args: &ExportArgs, around: &Around<'_>, out: &mut dyn Write) -> Done {
     let mut lines = own_lines(around)?;
-    let mut chain = seed::Chain::default();
+    let mut chain = export_plain::Chain::default();
     let mut first = true;
     if args.format == Format::Json {
         write!(out, "[")?;

@@ -10,7 +10,7 @@ use conductor_core::policy::Channel;
 use conductor_core::principal::Principal;
 use conductor_gateway::config_in_force::ConfigInForce;
 use conductor_gateway::owner_handle::OwnerHandle;
-use conductor_gateway::pipeline::approval::DeskNews;
+use conductor_gateway::pipeline::approval::ApprovalEvent;
 use conductor_gateway::studio::Studio;
 use serde_json::json;
 use std::io::{self, BufRead, Write};
@@ -63,8 +63,8 @@ pub async fn run(gateway: Arc<Gateway>, owner: OwnerHandle) {
             }
         };
         let record = match asked {
-            Ok(DeskNews::Asked(record)) => record,
-            Ok(DeskNews::Decided(_)) | Err(broadcast::error::RecvError::Lagged(_)) => continue,
+            Ok(ApprovalEvent::Asked(record)) => record,
+            Ok(ApprovalEvent::Decided(_)) | Err(broadcast::error::RecvError::Lagged(_)) => continue,
             Err(broadcast::error::RecvError::Closed) => return,
         };
         if answer(studio, &record, &mut lines).await.is_none() {

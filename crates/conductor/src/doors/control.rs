@@ -10,7 +10,7 @@ mod play;
 mod plugins;
 mod secrets;
 
-use crate::doors::seats::Seats;
+use crate::doors::client_processes::ClientProcesses;
 use crate::gateway::Gateway;
 use crate::home::Home;
 use crate::socket::{Peer, Socket};
@@ -36,7 +36,7 @@ pub struct Control {
     pub home: Home,
     pub stop: CancellationToken,
     /// Processes of AI clients; the doors of AI clients fill it.
-    pub clients: Arc<Seats>,
+    pub clients: Arc<ClientProcesses>,
     pub gateway: Arc<Gateway>,
 }
 

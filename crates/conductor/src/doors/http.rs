@@ -37,9 +37,9 @@ use tokio::sync::OnceCell;
 use tokio::time::Sleep;
 use tokio_util::sync::CancellationToken;
 
+use super::client_processes::{ClientProcesses, Seat, peer_of};
 use super::mcp::Shared;
 use super::mcp::http::McpHttp;
-use super::seats::{Seat, Seats, peer_of};
 use conductor_gateway::studio::Studio;
 use conductor_hosts::atomic_file::{self, RealDisk};
 use conductor_hosts::descriptors::{HttpConnection, HttpConnections, after_failed_accept};
@@ -271,7 +271,7 @@ struct Ends {
 
 /// A local process that shows a token is an AI client. It is looked up once per connection, before
 /// its first request is answered.
-async fn seat(State(seats): State<Arc<Seats>>, request: Request, next: Next) -> Response {
+async fn seat(State(seats): State<Arc<ClientProcesses>>, request: Request, next: Next) -> Response {
     if request.headers().contains_key(header::AUTHORIZATION)
         && let Some(ends) = request.extensions().get::<Arc<Ends>>().cloned()
     {

@@ -5,17 +5,17 @@
 pub mod ask;
 pub mod at_once;
 pub mod complete;
-pub mod ends;
 pub mod era;
 #[cfg(feature = "conformance")]
 pub mod fixture;
 pub mod http;
-pub mod legacy;
 pub mod line;
+pub mod progress;
+pub mod render;
 pub mod setup;
-pub mod shape;
 pub mod socket;
 pub mod stdio;
+pub mod stdio_handoff;
 pub mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,8 +44,8 @@ use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use self::era::Era;
-use self::legacy::Report;
-use crate::doors::seats::Seats;
+use self::progress::Report;
+use crate::doors::client_processes::ClientProcesses;
 use crate::doors::session::{Session, View, Who};
 #[cfg(feature = "conformance")]
 use conductor_gateway::pipeline::call::Output;
@@ -82,7 +82,7 @@ pub struct Shared {
     /// The daemon is stopping.
     pub stop: CancellationToken,
     /// Processes of AI clients. What descends from one of them decides nothing.
-    pub clients: Arc<Seats>,
+    pub clients: Arc<ClientProcesses>,
     pub descriptors: Arc<Budget>,
     pub http_connections: Arc<HttpConnections>,
 }
@@ -96,7 +96,7 @@ impl Shared {
             studio: Arc::clone(studio),
             seal: RequestStateCodec::new_unchecked(key),
             stop: CancellationToken::new(),
-            clients: Seats::new(Arc::clone(&studio.clock)),
+            clients: ClientProcesses::new(Arc::clone(&studio.clock)),
             http_connections: HttpConnections::new(&descriptors),
             descriptors,
         })
@@ -173,7 +173,7 @@ impl McpDoor {
         &'a self,
         call: pipeline::Call,
         context: &'a RequestContext<RoleServer>,
-        back: legacy::BackChannel,
+        back: progress::BackChannel,
     ) -> BoxFuture<'a, Reply> {
         Box::pin(self.run_here(call, context, back))
     }
@@ -183,7 +183,7 @@ impl McpDoor {
         &self,
         mut call: pipeline::Call,
         context: &RequestContext<RoleServer>,
-        back: legacy::BackChannel,
+        back: progress::BackChannel,
     ) -> Reply {
         let (running, crowded) = self.session.start();
         call.crowded = crowded;
@@ -216,15 +216,15 @@ impl McpDoor {
         let arguments = params.unwrap_or_else(|| Value::Object(Map::new()));
         let principal = self.session.principal("direct");
         let call = self.session.call(principal, method.clone(), arguments, context.ct.clone());
-        match self.run(call, context, legacy::back_channel(self, context, Era::Legacy, false)).await.into_outcome() {
-            Outcome::Done(Ok(output)) => Ok(shape::direct_success(output)),
+        match self.run(call, context, progress::back_channel(self, context, Era::Legacy, false)).await.into_outcome() {
+            Outcome::Done(Ok(output)) => Ok(render::direct_success(output)),
             Outcome::Done(Err(error)) if is_unknown_tool(&error) => {
                 let mut unknown = self.unknown_method(&method);
                 unknown.data =
                     Some(json!({ "code": error.code, "hint": error.hint, "did_you_mean": error.extras.did_you_mean }));
                 Err(unknown)
             }
-            Outcome::Done(Err(error)) => Err(shape::direct_failure(&error)),
+            Outcome::Done(Err(error)) => Err(render::direct_failure(&error)),
             // The SDK drops the reply of a cancelled request.
             Outcome::Cancelled | Outcome::Ask { .. } => Err(ErrorData::internal_error("cancelled", None)),
         }
@@ -339,9 +339,13 @@ impl McpDoor {
 }
 
 /// Does the work and passes on what it says on the way.
-async fn talking(work: impl Future<Output = Reply>, open: legacy::Open, context: &RequestContext<RoleServer>) -> Reply {
+async fn talking(
+    work: impl Future<Output = Reply>,
+    open: progress::Open,
+    context: &RequestContext<RoleServer>,
+) -> Reply {
     // The queue is held to the end: whoever may still ask holds a weak end of it.
-    let legacy::Open { queue: _queue, mut reports } = open;
+    let progress::Open { queue: _queue, mut reports } = open;
     tokio::pin!(work);
     let mut asked = FuturesUnordered::new();
     loop {
@@ -349,15 +353,15 @@ async fn talking(work: impl Future<Output = Reply>, open: legacy::Open, context:
             biased;
             Some(report) = reports.next() => match report {
                 Report::Ask { method, params, wait, reply } => asked.push(Box::pin(async move {
-                    let _ = reply.send(legacy::ask(context, method, params, wait).await);
+                    let _ = reply.send(progress::ask(context, method, params, wait).await);
                 })),
-                report @ (Report::Progress { .. } | Report::Log { .. }) => legacy::send(context, report).await,
+                report @ (Report::Progress { .. } | Report::Log { .. }) => progress::send(context, report).await,
             },
             Some(()) = asked.next(), if !asked.is_empty() => {}
             reply = &mut work => {
                 // What was reported before the end is still worth telling; nothing follows the reply.
                 while let Some(report) = reports.left() {
-                    legacy::send(context, report).await;
+                    progress::send(context, report).await;
                 }
                 break reply;
             }
@@ -450,7 +454,7 @@ impl ServerHandler for McpDoor {
             .enable_prompts_list_changed()
             .enable_completions()
             .build();
-        ServerConfig::new(legacy::with_logging(capabilities))
+        ServerConfig::new(progress::with_logging(capabilities))
             .with_server_info(Self::identity())
             .with_instructions(INSTRUCTIONS)
     }
@@ -537,7 +541,7 @@ impl ServerHandler for McpDoor {
         let mut call = self.session.call(principal, request.name.into_owned(), arguments, context.ct.clone());
         ask::prepare(self, &mut call, request.request_state.as_deref(), request.input_responses.as_ref(), era)?;
         let shows_forms = era::shows_forms(&context);
-        let back = legacy::back_channel(self, &context, era, shows_forms && era == Era::Legacy);
+        let back = progress::back_channel(self, &context, era, shows_forms && era == Era::Legacy);
         call.ask = ask::channel(self, shows_forms, era, &back);
         #[cfg(feature = "conformance")]
         {
@@ -552,10 +556,10 @@ impl ServerHandler for McpDoor {
             Outcome::Done(Ok(Output { special: Some(special), .. })) => {
                 return fixture::special(special, self.signed(era));
             }
-            Outcome::Done(Ok(output)) => shape::success(output),
-            Outcome::Done(Err(error)) if is_unknown_tool(&error) => return Err(shape::unknown_tool(&error)),
+            Outcome::Done(Ok(output)) => render::success(output),
+            Outcome::Done(Err(error)) if is_unknown_tool(&error) => return Err(render::unknown_tool(&error)),
             Outcome::Done(Err(error)) if ask::is_bad_state(&error) => return Err(ask::bad_state()),
-            Outcome::Done(Err(error)) => shape::failure(&error),
+            Outcome::Done(Err(error)) => render::failure(&error),
             Outcome::Cancelled => return Err(ErrorData::internal_error("cancelled", None)),
             Outcome::Ask { approval, message } => {
                 let question = question.ok_or_else(|| ErrorData::internal_error("Internal error", None))?;
@@ -668,12 +672,16 @@ impl ServerHandler for McpDoor {
         Ok(result)
     }
 
-    async fn set_level(&self, request: legacy::SetLevel, context: RequestContext<RoleServer>) -> Result<(), ErrorData> {
+    async fn set_level(
+        &self,
+        request: progress::SetLevel,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
         // The SDK lets it through in both eras; a modern client asks per request.
         match era::of(&context) {
             Era::Modern => Err(era::unknown_method("logging/setLevel")),
             Era::Legacy => {
-                self.session.set_log_level(legacy::level_asked(&request));
+                self.session.set_log_level(progress::level_asked(&request));
                 Ok(())
             }
         }
@@ -748,7 +756,7 @@ impl McpDoor {
             let unknown = ToolError::new(Code::NotFound, scrubber.unknown("Unknown resource", &shown))
                 .hint("Call resources/list and resources/templates/list.")
                 .subject(Subject::Other(shown.clone()));
-            return Err(shape::resource_failure(&shown, &unknown));
+            return Err(render::resource_failure(&shown, &unknown));
         };
         let principal = self.principal(&context);
         let mut call =
@@ -756,12 +764,12 @@ impl McpDoor {
         call.via = Via::Resource { uri: uri.clone() };
         // The toolset that brings the resource brings its tool.
         call.toolset = Arc::new(conductor_gateway::tools::names::Toolset::All);
-        let back = legacy::back_channel(self, &context, era, false);
+        let back = progress::back_channel(self, &context, era, false);
         let contents = match self.run(call, &context, back).await.into_outcome() {
             Outcome::Done(Ok(output)) => {
-                shape::resource_contents(&self.studio().scrubber.text(&uri), &entry.mime, output)
+                render::resource_contents(&self.studio().scrubber.text(&uri), &entry.mime, output)
             }
-            Outcome::Done(Err(error)) => return Err(shape::resource_failure(&uri, &error)),
+            Outcome::Done(Err(error)) => return Err(render::resource_failure(&uri, &error)),
             Outcome::Cancelled | Outcome::Ask { .. } => return Err(ErrorData::internal_error("cancelled", None)),
         };
         let mut result = ReadResourceResult::new(contents).with_cache_scope(CacheScope::Private).with_ttl_ms(0);
@@ -815,7 +823,7 @@ impl McpDoor {
             .into_iter()
             .map(|mut it| {
                 it.content.clean(&self.studio().scrubber);
-                PromptMessage::new(Role::User, shape::block(it.content))
+                PromptMessage::new(Role::User, render::block(it.content))
             })
             .collect();
         let mut result = GetPromptResult::new(messages).with_description(prompt.description.to_string());

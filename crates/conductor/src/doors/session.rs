@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use super::client_processes::{ClientProcesses, Seat};
 use super::control::person::{look, starters};
-use super::seats::{Seat, Seats};
 use conductor_gateway::pipeline::call::{Call, ConnId, LogLevel, Principal};
 use conductor_gateway::studio::Studio;
 use conductor_gateway::tools::names::{NameForm, Toolset, UnknownToolset};
@@ -106,19 +106,19 @@ impl Session {
     }
 
     /// The process at the other end is an AI client until a proxy says otherwise.
-    pub fn seat_peer(&self, seats: &Arc<Seats>, pid: i32) {
+    pub fn seat_peer(&self, seats: &Arc<ClientProcesses>, pid: i32) {
         let _ = self.peer_pid.set(pid);
         self.seat(seats, pid);
     }
 
     /// The peer said it is a proxy: the process that started it is an AI client.
-    pub fn seat_parent(&self, seats: &Arc<Seats>) {
+    pub fn seat_parent(&self, seats: &Arc<ClientProcesses>) {
         for pid in self.peer_pid.get().map(|pid| starters(*pid, look)).unwrap_or_default() {
             self.seat(seats, pid);
         }
     }
 
-    fn seat(&self, seats: &Arc<Seats>, pid: i32) {
+    fn seat(&self, seats: &Arc<ClientProcesses>, pid: i32) {
         self.seats.lock().unwrap_or_else(PoisonError::into_inner).extend(seats.take(pid));
     }
 

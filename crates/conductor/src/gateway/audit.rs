@@ -14,7 +14,7 @@ use conductor_core::principal::Principal;
 use conductor_gateway::audit_log::files::Disk;
 use conductor_gateway::audit_log::layout::Layout;
 use conductor_gateway::audit_log::{self, AuditLog, Health, OpenError, Opened, Settings, keys, memory, walk};
-use conductor_gateway::pipeline::record::{Journal, Written};
+use conductor_gateway::pipeline::record::{AuditSink, Written};
 use conductor_gateway::secrets::KeychainNote;
 use conductor_gateway::studio::news::Newsroom;
 use conductor_hosts::system::{Clock, Ids};
@@ -334,10 +334,10 @@ fn remember(note: &KeychainNote, inbox: &mpsc::Receiver<Message>, answers: &Atom
     }
 }
 
-impl Journal for DaemonLog {
+impl AuditSink for DaemonLog {
     fn up(&self) -> Result<(), String> {
         match &**self.state.load() {
-            State::Open { log, .. } => Journal::up(log),
+            State::Open { log, .. } => AuditSink::up(log),
             State::Closed { reason, .. } => Err(reason.clone()),
         }
     }
@@ -358,14 +358,14 @@ impl Journal for DaemonLog {
 
     fn intent(&self, facts: CallFacts) -> BoxFuture<'static, Result<u64, String>> {
         match &**self.state.load() {
-            State::Open { log, .. } => Journal::intent(log, facts),
+            State::Open { log, .. } => AuditSink::intent(log, facts),
             State::Closed { reason, .. } => Box::pin(std::future::ready(Err(reason.clone()))),
         }
     }
 
     fn outcome(&self, facts: CallFacts, outcome: OutcomeFacts, durable: bool) -> Written {
         match &**self.state.load() {
-            State::Open { log, .. } => Journal::outcome(log, facts, outcome, durable),
+            State::Open { log, .. } => AuditSink::outcome(log, facts, outcome, durable),
             State::Closed { reason, .. } => Written::Now(Err(reason.clone())),
         }
     }
@@ -391,7 +391,7 @@ impl Journal for DaemonLog {
         detail: Value,
     ) -> BoxFuture<'static, Result<(), String>> {
         match &**self.state.load() {
-            State::Open { log, .. } => Journal::event(log, principal, event, detail),
+            State::Open { log, .. } => AuditSink::event(log, principal, event, detail),
             State::Closed { reason, .. } => Box::pin(std::future::ready(Err(reason.clone()))),
         }
     }

@@ -5,7 +5,7 @@
 use crate::log::Log;
 use conductor_core::config::{Config, KeyRung};
 use conductor_gateway::secrets::{Scrubber, Secrets, SystemKeys};
-use conductor_gateway::tools::catalog::{Catalog, CatalogFault};
+use conductor_gateway::tools::catalog::{Catalog, CatalogError};
 use conductor_gateway::tools::database::Shelf;
 use conductor_gateway::tools::{database, filesystem, shell, web};
 use conductor_hosts::database::Databases;
@@ -53,7 +53,7 @@ impl Grants {
         })
     }
 
-    pub fn add_tools(&self, catalog: &mut Catalog) -> Result<(), CatalogFault> {
+    pub fn add_tools(&self, catalog: &mut Catalog) -> Result<(), CatalogError> {
         filesystem::add(catalog, &self.files)?;
         shell::add(catalog, &self.shell)?;
         let shelf = Shelf { databases: Arc::clone(&self.databases), secrets: Arc::clone(&self.secrets) };

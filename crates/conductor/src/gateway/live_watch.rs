@@ -3,9 +3,9 @@
 use super::Gateway;
 use crate::owner::wake::{Wake, Waker};
 use conductor_core::config::{self, Config, FeedbackFrom};
-use conductor_core::hands::Reading;
+use conductor_core::engine::Reading;
 use conductor_core::mapping::{Continuous, SourceKind, Takeover, Target};
-use conductor_hosts::live::follow::Follow;
+use conductor_hosts::live::param_watch::Follow;
 use conductor_set::PathId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

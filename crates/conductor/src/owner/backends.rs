@@ -29,8 +29,8 @@ pub(crate) fn all(stamp: &Stamp, announce: &Announce) -> Vec<Source> {
 #[cfg(feature = "gamepad")]
 mod pads {
     use conductor_hosts::gamepad::Gamepads;
-    use conductor_hosts::midi::ring::LaneSender;
-    use conductor_hosts::midi::{Announce, Backend, Input, Output, PortFault, PortInfo, Stamp, Unavailable};
+    use conductor_hosts::midi::ring::EventSender;
+    use conductor_hosts::midi::{Announce, Backend, Input, Output, PortError, PortInfo, Stamp, Unavailable};
 
     const NAME: &str = "gamepad";
 
@@ -54,8 +54,8 @@ mod pads {
         }
     }
 
-    fn refused(id: &str) -> PortFault {
-        PortFault::Refused { id: id.to_owned(), detail: "a gamepad is only listened to".to_owned() }
+    fn refused(id: &str) -> PortError {
+        PortError::Refused { id: id.to_owned(), detail: "a gamepad is only listened to".to_owned() }
     }
 
     impl Backend for Pads {
@@ -67,23 +67,23 @@ mod pads {
             self.running().map(|_| ())
         }
 
-        fn ports(&mut self) -> Result<Vec<PortInfo>, PortFault> {
+        fn ports(&mut self) -> Result<Vec<PortInfo>, PortError> {
             Ok(self.running()?.ports())
         }
 
-        fn open_input(&mut self, id: &str, lane: LaneSender) -> Result<Box<dyn Input>, PortFault> {
+        fn open_input(&mut self, id: &str, lane: EventSender) -> Result<Box<dyn Input>, PortError> {
             self.running()?.open_input(id, lane)
         }
 
-        fn open_output(&mut self, id: &str) -> Result<Box<dyn Output>, PortFault> {
+        fn open_output(&mut self, id: &str) -> Result<Box<dyn Output>, PortError> {
             Err(refused(id))
         }
 
-        fn create_input(&mut self, name: &str, _: LaneSender) -> Result<Box<dyn Input>, PortFault> {
+        fn create_input(&mut self, name: &str, _: EventSender) -> Result<Box<dyn Input>, PortError> {
             Err(refused(name))
         }
 
-        fn create_output(&mut self, name: &str) -> Result<Box<dyn Output>, PortFault> {
+        fn create_output(&mut self, name: &str) -> Result<Box<dyn Output>, PortError> {
             Err(refused(name))
         }
     }

@@ -1,17 +1,17 @@
 //! Carrying effects out. MIDI and OSC leave from here at once; keys, text, mouse and volume go to their lanes, calls to the pipeline.
 //! Nothing here waits.
 //!
-//! Not here: deciding what happens (`conductor_core::hands`).
+//! Not here: deciding what happens (`conductor_core::engine`).
 
 use super::wake::Waker;
 use crate::log::Log;
-use crate::owner::worker::{Lane, NotTaken};
+use crate::owner::worker::{InboxFull, Worker};
 use conductor_core::action::Volume;
+use conductor_core::engine::{Effect, MappingCall};
 use conductor_core::event::{Body, DeviceSlot, OscMessage, Taint, Trail, midi};
-use conductor_core::hands::{Effect, MappingCall};
 use conductor_core::mapping::Target;
 use conductor_hosts::desktop::{Desktop, Job, Mixer};
-use conductor_hosts::midi::{Output, SendFault};
+use conductor_hosts::midi::{Output, SendError};
 use conductor_hosts::osc;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
@@ -28,7 +28,7 @@ pub trait Calls: Send + Sync {
 
 /// Why an effect did not leave.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Undone {
+pub(crate) enum DispatchError {
     /// The port is not open now. What must end there is kept by the ledger until it is.
     NoOutput(DeviceSlot),
     /// The port was open and is gone; the owner takes it out of its books.
@@ -47,9 +47,9 @@ pub(crate) struct Dispatch {
     outputs: BTreeMap<DeviceSlot, Box<dyn Output>>,
     listeners: Vec<(DeviceSlot, mpsc::Sender<Vec<u8>>)>,
     osc: osc::Sender,
-    named_osc: Lane<(Arc<str>, u16, Arc<OscMessage>)>,
-    desktop: Lane<Job>,
-    mixer: Lane<Volume>,
+    named_osc: Worker<(Arc<str>, u16, Arc<OscMessage>)>,
+    desktop: Worker<Job>,
+    mixer: Worker<Volume>,
     calls: Arc<dyn Calls>,
     owner: Waker,
     /// Grown once, to the largest message.
@@ -66,19 +66,19 @@ impl Dispatch {
             outputs: BTreeMap::new(),
             listeners: Vec::new(),
             osc: osc::Sender::new(),
-            named_osc: Lane::start("osc names", move |(host, port, message): (Arc<str>, u16, Arc<OscMessage>)| {
+            named_osc: Worker::start("osc names", move |(host, port, message): (Arc<str>, u16, Arc<OscMessage>)| {
                 if let Err(error) = send_to_name(&mut resolved, &host, port, &message) {
                     osc_log.debug(format_args!("osc: {host}:{port}: {error}"));
                     osc_owner.worker_failed();
                 }
             })?,
-            desktop: Lane::start("desktop", move |job| {
+            desktop: Worker::start("desktop", move |job| {
                 if let Err(why) = desktop.carry_out(&job) {
                     keys_log.debug(format_args!("desktop: {why}"));
                     keys_owner.worker_failed();
                 }
             })?,
-            mixer: Lane::start("volume", move |volume| {
+            mixer: Worker::start("volume", move |volume| {
                 if let Err(why) = mixer.carry_out(volume) {
                     volume_log.debug(format_args!("volume: {why}"));
                     volume_owner.worker_failed();
@@ -111,14 +111,14 @@ impl Dispatch {
     }
 
     /// Carries out one effect. `ModeChanged` is the owner's own business and passes through.
-    pub fn carry_out(&mut self, effect: Effect) -> Result<(), Undone> {
+    pub fn carry_out(&mut self, effect: Effect) -> Result<(), DispatchError> {
         match effect {
             Effect::Midi { port, message, taint, hops } => self.send_body(port, &message, Trail { taint, hops }),
             Effect::Osc { host, port, message, taint: _ } => match literal(&host) {
                 Some(ip) => self
                     .osc
                     .send(SocketAddr::new(ip, port), &message)
-                    .map_err(|fault| Undone::Refused(format!("osc: {fault}"))),
+                    .map_err(|fault| DispatchError::Refused(format!("osc: {fault}"))),
                 None => taken(self.named_osc.push((host, port, message)), "osc"),
             },
             Effect::Key { keys, stroke } => taken(self.desktop.push(Job::Key { keys, stroke }), "desktop"),
@@ -127,7 +127,7 @@ impl Dispatch {
             Effect::Volume(volume) => taken(self.mixer.push(volume), "volume"),
             Effect::ModeChanged { .. } => Ok(()),
             Effect::Parameter { target, value, ranged, taint } => {
-                self.calls.turn(&target, value, ranged, taint).map_err(Undone::Refused)
+                self.calls.turn(&target, value, ranged, taint).map_err(DispatchError::Refused)
             }
             Effect::Call(call) => {
                 self.calls.start(*call, &self.owner);
@@ -136,28 +136,28 @@ impl Dispatch {
         }
     }
 
-    pub fn send_body(&mut self, port: DeviceSlot, body: &Body, trail: Trail) -> Result<(), Undone> {
+    pub fn send_body(&mut self, port: DeviceSlot, body: &Body, trail: Trail) -> Result<(), DispatchError> {
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.clear();
         let sent = match midi::encode(body, &mut bytes) {
             Ok(()) => self.send(port, &bytes, trail),
-            Err(_) => Err(Undone::Refused("this event has no MIDI bytes".into())),
+            Err(_) => Err(DispatchError::Refused("this event has no MIDI bytes".into())),
         };
         self.bytes = bytes;
         sent
     }
 
     /// One whole message, already checked or made by us.
-    pub fn send(&mut self, port: DeviceSlot, bytes: &[u8], trail: Trail) -> Result<(), Undone> {
-        let output = self.outputs.get_mut(&port).ok_or(Undone::NoOutput(port))?;
+    pub fn send(&mut self, port: DeviceSlot, bytes: &[u8], trail: Trail) -> Result<(), DispatchError> {
+        let output = self.outputs.get_mut(&port).ok_or(DispatchError::NoOutput(port))?;
         match output.send(bytes, trail) {
             Ok(()) => {}
-            Err(SendFault::Offline) => {
+            Err(SendError::Offline) => {
                 self.outputs.remove(&port);
-                return Err(Undone::Died(port));
+                return Err(DispatchError::Died(port));
             }
-            Err(fault @ (SendFault::Busy | SendFault::TooLong { .. } | SendFault::Malformed(_))) => {
-                return Err(Undone::Refused(fault.to_string()));
+            Err(fault @ (SendError::Busy | SendError::TooLong { .. } | SendError::Malformed(_))) => {
+                return Err(DispatchError::Refused(fault.to_string()));
             }
         }
         // A listener that is full or gone must not hold up the port; a gone one is forgotten.
@@ -168,11 +168,11 @@ impl Dispatch {
     }
 }
 
-fn taken(pushed: Result<(), NotTaken>, lane: &str) -> Result<(), Undone> {
+fn taken(pushed: Result<(), InboxFull>, lane: &str) -> Result<(), DispatchError> {
     pushed.map_err(|why| {
-        Undone::Refused(match why {
-            NotTaken::Full => format!("{lane}: more is waiting than can be done"),
-            NotTaken::Gone => format!("{lane}: its worker ended"),
+        DispatchError::Refused(match why {
+            InboxFull::Full => format!("{lane}: more is waiting than can be done"),
+            InboxFull::Gone => format!("{lane}: its worker ended"),
         })
     })
 }

@@ -13,7 +13,7 @@ use conductor_core::focus::{Focus, Window, Wish};
 use conductor_core::mapping::table::Slots;
 use conductor_core::policy::PadSettings;
 use conductor_gateway::pending_store::Waiting;
-use conductor_gateway::pipeline::approval::Attendance;
+use conductor_gateway::pipeline::approval::ApproverPresent;
 use conductor_gateway::report::{BackendNow, BackendState};
 
 /// The owner's side of controllers and desktop.
@@ -24,7 +24,7 @@ pub(crate) struct Surface {
     pub focus: Focus,
     pub pad: ApprovalPad,
     /// While the pad can be held, somebody is there to answer.
-    armed: Option<Attendance>,
+    armed: Option<ApproverPresent>,
     waiting: Waiting,
     /// Why no display can be used.
     pub display_fault: Option<String>,
@@ -67,11 +67,11 @@ impl Owner {
     /// Hears an event before the hands do. False: it is the motor of a fader that we moved, and no input.
     pub(crate) fn is_input(&mut self, event: &Event) -> bool {
         if !self.surface.feedback.hear(event) {
-            self.hands.passed_over(event, "the motor of a fader that was just moved");
+            self.engine.passed_over(event, "the motor of a fader that was just moved");
             return false;
         }
         if self.surface.pad.device() == Some(event.device) {
-            let counts = !self.hands.is_muted(event.device) && self.is_hardware(event.device);
+            let counts = !self.engine.is_muted(event.device) && self.is_hardware(event.device);
             let heard = self.surface.pad.hear(event, counts, self.surface.waiting.only);
             if let Err(why) = heard
                 && self.surface.waiting.count > 0
@@ -90,12 +90,12 @@ impl Owner {
     pub(crate) fn show(&mut self) {
         let now = self.parts.clock.now();
         self.answer_by_pad(now);
-        self.surface.feedback.look(&mut self.hands, now);
+        self.surface.feedback.look(&mut self.engine, now);
         let mut lights = std::mem::take(&mut self.surface.lights);
         self.surface.feedback.advance(now, &mut lights);
         for light in lights.drain(..) {
             self.surface.pad.lit(light.port, &light.message, now);
-            self.hands.shown(light.port, &light.message, light.by, now);
+            self.engine.shown(light.port, &light.message, light.by, now);
             // No hand made it: where the port leads back to us, it must not press anything.
             if let Err(undone) = self.parts.dispatch.send_body(light.port, &light.message, Taint::Tool.into()) {
                 self.surface.feedback.not_sent(&light);
@@ -137,7 +137,7 @@ impl Owner {
             self.surface.feedback.changed(fact, Taint::Clean, now);
         }
         let is_armed = |it: &ports::Bound| Some(it.slot) == self.surface.pad.device() && it.is_hardware;
-        let armed = self.table.devices.iter().any(|it| is_armed(it) && !self.hands.is_muted(it.slot));
+        let armed = self.table.devices.iter().any(|it| is_armed(it) && !self.engine.is_muted(it.slot));
         if !armed {
             self.surface.armed = None;
         } else if self.surface.armed.is_none() {
@@ -146,7 +146,7 @@ impl Owner {
     }
 
     pub(crate) fn front_changed(&mut self, window: Option<Window>) {
-        self.hands.facts_mut().frontmost_app = window.as_ref().map(|it| it.app.clone());
+        self.engine.facts_mut().frontmost_app = window.as_ref().map(|it| it.app.clone());
         let wish = self.surface.focus.focused(window);
         self.follow(wish);
     }
@@ -154,12 +154,12 @@ impl Owner {
     /// Goes where the rules for windows ask to go.
     pub(crate) fn follow(&mut self, wish: Option<Wish>) {
         let Some(wish) = wish else { return };
-        if *wish.mode == **self.hands.mode().1 {
+        if *wish.mode == **self.engine.mode().1 {
             return;
         }
         let now = self.parts.clock.now();
         // A rule can only name a mode of its own configuration; one that is gone meanwhile changes nothing.
-        let _ = self.hands.switch_mode(&wish.mode, Taint::Clean, now, &mut self.effects);
+        let _ = self.engine.switch_mode(&wish.mode, Taint::Clean, now, &mut self.effects);
         self.carry_out_by(By::Rule);
     }
 }

@@ -5,7 +5,7 @@ use crate::owner::ports::with_slots;
 use conductor_core::config::{Config, Rows};
 use conductor_core::event::{DeviceSlot, Event, Taint};
 use conductor_core::mapping::{EncoderMode, SourceKind, TriggerKind};
-use conductor_hosts::midi::ring::{LaneReceiver, RelativeControllers};
+use conductor_hosts::midi::ring::{EventReceiver, RelativeControllers};
 
 #[derive(Default)]
 pub(crate) struct Inputs {
@@ -15,7 +15,7 @@ pub(crate) struct Inputs {
 }
 
 struct Open {
-    lane: LaneReceiver,
+    lane: EventReceiver,
     /// What every event of this port has at least.
     taint: Taint,
     /// Taken out of the lane to compare its time with the others'.
@@ -30,7 +30,7 @@ impl Open {
 }
 
 impl Inputs {
-    pub fn add(&mut self, lane: LaneReceiver, taint: Taint) {
+    pub fn add(&mut self, lane: EventReceiver, taint: Taint) {
         self.open.push(Open { lane, taint, head: None });
     }
 
@@ -88,7 +88,7 @@ impl Inputs {
     }
 }
 
-fn dropped(lane: &LaneReceiver) -> u64 {
+fn dropped(lane: &EventReceiver) -> u64 {
     let counts = lane.counts();
     counts.dropped + counts.sysex_dropped
 }

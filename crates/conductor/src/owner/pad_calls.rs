@@ -3,14 +3,14 @@
 use super::dispatch::Calls;
 use super::wake::Waker;
 use crate::gateway::Gateway;
+use conductor_core::engine::MappingCall;
 use conductor_core::event::Taint;
-use conductor_core::hands::MappingCall;
 use conductor_core::mapping::Target;
 use conductor_core::principal::Principal;
 use conductor_gateway::pipeline::{self, Call};
 use conductor_gateway::studio::Studio;
 use conductor_gateway::tools::daemon::mapping_call;
-use conductor_hosts::knobs::Knobs;
+use conductor_hosts::latest_value_worker::LatestValueWorker;
 use conductor_hosts::live;
 use conductor_hosts::patch::knobs as patch_knobs;
 use std::io;
@@ -20,8 +20,8 @@ use std::sync::{Arc, OnceLock};
 #[derive(Default)]
 pub struct PadCalls {
     studio: OnceLock<(Arc<Studio>, tokio::runtime::Handle)>,
-    patch_knobs: OnceLock<Knobs<patch_knobs::Knob>>,
-    live_knobs: OnceLock<Knobs<live::knobs::Knob>>,
+    patch_knobs: OnceLock<LatestValueWorker<patch_knobs::Knob>>,
+    live_knobs: OnceLock<LatestValueWorker<live::knobs::Knob>>,
 }
 
 impl PadCalls {

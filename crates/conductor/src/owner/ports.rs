@@ -11,8 +11,8 @@ use conductor_gateway::owner_handle::Reply;
 use conductor_gateway::report::{BackendNow, BackendState, Scanned};
 use conductor_hosts::midi::identity::{Backoff, Identity, Roster};
 use conductor_hosts::midi::loopback::Loopback;
-use conductor_hosts::midi::ring::{Bell, LaneReceiver, lane};
-use conductor_hosts::midi::{Backend, Input, Output, PortFault, PortInfo, Stamp, Way};
+use conductor_hosts::midi::ring::{Bell, EventReceiver, lane};
+use conductor_hosts::midi::{Backend, Input, Output, PortError, PortInfo, Stamp, Way};
 use conductor_hosts::osc::Listener;
 use conductor_hosts::system::Clock;
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,7 +48,7 @@ pub enum Order {
 pub enum News {
     Input {
         device: DeviceSlot,
-        lane: LaneReceiver,
+        lane: EventReceiver,
         /// What every event of this port has at least.
         taint: Taint,
     },
@@ -108,12 +108,12 @@ impl Bound {
 
 /// Wakes the thread. Announcements of backends come through here, from places that may neither lock nor allocate.
 #[derive(Default)]
-pub(crate) struct Knock {
+pub(crate) struct ScanSignal {
     changed: AtomicBool,
     keeper: OnceLock<Thread>,
 }
 
-impl Knock {
+impl ScanSignal {
     pub fn knock(&self) {
         self.changed.store(true, Ordering::Release);
         self.wake();
@@ -199,11 +199,11 @@ pub(crate) struct Parts {
     pub config: Arc<Config>,
     pub slots: SharedSlots,
     pub bell: Bell,
-    pub knock: Arc<Knock>,
+    pub knock: Arc<ScanSignal>,
     pub clock: Arc<dyn Clock>,
 }
 
-pub(crate) struct Keeper {
+pub(crate) struct PortScanner {
     loopback: Loopback,
     /// The loopback comes first.
     sources: Vec<Source>,
@@ -213,7 +213,7 @@ pub(crate) struct Keeper {
     config: Arc<Config>,
     slots: SharedSlots,
     bell: Bell,
-    knock: Arc<Knock>,
+    knock: Arc<ScanSignal>,
     clock: Arc<dyn Clock>,
     /// Aliases of the loopback devices that are plugged in.
     plugged: BTreeSet<String>,
@@ -225,10 +225,10 @@ pub(crate) struct Keeper {
     table: Arc<Table>,
 }
 
-impl Keeper {
+impl PortScanner {
     pub fn new(parts: Parts) -> Self {
         let Parts { loopback, sources, stamp, config, slots, bell, knock, clock } = parts;
-        Keeper {
+        PortScanner {
             sources: std::iter::once(Source::midi(loopback.clone())).chain(sources).collect(),
             loopback,
             midi: Roster::new(&config.devices, Protocol::Midi),
@@ -329,7 +329,7 @@ impl Keeper {
             if due.replies.is_empty() && !is_due {
                 continue;
             }
-            let found = source.backend.connect().map_err(PortFault::from).and_then(|()| source.backend.ports());
+            let found = source.backend.connect().map_err(PortError::from).and_then(|()| source.backend.ports());
             match &found {
                 Ok(_) => source.retry.succeeded(),
                 Err(_) if is_due => source.retry.failed(now),

@@ -2,13 +2,13 @@
 
 use super::{Owner, Phase, ports, with_slots};
 use crate::config_file::one_line;
-use crate::owner::dispatch::Undone;
+use crate::owner::dispatch::DispatchError;
 use conductor_core::config::Severity;
+use conductor_core::engine::TraceRecord;
 use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::event::midi::{Decoder, Heard};
 use conductor_core::event::{Body, DeviceSlot, Taint};
 use conductor_core::feedback::Fact;
-use conductor_core::hands::TraceRecord;
 use conductor_core::timestamp::Timestamp;
 use conductor_gateway::owner_handle::{Outgoing, Reply, Request, SentBy, Standing, Traced, Wanted, unknown_mode};
 use conductor_gateway::report::{
@@ -42,10 +42,10 @@ impl Owner {
             Request::Send(outgoing) => self.send(outgoing),
             Request::ToolGone { connection } => {
                 let now = self.parts.clock.now();
-                self.hands.tool_gone(connection, now, &mut self.effects);
+                self.engine.tool_gone(connection, now, &mut self.effects);
                 self.carry_out();
                 self.learn.client_gone(connection);
-                self.hands.set_learning(self.learn.holds_back());
+                self.engine.set_learning(self.learn.holds_back());
             }
             Request::Listen { port, heard, reply } => {
                 let listening = self.output(&port).map(|slot| self.parts.dispatch.listen(slot, heard));
@@ -67,7 +67,7 @@ impl Owner {
             }
             Request::LearnStop(reply) => {
                 let learned = self.learn.stop(self.parts.clock.now());
-                self.hands.set_learning(false);
+                self.engine.set_learning(false);
                 let serving = self.parts.serving.load_full();
                 let value = with_slots(&self.parts.slots, |slots| learned.to_json(slots, &serving.config.advanced));
                 tell(reply, value);
@@ -101,7 +101,7 @@ impl Owner {
             }
         });
         let is_connected = device.is_some();
-        let counters = self.hands.counters();
+        let counters = self.engine.counters();
         let remarks = self.parts.remarks.load();
         let faults = serving.diagnostics.iter().chain(remarks.iter()).filter(|it| it.severity >= Severity::Error);
         let faults: Vec<String> = faults.map(one_line).collect();
@@ -121,8 +121,8 @@ impl Owner {
                 reloads_failed: self.statistics.reloads_failed,
             },
             running: true,
-            current_mode: self.hands.mode().1.to_string(),
-            mode_index: self.hands.mode().0.0.into(),
+            current_mode: self.engine.mode().1.to_string(),
+            mode_index: self.engine.mode().0.0.into(),
             last_event_at_iso: self.last_event.values().max().copied(),
             backends: self.backends(),
             config: ConfigNow {
@@ -162,7 +162,7 @@ impl Owner {
 
     fn switch_mode(&mut self, mode: &str, by: Taint) -> Result<Switched, ToolError> {
         let now = self.parts.clock.now();
-        let switched = self.hands.switch_mode(mode, by, now, &mut self.effects);
+        let switched = self.engine.switch_mode(mode, by, now, &mut self.effects);
         self.carry_out();
         switched.map_err(|_| unknown_mode(mode, &self.parts.serving.load()))?;
         // Also when it was the mode already: whoever asks for it wants to stay.
@@ -183,7 +183,7 @@ impl Owner {
 
     fn switched(&mut self) -> Switched {
         self.publish_modes();
-        let (index, name) = self.hands.mode();
+        let (index, name) = self.engine.mode();
         Switched {
             success: true,
             mode_name: name.to_string(),
@@ -210,7 +210,7 @@ impl Owner {
             port_name: it.port_name().cloned(),
             output: it.output.clone(),
             connected: it.is_connected(),
-            enabled: !self.hands.is_muted(it.slot),
+            enabled: !self.engine.is_muted(it.slot),
             is_configured: it.is_configured,
             description: described(&it.device_id),
             tainted: self.inputs.taint(it.slot).is_some_and(|it| it != Taint::Clean),
@@ -230,8 +230,8 @@ impl Owner {
     fn standing(&self, device: Option<String>) -> Result<Standing, ToolError> {
         let slot = device.map(|it| self.device(&it)).transpose()?;
         Ok(Standing {
-            mode: self.hands.mode().1.to_string(),
-            muted: slot.is_some_and(|it| self.hands.is_muted(it)),
+            mode: self.engine.mode().1.to_string(),
+            muted: slot.is_some_and(|it| self.engine.is_muted(it)),
             absent: slot.is_some_and(|it| !self.inputs.is_open(it)),
             taint: slot.and_then(|it| self.inputs.taint(it)).unwrap_or_default(),
         })
@@ -248,7 +248,7 @@ impl Owner {
             Err(error) => return tell(reply, Err(error)),
         };
         let now = self.parts.clock.now();
-        self.hands.set_muted(slot, !enabled, now, &mut self.effects);
+        self.engine.set_muted(slot, !enabled, now, &mut self.effects);
         self.carry_out();
         self.look_at_devices();
         let message = format!("Device '{device_id}' {}", if enabled { "enabled" } else { "muted" });
@@ -293,7 +293,7 @@ impl Owner {
     }
 
     fn learn_start(&mut self, timeout_ms: u32, let_through: bool, client: Option<u64>) -> Result<Value, ToolError> {
-        let can_be_heard = |it: &ports::Bound| self.inputs.is_open(it.slot) && !self.hands.is_muted(it.slot);
+        let can_be_heard = |it: &ports::Bound| self.inputs.is_open(it.slot) && !self.engine.is_muted(it.slot);
         if !self.table.devices.iter().any(can_be_heard) {
             return Err(ToolError::new(Code::HostOffline, "no input is connected; there is nothing to learn from")
                 .subject(Subject::Device("any".into()))
@@ -301,13 +301,13 @@ impl Owner {
         }
         let wall = Timestamp::from_millis(self.parts.clock.wall_ms());
         let started = self.learn.start(timeout_ms, let_through, client, self.parts.clock.now(), wall);
-        self.hands.set_learning(self.learn.holds_back());
+        self.engine.set_learning(self.learn.holds_back());
         Ok(started.to_json())
     }
 
     pub(crate) fn stop_learning(&mut self) {
         self.learn.end();
-        self.hands.set_learning(false);
+        self.engine.set_learning(false);
     }
 
     pub(crate) fn send_waiting(&mut self, port: DeviceSlot) {
@@ -340,8 +340,8 @@ impl Owner {
         for (index, message) in messages.iter().enumerate() {
             if let Err(undone) = self.parts.dispatch.send(slot, message, taint.into()) {
                 let error = match &undone {
-                    Undone::NoOutput(_) | Undone::Died(_) => offline(&port, "the port is gone"),
-                    Undone::Refused(why) => ToolError::new(Code::Busy, format!("message {index}: {why}")),
+                    DispatchError::NoOutput(_) | DispatchError::Died(_) => offline(&port, "the port is gone"),
+                    DispatchError::Refused(why) => ToolError::new(Code::Busy, format!("message {index}: {why}")),
                 };
                 self.not_done(undone);
                 self.carry_out();
@@ -353,12 +353,12 @@ impl Owner {
                         Heard::Message(body) => body,
                         Heard::SysEx(data) => Body::SysEx(data.into()),
                     };
-                    self.hands.tool_sent(connection, slot, &body, now);
+                    self.engine.tool_sent(connection, slot, &body, now);
                 });
             } else if let SentBy::Hand { connection } = by {
                 decoder.decode(message, |heard| {
                     if let Heard::Message(body) = heard {
-                        self.hands.hold_for(connection, slot, &body, now);
+                        self.engine.hold_for(connection, slot, &body, now);
                     }
                 });
             }
@@ -367,7 +367,7 @@ impl Owner {
     }
 
     fn traced(&self, wanted: &Wanted) -> Traced {
-        let trace = self.hands.trace();
+        let trace = self.engine.trace();
         let since = wanted.since_seq.unwrap_or(0);
         let matches = |record: &TraceRecord| {
             let is = |asked: &Option<String>, got: Option<&str>| asked.as_deref().is_none_or(|it| Some(it) == got);
@@ -401,7 +401,7 @@ impl Owner {
     fn panic(&mut self) -> Panicked {
         let now = self.parts.clock.now();
         self.stop_learning();
-        let report = self.hands.panic(now, &mut self.effects);
+        let report = self.engine.panic(now, &mut self.effects);
         self.carry_out();
         let open: Vec<DeviceSlot> = self.parts.dispatch.open_outputs().collect();
         for port in &open {
@@ -414,7 +414,7 @@ impl Owner {
             }
         }
         for (controller, value) in SILENCE {
-            self.hands.sent_without_hand(&Body::Cc { channel: 0, controller, value }, now);
+            self.engine.sent_without_hand(&Body::Cc { channel: 0, controller, value }, now);
         }
         self.carry_out();
         Panicked {

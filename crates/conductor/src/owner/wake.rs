@@ -2,8 +2,8 @@
 
 use super::ports;
 use crate::config_file;
+use conductor_core::engine::{CallTicket, Reading};
 use conductor_core::focus::Window;
-use conductor_core::hands::{CallTicket, Reading};
 use conductor_gateway::owner_handle::{ConfigRequest, Inbox, Request};
 use conductor_gateway::pending_store::Waiting;
 use conductor_hosts::midi::ring::Bell;

@@ -10,19 +10,19 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 /// A daemon, and a folder outside its home that the file tools may write to.
-struct Desk {
+struct ApprovalQueue {
     studio: Studio,
     folder: tempfile::TempDir,
 }
 
-impl Desk {
+impl ApprovalQueue {
     fn open(more: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let roots = format!(
             "[tools.filesystem]\nroots = [{{ name = \"songs\", path = \"{}\", write = true }}]\n",
             folder.path().display()
         );
-        Desk {
+        ApprovalQueue {
             studio: Studio::start(&format!(
                 "{DEVICES}[[modes]]\nname = \"Play\"\n[[modes]]\nname = \"Mix\"\n{roots}{more}"
             )),
@@ -57,7 +57,7 @@ fn rows(shown: &str, columns: usize) -> Vec<String> {
 
 #[test]
 fn nothing_that_a_client_writes_looks_like_the_question_itself() {
-    let desk = Desk::open("");
+    let desk = ApprovalQueue::open("");
     let mut script = Script::connect(desk.home());
     for columns in [80_u16, 40, 24] {
         let line = |text: &str| format!("{text:<width$}", width = usize::from(columns));
@@ -140,7 +140,7 @@ fn the_terminal_of_up_shows_the_head_above_the_answer() {
 
 #[test]
 fn all_of_a_long_question_can_be_read_in_pages() {
-    let desk = Desk::open("");
+    let desk = ApprovalQueue::open("");
     let mut script = Script::connect(desk.home());
     let content: String = (0..9000).map(|n| format!("line number {n} of the payload\n")).collect();
     let short = short(&script.call("filesystem.write", &json!({ "path": "long.txt", "content": content })));
@@ -353,7 +353,7 @@ fn an_orphan_from_before_the_question_decides_nothing() {
 
 #[test]
 fn the_performance_lock_holds_for_every_process_but_a_person() {
-    let desk = Desk::open("");
+    let desk = ApprovalQueue::open("");
     assert_eq!(desk.person(&["performance", "on"]).0, Some(0));
     let alone = |words: &[&str]| {
         let output = Command::new("setsid")
@@ -433,7 +433,7 @@ fn no_command_prints_what_moves_the_cursor() {
 
 #[test]
 fn what_a_write_or_a_delete_took_away_comes_back_after_a_restart() {
-    let mut desk = Desk::open("");
+    let mut desk = ApprovalQueue::open("");
     let file = desk.folder.path().join("song.txt");
     std::fs::write(&file, "the first song\n").unwrap();
     std::fs::create_dir(desk.folder.path().join("empty")).unwrap();
@@ -468,7 +468,7 @@ fn what_a_write_or_a_delete_took_away_comes_back_after_a_restart() {
 #[test]
 fn an_absent_device_and_a_missing_set_never_open_a_circuit() {
     let absent = "[[devices]]\nalias = \"gone\"\ndirection = \"Output\"\nmatchers = [{ type = \"ExactName\", pattern = \"Nobody\" }]\n";
-    let desk = Desk::open(absent);
+    let desk = ApprovalQueue::open(absent);
     let mut script = Script::connect(desk.home());
     let note = |port: &str| json!({ "port": port, "messages": [{ "type": "note_on", "channel": 1, "note": 60 }] });
     for _ in 0..12 {
@@ -491,7 +491,7 @@ fn an_absent_device_and_a_missing_set_never_open_a_circuit() {
 /// The numbers of the direct dialect, from the tools that the documents name them for.
 #[test]
 fn the_documented_numbers_come_from_the_tools_themselves() {
-    let desk = Desk::open("[policy.approval]\nttl_ms = 1000\n");
+    let desk = ApprovalQueue::open("[policy.approval]\nttl_ms = 1000\n");
     let mut script = Script::connect(desk.home());
     let mode = script.call("conductor_get_mappings", &json!({ "mode": "None" }));
     assert_eq!(mode["error"]["code"], -32001, "{mode}");

@@ -4,8 +4,8 @@
 //! A person decides on a terminal, in a process that does not descend from the client; what does descend from it decides nothing.
 
 use crate::studio::{BINARY, DEVICES, Ear, Studio, until};
-use conductor_testkit::doorstep::{self, inspector, node, python};
-use conductor_testkit::puppet::Puppet;
+use conductor_testkit::foreign_client::Puppet;
+use conductor_testkit::mcp_process::{self, inspector, node, python};
 use conductor_testkit::terminal::at_a_terminal;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -466,7 +466,7 @@ fn the_public_suite_without_fixtures() {
     let house = House::open("");
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let door = house.url.trim_start_matches("http://").trim_end_matches("/mcp").parse().unwrap();
-    let open = runtime.block_on(conductor_testkit::forwarder::start(door, &house.token())).unwrap();
+    let open = runtime.block_on(conductor_testkit::auth_proxy::start(door, &house.token())).unwrap();
     let url = format!("http://{open}/mcp");
     let suite = |scenario: &str| doorstep::suite(&url, house.studio.home(), &["--scenario", scenario]);
     for scenario in [

@@ -2,7 +2,7 @@
 //! every door. Whatever comes, the daemon answers properly or hangs up, stays the process it was, and stays small.
 
 use crate::studio::{BINARY, DEVICES, Studio, text, until};
-use conductor_testkit::doorstep::resident_peak;
+use conductor_testkit::mcp_process::resident_peak;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};

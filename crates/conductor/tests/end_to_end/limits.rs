@@ -1,7 +1,7 @@
 //! What floods, slow peers and greedy calls may cost a running daemon: descriptors, memory, processor time and processes.
 
 use super::studio::{BINARY, DEVICES, Studio, text, until};
-use conductor_testkit::doorstep::resident_peak;
+use conductor_testkit::mcp_process::resident_peak;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

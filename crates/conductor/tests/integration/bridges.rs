@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::live_story::script_stage;
 use super::patch_max::{FakeMax, node};
 use super::patch_pd::Theirs;
-use super::patch_tools::Desk;
+use super::patch_tools::ApprovalQueue;
 use conductor_hosts::live::script::rendezvous;
 use conductor_hosts::max::MaxHost;
 use conductor_hosts::patch::PatchHost;
@@ -46,12 +46,12 @@ impl Impostor {
     }
 }
 
-fn pd_host(desk: &Desk) -> Arc<AttachedPd> {
+fn pd_host(desk: &ApprovalQueue) -> Arc<AttachedPd> {
     let home = desk.studio.home.path();
     AttachedPd::listen(home, &RandomIds, desk.patches.voice().clone(), Arc::new(RealClock::new())).expect("a port")
 }
 
-fn max_host(desk: &Desk) -> Arc<MaxHost> {
+fn max_host(desk: &ApprovalQueue) -> Arc<MaxHost> {
     let home = desk.studio.home.path();
     MaxHost::listen(home, 0, &RandomIds, desk.patches.voice().clone(), Arc::new(RealClock::new())).expect("a port")
 }
@@ -63,7 +63,7 @@ fn mode(path: &Path) -> u32 {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_helper_of_pd_gives_an_impostor_nothing_and_finds_the_daemon_again() {
     require!(pd::probe());
-    let desk = Desk::new();
+    let desk = ApprovalQueue::new();
     let home = desk.studio.home.path().to_owned();
     let file = attach::address_file(&home);
     let host = pd_host(&desk);
@@ -108,7 +108,7 @@ async fn the_helper_of_pd_gives_an_impostor_nothing_and_finds_the_daemon_again()
 #[tokio::test(flavor = "multi_thread")]
 async fn the_bridge_of_max_gives_an_impostor_nothing_and_finds_the_daemon_again() {
     require!(node());
-    let desk = Desk::new();
+    let desk = ApprovalQueue::new();
     let home = desk.studio.home.path().to_owned();
     let file = home.join("state/max-bridge.json");
     let host = max_host(&desk);

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::patch_tools::Desk;
+use super::patch_tools::ApprovalQueue;
 use conductor_hosts::patch::PatchHost;
 use conductor_hosts::patch::console::Question;
 use conductor_hosts::pd::sandbox::Walls;
@@ -23,14 +23,14 @@ const CONFIG: &str = "schema = 1\n";
 
 /// A home with a Pd in it, and a folder that it has no right to.
 struct Room {
-    desk: Desk,
+    desk: ApprovalQueue,
     outside: tempfile::TempDir,
     pd: Arc<PdHost>,
 }
 
 impl Room {
     fn new(settings: Settings) -> Room {
-        let desk = Desk::new();
+        let desk = ApprovalQueue::new();
         let home = desk.studio.home.path().to_owned();
         fs::create_dir_all(home.join("state")).expect("made");
         fs::create_dir_all(home.join("patches")).expect("made");

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 
-use super::patch_tools::Desk;
+use super::patch_tools::ApprovalQueue;
 use conductor_core::error::Code;
 use conductor_hosts::max::MaxHost;
 use conductor_hosts::patch::PatchHost;
@@ -98,7 +98,7 @@ fn named(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_patch_is_edited_through_the_bridge_and_refusals_change_nothing() {
     require!(node());
-    let desk = Desk::new();
+    let desk = ApprovalQueue::new();
     let home = desk.studio.home.path().to_owned();
     let max = MaxHost::listen(&home, 0, &RandomIds, desk.patches.voice().clone(), Arc::new(RealClock::new()))
         .expect("a port");
@@ -195,7 +195,7 @@ async fn a_patch_is_edited_through_the_bridge_and_refusals_change_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_running_max_is_given_nothing_that_reaches_without_a_yes() {
     require!(node());
-    let desk = Desk::new();
+    let desk = ApprovalQueue::new();
     let home = desk.studio.home.path().to_owned();
     let max = MaxHost::listen(&home, 0, &RandomIds, desk.patches.voice().clone(), Arc::new(RealClock::new()))
         .expect("a port");
@@ -265,7 +265,7 @@ async fn a_running_max_is_given_nothing_that_reaches_without_a_yes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn lock_state_windows_and_the_front_are_what_max_says() {
     require!(node());
-    let desk = Desk::new();
+    let desk = ApprovalQueue::new();
     let home = desk.studio.home.path().to_owned();
     let max = MaxHost::listen(&home, 0, &RandomIds, desk.patches.voice().clone(), Arc::new(RealClock::new()))
         .expect("a port");

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::patch_tools::{CORPUS, Desk, NAMES, PD_CANNOT, gaps, places, story};
+use super::patch_tools::{ApprovalQueue, CORPUS, NAMES, PD_CANNOT, gaps, places, story};
 use conductor_core::error::Code;
 use conductor_hosts::patch::console::{Level, Question, Source};
 use conductor_hosts::patch::{HostKind, PatchHost};
@@ -12,7 +12,7 @@ use conductor_hosts::pd::fudi::meant;
 use conductor_hosts::pd::{PdHost, Settings};
 use conductor_hosts::system::{RandomIds, RealClock};
 use conductor_patch::{Document, View};
-use conductor_testkit::doorstep::resident_peak;
+use conductor_testkit::mcp_process::resident_peak;
 use conductor_testkit::real::{PATIENCE, pd, wait_for};
 use conductor_testkit::require;
 use proptest::prelude::*;
@@ -20,16 +20,16 @@ use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
 
 pub struct Stage {
-    pub desk: Desk,
+    pub desk: ApprovalQueue,
     pub pd: Arc<PdHost>,
 }
 
 impl Stage {
     pub fn new() -> Self {
-        Self::on(Desk::new())
+        Self::on(ApprovalQueue::new())
     }
 
-    pub fn on(desk: Desk) -> Self {
+    pub fn on(desk: ApprovalQueue) -> Self {
         let clock = Arc::new(RealClock::new());
         let pd = PdHost::new(desk.studio.home.path(), Settings::default(), desk.patches.voice().clone(), clock)
             .expect("a folder");
@@ -107,12 +107,13 @@ fn plain(told: &[(String, Value)], home: &str) -> Vec<(String, Value)> {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_whole_set_on_a_running_pd_answers_as_on_a_document() {
     require!(pd::probe());
-    let document = Desk::new();
+    let document = ApprovalQueue::new();
     story(&document, "pd", "document").await;
     let stage = Stage::new();
     story(&stage.desk, "pd", "pd").await;
     assert_eq!(gaps(&stage.desk.told.lock().expect("whole"), &PD_CANNOT), Vec::<String>::new());
-    let told = |desk: &Desk| plain(&desk.told.lock().expect("whole"), &desk.studio.home.path().display().to_string());
+    let told =
+        |desk: &ApprovalQueue| plain(&desk.told.lock().expect("whole"), &desk.studio.home.path().display().to_string());
     let (on_file, on_pd) = (told(&document), told(&stage.desk));
     assert_eq!(on_file.len(), on_pd.len());
     for (a, b) in on_file.iter().zip(&on_pd) {
@@ -356,7 +357,7 @@ fn edits() -> impl Strategy<Value = Vec<(u8, u16, u16, u16)>> {
 }
 
 /// One call for a number, on whatever is there now.
-fn call(desk: &Desk, root: &str, step: usize, (kind, a, b, c): (u8, u16, u16, u16)) -> (&'static str, Value) {
+fn call(desk: &ApprovalQueue, root: &str, step: usize, (kind, a, b, c): (u8, u16, u16, u16)) -> (&'static str, Value) {
     const TEXTS: [&str; 12] = [
         "osc~ 440", "*~ 0.5", "f", "t b f b", "print x", "+ 1", "inlet", "outlet", "message", "pd inner", "number",
         "hsl",
@@ -403,7 +404,7 @@ fn call(desk: &Desk, root: &str, step: usize, (kind, a, b, c): (u8, u16, u16, u1
 fn random_edits_end_in_the_same_patch_on_a_document_and_on_a_running_pd() {
     require!(pd::probe());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
-    let (document, stage) = (Desk::new(), Stage::new());
+    let (document, stage) = (ApprovalQueue::new(), Stage::new());
     let mut runner = TestRunner::new(Config { cases: 40, failure_persistence: None, ..Config::default() });
     let outcome = runner.run(&edits(), |list| {
         runtime.block_on(async {
@@ -424,7 +425,7 @@ fn random_edits_end_in_the_same_patch_on_a_document_and_on_a_running_pd() {
                         Err(it) => json!([it.code.as_str(), it.message]),
                     };
                 prop_assert_eq!(told(&on_file), told(&on_pd), "{} {}", tool, arguments);
-                let bytes = |desk: &Desk| {
+                let bytes = |desk: &ApprovalQueue| {
                     desk.patches
                         .look("p", |scene| Ok(String::from_utf8_lossy(&scene.patch.document().to_bytes()).into_owned()))
                         .expect("open")
@@ -836,7 +837,7 @@ impl Drop for Theirs {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pd_of_the_person_is_driven_through_the_helper_patch() {
     require!(pd::probe());
-    let desk = Desk::new();
+    let desk = ApprovalQueue::new();
     let home = desk.studio.home.path().to_owned();
     let clock = Arc::new(RealClock::new());
     let pd = AttachedPd::listen(&home, &RandomIds, desk.patches.voice().clone(), clock).expect("a port");

@@ -1,7 +1,7 @@
 //! What a running Pure Data may be given without a person, and what not. Every test looks at effects: files, connections, questions.
 
 use super::patch_pd::Stage;
-use super::patch_tools::Desk;
+use super::patch_tools::ApprovalQueue;
 use conductor_core::error::Code;
 use conductor_core::pending::{State, Yes};
 use conductor_core::policy::{ApprovalSettings, Channel, Decision, Floor, Policy, Rule, Tier};
@@ -24,7 +24,7 @@ fn careless() -> Policy {
 }
 
 fn stage() -> Stage {
-    Stage::on(Desk::under(careless(), Settings::default()))
+    Stage::on(ApprovalQueue::under(careless(), Settings::default()))
 }
 
 fn add(class: &str, y: u32, name: &str) -> Value {
@@ -303,7 +303,7 @@ async fn undo_and_redo_lead_only_to_what_a_person_saw() {
     desk.ok("undo_patch", json!({ "patch_id": "n" })).await;
     desk.ok("redo_patch", json!({ "patch_id": "n" })).await;
     // A person's own no ends it: a new daemon knows nothing of the yes.
-    let again = Stage::on(Desk::under(careless(), Settings::default()));
+    let again = Stage::on(ApprovalQueue::under(careless(), Settings::default()));
     again.desk.write("n.pd", &format!("{HEAD}#X obj 10 60 osc~;\n"));
     again.desk.ok("open_patch", json!({ "path": "n.pd", "host": "pd", "alias": "n" })).await;
     again
@@ -390,7 +390,7 @@ async fn a_second_patch_does_not_get_into_the_first_by_a_name() {
 
 #[tokio::test]
 async fn closing_with_discard_asks_when_something_would_be_lost() {
-    let desk = Desk::under(Policy::default(), Settings::default());
+    let desk = ApprovalQueue::under(Policy::default(), Settings::default());
     desk.ok("create_patch", json!({ "format": "pd", "alias": "p" })).await;
     desk.ok("close_patch", json!({ "patch_id": "p", "discard": true })).await;
     desk.ok("create_patch", json!({ "format": "pd", "alias": "p" })).await;
@@ -409,7 +409,7 @@ async fn closing_with_discard_asks_when_something_would_be_lost() {
 
 #[tokio::test]
 async fn the_console_says_what_was_made_where() {
-    let desk = Desk::new();
+    let desk = ApprovalQueue::new();
     desk.ok("create_patch", json!({ "alias": "p" })).await;
     desk.ok("add_max_object", json!({ "patch_id": "p", "obj_type": "cycle~", "position": [100, 100], "varname": "a" }))
         .await;
@@ -431,7 +431,7 @@ async fn the_console_says_what_was_made_where() {
 async fn a_root_is_never_the_home_nor_around_it_and_the_bridges_are_out_of_reach() {
     let outer = tempfile::tempdir().expect("a folder");
     let settings = |roots: Vec<std::path::PathBuf>| Settings { roots, ..Settings::default() };
-    let desk = Desk::with(settings(vec![outer.path().to_owned(), "/".into(), std::env::temp_dir()]));
+    let desk = ApprovalQueue::with(settings(vec![outer.path().to_owned(), "/".into(), std::env::temp_dir()]));
     let home = desk.studio.home.path();
     std::fs::create_dir_all(home.join("state")).expect("made");
     let bridge = format!("{HEAD}#X msg 10 10 conductor-hello SECRET;\n");
@@ -449,7 +449,7 @@ async fn a_root_is_never_the_home_nor_around_it_and_the_bridges_are_out_of_reach
     desk.ok("open_patch", json!({ "path": outer.path().join("mine.pd") })).await;
     // A root that comes to lead into the home later is one no more.
     let link = outer.path().join("later");
-    let desk = Desk::with(settings(vec![link.clone()]));
+    let desk = ApprovalQueue::with(settings(vec![link.clone()]));
     std::fs::create_dir_all(desk.studio.home.path().join("state")).expect("made");
     std::fs::write(desk.studio.home.path().join("state/y.pd"), &bridge).expect("written");
     std::os::unix::fs::symlink(desk.studio.home.path(), &link).expect("a link");
@@ -459,7 +459,7 @@ async fn a_root_is_never_the_home_nor_around_it_and_the_bridges_are_out_of_reach
 #[tokio::test]
 async fn patches_are_never_nested_deeper_than_a_file_may_be() {
     for (format, sub) in [("pd", "pd deep"), ("maxpat", "p deep")] {
-        let desk = Desk::new();
+        let desk = ApprovalQueue::new();
         desk.ok("create_patch", json!({ "format": format, "path": format!("deep.{format}"), "alias": "p" })).await;
         desk.ok("add_max_object", json!({ "patch_id": "p", "obj_type": "metro", "position": [1, 1], "varname": "x" }))
             .await;
@@ -502,7 +502,7 @@ async fn patches_are_never_nested_deeper_than_a_file_may_be() {
 
 #[tokio::test]
 async fn a_cord_that_is_there_is_said_to_be_there_in_a_batch_too() {
-    let desk = Desk::new();
+    let desk = ApprovalQueue::new();
     desk.ok("create_patch", json!({ "alias": "p" })).await;
     let cord = json!({ "op": "connect", "src_varname": "a", "outlet": 0, "dst_varname": "b", "inlet": 0 });
     let edits = json!([
@@ -519,7 +519,7 @@ async fn a_cord_that_is_there_is_said_to_be_there_in_a_batch_too() {
 
 #[tokio::test]
 async fn attributes_are_set_when_an_object_is_added() {
-    let desk = Desk::new();
+    let desk = ApprovalQueue::new();
     desk.ok("create_patch", json!({ "alias": "p" })).await;
     for (name, attributes) in
         [("a", json!({ "fontsize": 20, "bgcolor": [0.1, 0.2, 0.3, 1.0] })), ("b", json!("{\"fontsize\": 20}"))]
@@ -537,7 +537,7 @@ async fn attributes_are_set_when_an_object_is_added() {
 
 #[tokio::test]
 async fn hidden_and_coloured_cords_are_told() {
-    let desk = Desk::new();
+    let desk = ApprovalQueue::new();
     let line = |more: &str| format!("{{\"patchline\":{{\"source\":[\"a\",0],\"destination\":[\"b\",0]{more}}}}}");
     let object =
         |id: &str| format!("{{\"box\":{{\"id\":\"{id}\",\"maxclass\":\"button\",\"patching_rect\":[1,1,24,24]}}}}");

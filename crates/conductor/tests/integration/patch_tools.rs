@@ -24,14 +24,14 @@ use conductor_hosts::patch::{Patches, Settings};
 use conductor_testkit::studio::{TestStudio, principal};
 use serde_json::{Value, json};
 
-pub struct Desk {
+pub struct ApprovalQueue {
     pub studio: TestStudio,
     pub patches: Arc<Patches>,
     /// What was asked and answered, in order.
     pub told: Mutex<Vec<(String, Value)>>,
 }
 
-impl Desk {
+impl ApprovalQueue {
     pub fn new() -> Self {
         Self::with(Settings::default())
     }
@@ -52,7 +52,7 @@ impl Desk {
         let (clock, ids) = (Arc::clone(&studio.studio.clock), Arc::clone(&studio.studio.ids));
         let patches = Patches::new(studio.home.path(), settings, clock, ids);
         studio.studio.edit_catalog(|catalog| patch::add(catalog, &patches)).expect("sound tools");
-        Desk { studio, patches, told: Mutex::default() }
+        ApprovalQueue { studio, patches, told: Mutex::default() }
     }
 
     pub fn file(&self, name: &str) -> PathBuf {
@@ -163,7 +163,7 @@ pub const NAMES: [(&str, bool); 43] = [
 
 #[tokio::test]
 async fn the_catalog_has_these_tools_and_no_client_loses_one() {
-    let desk = Desk::new();
+    let desk = ApprovalQueue::new();
     let mut catalog = Catalog::default();
     patch::add(&mut catalog, &desk.patches).expect("sound tools");
     let found: Vec<(String, bool)> =
@@ -192,7 +192,7 @@ async fn every_tool_has_a_file() {
 }
 
 /// From an empty patch to a saved one and back, with every tool on the way.
-pub async fn story(desk: &Desk, format: &str, host: &str) {
+pub async fn story(desk: &ApprovalQueue, format: &str, host: &str) {
     let max = format == "maxpat";
     let class = |max_word: &'static str, pd_word: &'static str| if max { max_word } else { pd_word };
     macro_rules! ok {
@@ -470,7 +470,7 @@ pub async fn story(desk: &Desk, format: &str, host: &str) {
 /// The tools that a story leaves out: never asked, or never with success. Those that the host cannot do must have said so each time, with
 /// the reason.
 pub fn gaps(told: &[(String, Value)], cannot: &[&str]) -> Vec<String> {
-    let desk = Desk::new();
+    let desk = ApprovalQueue::new();
     let mut catalog = Catalog::default();
     patch::add(&mut catalog, &desk.patches).expect("sound tools");
     let lacks = |name: &str| {
@@ -492,7 +492,7 @@ pub const PD_CANNOT: [&str; 2] = ["set_object_hidden", "set_patchline_midpoints"
 
 #[tokio::test]
 async fn the_whole_set_on_a_max_document() {
-    let desk = Desk::new();
+    let desk = ApprovalQueue::new();
     story(&desk, "maxpat", "document").await;
     let told = desk.told.lock().expect("whole").clone();
     assert_eq!(gaps(&told, &[]), Vec::<String>::new());
@@ -508,14 +508,14 @@ async fn the_whole_set_on_a_max_document() {
 
 #[tokio::test]
 async fn the_whole_set_on_a_pd_document() {
-    let desk = Desk::new();
+    let desk = ApprovalQueue::new();
     story(&desk, "pd", "document").await;
     assert_eq!(gaps(&desk.told.lock().expect("whole"), &PD_CANNOT), Vec::<String>::new());
 }
 
 #[tokio::test]
 async fn a_running_host_that_is_off_is_said_to_be_off() {
-    let desk = Desk::new();
+    let desk = ApprovalQueue::new();
     for (host, key) in [("pd", "[patch.pd] mode"), ("max", "[patch.max] enabled")] {
         let error = desk.no("create_patch", json!({ "host": host })).await;
         assert_eq!(error.code, Code::Unsupported);
@@ -525,7 +525,7 @@ async fn a_running_host_that_is_off_is_said_to_be_off() {
 
 #[tokio::test]
 async fn paths_lead_nowhere_but_to_patches() {
-    let desk = Desk::new();
+    let desk = ApprovalQueue::new();
     desk.write("a.maxpat", r#"{"patcher":{"boxes":[],"lines":[]}}"#);
     fs::write(desk.studio.home.path().join("secret.maxpat"), "{}").expect("written");
     std::os::unix::fs::symlink(desk.studio.home.path().join("secret.maxpat"), desk.file("link.maxpat"))
@@ -574,7 +574,7 @@ pub const CORPUS: [&str; 22] = [
 
 #[tokio::test]
 async fn no_text_in_any_argument_breaks_a_tool_or_leaves_the_document_unreadable() {
-    let desk = Desk::new();
+    let desk = ApprovalQueue::new();
     for format in ["maxpat", "pd"] {
         let id =
             desk.ok("create_patch", json!({ "format": format })).await["patch_id"].as_str().expect("an id").to_owned();
@@ -705,7 +705,7 @@ fn poisoned(schema: &Value, id: &str, text: &str) -> Vec<(String, Value)> {
 }
 
 /// The places of one tool.
-pub fn places(desk: &Desk, tool: &str, id: &str, text: &str) -> Vec<(String, Value)> {
+pub fn places(desk: &ApprovalQueue, tool: &str, id: &str, text: &str) -> Vec<(String, Value)> {
     let schema = desk.studio.studio.catalog().get(tool).expect("a tool").input_schema.value();
     poisoned(&schema, id, text)
 }
@@ -713,7 +713,7 @@ pub fn places(desk: &Desk, tool: &str, id: &str, text: &str) -> Vec<(String, Val
 /// The walk above finds the text wherever a schema has a place for it.
 #[tokio::test]
 async fn no_place_for_a_text_is_forgotten() {
-    let desk = Desk::new();
+    let desk = ApprovalQueue::new();
     let catalog = desk.studio.studio.catalog();
     for (tool, _) in NAMES {
         let places: BTreeSet<String> = places(&desk, tool, "p", "x").into_iter().map(|it| it.0).collect();
@@ -745,7 +745,7 @@ async fn no_place_for_a_text_is_forgotten() {
 
 #[tokio::test]
 async fn hostile_files_are_refused_or_opened_and_never_break_anything() {
-    let desk = Desk::with(Settings { max_file_mb: 1, ..Settings::default() });
+    let desk = ApprovalQueue::with(Settings { max_file_mb: 1, ..Settings::default() });
     let deep = format!("{}{}", "{\"patcher\":{\"boxes\":[{\"box\":".repeat(200), "}]}}".repeat(200));
     let files = [
         ("empty.maxpat", String::new()),
@@ -806,7 +806,7 @@ async fn hostile_files_are_refused_or_opened_and_never_break_anything() {
 
 #[tokio::test]
 async fn an_abstraction_beside_the_patch_is_a_known_class() {
-    let desk = Desk::new();
+    let desk = ApprovalQueue::new();
     desk.write(
         "voice.pd",
         "#N canvas 0 0 100 100 12;\n#X obj 1 1 inlet;\n#X obj 1 30 outlet~;\n#X obj 50 30 outlet;\n",
@@ -829,7 +829,7 @@ async fn an_abstraction_beside_the_patch_is_a_known_class() {
 
 #[tokio::test]
 async fn only_so_many_patches_are_open_and_none_with_work_in_it_is_lost() {
-    let desk = Desk::with(Settings { max_open: 2, ..Settings::default() });
+    let desk = ApprovalQueue::with(Settings { max_open: 2, ..Settings::default() });
     let open = |alias: &'static str| desk.ok("create_patch", json!({ "alias": alias }));
     open("one").await;
     open("two").await;
@@ -846,7 +846,7 @@ async fn only_so_many_patches_are_open_and_none_with_work_in_it_is_lost() {
 
 #[tokio::test]
 async fn watchers_hear_of_edits_and_not_of_previews() {
-    let desk = Desk::new();
+    let desk = ApprovalQueue::new();
     desk.ok("create_patch", json!({ "alias": "p" })).await;
     let mut hub = desk.studio.studio.hub.listen();
     let edits = json!([{ "op": "add", "obj_type": "button", "position": [1, 1] }]);
@@ -864,7 +864,7 @@ async fn watchers_hear_of_edits_and_not_of_previews() {
 
 #[tokio::test]
 async fn the_console_of_one_principal_is_not_cleared_by_another() {
-    let desk = Desk::new();
+    let desk = ApprovalQueue::new();
     desk.ok("create_patch", json!({ "alias": "p" })).await;
     desk.ok("add_max_object", json!({ "patch_id": "p", "obj_type": "button", "position": [1, 1] })).await;
     desk.ok("get_console_log", json!({ "clear": true })).await;
@@ -878,7 +878,7 @@ async fn the_console_of_one_principal_is_not_cleared_by_another() {
 
 #[tokio::test]
 async fn readers_and_writers_at_once_see_whole_revisions() {
-    let desk = Arc::new(Desk::new());
+    let desk = Arc::new(ApprovalQueue::new());
     desk.ok("create_patch", json!({ "alias": "p" })).await;
     let mut work = tokio::task::JoinSet::new();
     for n in 0..8 {
@@ -905,7 +905,7 @@ async fn readers_and_writers_at_once_see_whole_revisions() {
 
 #[tokio::test]
 async fn the_demo_patch_is_laid_out_once_and_is_sound() {
-    let desk = Desk::new();
+    let desk = ApprovalQueue::new();
     let home = Home::at(desk.studio.home.path());
     assert!(demo::show_patch(&desk.studio.studio, &home).await.expect("a folder"));
     let info = desk.ok("get_patch_info", json!({ "patch_id": "demo" })).await;
@@ -925,7 +925,7 @@ async fn the_demo_patch_is_laid_out_once_and_is_sound() {
 
 #[tokio::test]
 async fn a_box_whose_key_holds_a_slash_can_be_reached() {
-    let desk = Desk::new();
+    let desk = ApprovalQueue::new();
     let file = r#"{"patcher":{"boxes":[{"box":{"id":"a/b","maxclass":"newobj","text":"p x","patching_rect":[0.0,0.0,50.0,22.0],"patcher":{"boxes":[{"box":{"id":"50%","maxclass":"newobj","text":"p y","patching_rect":[0.0,0.0,50.0,22.0],"patcher":{"boxes":[],"lines":[]}}}],"lines":[]}}}],"lines":[]}}"#;
     desk.write("odd.maxpat", file);
     desk.ok("open_patch", json!({ "path": "odd.maxpat", "alias": "o" })).await;
@@ -946,7 +946,7 @@ async fn a_box_whose_key_holds_a_slash_can_be_reached() {
 
 #[tokio::test]
 async fn the_console_gives_fifty_lines_unless_another_number_is_asked_for() {
-    let desk = Desk::new();
+    let desk = ApprovalQueue::new();
     desk.write("a.maxpat", demo::PATCH);
     let id = desk.ok("open_patch", json!({ "path": "a.maxpat" })).await["patch_id"].clone();
     for n in 0..70 {

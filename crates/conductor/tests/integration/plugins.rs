@@ -1126,13 +1126,13 @@ async fn an_error_result_of_a_plugin_passes_through_whole() {
     for _ in 0..12 {
         let Outcome::Done(Ok(output)) = room.call("x.no", json!({})).await.into_outcome() else { panic!("a result") };
         assert!(output.is_error);
-        let result = serde_json::to_value(conductor::doors::mcp::shape::success(output)).unwrap();
+        let result = serde_json::to_value(conductor::doors::mcp::render::success(output)).unwrap();
         assert_eq!(result["isError"], true);
         assert_eq!(result["structuredContent"], json!({ "city": "x", "code": "NOT_FOUND" }));
         let kinds: Vec<_> = result["content"].as_array().unwrap().iter().map(|it| it["type"].clone()).collect();
         assert_eq!(kinds, ["text", "text", "image"], "{result}");
         let Outcome::Done(Ok(output)) = room.call("x.bare", json!({})).await.into_outcome() else { panic!("a result") };
-        let result = serde_json::to_value(conductor::doors::mcp::shape::success(output)).unwrap();
+        let result = serde_json::to_value(conductor::doors::mcp::render::success(output)).unwrap();
         assert_eq!((&result["isError"], &result["content"][0]["text"]), (&json!(true), &json!("no")));
         assert!(result.get("structuredContent").is_none());
     }
@@ -1154,9 +1154,9 @@ async fn what_a_plugin_asks_for_at_once_costs_bounded_memory() {
     room.write("x.js", &plugin(&[("reads", reads)]));
     let row = room.row("x", "files_read = [\"r\"]\ncpu_ms = 60000\nheap_mb = 256\ntimeout_ms = 120000").await;
     room.configure(&format!("{root}{row}")).await;
-    let before = conductor_testkit::doorstep::resident_peak(std::process::id()).unwrap();
+    let before = conductor_testkit::mcp_process::resident_peak(std::process::id()).unwrap();
     let said = room.text("x.reads", json!({})).await;
-    let peak = conductor_testkit::doorstep::resident_peak(std::process::id()).unwrap();
+    let peak = conductor_testkit::mcp_process::resident_peak(std::process::id()).unwrap();
     assert!(peak - before < 250 << 20, "{} MB more; it said {said}", (peak - before) >> 20);
     assert_eq!(room.text("x.add", json!({ "a": 2, "b": 3 })).await, json!({ "result": 5 }).to_string(), "{said}");
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use conductor::doors::mcp::Shared;
-use conductor::doors::mcp::socket::{BindFault, Tally, bind, serve};
+use conductor::doors::mcp::socket::{BindError, Tally, bind, serve};
 use conductor_core::policy::Policy;
 use conductor_gateway::studio::{McpSettings, Settings};
 use conductor_testkit::line_client::LineClient;
@@ -33,11 +33,11 @@ async fn a_stale_socket_is_replaced_a_live_one_and_a_file_are_not() {
     drop(bind(home.path(), "mcp.sock").await.expect("bound"));
     assert!(home.path().join("mcp.sock").exists(), "a killed daemon leaves it behind");
     let live = bind(home.path(), "mcp.sock").await.expect("stale, replaced");
-    assert!(matches!(bind(home.path(), "mcp.sock").await, Err(BindFault::InUse(_))));
+    assert!(matches!(bind(home.path(), "mcp.sock").await, Err(BindError::InUse(_))));
     assert!(UnixStream::connect(home.path().join("mcp.sock")).await.is_ok(), "the live one still answers");
     drop(live);
     std::fs::write(home.path().join("plain"), "precious").expect("written");
-    assert!(matches!(bind(home.path(), "plain").await, Err(BindFault::NotASocket(_))));
+    assert!(matches!(bind(home.path(), "plain").await, Err(BindError::NotASocket(_))));
     assert_eq!(std::fs::read_to_string(home.path().join("plain")).ok().as_deref(), Some("precious"));
     let long = home.path().join("x".repeat(120));
     let fault = bind(&long, "mcp.sock").await.map(|_| ()).map_err(|it| it.to_string());

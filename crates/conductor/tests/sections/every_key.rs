@@ -7,8 +7,8 @@
 
 use super::surface::{self, BOARD, Cable, with_cable, with_gamepad};
 use super::*;
+use conductor_core::engine::Outcome;
 use conductor_core::event::{Axis, Body, Side, Taint};
-use conductor_core::hands::Outcome;
 use conductor_gateway::owner_handle::{SentBy, Wanted};
 use conductor_hosts::midi::loopback::Loopback;
 use conductor_testkit::real::{PATIENCE, wait_for};

@@ -6,8 +6,8 @@ use conductor::app::{Machine, MakeBackend};
 use conductor_core::event::{Body, Taint};
 use conductor_gateway::owner_handle::{SentBy, Wanted};
 use conductor_hosts::midi::loopback::{Hand, Loopback};
-use conductor_hosts::midi::ring::LaneSender;
-use conductor_hosts::midi::{Backend, Input, Output, PortFault, PortInfo, Stamp, Unavailable};
+use conductor_hosts::midi::ring::EventSender;
+use conductor_hosts::midi::{Backend, Input, Output, PortError, PortInfo, Stamp, Unavailable};
 use conductor_testkit::line_client::{LineClient, modern};
 use conductor_testkit::real::{PATIENCE, wait_for};
 use conductor_testkit::tools;
@@ -217,31 +217,31 @@ impl Backend for Cable {
         self.machinery.connect()
     }
 
-    fn ports(&mut self) -> Result<Vec<PortInfo>, PortFault> {
+    fn ports(&mut self) -> Result<Vec<PortInfo>, PortError> {
         self.scans.fetch_add(1, Ordering::Relaxed);
         let ports = self.machinery.ports()?.into_iter().filter(|it| !it.name.ends_with(" hand"));
         Ok(ports.map(|it| PortInfo { is_hardware: true, ..it }).collect())
     }
 
-    fn open_input(&mut self, id: &str, lane: LaneSender) -> Result<Box<dyn Input>, PortFault> {
+    fn open_input(&mut self, id: &str, lane: EventSender) -> Result<Box<dyn Input>, PortError> {
         self.machinery.open_input(id, lane)
     }
 
-    fn open_output(&mut self, id: &str) -> Result<Box<dyn Output>, PortFault> {
+    fn open_output(&mut self, id: &str) -> Result<Box<dyn Output>, PortError> {
         self.machinery.open_output(id)
     }
 
-    fn create_input(&mut self, name: &str, lane: LaneSender) -> Result<Box<dyn Input>, PortFault> {
+    fn create_input(&mut self, name: &str, lane: EventSender) -> Result<Box<dyn Input>, PortError> {
         self.machinery.create_input(name, lane)
     }
 
-    fn create_output(&mut self, name: &str) -> Result<Box<dyn Output>, PortFault> {
+    fn create_output(&mut self, name: &str) -> Result<Box<dyn Output>, PortError> {
         self.machinery.create_output(name)
     }
 }
 
 /// A backend with one input, whose lane the test fills itself. The daemon does not care that MIDI has no sticks.
-struct Handed(Cable, mpsc::Sender<LaneSender>);
+struct Handed(Cable, mpsc::Sender<EventSender>);
 
 struct Open;
 
@@ -260,24 +260,24 @@ impl Backend for Handed {
         self.0.connect()
     }
 
-    fn ports(&mut self) -> Result<Vec<PortInfo>, PortFault> {
+    fn ports(&mut self) -> Result<Vec<PortInfo>, PortError> {
         self.0.ports()
     }
 
-    fn open_input(&mut self, _: &str, lane: LaneSender) -> Result<Box<dyn Input>, PortFault> {
+    fn open_input(&mut self, _: &str, lane: EventSender) -> Result<Box<dyn Input>, PortError> {
         self.1.send(lane).unwrap();
         Ok(Box::new(Open))
     }
 
-    fn open_output(&mut self, id: &str) -> Result<Box<dyn Output>, PortFault> {
+    fn open_output(&mut self, id: &str) -> Result<Box<dyn Output>, PortError> {
         self.0.open_output(id)
     }
 
-    fn create_input(&mut self, name: &str, lane: LaneSender) -> Result<Box<dyn Input>, PortFault> {
+    fn create_input(&mut self, name: &str, lane: EventSender) -> Result<Box<dyn Input>, PortError> {
         self.0.create_input(name, lane)
     }
 
-    fn create_output(&mut self, name: &str) -> Result<Box<dyn Output>, PortFault> {
+    fn create_output(&mut self, name: &str) -> Result<Box<dyn Output>, PortError> {
         self.0.create_output(name)
     }
 }
@@ -285,7 +285,7 @@ impl Backend for Handed {
 /// A gamepad in the test's hand.
 pub(super) struct Pad {
     stamp: Stamp,
-    lane: LaneSender,
+    lane: EventSender,
 }
 
 impl Pad {

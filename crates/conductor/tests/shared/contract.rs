@@ -2,8 +2,8 @@
 
 use conductor_core::event::midi::{Decoder, Heard};
 use conductor_core::event::{Body, Taint};
-use conductor_hosts::midi::ring::LaneReceiver;
-use conductor_hosts::midi::{Backend, Input, Malformed, Output, PortFault, SendFault};
+use conductor_hosts::midi::ring::EventReceiver;
+use conductor_hosts::midi::{Backend, Input, Malformed, Output, PortError, SendError};
 use conductor_testkit::real::wait_for;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 pub struct Cable {
     pub output: Box<dyn Output>,
     pub input: Box<dyn Input>,
-    pub lane: LaneReceiver,
+    pub lane: EventReceiver,
     pub patience: Duration,
 }
 
@@ -19,7 +19,7 @@ impl Cable {
     fn send(&mut self, message: &[u8]) {
         let sent = wait_for(self.patience, || match self.output.send(message, Taint::Clean.into()) {
             Ok(()) => Some(()),
-            Err(SendFault::Busy) => None,
+            Err(SendError::Busy) => None,
             Err(other) => panic!("{message:02x?}: {other}"),
         });
         assert!(sent.is_some(), "the queue never emptied");
@@ -103,16 +103,16 @@ pub fn keeps_the_contract(backend: &mut dyn Backend, mut cable: Cable) {
     for bad in [vec![], vec![60, 1], vec![0x90, 60], vec![0x90, 60, 200], vec![0xF4], vec![0xF0, 1, 2], sysex(8193, 0)]
     {
         let refused = cable.output.send(&bad, Taint::Clean.into());
-        assert!(matches!(refused, Err(SendFault::Malformed(_))), "{} bytes: {refused:?}", bad.len());
+        assert!(matches!(refused, Err(SendError::Malformed(_))), "{} bytes: {refused:?}", bad.len());
     }
     let long = cable.output.send(&sysex(65_536, 0), Taint::Clean.into());
-    assert_eq!(long, Err(SendFault::Malformed(Malformed::SysExTooLong { len: 65_536 })));
+    assert_eq!(long, Err(SendError::Malformed(Malformed::SysExTooLong { len: 65_536 })));
     cable.send(&[0xB0, 1, 2]);
     assert_eq!(cable.hear(1), [Body::Cc { channel: 0, controller: 1, value: 2 }]);
 
     // What is not there is named; what is closed ends.
     let missing = backend.open_output("no such port").err();
-    assert_eq!(missing, Some(PortFault::Gone { id: "no such port".into() }));
+    assert_eq!(missing, Some(PortError::Gone { id: "no such port".into() }));
     let Cable { output, input, lane, patience } = cable;
     assert!(input.is_open() && output.is_open());
     drop((input, output));

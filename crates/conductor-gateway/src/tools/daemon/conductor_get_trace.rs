@@ -4,7 +4,7 @@ use super::{TOOLSET, integer, list, nullable, object, take, text};
 use crate::owner_handle::{OwnerHandle, Wanted};
 use crate::pipeline::call::Output;
 use crate::tools::catalog::Definition;
-use conductor_core::hands::Outcome;
+use conductor_core::engine::Outcome;
 use conductor_core::policy::Tier;
 use serde::Deserialize;
 use serde_json::{Value, json};

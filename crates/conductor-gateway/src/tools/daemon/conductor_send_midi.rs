@@ -3,7 +3,7 @@
 use super::{TOOLSET, boolean, integer, locked, object, output_target, take, text};
 use crate::owner_handle::{OwnerHandle, SentBy};
 use crate::pipeline::call::{ConnId, Output, Principal};
-use crate::pipeline::gate::Leave;
+use crate::pipeline::gate::Clearance;
 use crate::tools::catalog::Definition;
 use conductor_core::config::schema;
 use conductor_core::error::{Code, RefusedBy, Subject, ToolError};
@@ -89,7 +89,7 @@ pub fn definition(owner: &OwnerHandle) -> Definition {
 }
 
 /// A person's own call counts as their hand; what anybody else sends does not.
-fn sent_by(leave: &Leave) -> SentBy {
+fn sent_by(leave: &Clearance) -> SentBy {
     let connection = leave.conn().0;
     if leave.by_hand() { SentBy::Hand { connection } } else { SentBy::Tool { connection } }
 }

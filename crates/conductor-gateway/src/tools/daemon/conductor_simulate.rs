@@ -5,8 +5,8 @@ use crate::owner_handle::{OwnerHandle, no_mode};
 use crate::pipeline::call::Output;
 use crate::tools::catalog::Definition;
 use conductor_core::config::load;
+use conductor_core::engine::{SimError, simulate};
 use conductor_core::error::{Code, Subject, ToolError, Violation};
-use conductor_core::hands::{SimFault, simulate};
 use conductor_core::policy::Tier;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -76,8 +76,8 @@ fn run(owner: &OwnerHandle, arguments: &Arguments) -> Result<Output, ToolError> 
         }
     };
     let simulation = simulate(&config, &arguments.events, arguments.mode.as_deref()).map_err(|fault| match fault {
-        SimFault::Mode(unknown) => no_mode(&unknown.asked, unknown.known.iter().map(String::as_str)),
-        SimFault::Script(faults) => {
+        SimError::Mode(unknown) => no_mode(&unknown.asked, unknown.known.iter().map(String::as_str)),
+        SimError::Script(faults) => {
             let violations: Vec<Violation> =
                 faults.iter().take(8).map(|it| Violation { path: "/events".into(), message: it.to_string() }).collect();
             let first = violations.first().map(|it| it.message.clone()).unwrap_or_default();

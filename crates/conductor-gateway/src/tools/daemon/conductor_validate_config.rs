@@ -5,7 +5,7 @@ use super::{TOOLSET, boolean, integer, list, nullable, object, text};
 use crate::owner_handle::OwnerHandle;
 use crate::pipeline::call::Output;
 use crate::tools::catalog::Definition;
-use conductor_core::config::notes::coverage;
+use conductor_core::config::timing_report::coverage;
 use conductor_core::config::{Config, Loaded, Severity};
 use conductor_core::policy::Tier;
 use serde_json::{Value, json};

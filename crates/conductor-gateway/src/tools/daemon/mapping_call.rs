@@ -1,7 +1,7 @@
 //! What an action under a pad becomes in the pipeline: a tool and its arguments.
 
 use conductor_core::action::Action;
-use conductor_core::hands::Placeholders;
+use conductor_core::engine::Placeholders;
 use serde_json::{Map, Value, json};
 
 /// The tool an action calls, with `$` placeholders filled in. `None` for an action that is no call.

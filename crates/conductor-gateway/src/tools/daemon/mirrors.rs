@@ -1,7 +1,7 @@
 //! Resources and prompts of the studio. A resource mirrors a read tool; a prompt is text for the model.
 
 use crate::owner_handle::OwnerHandle;
-use crate::tools::catalog::{Catalog, CatalogFault};
+use crate::tools::catalog::{Catalog, CatalogError};
 use crate::tools::prompt::{Argument, Message, Prompt};
 use crate::tools::resource::{Completer, Resource};
 use serde_json::json;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::TOOLSET;
 
-pub fn add_resources(catalog: &mut Catalog, owner: &OwnerHandle) -> Result<(), CatalogFault> {
+pub fn add_resources(catalog: &mut Catalog, owner: &OwnerHandle) -> Result<(), CatalogError> {
     let fixed = [
         ("conductor://status", "status", "Daemon, device and configuration state", "conductor_get_status"),
         ("conductor://config", "config", "config.toml as it is in force", "conductor_get_config"),
@@ -44,7 +44,7 @@ pub fn add_resources(catalog: &mut Catalog, owner: &OwnerHandle) -> Result<(), C
     })
 }
 
-pub fn add_prompts(catalog: &mut Catalog, owner: &OwnerHandle) -> Result<(), CatalogFault> {
+pub fn add_prompts(catalog: &mut Catalog, owner: &OwnerHandle) -> Result<(), CatalogError> {
     catalog.add_prompt(Prompt {
         name: "map_control".into(),
         title: "Map a control".into(),

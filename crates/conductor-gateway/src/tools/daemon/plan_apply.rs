@@ -3,7 +3,7 @@
 use super::{TOOLSET, object, plan_id, plans};
 use crate::owner_handle::OwnerHandle;
 use crate::pipeline::call::{Output, Principal};
-use crate::pipeline::gate::Leave;
+use crate::pipeline::gate::Clearance;
 use crate::tools::catalog::Definition;
 use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::policy::{Channel, Tier};
@@ -32,7 +32,7 @@ pub fn reject() -> Definition {
 
 fn hidden<F, R>(name: &'static str, run: F) -> Definition
 where
-    F: Fn(std::sync::Arc<crate::studio::Studio>, Leave, Value) -> R + Send + Sync + 'static,
+    F: Fn(std::sync::Arc<crate::studio::Studio>, Clearance, Value) -> R + Send + Sync + 'static,
     R: Future<Output = Result<Output, ToolError>> + Send + 'static,
 {
     let mut definition = Definition::new(name, Tier::ConfigChange, TOOLSET, run).input(object(json!({
@@ -44,7 +44,7 @@ where
 }
 
 /// A pad may call tools, but no tool that decides.
-pub(super) fn person(leave: &Leave) -> Result<Principal, ToolError> {
+pub(super) fn person(leave: &Clearance) -> Result<Principal, ToolError> {
     if leave.principal().is_person() {
         return Ok(leave.principal().clone());
     }

@@ -4,7 +4,7 @@
 
 use crate::owner_handle::OwnerHandle;
 use crate::pending_store::Beside;
-use crate::pipeline::gate::Leave;
+use crate::pipeline::gate::Clearance;
 use crate::report::Status;
 use crate::studio::Studio;
 use crate::tools::daemon::mapping_call;
@@ -88,7 +88,7 @@ pub fn with_waiting(studio: &Studio, status: Status) -> StatusAndPlans {
 /// Drafts the changes on the file as it is and keeps the plan. Nothing else changes.
 pub async fn make(
     studio: &Arc<Studio>,
-    leave: &Leave,
+    leave: &Clearance,
     arguments: &Value,
     changes: &[Change],
     description: Option<String>,
@@ -101,7 +101,7 @@ pub async fn make(
 /// Drafts keys of a plugin's row on the file as it is and keeps the plan. Only `plugin.set` asks for it.
 pub async fn make_plugin(
     studio: &Arc<Studio>,
-    leave: &Leave,
+    leave: &Clearance,
     arguments: &Value,
     name: &str,
     row: &serde_json::Map<String, Value>,
@@ -122,7 +122,12 @@ fn template(name: &str) -> Option<plan::Template> {
 }
 
 /// Drafts the inverse of an applied plan.
-pub async fn make_undo(studio: &Arc<Studio>, leave: &Leave, arguments: &Value, id: Uuid) -> Result<Value, ToolError> {
+pub async fn make_undo(
+    studio: &Arc<Studio>,
+    leave: &Clearance,
+    arguments: &Value,
+    id: Uuid,
+) -> Result<Value, ToolError> {
     let record = find(studio, &id.to_string())?;
     if record.state != State::Used {
         return Err(ToolError::new(
@@ -142,7 +147,7 @@ pub async fn make_undo(studio: &Arc<Studio>, leave: &Leave, arguments: &Value, i
 
 async fn keep(
     studio: &Arc<Studio>,
-    leave: &Leave,
+    leave: &Clearance,
     arguments: &Value,
     base: &[u8],
     draft: Draft,

@@ -4,7 +4,7 @@ use super::{Shelf, TOOLSET, bounds, database_schema, params_schema, sql_schema};
 use crate::pipeline::call::Output;
 use crate::tools::catalog::Definition;
 use crate::tools::daemon::take;
-use crate::tools::shape::{boolean, integer, list, nullable, object, text};
+use crate::tools::schema_builder::{boolean, integer, list, nullable, object, text};
 use conductor_core::error::ToolError;
 use conductor_core::policy::Tier;
 use serde::Deserialize;

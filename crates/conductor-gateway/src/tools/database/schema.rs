@@ -4,7 +4,7 @@ use super::{Shelf, TOOLSET, bounds, database_schema};
 use crate::pipeline::call::Output;
 use crate::tools::catalog::Definition;
 use crate::tools::daemon::take;
-use crate::tools::shape::{list, object, text};
+use crate::tools::schema_builder::{list, object, text};
 use conductor_core::error::ToolError;
 use conductor_core::policy::Tier;
 use serde::Deserialize;

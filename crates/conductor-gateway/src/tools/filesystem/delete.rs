@@ -3,11 +3,11 @@
 use super::undo::{Was, keep};
 use super::{Asked, At, at_schema, expected, hash_schema, over, state, undo_schema};
 use crate::tools::catalog::Definition;
-use crate::tools::shape::{object, text};
+use crate::tools::schema_builder::{object, text};
 use conductor_core::digest::Digest;
 use conductor_core::error::ToolError;
 use conductor_core::policy::Tier;
-use conductor_hosts::files::{FileFault, Files, Kind};
+use conductor_hosts::files::{FileError, Files, Kind};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -52,7 +52,7 @@ fn run(asked: &Asked<Arguments>) -> Result<Value, ToolError> {
         }
         return Ok(json!({ "path": place.inside(), "undo_id": undo.to_string() }));
     }
-    let before = place.present()?.ok_or_else(|| FileFault::Missing { path: place.inside() })?;
+    let before = place.present()?.ok_or_else(|| FileError::Missing { path: place.inside() })?;
     expected(expected_hash.as_deref(), Some(Digest::of(&before.bytes)), &place.inside())?;
     let undo = keep(asked, &place, Was::File(&before.bytes), None)?;
     if let Err(fault) = place.remove_file(&before) {

@@ -2,7 +2,7 @@
 
 use super::{Asked, over, root_schema};
 use crate::tools::catalog::Definition;
-use crate::tools::shape::{integer, list, nullable, object, text};
+use crate::tools::schema_builder::{integer, list, nullable, object, text};
 use conductor_core::error::ToolError;
 use conductor_core::policy::Tier;
 use conductor_core::timestamp::Timestamp;

@@ -2,8 +2,8 @@
 
 use super::{Asked, At, Encoding, at_schema, encoding_schema, over};
 use crate::tools::catalog::Definition;
-use crate::tools::fit::{fit, room};
-use crate::tools::shape::{boolean, integer, nullable, object, text};
+use crate::tools::schema_builder::{boolean, integer, nullable, object, text};
+use crate::tools::truncate::{fit, room};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use conductor_core::error::{Code, Subject, ToolError};

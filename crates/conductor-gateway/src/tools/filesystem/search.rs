@@ -2,7 +2,7 @@
 
 use super::{Asked, over, root_schema};
 use crate::tools::catalog::Definition;
-use crate::tools::shape::{boolean, integer, list, object, text};
+use crate::tools::schema_builder::{boolean, integer, list, object, text};
 use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::event::Micros;
 use conductor_core::policy::Tier;

@@ -7,7 +7,7 @@ use crate::pending_store::Beside;
 use crate::pipeline::call::Output;
 use crate::studio::Studio;
 use crate::tools::catalog::Definition;
-use crate::tools::shape::{boolean, object, text};
+use crate::tools::schema_builder::{boolean, object, text};
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::pending::{Ask, Fact, Kind, NewIds, Present, Record, State};

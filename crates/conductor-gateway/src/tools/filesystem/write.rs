@@ -3,7 +3,7 @@
 use super::undo::{Was, keep};
 use super::{Asked, At, Encoding, at_schema, encoding_schema, expected, hash_schema, over, state, undo_schema};
 use crate::tools::catalog::Definition;
-use crate::tools::shape::{boolean, integer, object, text};
+use crate::tools::schema_builder::{boolean, integer, object, text};
 use conductor_core::digest::Digest;
 use conductor_core::error::ToolError;
 use conductor_core::policy::Tier;

@@ -1,7 +1,7 @@
 //! Resources and prompts of Live Sets. A resource mirrors a read tool; a prompt is text for the model and calls nothing.
 
 use super::TOOLSET;
-use crate::tools::catalog::{Catalog, CatalogFault};
+use crate::tools::catalog::{Catalog, CatalogError};
 use crate::tools::prompt::{Argument, Message, Prompt};
 use crate::tools::resource::{Completer, Resource, ToArguments, percent_encode};
 use conductor_hosts::live::Live;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 type Variables = BTreeMap<String, String>;
 
-pub fn add_resources(catalog: &mut Catalog, live: &Arc<Live>) -> Result<(), CatalogFault> {
+pub fn add_resources(catalog: &mut Catalog, live: &Arc<Live>) -> Result<(), CatalogError> {
     let (tracks, clips) = (completer(live, track_indices), completer(live, clip_segments));
     let sets = completer(live, set_ids);
     let entry = |uri: &'static str,
@@ -145,7 +145,7 @@ fn set_ids(live: &Live) -> Vec<String> {
     live.sets().iter().map(|it| it.id.clone()).collect()
 }
 
-pub fn add_prompts(catalog: &mut Catalog, live: &Arc<Live>) -> Result<(), CatalogFault> {
+pub fn add_prompts(catalog: &mut Catalog, live: &Arc<Live>) -> Result<(), CatalogError> {
     let amounts: Completer = Arc::new(|_studio, _typed| ["0.01", "0.02", "0.05", "0.1"].map(str::to_owned).to_vec());
     catalog.add_prompt(Prompt {
         name: "humanize_clip".into(),

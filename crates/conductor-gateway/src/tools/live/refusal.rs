@@ -18,7 +18,7 @@ fn who_can(op: Op) -> &'static str {
              render its audio tracks there."
         }
         Op::TryOut => {
-            "The host that can: a document. Leave dryRun out and use live_undo, or open the saved .als file with live_open_set \
+            "The host that can: a document. Clearance dryRun out and use live_undo, or open the saved .als file with live_open_set \
              and try it there."
         }
     }

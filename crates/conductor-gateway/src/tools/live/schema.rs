@@ -1,6 +1,6 @@
 //! Shapes that several Live tools share.
 
-pub use crate::tools::shape::{boolean, integer, list, nullable, number, object, said, text};
+pub use crate::tools::schema_builder::{boolean, integer, list, nullable, number, object, said, text};
 use serde_json::{Value, json};
 
 fn more(mut properties: Value, with: Value) -> Value {

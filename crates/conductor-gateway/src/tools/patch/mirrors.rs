@@ -1,7 +1,7 @@
 //! Resources and prompts of patches. A resource mirrors a read tool; a prompt is text for the model.
 
 use super::TOOLSET;
-use crate::tools::catalog::{Catalog, CatalogFault};
+use crate::tools::catalog::{Catalog, CatalogError};
 use crate::tools::prompt::{Argument, Message, Prompt};
 use crate::tools::resource::{Completer, Resource};
 use conductor_hosts::patch::Patches;
@@ -9,7 +9,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub fn add_resources(catalog: &mut Catalog, patches: &Arc<Patches>) -> Result<(), CatalogFault> {
+pub fn add_resources(catalog: &mut Catalog, patches: &Arc<Patches>) -> Result<(), CatalogError> {
     let entry = |uri: &'static str, name: &'static str, description: &'static str, tool: &'static str| Resource {
         uri: uri.into(),
         name: name.into(),
@@ -35,7 +35,7 @@ pub fn add_resources(catalog: &mut Catalog, patches: &Arc<Patches>) -> Result<()
     catalog.add_resource(entry("patch://{id}/objects", "objects", objects, "get_objects_in_patch"))
 }
 
-pub fn add_prompts(catalog: &mut Catalog, patches: &Arc<Patches>) -> Result<(), CatalogFault> {
+pub fn add_prompts(catalog: &mut Catalog, patches: &Arc<Patches>) -> Result<(), CatalogError> {
     let patch = || Argument {
         name: "patch_id",
         description: "As in list_active_patches",

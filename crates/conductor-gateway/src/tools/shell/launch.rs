@@ -4,7 +4,7 @@ use super::TOOLSET;
 use crate::pipeline::call::Output;
 use crate::tools::catalog::{AskFacts, Definition};
 use crate::tools::daemon::take;
-use crate::tools::shape::{integer, object, text};
+use crate::tools::schema_builder::{integer, object, text};
 use conductor_core::command::CommandEffect;
 use conductor_core::error::ToolError;
 use conductor_core::policy::{AskFloor, ByArgs, Tier};

@@ -6,7 +6,7 @@ use super::wire::{Ask, Batch, get, get_with, number, tell, text, truth};
 use super::{AbletonOscHost, Mine, cannot, count, first, float, index, refused, session_clip};
 use crate::live::Refusal;
 use crate::live::contents::{ABSENT, Contents, Facet};
-use crate::live::running::{gone, made, unsure, wrong};
+use crate::live::shared::{gone, made, unsure, wrong};
 use conductor_set::{
     Applied, ClipCreated, ClipProps, Deleted, Guard, Listing, LiveEdit, LiveError, Outcome, Param, ParamWritten,
     PathId, Revision, TrackKind, TrackPart, TrackProps, display,

@@ -3,7 +3,7 @@
 use super::wire::{Ask, NAME, get, get_with, number, tell, text, truth};
 use super::{AbletonOscHost, Mine, first, float, index, refused, session_clip, values};
 use crate::live::contents::{ABSENT, Facet};
-use crate::live::running::made;
+use crate::live::shared::made;
 use crate::live::{LiveHost as _, Refusal};
 use conductor_set::{
     Applied, Elsewhere, Guard, Listing, LiveEdit, LiveError, Note, NoteWindow, NotesWritten, Outcome, PathId,

@@ -3,7 +3,7 @@
 use super::wire::{Ask, Batch, NAME, get, get_with, number, tell, text, truth};
 use super::{AbletonOscHost, cannot, count, first, float, index, refused, session_clip, values};
 use crate::live::contents::Facet;
-use crate::live::running::{gone, track_of, unsure, wrong};
+use crate::live::shared::{gone, track_of, unsure, wrong};
 use crate::live::{Playing, Refusal, Transport};
 use conductor_set::MixerInfo;
 use conductor_set::{

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 
 const UNLIMITED: u32 = u32::MAX;
 
-fn small(events: usize) -> (LaneSender, LaneReceiver) {
+fn small(events: usize) -> (EventSender, EventReceiver) {
     lane_with_room(DeviceSlot(3), UNLIMITED, Bell::silent(), events, 1024)
 }
 
-fn drain(receiver: &mut LaneReceiver) -> Vec<Event> {
+fn drain(receiver: &mut EventReceiver) -> Vec<Event> {
     std::iter::from_fn(|| receiver.pop()).collect()
 }
 
@@ -31,7 +31,7 @@ fn bodies(events: Vec<Event>) -> Vec<Body> {
 
 /// Pushes with one microsecond between events.
 struct Source {
-    sender: LaneSender,
+    sender: EventSender,
     now: u64,
 }
 
@@ -42,7 +42,7 @@ impl Source {
     }
 }
 
-fn source(events: usize) -> (Source, LaneReceiver) {
+fn source(events: usize) -> (Source, EventReceiver) {
     let (sender, receiver) = small(events);
     (Source { sender, now: 0 }, receiver)
 }
@@ -456,7 +456,7 @@ fn step(seed: &mut u64) -> u64 {
 
 /// Every key alternates between press and release, so two presses in a row at the far end prove a lost release.
 fn play(
-    sender: &mut LaneSender,
+    sender: &mut EventSender,
     count: usize,
     seed: u64,
     mut pause: impl FnMut(usize),

@@ -4,14 +4,14 @@
 
 use super::methods::{Answer, Stream, read, refuse};
 use super::{Caller, Control};
-use crate::doors::mcp::shape;
+use crate::doors::mcp::render;
 use crate::gateway::audit::head_value;
 use conductor_core::audit::record::EventName;
 use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::pending::{Fact, Kind, Record, Refused, State, Yes};
 use conductor_core::policy::Channel;
 use conductor_core::principal::Principal;
-use conductor_gateway::pipeline::approval::DeskFault;
+use conductor_gateway::pipeline::approval::ApprovalError;
 use conductor_gateway::pipeline::call::{ConnId, Outcome};
 use conductor_gateway::pipeline::{self, Call};
 use conductor_gateway::tools::daemon::plans;
@@ -22,7 +22,7 @@ use std::net::SocketAddr;
 use uuid::Uuid;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WordsMethod {
+pub enum GatewayMethod {
     Call,
     ToolsList,
     PlansList,
@@ -116,12 +116,12 @@ struct Close {
 pub async fn answer(
     control: &Control,
     caller: Caller,
-    method: WordsMethod,
+    method: GatewayMethod,
     params: Value,
 ) -> Result<Answer, ToolError> {
     let studio = &control.gateway.studio;
     let value = match method {
-        WordsMethod::Call => {
+        GatewayMethod::Call => {
             let CallParams { tool, arguments } = read(params)?;
             let mut call =
                 Call::new(Principal::Cli { uid: caller.peer.uid }, tool, arguments.unwrap_or_else(|| json!({})));
@@ -129,7 +129,7 @@ pub async fn answer(
             call.hand = control.recognise(caller.peer).is_ok();
             run(control, call).await?
         }
-        WordsMethod::ToolsList => {
+        GatewayMethod::ToolsList => {
             let Nothing {} = read(params)?;
             let catalog = studio.catalog();
             let tools = catalog.tools().filter(|it| !it.hidden).map(|it| {
@@ -137,7 +137,7 @@ pub async fn answer(
             });
             json!({ "tools": tools.collect::<Vec<_>>() })
         }
-        WordsMethod::PlansList => {
+        GatewayMethod::PlansList => {
             let Nothing {} = read(params)?;
             let plans = plans::list(studio).await?;
             let edits: Vec<Value> = studio.desk.store().read(|pending| {
@@ -145,28 +145,28 @@ pub async fn answer(
             });
             json!({ "plans": plans, "shorts": shorts(control, Kind::Plan), "edits": edits })
         }
-        WordsMethod::PlansShow => {
+        GatewayMethod::PlansShow => {
             let OfId { id } = read(params)?;
             plans::list(studio).await?;
             shown(&plan_or_edit(control, &id)?)
         }
-        WordsMethod::PlansApply => {
+        GatewayMethod::PlansApply => {
             let OfId { id } = read(params)?;
             decide_plan(control, caller, "plan.apply", &id).await?
         }
-        WordsMethod::SeedApplyPlan => {
+        GatewayMethod::SeedApplyPlan => {
             let OfPlan { plan_id } = read(params)?;
             decide_plan(control, caller, "plan.apply", &plan_id).await?
         }
-        WordsMethod::PlansReject => {
+        GatewayMethod::PlansReject => {
             let OfId { id } = read(params)?;
             decide_plan(control, caller, "plan.reject", &id).await?
         }
-        WordsMethod::SeedRejectPlan => {
+        GatewayMethod::SeedRejectPlan => {
             let OfPlan { plan_id } = read(params)?;
             decide_plan(control, caller, "plan.reject", &plan_id).await?
         }
-        WordsMethod::PlansUndo => {
+        GatewayMethod::PlansUndo => {
             let OfId { id } = read(params)?;
             let person = control.recognise(caller.peer).map_err(refuse)?;
             let record = plan_or_edit(control, &id)?;
@@ -177,7 +177,7 @@ pub async fn answer(
             };
             run(control, Call::new(Principal::Person { uid: person.uid }, tool, arguments)).await?
         }
-        WordsMethod::ApprovalsList => {
+        GatewayMethod::ApprovalsList => {
             let Nothing {} = read(params)?;
             let _ = studio.desk.expire(studio).await;
             let waiting: Vec<Value> = studio.desk.store().read(|pending| {
@@ -185,7 +185,7 @@ pub async fn answer(
             });
             json!({ "approvals": waiting })
         }
-        WordsMethod::ApprovalsShow => {
+        GatewayMethod::ApprovalsShow => {
             let Show { id, full_from } = read(params)?;
             let record = question(control, &id)?;
             match full_from {
@@ -198,7 +198,7 @@ pub async fn answer(
                 }
             }
         }
-        WordsMethod::ApprovalsAllow => {
+        GatewayMethod::ApprovalsAllow => {
             let Allow { id, uses, for_ms, any_args } = read(params)?;
             let person = control.recognise(caller.peer).map_err(refuse)?;
             let record = question(control, &id)?;
@@ -215,7 +215,7 @@ pub async fn answer(
             studio.desk.allow(studio, record.id, yes).await.map_err(not_decided)?;
             shown(&question(control, &record.id.to_string())?)
         }
-        WordsMethod::ApprovalsDeny => {
+        GatewayMethod::ApprovalsDeny => {
             let OfId { id } = read(params)?;
             let person = control.recognise(caller.peer).map_err(refuse)?;
             let record = question(control, &id)?;
@@ -223,16 +223,16 @@ pub async fn answer(
             studio.desk.deny(studio, record.id, &by, Channel::Cli).await.map_err(not_decided)?;
             shown(&question(control, &record.id.to_string())?)
         }
-        WordsMethod::ApprovalsWatch => {
+        GatewayMethod::ApprovalsWatch => {
             let Nothing {} = read(params)?;
             control.recognise(caller.peer).map_err(refuse)?;
             return Ok(Answer::Stream(Stream::Questions(studio.desk.attend(), studio.desk.listen())));
         }
-        WordsMethod::AuditHead => {
+        GatewayMethod::AuditHead => {
             let Nothing {} = read(params)?;
             json!({ "head": control.gateway.audit.head().as_ref().map(head_value) })
         }
-        WordsMethod::AuditAccept => {
+        GatewayMethod::AuditAccept => {
             let Nothing {} = read(params)?;
             let person = control.recognise(caller.peer).map_err(refuse)?;
             let by = Principal::Person { uid: person.uid };
@@ -242,7 +242,7 @@ pub async fn answer(
             let (head, report) = accepted.map_err(|why| ToolError::new(Code::BadInput, why))?;
             json!({ "head": head_value(&head), "verdict": report.verdict.as_str(), "by": by.to_string() })
         }
-        WordsMethod::CircuitList => {
+        GatewayMethod::CircuitList => {
             let Nothing {} = read(params)?;
             let circuits = studio.circuits.list().into_iter().map(|it| {
                 let targets = it.targets.iter().map(|it| {
@@ -259,7 +259,7 @@ pub async fn answer(
             });
             json!({ "circuits": circuits.collect::<Vec<_>>() })
         }
-        WordsMethod::CircuitReset => {
+        GatewayMethod::CircuitReset => {
             let Reset { tool } = read(params)?;
             let person = control.recognise(caller.peer).map_err(refuse)?;
             match &tool {
@@ -272,7 +272,7 @@ pub async fn answer(
             let _ = studio.audit.event(Some(by), EventName::CircuitReset, json!({ "tool": tool })).await;
             json!({ "reset": tool.unwrap_or_else(|| "all".into()) })
         }
-        WordsMethod::HttpOpen => {
+        GatewayMethod::HttpOpen => {
             let Open { address } = read(params)?;
             let bound = control.gateway.http.open_for(address, caller.connection).await.map_err(|fault| {
                 ToolError::new(Code::HostOffline, format!("{address} cannot be opened: {fault}"))
@@ -280,7 +280,7 @@ pub async fn answer(
             })?;
             json!({ "address": bound.to_string(), "url": format!("http://{bound}/mcp"), "token_file": control.home.root().join("state/http.token") })
         }
-        WordsMethod::HttpClose => {
+        GatewayMethod::HttpClose => {
             let Close { address } = read(params)?;
             let http = &control.gateway.http;
             match address {
@@ -316,7 +316,7 @@ fn plan_or_edit(control: &Control, id: &str) -> Result<Record, ToolError> {
 pub(super) async fn run(control: &Control, call: Call) -> Result<Value, ToolError> {
     match pipeline::run(&control.gateway.studio, call).await.into_outcome() {
         // A plugin's finished blocks, or its own error result: there is nothing else to show.
-        Outcome::Done(Ok(output)) if !output.is_structured() || output.is_error => Ok(shape::direct_success(output)),
+        Outcome::Done(Ok(output)) if !output.is_structured() || output.is_error => Ok(render::direct_success(output)),
         Outcome::Done(Ok(output)) => {
             let (value, _, content) = output.into_parts();
             let blocks = content.len();
@@ -389,10 +389,10 @@ fn shorts(control: &Control, kind: Kind) -> Value {
     })
 }
 
-fn not_decided(fault: DeskFault) -> ToolError {
+fn not_decided(fault: ApprovalError) -> ToolError {
     match fault {
-        DeskFault::Refused(Refused::Expired) => ToolError::new(Code::PlanExpired, "it has expired"),
-        DeskFault::Refused(why) => ToolError::new(Code::BadInput, why.to_string()),
-        DeskFault::Disk(fault) => ToolError::new(Code::Internal, fault.to_string()),
+        ApprovalError::Refused(Refused::Expired) => ToolError::new(Code::PlanExpired, "it has expired"),
+        ApprovalError::Refused(why) => ToolError::new(Code::BadInput, why.to_string()),
+        ApprovalError::Disk(fault) => ToolError::new(Code::Internal, fault.to_string()),
     }
 }

@@ -1,19 +1,19 @@
 //! What can be asked on the human door. One closed enum; every method is one arm of one match.
 
-use super::decisions::{self, WordsMethod};
+use super::decisions::{self, GatewayMethod};
 use super::person::NotAPerson;
 use super::secrets::{self, SecretsMethod};
 use super::{Caller, Control, play, plugins};
 use crate::config_check::Checked;
 use conductor_core::config::Config;
 use conductor_core::digest::Digest;
+use conductor_core::engine::explain::Asked;
+use conductor_core::engine::{self, Explanation, SimError, TraceRecord};
 use conductor_core::error::{Code, RefusedBy, Subject, ToolError};
 use conductor_core::event::Taint;
-use conductor_core::hands::explain::Asked;
-use conductor_core::hands::{self, Explanation, SimFault, TraceRecord};
 use conductor_core::principal::Principal;
 use conductor_gateway::owner_handle::{self, SentBy, Wanted};
-use conductor_gateway::pipeline::approval::{Attendance, DeskNews};
+use conductor_gateway::pipeline::approval::{ApprovalEvent, ApproverPresent};
 use conductor_gateway::tools::daemon::plans;
 use conductor_gateway::tools::daemon::surroundings::Around;
 use conductor_hosts::atomic_file;
@@ -109,7 +109,7 @@ pub enum Stream {
     Records(mpsc::Receiver<TraceRecord>),
     Bytes(mpsc::Receiver<Vec<u8>>),
     /// Questions as they come and are answered. Somebody is there to answer for as long as it lives.
-    Questions(Attendance, broadcast::Receiver<DeskNews>),
+    Questions(ApproverPresent, broadcast::Receiver<ApprovalEvent>),
 }
 
 impl Stream {
@@ -119,8 +119,8 @@ impl Stream {
             Stream::Bytes(heard) => heard.recv().await.map(|it| json!({ "bytes": it })),
             Stream::Questions(_, news) => loop {
                 match news.recv().await {
-                    Ok(DeskNews::Asked(record)) => return serde_json::from_slice(&record.to_json()).ok(),
-                    Ok(DeskNews::Decided(id)) => return Some(json!({ "decided": id.to_string() })),
+                    Ok(ApprovalEvent::Asked(record)) => return serde_json::from_slice(&record.to_json()).ok(),
+                    Ok(ApprovalEvent::Decided(id)) => return Some(json!({ "decided": id.to_string() })),
                     Err(broadcast::error::RecvError::Lagged(_)) => {}
                     Err(broadcast::error::RecvError::Closed) => return None,
                 }
@@ -350,26 +350,32 @@ pub async fn answer(control: &Control, caller: Caller, method: Method, params: V
             let hash = hash.parse().map_err(|_| ToolError::new(Code::BadInput, "hash: sha256: and 64 hex digits"))?;
             told(control.gateway.accept_config(handle, Principal::Person { uid: person.uid }, hash).await?)
         }
-        Method::Call => return decisions::answer(control, caller, WordsMethod::Call, params).await,
-        Method::ToolsList => return decisions::answer(control, caller, WordsMethod::ToolsList, params).await,
-        Method::PlansList => return decisions::answer(control, caller, WordsMethod::PlansList, params).await,
-        Method::PlansShow => return decisions::answer(control, caller, WordsMethod::PlansShow, params).await,
-        Method::PlansApply => return decisions::answer(control, caller, WordsMethod::PlansApply, params).await,
-        Method::PlansReject => return decisions::answer(control, caller, WordsMethod::PlansReject, params).await,
-        Method::PlansUndo => return decisions::answer(control, caller, WordsMethod::PlansUndo, params).await,
-        Method::SeedApplyPlan => return decisions::answer(control, caller, WordsMethod::SeedApplyPlan, params).await,
-        Method::SeedRejectPlan => return decisions::answer(control, caller, WordsMethod::SeedRejectPlan, params).await,
-        Method::ApprovalsList => return decisions::answer(control, caller, WordsMethod::ApprovalsList, params).await,
-        Method::ApprovalsShow => return decisions::answer(control, caller, WordsMethod::ApprovalsShow, params).await,
-        Method::ApprovalsAllow => return decisions::answer(control, caller, WordsMethod::ApprovalsAllow, params).await,
-        Method::ApprovalsDeny => return decisions::answer(control, caller, WordsMethod::ApprovalsDeny, params).await,
-        Method::ApprovalsWatch => return decisions::answer(control, caller, WordsMethod::ApprovalsWatch, params).await,
-        Method::AuditHead => return decisions::answer(control, caller, WordsMethod::AuditHead, params).await,
-        Method::AuditAccept => return decisions::answer(control, caller, WordsMethod::AuditAccept, params).await,
-        Method::CircuitList => return decisions::answer(control, caller, WordsMethod::CircuitList, params).await,
-        Method::CircuitReset => return decisions::answer(control, caller, WordsMethod::CircuitReset, params).await,
-        Method::HttpOpen => return decisions::answer(control, caller, WordsMethod::HttpOpen, params).await,
-        Method::HttpClose => return decisions::answer(control, caller, WordsMethod::HttpClose, params).await,
+        Method::Call => return decisions::answer(control, caller, GatewayMethod::Call, params).await,
+        Method::ToolsList => return decisions::answer(control, caller, GatewayMethod::ToolsList, params).await,
+        Method::PlansList => return decisions::answer(control, caller, GatewayMethod::PlansList, params).await,
+        Method::PlansShow => return decisions::answer(control, caller, GatewayMethod::PlansShow, params).await,
+        Method::PlansApply => return decisions::answer(control, caller, GatewayMethod::PlansApply, params).await,
+        Method::PlansReject => return decisions::answer(control, caller, GatewayMethod::PlansReject, params).await,
+        Method::PlansUndo => return decisions::answer(control, caller, GatewayMethod::PlansUndo, params).await,
+        Method::SeedApplyPlan => return decisions::answer(control, caller, GatewayMethod::SeedApplyPlan, params).await,
+        Method::SeedRejectPlan => {
+            return decisions::answer(control, caller, GatewayMethod::SeedRejectPlan, params).await;
+        }
+        Method::ApprovalsList => return decisions::answer(control, caller, GatewayMethod::ApprovalsList, params).await,
+        Method::ApprovalsShow => return decisions::answer(control, caller, GatewayMethod::ApprovalsShow, params).await,
+        Method::ApprovalsAllow => {
+            return decisions::answer(control, caller, GatewayMethod::ApprovalsAllow, params).await;
+        }
+        Method::ApprovalsDeny => return decisions::answer(control, caller, GatewayMethod::ApprovalsDeny, params).await,
+        Method::ApprovalsWatch => {
+            return decisions::answer(control, caller, GatewayMethod::ApprovalsWatch, params).await;
+        }
+        Method::AuditHead => return decisions::answer(control, caller, GatewayMethod::AuditHead, params).await,
+        Method::AuditAccept => return decisions::answer(control, caller, GatewayMethod::AuditAccept, params).await,
+        Method::CircuitList => return decisions::answer(control, caller, GatewayMethod::CircuitList, params).await,
+        Method::CircuitReset => return decisions::answer(control, caller, GatewayMethod::CircuitReset, params).await,
+        Method::HttpOpen => return decisions::answer(control, caller, GatewayMethod::HttpOpen, params).await,
+        Method::HttpClose => return decisions::answer(control, caller, GatewayMethod::HttpClose, params).await,
         Method::PluginsList => plugins::list(control, params)?,
         Method::PluginsCheck => plugins::check(control, params).await?,
         Method::PluginsEnable => plugins::enable(control, caller, params).await?,
@@ -428,12 +434,12 @@ fn no_file(control: &Control) -> ToolError {
 
 /// Runs a script on a configuration in virtual time: `{trace, text}`.
 pub fn simulate(config: &Config, events: &str, mode: Option<&str>) -> Result<Value, ToolError> {
-    let simulation = hands::simulate(config, events, mode).map_err(|fault| match fault {
-        SimFault::Script(faults) => {
+    let simulation = engine::simulate(config, events, mode).map_err(|fault| match fault {
+        SimError::Script(faults) => {
             let lines: Vec<String> = faults.iter().map(ToString::to_string).collect();
             ToolError::new(Code::BadInput, lines.join("\n")).subject(Subject::Argument("events".into()))
         }
-        SimFault::Mode(unknown) => owner_handle::no_mode(&unknown.asked, unknown.known.iter().map(String::as_str)),
+        SimError::Mode(unknown) => owner_handle::no_mode(&unknown.asked, unknown.known.iter().map(String::as_str)),
     })?;
     let trace: Vec<Value> = simulation.records.iter().map(TraceRecord::to_json).collect();
     Ok(json!({ "trace": trace, "text": simulation.text() }))
@@ -447,7 +453,7 @@ pub fn explain(config: &Config, event: &str, mode: Option<&str>, device: Option<
         return Err(owner_handle::no_mode(mode, config.modes.iter().map(|it| it.name.as_str())));
     }
     let asked = Asked { mode, device, muted: false, absent: false, taint: Taint::Clean };
-    Ok(told_of(&hands::explain(config, &body, &asked)))
+    Ok(told_of(&engine::explain(config, &body, &asked)))
 }
 
 fn told_of(explanation: &Explanation) -> Value {

@@ -4,7 +4,7 @@
 
 use super::{Tokens, read_body, refuse, refuse_after};
 use crate::doors::mcp::Shared;
-use crate::doors::mcp::shape;
+use crate::doors::mcp::render;
 use crate::doors::session::{Session, View, Who};
 use axum::Router;
 use axum::extract::{Path, Request};
@@ -14,7 +14,7 @@ use axum::routing::{get, post};
 use conductor_core::error::{Code, ToolError};
 use conductor_gateway::audit_log::lines::{Filter, newest};
 use conductor_gateway::pipeline;
-use conductor_gateway::pipeline::approval::DeskNews;
+use conductor_gateway::pipeline::approval::ApprovalEvent;
 use conductor_gateway::pipeline::call::Outcome;
 use conductor_gateway::studio::meters;
 use conductor_gateway::tools::catalog::Tool;
@@ -109,7 +109,7 @@ impl Door {
         // The session is this request: when the client hangs up, its call is told so.
         let call = session.call(session.principal(""), name, arguments, session.gone.child_token());
         match pipeline::run(studio, call).await.into_outcome() {
-            Outcome::Done(Ok(output)) if output.is_error => plain(&json!({ "result": shape::direct_success(output) })),
+            Outcome::Done(Ok(output)) if output.is_error => plain(&json!({ "result": render::direct_success(output) })),
             Outcome::Done(Ok(output)) => {
                 let (value, _, content) = output.into_parts();
                 plain(&if content.is_empty() {
@@ -223,7 +223,7 @@ fn form(query: &str) -> Vec<(String, String)> {
 /// News of the pipeline and of the desk as one stream. A slow reader loses the oldest and is told how many.
 fn stream(
     news: broadcast::Receiver<conductor_gateway::studio::news::News>,
-    desk: broadcast::Receiver<DeskNews>,
+    desk: broadcast::Receiver<ApprovalEvent>,
     seat: OwnedSemaphorePermit,
 ) -> impl Stream<Item = Result<Event, Infallible>> {
     futures_util::stream::unfold((news, desk, seat), |(mut news, mut desk, seat)| async move {
@@ -234,11 +234,11 @@ fn stream(
                 Err(broadcast::error::RecvError::Closed) => return None,
             },
             told = desk.recv() => match told {
-                Ok(DeskNews::Asked(record)) => ("approval.pending", json!({
+                Ok(ApprovalEvent::Asked(record)) => ("approval.pending", json!({
                     "id": record.id.to_string(), "short": record.short, "tool": record.tool, "tier": record.tier,
                     "principal": record.principal.to_string(),
                 })),
-                Ok(DeskNews::Decided(id)) => ("approval.decided", json!({ "id": id.to_string() })),
+                Ok(ApprovalEvent::Decided(id)) => ("approval.decided", json!({ "id": id.to_string() })),
                 Err(broadcast::error::RecvError::Lagged(missed)) => ("lagged", json!({ "missed": missed })),
                 Err(broadcast::error::RecvError::Closed) => return None,
             },

@@ -20,7 +20,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::McpDoor;
 use super::era::Era;
-use super::legacy::{BackChannel, Report};
+use super::progress::{BackChannel, Report};
 use conductor_gateway::pipeline::call::{Answered, AskClient, Call, ClientAnswer};
 use conductor_gateway::tools::catalog::Tool;
 

@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use super::era::Era;
-use super::legacy::{BackChannel, Report};
+use super::progress::{BackChannel, Report};
 use super::{McpDoor, Shared};
 use conductor_gateway::pipeline::call::{FixtureClient, Special};
 

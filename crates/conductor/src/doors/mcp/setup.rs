@@ -119,7 +119,7 @@ pub enum Done {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum SetupFault {
+pub enum SetupError {
     #[error("{folder} does not exist, so {client} is not installed here; nothing was written")]
     NotInstalled { client: &'static str, folder: PathBuf },
     #[error("{file} is not strict JSON (comments?) and was left alone: {reason}")]
@@ -131,12 +131,12 @@ pub enum SetupFault {
 }
 
 /// Adds or updates our entry, keeping every other key and its order.
-pub fn apply(client: Client, places: &Places, program: &Path) -> Result<Done, SetupFault> {
+pub fn apply(client: Client, places: &Places, program: &Path) -> Result<Done, SetupError> {
     let Some(file) = client.file(places) else { return Ok(Done::NoFile) };
-    let fault = |source| SetupFault::Io { file: file.clone(), source };
+    let fault = |source| SetupError::Io { file: file.clone(), source };
     let folder = file.parent().unwrap_or(Path::new(".")).to_owned();
     if !folder.is_dir() {
-        return Err(SetupFault::NotInstalled { client: client.as_str(), folder });
+        return Err(SetupError::NotInstalled { client: client.as_str(), folder });
     }
     let before = match std::fs::read_to_string(&file) {
         Ok(text) => Some(text),
@@ -146,9 +146,9 @@ pub fn apply(client: Client, places: &Places, program: &Path) -> Result<Done, Se
     let mut whole: Value = match before.as_deref().map(str::trim) {
         None | Some("") => json!({}),
         Some(text) => serde_json::from_str(text)
-            .map_err(|it| SetupFault::NotJson { file: file.clone(), reason: it.to_string() })?,
+            .map_err(|it| SetupError::NotJson { file: file.clone(), reason: it.to_string() })?,
     };
-    let not_an_object = |place: &str| SetupFault::NotAnObject { file: file.clone(), place: place.to_owned() };
+    let not_an_object = |place: &str| SetupError::NotAnObject { file: file.clone(), place: place.to_owned() };
     let root = whole.as_object_mut().ok_or_else(|| not_an_object("the file"))?;
     let servers = root.entry(client.root()).or_insert_with(|| json!({}));
     let servers = servers.as_object_mut().ok_or_else(|| not_an_object(client.root()))?;
@@ -197,7 +197,7 @@ mod tests {
         (folder, places)
     }
 
-    fn run(client: Client, places: &Places) -> Result<Done, SetupFault> {
+    fn run(client: Client, places: &Places) -> Result<Done, SetupError> {
         apply(client, places, Path::new(PROGRAM))
     }
 
@@ -255,11 +255,11 @@ mod tests {
         for text in ["{ // a comment\n \"servers\": {} }", "{\"servers\": {},}", "[]", "{\"servers\": []}"] {
             std::fs::write(&file, text).expect("written");
             let fault = run(Client::VsCode, &places).expect_err("refused");
-            assert!(matches!(fault, SetupFault::NotJson { .. } | SetupFault::NotAnObject { .. }), "{fault}");
+            assert!(matches!(fault, SetupError::NotJson { .. } | SetupError::NotAnObject { .. }), "{fault}");
             assert_eq!(std::fs::read_to_string(&file).ok().as_deref(), Some(text));
         }
         std::fs::remove_dir_all(folder.path().join(".cursor")).expect("removed");
-        assert!(matches!(run(Client::Cursor, &places), Err(SetupFault::NotInstalled { client: "cursor", .. })));
+        assert!(matches!(run(Client::Cursor, &places), Err(SetupError::NotInstalled { client: "cursor", .. })));
         assert!(!folder.path().join(".cursor").exists());
     }
 }

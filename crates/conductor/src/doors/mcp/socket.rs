@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 
-use super::ends::{BYE, Input, Target, receive_first};
 use super::line::{LineTransport, READ_CHUNK, Refusal};
+use super::stdio_handoff::{BYE, Input, Target, receive_first};
 use super::{LineService, McpDoor, Shared, at_once};
 use crate::doors::session::Who;
 use crate::release_memory::trim_soon;
@@ -31,7 +31,7 @@ const PLAIN_DESCRIPTORS: usize = 2;
 const HANDED_DESCRIPTORS: usize = 3;
 
 #[derive(Debug, thiserror::Error)]
-pub enum BindFault {
+pub enum BindError {
     #[error(
         "{path} is {length} bytes long and a socket's path may have {MAX_PATH}; set CONDUCTOR_HOME to a shorter folder"
     )]
@@ -45,21 +45,21 @@ pub enum BindFault {
 }
 
 /// Makes the socket of a home. The folder is private before the socket exists, so there is no moment in which others could reach it.
-pub async fn bind(home: &Path, name: &str) -> Result<UnixListener, BindFault> {
+pub async fn bind(home: &Path, name: &str) -> Result<UnixListener, BindError> {
     let path = home.join(name);
-    let fault = |source| BindFault::Io { path: path.clone(), source };
+    let fault = |source| BindError::Io { path: path.clone(), source };
     let length = path.as_os_str().len();
     if length > MAX_PATH {
-        return Err(BindFault::TooLong { path, length });
+        return Err(BindError::TooLong { path, length });
     }
     std::fs::create_dir_all(home).map_err(fault)?;
     std::fs::set_permissions(home, std::fs::Permissions::from_mode(0o700)).map_err(fault)?;
     match std::fs::symlink_metadata(&path) {
         Err(missing) if missing.kind() == io::ErrorKind::NotFound => {}
         Err(other) => return Err(fault(other)),
-        Ok(there) if !there.file_type().is_socket() => return Err(BindFault::NotASocket(path)),
+        Ok(there) if !there.file_type().is_socket() => return Err(BindError::NotASocket(path)),
         Ok(_) => match UnixStream::connect(&path).await {
-            Ok(_) => return Err(BindFault::InUse(path)),
+            Ok(_) => return Err(BindError::InUse(path)),
             // Nobody listens: what a killed daemon left behind.
             Err(refused) if refused.kind() == io::ErrorKind::ConnectionRefused => {
                 std::fs::remove_file(&path).map_err(fault)?

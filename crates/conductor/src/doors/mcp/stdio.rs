@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
-use super::ends::{self, BYE, Ends, Input, Target};
+use super::stdio_handoff::{self, BYE, Ends, Input, Target};
 
 /// How long a daemon may take to open its socket.
 const START_PATIENCE: Duration = Duration::from_secs(5);
@@ -123,7 +123,7 @@ pub async fn run(
     };
     let greeted = async {
         match Ends::of(stdin, stdout) {
-            Some(ends) => ends::send_with(&stream, &hello.to_line(), ends).await?,
+            Some(ends) => stdio_handoff::send_with(&stream, &hello.to_line(), ends).await?,
             None => stream.write_all(&hello.to_line()).await?,
         }
         read_line(&mut stream).await
@@ -147,7 +147,7 @@ pub async fn run(
     if reply.pointer("/result/took") == Some(&Value::Bool(true)) {
         return wait(stream, early, signal, say).await;
     }
-    copy(stream, early, signal, ends::input(stdin), ends::output(stdout), say).await
+    copy(stream, early, signal, stdio_handoff::input(stdin), stdio_handoff::output(stdout), say).await
 }
 
 /// The daemon speaks with the client itself. It says goodbye when it is done; a connection that ends without that broke.

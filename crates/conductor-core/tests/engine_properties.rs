@@ -1,17 +1,17 @@
 //! What must hold for every sequence of events, switches, reloads and losses.
 
 use conductor_core::config::{Config, load};
+use conductor_core::engine::trace::Record;
+use conductor_core::engine::{Effect, Engine, Outcome, Stroke};
 use conductor_core::event::{Axis, Body, Button, DeviceSlot, Event, Micros, OscArg, OscMessage, Side, Taint};
-use conductor_core::hands::trace::Record;
-use conductor_core::hands::{Effect, Hands, Outcome, Stroke};
 use conductor_core::mapping::table::Slots;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-const STUDIO: &str = include_str!("hands_properties/studio.toml");
+const STUDIO: &str = include_str!("engine_properties/studio.toml");
 /// The same studio after an edit: some mappings gone, some changed.
-const EDITED: &str = include_str!("hands_properties/edited.toml");
+const EDITED: &str = include_str!("engine_properties/edited.toml");
 
 fn config(text: &str) -> Config {
     let loaded = load(text);
@@ -88,7 +88,7 @@ struct World {
     off: u64,
     pedals: BTreeMap<(u16, u8), bool>,
     keys_down: i64,
-    calls: Vec<conductor_core::hands::CallTicket>,
+    calls: Vec<conductor_core::engine::CallTicket>,
     /// Ports that are away swallow what is sent to them.
     away: Vec<u16>,
 }
@@ -129,7 +129,7 @@ impl World {
 }
 
 struct Stage {
-    hands: Hands,
+    engine: Engine,
     slots: Slots,
     world: World,
     muted: Vec<u16>,
@@ -139,8 +139,8 @@ struct Stage {
 impl Stage {
     fn new() -> Self {
         let mut slots = Slots::default();
-        let hands = Hands::new(&config(STUDIO), &mut slots, Micros(0));
-        Stage { hands, slots, world: World::default(), muted: Vec::new(), now: Micros(0) }
+        let engine = Engine::new(&config(STUDIO), &mut slots, Micros(0));
+        Stage { engine, slots, world: World::default(), muted: Vec::new(), now: Micros(0) }
     }
 
     fn slot(&mut self, name: &str) -> DeviceSlot {
@@ -153,66 +153,67 @@ impl Stage {
         match op {
             Op::Event(device, body) => {
                 let device = self.slot(DEVICES[usize::from(*device)]);
-                self.hands.feed(&Event { at: now, device, taint: Taint::Clean, hops: 0, body: body.clone() }, &mut out);
+                self.engine
+                    .feed(&Event { at: now, device, taint: Taint::Clean, hops: 0, body: body.clone() }, &mut out);
                 assert!(out.is_empty() || !self.muted.contains(&device.0), "a muted device did {out:?}");
             }
             Op::Tainted(body) => {
                 let device = self.slot("touch");
-                self.hands
+                self.engine
                     .feed(&Event { at: now, device, taint: Taint::Network, hops: 0, body: body.clone() }, &mut out);
                 assert!(!out.iter().any(|it| matches!(it, Effect::Text(_) | Effect::Call(_) | Effect::Click { .. })));
             }
             Op::Pass(ms) => {
                 self.now = now.plus_ms(*ms);
-                self.hands.advance(self.now, &mut out);
+                self.engine.advance(self.now, &mut out);
             }
             Op::Mode(mode) => {
-                self.hands.switch_mode(["Default", "Mix"][usize::from(*mode)], Taint::Clean, now, &mut out).unwrap();
+                self.engine.switch_mode(["Default", "Mix"][usize::from(*mode)], Taint::Clean, now, &mut out).unwrap();
             }
             Op::Reload(edited) => {
                 let text = if *edited { EDITED } else { STUDIO };
-                self.hands.reload(&config(text), &mut self.slots, now, &mut out);
+                self.engine.reload(&config(text), &mut self.slots, now, &mut out);
             }
             Op::Lose(device) => {
                 let device = self.slot(DEVICES[usize::from(*device)]);
-                self.hands.device_lost(device, now, &mut out);
+                self.engine.device_lost(device, now, &mut out);
             }
             Op::Return(device) => {
                 let device = self.slot(DEVICES[usize::from(*device)]);
-                self.hands.device_back(device, now, &mut out);
+                self.engine.device_back(device, now, &mut out);
             }
             Op::Mute(device, muted) => {
                 let device = self.slot(DEVICES[usize::from(*device)]);
-                self.hands.set_muted(device, *muted, now, &mut out);
-                assert_eq!(self.hands.is_muted(device), *muted);
+                self.engine.set_muted(device, *muted, now, &mut out);
+                assert_eq!(self.engine.is_muted(device), *muted);
                 self.muted.retain(|it| *it != device.0);
                 self.muted.extend(muted.then_some(device.0));
             }
             Op::LosePort(port) => {
                 let port = self.slot(PORTS[usize::from(*port)]);
-                self.hands.output_lost(port, now, &mut out);
+                self.engine.output_lost(port, now, &mut out);
                 self.world.away.push(port.0);
                 return self.world.hear(&mut out);
             }
             Op::ReturnPort(port) => {
                 let port = self.slot(PORTS[usize::from(*port)]);
                 self.world.away.retain(|it| *it != port.0);
-                self.hands.output_back(port, now, &mut out);
+                self.engine.output_back(port, now, &mut out);
             }
             Op::ToolNote(note) => {
                 let port = self.slot("daw");
                 let message = Body::NoteOn { channel: 9, note: *note, velocity: 1 };
-                self.hands.tool_sent(7, port, &message, now);
+                self.engine.tool_sent(7, port, &message, now);
                 out.push(Effect::Midi { port, message, taint: Taint::Tool, hops: 0 });
             }
-            Op::ToolGone => self.hands.tool_gone(7, now, &mut out),
+            Op::ToolGone => self.engine.tool_gone(7, now, &mut out),
             Op::CallDone => {
                 if let Some(ticket) = self.world.calls.pop() {
-                    self.hands.call_done(ticket, false, now, &mut out);
+                    self.engine.call_done(ticket, false, now, &mut out);
                 }
             }
             Op::Panic => {
-                self.hands.panic(now, &mut out);
+                self.engine.panic(now, &mut out);
             }
         }
         self.world.hear(&mut out);
@@ -220,12 +221,12 @@ impl Stage {
 
     fn stop(&mut self) {
         let mut out = Vec::new();
-        self.hands.stop(self.now, &mut out);
+        self.engine.stop(self.now, &mut out);
         self.world.hear(&mut out);
         self.world.away.clear();
         for port in PORTS {
             let port = self.slot(port);
-            self.hands.output_back(port, self.now, &mut out);
+            self.engine.output_back(port, self.now, &mut out);
         }
         self.world.hear(&mut out);
     }
@@ -246,7 +247,7 @@ proptest! {
         prop_assert!(stage.world.off >= stage.world.on, "{} note-ons, {} note-offs", stage.world.on, stage.world.off);
         prop_assert_eq!(stage.world.keys_down, 0);
         prop_assert!(!stage.world.pedals.values().any(|it| *it), "a pedal is down: {:?}", stage.world.pedals);
-        prop_assert!(stage.hands.is_quiet());
+        prop_assert!(stage.engine.is_quiet());
     }
 
     /// When all keys come up and time runs out, nothing sounds: no stop is needed.
@@ -283,7 +284,7 @@ proptest! {
                 stage.play(&Op::Pass(*wait - first));
             }
             let slots = &stage.slots;
-            stage.hands.trace().records().map(|it| conductor_core::hands::TraceRecord::of(it, slots).line()).collect::<Vec<_>>()
+            stage.engine.trace().records().map(|it| conductor_core::engine::TraceRecord::of(it, slots).line()).collect::<Vec<_>>()
         };
         prop_assert_eq!(trace(false), trace(true));
     }
@@ -302,7 +303,7 @@ proptest! {
         stage.play(&Op::Pass(60_000));
         let mut meanings = vec![0; gaps.len()];
         let mut presses = 0;
-        for record in stage.hands.trace().records() {
+        for record in stage.engine.trace().records() {
             let weight = match (record.outcome, record.gesture) {
                 (Outcome::Fired | Outcome::QueueFull, "Note" | "LongPress") | (Outcome::NoMatch, "Press") => 1,
                 // Where nothing is mapped to the press itself.
@@ -315,7 +316,7 @@ proptest! {
             presses += weight;
         }
         prop_assert!(meanings.iter().all(|it| *it <= 1), "a press with two meanings: {meanings:?}");
-        let trace: Vec<_> = stage.hands.trace().records().map(|it| (it.at, it.outcome, it.gesture)).collect();
+        let trace: Vec<_> = stage.engine.trace().records().map(|it| (it.at, it.outcome, it.gesture)).collect();
         prop_assert_eq!(presses, gaps.len(), "two presses make a double tap or a chord, one makes anything else: {:?}", trace);
     }
 }
@@ -331,8 +332,8 @@ fn a_flood_at_one_instant_keeps_at_most_sixteen_waiting() {
     let mut out = Vec::new();
     for n in 0..100_000u32 {
         let body = Body::NoteOn { channel: 0, note: (n % 128) as u8, velocity: 1 + (n % 127) as u8 };
-        stage.hands.feed(&Event { at: Micros(5), device, taint: Taint::Clean, hops: 0, body }, &mut out);
+        stage.engine.feed(&Event { at: Micros(5), device, taint: Taint::Clean, hops: 0, body }, &mut out);
         out.clear();
     }
-    assert!(stage.hands.pending_chord_members() <= 16);
+    assert!(stage.engine.pending_chord_members() <= 16);
 }

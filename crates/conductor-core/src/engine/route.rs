@@ -3,24 +3,24 @@
 use super::effect::{Effect, Placeholders};
 use super::ledger::{Held, Owner};
 use super::trace::Outcome;
-use super::{Context, Hands, TOO_FAR, shape};
+use super::{Context, Engine, TOO_FAR, curves};
 use crate::config::{Filter, MessageType};
 use crate::event::{Body, Event};
-use crate::gesture::Tap;
+use crate::gesture::PressInfo;
 use std::sync::Arc;
 
 const ROUTE: &str = "Route";
 
-impl Hands {
+impl Engine {
     /// `tap` is the press behind a note-on; its release ends what the route sent, wherever that went.
-    pub(super) fn route(&mut self, event: &Event, tap: Option<&Tap>, out: &mut Vec<Effect>) {
+    pub(super) fn route(&mut self, event: &Event, tap: Option<&PressInfo>, out: &mut Vec<Effect>) {
         let tables = Arc::clone(&self.tables);
         let mode = tap.map_or(self.mode, |it| it.mode);
         for route in tables.routes.iter().filter(|it| it.from == event.device) {
             if !(route.any_mode || route.modes.contains(&mode)) || !passes(&route.filter, &event.body) {
                 continue;
             }
-            let Some(message) = shape::transform(&route.transform, &event.body) else { continue };
+            let Some(message) = curves::transform(&route.transform, &event.body) else { continue };
             if self.is_too_far(event.trail()) {
                 self.counters.over_hops += 1;
                 return self.note_outcome(event, ROUTE, Outcome::Failed, TOO_FAR);

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::doorstep::clients;
+use crate::mcp_process::clients;
 
 /// Real time a test waits for an answer before it gives up; nothing asserts on it.
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -43,7 +43,7 @@ pub enum Effect {
         ranged: bool,
         taint: Taint,
     },
-    /// Shell, Launch, CallTool or Plugin, to go through the pipeline. Answered by `Hands::call_done`.
+    /// Shell, Launch, CallTool or Plugin, to go through the pipeline. Answered by `Engine::call_done`.
     Call(Box<MappingCall>),
 }
 

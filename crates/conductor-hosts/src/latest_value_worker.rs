@@ -1,7 +1,7 @@
 //! Values from knobs, on their way to something slow. The hands leave the newest value and go on; a thread of its own works, so a slow
 //! document or program never holds them up, and only the last of many values is worked for.
 //!
-//! Not here: what a value does, and how a knob becomes a value (`conductor_core::hands`).
+//! Not here: what a value does, and how a knob becomes a value (`conductor_core::engine`).
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
 /// One waiting value per `Knob`. As many are kept as mappings name.
-pub struct Knobs<Knob> {
+pub struct LatestValueWorker<Knob> {
     waiting: Arc<Waiting<Knob>>,
     worker: Option<JoinHandle<()>>,
 }
@@ -26,7 +26,7 @@ impl<Knob: Ord> Waiting<Knob> {
     }
 }
 
-impl<Knob: Ord + Send + 'static> Knobs<Knob> {
+impl<Knob: Ord + Send + 'static> LatestValueWorker<Knob> {
     pub fn start(name: &str, mut carry_out: impl FnMut(Knob, f64) + Send + 'static) -> std::io::Result<Self> {
         let waiting = Arc::new(Waiting { values: Mutex::default(), over: AtomicBool::new(false) });
         let seen = Arc::clone(&waiting);
@@ -41,7 +41,7 @@ impl<Knob: Ord + Send + 'static> Knobs<Knob> {
                 std::thread::park();
             }
         })?;
-        Ok(Knobs { waiting, worker: Some(worker) })
+        Ok(LatestValueWorker { waiting, worker: Some(worker) })
     }
 
     /// A newer value replaces one that waits.
@@ -53,7 +53,7 @@ impl<Knob: Ord + Send + 'static> Knobs<Knob> {
     }
 }
 
-impl<Knob> Drop for Knobs<Knob> {
+impl<Knob> Drop for LatestValueWorker<Knob> {
     /// The last values still arrive.
     fn drop(&mut self) {
         self.waiting.over.store(true, Ordering::Release);

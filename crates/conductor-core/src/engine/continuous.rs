@@ -1,6 +1,6 @@
 //! A knob drives a value: source, glue, target. The stages run in a fixed order and always send the last value.
 
-use super::shape;
+use super::curves;
 use crate::event::{Body, Micros, OscArg, OscMessage, Trail};
 use crate::mapping::table::CompiledTarget;
 use crate::mapping::{Glue, Shape, Takeover, Target};
@@ -37,7 +37,7 @@ impl Reading {
 pub struct State {
     /// Position of a relative source, 0..=1.
     pub position: f64,
-    pub ticks: super::gate::Ticks,
+    pub ticks: super::thresholds::Ticks,
     /// Where the source was after the glue's first stages.
     source: Option<f64>,
     /// Where we believe the target is.
@@ -184,8 +184,8 @@ fn stages(glue: &Glue, value: f64) -> f64 {
     }
     x = match &glue.shape {
         Shape::Straight => x,
-        Shape::Curve(curve) => shape::curve(*curve, x),
-        Shape::Lut(points) => shape::lut(points, x),
+        Shape::Curve(curve) => curves::curve(*curve, x),
+        Shape::Lut(points) => curves::lut(points, x),
     };
     if let Some(steps) = glue.steps {
         let last = f64::from(steps.max(2) - 1);

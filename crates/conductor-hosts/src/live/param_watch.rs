@@ -6,7 +6,7 @@
 
 use super::sessions::SessionKey;
 use super::{Live, Refusal};
-use conductor_core::hands::Reading;
+use conductor_core::engine::Reading;
 use conductor_set::PathId;
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ pub struct Look {
 impl Follow {
     /// A parameter that is not there is left out: the person may be about to make it.
     pub async fn look(&mut self, live: &Live, wanted: &[PathId]) -> Result<Look, Refusal> {
-        let set = live.set(&SessionKey::Hands, None).await?;
+        let set = live.set(&SessionKey::Engine, None).await?;
         let state = set.host.state();
         let is_file = state.path.is_some();
         let file = is_file.then(|| (set.id.clone(), state.revision));

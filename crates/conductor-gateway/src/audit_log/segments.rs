@@ -1,6 +1,6 @@
 //! The end of the log: the segment being written, the chain, and who waits for the disk. One value under one lock.
 //!
-//! Appending is a short, synchronous step: encode, hash, one `write`. Nothing here waits for the disk except [`Journal::repair`], which
+//! Appending is a short, synchronous step: encode, hash, one `write`. Nothing here waits for the disk except [`Segments::repair`], which
 //! runs while every call is refused anyway. Not here: when to sync, checkpoints, the link and the copy, which are the keeper's.
 
 use std::collections::VecDeque;
@@ -70,7 +70,7 @@ pub(super) struct SyncJob {
 }
 
 #[derive(Debug)]
-pub(super) struct Journal {
+pub(super) struct Segments {
     pub layout: Layout,
     pub files: Arc<dyn Files>,
     pub clock: Arc<dyn Clock>,
@@ -100,7 +100,7 @@ pub(super) struct Journal {
     pub buffer: Vec<u8>,
 }
 
-impl Journal {
+impl Segments {
     pub fn head(&self) -> Option<Head> {
         self.chain.last().map(|(seq, hash)| Head { log_id: self.log_id, seq, hash })
     }

@@ -1,6 +1,6 @@
 //! What happens beside appending: syncs, rotation, checkpoints, the link, the copy, retention, and getting up again.
 //!
-//! One thread owns a keeper and calls [`Keeper::step`] whenever something is due. The lock on the journal is never held across a sync, so
+//! One thread owns a keeper and calls [`Syncer::step`] whenever something is due. The lock on the journal is never held across a sync, so
 //! reads go on being recorded while an effect waits for the disk.
 
 use std::collections::VecDeque;
@@ -16,8 +16,8 @@ use serde_json::json;
 use super::Shared;
 use super::copy::Copy;
 use super::files::{Files, LogFile, append_whole};
-use super::journal::Waiter;
 use super::layout::{Layout, segment_name};
+use super::segments::Waiter;
 use super::{keys, memory};
 
 /// Reads and refusals are on the disk this long after they were written.
@@ -25,7 +25,7 @@ const SOON_MS: u64 = 100;
 const RETRY_MS: u64 = 1000;
 const DAY_MS: u64 = 86_400_000;
 
-pub(super) struct Keeper {
+pub(super) struct Syncer {
     pub shared: Arc<Shared>,
     pub layout: Layout,
     pub files: Arc<dyn Files>,
@@ -43,13 +43,13 @@ pub(super) struct Keeper {
     pub stopping: bool,
 }
 
-impl std::fmt::Debug for Keeper {
+impl std::fmt::Debug for Syncer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Keeper").field("layout", &self.layout).finish_non_exhaustive()
+        f.debug_struct("Syncer").field("layout", &self.layout).finish_non_exhaustive()
     }
 }
 
-impl Keeper {
+impl Syncer {
     /// Does what is due, and says in how many milliseconds something will be; `None` when only a new record can make it so.
     pub fn step(&mut self) -> Option<u64> {
         let now = self.shared.clock.now_ms();

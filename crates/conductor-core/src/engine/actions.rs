@@ -4,7 +4,7 @@
 use super::effect::{CallTicket, Effect, MappingCall, Stroke};
 use super::ledger::{Held, Owner};
 use super::trace::{Outcome, Record};
-use super::{Context, Hands, TOO_FAR, Timer, mapping_ref, shape};
+use super::{Context, Engine, TOO_FAR, Timer, curves, mapping_ref};
 use crate::action::MidiOut;
 use crate::event::{Body, DeviceSlot, Taint};
 use crate::gesture::PressId;
@@ -76,7 +76,7 @@ enum Step {
     Call(CallTicket),
 }
 
-impl Hands {
+impl Engine {
     /// A gesture or value fires a rule.
     pub(super) fn fire(&mut self, row: RowId, action: ActionId, context: Context, out: &mut Vec<Effect>) {
         self.shown.fired(row, context.tap, context.trail.taint);
@@ -282,7 +282,7 @@ impl Hands {
             }
             Leaf::Forward { port, transform } => {
                 let port = port.unwrap_or(context.device);
-                let sent = context.body.as_ref().and_then(|body| shape::transform(transform, body));
+                let sent = context.body.as_ref().and_then(|body| curves::transform(transform, body));
                 match sent {
                     Some(Body::NoteOn { channel, note, velocity }) => {
                         let message = Body::NoteOn { channel, note, velocity };
@@ -335,14 +335,14 @@ impl Hands {
     ) {
         let message = match message {
             MidiOut::NoteOn { note, velocity, duration_ms } => {
-                let velocity = shape::velocity(*velocity, context.values.velocity);
+                let velocity = curves::velocity(*velocity, context.values.velocity);
                 let message = Body::NoteOn { channel, note: *note, velocity };
                 return self.note_on(row, context, released, port, message, *duration_ms, out);
             }
             MidiOut::NoteOff { note, velocity } => {
                 // A release has its own speed; the press's says nothing about it.
                 let by_trigger = matches!(velocity, crate::action::Velocity::Trigger);
-                let velocity = if by_trigger { 0 } else { shape::velocity(*velocity, context.values.velocity) };
+                let velocity = if by_trigger { 0 } else { curves::velocity(*velocity, context.values.velocity) };
                 for _ in 0..self.ledger.take_note(port, channel, *note) {
                     self.send(port, Body::NoteOff { channel, note: *note, velocity }, context.trail, out);
                 }

@@ -3,7 +3,7 @@
 //! The engine puts whole messages into a [`queue`](super::queue) and wakes the thread. Not here: how a message is sent.
 
 use super::queue::{QUEUE_BYTES, QueueReceiver, QueueSender, queue};
-use super::{Output, PortFault, SendFault};
+use super::{Output, PortError, SendError};
 use conductor_core::event::Trail;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ impl Outlet {
         id: &str,
         begin: impl FnOnce() -> Option<S> + Send + 'static,
         end: impl FnOnce() + Send + 'static,
-    ) -> Result<Box<dyn Output>, PortFault> {
+    ) -> Result<Box<dyn Output>, PortError> {
         let (sender, mut receiver) = queue(QUEUE_BYTES);
         let open = Arc::new(AtomicBool::new(true));
         let opened = Arc::clone(&open);
@@ -35,7 +35,7 @@ impl Outlet {
             opened.store(false, Ordering::Release);
             end();
         });
-        let started = started.map_err(|error| PortFault::Refused { id: id.into(), detail: error.to_string() })?;
+        let started = started.map_err(|error| PortError::Refused { id: id.into(), detail: error.to_string() })?;
         Ok(Box::new(Outlet { queue: Some(sender), thread: started.thread().clone(), open }))
     }
 }
@@ -59,8 +59,8 @@ fn run(queue: &mut QueueReceiver, mut send: impl FnMut(&[u8]) -> ControlFlow<()>
 }
 
 impl Output for Outlet {
-    fn send(&mut self, message: &[u8], _: Trail) -> Result<(), SendFault> {
-        let queue = self.queue.as_mut().ok_or(SendFault::Offline)?;
+    fn send(&mut self, message: &[u8], _: Trail) -> Result<(), SendError> {
+        let queue = self.queue.as_mut().ok_or(SendError::Offline)?;
         queue.send(message)?;
         self.thread.unpark();
         Ok(())
@@ -112,6 +112,6 @@ mod tests {
         out.send(&[0xF8], Trail::default()).unwrap();
         ended.recv().unwrap();
         assert!(!out.is_open());
-        assert_eq!(out.send(&[0xF8], Trail::default()), Err(SendFault::Offline));
+        assert_eq!(out.send(&[0xF8], Trail::default()), Err(SendError::Offline));
     }
 }

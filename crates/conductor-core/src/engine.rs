@@ -4,23 +4,23 @@
 //!
 //! Not here: devices, threads, clocks, and carrying effects out (the shell's `daemon` and `hosts`).
 
+mod actions;
 pub mod continuous;
+pub mod curves;
 pub mod effect;
 pub mod explain;
-pub(crate) mod gate;
 mod ledger;
 mod route;
-mod run;
-pub mod shape;
 mod shown;
 pub mod sim;
+pub(crate) mod thresholds;
 pub mod trace;
 mod values;
 
 pub use continuous::Reading;
 pub use effect::{CallTicket, Effect, MappingCall, MappingRef, Placeholders, Stroke};
 pub use explain::{Explanation, explain};
-pub use sim::{SimFault, simulate};
+pub use sim::{SimError, simulate};
 pub use trace::{Outcome, Trace, TraceRecord};
 
 use crate::config::Config;
@@ -28,16 +28,16 @@ use crate::event::assemble::Assembler;
 use crate::event::echo::Echo;
 use crate::event::returns::Returns;
 use crate::event::{Axis, Body, DeviceSlot, Event, Micros, Taint, Trail};
-use crate::gesture::{Around, Deadline, Found, Gestures, Tap};
+use crate::gesture::{Deadline, GestureCx, GestureEvent, Gestures, PressInfo};
 use crate::mapping::Target;
 use crate::mapping::table::{BindingId, CompiledCondition, CompiledTarget, ModeIndex, Row, RowId, Slots, Tables};
 use crate::timer::Timers;
+use actions::Runs;
 use continuous::{Selected, State};
-use gate::Memory;
 use ledger::{EntryId, Held, Ledger, Owner};
-use run::Runs;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use thresholds::Memory;
 use trace::Record;
 
 /// What conditions read. The shell's workers keep it fresh; the engine never looks for itself.
@@ -131,7 +131,7 @@ impl Default for LastValues {
 #[derive(Clone, Debug)]
 struct Context {
     gesture: &'static str,
-    tap: Option<Tap>,
+    tap: Option<PressInfo>,
     device: DeviceSlot,
     /// What a forward sends on.
     body: Option<Body>,
@@ -139,7 +139,7 @@ struct Context {
     values: Placeholders,
 }
 
-pub struct Hands {
+pub struct Engine {
     tables: Arc<Tables>,
     mode: ModeIndex,
     /// Who chose the mode: lights that change with it are no hand's either.
@@ -147,7 +147,7 @@ pub struct Hands {
     now: Micros,
     gestures: Gestures,
     timers: Timers<Timer>,
-    found: Vec<Found>,
+    found: Vec<GestureEvent>,
     devices: Vec<DeviceState>,
     /// Per stateful rule, what it remembers of each control it hears.
     memories: Vec<Vec<Memory>>,
@@ -166,10 +166,10 @@ pub struct Hands {
     counters: Counters,
 }
 
-impl Hands {
+impl Engine {
     pub fn new(config: &Config, slots: &mut Slots, now: Micros) -> Self {
         let tables = Arc::new(Tables::compile(config, slots));
-        let mut hands = Hands {
+        let mut hands = Engine {
             mode: tables.default_mode,
             mode_by: Taint::Clean,
             now,
@@ -307,8 +307,8 @@ impl Hands {
         }
     }
 
-    fn with_gestures<R>(&mut self, act: impl FnOnce(&mut Gestures, &mut Around<'_, Timer>) -> R) -> R {
-        let mut around = Around {
+    fn with_gestures<R>(&mut self, act: impl FnOnce(&mut Gestures, &mut GestureCx<'_, Timer>) -> R) -> R {
+        let mut around = GestureCx {
             tables: &self.tables,
             mode: self.mode,
             now: self.now,
@@ -326,22 +326,24 @@ impl Hands {
         self.found = found;
     }
 
-    fn act_on(&mut self, found: Found, out: &mut Vec<Effect>) {
+    fn act_on(&mut self, found: GestureEvent, out: &mut Vec<Effect>) {
         match found {
-            Found::Press { tap, row } => self.gesture_fires(tap, row, "", out),
-            Found::Release { tap, row } => self.gesture_fires(tap, row, "Release", out),
-            Found::Long { tap, row } | Found::Double { tap, row } | Found::Chord { tap, row } => {
+            GestureEvent::Press { tap, row } => self.gesture_fires(tap, row, "", out),
+            GestureEvent::Release { tap, row } => self.gesture_fires(tap, row, "Release", out),
+            GestureEvent::Long { tap, row } | GestureEvent::Double { tap, row } | GestureEvent::Chord { tap, row } => {
                 self.gesture_fires(tap, row, "", out);
             }
-            Found::Deferred { tap } => self.note_tap(&tap, Outcome::Deferred, "waits for a longer gesture"),
-            Found::Cancelled { tap } => self.note_tap(&tap, Outcome::Cancelled, "a reload or the loss of its device"),
-            Found::Unmatched { tap } => {
+            GestureEvent::Deferred { tap } => self.note_tap(&tap, Outcome::Deferred, "waits for a longer gesture"),
+            GestureEvent::Cancelled { tap } => {
+                self.note_tap(&tap, Outcome::Cancelled, "a reload or the loss of its device")
+            }
+            GestureEvent::Unmatched { tap } => {
                 self.note_tap(&tap, Outcome::NoMatch, "");
                 let event =
                     Event { at: tap.at, device: tap.key.device, taint: tap.taint, hops: tap.hops, body: tap.body() };
                 self.route(&event, Some(&tap), out);
             }
-            Found::Up { tap } => {
+            GestureEvent::Up { tap } => {
                 self.ledger.end_press(tap.id, tap.taint, out);
                 self.runs.released(tap.id);
                 self.shown.released(tap.id);
@@ -349,7 +351,7 @@ impl Hands {
         }
     }
 
-    fn gesture_fires(&mut self, tap: Tap, row: RowId, gesture: &'static str, out: &mut Vec<Effect>) {
+    fn gesture_fires(&mut self, tap: PressInfo, row: RowId, gesture: &'static str, out: &mut Vec<Effect>) {
         let tables = Arc::clone(&self.tables);
         let rule = tables.row(row.0);
         let note = tap.key.channel().map(|_| tap.key.number);
@@ -637,7 +639,7 @@ impl Hands {
         });
     }
 
-    fn note_tap(&mut self, tap: &Tap, outcome: Outcome, reason: &'static str) {
+    fn note_tap(&mut self, tap: &PressInfo, outcome: Outcome, reason: &'static str) {
         let mode = self.tables.mode_names.get(usize::from(tap.mode.0)).unwrap_or(self.tables.mode_name(self.mode));
         self.trace.push(Record {
             seq: 0,

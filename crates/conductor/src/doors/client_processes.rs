@@ -20,19 +20,19 @@ struct Entry {
     left: Option<Micros>,
 }
 
-pub struct Seats {
+pub struct ClientProcesses {
     entries: Mutex<Vec<Entry>>,
     clock: Arc<dyn Clock>,
 }
 
 /// One connection of a client. Dropping it lets the client leave.
 pub struct Seat {
-    seats: Arc<Seats>,
+    seats: Arc<ClientProcesses>,
     pid: i32,
     started: u64,
 }
 
-impl Seats {
+impl ClientProcesses {
     pub fn new(clock: Arc<dyn Clock>) -> Arc<Self> {
         Arc::new(Self { entries: Mutex::default(), clock })
     }

@@ -2,7 +2,7 @@
 
 use super::effect::Effect;
 use super::trace::{Trace, TraceRecord};
-use super::{Facts, Hands, UnknownMode};
+use super::{Engine, Facts, UnknownMode};
 use crate::config::Config;
 use crate::event::script::{Fault, Step, parse};
 use crate::event::{Event, Micros, Taint};
@@ -10,7 +10,7 @@ use crate::mapping::table::Slots;
 
 /// Why a script cannot run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SimFault {
+pub enum SimError {
     Script(Vec<Fault>),
     Mode(UnknownMode),
 }
@@ -37,21 +37,21 @@ impl Simulation {
 const UNNAMED: &str = "sim";
 
 /// Runs an event script against a configuration. At its end time runs on until no deadline is left.
-pub fn simulate(config: &Config, script: &str, mode: Option<&str>) -> Result<Simulation, SimFault> {
+pub fn simulate(config: &Config, script: &str, mode: Option<&str>) -> Result<Simulation, SimError> {
     simulate_with(config, script, mode, Facts::default())
 }
 
 /// As [`simulate`], with the facts that conditions read.
-pub fn simulate_with(config: &Config, script: &str, mode: Option<&str>, facts: Facts) -> Result<Simulation, SimFault> {
-    let steps = parse(script).map_err(SimFault::Script)?;
+pub fn simulate_with(config: &Config, script: &str, mode: Option<&str>, facts: Facts) -> Result<Simulation, SimError> {
+    let steps = parse(script).map_err(SimError::Script)?;
     let mut slots = Slots::default();
     let mut now = Micros(0);
-    let mut stage = Stage { hands: Hands::new(config, &mut slots, now), effects: Vec::new(), answered: 0 };
-    *stage.hands.facts_mut() = facts;
+    let mut stage = Stage { engine: Engine::new(config, &mut slots, now), effects: Vec::new(), answered: 0 };
+    *stage.engine.facts_mut() = facts;
     // A simulation keeps every record of a script that is itself bounded.
-    *stage.hands.trace_mut() = Trace::new(usize::MAX);
+    *stage.engine.trace_mut() = Trace::new(usize::MAX);
     if let Some(mode) = mode {
-        stage.hands.switch_mode(mode, Taint::Clean, now, &mut Vec::new()).map_err(SimFault::Mode)?;
+        stage.engine.switch_mode(mode, Taint::Clean, now, &mut Vec::new()).map_err(SimError::Mode)?;
     }
     let mut device = match config.devices.iter().find(|it| it.direction.has_input()) {
         Some(device) => slots.slot(&device.alias),
@@ -64,13 +64,13 @@ pub fn simulate_with(config: &Config, script: &str, mode: Option<&str>, facts: F
         match step {
             Step::Event(body) => {
                 let event = Event { at: now, device, taint: Taint::Clean, hops: 0, body };
-                stage.act(now, |hands, out| hands.feed(&event, out));
+                stage.act(now, |engine, out| engine.feed(&event, out));
             }
             Step::Device(alias) => device = slots.slot(&alias),
             Step::Mode(name) => {
                 stage
-                    .act(now, |hands, out| hands.switch_mode(&name, Taint::Clean, now, out))
-                    .map_err(SimFault::Mode)?;
+                    .act(now, |engine, out| engine.switch_mode(&name, Taint::Clean, now, out))
+                    .map_err(SimError::Mode)?;
             }
             Step::Advance(by) => {
                 now = Micros(now.0.saturating_add(by.0));
@@ -81,10 +81,10 @@ pub fn simulate_with(config: &Config, script: &str, mode: Option<&str>, facts: F
     // A repetition that lasts while a key is held may never end by itself.
     let horizon = Micros(now.0.saturating_add(24 * 3600 * 1_000_000));
     for _ in 0..MAX_DEADLINES {
-        let Some(due) = stage.hands.next_deadline().filter(|it| *it <= horizon && !stage.is_full()) else { break };
+        let Some(due) = stage.engine.next_deadline().filter(|it| *it <= horizon && !stage.is_full()) else { break };
         stage.run_until(due);
     }
-    let records = stage.hands.trace().records().map(|it| TraceRecord::of(it, &slots)).collect();
+    let records = stage.engine.trace().records().map(|it| TraceRecord::of(it, &slots)).collect();
     let truncated = stage.is_full();
     Ok(Simulation { records, effects: stage.effects, slots, truncated })
 }
@@ -95,23 +95,23 @@ const MAX_DEADLINES: usize = 10_000;
 const MAX_RECORDS: u64 = 50_000;
 
 struct Stage {
-    hands: Hands,
+    engine: Engine,
     effects: Vec<(Micros, Effect)>,
     /// Effects before this one were looked at for calls.
     answered: usize,
 }
 
 impl Stage {
-    fn act<R>(&mut self, now: Micros, act: impl FnOnce(&mut Hands, &mut Vec<Effect>) -> R) -> R {
+    fn act<R>(&mut self, now: Micros, act: impl FnOnce(&mut Engine, &mut Vec<Effect>) -> R) -> R {
         let mut out = Vec::new();
-        let result = act(&mut self.hands, &mut out);
+        let result = act(&mut self.engine, &mut out);
         self.effects.extend(out.drain(..).map(|it| (now, it)));
         // Calls are only recorded, so each is answered at once and its sequence goes on.
         while let Some((_, effect)) = self.effects.get(self.answered) {
             self.answered += 1;
             if let Effect::Call(call) = effect {
                 let ticket = call.ticket;
-                self.hands.call_done(ticket, true, now, &mut out);
+                self.engine.call_done(ticket, true, now, &mut out);
                 self.effects.extend(out.drain(..).map(|it| (now, it)));
             }
         }
@@ -119,15 +119,15 @@ impl Stage {
     }
 
     fn is_full(&self) -> bool {
-        self.hands.trace().next_seq() >= MAX_RECORDS || self.effects.len() as u64 >= MAX_RECORDS
+        self.engine.trace().next_seq() >= MAX_RECORDS || self.effects.len() as u64 >= MAX_RECORDS
     }
 
     fn run_until(&mut self, end: Micros) {
-        while let Some(due) = self.hands.next_deadline().filter(|it| *it <= end && !self.is_full()) {
-            self.act(due, |hands, out| hands.advance(due, out));
+        while let Some(due) = self.engine.next_deadline().filter(|it| *it <= end && !self.is_full()) {
+            self.act(due, |engine, out| engine.advance(due, out));
         }
         if !self.is_full() {
-            self.act(end, |hands, out| hands.advance(end, out));
+            self.act(end, |engine, out| engine.advance(end, out));
         }
     }
 }

@@ -1,8 +1,8 @@
 //! What the engine lets others see of itself, so that a controller can show it: which mappings are pressed, and where bindings stand.
 
-use super::Hands;
+use super::Engine;
 use crate::event::Taint;
-use crate::gesture::{PressId, Tap};
+use crate::gesture::{PressId, PressInfo};
 use crate::mapping::table::RowId;
 
 /// Mappings that fired but were not asked for yet. More than these at one look are not told apart by anybody's eyes.
@@ -15,7 +15,7 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    pub(super) fn fired(&mut self, row: RowId, tap: Option<Tap>, taint: Taint) {
+    pub(super) fn fired(&mut self, row: RowId, tap: Option<PressInfo>, taint: Taint) {
         if let Some(tap) = tap.filter(|it| it.held) {
             self.held.push((tap.id, row));
         }
@@ -35,7 +35,7 @@ impl Shown {
     }
 }
 
-impl Hands {
+impl Engine {
     /// Whether somebody holds the key of a mapping with this id, in whatever mode.
     pub fn is_pressed(&self, mapping: &str) -> bool {
         self.shown.held.iter().any(|it| &*self.tables.row(it.1.0).id == mapping)

@@ -3,9 +3,9 @@
 
 use super::continuous::{self, Passed, Sent};
 use super::effect::{Effect, Placeholders};
-use super::gate::{self, Memory, PULL_HYSTERESIS};
+use super::thresholds::{self, Memory, PULL_HYSTERESIS};
 use super::trace::Outcome;
-use super::{Context, Hands, LastValues, TOO_FAR, Timer, UNHEARD, stick_of};
+use super::{Context, Engine, LastValues, TOO_FAR, Timer, UNHEARD, stick_of};
 use crate::event::assemble::{Assembled, Change, ParameterKind};
 use crate::event::{Body, DeviceSlot, Event, OscArg, OscMessage, Side, Trail};
 use crate::mapping::table::{ALL_CHANNELS, BindingId, Kind, RowId, axis_number, side_number};
@@ -30,7 +30,7 @@ impl Claim {
     }
 }
 
-impl Hands {
+impl Engine {
     pub(super) fn feed_value(&mut self, event: &Event, out: &mut Vec<Effect>) {
         let claim = match &event.body {
             Body::Cc { channel, controller, value } => self.controller(event, *channel, *controller, *value, out),
@@ -155,7 +155,7 @@ impl Hands {
             let now = self.now;
             let Some(memory) = self.memory(row.state, event.device, channel) else { continue };
             let hysteresis = gate.hysteresis.unwrap_or(default_hysteresis);
-            if gate::step(&gate, row.window, hysteresis, memory, seen, value, now) && fires.is_none() {
+            if thresholds::step(&gate, row.window, hysteresis, memory, seen, value, now) && fires.is_none() {
                 fires = Some(RowId(entry.id));
             }
         }
@@ -227,15 +227,15 @@ impl Hands {
             claim.let_through |= row.let_through;
             let now = self.now;
             let Some(memory) = self.memory(row.state, event.device, channel) else { continue };
-            let mut detents = gate::detents(encoder.mode, &mut memory.ticks, controller, value);
+            let mut detents = thresholds::detents(encoder.mode, &mut memory.ticks, controller, value);
             if *invert {
                 detents = -detents;
             }
-            let detents = gate::accelerate(encoder, &mut memory.ticks, detents, now);
+            let detents = thresholds::accelerate(encoder, &mut memory.ticks, detents, now);
             if detents == 0 {
                 continue;
             }
-            if direction.is_some_and(|it| it != gate::turned(detents)) {
+            if direction.is_some_and(|it| it != thresholds::turned(detents)) {
                 memory.detents = 0;
                 continue;
             }
@@ -288,7 +288,7 @@ impl Hands {
     fn stick(&mut self, event: &Event, first: usize, out: &mut Vec<Effect>) -> Claim {
         let deadzone = self.tables.advanced.stick_deadzone;
         let axes = self.device(event.device).axes;
-        let (x, y) = gate::radial(deadzone, axes[first], axes[first + 1]);
+        let (x, y) = thresholds::radial(deadzone, axes[first], axes[first + 1]);
         let mut claim = self.stick_axis(event, first, x, out);
         claim = claim.and(self.stick_axis(event, first + 1, y, out));
         claim = claim.and(self.bind(event, Kind::SourceStick, first, 0, 0, Raw::stick(x), out));
@@ -346,7 +346,7 @@ impl Hands {
         }
         let first = stick_of(*axis);
         let axes = self.device(device).axes;
-        let (x, y) = gate::radial(tables.advanced.stick_deadzone, axes[first], axes[first + 1]);
+        let (x, y) = thresholds::radial(tables.advanced.stick_deadzone, axes[first], axes[first + 1]);
         let value = if axis_number(*axis) == first { x } else { y };
         let Trail { taint, hops } = trail;
         let body = Body::Axis { axis: *axis, value: value as f32 };
@@ -357,7 +357,7 @@ impl Hands {
     }
 
     fn pull(&mut self, event: &Event, side: Side, value: f64, out: &mut Vec<Effect>) -> Claim {
-        let unit = gate::pull(self.tables.advanced.trigger_deadzone, value);
+        let unit = thresholds::pull(self.tables.advanced.trigger_deadzone, value);
         let seven = (unit * 127.0).round() as u8;
         let cell = &mut self.last(event.device).pull[side_number(side)];
         let seen = heard(std::mem::replace(cell, seven));
@@ -429,8 +429,8 @@ impl Hands {
         state.settle(now);
         let (value, relative) = match &binding.spec.source.kind {
             SourceKind::Encoder { encoder, step, .. } => {
-                let detents = gate::detents(encoder.mode, &mut state.ticks, raw.controller, raw.value as u8);
-                let detents = gate::accelerate(encoder, &mut state.ticks, detents, now);
+                let detents = thresholds::detents(encoder.mode, &mut state.ticks, raw.controller, raw.value as u8);
+                let detents = thresholds::accelerate(encoder, &mut state.ticks, detents, now);
                 if detents == 0 {
                     return;
                 }

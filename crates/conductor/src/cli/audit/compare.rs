@@ -4,7 +4,7 @@
 use std::io;
 use std::path::Path;
 
-use conductor_core::audit::line::{self, LineFault};
+use conductor_core::audit::line::{self, LineError};
 use conductor_core::audit::verify::{Fault, Verdict};
 use conductor_core::digest::Digest;
 
@@ -77,7 +77,7 @@ impl Side {
                 self.last = Some(links.seq);
                 Next::Line(links.seq, hash)
             }
-            Err(LineFault::Shape | LineFault::Hash { .. } | LineFault::Json(_)) => Next::Bad,
+            Err(LineError::Shape | LineError::Hash { .. } | LineError::Json(_)) => Next::Bad,
         })
     }
 }
