@@ -1,7 +1,7 @@
 //! Reading `config.toml`: values, defaults, faults with their places, and what a fault disables.
 
 use conductor_core::action::{Action, Condition, KeyName, Keystroke, MidiOut, Modifier, Velocity};
-use conductor_core::config::{self, Config, Diagnostic, ListenMode, Loaded, Platform, Severity, Surroundings, notes};
+use conductor_core::config::{self, Config, Diagnostic, ListenMode, Loaded, Platform, Severity, Surroundings, timing_report};
 use conductor_core::mapping::{Key, TriggerKind, Window};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -422,17 +422,17 @@ fn caps_on_actions() {
 #[test]
 fn waits_and_coverage() {
     let config = sound(STUDIO);
-    assert_eq!(notes::waits(&config), [], "long press and double tap alone hold nothing back");
+    assert_eq!(timing_report::waits(&config), [], "long press and double tap alone hold nothing back");
     let with_press = format!(
         "{STUDIO}\n[[modes.mappings]]\ntrigger = {{ type = \"Note\", note = 51 }}\naction = {{ type = \"Delay\", ms = 1 }}\n\
          [[modes.mappings]]\ntrigger = {{ type = \"DoubleTap\", note = 51 }}\naction = {{ type = \"Delay\", ms = 1 }}\n"
     );
     // Appended after [[feedback]], `modes` still means the last one.
     let config = sound(&with_press);
-    let told: Vec<String> = notes::waits(&config).iter().map(ToString::to_string).collect();
+    let told: Vec<String> = timing_report::waits(&config).iter().map(ToString::to_string).collect();
     assert_eq!(told, ["Mix: note 51 waits up to 300 ms because of DoubleTap"]);
-    assert_eq!(notes::waits(&config)[0].key, Key::Note(51));
-    let coverage = notes::coverage(&config);
+    assert_eq!(timing_report::waits(&config)[0].key, Key::Note(51));
+    let coverage = timing_report::coverage(&config);
     assert_eq!((coverage.notes_used, coverage.cc_used, coverage.buttons_used, coverage.addresses_used), (5, 2, 0, 1));
 }
 

@@ -19,10 +19,11 @@ mod segments;
 mod syncer;
 pub mod walk;
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -188,11 +189,11 @@ impl Shared {
     // A panic while the lock is held can only come from outside (a clock, a file); the journal is changed after the bytes are written, so
     // what it holds is still true.
     fn journal(&self) -> MutexGuard<'_, Segments> {
-        self.journal.lock().unwrap_or_else(PoisonError::into_inner)
+        self.journal.lock()
     }
 
     fn signal(&self, set: impl FnOnce(&mut Signal)) {
-        set(&mut self.signal.lock().unwrap_or_else(PoisonError::into_inner));
+        set(&mut self.signal.lock());
         self.work.notify_one();
     }
 }
@@ -336,7 +337,7 @@ impl AuditLog {
     }
 
     pub fn health(&self) -> Health {
-        let copy_fault = self.shared.copy_fault.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let copy_fault = self.shared.copy_fault.lock().clone();
         let journal = self.shared.journal();
         Health {
             down: journal.down.as_ref().map(|down| Arc::clone(&down.reason.reason)),
@@ -463,7 +464,7 @@ impl KeeperThread {
 
     fn stop(&self) {
         self.shared.signal(|signal| signal.stop = true);
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = self.thread.lock().take();
         if let Some(thread) = thread {
             // A keeper that panicked has nothing more to say; the next open recovers.
             let _ = thread.join();
@@ -481,19 +482,13 @@ fn run(keeper: &mut Syncer) {
     let shared = Arc::clone(&keeper.shared);
     loop {
         let due = keeper.step();
-        let mut signal = shared.signal.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut signal = shared.signal.lock();
         if !signal.work && !signal.stop {
-            signal = match due {
-                Some(0) => signal,
-                Some(ms) => {
-                    shared
-                        .work
-                        .wait_timeout(signal, Duration::from_millis(ms))
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .0
-                }
-                None => shared.work.wait(signal).unwrap_or_else(PoisonError::into_inner),
-            };
+            match due {
+                Some(0) => {}
+                Some(ms) => drop(shared.work.wait_for(&mut signal, Duration::from_millis(ms))),
+                None => shared.work.wait(&mut signal),
+            }
         }
         signal.work = false;
         if signal.stop {

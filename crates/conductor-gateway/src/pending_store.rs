@@ -7,10 +7,11 @@
 //! A yes counts after a restart only with its seal, a MAC over the record: an AI client with file
 //! tools of its own could otherwise write one.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::convert::Infallible;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use conductor_core::digest::Digest;
 use conductor_core::pending::{Changes, Kind, Pending, Record, State};
@@ -115,13 +116,11 @@ impl PendingStore {
         let _ = self.clock.set(Arc::clone(clock));
     }
 
-    // A change that panicked was not committed; the next one takes it back first.
+    // A change that panicked was not committed, so it is rolled back here.
     fn lock(&self) -> MutexGuard<'_, Pending> {
-        self.pending.lock().unwrap_or_else(|poisoned| {
-            let mut pending = PoisonError::into_inner(poisoned);
-            pending.roll_back();
-            pending
-        })
+        let mut pending = self.pending.lock();
+        pending.roll_back();
+        pending
     }
 
     /// What waits now, and every change of it.

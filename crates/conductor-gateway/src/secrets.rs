@@ -17,12 +17,13 @@ use conductor_core::error::{Code, Subject, ToolError};
 use conductor_hosts::atomic_file::{self, RealDisk};
 use conductor_hosts::system::Ids;
 use keys::Key;
+use parking_lot::{Mutex, MutexGuard};
 use secrecy::{ExposeSecret, SecretString};
 use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use vault::{Vault, VaultError};
 
 /// A value that is never printed: it has no `Debug`, no `Display` and no serialisation.
@@ -164,7 +165,7 @@ impl Secrets {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Another holder by configuration. What was open is forgotten.

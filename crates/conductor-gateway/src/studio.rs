@@ -7,9 +7,10 @@ pub mod hub;
 pub mod meters;
 pub mod news;
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use conductor_core::breaker;
@@ -207,7 +208,7 @@ impl Studio {
     /// lists differ.
     pub fn edit_catalog<T>(&self, edit: impl FnOnce(&mut Catalog) -> T) -> T {
         // One editor at a time: two that copied the same catalog would lose one edit.
-        let _one = self.catalog_editor.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one = self.catalog_editor.lock();
         let old = self.catalog();
         let mut new = old.copy();
         let result = edit(&mut new);
@@ -259,12 +260,12 @@ impl Studio {
     pub fn count(&self, tool: Option<&Tool>, result: AuditResult, micros: u64) {
         let name = tool.map_or("_unknown", |tool| tool.name.as_ref());
         self.meters.call(name, result, micros);
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.counts.lock();
         *counts.entry((name.to_owned(), result)).or_default() += 1;
     }
 
     /// Calls by tool and result since the start; a name that is no tool counts as `_unknown`.
     pub fn counts(&self) -> HashMap<(String, AuditResult), u64> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.counts.lock().clone()
     }
 }

@@ -2,12 +2,13 @@
 //!
 //! Not here: who is served (each door), and connections that the daemon opens itself.
 
+use parking_lot::{Mutex, MutexGuard};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs::File;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -163,7 +164,7 @@ impl Callers {
     }
 
     fn state(&self) -> MutexGuard<'_, CallerState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     pub fn connect(self: &Arc<Self>, id: u64) -> Caller {
@@ -224,7 +225,7 @@ impl HttpConnections {
     }
 
     fn open(&self) -> MutexGuard<'_, Vec<HttpGuest>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock()
     }
 
     /// A place for one more. Connections without a token make room, the oldest first; `None` when all have shown one.

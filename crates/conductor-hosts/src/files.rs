@@ -13,6 +13,7 @@ use arc_swap::ArcSwap;
 use conductor_core::config::FileRoot;
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, RefusedBy, Subject, ToolError};
+use parking_lot::{Condvar, Mutex};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode};
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
@@ -22,7 +23,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// The largest file whose old content is kept, hashed or compared.
 pub const MOST_KEPT: u64 = 64 << 20;
@@ -159,8 +160,8 @@ impl Held {
     fn take(bytes: u64) -> Self {
         let bytes = bytes.min(MOST_KEPT);
         let (held, freed) = &HELD;
-        let held = held.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut held = freed.wait_while(held, |held| *held + bytes > MOST_HELD).unwrap_or_else(PoisonError::into_inner);
+        let mut held = held.lock();
+        freed.wait_while(&mut held, |held| *held + bytes > MOST_HELD);
         *held += bytes;
         Held(bytes)
     }
@@ -169,7 +170,7 @@ impl Held {
 impl Drop for Held {
     fn drop(&mut self) {
         let (held, freed) = &HELD;
-        *held.lock().unwrap_or_else(PoisonError::into_inner) -= self.0;
+        *held.lock() -= self.0;
         freed.notify_all();
     }
 }

@@ -10,9 +10,10 @@ use super::midi::{Announce, Announcement, Cause, Input, PortError, PortInfo, Sta
 use conductor_core::event::{Axis, Body, Button, Side, Taint};
 use gilrs::ev::filter::{Filter, axis_dpad_to_button};
 use gilrs::{EventType, GamepadId, Gilrs, GilrsBuilder};
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -43,7 +44,7 @@ struct Pad {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 impl Gamepads {

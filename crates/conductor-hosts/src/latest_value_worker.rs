@@ -3,9 +3,10 @@
 //!
 //! Not here: what a value does, and how a knob becomes a value (`conductor_core::engine`).
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
 /// One waiting value per `Knob`. As many are kept as mappings name.
@@ -22,7 +23,7 @@ struct Waiting<Knob> {
 
 impl<Knob: Ord> Waiting<Knob> {
     fn take(&self) -> Option<(Knob, f64)> {
-        self.values.lock().unwrap_or_else(PoisonError::into_inner).pop_first()
+        self.values.lock().pop_first()
     }
 }
 
@@ -46,7 +47,7 @@ impl<Knob: Ord + Send + 'static> LatestValueWorker<Knob> {
 
     /// A newer value replaces one that waits.
     pub fn turn(&self, knob: Knob, value: f64) {
-        self.waiting.values.lock().unwrap_or_else(PoisonError::into_inner).insert(knob, value);
+        self.waiting.values.lock().insert(knob, value);
         if let Some(worker) = &self.worker {
             worker.thread().unpark();
         }

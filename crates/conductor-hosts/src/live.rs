@@ -24,6 +24,7 @@ use conductor_set::{
 };
 use document::DocumentHost;
 use futures_util::future::BoxFuture;
+use parking_lot::{Mutex, MutexGuard};
 use roots::Roots;
 use sessions::{SessionKey, Sessions};
 use sha2::{Digest, Sha256};
@@ -33,7 +34,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use write_turn::{Lane, Turn};
 
@@ -440,7 +441,7 @@ impl Live {
     }
 
     fn lock(&self) -> MutexGuard<'_, Registry> {
-        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+        self.registry.lock()
     }
 
     pub fn sets(&self) -> Vec<Arc<LiveSet>> {

@@ -10,13 +10,14 @@ use super::patch::{Ability, Capabilities, HostKind, PatchHost, Window};
 use crate::system::{Clock, Ids};
 use conductor_core::error::{Code, Effect, ToolError};
 use conductor_patch::{Atom, BoxId, BoxView, CanvasId, CordView, Document, Format, Value, View, Warning, WarningCode};
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{self, Write as _};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 use std::time::Duration;
 use tungstenite::handshake::server::{Request, Response};
@@ -596,7 +597,7 @@ fn refused(error: &Json) -> ToolError {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 fn beyond(why: &str) -> ToolError {

@@ -22,12 +22,13 @@ use conductor_patch::{
 use console::{Entry, Level, Question, Source, Voice};
 use folders::{Expected, FileError, Folders, Place, Steps, Undisturbed};
 use knobs::Knob;
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use reach::{Consent, Running, rehearsed};
 use sha2::{Digest as _, Sha256};
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 /// Steps that a knob made are called so.
 const KNOB: &str = "knob on ";
@@ -421,9 +422,9 @@ impl Patches {
     }
 
     /// Keeps the files of patches as they are while a running program is given one.
-    fn while_given(&self, host: HostKind, consent: &Consent) -> Option<std::sync::RwLockReadGuard<'_, ()>> {
+    fn while_given(&self, host: HostKind, consent: &Consent) -> Option<parking_lot::RwLockReadGuard<'_, ()>> {
         let runs = host != HostKind::Document && !consent.is_rehearsal();
-        runs.then(|| self.files.read().unwrap_or_else(PoisonError::into_inner))
+        runs.then(|| self.files.read())
     }
 
     #[expect(clippy::too_many_arguments, reason = "all that is known of a patch before it is open")]
@@ -754,7 +755,7 @@ impl Patches {
         let open = self.root(patch_id)?;
         // Without a program that runs patches, no save waits for another.
         let runs = !lock(&self.driven).is_empty() && !consent.is_rehearsal();
-        let _files = runs.then(|| self.files.write().unwrap_or_else(PoisonError::into_inner));
+        let _files = runs.then(|| self.files.write());
         let mut state = open.state(patch_id)?;
         let ask = Ask { patch_id, expected_revision, label: String::new(), consent: consent.clone() };
         expect_revision(&state.patch, &ask)?;
@@ -865,7 +866,7 @@ impl Patches {
 
     /// Whether another call works on a patch now.
     pub fn is_busy(&self, patch_id: &str) -> bool {
-        self.root(patch_id).is_ok_and(|it| it.state.try_lock().is_err())
+        self.root(patch_id).is_ok_and(|it| it.state.is_locked())
     }
 
     /// How many steps closing a patch would lose; none when there is nothing to lose.
@@ -1201,7 +1202,7 @@ fn free_alias(shelf: &BTreeMap<String, Arc<Open>>, alias: String) -> Result<Stri
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 fn bad(text: impl Into<String>) -> ToolError {

@@ -23,6 +23,7 @@ use conductor_patch::{Atom, BoxView, Document, Format, Limits, Value, View, Warn
 use fudi::Messages;
 use link::{Link, Silence, TEMPORARY};
 use mirror::{Fault, Follow, Shown, Wire};
+use parking_lot::{Mutex, MutexGuard};
 use sandbox::{Kept, Walls};
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
@@ -30,7 +31,7 @@ use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use tcl::Word;
 
@@ -158,7 +159,7 @@ impl PdHost {
 
     /// Whether a call is waiting for Pd.
     pub fn is_busy(&self) -> bool {
-        self.shared.state.try_lock().is_err()
+        self.shared.state.is_locked()
     }
 
     /// A patch as Pd itself writes it.
@@ -208,7 +209,7 @@ impl PdHost {
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn say(&self, level: Level, text: String) {

@@ -1,7 +1,8 @@
 //! A studio in a temporary home, on time that moves by hand.
 
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use conductor_core::audit::record::{CallFacts, EventName, InputHash, InputHasher, OutcomeFacts};
 use conductor_core::digest::Digest;
@@ -60,30 +61,30 @@ impl MemoryJournal {
     }
 
     pub fn written(&self) -> Vec<Written> {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.written.lock().clone()
     }
 
     pub fn events(&self) -> Vec<Event> {
-        self.events.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.events.lock().clone()
     }
 
     /// Outcomes that wait in memory.
     pub fn kept(&self) -> Vec<(CallFacts, OutcomeFacts)> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.kept.lock().clone()
     }
 
     pub fn set_down(&self, reason: Option<&str>) {
-        *self.down.lock().unwrap_or_else(PoisonError::into_inner) = reason.map(str::to_owned);
+        *self.down.lock() = reason.map(str::to_owned);
     }
 
     /// Only the second half fails: the handler has run by then.
     pub fn set_outcome_down(&self, reason: Option<&str>) {
-        *self.outcome_down.lock().unwrap_or_else(PoisonError::into_inner) = reason.map(str::to_owned);
+        *self.outcome_down.lock() = reason.map(str::to_owned);
     }
 
     fn push(&self, written: Written) -> Result<u64, String> {
         self.up()?;
-        let mut all = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.written.lock();
         all.push(written);
         Ok(all.len() as u64)
     }
@@ -91,7 +92,7 @@ impl MemoryJournal {
 
 impl AuditSink for MemoryJournal {
     fn up(&self) -> Result<(), String> {
-        self.down.lock().unwrap_or_else(PoisonError::into_inner).clone().map_or(Ok(()), Err)
+        self.down.lock().clone().map_or(Ok(()), Err)
     }
 
     fn hash_input(&self, arguments: &Value) -> InputHash {
@@ -104,13 +105,13 @@ impl AuditSink for MemoryJournal {
 
     fn outcome(&self, facts: CallFacts, outcome: OutcomeFacts, durable: bool) -> record::Written {
         self.waited_for_disk.fetch_add(usize::from(durable), Ordering::Relaxed);
-        let down = self.outcome_down.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let down = self.outcome_down.lock().clone();
         let result = down.map_or_else(|| self.push(Written::Outcome(facts, outcome)).map(|_| ()), Err);
         record::Written::Now(result)
     }
 
     fn keep(&self, facts: CallFacts, outcome: OutcomeFacts) -> bool {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).push((facts, outcome));
+        self.kept.lock().push((facts, outcome));
         true
     }
 
@@ -120,7 +121,7 @@ impl AuditSink for MemoryJournal {
         event: EventName,
         detail: Value,
     ) -> BoxFuture<'static, Result<(), String>> {
-        self.events.lock().unwrap_or_else(PoisonError::into_inner).push((principal, event, detail));
+        self.events.lock().push((principal, event, detail));
         Box::pin(std::future::ready(self.up()))
     }
 }

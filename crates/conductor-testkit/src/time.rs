@@ -1,7 +1,8 @@
 //! One clock for reading and for waiting, moved by the test.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use conductor_core::event::Micros;
@@ -29,8 +30,8 @@ impl ManualTime {
         Arc::new(Self { state: Mutex::default(), wall_start: Duration::from_secs(1_767_323_045) })
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, State> {
+        self.state.lock()
     }
 
     /// Wakes everyone whose time has come, in order.

@@ -1,7 +1,8 @@
 //! A small catalog that behaves and misbehaves on request, and counts every run.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use conductor_core::error::{Code, Effect, Subject, ToolError};
 use conductor_core::policy::Tier;
@@ -21,11 +22,11 @@ pub struct Runs {
 
 impl Runs {
     pub fn note(&self, tool: &str, arguments: &Value) {
-        self.entered.lock().unwrap_or_else(PoisonError::into_inner).push((tool.to_owned(), arguments.clone()));
+        self.entered.lock().push((tool.to_owned(), arguments.clone()));
     }
 
     pub fn of(&self, tool: &str) -> usize {
-        self.entered.lock().unwrap_or_else(PoisonError::into_inner).iter().filter(|it| it.0 == tool).count()
+        self.entered.lock().iter().filter(|it| it.0 == tool).count()
     }
 
     /// Lets other tasks run until the handler was entered that often.
@@ -36,7 +37,7 @@ impl Runs {
     }
 
     pub fn all(&self) -> Vec<(String, Value)> {
-        self.entered.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.entered.lock().clone()
     }
 }
 

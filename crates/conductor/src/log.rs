@@ -120,14 +120,14 @@ fn rank(level: LogLevel) -> u8 {
 mod tests {
     use super::*;
     use conductor_hosts::system::ManualClock;
-    use std::sync::{Condvar, Mutex};
+    use parking_lot::{Condvar, Mutex};
 
     #[derive(Clone, Default)]
     struct Page(Arc<Mutex<Vec<u8>>>);
 
     impl Write for Page {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
+            self.0.lock().extend_from_slice(bytes);
             Ok(bytes.len())
         }
 
@@ -147,7 +147,7 @@ mod tests {
         log.set_level(LogLevel::Error);
         log.warn("four");
         log.flush();
-        let text = String::from_utf8(page.0.lock().unwrap().clone()).unwrap();
+        let text = String::from_utf8(page.0.lock().clone()).unwrap();
         assert_eq!(text, "1970-01-01T00:00:00.000Z info one\n1970-01-01T00:00:00.000Z debug three\n");
     }
 
@@ -158,7 +158,7 @@ mod tests {
     impl Write for Stuck {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
             let (open, changed) = &*self.0;
-            let _open = changed.wait_while(open.lock().unwrap(), |open| !*open).unwrap();
+            changed.wait_while(&mut open.lock(), |open| !*open);
             Ok(bytes.len())
         }
 
@@ -174,7 +174,7 @@ mod tests {
         for _ in 0..10 * BACKLOG {
             log.info("line");
         }
-        *stuck.0.0.lock().unwrap() = true;
+        *stuck.0.0.lock() = true;
         stuck.0.1.notify_all();
     }
 }

@@ -1,9 +1,10 @@
 //! Opening a log: what a crash left is put in order, what was tampered with is not touched.
 
+use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use conductor_core::audit::line;
 use conductor_core::audit::memory::{Remembered, expects_memory, forgotten};
@@ -119,7 +120,7 @@ pub(super) fn open(
     let shared = Arc::new(Shared {
         journal: Mutex::new(journal),
         signal: Mutex::new(Signal::default()),
-        work: std::sync::Condvar::new(),
+        work: parking_lot::Condvar::new(),
         room: Notify::new(),
         permits: Semaphore::new(MAX_WAITERS),
         hasher: InputHasher::new(&keys.salt),

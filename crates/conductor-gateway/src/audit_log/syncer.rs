@@ -193,7 +193,7 @@ impl Syncer {
         };
         let done = copy.catch_up(&*self.files, &self.layout, number, len, now);
         let fault = done.as_ref().err().map(ToString::to_string);
-        *self.shared.copy_fault.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = fault;
+        *self.shared.copy_fault.lock() = fault;
         done
     }
 
@@ -301,7 +301,7 @@ impl Syncer {
         let _ = memory::advance_state(&*self.files, &self.layout, head, line);
         let Some(copy) = &self.copy else { return };
         if let Err(error) = memory::advance_copy(&*self.files, copy.dir(), head, line) {
-            let mut fault = self.shared.copy_fault.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let mut fault = self.shared.copy_fault.lock();
             fault.get_or_insert_with(|| error.to_string());
         }
     }

@@ -174,7 +174,7 @@ impl Running {
             head: journal.head(),
             anchored_through: journal.anchored,
             unanchored: journal.unanchored(),
-            copy_fault: self.keeper.shared.copy_fault.lock().unwrap().clone(),
+            copy_fault: self.keeper.shared.copy_fault.lock().clone(),
             records: journal.records,
             syncs: self.keeper.shared.counters.syncs.load(Ordering::Relaxed),
             sync_ms: 0,

@@ -4,8 +4,9 @@
 //! the breaker itself (`conductor_core::breaker`), and what a call's target is
 //! (`tools::catalog::Target`). State is not kept over a restart.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use conductor_core::breaker::{Breaker, Change, End, Open, Permit, Settings, State};
 use conductor_core::error::{Code, Subject, ToolError};
@@ -75,7 +76,7 @@ impl Circuit {
 type Tools = Arc<Mutex<BTreeMap<String, Circuit>>>;
 
 fn lock(tools: &Tools) -> MutexGuard<'_, BTreeMap<String, Circuit>> {
-    tools.lock().unwrap_or_else(PoisonError::into_inner)
+    tools.lock()
 }
 
 pub struct Circuits {

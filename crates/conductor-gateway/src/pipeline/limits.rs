@@ -2,9 +2,8 @@
 //!
 //! Not here: the slots of one connection, which its door counts.
 
+use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use conductor_core::error::{Code, RefusedBy, ToolError};
@@ -33,7 +32,7 @@ impl Drop for Slot {
 
 impl Traffic {
     pub fn take(&self, limits: &Limits, principal: &Principal, class: Class, now_ms: u64) -> Result<(), u64> {
-        self.rates.lock().unwrap_or_else(PoisonError::into_inner).take(limits, principal, class, now_ms)
+        self.rates.lock().take(limits, principal, class, now_ms)
     }
 
     pub fn running(&self) -> usize {

@@ -9,12 +9,12 @@ use base64::engine::general_purpose::STANDARD;
 use conductor_core::config::KeyRung;
 use conductor_hosts::atomic_file::{self, RealDisk};
 use conductor_hosts::system::Ids;
+use parking_lot::Mutex;
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest as _, Sha256};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use zeroize::Zeroizing;
 
@@ -155,7 +155,7 @@ impl KeyHolders for SystemKeys {
     }
 
     fn take_passphrase(&self, passphrase: SecretString) {
-        *self.passphrase.lock().unwrap_or_else(PoisonError::into_inner) = Some(passphrase);
+        *self.passphrase.lock() = Some(passphrase);
     }
 
     fn remember(&self, tag: &str) {
@@ -175,7 +175,7 @@ impl SystemKeys {
     }
 
     fn passphrase(&self) -> Result<SecretString, String> {
-        let known = self.passphrase.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.passphrase.lock();
         known.clone().ok_or_else(|| absent_phrase(KeyRung::Passphrase).to_owned())
     }
 

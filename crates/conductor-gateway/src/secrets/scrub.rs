@@ -8,10 +8,11 @@ use arc_swap::ArcSwapOption;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use conductor_core::error::ToolError;
+use parking_lot::Mutex;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use zeroize::Zeroizing;
 
 const SHORTEST: usize = 8;
@@ -37,7 +38,7 @@ impl Scrubber {
 
     /// From now on these values leave through no sink. A value that is replaced stays known.
     pub fn learn<'a>(&self, values: impl IntoIterator<Item = (impl AsRef<str>, &'a str)>) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         for (name, value) in values {
             if value.len() >= SHORTEST && !known.iter().any(|(it, _)| it.as_str() == value) {
                 known.push((Zeroizing::new(value.to_owned()), name.as_ref().to_owned()));

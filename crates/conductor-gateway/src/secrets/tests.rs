@@ -17,12 +17,12 @@ impl KeyHolders for Arc<Shelf> {
 
     fn load(&self, rung: KeyRung, _: &Place<'_>) -> Result<Vec<Key>, String> {
         self.probe(rung)?;
-        Ok(self.keys.lock().unwrap().clone())
+        Ok(self.keys.lock().clone())
     }
 
     fn add(&self, rung: KeyRung, _: &Place<'_>, key: &Key) -> Result<(), String> {
         self.probe(rung)?;
-        self.keys.lock().unwrap().push(key.clone());
+        self.keys.lock().push(key.clone());
         Ok(())
     }
 
@@ -31,7 +31,7 @@ impl KeyHolders for Arc<Shelf> {
         if self.fail_forget.load(Ordering::SeqCst) {
             return Err("not now".into());
         }
-        self.keys.lock().unwrap().retain(|it| it.id() != id);
+        self.keys.lock().retain(|it| it.id() != id);
         Ok(())
     }
 
@@ -171,7 +171,7 @@ fn a_rotation_seals_all_anew_and_survives_a_holder_that_keeps_the_old_key() {
     let secrets = on_shelf(home.path(), &shelf);
     secrets.set("one", "value-one", vec![], false).unwrap();
     secrets.set("two", "value-two", vec!["h".into()], false).unwrap();
-    let ids = || shelf.keys.lock().unwrap().iter().map(Key::id).collect::<Vec<_>>();
+    let ids = || shelf.keys.lock().iter().map(Key::id).collect::<Vec<_>>();
     let old = ids();
     let vault = || std::fs::read_to_string(home.path().join("secrets/vault.json")).unwrap();
     let sealed = vault();

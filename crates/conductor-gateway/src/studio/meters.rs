@@ -6,9 +6,9 @@ use super::Studio;
 use crate::audit_log::SYNC_BOUNDS_MS;
 use conductor_core::breaker::State;
 use conductor_core::error::AuditResult;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Upper bounds of a call's duration, in milliseconds.
 const BOUNDS_MS: [u64; 14] = [1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000];
@@ -34,7 +34,7 @@ struct Histogram {
 
 impl Meters {
     fn lock(&self) -> MutexGuard<'_, Counted> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     pub fn call(&self, tool: &str, result: AuditResult, micros: u64) {

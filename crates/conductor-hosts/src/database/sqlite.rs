@@ -3,13 +3,14 @@
 
 use super::functions::{self, Over};
 use super::{Bounds, Changed, DatabaseError, Rows, Table, blob, integer, text};
+use parking_lot::Mutex;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql, params_from_iter};
 use serde_json::Value;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use tokio::sync::Semaphore;
 
 pub struct Sqlite {
@@ -65,7 +66,7 @@ impl Sqlite {
     }
 
     pub fn query(&self, sql: &str, params: &[Value], limit: usize, bounds: &Bounds) -> Result<Rows, DatabaseError> {
-        let kept = self.reader.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let kept = self.reader.lock().take();
         let mut connection = match kept {
             Some(connection) => connection,
             None => {
@@ -85,7 +86,7 @@ impl Sqlite {
         // The watch ends with the statement that it watches.
         let _ = connection.progress_handler(0, None::<fn() -> bool>);
         if !matches!(read, Err(DatabaseError::Offline { .. })) {
-            *self.reader.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection);
+            *self.reader.lock() = Some(connection);
         }
         read
     }

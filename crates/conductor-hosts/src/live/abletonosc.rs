@@ -17,8 +17,9 @@ use conductor_set::{
     Applied, ClipDrawing, Clips, Devices, Elsewhere, Guard, Listing, LiveEdit, LiveError, NoteQuery, Notes, Overview,
     Param, PathId, Revision, Scenes, Shifts, Stepped, TrackDetail, TrackKind, TrackMatches, TrackPart, TrackRow,
 };
+use parking_lot::{Mutex, MutexGuard};
 use rosc::{OscMessage, OscType};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use tokio::sync::mpsc;
 use wire::{Ask, Batch, NAME, Settings, Wire, get, get_with, number, tell, text, truth};
 
@@ -184,7 +185,7 @@ impl AbletonOscHost {
     }
 
     fn heard(&self) -> MutexGuard<'_, Heard> {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+        self.heard.lock()
     }
 
     /// The questions a look is made of. Arrangement clips are asked of the tracks known to have them: a group answers with an error, which

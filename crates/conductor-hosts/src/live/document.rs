@@ -12,10 +12,11 @@ use conductor_set::{
     Applied, ClipDrawing, Clips, Devices, Diff, Document, Guard, LiveEdit, LiveError, NoteQuery, Notes, OpenSet,
     Overview, Param, PathId, Revision, Scenes, TrackDetail, TrackMatches, check, diff,
 };
+use parking_lot::{Mutex, MutexGuard};
 use sha2::{Digest, Sha256};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 pub const NAME: &str = "document";
 
@@ -102,11 +103,11 @@ impl DocumentHost {
     }
 
     fn set(&self) -> MutexGuard<'_, OpenSet> {
-        self.set.lock().unwrap_or_else(PoisonError::into_inner)
+        self.set.lock()
     }
 
     fn disk(&self) -> MutexGuard<'_, OnDisk> {
-        self.disk.lock().unwrap_or_else(PoisonError::into_inner)
+        self.disk.lock()
     }
 
     pub fn path(&self) -> PathBuf {
@@ -328,7 +329,7 @@ impl LiveHost for DocumentHost {
 
     fn turn_knob(&self, id: PathId, value: f64, still: bool) -> Answer<'_, ()> {
         let mut set = self.set();
-        let mut turning = self.turning.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut turning = self.turning.lock();
         // Anybody's edit in between ends the turn: its entry must not swallow ours.
         let same = *turning == Some((id, set.document().revision()));
         let edit = [LiveEdit::SetParam { param_id: id, value }];

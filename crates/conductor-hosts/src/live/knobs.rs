@@ -6,7 +6,7 @@ use crate::latest_value_worker::LatestValueWorker;
 use conductor_core::event::Micros;
 use conductor_set::PathId;
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 /// Values closer together than this are one turn, and one undo entry where the history is ours.
 const ONE_TURN_US: u64 = 1_000_000;
@@ -78,7 +78,7 @@ impl Live {
         Ok((param.min, param.max))
     }
 
-    fn turning(&self) -> std::sync::MutexGuard<'_, Turning> {
-        self.turning.lock().unwrap_or_else(PoisonError::into_inner)
+    fn turning(&self) -> parking_lot::MutexGuard<'_, Turning> {
+        self.turning.lock()
     }
 }

@@ -17,12 +17,13 @@ use conductor_set::{
     SlotRow, Stepped, TrackDetail, TrackKind, TrackMatches, TrackPart, TrackRow, TrackState, draw_roll,
 };
 use line::{Event, Greeting, Hear, Line, Reply};
+use parking_lot::{Mutex, MutexGuard};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 pub const NAME: &str = "script";
@@ -152,7 +153,7 @@ impl ScriptHost {
     }
 
     fn heard(&self) -> MutexGuard<'_, Heard> {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+        self.heard.lock()
     }
 
     /// The line, connected again when it ended. After that another Set may be open, so everyone must look again.

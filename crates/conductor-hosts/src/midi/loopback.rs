@@ -13,8 +13,9 @@ use super::{
     check_message,
 };
 use conductor_core::event::Trail;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 const NAME: &str = "loopback";
 const HAND: &str = " hand";
@@ -55,7 +56,7 @@ pub struct Hand {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // A panic while holding it leaves plain data; nothing is half done.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 impl Loopback {

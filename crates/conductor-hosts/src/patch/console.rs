@@ -2,8 +2,9 @@
 
 use crate::system::Clock;
 use conductor_core::timestamp::Timestamp;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// Lines kept per host.
 const KEPT: usize = 1000;
@@ -93,7 +94,7 @@ impl Voice {
     }
 
     pub fn console(&self) -> MutexGuard<'_, Console> {
-        self.console.lock().unwrap_or_else(PoisonError::into_inner)
+        self.console.lock()
     }
 }
 

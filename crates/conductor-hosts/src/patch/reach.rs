@@ -11,10 +11,11 @@ use conductor_core::digest::Digest;
 use conductor_core::error::{Code, ToolError};
 use conductor_patch::reach::{Around, Reach, Reaching, reach, stays_pure, stem};
 use conductor_patch::{CanvasId, Document, Format, Limits};
+use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// Files that the abstractions of one patch may load in all; what is beyond is not followed, and the patch counts as unknown.
 const MOST_FILES: usize = 200;

@@ -15,13 +15,14 @@ use crate::patch::{Ability, Capabilities, HostKind, PatchHost};
 use crate::system::{Clock, Ids};
 use conductor_core::error::{Code, ToolError};
 use conductor_patch::{BoxView, Document, Format, Limits, Value, Warning};
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 use std::time::Duration;
 
@@ -381,7 +382,7 @@ fn split(file: &Path) -> Result<(String, String), ToolError> {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 fn absent() -> ToolError {

@@ -1,5 +1,5 @@
 use super::*;
-use std::sync::Mutex;
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -22,7 +22,7 @@ async fn server_at(listener: TcpListener, answer: impl Fn(&str) -> String + Send
             let n = stream.read(&mut request).await.unwrap_or(0);
             let request = String::from_utf8_lossy(&request[..n]).into_owned();
             let path = request.split(' ').nth(1).unwrap_or("/").to_owned();
-            *told.lock().unwrap() = request;
+            *told.lock() = request;
             let _ = stream.write_all(answer(&path).as_bytes()).await;
         }
     });
@@ -215,7 +215,7 @@ async fn credentials_stay_with_their_host() {
         hosts: vec![first.address.to_string()],
     });
     web(vec![vec![]]).fetch(wanted, &reach(&hosts, &hosts)).await.unwrap();
-    let (sent, passed) = (first.heard.lock().unwrap().clone(), other.heard.lock().unwrap().clone());
+    let (sent, passed) = (first.heard.lock().clone(), other.heard.lock().clone());
     assert!(sent.contains("Bearer mine") && sent.contains("sealed-value"));
     assert!(
         passed.contains("GET /") && !passed.contains("Bearer mine") && !passed.contains("sealed-value"),
@@ -319,7 +319,7 @@ async fn a_final_dot_changes_nothing() {
     for host in ["localhost", "localhost.", "LOCALHOST.", "localhost..", "localhost%2e", "localhost\u{3002}"] {
         let got = fetch(&web, &format!("http://{host}:{port}/"), &plain).await.unwrap();
         assert_eq!(got.body, b"checked", "{host}");
-        assert!(checked.heard.lock().unwrap().contains(&format!("host: localhost:{port}")), "{host}");
+        assert!(checked.heard.lock().contains(&format!("host: localhost:{port}")), "{host}");
     }
     assert_eq!(inside.hits.load(Ordering::SeqCst), 0);
 }

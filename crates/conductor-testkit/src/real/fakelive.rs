@@ -4,12 +4,13 @@
 //! Between it and us a [`Lossy`] way can lie, on which datagrams are lost, late or doubled.
 
 use super::Missing;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::UdpSocket;
 
@@ -202,7 +203,7 @@ impl Lossy {
     }
 
     pub fn faults(&self) -> MutexGuard<'_, Faults> {
-        self.faults.lock().unwrap_or_else(PoisonError::into_inner)
+        self.faults.lock()
     }
 }
 
@@ -216,11 +217,11 @@ async fn onward(
     let mut count = 0_u32;
     while let Ok((length, from)) = here.recv_from(&mut buffer).await {
         count = count.wrapping_add(1);
-        *client.lock().unwrap_or_else(PoisonError::into_inner) = Some(from);
+        *client.lock() = Some(from);
         let Some(packet) = buffer.get(..length) else { continue };
         let address = address_of(packet);
         let passes = {
-            let mut faults = faults.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut faults = faults.lock();
             let passes = !faults.silent && faults.ignore != Some(address.as_str()) && !faults.loses(count);
             faults.silent |= faults.quit_at == Some(address.as_str());
             passes
@@ -248,7 +249,7 @@ async fn back(
         let mut out: Vec<Vec<u8>> = Vec::new();
         count = count.wrapping_add(1);
         let (doubled, delay) = {
-            let mut faults = faults.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut faults = faults.lock();
             if faults.silent || faults.loses(count) {
                 continue;
             }
@@ -276,7 +277,7 @@ async fn back(
         if address == "/live/test" {
             out.extend(held.take());
         }
-        let to = *client.lock().unwrap_or_else(PoisonError::into_inner);
+        let to = *client.lock();
         let Some(to) = to else { continue };
         let here = Arc::clone(&here);
         let send = async move {

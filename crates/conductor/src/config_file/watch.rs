@@ -5,10 +5,11 @@
 use crate::config_file::Order;
 use notify::event::ModifyKind;
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
+use parking_lot::Mutex;
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, mpsc};
 
 /// A name in a folder; a change of it may change what the path leads to.
 type Place = (PathBuf, OsString);
@@ -33,7 +34,7 @@ impl Watch {
 
     /// Watches where the path leads now. `true` when that is elsewhere than before.
     pub fn follow(&mut self, path: &Path) -> bool {
-        let known = self.places.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let known = self.places.lock().clone();
         if self.watcher.is_some() && known == places(path) {
             return false;
         }
@@ -44,7 +45,7 @@ impl Watch {
     fn arm(&mut self, path: &Path) -> notify::Result<()> {
         let places_now = places(path);
         let folders: BTreeSet<PathBuf> = places_now.iter().map(|(folder, _)| folder.clone()).collect();
-        *self.places.lock().unwrap_or_else(PoisonError::into_inner) = places_now;
+        *self.places.lock() = places_now;
         let watcher = match &mut self.watcher {
             Some(watcher) => watcher,
             none => none.insert(watcher(Arc::clone(&self.places), self.orders.clone())?),
@@ -74,7 +75,7 @@ fn watcher(places: Arc<Mutex<BTreeSet<Place>>>, orders: mpsc::Sender<Order>) -> 
         let touched = match event {
             // Reading the file is an access; it must not cause another reading.
             Ok(event) => {
-                let places = places.lock().unwrap_or_else(PoisonError::into_inner);
+                let places = places.lock();
                 // A folder that goes takes its file along; everything else about it is no change of the file.
                 let goes = event.kind.is_remove() || matches!(event.kind, EventKind::Modify(ModifyKind::Name(_)));
                 let concerns = |path: &PathBuf| {

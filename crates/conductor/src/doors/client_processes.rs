@@ -9,7 +9,8 @@
 use super::control::person::{self, Client};
 use conductor_core::event::Micros;
 use conductor_hosts::system::Clock;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 
 /// Clients that left and are remembered; the oldest goes first.
 const MOST_LEFT: usize = 1024;
@@ -38,7 +39,7 @@ impl ClientProcesses {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock()
     }
 
     /// A process that has ended, or from which everything descends, is not a client.

@@ -18,9 +18,10 @@ pub mod stdio;
 pub mod stdio_handoff;
 pub mod watch;
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -473,12 +474,12 @@ impl ServerHandler for McpDoor {
         let mut info = request;
         info.protocol_version = agreed.protocol_version.clone();
         context.peer.set_peer_info(info);
-        *self.watch.lock().unwrap_or_else(PoisonError::into_inner) = Some(watch::Watch::new(self.studio()));
+        *self.watch.lock() = Some(watch::Watch::new(self.studio()));
         Ok(agreed)
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        let watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let watch = self.watch.lock().take();
         // Said twice, or without a handshake before it: nobody is told twice.
         let Some(watch) = watch else { return };
         let gone = self.session.gone.clone();
@@ -691,7 +692,7 @@ impl ServerHandler for McpDoor {
         if request.uri.len() > MAX_URI {
             return Err(too_many_uris());
         }
-        let mut subscriptions = self.subscriptions.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut subscriptions = self.subscriptions.lock();
         if subscriptions.len() >= MAX_SUBSCRIPTIONS && !subscriptions.contains(&request.uri) {
             return Err(too_many_uris());
         }
@@ -705,7 +706,7 @@ impl ServerHandler for McpDoor {
         request: UnsubscribeRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.subscriptions.lock().unwrap_or_else(PoisonError::into_inner).remove(&request.uri);
+        self.subscriptions.lock().remove(&request.uri);
         Ok(())
     }
 

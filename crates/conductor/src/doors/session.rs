@@ -1,7 +1,8 @@
 //! One connected peer: who it is, what it sees, and the calls it makes.
 
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -119,7 +120,7 @@ impl Session {
     }
 
     fn seat(&self, seats: &Arc<ClientProcesses>, pid: i32) {
-        self.seats.lock().unwrap_or_else(PoisonError::into_inner).extend(seats.take(pid));
+        self.seats.lock().extend(seats.take(pid));
     }
 
     pub fn view(&self) -> &View {

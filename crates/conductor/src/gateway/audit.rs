@@ -19,11 +19,12 @@ use conductor_gateway::secrets::KeychainNote;
 use conductor_gateway::studio::news::Newsroom;
 use conductor_hosts::system::{Clock, Ids};
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
 
 /// Outcomes of panics that are kept while no log is open.
@@ -116,7 +117,7 @@ impl DaemonLog {
                 let _ = lines.send(Message::Remember(line.to_owned()));
             }
         });
-        let (kept, lost) = std::mem::take(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner));
+        let (kept, lost) = std::mem::take(&mut *self.kept.lock());
         log.owe(kept.into(), lost);
         self.state.store(Arc::new(State::Open { log, keychain }));
         Ok(())
@@ -140,7 +141,7 @@ impl DaemonLog {
 
     /// Waits for the disk.
     pub fn try_again(&self) {
-        let _one = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one = self.opening.lock();
         if self.wants_another_try() && self.start().is_ok() {
             self.log.info("audit: the log is open");
         }
@@ -170,7 +171,7 @@ impl DaemonLog {
 
     /// Goes on after damage that a person has looked at. Waits for the disk and the keychain.
     pub fn accept(&self, by: &Principal) -> Result<(Head, Report), String> {
-        let _one = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one = self.opening.lock();
         let (remembered, _) =
             recall(&self.home, &self.settings, self.note.as_ref()).map_err(|fault| fault.to_string())?;
         let layout = Layout::of(&self.home);
@@ -200,7 +201,7 @@ impl DaemonLog {
             // A keychain that does not answer now is asked again at the next start.
             let _ = note.write(&line);
         }
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).0.extend(owed);
+        self.kept.lock().0.extend(owed);
         self.start()?;
         self.log.info(format_args!("audit: {by} accepted a log that is {}", report.verdict));
         Ok((head, report))
@@ -374,7 +375,7 @@ impl AuditSink for DaemonLog {
         if let State::Open { log, .. } = &**self.state.load() {
             return log.keep_outcome(facts, outcome);
         }
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock();
         if kept.0.len() >= MAX_KEPT {
             kept.1 += 1;
             return false;

@@ -13,8 +13,9 @@ use conductor_hosts::files::Files;
 use conductor_hosts::shell::Shell;
 use conductor_hosts::system::{Environment, Ids};
 use conductor_hosts::web::{Web, system_tls};
+use parking_lot::Mutex;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 pub struct Grants {
     pub files: Arc<Files>,
@@ -64,7 +65,7 @@ impl Grants {
     /// A configuration that was accepted. Opens folders, which is quick, and nothing else.
     pub fn put_in_force(&self, config: &Config, log: &Log) {
         let now = Some((config.tools.clone(), config.secrets));
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         if *known == now {
             return;
         }

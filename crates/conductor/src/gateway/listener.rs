@@ -7,10 +7,11 @@ use crate::doors::mcp::Shared;
 use crate::gateway::settings;
 use crate::log::Log;
 use conductor_core::config;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -66,7 +67,7 @@ impl Http {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Opens a listener that no connection holds: it stays until [`Http::close`].

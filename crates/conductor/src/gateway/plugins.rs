@@ -23,11 +23,12 @@ use conductor_hosts::plugin::process::{Launch, LogLevel};
 use conductor_hosts::plugin::runner::Runner;
 use futures_util::future::join_all;
 use notify::{RecursiveMode, Watcher};
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
@@ -118,7 +119,7 @@ impl Plugins {
 
     /// A person sees what this file says about itself.
     pub fn show(&self, manifest: &Manifest) {
-        *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = Some(manifest.clone());
+        *self.shown.lock() = Some(manifest.clone());
     }
 
     pub fn folder(&self) -> &Path {
@@ -148,7 +149,7 @@ impl Plugins {
     /// Lets every plugin say goodbye, and ends their processes.
     pub async fn stop(&self) {
         let runners: Vec<Arc<Runner>> = {
-            let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            let known = self.known.lock();
             known.values().filter_map(|it| it.runner.clone()).collect()
         };
         let _ = tokio::time::timeout(FAREWELL, join_all(runners.iter().map(|it| it.stop()))).await;
@@ -184,7 +185,7 @@ impl Plugins {
         let mut keep = BTreeSet::new();
         let mut judged = Vec::new();
         {
-            let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            let known = self.known.lock();
             for (name, row) in rows.iter() {
                 let code = found.get(&row.file).map(|it| it.code);
                 match known.get(name) {
@@ -223,7 +224,7 @@ impl Plugins {
     /// Puts what was found in the place of what was known: tools, pins, reports.
     async fn put(&self, keep: &BTreeSet<String>, fresh: BTreeMap<String, Known>) {
         let (gone, told) = {
-            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut known = self.known.lock();
             let mut old = std::mem::take(&mut *known);
             let mut told = Vec::new();
             for (name, it) in fresh {
@@ -447,7 +448,7 @@ impl Plugins {
             Manifest::from_json(&serde_json::from_slice(&bytes).ok()?).filter(|it| it.pin == pin)
         };
         read().or_else(|| {
-            let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+            let shown = self.shown.lock();
             let shown = shown.as_ref().filter(|it| it.name == name && it.pin == pin)?;
             self.keep(shown);
             Some(shown.clone())
@@ -455,7 +456,7 @@ impl Plugins {
     }
 
     pub fn reports(&self) -> Vec<Report> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.lock();
         let report = |(name, it): (&String, &Known)| Report {
             name: name.clone(),
             file: it.file.clone(),

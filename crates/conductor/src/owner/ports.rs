@@ -15,10 +15,11 @@ use conductor_hosts::midi::ring::{Bell, EventReceiver, lane};
 use conductor_hosts::midi::{Backend, Input, Output, PortError, PortInfo, Stamp, Way};
 use conductor_hosts::osc::Listener;
 use conductor_hosts::system::Clock;
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::Thread;
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ use std::time::Duration;
 pub type SharedSlots = Arc<Mutex<Slots>>;
 
 pub fn with_slots<T>(slots: &SharedSlots, act: impl FnOnce(&mut Slots) -> T) -> T {
-    act(&mut slots.lock().unwrap_or_else(PoisonError::into_inner))
+    act(&mut slots.lock())
 }
 
 /// What the thread is told.

@@ -53,18 +53,19 @@ impl<Job> Drop for Worker<Job> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::{Arc, Barrier, Mutex};
+    use parking_lot::Mutex;
+    use std::sync::{Arc, Barrier};
 
     #[test]
     fn jobs_run_in_order_and_all_of_them_before_the_lane_ends() {
         let done = Arc::new(Mutex::new(Vec::new()));
         let seen = done.clone();
-        let lane = Worker::start("test", move |job: u32| seen.lock().unwrap().push(job)).unwrap();
+        let lane = Worker::start("test", move |job: u32| seen.lock().push(job)).unwrap();
         for job in 0..100 {
             lane.push(job).unwrap();
         }
         drop(lane);
-        assert_eq!(*done.lock().unwrap(), (0..100).collect::<Vec<_>>());
+        assert_eq!(*done.lock(), (0..100).collect::<Vec<_>>());
     }
 
     #[test]

@@ -468,7 +468,7 @@ fn the_public_suite_without_fixtures() {
     let door = house.url.trim_start_matches("http://").trim_end_matches("/mcp").parse().unwrap();
     let open = runtime.block_on(conductor_testkit::auth_proxy::start(door, &house.token())).unwrap();
     let url = format!("http://{open}/mcp");
-    let suite = |scenario: &str| doorstep::suite(&url, house.studio.home(), &["--scenario", scenario]);
+    let suite = |scenario: &str| mcp_process::suite(&url, house.studio.home(), &["--scenario", scenario]);
     for scenario in [
         "server-initialize",
         "server-session-lifecycle",

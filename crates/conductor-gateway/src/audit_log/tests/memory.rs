@@ -1,9 +1,10 @@
 //! Files in memory that can fail at any operation, and lose at a power cut what was never synced.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use crate::audit_log::files::{Files, LogFile};
 
@@ -61,7 +62,7 @@ pub struct Memory(Arc<Mutex<State>>);
 
 impl Memory {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap()
+        self.0.lock()
     }
 
     pub fn operations(&self) -> u64 {

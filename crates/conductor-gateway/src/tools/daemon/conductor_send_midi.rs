@@ -10,10 +10,11 @@ use conductor_core::error::{Code, RefusedBy, Subject, ToolError};
 use conductor_core::event::Body;
 use conductor_core::event::midi::short;
 use conductor_core::policy::Tier;
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// Messages a principal may send in one minute.
 const PER_MINUTE: u64 = 2000;
@@ -145,7 +146,7 @@ fn charge(
     count: u64,
     now_ms: u64,
 ) -> Result<(), ToolError> {
-    let mut sent = sent.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut sent = sent.lock();
     sent.retain(|_, minute| now_ms.saturating_sub(minute.began_ms) < 60_000);
     let minute = sent.entry(principal.to_string()).or_insert(Minute { began_ms: now_ms, count: 0 });
     if minute.count + count > PER_MINUTE {

@@ -10,12 +10,13 @@
 //! One task receives. What answers no question is a listener's push, and goes to whoever attached.
 
 use crate::live::Refusal;
+use parking_lot::{Mutex, MutexGuard};
 use rosc::{OscMessage, OscPacket, OscType};
 use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::net::UdpSocket;
 use tokio::sync::{Notify, mpsc};
@@ -301,7 +302,7 @@ impl Wire {
 
 impl Inner {
     fn lock(&self) -> MutexGuard<'_, Option<Open>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock()
     }
 
     fn progress(&self) -> Progress {

@@ -5,12 +5,13 @@ use super::rendezvous::Rendezvous;
 use crate::bridges;
 use crate::live::Refusal;
 use conductor_core::error::Code;
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
@@ -186,8 +187,8 @@ impl Line {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<u64, oneshot::Sender<Reply>>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, HashMap<u64, oneshot::Sender<Reply>>> {
+        self.waiting.lock()
     }
 }
 
@@ -239,7 +240,7 @@ async fn receive(mut reader: BufReader<OwnedReadHalf>, waiting: Waiting, ended: 
             continue;
         }
         let Ok(reply) = serde_json::from_slice::<Reply>(&line) else { break };
-        let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = waiting.lock();
         match reply.id {
             Some(id) => {
                 if let Some(answer) = waiting.remove(&id) {
@@ -257,5 +258,5 @@ async fn receive(mut reader: BufReader<OwnedReadHalf>, waiting: Waiting, ended: 
         }
     }
     ended.store(true, Ordering::Release);
-    waiting.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    waiting.lock().clear();
 }

@@ -4,8 +4,9 @@
 //! is begun where it arrived, by the same handler; only what is not done at once becomes the SDK's, and goes on there from where it
 //! stands. Not here: what a call does, or how its reply reaches the peer (`line`, `http`).
 
+use parking_lot::Mutex;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 
 use futures_util::future::BoxFuture;
@@ -139,7 +140,7 @@ impl Rest {
 
     /// Goes on to the end. From here on the SDK's token is what cancels the call.
     pub async fn finish(self, cancelled: &CancellationToken) -> Answer {
-        let left = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let left = self.0.lock().take();
         let Some(mut work) = left else { return Err(internal()) };
         tokio::select! {
             answer = &mut work.future => answer,

@@ -2,9 +2,10 @@
 //!
 //! Not here: the listener, Host and Origin, which every route shares (`doors/http`).
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -218,7 +219,7 @@ impl CappedSessions {
     }
 
     fn touch(&self, id: &SessionId) {
-        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut used = self.used.lock();
         used.count += 1;
         let at = used.count;
         match used.last.get_mut(id) {
@@ -231,7 +232,7 @@ impl CappedSessions {
 
     /// Who answers at once for this session. Nobody, now and then, so that a session in use never looks idle to the SDK.
     fn seat(&self, id: &SessionId) -> Option<Seat> {
-        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut used = self.used.lock();
         let last = used.last.get_mut(id)?;
         if last.heard.elapsed() >= self.idle / 4 {
             last.heard = Instant::now();
@@ -241,7 +242,7 @@ impl CappedSessions {
     }
 
     fn give(&self, id: &SessionId, owner: String) {
-        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut used = self.used.lock();
         if let Some(last) = used.last.get_mut(id) {
             last.owner.get_or_insert(owner);
         }
@@ -249,16 +250,16 @@ impl CappedSessions {
 
     /// Also true for one that is not known: the SDK says so.
     fn is_of(&self, id: &SessionId, token: &str) -> bool {
-        let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let used = self.used.lock();
         used.last.get(id).is_none_or(|it| it.owner.as_deref() == Some(token))
     }
 
     fn forget(&self, id: &SessionId) {
-        self.used.lock().unwrap_or_else(PoisonError::into_inner).last.remove(id);
+        self.used.lock().last.remove(id);
     }
 
     fn oldest(&self) -> Option<SessionId> {
-        let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let used = self.used.lock();
         used.last.iter().min_by_key(|(_, last)| last.at).map(|(id, _)| Arc::clone(id))
     }
 }

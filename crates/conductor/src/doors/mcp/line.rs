@@ -3,12 +3,13 @@
 //! The SDK's own transport ignores what it cannot read; here every line that deserves an answer gets one, a peer that does not read
 //! cannot make the daemon hold more and more for it, and the end of input does not cut replies off. Not here: what a message means.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::ops::Range;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -63,7 +64,7 @@ pub struct Wire {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 impl Wire {

@@ -2,8 +2,9 @@
 
 #![allow(deprecated)]
 
+use parking_lot::Mutex;
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::RoleServer;
@@ -95,7 +96,7 @@ impl Progress for Back {
     fn report(&self, done: f64, total: Option<f64>, text: &str) {
         let Some(token) = &self.token else { return };
         let now = self.studio.clock.now().0;
-        let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sent = self.sent.lock();
         while sent.times.front().is_some_and(|at| now.saturating_sub(*at) >= 1_000_000) {
             sent.times.pop_front();
         }

@@ -3,8 +3,9 @@
 //! Not here: what changed (`studio::hub`). List changes within a window give one message at its end; a URI is announced at most four
 //! times a second, its last change always.
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use rmcp::RoleServer;
 use rmcp::model::{ResourceUpdatedNotificationParam, SubscriptionFilter};
@@ -117,7 +118,7 @@ pub async fn tell_legacy_peer(
     gone: CancellationToken,
     peer: Peer<RoleServer>,
 ) {
-    let subscribed = || subscriptions.lock().unwrap_or_else(PoisonError::into_inner);
+    let subscribed = || subscriptions.lock();
     loop {
         let news = tokio::select! {
             () = gone.cancelled() => return,
