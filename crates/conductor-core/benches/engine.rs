@@ -1,6 +1,8 @@
-//! How long the engine takes, beside the plain way of doing it. Prints medians over rounds with their spread; asserts nothing.
+//! How long the engine takes, beside the plain way of doing it. Prints medians over rounds with
+//! their spread; asserts nothing.
 //!
-//! Time stamps advance with every event and the probed rule changes with every lookup: a constant one would measure its own cache.
+//! Time stamps advance with every event and the probed rule changes with every lookup: a constant
+//! one would measure its own cache.
 
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
@@ -15,8 +17,8 @@ use std::time::Instant;
 
 const ROUNDS: usize = 15;
 
-/// `count` note mappings spread over modes, notes, channels and velocity windows. Small studios have one mode, large ones more, since
-/// one mode has 2,048 keys.
+/// `count` note mappings spread over modes, notes, channels and velocity windows. Small studios
+/// have one mode, large ones more, since one mode has 2,048 keys.
 fn studio(count: usize) -> Config {
     let per_mode = 4096;
     let modes = count.div_ceil(per_mode).max(1);

@@ -1,6 +1,8 @@
-//! What happens when a gesture fires, as data. Actions are trees; the compiled tables hold each tree once and hand out its number.
+//! What happens when a gesture fires, as data. Actions are trees; the compiled tables hold each
+//! tree once and hand out its number.
 //!
-//! Not here: carrying an action out. Reflexes leave through `hands`, calls through the shell's pipeline.
+//! Not here: carrying an action out. Reflexes leave through `hands`, calls through the shell's
+//! pipeline.
 
 use crate::event::OscArg;
 use serde_json::{Map, Value};
@@ -235,7 +237,8 @@ pub enum CurveKind {
     Scurve,
 }
 
-/// Applied in the order curve or lut, scale, offset, invert, clamp. A note-on never leaves with velocity 0.
+/// Applied in the order curve or lut, scale, offset, invert, clamp. A note-on never leaves with
+/// velocity 0.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Transform {
     pub channel: Option<u8>,

@@ -1,10 +1,13 @@
 //! The pad that says yes: a person holds it, and the one question that waits is answered.
 //!
-//! Everything here keeps a model from pressing it. The press must be a clean event of the configured device, which must be hardware; no
-//! tool and no mapping may have sent MIDI in the two seconds before the hold is over; what lights the pad must not count as its press.
-//! And the question at the end must be the one that was there at the beginning, because that is the one the person read.
+//! Everything here keeps a model from pressing it. The press must be a clean event of the
+//! configured device, which must be hardware; no tool and no mapping may have sent MIDI in the two
+//! seconds before the hold is over; what lights the pad must not count as its press. And the
+//! question at the end must be the one that was there at the beginning, because that is the one the
+//! person read.
 //!
-//! Not here: which ports are hardware (the shell's `hosts`), the questions (`pending`), and giving the answer (the shell's `daemon`).
+//! Not here: which ports are hardware (the shell's `hosts`), the questions (`pending`), and giving
+//! the answer (the shell's `daemon`).
 
 use crate::event::echo::Echo;
 use crate::event::{Body, DeviceSlot, Event, Micros, Taint};
@@ -85,8 +88,8 @@ impl ApprovalPad {
         }
     }
 
-    /// Hears an event. `question` is the only one that waits, if there is exactly one. The error is for whoever wonders why a held pad
-    /// did nothing.
+    /// Hears an event. `question` is the only one that waits, if there is exactly one. The error is
+    /// for whoever wonders why a held pad did nothing.
     pub fn hear(&mut self, event: &Event, is_hardware: bool, question: Option<Uuid>) -> Result<(), NotCounted> {
         let Some((_, settings)) = self.pad.as_ref().filter(|it| it.0 == event.device) else { return Ok(()) };
         if let Body::NoteOff { channel, note, .. } = event.body {
@@ -226,7 +229,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever happens, an answer follows a press that alone satisfied every rule, and nothing else happened since.
+        /// Whatever happens, an answer follows a press that alone satisfied every rule, and nothing
+        /// else happened since.
         #[test]
         fn an_answer_needs_every_condition(ops in proptest::collection::vec((1u64..1500, op()), 1..60)) {
             let mut pad = pad();

@@ -1,8 +1,9 @@
 //! One circuit breaker: when a tool is off, who may probe it, and what closes it again.
 //!
-//! Pure: time is a parameter, in milliseconds of a monotonic clock. Not here: the map from tool to breaker and the guard that releases a
-//! permit when a call panics or is cancelled; both belong to the pipeline. A permit is a plain value here so that every end of a call is
-//! one explicit [`Breaker::settle`].
+//! Pure: time is a parameter, in milliseconds of a monotonic clock. Not here: the map from tool to
+//! breaker and the guard that releases a permit when a call panics or is cancelled; both belong to
+//! the pipeline. A permit is a plain value here so that every end of a call is one explicit
+//! [`Breaker::settle`].
 
 use std::collections::VecDeque;
 
@@ -54,7 +55,8 @@ pub enum State {
 /// How a call that held a permit ended, as the breaker sees it: after its last attempt, once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// The call reached the tool and no counted code came back; a refusal by bad input is no failure of the tool.
+    /// The call reached the tool and no counted code came back; a refusal by bad input is no
+    /// failure of the tool.
     Good,
     /// A code that counts; see [`crate::error::Code::counts_for_breaker`].
     Failed,
@@ -62,7 +64,8 @@ pub enum End {
     Cancelled,
 }
 
-/// Clearance to call the tool once. Must be handed back by [`Breaker::settle`], or a probe would stay taken for ever.
+/// Clearance to call the tool once. Must be handed back by [`Breaker::settle`], or a probe would
+/// stay taken for ever.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "an unsettled probe keeps the circuit open"]
 pub struct Permit {
@@ -79,7 +82,8 @@ impl Permit {
 /// The circuit is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Open {
-    /// Until the next probe is admitted. While one is under way its end is unknown, so this is a whole `open_ms`.
+    /// Until the next probe is admitted. While one is under way its end is unknown, so this is a
+    /// whole `open_ms`.
     pub retry_after_ms: u64,
     pub failures: u32,
 }
@@ -96,7 +100,8 @@ pub enum Change {
 pub struct Breaker {
     settings: Settings,
     inner: Inner,
-    /// Grows whenever the circuit trips, closes or is reset: what a call says that began before then is no news of the tool as it is now.
+    /// Grows whenever the circuit trips, closes or is reset: what a call says that began before
+    /// then is no news of the tool as it is now.
     epoch: u64,
     failures_total: u64,
     trips_total: u64,
@@ -148,7 +153,8 @@ impl Breaker {
         self.trips_total
     }
 
-    /// Whether a call would be admitted now. Takes nothing: asked before a person is, so that no approval is wasted on an open circuit.
+    /// Whether a call would be admitted now. Takes nothing: asked before a person is, so that no
+    /// approval is wasted on an open circuit.
     pub fn peek(&self, now_ms: u64) -> Result<(), Open> {
         match &self.inner {
             Inner::Passing { .. } | Inner::Probing { taken: false, .. } => Ok(()),
@@ -224,7 +230,8 @@ impl Breaker {
                     }
                 }
             }
-            // Every trip starts a new epoch, and nothing is admitted before a probe: no permit of this epoch exists.
+            // Every trip starts a new epoch, and nothing is admitted before a probe: no permit of
+            // this epoch exists.
             Inner::Tripped { .. } => Change::None,
         }
     }

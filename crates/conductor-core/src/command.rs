@@ -1,7 +1,9 @@
-//! Commands that a person allowed: a program, fixed words, and typed slots. There is no shell, no search path and no wildcard.
+//! Commands that a person allowed: a program, fixed words, and typed slots. There is no shell, no
+//! search path and no wildcard.
 //!
-//! A slot fills exactly one word, and no value begins with `-`: a program must never take a value for an option. Not here: running
-//! anything, and whether a path lies under its root (the host of commands asks the host of files).
+//! A slot fills exactly one word, and no value begins with `-`: a program must never take a value
+//! for an option. Not here: running anything, and whether a path lies under its root (the host of
+//! commands asks the host of files).
 
 use crate::digest::Digest;
 use regex::Regex;
@@ -74,9 +76,10 @@ pub enum CommandError {
 
 const LONGEST_VALUE: usize = 4096;
 
-/// Programs that run what they are given, or carry it to another that does: interpreters and shells, wrappers that start programs, editors
-/// and pagers with a shell, build tools and package managers, loaders, schedulers, players that open pipes, and clients that send it
-/// elsewhere. None of them may have a `text` slot.
+/// Programs that run what they are given, or carry it to another that does: interpreters and
+/// shells, wrappers that start programs, editors and pagers with a shell, build tools and package
+/// managers, loaders, schedulers, players that open pipes, and clients that send it elsewhere. None
+/// of them may have a `text` slot.
 const CARRIERS: &[&str] = &[
     // Shells, interpreters and their relatives.
     "ash awk bash bc bpython bun csh d8 dash dc deno elixir erl expect fish gawk ghci gp groovy guile hermes iex",
@@ -230,7 +233,8 @@ pub fn by_name<'t>(
     Ok((found, found.fill(values)?))
 }
 
-/// The template that starts an app: the one of that name, else the one of that program. It has no slots to fill.
+/// The template that starts an app: the one of that name, else the one of that program. It has no
+/// slots to fill.
 pub fn by_app<'t>(templates: &'t [Template], app: &str) -> Result<(&'t Template, Vec<Ready>), CommandError> {
     let of_program = || templates.iter().find(|it| it.program == app);
     let name = templates.iter().find(|it| it.name == app).or_else(of_program).map_or(app, |it| it.name.as_str());
@@ -304,7 +308,8 @@ mod tests {
         assert_eq!(git().fill(&values), Err(CommandError::Missing { slot: "path".into() }));
     }
 
-    /// Options that make known programs run something else. Each as a value of every slot, also behind `--`.
+    /// Options that make known programs run something else. Each as a value of every slot, also
+    /// behind `--`.
     pub const OPTIONS: [&str; 60] = [
         "-c",
         "-c core.sshCommand=id",

@@ -1,7 +1,8 @@
-//! `config.toml` as values. [`load`] gives what can run and every fault with its place: a fault in one item disables that item, only
-//! a fault of the file as a whole refuses it.
+//! `config.toml` as values. [`load`] gives what can run and every fault with its place: a fault in
+//! one item disables that item, only a fault of the file as a whole refuses it.
 //!
-//! Not here: reading the file, watching it, or writing it back (the shell does; edits are made by `plan`).
+//! Not here: reading the file, watching it, or writing it back (the shell does; edits are made by
+//! `plan`).
 
 pub(crate) mod action;
 mod audit;
@@ -47,7 +48,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What a first run writes: a file that changes nothing and shows by examples what could be said.
 pub const TUTORIAL: &str = include_str!("config/tutorial.toml");
 
-/// The whole file after reading. Items that had an error are present, so that indexes and names stay true, but carry no rule.
+/// The whole file after reading. Items that had an error are present, so that indexes and names
+/// stay true, but carry no rule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     pub default_mode: String,
@@ -145,7 +147,8 @@ impl Default for Live {
     }
 }
 
-/// `[patch]`. Paths as written; `~/` is the person's own folder, a relative one lies in `patches` of the home.
+/// `[patch]`. Paths as written; `~/` is the person's own folder, a relative one lies in `patches`
+/// of the home.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Patch {
     /// Beside `patches` of the home, which always counts.
@@ -237,7 +240,8 @@ pub struct Mapping {
     pub description: Option<String>,
     pub enabled: bool,
     pub let_through: bool,
-    /// Trigger and action as the file has them, so that `keys = ["cmd", "c"]` comes back as an array.
+    /// Trigger and action as the file has them, so that `keys = ["cmd", "c"]` comes back as an
+    /// array.
     pub written: Written,
     /// Absent when an error disabled this row.
     pub rule: Option<Rule>,
@@ -578,8 +582,9 @@ pub struct Diagnostic {
     pub message: String,
     /// What to write instead, when we know.
     pub help: Option<String>,
-    /// Where in the file, as a path such as `modes[0].mappings[2].trigger.note`; empty for the whole file. For the input of a tool,
-    /// a JSON pointer such as `/trigger/note`; span, line and column are then 0.
+    /// Where in the file, as a path such as `modes[0].mappings[2].trigger.note`; empty for the
+    /// whole file. For the input of a tool, a JSON pointer such as `/trigger/note`; span, line and
+    /// column are then 0.
     pub path: String,
     /// Byte range in the text.
     pub span: std::ops::Range<usize>,
@@ -618,7 +623,8 @@ pub enum Class {
     Rule,
 }
 
-/// What the reader of a file is told about the world the file talks of. What is absent is not checked.
+/// What the reader of a file is told about the world the file talks of. What is absent is not
+/// checked.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Surroundings<'a> {
     pub platform: Option<Platform>,

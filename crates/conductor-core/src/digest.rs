@@ -10,8 +10,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-/// The largest integer that a double holds exactly together with both its neighbours. Canonical JSON turns numbers into doubles, so two
-/// integers beyond it could share one hash, and an approval of one would run the other.
+/// The largest integer that a double holds exactly together with both its neighbours. Canonical
+/// JSON turns numbers into doubles, so two integers beyond it could share one hash, and an approval
+/// of one would run the other.
 pub const MAX_INTEGER: u64 = (1 << 53) - 1;
 
 /// Deepest nesting of arguments that are hashed.
@@ -40,7 +41,8 @@ impl Digest {
         Self(mac.finalize().into_bytes().into())
     }
 
-    /// The digest of a value's canonical form: equal values give equal digests, whatever the order of their keys.
+    /// The digest of a value's canonical form: equal values give equal digests, whatever the order
+    /// of their keys.
     pub fn of_json(value: &Value) -> Result<Self, NotCanonical> {
         canonical(value).map(|bytes| Self::of(&bytes))
     }
@@ -87,7 +89,8 @@ pub(crate) fn write_hex(bytes: &[u8], out: &mut [u8]) {
     }
 }
 
-/// The value of a hex digit, 255 for any other byte. Upper case is refused: one digest has one text.
+/// The value of a hex digit, 255 for any other byte. Upper case is refused: one digest has one
+/// text.
 const NIBBLES: [u8; 256] = {
     let mut table = [255; 256];
     let mut value = 0;
@@ -151,7 +154,8 @@ pub fn canonical(value: &Value) -> Result<Vec<u8>, NotCanonical> {
     Ok(serde_json_canonicalizer::to_vec(value).unwrap_or_default())
 }
 
-/// Finds the first number or nesting that must not be hashed. Also the pipeline's limit on arguments.
+/// Finds the first number or nesting that must not be hashed. Also the pipeline's limit on
+/// arguments.
 pub fn check(value: &Value) -> Result<(), NotCanonical> {
     fn walk(value: &Value, depth: usize, path: &mut Vec<String>) -> Result<(), NotCanonical> {
         match value {

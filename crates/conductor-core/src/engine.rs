@@ -1,6 +1,6 @@
-//! The whole way from an event to its effects, as one pure state machine: gestures, matching, actions with their timers, continuous
-//! bindings, routes, and the ledger that lets nothing stick. `feed` events in order of time, `advance` to the next deadline, carry the
-//! effects out.
+//! The whole way from an event to its effects, as one pure state machine: gestures, matching,
+//! actions with their timers, continuous bindings, routes, and the ledger that lets nothing stick.
+//! `feed` events in order of time, `advance` to the next deadline, carry the effects out.
 //!
 //! Not here: devices, threads, clocks, and carrying effects out (the shell's `daemon` and `hosts`).
 
@@ -271,7 +271,8 @@ impl Engine {
         self.ledger.set_now(self.now);
     }
 
-    /// One event. Deadlines up to its time stamp come first, so that the outcome does not depend on who polled when.
+    /// One event. Deadlines up to its time stamp come first, so that the outcome does not depend on
+    /// who polled when.
     pub fn feed(&mut self, event: &Event, out: &mut Vec<Effect>) {
         self.advance(event.at, out);
         self.counters.events += 1;
@@ -414,7 +415,8 @@ impl Engine {
         out.push(Effect::ModeChanged { from, to: mode });
     }
 
-    /// Swaps all tables at once. Pending gestures are taken back; what a mapping holds goes on only if the mapping is unchanged.
+    /// Swaps all tables at once. Pending gestures are taken back; what a mapping holds goes on only
+    /// if the mapping is unchanged.
     pub fn reload(&mut self, config: &Config, slots: &mut Slots, now: Micros, out: &mut Vec<Effect>) {
         self.advance(now, out);
         self.with_gestures(|gestures, around| gestures.cancel_pending(around));
@@ -428,7 +430,8 @@ impl Engine {
         self.ledger.end_mappings(unchanged, out);
         self.runs.cancel_all(&mut self.timers);
         self.timers.retain(|timer| match timer {
-            // Notes with a duration still end at their time; an entry that ended early makes its timer a no-op.
+            // Notes with a duration still end at their time; an entry that ended early makes its
+            // timer a no-op.
             Timer::NoteEnd(_) => true,
             Timer::Gesture(_) | Timer::Run { .. } | Timer::Flush(_) | Timer::StickRepeat { .. } => false,
         });
@@ -500,7 +503,8 @@ impl Engine {
         self.selected.retain(|it| it.0 != port);
     }
 
-    /// Cancels every timer and running action and ends everything held. The shell then silences every open output.
+    /// Cancels every timer and running action and ends everything held. The shell then silences
+    /// every open output.
     pub fn panic(&mut self, now: Micros, out: &mut Vec<Effect>) -> PanicReport {
         self.advance(now, out);
         self.with_gestures(|gestures, around| gestures.cancel_pending(around));
@@ -520,7 +524,8 @@ impl Engine {
         self.panic(now, out);
     }
 
-    /// Books what a tool sent: its notes are released when its connection ends, and its bytes are known should they come back.
+    /// Books what a tool sent: its notes are released when its connection ends, and its bytes are
+    /// known should they come back.
     pub fn tool_sent(&mut self, connection: u64, port: DeviceSlot, message: &Body, now: Micros) {
         self.sent_without_hand(message, now);
         self.hold(connection, port, message, Taint::Tool, now);
@@ -553,7 +558,8 @@ impl Engine {
         self.ledger.end_tool(connection, out);
     }
 
-    /// Where a parameter of Live stands. Where somebody else moved it, takeover starts again, and a relative knob goes on from there.
+    /// Where a parameter of Live stands. Where somebody else moved it, takeover starts again, and a
+    /// relative knob goes on from there.
     pub fn live_parameter_stands(&mut self, path: &str, reading: Reading) {
         for (binding, state) in self.tables.bindings.iter().zip(&mut self.bindings) {
             let here = |it: &CompiledTarget| matches!(&*it.spec, Target::LiveParameter { path: own } if own == path);
@@ -584,8 +590,9 @@ impl Engine {
         }
     }
 
-    /// A controller was shown something. Where the device repeats what it is told, that is no hand; nor is it one where a tool was the
-    /// cause and a cable brings it back. A light that follows a hand is not remembered: the hand may press the same pad again.
+    /// A controller was shown something. Where the device repeats what it is told, that is no hand;
+    /// nor is it one where a tool was the cause and a cable brings it back. A light that follows a
+    /// hand is not remembered: the hand may press the same pad again.
     pub fn shown(&mut self, port: DeviceSlot, message: &Body, by: Taint, now: Micros) {
         self.set_now(now);
         self.guard(port, message);

@@ -1,7 +1,8 @@
 //! The one error that leaves a tool, and what each door makes of its code.
 //!
-//! Not here: JSON-RPC and MCP envelopes, which are the doors'. Errors of the pure modules are enums of their own; the pipeline turns
-//! them into a [`ToolError`] where it knows what the caller can do about them.
+//! Not here: JSON-RPC and MCP envelopes, which are the doors'. Errors of the pure modules are enums
+//! of their own; the pipeline turns them into a [`ToolError`] where it knows what the caller can do
+//! about them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -331,7 +332,8 @@ pub struct Extras {
     pub question: Option<OpenQuestion>,
     pub cause: Option<Cause>,
     pub did_you_mean: Vec<String>,
-    /// Members of one tool's own, such as the risk assessment of a SysEx message. They never replace a member named above.
+    /// Members of one tool's own, such as the risk assessment of a SysEx message. They never
+    /// replace a member named above.
     pub more: Map<String, Value>,
 }
 
@@ -422,7 +424,8 @@ impl ToolError {
         self
     }
 
-    /// The object that MCP puts into `structuredContent`, HTTP into the body and the direct dialect into `error.data`.
+    /// The object that MCP puts into `structuredContent`, HTTP into the body and the direct dialect
+    /// into `error.data`.
     pub fn to_wire(&self) -> Value {
         let Extras { violations, by, question, cause, did_you_mean, more } = &*self.extras;
         let mut wire = Map::new();
@@ -460,7 +463,8 @@ impl ToolError {
         Value::Object(wire)
     }
 
-    /// Every text of this failure, for whoever must clean them. Values in `more` are not texts and are left to the caller.
+    /// Every text of this failure, for whoever must clean them. Values in `more` are not texts and
+    /// are left to the caller.
     pub fn each_text(&mut self, mut look: impl FnMut(&mut String)) {
         let Extras { violations, by: _, question, cause, did_you_mean, more: _ } = &mut *self.extras;
         let subject = self.subject.as_mut().map(Subject::text_mut);
@@ -544,8 +548,8 @@ impl AuditResult {
         }
     }
 
-    /// A missing tool is the caller's fault in the request itself, a missing object one of the state it asked about. A person's no is
-    /// told apart from a rule's.
+    /// A missing tool is the caller's fault in the request itself, a missing object one of the
+    /// state it asked about. A person's no is told apart from a rule's.
     pub const fn of(code: Code, subject: Option<&Subject>, by: Option<RefusedBy>) -> Self {
         match code {
             Code::BadInput => Self::Invalid,
@@ -606,7 +610,8 @@ impl FromStr for AuditResult {
 mod tests {
     use super::*;
 
-    /// The table of the pipeline's contract, in words: code, audit result, counts, HTTP status, direct number without a subject.
+    /// The table of the pipeline's contract, in words: code, audit result, counts, HTTP status,
+    /// direct number without a subject.
     const TABLE: &str = "\
         BAD_INPUT invalid no 400 -32602
         NOT_FOUND error no 404 -32602

@@ -12,7 +12,8 @@ pub mod script;
 use std::fmt;
 use std::sync::Arc;
 
-/// Microseconds of a monotonic clock; the zero point is the daemon's start, or the beginning of a simulation.
+/// Microseconds of a monotonic clock; the zero point is the daemon's start, or the beginning of a
+/// simulation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Micros(pub u64);
 
@@ -34,12 +35,13 @@ impl Micros {
     }
 }
 
-/// A device as the running daemon numbers it. Slots are handed out by the shell and stay the same while the device table lives.
+/// A device as the running daemon numbers it. Slots are handed out by the shell and stay the same
+/// while the device table lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceSlot(pub u16);
 
-/// Whether a hand made this event. Anything but `Clean` may not reach keys, programs, commands or tools. In order of severity: what
-/// several events cause together has the worst taint among them.
+/// Whether a hand made this event. Anything but `Clean` may not reach keys, programs, commands or
+/// tools. In order of severity: what several events cause together has the worst taint among them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Taint {
     #[default]
@@ -108,7 +110,8 @@ impl Event {
     }
 }
 
-/// Channels are 0-15, notes, controllers and values 0-127, pitch bend 0-16383 with its centre at 8192.
+/// Channels are 0-15, notes, controllers and values 0-127, pitch bend 0-16383 with its centre at
+/// 8192.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Body {
     /// Velocity is 1-127: a note-on with velocity 0 is decoded as `NoteOff`.

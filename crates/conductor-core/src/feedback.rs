@@ -1,9 +1,12 @@
-//! What a controller shows: feedback rows and LED schemes become messages to its lights, rings and motor faders.
+//! What a controller shows: feedback rows and LED schemes become messages to its lights, rings and
+//! motor faders.
 //!
-//! State decides, not history: every control has a value it should show and the value it shows. Where they differ a message is due,
-//! at most [`PER_SECOND`] on one port, and what cannot go now goes later with the value of that time. So the last value always arrives.
+//! State decides, not history: every control has a value it should show and the value it shows.
+//! Where they differ a message is due, at most [`PER_SECOND`] on one port, and what cannot go now
+//! goes later with the value of that time. So the last value always arrives.
 //!
-//! Not here: ports and sending (the shell), what a mapping is (`mapping`), the picture of a scheme (`feedback::led`).
+//! Not here: ports and sending (the shell), what a mapping is (`mapping`), the picture of a scheme
+//! (`feedback::led`).
 
 pub mod led;
 
@@ -19,18 +22,21 @@ pub const PER_SECOND: usize = 50;
 const SECOND_US: u64 = 1_000_000;
 /// What arrives from a control this soon after we moved it is its own motor, not a hand.
 const MOTOR_MS: u32 = 50;
-/// While a hand moves a control nothing is sent to it: a fader must not pull against the finger, nor be taken for its own echo.
+/// While a hand moves a control nothing is sent to it: a fader must not pull against the finger,
+/// nor be taken for its own echo.
 const HAND_MS: u32 = 150;
 /// A press is shown at least this long, or nobody would see it.
 const FLASH_MS: u32 = 100;
 /// Ten frames a second.
 const FRAME_US: u64 = 100_000;
-/// What one scheme message costs in time, so that a moving picture leaves a fifth of the port to feedback rows.
+/// What one scheme message costs in time, so that a moving picture leaves a fifth of the port to
+/// feedback rows.
 const PAINT_US: u64 = 25_000;
 /// How much unused time a port saves up for a burst of paint.
 const PAINT_SAVED_US: u64 = 16 * PAINT_US;
 
-/// A message for the output of a device. No hand made it: where the port leads back to us it must not arrive as a clean event.
+/// A message for the output of a device. No hand made it: where the port leads back to us it must
+/// not arrive as a clean event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Light {
     pub port: DeviceSlot,
@@ -140,7 +146,8 @@ impl Address {
 struct Control {
     /// Rows that show something here, in file order; without any the scheme paints it.
     rows: Vec<usize>,
-    /// Shows a value, so it may be a fader with a motor. A button that is lit by its own controller is not: its release must count.
+    /// Shows a value, so it may be a fader with a motor. A button that is lit by its own controller
+    /// is not: its release must count.
     moves: bool,
     wanted: Option<u8>,
     shown: Option<u8>,
@@ -243,7 +250,8 @@ impl Feedback {
         feedback
     }
 
-    /// Takes over another configuration: every control is told again, and lights that nobody wants any more go out.
+    /// Takes over another configuration: every control is told again, and lights that nobody wants
+    /// any more go out.
     pub fn reload(&mut self, config: &Config, slots: &mut Slots) {
         let lit: Vec<Address> = self.lit().collect();
         self.read(config, slots);
@@ -446,7 +454,8 @@ impl Feedback {
         });
     }
 
-    /// A light did not leave: the control shows something else, and is told again when the port has room.
+    /// A light did not leave: the control shows something else, and is told again when the port has
+    /// room.
     pub fn not_sent(&mut self, light: &Light) {
         let number = |cc, channel, number| Address { port: light.port, cc, channel, number };
         let address = if let Body::Cc { channel, controller, .. } = light.message {
@@ -462,7 +471,8 @@ impl Feedback {
         }
     }
 
-    /// Hears an event before the hands do. False: it is the motor of a fader that we moved, and no input.
+    /// Hears an event before the hands do. False: it is the motor of a fader that we moved, and no
+    /// input.
     pub fn hear(&mut self, event: &Event) -> bool {
         if !self.ports.contains_key(&event.device) {
             return true;
@@ -494,7 +504,8 @@ impl Feedback {
         if self.stirred { Some(Micros(0)) } else { self.next }
     }
 
-    /// Everything that may be sent by `now`. Costs nothing while nothing has changed and nothing is due.
+    /// Everything that may be sent by `now`. Costs nothing while nothing has changed and nothing is
+    /// due.
     pub fn advance(&mut self, now: Micros, out: &mut Vec<Light>) {
         if !self.stirred && self.next.is_none_or(|it| now < it) {
             return;
@@ -506,7 +517,8 @@ impl Feedback {
         self.next = self.deadline(now);
     }
 
-    /// What rows want: the first one in the file that is on, else the first that has something to show.
+    /// What rows want: the first one in the file that is on, else the first that has something to
+    /// show.
     fn want(&mut self, now: Micros) {
         for control in self.controls.values_mut() {
             let shows = || control.rows.iter().filter_map(|it| self.rows.get(*it)).filter_map(|it| it.shows(now));

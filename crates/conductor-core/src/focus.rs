@@ -1,9 +1,10 @@
 //! Per-app modes: which mode the window in front asks for, unless a person chose one.
 //!
-//! Precedence: a mode chosen by hand, then window rules in file order, then app rules, then the default. Where nobody can tell what
-//! is in front, the rules rest and the mode stays.
+//! Precedence: a mode chosen by hand, then window rules in file order, then app rules, then the
+//! default. Where nobody can tell what is in front, the rules rest and the mode stays.
 //!
-//! Not here: finding out what is in front (the shell's `hosts::focus`), and switching modes (`hands`).
+//! Not here: finding out what is in front (the shell's `hosts::focus`), and switching modes
+//! (`hands`).
 
 use crate::config::PerAppModes;
 
@@ -32,7 +33,8 @@ pub struct Wish {
     pub because: Because,
 }
 
-/// The rules of one configuration with what is known of focus and hand. Without rules nothing is ever wished for.
+/// The rules of one configuration with what is known of focus and hand. Without rules nothing is
+/// ever wished for.
 #[derive(Clone, Debug, Default)]
 pub struct Focus {
     rules: Option<PerAppModes>,
@@ -73,8 +75,9 @@ impl Focus {
         self.wish()
     }
 
-    /// Another window came to the front, the one in front changed its title, or nobody can tell any more. Only another window ends a
-    /// hold: a title changes by itself, and not knowing is no sign that the person went elsewhere.
+    /// Another window came to the front, the one in front changed its title, or nobody can tell any
+    /// more. Only another window ends a hold: a title changes by itself, and not knowing is no sign
+    /// that the person went elsewhere.
     pub fn focused(&mut self, window: Option<Window>) -> Option<Wish> {
         if self.window == window {
             return None;
@@ -116,8 +119,8 @@ fn same(a: &str, b: &str) -> bool {
     a.to_lowercase() == b.to_lowercase()
 }
 
-/// `*` stands for any number of characters, `?` for one; everything else for itself, without case, as people remember titles. Linear in
-/// the title times the stars.
+/// `*` stands for any number of characters, `?` for one; everything else for itself, without case,
+/// as people remember titles. Linear in the title times the stars.
 fn glob(pattern: &str, text: &str) -> bool {
     let pattern: Vec<char> = pattern.to_lowercase().chars().collect();
     let text: Vec<char> = text.to_lowercase().chars().collect();

@@ -1,9 +1,11 @@
 //! What a hand meant: presses become taps, holds, double taps and chords.
 //!
-//! A pure state machine over keys. Every press passes the chord stage (if its key belongs to a reachable chord) and then the tap stage.
-//! Time comes in with events and deadlines only, so the outcome depends on time stamps, never on when somebody looked.
+//! A pure state machine over keys. Every press passes the chord stage (if its key belongs to a
+//! reachable chord) and then the tap stage. Time comes in with events and deadlines only, so the
+//! outcome depends on time stamps, never on when somebody looked.
 //!
-//! Not here: values that are not keys (`engine::thresholds`), and what happens when something was found (`hands`).
+//! Not here: values that are not keys (`engine::thresholds`), and what happens when something was
+//! found (`hands`).
 
 use crate::event::{Body, Button, DeviceSlot, Event, Micros, Taint, Trail};
 use crate::mapping::table::{ALL_CHANNELS, Entry, Kind, ModeIndex, RowId, Tables};
@@ -114,7 +116,8 @@ pub enum GestureEvent {
     },
 }
 
-/// A press as it was when something was found; the press itself may be over by the time somebody reads this.
+/// A press as it was when something was found; the press itself may be over by the time somebody
+/// reads this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PressInfo {
     pub id: PressId,
@@ -282,7 +285,8 @@ impl Gestures {
         }
     }
 
-    /// A reload: pending gestures are taken back, held keys stay known so that their release still ends what they hold.
+    /// A reload: pending gestures are taken back, held keys stay known so that their release still
+    /// ends what they hold.
     pub fn cancel_pending<T>(&mut self, around: &mut GestureCx<'_, T>) {
         for index in 0..self.presses.len() as u32 {
             self.take_back(index, around);
@@ -335,7 +339,8 @@ impl Gestures {
     // Down.
 
     fn down<T: From<Deadline>>(&mut self, key: KeyRef, event: &Event, velocity: u8, around: &mut GestureCx<'_, T>) {
-        // A second note-on without a note-off between: some controllers never send one. The key went up in between, unseen.
+        // A second note-on without a note-off between: some controllers never send one. The key
+        // went up in between, unseen.
         if self.current(key).is_some_and(|index| self.presses[index as usize].as_ref().is_some_and(|it| !it.up)) {
             self.up(key, event.trail(), around);
         }
@@ -348,7 +353,8 @@ impl Gestures {
         let in_chord =
             table.rules(Kind::Chord, usize::from(key.number)).iter().any(|it| it.channels & key.channels() != 0);
         if in_chord {
-            // Whether this is the second half of a double tap is decided when the chord stage lets go of it.
+            // Whether this is the second half of a double tap is decided when the chord stage lets
+            // go of it.
             if let Some(first) = earlier
                 && let Some(press) = self.presses[first as usize].as_mut()
                 && let Some((timer, _)) = press.double
@@ -474,7 +480,8 @@ impl Gestures {
         self.settle_window(key.device, key.lane, around);
     }
 
-    /// Fires when the pressed keys are a chord and nothing larger is possible any more, else waits for the next deadline.
+    /// Fires when the pressed keys are a chord and nothing larger is possible any more, else waits
+    /// for the next deadline.
     fn settle_window<T: From<Deadline>>(&mut self, device: DeviceSlot, lane: u8, around: &mut GestureCx<'_, T>) {
         let window = &mut self.keys(device).windows[usize::from(lane)];
         if let Some(timer) = window.timer.take() {
@@ -501,8 +508,9 @@ impl Gestures {
         self.settle_window(device, lane, around);
     }
 
-    /// Ends the window. The largest chord inside the pressed set fires; the others go on to the tap stage in the order of their
-    /// presses. `last` is the press that left no candidate: it may complete a chord, else it begins a window of its own.
+    /// Ends the window. The largest chord inside the pressed set fires; the others go on to the tap
+    /// stage in the order of their presses. `last` is the press that left no candidate: it may
+    /// complete a chord, else it begins a window of its own.
     fn close_window<T: From<Deadline>>(
         &mut self,
         device: DeviceSlot,
@@ -565,7 +573,8 @@ impl Gestures {
         self.presses[index as usize].as_ref().map(|it| it.key.number)
     }
 
-    /// The largest chord whose keys are all among the members and were pressed within its own time; ties go by precedence.
+    /// The largest chord whose keys are all among the members and were pressed within its own time;
+    /// ties go by precedence.
     fn largest_chord(&self, device: DeviceSlot, mode: ModeIndex, members: &[u32], tables: &Tables) -> Option<RowId> {
         let table = tables.device(mode, device);
         let presses: Vec<&Press> = members.iter().filter_map(|it| self.presses[*it as usize].as_ref()).collect();
@@ -655,7 +664,8 @@ impl Gestures {
                 self.cancel_timers(first, around);
                 let earlier = self.presses[first as usize].as_ref().map_or(Trail::default(), |it| it.trail);
                 self.forget(first);
-                // `forget` frees the key only if the first press still owned it; the second one does by now.
+                // `forget` frees the key only if the first press still owned it; the second one
+                // does by now.
                 if let Some(press) = self.presses[second as usize].as_mut() {
                     press.stage = Stage::Taken;
                     press.trail = press.trail.and(earlier);
@@ -669,7 +679,8 @@ impl Gestures {
         }
     }
 
-    /// The press that might have been a second tap went elsewhere; the first one waits out the rest of its window.
+    /// The press that might have been a second tap went elsewhere; the first one waits out the rest
+    /// of its window.
     fn resume_double<T: From<Deadline>>(&mut self, first: u32, around: &mut GestureCx<'_, T>) {
         let id = self.id(first);
         let Some(press) = self.presses[first as usize].as_mut() else { return };

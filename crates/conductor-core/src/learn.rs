@@ -1,8 +1,10 @@
 //! Learn: what a person played between start and stop, and which triggers would fire on it again.
 //!
-//! A session has a number and an end. Whether an event is taken depends on its own time stamp, never on when a timer was looked at.
+//! A session has a number and an end. Whether an event is taken depends on its own time stamp,
+//! never on when a timer was looked at.
 //!
-//! Not here: holding actions back (`hands`, told by [`Learn::holds_back`]), clocks, and which devices are listened to.
+//! Not here: holding actions back (`hands`, told by [`Learn::holds_back`]), clocks, and which
+//! devices are listened to.
 
 mod keys;
 mod suggest;
@@ -17,7 +19,8 @@ use crate::timestamp::Timestamp;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeSet, VecDeque};
 
-/// Of a longer session the newest events are kept: the gesture that was meant is the last one played.
+/// Of a longer session the newest events are kept: the gesture that was meant is the last one
+/// played.
 pub const MAX_EVENTS: usize = 512;
 
 /// Numbers sessions, so that what was set for one cannot end another.
@@ -91,8 +94,8 @@ pub struct Learned {
 }
 
 impl Learn {
-    /// Starts a session, or extends the one that runs. A session whose time ran out is not extended: its events make way.
-    /// `client` is the connection that asks, if it has one.
+    /// Starts a session, or extends the one that runs. A session whose time ran out is not
+    /// extended: its events make way. `client` is the connection that asks, if it has one.
     pub fn start(
         &mut self,
         timeout_ms: u32,
@@ -128,7 +131,8 @@ impl Learn {
         self.session.insert(session).started(false)
     }
 
-    /// Takes an event that came in time. Transport and SysEx are not taken: no trigger can be made of them.
+    /// Takes an event that came in time. Transport and SysEx are not taken: no trigger can be made
+    /// of them.
     pub fn feed(&mut self, event: &Event, wall: Timestamp) {
         let Some(session) = self.session.as_mut().filter(|it| !it.over && event.at < it.deadline) else { return };
         if matches!(event.body, Body::SysEx(_) | Body::RealTime(_) | Body::Common { .. }) {
@@ -145,7 +149,8 @@ impl Learn {
         self.session.as_ref().filter(|it| !it.over).map(|it| it.deadline)
     }
 
-    /// The timer set for a session went off. It ends that session only, and only if nobody extended it. Tells whether it ended.
+    /// The timer set for a session went off. It ends that session only, and only if nobody extended
+    /// it. Tells whether it ended.
     pub fn expire(&mut self, session: SessionId, now: Micros) -> bool {
         self.session.as_ref().is_some_and(|it| it.id == session) && self.advance(now)
     }
@@ -156,7 +161,8 @@ impl Learn {
         due.map(|it| it.over = true).is_some()
     }
 
-    /// Ends the session that runs: a panic, another mode, or the performance lock wants the hands back.
+    /// Ends the session that runs: a panic, another mode, or the performance lock wants the hands
+    /// back.
     pub fn end(&mut self) {
         if let Some(session) = &mut self.session {
             session.over = true;
@@ -216,8 +222,9 @@ impl Learned {
 }
 
 impl Captured {
-    /// `{type, note?, velocity?, cc?, value?, button?, address?, channel?, device_id, timestamp}`. A gamepad's axis or trigger is
-    /// named under `button`, and a program's number stands under `value`.
+    /// `{type, note?, velocity?, cc?, value?, button?, address?, channel?, device_id, timestamp}`.
+    /// A gamepad's axis or trigger is named under `button`, and a program's number stands under
+    /// `value`.
     pub fn to_json(&self, slots: &Slots) -> Value {
         let mut wire = Map::new();
         let mut put = |key: &str, value: Value| wire.insert(key.to_owned(), value);

@@ -1,13 +1,15 @@
 //! Which gesture leads to which action: triggers, continuous bindings, and the rows of a mode.
 //!
-//! Not here: how a trigger is recognised (`gesture`), what an action does (`action`), how rows are read from a file (`config`).
+//! Not here: how a trigger is recognised (`gesture`), what an action does (`action`), how rows are
+//! read from a file (`config`).
 
 pub mod table;
 
 use crate::action::{Action, Curve};
 use crate::event::{Axis, Button, Side};
 
-/// What must happen for an action to fire. `device` is an alias, absent for any; `channel` is 0-15, absent for any.
+/// What must happen for an action to fire. `device` is an alias, absent for any; `channel` is 0-15,
+/// absent for any.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trigger {
     pub device: Option<String>,

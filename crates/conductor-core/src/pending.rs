@@ -1,8 +1,9 @@
 //! Plans and approvals: one store, one record type, one state machine.
 //!
-//! Pure: time and ids are parameters. A change is first made here and then written by the shell's `pending_store`, which takes it back
-//! ([`Pending::roll_back`]) when the disk refuses. Not here: who waits for an answer and how they are told, what a plan does when it is
-//! applied, and the bytes that lie beside it.
+//! Pure: time and ids are parameters. A change is first made here and then written by the shell's
+//! `pending_store`, which takes it back ([`Pending::roll_back`]) when the disk refuses. Not here:
+//! who waits for an answer and how they are told, what a plan does when it is applied, and the
+//! bytes that lie beside it.
 
 pub mod record;
 
@@ -76,7 +77,8 @@ pub enum Asked {
         by: String,
         channel: AnsweredBy,
     },
-    /// There was a yes, for something that has changed since. It is spent; the next call asks afresh.
+    /// There was a yes, for something that has changed since. It is spent; the next call asks
+    /// afresh.
     Stale {
         id: Uuid,
         what: Changed,
@@ -188,13 +190,14 @@ pub struct Pending {
     records: BTreeMap<Uuid, Record>,
     /// Records that have not ended. A week of ended ones must not cost a call anything.
     open: HashSet<Uuid>,
-    /// Records that a call of this principal and tool could still meet: pending, allowed, standing, or denied a moment ago.
+    /// Records that a call of this principal and tool could still meet: pending, allowed, standing,
+    /// or denied a moment ago.
     live: HashMap<(Principal, String), Vec<Uuid>>,
     /// Records a call is held open for; not written, since a waiter does not outlive the daemon.
     waited_for: HashSet<Uuid>,
     asks: Rates,
-    /// Milliseconds that never step, as the shell last reported them; none where only the wall clock is
-    /// known.
+    /// Milliseconds that never step, as the shell last reported them; none where only the wall
+    /// clock is known.
     steady_ms: Option<u64>,
     /// When open records end, and when refused ones were refused, in those milliseconds. Not
     /// written: across a restart only the wall clock is left.
@@ -371,7 +374,8 @@ impl Pending {
         Short::from_bits(short)
     }
 
-    /// Ends what is over at `now`; at `expires_at` exactly a record is expired. Gives the questions and plans that ended unanswered.
+    /// Ends what is over at `now`; at `expires_at` exactly a record is expired. Gives the questions
+    /// and plans that ended unanswered.
     pub fn expire(&mut self, now: Timestamp) -> Vec<Uuid> {
         self.note_ends(now);
         let over: Vec<(Uuid, bool)> = self
@@ -455,7 +459,8 @@ impl Pending {
         Asked::Created { id }
     }
 
-    /// Ids that can still matter to a call, the others forgotten: a flood of ended questions must not slow down the next one.
+    /// Ids that can still matter to a call, the others forgotten: a flood of ended questions must
+    /// not slow down the next one.
     fn live_for(&mut self, principal: &Principal, tool: &str, cooldown_ms: u64, now: Timestamp) -> Vec<Uuid> {
         let key = (principal.clone(), tool.to_owned());
         let Some(mut ids) = self.live.remove(&key) else {
@@ -578,7 +583,8 @@ impl Pending {
         Ok(())
     }
 
-    /// A no to a question or a plan, or the end of a yes that was not used up. Any channel may refuse.
+    /// A no to a question or a plan, or the end of a yes that was not used up. Any channel may
+    /// refuse.
     pub fn deny(&mut self, id: Uuid, by: &str, channel: Channel, now: Timestamp) -> Result<(), Refused> {
         if self.in_state(id, State::Allowed, now).is_err() {
             self.in_state(id, State::Pending, now)?;
@@ -623,7 +629,8 @@ impl Pending {
         Ok(id)
     }
 
-    /// Takes a plan for applying: whoever gets `Ok` is the only one. If the write then fails, [`Pending::fail_apply`].
+    /// Takes a plan for applying: whoever gets `Ok` is the only one. If the write then fails,
+    /// [`Pending::fail_apply`].
     pub fn apply(
         &mut self,
         id: Uuid,

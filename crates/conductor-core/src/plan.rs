@@ -1,7 +1,9 @@
-//! Changes to `config.toml` as values: what a plan would write, shown as a diff, and how to take it back.
+//! Changes to `config.toml` as values: what a plan would write, shown as a diff, and how to take it
+//! back.
 //!
-//! Every byte that a change does not concern stays: remarks, order, newline style, byte order mark. Not here: time, plan ids, approvals
-//! and the file itself. A draft is made from bytes and is bytes; the shell keeps and applies it.
+//! Every byte that a change does not concern stays: remarks, order, newline style, byte order mark.
+//! Not here: time, plan ids, approvals and the file itself. A draft is made from bytes and is
+//! bytes; the shell keeps and applies it.
 
 mod change;
 pub mod describe;
@@ -34,7 +36,8 @@ pub struct Draft {
     pub warnings: Vec<String>,
 }
 
-/// One line of a plan. An index is where the row stands in the result, or stood before it was deleted.
+/// One line of a plan. An index is where the row stands in the result, or stood before it was
+/// deleted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChangeRow {
     pub change_type: &'static str,
@@ -154,7 +157,8 @@ impl fmt::Display for PlanError {
 
 impl std::error::Error for PlanError {}
 
-/// `sha256:` and 64 hex digits over the raw bytes, so that even an edited remark makes a plan stale.
+/// `sha256:` and 64 hex digits over the raw bytes, so that even an edited remark makes a plan
+/// stale.
 pub fn state_hash(bytes: &[u8]) -> String {
     let digest = Sha256::digest(bytes);
     let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -176,7 +180,8 @@ pub fn draft(
     finish(base_text, &before, &result, &after, rows)
 }
 
-/// Sets keys of a plugin's row. For people only: no change that a tool can ask for touches these rows.
+/// Sets keys of a plugin's row. For people only: no change that a tool can ask for touches these
+/// rows.
 pub fn draft_plugin(
     base: &[u8],
     name: &str,
@@ -228,7 +233,8 @@ fn finish(base: &str, before: &Known, result: &str, after: &View, changes: Vec<C
     })
 }
 
-/// What is told of the result and was not told of the base. Numbers in messages are passed over: rows move, faults stay the same.
+/// What is told of the result and was not told of the base. Numbers in messages are passed over:
+/// rows move, faults stay the same.
 fn news<'d>(before: &[Diagnostic], after: &'d [Diagnostic], wanted: fn(&Diagnostic) -> bool) -> Vec<&'d Diagnostic> {
     let blur = |it: &Diagnostic| it.message.chars().filter(|it| !it.is_ascii_digit()).collect::<String>();
     let mut known: BTreeMap<String, usize> = BTreeMap::new();

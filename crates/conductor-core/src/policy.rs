@@ -1,7 +1,7 @@
 //! What may run, what must be asked first, and how much of it: tiers, rules, floors and limits.
 //!
-//! Pure. Not here: reading `config.toml` (its lowering builds these plain structs), the questions themselves (`pending`) and the circuit
-//! (`breaker`).
+//! Pure. Not here: reading `config.toml` (its lowering builds these plain structs), the questions
+//! themselves (`pending`) and the circuit (`breaker`).
 
 pub mod limits;
 mod version;
@@ -23,7 +23,8 @@ pub enum Tier {
     Stateful,
     /// Changes the configuration, by way of a plan only.
     ConfigChange,
-    /// Every effect outside the daemon's own undoable state: devices, files, processes, databases, network.
+    /// Every effect outside the daemon's own undoable state: devices, files, processes, databases,
+    /// network.
     #[serde(rename = "HardwareIO")]
     HardwareIo,
 }
@@ -170,10 +171,12 @@ pub enum AskFloor {
     None,
     /// No rule lets it run unasked: SysEx can rewrite a device's firmware.
     Always,
-    /// Only a rule that names one exact `mapping:` principal does: a command with `effect = "write"`.
+    /// Only a rule that names one exact `mapping:` principal does: a command with `effect =
+    /// "write"`.
     UnlessMapping,
-    /// No rule, no grant and no client's dialog answers for a call that the tool itself says must be asked: an edit of a running patch
-    /// that reaches files, the network or the program. Other calls of the tool follow the rules.
+    /// No rule, no grant and no client's dialog answers for a call that the tool itself says must
+    /// be asked: an edit of a running patch that reaches files, the network or the program. Other
+    /// calls of the tool follow the rules.
     ByArgs,
 }
 
@@ -284,7 +287,8 @@ pub struct Policy {
     pub approval: ApprovalSettings,
 }
 
-/// A rule or default that would not do what it seems to say. A policy with faults must not replace a good one.
+/// A rule or default that would not do what it seems to say. A policy with faults must not replace
+/// a good one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
     #[error(
@@ -366,7 +370,8 @@ impl Policy {
 
     fn default_decision(&self, subject: &Subject<'_>) -> Decision {
         let by_tier = self.default.of(subject.tier);
-        // A person who denies a whole tier means every tool of it, also one that would ask or allow by itself.
+        // A person who denies a whole tier means every tool of it, also one that would ask or allow
+        // by itself.
         if by_tier == Decision::Deny {
             return Decision::Deny;
         }
@@ -377,8 +382,9 @@ impl Policy {
         }
     }
 
-    /// Whether no principal and no arguments could get the tool past a `deny`: such a tool is left out of lists. Lists do not depend on
-    /// the connection, so a tool denied to some is listed for all.
+    /// Whether no principal and no arguments could get the tool past a `deny`: such a tool is left
+    /// out of lists. Lists do not depend on the connection, so a tool denied to some is listed for
+    /// all.
     pub fn denies_everyone(&self, tool: &str, tier: Tier) -> bool {
         for rule in &self.rules {
             if !rule.tool.as_ref().is_none_or(|pattern| pattern.matches(tool))
@@ -437,7 +443,8 @@ fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// Digest of the parsed `policy`, `tools` and `plugins` sections. An approval given under one version is stale under another.
+/// Digest of the parsed `policy`, `tools` and `plugins` sections. An approval given under one
+/// version is stale under another.
 pub fn policy_version(policy: &Value, tools: &Value, plugins: &Value) -> Result<Digest, NotCanonical> {
     Digest::of_json(&serde_json::json!({"policy": policy, "tools": tools, "plugins": plugins}))
 }
@@ -666,7 +673,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the rules say, a ConfigChange call never runs by itself and a SysEx call never runs unasked.
+        /// Whatever the rules say, a ConfigChange call never runs by itself and a SysEx call never
+        /// runs unasked.
         #[test]
         fn no_rule_passes_a_floor(
             decisions in prop::collection::vec(prop_oneof![Just(Decision::Allow), Just(Decision::Ask), Just(Decision::Deny), Just(Decision::Plan)], 0..5),

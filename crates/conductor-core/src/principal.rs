@@ -1,16 +1,19 @@
 //! Who makes a call.
 //!
-//! Not here: the proof. A door makes a principal after it has checked the peer's uid or token; the text alone proves nothing.
+//! Not here: the proof. A door makes a principal after it has checked the peer's uid or token; the
+//! text alone proves nothing.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The one who makes a call or a decision. `Display` is its text in the audit log, in rules and in approvals.
+/// The one who makes a call or a decision. `Display` is its text in the audit log, in rules and in
+/// approvals.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Principal {
-    /// A human at a terminal or the console: the only one who may decide, apply, undo, enable, set secrets or reset a circuit.
+    /// A human at a terminal or the console: the only one who may decide, apply, undo, enable, set
+    /// secrets or reset a circuit.
     Person {
         uid: u32,
     },
@@ -40,7 +43,8 @@ pub enum Principal {
 }
 
 impl Principal {
-    /// A client of the line socket, under the name it declared, lowered to what a rule or a log line can safely hold.
+    /// A client of the line socket, under the name it declared, lowered to what a rule or a log
+    /// line can safely hold.
     pub fn socket(uid: u32, declared: &str) -> Self {
         Self::Socket { uid, client: client_name(declared) }
     }

@@ -1,7 +1,9 @@
-//! Templates of controllers people own: how to find one, what its controls are called, and the colours of its lights. Data, not code:
-//! one file each in `templates/`, with the document of the maker that every number in it comes from.
+//! Templates of controllers people own: how to find one, what its controls are called, and the
+//! colours of its lights. Data, not code: one file each in `templates/`, with the document of the
+//! maker that every number in it comes from.
 //!
-//! Not here: which port a matcher finds (the shell), and the row a plan writes (`plan`, from [`Template::devices_row`]).
+//! Not here: which port a matcher finds (the shell), and the row a plan writes (`plan`, from
+//! [`Template::devices_row`]).
 
 use crate::config::{Matcher, Protocol, input};
 use crate::event::{Axis, Body, Button, Side};
@@ -43,14 +45,16 @@ pub struct Template {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Control {
     pub name: String,
-    /// What it is to a hand: `pad`, `button`, `fader`, `knob`, `encoder`, `wheel`, `pedal`, `stick` or `trigger`.
+    /// What it is to a hand: `pad`, `button`, `fader`, `knob`, `encoder`, `wheel`, `pedal`, `stick`
+    /// or `trigger`.
     pub kind: String,
     pub address: Address,
     /// A scheme may light it.
     pub lit: bool,
 }
 
-/// What a control sends. The channel is not part of it: most controllers let their owner choose one.
+/// What a control sends. The channel is not part of it: most controllers let their owner choose
+/// one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Address {
     Note(u8),

@@ -1,4 +1,5 @@
-//! Deadlines in virtual time. Equal times keep the order in which they were set, so a run is the same however often it is polled.
+//! Deadlines in virtual time. Equal times keep the order in which they were set, so a run is the
+//! same however often it is polled.
 
 use crate::event::Micros;
 use std::collections::BTreeMap;

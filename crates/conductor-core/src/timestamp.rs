@@ -1,6 +1,7 @@
 //! A point in wall-clock time, in milliseconds, and its RFC 3339 form.
 //!
-//! Not here: any reading of a clock, time zones, leap seconds. Monotonic time is a plain `u64` of milliseconds where it is needed.
+//! Not here: any reading of a clock, time zones, leap seconds. Monotonic time is a plain `u64` of
+//! milliseconds where it is needed.
 
 use std::fmt;
 use std::str::FromStr;
@@ -57,8 +58,8 @@ impl Timestamp {
     }
 }
 
-// Both conversions count years from March, so that the leap day is the last day of a year; see Howard Hinnant, "chrono-Compatible
-// Low-Level Date Algorithms".
+// Both conversions count years from March, so that the leap day is the last day of a year; see
+// Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms".
 fn civil_from_days(days: u64) -> (u64, u64, u64) {
     let shifted = days + 719_468;
     let era = shifted / 146_097;
@@ -96,7 +97,8 @@ pub struct NotATime(pub String);
 impl FromStr for Timestamp {
     type Err = NotATime;
 
-    /// Accepts `YYYY-MM-DD`, and `YYYY-MM-DDTHH:MM:SS[.fraction]Z`; digits past the millisecond are dropped.
+    /// Accepts `YYYY-MM-DD`, and `YYYY-MM-DDTHH:MM:SS[.fraction]Z`; digits past the millisecond are
+    /// dropped.
     fn from_str(text: &str) -> Result<Self, NotATime> {
         parse(text.as_bytes()).ok_or_else(|| NotATime(text.chars().take(64).collect()))
     }

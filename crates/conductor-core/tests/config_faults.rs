@@ -1,5 +1,6 @@
-//! Malformed files. Each one of the corpus says in its last lines (`#~ line:column severity part of the message`) what must be told
-//! and where; more are made by damaging a sound file. No file may panic, and a fault may disable nothing but its own item.
+//! Malformed files. Each one of the corpus says in its last lines (`#~ line:column severity part of
+//! the message`) what must be told and where; more are made by damaging a sound file. No file may
+//! panic, and a fault may disable nothing but its own item.
 
 #[path = "config_support/generate.rs"]
 #[allow(dead_code, reason = "only the dice are used here")]
@@ -338,7 +339,8 @@ fn every_field_of_the_file_changes_the_configuration() {
     let told: Vec<String> = loaded.errors().map(|it| it.render(text, "every-field.toml")).collect();
     assert_eq!(told, Vec::<String>::new());
     let base = loaded.config.unwrap();
-    // Each line that sets something carries, in its remark, another value that is also right: `key = 1 #| 2`.
+    // Each line that sets something carries, in its remark, another value that is also right: `key
+    // = 1 #| 2`.
     let mut varied = 0;
     for line in text.lines().filter(|line| line.contains(" #| ")) {
         let (setting, other) = line.split_once(" #| ").unwrap();

@@ -1,7 +1,9 @@
 //! Reading `config.toml`: values, defaults, faults with their places, and what a fault disables.
 
 use conductor_core::action::{Action, Condition, KeyName, Keystroke, MidiOut, Modifier, Velocity};
-use conductor_core::config::{self, Config, Diagnostic, ListenMode, Loaded, Platform, Severity, Surroundings, timing_report};
+use conductor_core::config::{
+    self, Config, Diagnostic, ListenMode, Loaded, Platform, Severity, Surroundings, timing_report,
+};
 use conductor_core::mapping::{Key, TriggerKind, Window};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};

@@ -479,7 +479,8 @@ fn some_change(dice: &mut Dice, maker: &mut Maker<'_>, schema: &Value, round: us
     Change::read(&value, "").ok()
 }
 
-/// Written rows, descriptions and names, whatever the layout. Made ids count too: they follow from what is written.
+/// Written rows, descriptions and names, whatever the layout. Made ids count too: they follow from
+/// what is written.
 fn meaning(text: &str) -> Config {
     loaded(text)
 }

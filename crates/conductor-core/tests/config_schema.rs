@@ -1,4 +1,5 @@
-//! The published schemas and the reader are two descriptions of one thing. These tests walk from each to the other.
+//! The published schemas and the reader are two descriptions of one thing. These tests walk from
+//! each to the other.
 
 #[path = "config_support/generate.rs"]
 mod generate;
@@ -228,7 +229,8 @@ fn every_field_of_the_schema_changes_what_is_read() {
             "Matcher" => properties(&defs, "Matcher", "type"),
             _ => &properties(&defs, "Source", "type") | &properties(&defs, "Target", "type"),
         };
-        // Trees are varied inside, and another message type wants other fields: neither has a leaf of its own.
+        // Trees are varied inside, and another message type wants other fields: neither has a leaf
+        // of its own.
         let nested = |it: &String| {
             [
                 "actions",

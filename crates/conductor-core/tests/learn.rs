@@ -290,7 +290,8 @@ proptest! {
 
     #[test]
     fn every_suggestion_validates_and_fires_on_replay(
-        // At times longer than a session keeps, so that what is left may begin in the middle of a gesture.
+        // At times longer than a session keeps, so that what is left may begin in the middle of a
+        // gesture.
         phrases in (0u8..8).prop_flat_map(|it| {
             proptest::collection::vec((0u16..2, phrase()), if it == 0 { 60..90 } else { 1..12 })
         }),

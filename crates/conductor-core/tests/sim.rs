@@ -1,4 +1,5 @@
-//! Simulations in virtual time: what a hand does, as a script; what the product does then, as its trace.
+//! Simulations in virtual time: what a hand does, as a script; what the product does then, as its
+//! trace.
 
 #[path = "sim/actions.rs"]
 mod actions;
@@ -39,7 +40,8 @@ direction = "Output"
 virtual_port = "Synth"
 "#;
 
-/// A configuration of one mode; each row is `id = trigger -> action`, with the inside of the two inline tables.
+/// A configuration of one mode; each row is `id = trigger -> action`, with the inside of the two
+/// inline tables.
 pub fn rows(rows: &str) -> String {
     let mut text = String::from("[[modes]]\nname = \"Default\"\n");
     for row in rows.lines().map(str::trim).filter(|it| !it.is_empty()) {

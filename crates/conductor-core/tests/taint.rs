@@ -1,4 +1,5 @@
-//! Whatever an event without a hand has a part in is tainted: gestures of several events, timers, releases, and what ends by itself.
+//! Whatever an event without a hand has a part in is tainted: gestures of several events, timers,
+//! releases, and what ends by itself.
 
 use conductor_core::config::load;
 use conductor_core::engine::{Effect, Engine};
@@ -109,7 +110,8 @@ impl Stage {
     }
 }
 
-/// Every gesture of two events, once by hand alone and once for each event that comes from elsewhere.
+/// Every gesture of two events, once by hand alone and once for each event that comes from
+/// elsewhere.
 #[test]
 fn one_tainted_event_of_several_taints_what_they_do_together() {
     type Play = fn(&mut Stage, Taint, Taint);
@@ -220,7 +222,8 @@ fn what_comes_back_within_a_second_is_tainted() {
     }
 }
 
-/// A port may be gone before that is noticed: what ended there meanwhile is sent again when it is back, and nothing older.
+/// A port may be gone before that is noticed: what ended there meanwhile is sent again when it is
+/// back, and nothing older.
 #[test]
 fn an_end_that_went_to_a_lost_port_is_sent_again() {
     for (unnoticed_ms, offs) in [(1000, 1), (60_000, 0)] {

@@ -1,12 +1,15 @@
 //! The audit log of a running daemon: one owner of the files, many callers.
 //!
-//! A record is encoded, chained and written to the kernel by the caller itself, under one short lock: handing it to a thread would cost a
-//! read more than the read (two thread switches against one `write`). What waits for the disk is left to one thread, the keeper: it syncs
-//! once for all who wait, rotates, signs checkpoints, copies, and gets the log up again after a failure. A call with an effect goes on
-//! when the sync that covers its record has returned; a read goes on at once and is synced within 100 ms.
+//! A record is encoded, chained and written to the kernel by the caller itself, under one short
+//! lock: handing it to a thread would cost a read more than the read (two thread switches against
+//! one `write`). What waits for the disk is left to one thread, the keeper: it syncs once for all
+//! who wait, rotates, signs checkpoints, copies, and gets the log up again after a failure. A call
+//! with an effect goes on when the sync that covers its record has returned; a read goes on at once
+//! and is synced within 100 ms.
 //!
-//! Never called from a device callback or the engine lane: the lock is short, but it is a lock. Not here: what a record says and how a
-//! log is judged (`conductor_core::audit`), and the commands that read logs (`cli::audit`).
+//! Never called from a device callback or the engine lane: the lock is short, but it is a lock. Not
+//! here: what a record says and how a log is judged (`conductor_core::audit`), and the commands
+//! that read logs (`cli::audit`).
 
 mod copy;
 pub mod files;
@@ -39,8 +42,8 @@ pub use open::{OpenError, Opened, accept};
 use segments::{Segments, Waiter};
 use syncer::Syncer;
 
-/// Callers wait for a checkpoint at this many records without one. Below the lag at which the verifier speaks of removed checkpoints
-/// (`MAX_LAG`), with room for the log's own records.
+/// Callers wait for a checkpoint at this many records without one. Below the lag at which the
+/// verifier speaks of removed checkpoints (`MAX_LAG`), with room for the log's own records.
 const MAX_UNANCHORED: u64 = 480;
 
 /// Records that may wait for the disk at once; a further one waits before it is written.
@@ -85,7 +88,8 @@ impl Default for Settings {
 pub enum Durability {
     /// When a sync that covers it has returned. Effects, and what a person decided.
     Synced,
-    /// When the kernel has it: killing the daemon loses nothing, a power cut at most the last 100 ms. Reads and refusals.
+    /// When the kernel has it: killing the daemon loses nothing, a power cut at most the last 100
+    /// ms. Reads and refusals.
     Soon,
 }
 
@@ -115,7 +119,8 @@ pub struct Health {
     pub syncs: u64,
     /// Milliseconds spent in syncs, all together.
     pub sync_ms: u64,
-    /// Syncs that took at most [`SYNC_BOUNDS_MS`] of the same place; longer ones are in `syncs` only.
+    /// Syncs that took at most [`SYNC_BOUNDS_MS`] of the same place; longer ones are in `syncs`
+    /// only.
     pub sync_buckets: [u64; SYNC_BOUNDS_MS.len()],
     pub checkpoints: u64,
     /// Outcomes in memory that wait to be written.
@@ -186,8 +191,8 @@ struct Signal {
 }
 
 impl Shared {
-    // A panic while the lock is held can only come from outside (a clock, a file); the journal is changed after the bytes are written, so
-    // what it holds is still true.
+    // A panic while the lock is held can only come from outside (a clock, a file); the journal is
+    // changed after the bytes are written, so what it holds is still true.
     fn journal(&self) -> MutexGuard<'_, Segments> {
         self.journal.lock()
     }
@@ -206,7 +211,8 @@ pub struct AuditLog {
 }
 
 impl AuditLog {
-    /// Opens the log of a home: recovers what a crash left, refuses what was tampered with, and starts the keeper.
+    /// Opens the log of a home: recovers what a crash left, refuses what was tampered with, and
+    /// starts the keeper.
     pub fn open(
         home: &std::path::Path,
         files: Arc<dyn files::Files>,
@@ -281,8 +287,8 @@ impl AuditLog {
         self.append(Entry::Intent(call), Durability::Synced).await
     }
 
-    /// Records how a call ended. When it cannot be written, it is kept in memory and written first once the log is up again; the caller
-    /// still answers `AUDIT_UNAVAILABLE`.
+    /// Records how a call ended. When it cannot be written, it is kept in memory and written first
+    /// once the log is up again; the caller still answers `AUDIT_UNAVAILABLE`.
     pub async fn outcome(
         &self,
         call: CallFacts,
@@ -293,7 +299,8 @@ impl AuditLog {
         self.append(Entry::Outcome(call, outcome), durability).await
     }
 
-    /// The same for a read when nothing has to be waited for; gives the facts back when something has.
+    /// The same for a read when nothing has to be waited for; gives the facts back when something
+    /// has.
     pub fn outcome_now(
         &self,
         call: CallFacts,
@@ -354,7 +361,8 @@ impl AuditLog {
         }
     }
 
-    /// Syncs, signs the end and stops the keeper; every later record is refused. Blocks for the time of two syncs.
+    /// Syncs, signs the end and stops the keeper; every later record is refused. Blocks for the
+    /// time of two syncs.
     pub fn stop(&self) {
         self._syncer.stop();
     }
@@ -402,7 +410,8 @@ impl Shared {
                     return self.write_now(&mut journal, stamp, entry, wake.take());
                 }
             }
-            // The notice cannot be missed: `room` was made before the lock was taken, and takes every later `notify_waiters`.
+            // The notice cannot be missed: `room` was made before the lock was taken, and takes
+            // every later `notify_waiters`.
             self.signal(|signal| signal.work = true);
             room.await;
         }
@@ -426,7 +435,8 @@ impl Shared {
                     let outcome = outcome.then_some((stamp, entry));
                     journal.waiters.push_back(Waiter { seq, wake, outcome });
                 }
-                // A wake-up is a system call; one per 100 ms of reads, one per waiter and one per checkpoint is enough.
+                // A wake-up is a system call; one per 100 ms of reads, one per waiter and one per
+                // checkpoint is enough.
                 if waits || was_clean || journal.unanchored() == limit || journal.wants_rotation() {
                     self.signal(|signal| signal.work = true);
                 }

@@ -1,4 +1,5 @@
-//! The configuration in force: its values, the file it was read from, and the parts of the file that wait for a person.
+//! The configuration in force: its values, the file it was read from, and the parts of the file
+//! that wait for a person.
 //!
 //! Not here: reading the file and deciding what of it comes into force (the daemon does both).
 
@@ -15,9 +16,11 @@ use uuid::Uuid;
 #[derive(Debug)]
 pub struct ConfigInForce {
     pub config: Arc<Config>,
-    /// The bytes of the file it was read from; absent for the built-in empty mode. Held parts of them are not in force.
+    /// The bytes of the file it was read from; absent for the built-in empty mode. Held parts of
+    /// them are not in force.
     pub text: Option<Arc<str>>,
-    /// Over the raw bytes; of zero bytes when there is no file, which is what a first plan starts from.
+    /// Over the raw bytes; of zero bytes when there is no file, which is what a first plan starts
+    /// from.
     pub hash: Digest,
     /// Faults that disabled single items, and warnings.
     pub diagnostics: Vec<Diagnostic>,
@@ -100,7 +103,8 @@ pub struct Mark {
     pub key: Holder,
 }
 
-/// Devices that belong to this run and not to the file; where the file has the alias, the file rules.
+/// Devices that belong to this run and not to the file; where the file has the alias, the file
+/// rules.
 pub fn add_devices(config: &mut Config, extra: &[Device]) {
     for device in extra {
         if config.devices.iter().all(|it| it.alias != device.alias) {

@@ -1,6 +1,8 @@
-//! The gateway: the pipeline that every call takes, the tools behind it, approvals and plans, secrets and the audit log.
+//! The gateway: the pipeline that every call takes, the tools behind it, approvals and plans,
+//! secrets and the audit log.
 //!
-//! Not here: how a call arrives (the doors of `conductor`), and what drives devices and programs (`conductor-hosts`).
+//! Not here: how a call arrives (the doors of `conductor`), and what drives devices and programs
+//! (`conductor-hosts`).
 
 pub mod audit_log;
 pub mod config_in_force;

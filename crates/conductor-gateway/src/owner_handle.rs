@@ -1,7 +1,8 @@
-//! How everyone else speaks to the owner: one message, one answer. Cheap to clone, safe from any thread or task.
+//! How everyone else speaks to the owner: one message, one answer. Cheap to clone, safe from any
+//! thread or task.
 //!
-//! Not here: what the owner does with a message (`run`). Reading the configuration in force and the mode needs no message; see
-//! [`Handle::serving`] and [`Handle::modes`].
+//! Not here: what the owner does with a message (`run`). Reading the configuration in force and the
+//! mode needs no message; see [`Handle::serving`] and [`Handle::modes`].
 
 use crate::config_in_force::ConfigInForce;
 use crate::report::{
@@ -189,7 +190,8 @@ impl OwnerHandle {
         self.ask(Request::Status).await
     }
 
-    /// The modes and which one is active, without asking anyone. Whoever switched or reloaded through this handle finds it done here.
+    /// The modes and which one is active, without asking anyone. Whoever switched or reloaded
+    /// through this handle finds it done here.
     pub fn modes(&self) -> Arc<Modes> {
         self.modes.load_full()
     }
@@ -224,7 +226,8 @@ impl OwnerHandle {
         self.ask(Request::ScanPorts).await
     }
 
-    /// Sends whole MIDI messages to a device alias or an exact port name, all or none. Gives how many were sent.
+    /// Sends whole MIDI messages to a device alias or an exact port name, all or none. Gives how
+    /// many were sent.
     pub async fn send(&self, port: String, messages: Vec<Vec<u8>>, by: SentBy) -> Result<usize, ToolError> {
         self.ask(|reply| Request::Send(Outgoing { port, messages, by, reply })).await?
     }
@@ -233,8 +236,8 @@ impl OwnerHandle {
         self.inbox.request(Request::ToolGone { connection });
     }
 
-    /// Every message that leaves at `port` from now on, until the receiver is dropped. A listener that falls behind loses messages; the
-    /// studio does not wait for it.
+    /// Every message that leaves at `port` from now on, until the receiver is dropped. A listener
+    /// that falls behind loses messages; the studio does not wait for it.
     pub async fn listen(&self, port: String) -> Result<async_mpsc::Receiver<Vec<u8>>, ToolError> {
         let (heard, receiver) = async_mpsc::channel(LISTENER_BACKLOG);
         self.ask(|reply| Request::Listen { port, heard, reply }).await??;
@@ -252,8 +255,8 @@ impl OwnerHandle {
         Ok(receiver)
     }
 
-    /// Which mapping an event (one script token) would fire now, and why not another. `mode` and `device` are the current mode and any
-    /// device when absent.
+    /// Which mapping an event (one script token) would fire now, and why not another. `mode` and
+    /// `device` are the current mode and any device when absent.
     pub async fn explain(
         &self,
         event: &str,
@@ -277,7 +280,8 @@ impl OwnerHandle {
         self.ask(|reply| Request::At(time, reply)).await
     }
 
-    /// Listens to the hands instead of acting on them, for a time. It ends with the connection of `client`, if it has one.
+    /// Listens to the hands instead of acting on them, for a time. It ends with the connection of
+    /// `client`, if it has one.
     pub async fn learn_start(
         &self,
         timeout_ms: u32,
@@ -300,17 +304,20 @@ impl OwnerHandle {
         self.ask(|reply| Request::SetPerformanceLock { on, reply }).await
     }
 
-    /// Reads the file now, whether or not a change was seen. What it brought is in force when this returns.
+    /// Reads the file now, whether or not a change was seen. What it brought is in force when this
+    /// returns.
     pub async fn reload(&self) -> Result<Reloaded, ToolError> {
         self.order_file(ConfigRequest::Reload).await
     }
 
-    /// A person's word: the whole file comes into force, if its hash still is `hash`. Callers have recognised the person.
+    /// A person's word: the whole file comes into force, if its hash still is `hash`. Callers have
+    /// recognised the person.
     pub async fn accept_config(&self, hash: Option<Digest>) -> Result<Reloaded, ToolError> {
         self.order_file(|reply| ConfigRequest::Accept { hash, reply }).await
     }
 
-    /// A person applied a plan that turned the file from the first text into the second: that change comes into force.
+    /// A person applied a plan that turned the file from the first text into the second: that
+    /// change comes into force.
     pub async fn plan_applied(&self, before: String, after: String) -> Result<Reloaded, ToolError> {
         self.order_file(|reply| ConfigRequest::Applied { before, after, reply }).await
     }

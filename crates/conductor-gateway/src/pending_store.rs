@@ -1,8 +1,9 @@
 //! The files behind plans and approvals: one per record, in `state/plans`.
 //!
-//! A change is made in memory under the one lock, written, and only then seen by anyone else; when the disk refuses, it is taken back.
-//! So a use of a yes is on the disk before its call runs, and no restart brings it back. Not here: the rules, which are
-//! `conductor_core::pending`. Each change costs two syncs: call it from a thread that may block.
+//! A change is made in memory under the one lock, written, and only then seen by anyone else; when
+//! the disk refuses, it is taken back. So a use of a yes is on the disk before its call runs, and
+//! no restart brings it back. Not here: the rules, which are `conductor_core::pending`. Each change
+//! costs two syncs: call it from a thread that may block.
 //!
 //! A yes counts after a restart only with its seal, a MAC over the record: an AI client with file
 //! tools of its own could otherwise write one.
@@ -99,7 +100,8 @@ impl PendingStore {
                     let why = "holds a yes without its seal, which does not count".to_owned();
                     skipped.push(Skipped { name, why });
                 }
-                // A record under another name would be written twice, and one of the two would be stale.
+                // A record under another name would be written twice, and one of the two would be
+                // stale.
                 Ok(record) if record.id.to_string() == stem => records.push(record),
                 Ok(record) => skipped.push(Skipped { name, why: format!("holds the record {}", record.id) }),
                 Err(why) => skipped.push(Skipped { name, why: why.to_string() }),
@@ -167,8 +169,8 @@ impl PendingStore {
             }
             Err(error) => {
                 pending.roll_back();
-                // Some of the files may have been replaced already. A second failure leaves the newer one, which has fewer uses or less
-                // time than the one in memory.
+                // Some of the files may have been replaced already. A second failure leaves the
+                // newer one, which has fewer uses or less time than the one in memory.
                 let ids = changes.written.iter().map(|record| record.id).chain(changes.removed.iter().copied());
                 for id in ids {
                     match pending.get(id) {
@@ -234,7 +236,8 @@ impl PendingStore {
         self.files.read_at(&self.dir.join(beside.name(id)), 0, WHOLE)
     }
 
-    /// Forgets ended records of more than a week ago, bytes without a record, and what crashes left half written.
+    /// Forgets ended records of more than a week ago, bytes without a record, and what crashes left
+    /// half written.
     pub fn clean_up(&self, now: Timestamp) -> io::Result<Vec<Uuid>> {
         let gone = self.change(|pending| pending.clean_up(now))?;
         // Under the lock, under which every file is written: a name that is half written or unknown

@@ -1,7 +1,8 @@
 //! The one way through for every tool call, from every door.
 //!
-//! Two guarantees live in types: a handler cannot run without a [`Clearance`](gate::Clearance), which only the gate makes after every check and
-//! a durable intent; a [`Reply`] is built only from a [`Recorded`], which exists only once the outcome was handed to the audit log.
+//! Two guarantees live in types: a handler cannot run without a [`Clearance`](gate::Clearance),
+//! which only the gate makes after every check and a durable intent; a [`Reply`] is built only from
+//! a [`Recorded`], which exists only once the outcome was handed to the audit log.
 //!
 //! Not here: what a tool does, how a call arrived, or what its reply looks like on a wire.
 
@@ -30,7 +31,8 @@ pub use record::{CallRecord, Recorded};
 use crate::studio::Studio;
 use crate::tools::catalog::{Target, Tool};
 
-/// The stations of a call, in the only order there is. A door has done the first two when it makes a [`Call`].
+/// The stations of a call, in the only order there is. A door has done the first two when it makes
+/// a [`Call`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     Receive,
@@ -82,13 +84,14 @@ impl From<ToolError> for Stop {
     }
 }
 
-/// Runs one call to its recorded end. Work that has to wait becomes a task of the daemon: a client that hangs up drops this future and
-/// nothing else.
+/// Runs one call to its recorded end. Work that has to wait becomes a task of the daemon: a client
+/// that hangs up drops this future and nothing else.
 pub async fn run(studio: &Arc<Studio>, call: Call) -> Reply {
     let studio = Arc::clone(studio);
     let mut work = Box::pin(async move {
         let mut paper = CallRecord::open(&studio, &call);
-        // No early return below: an unrecorded call must be impossible, a panic of our own included.
+        // No early return below: an unrecorded call must be impossible, a panic of our own
+        // included.
         let attempted = AssertUnwindSafe(attempt(&studio, &call, &mut paper)).catch_unwind().await;
         let outcome = match attempted {
             Ok(Ok(output)) => Outcome::Done(Ok(output)),
@@ -199,8 +202,9 @@ fn violations(tool: &Tool, arguments: &serde_json::Value) -> Vec<Violation> {
     if told.is_empty() { by_schema } else { told }
 }
 
-/// Part of step 5. What a tool with an effect is given may be in a file, a device or on the way to another machine when it ends, where
-/// nobody scrubs. A tool that only reads may be asked with a secret: what it answers is scrubbed.
+/// Part of step 5. What a tool with an effect is given may be in a file, a device or on the way to
+/// another machine when it ends, where nobody scrubs. A tool that only reads may be asked with a
+/// secret: what it answers is scrubbed.
 fn keep_secrets(studio: &Studio, tool: &Tool, paper: &CallRecord) -> Result<(), Stop> {
     let told = paper.arguments.as_ref().is_some_and(|arguments| studio.scrubber.finds(arguments));
     if !told || !is_effectful(tool) {
@@ -251,7 +255,8 @@ fn decide(studio: &Studio, tool: &Tool, call: &Call, target: &Target) -> Result<
     }
 }
 
-/// Whether the tool changes something: what its errors say about `effect`, and whether an intent is written first.
+/// Whether the tool changes something: what its errors say about `effect`, and whether an intent is
+/// written first.
 pub fn is_effectful(tool: &Tool) -> bool {
     tool.tier != Tier::ReadOnly
 }

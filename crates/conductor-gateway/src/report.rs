@@ -1,4 +1,5 @@
-//! What the owner tells about itself, in the words of the wire. Every door and the command line show these same values.
+//! What the owner tells about itself, in the words of the wire. Every door and the command line
+//! show these same values.
 //!
 //! Not here: how the values are found (`run`), or how they look on a terminal (`cli`).
 
@@ -255,7 +256,8 @@ pub struct BindingNow {
     pub is_configured: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Any program can feed its input, and the file does not say `trusted`: what it says is not a hand's.
+    /// Any program can feed its input, and the file does not say `trusted`: what it says is not a
+    /// hand's.
     pub tainted: bool,
 }
 

@@ -1,8 +1,11 @@
-//! Secrets by name: sealed in `secrets/vault.json`, opened in memory, handed out to hosts that need them and to nobody else.
+//! Secrets by name: sealed in `secrets/vault.json`, opened in memory, handed out to hosts that need
+//! them and to nobody else.
 //!
-//! Each value is sealed with AES-256-GCM under a random key; name, version and allowed hosts are authenticated with it, so that two
-//! ciphertexts cannot change places and a host cannot be added by hand. Who holds the key is `[secrets] key` and never changes by itself:
-//! when that holder cannot be reached, secrets are locked and the daemon runs without them. Not here: who may set or remove one.
+//! Each value is sealed with AES-256-GCM under a random key; name, version and allowed hosts are
+//! authenticated with it, so that two ciphertexts cannot change places and a host cannot be added
+//! by hand. Who holds the key is `[secrets] key` and never changes by itself: when that holder
+//! cannot be reached, secrets are locked and the daemon runs without them. Not here: who may set or
+//! remove one.
 
 mod keys;
 mod scrub;
@@ -176,7 +179,8 @@ impl Secrets {
         }
     }
 
-    /// Asks the holder of the key; may block for seconds. From then on no value leaves through a sink.
+    /// Asks the holder of the key; may block for seconds. From then on no value leaves through a
+    /// sink.
     pub fn open_now(&self) -> Result<(), SecretError> {
         self.opened(&mut self.state(), Make::Nothing).map(|_| ())
     }
@@ -190,7 +194,8 @@ impl Secrets {
         }
     }
 
-    /// For what must be provably ours. May block: the key's holder is asked when secrets are still locked.
+    /// For what must be provably ours. May block: the key's holder is asked when secrets are still
+    /// locked.
     pub fn mac_key(&self) -> MacKey {
         match Vault::read(&self.folder) {
             Ok(None) => return MacKey::NoSecrets,
@@ -205,7 +210,8 @@ impl Secrets {
         }
     }
 
-    /// Leaves a sign in the keychain that this home is not new, where the keychain holds the key. May block.
+    /// Leaves a sign in the keychain that this home is not new, where the keychain holds the key.
+    /// May block.
     pub fn remember_home(&self) {
         if self.state().rung == KeyRung::Keychain {
             self.holders.remember(&self.home_tag());
@@ -364,8 +370,8 @@ impl Secrets {
         Ok(())
     }
 
-    /// A new key, and every secret sealed with it: all or none. The holder has both keys until the vault is written, so that a crash in
-    /// between loses nothing.
+    /// A new key, and every secret sealed with it: all or none. The holder has both keys until the
+    /// vault is written, so that a crash in between loses nothing.
     pub fn rotate(&self) -> Result<usize, SecretError> {
         let mut state = self.state();
         let rung = state.rung;

@@ -1,7 +1,8 @@
-//! What a call may need, in one place: time, ids, the catalog, policy, limits, breakers, the audit log and the hub of changes.
+//! What a call may need, in one place: time, ids, the catalog, policy, limits, breakers, the audit
+//! log and the hub of changes.
 //!
-//! Built once by the daemon, and by the testkit in a temporary home. Not here: devices, documents and configuration, which the daemon's
-//! loop owns.
+//! Built once by the daemon, and by the testkit in a temporary home. Not here: devices, documents
+//! and configuration, which the daemon's loop owns.
 
 pub mod hub;
 pub mod meters;
@@ -204,8 +205,8 @@ impl Studio {
         self.catalog.load_full()
     }
 
-    /// Edits a copy and swaps it in; running calls keep the definitions they were resolved to. Whoever listens to the hub is told which
-    /// lists differ.
+    /// Edits a copy and swaps it in; running calls keep the definitions they were resolved to.
+    /// Whoever listens to the hub is told which lists differ.
     pub fn edit_catalog<T>(&self, edit: impl FnOnce(&mut Catalog) -> T) -> T {
         // One editor at a time: two that copied the same catalog would lose one edit.
         let _one = self.catalog_editor.lock();

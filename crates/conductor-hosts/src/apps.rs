@@ -1,18 +1,20 @@
 //! Which programs run, by name, for the condition `AppRunning`.
 //!
-//! Not here: which window is in front (`focus`), and how often anyone looks (the daemon's `desktop`).
+//! Not here: which window is in front (`focus`), and how often anyone looks (the daemon's
+//! `desktop`).
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// Names of everything that runs now. Elsewhere than on Linux nobody can tell yet, and the set is empty.
+/// Names of everything that runs now. Elsewhere than on Linux nobody can tell yet, and the set is
+/// empty.
 pub fn running() -> BTreeSet<String> {
     names(Path::new("/proc"))
 }
 
-/// The kernel cuts its own name of a process at 15 letters, and a script goes by its interpreter's; so both the kernel's name and the last
-/// part of what was started count.
+/// The kernel cuts its own name of a process at 15 letters, and a script goes by its interpreter's;
+/// so both the kernel's name and the last part of what was started count.
 fn names(proc: &Path) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for entry in fs::read_dir(proc).into_iter().flatten().flatten() {

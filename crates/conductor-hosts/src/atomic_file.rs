@@ -1,6 +1,8 @@
-//! Replaces a file whole or not at all: a temporary file beside it, synced, renamed over it, the directory synced.
+//! Replaces a file whole or not at all: a temporary file beside it, synced, renamed over it, the
+//! directory synced.
 //!
-//! Also reads one without ever waiting for it. Not here: deciding whether the file may be replaced. [`replace_if`] only asks once more, right before the rename.
+//! Also reads one without ever waiting for it. Not here: deciding whether the file may be replaced.
+//! [`replace_if`] only asks once more, right before the rename.
 
 use rustix::fs::{Mode, OFlags};
 use std::fs::{self, File, OpenOptions};
@@ -56,7 +58,8 @@ impl Disk for RealDisk {
     }
 }
 
-/// Writes `bytes` to `path`. A file that exists keeps its mode bits; a new one gets `mode`. A link is followed: its target is replaced.
+/// Writes `bytes` to `path`. A file that exists keeps its mode bits; a new one gets `mode`. A link
+/// is followed: its target is replaced.
 pub fn replace(disk: &impl Disk, path: &Path, bytes: &[u8], mode: u32, unique: &str) -> io::Result<()> {
     replace_if(disk, path, bytes, mode, unique, || Ok(()))
 }
@@ -77,7 +80,8 @@ pub fn replace_if(
     swap(disk, &dir.join(format!(".{name}.{unique}.new")), &target, bytes, mode, still)
 }
 
-/// Gives `bytes` the name `target`. Until the rename they are in `temporary`, of the same folder and nobody else's.
+/// Gives `bytes` the name `target`. Until the rename they are in `temporary`, of the same folder
+/// and nobody else's.
 pub fn swap(
     disk: &impl Disk,
     temporary: &Path,

@@ -1,8 +1,10 @@
-//! How the daemon and what runs inside another program recognise each other: a private file with a port, a token and a secret.
+//! How the daemon and what runs inside another program recognise each other: a private file with a
+//! port, a token and a secret.
 //!
-//! Who listens writes the file, new at every start, and removes it when it stops. It speaks first, with the token; who dials says nothing
-//! before that. Then both prove that they know the secret. So a program that took over a port that was left behind learns nothing. Not
-//! here: what is said afterwards.
+//! Who listens writes the file, new at every start, and removes it when it stops. It speaks first,
+//! with the token; who dials says nothing before that. Then both prove that they know the secret.
+//! So a program that took over a port that was left behind learns nothing. Not here: what is said
+//! afterwards.
 
 use crate::atomic_file::{self, RealDisk};
 use crate::system::{Ids, RandomIds};
@@ -76,8 +78,8 @@ impl Drop for AddressFile {
     }
 }
 
-/// Whether the other end of a loopback connection belongs to our user, by the kernel's own table. Where there is no such table,
-/// everything on this machine counts.
+/// Whether the other end of a loopback connection belongs to our user, by the kernel's own table.
+/// Where there is no such table, everything on this machine counts.
 pub fn is_mine(peer: SocketAddr, ours: SocketAddr) -> bool {
     if !cfg!(target_os = "linux") {
         return true;

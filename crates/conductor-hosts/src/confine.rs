@@ -25,7 +25,8 @@ fn strict() -> Ruleset {
     Ruleset::default().set_compatibility(CompatLevel::HardRequirement)
 }
 
-/// A ruleset that forbids every path, and signals and abstract sockets to the outside, as far as the kernel can.
+/// A ruleset that forbids every path, and signals and abstract sockets to the outside, as far as
+/// the kernel can.
 pub fn forbid_paths() -> io::Result<Ruleset> {
     Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
@@ -48,7 +49,8 @@ pub fn all<const N: usize>(conditions: [(u8, SeccompCmpOp, u64); N]) -> io::Resu
     conditions.and_then(SeccompRule::new).map_err(io::Error::other)
 }
 
-/// `matched` for calls that a rule matches, `otherwise` for all others. A call with an empty list always matches.
+/// `matched` for calls that a rule matches, `otherwise` for all others. A call with an empty list
+/// always matches.
 pub fn filter(rules: Rules, otherwise: SeccompAction, matched: SeccompAction) -> io::Result<BpfProgram> {
     let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(io::Error::other)?;
     SeccompFilter::new(rules, otherwise, matched, arch).and_then(TryInto::try_into).map_err(io::Error::other)

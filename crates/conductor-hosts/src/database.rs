@@ -1,6 +1,8 @@
-//! Databases: an embedded one of the studio's own, and those a person named. One statement per call, parameters bound.
+//! Databases: an embedded one of the studio's own, and those a person named. One statement per
+//! call, parameters bound.
 //!
-//! That a read reads is enforced by the database, never by looking at the text. Not here: whether a person must be asked.
+//! That a read reads is enforced by the database, never by looking at the text. Not here: whether a
+//! person must be asked.
 
 mod functions;
 mod postgres;
@@ -268,8 +270,8 @@ enum Work {
     Postgres(Box<postgres::Postgres>),
 }
 
-/// Runs on a thread for what waits, when the statements before it are done. The turn is held to the end of the work, also when
-/// nobody waits for it any more.
+/// Runs on a thread for what waits, when the statements before it are done. The turn is held to the
+/// end of the work, also when nobody waits for it any more.
 async fn in_turn<T: Send + 'static>(
     database: Arc<sqlite::Sqlite>,
     bounds: Bounds,

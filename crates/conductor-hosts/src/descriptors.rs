@@ -1,4 +1,5 @@
-//! Open files are few: how many of them clients may hold, and what is kept back so that the human door always opens.
+//! Open files are few: how many of them clients may hold, and what is kept back so that the human
+//! door always opens.
 //!
 //! Not here: who is served (each door), and connections that the daemon opens itself.
 
@@ -18,7 +19,8 @@ const MOST: u64 = 65_536;
 const FEWEST: u64 = 64;
 /// Files, databases, plugins and programs that calls open, and the daemon's own.
 const FOR_THE_DAEMON: u64 = 48;
-/// Time without an accept after the system had no descriptor left. The kernel's queue keeps the peers meanwhile.
+/// Time without an accept after the system had no descriptor left. The kernel's queue keeps the
+/// peers meanwhile.
 const PAUSE: Duration = Duration::from_millis(100);
 
 const HTTP_CONNECTIONS: usize = 128;
@@ -39,7 +41,8 @@ pub struct TooFew {
     limit: u64,
 }
 
-/// Raises the soft limit as far as the hard one allows. To be called before the daemon opens anything.
+/// Raises the soft limit as far as the hard one allows. To be called before the daemon opens
+/// anything.
 pub fn raise() -> Result<(), TooFew> {
     let before = getrlimit(Resource::Nofile);
     let _ = BEFORE.set(before);
@@ -52,7 +55,8 @@ pub fn raise() -> Result<(), TooFew> {
     if limit < FEWEST { Err(TooFew { limit }) } else { Ok(()) }
 }
 
-/// The limit that this process was started with: programs that use `select` break on descriptors above 1024.
+/// The limit that this process was started with: programs that use `select` break on descriptors
+/// above 1024.
 pub fn of_children() -> Rlimit {
     *BEFORE.get_or_init(|| getrlimit(Resource::Nofile))
 }
@@ -228,7 +232,8 @@ impl HttpConnections {
         self.open.lock()
     }
 
-    /// A place for one more. Connections without a token make room, the oldest first; `None` when all have shown one.
+    /// A place for one more. Connections without a token make room, the oldest first; `None` when
+    /// all have shown one.
     pub fn admit(self: &Arc<Self>, peer: IpAddr) -> Option<HttpConnection> {
         let peer = same_peer(peer);
         let mut open = self.open();

@@ -1,6 +1,7 @@
 //! The desktop in front of the person: keys, text, mouse and system volume.
 //!
-//! Not here: when a key is pressed (`conductor_core::engine`) and the queue before it (the daemon's lanes).
+//! Not here: when a key is pressed (`conductor_core::engine`) and the queue before it (the daemon's
+//! lanes).
 
 #[cfg(feature = "desktop")]
 pub mod keys;

@@ -1,8 +1,9 @@
 //! Files under folders that a person granted, and under no others.
 //!
-//! A root is an open handle of its folder. A path is resolved by the kernel from that handle and may not leave it: not by `..`, not by a
-//! link, not by a link that is swapped in while we look. There is no string prefix to compare and nothing is resolved first and opened
-//! later. Not here: who may ask, whether a person agreed, and what is kept for an undo.
+//! A root is an open handle of its folder. A path is resolved by the kernel from that handle and
+//! may not leave it: not by `..`, not by a link, not by a link that is swapped in while we look.
+//! There is no string prefix to compare and nothing is resolved first and opened later. Not here:
+//! who may ask, whether a person agreed, and what is kept for an undo.
 
 mod beneath;
 mod find;
@@ -188,7 +189,8 @@ impl Files {
         Arc::new(Files { home: home.to_owned(), user_home, roots: ArcSwap::default() })
     }
 
-    /// Opens the roots of a configuration. A root that cannot be had is told and left out; the others count.
+    /// Opens the roots of a configuration. A root that cannot be had is told and left out; the
+    /// others count.
     pub fn configure(&self, rows: &[FileRoot]) -> Vec<String> {
         let mut faults = Vec::new();
         let mut roots = Vec::with_capacity(rows.len());
@@ -227,7 +229,8 @@ impl Files {
         self.roots.load_full()
     }
 
-    /// The place that a path means in the root of that name, or in the first; an absolute path in the root it lies under.
+    /// The place that a path means in the root of that name, or in the first; an absolute path in
+    /// the root it lies under.
     pub fn place(&self, root: Option<&str>, path: &str) -> Result<Place, FileError> {
         let roots = self.roots();
         let first = roots.first().ok_or(FileError::NoRoots)?;
@@ -255,7 +258,8 @@ impl Files {
     }
 }
 
-/// Going up is refused even where it would stay inside: nobody needs it, and a reader of the log should not have to think.
+/// Going up is refused even where it would stay inside: nobody needs it, and a reader of the log
+/// should not have to think.
 fn plain(path: &Path, shown: &str) -> Result<PathBuf, FileError> {
     let mut out = PathBuf::new();
     for part in path.components() {
@@ -399,7 +403,8 @@ impl Place {
         self.present_in(&folder, name)
     }
 
-    /// A link as the last name is refused here: it would be replaced or removed itself, and not what it points to.
+    /// A link as the last name is refused here: it would be replaced or removed itself, and not
+    /// what it points to.
     fn open_last(&self, folder: &OwnedFd, name: &OsStr) -> Result<Option<File>, FileError> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = match rustix::fs::openat(folder, name, flags, Mode::empty()) {

@@ -1,6 +1,8 @@
-//! Which window is in front, on X11: the root window's `_NET_ACTIVE_WINDOW`, then that window's `WM_CLASS` and title.
+//! Which window is in front, on X11: the root window's `_NET_ACTIVE_WINDOW`, then that window's
+//! `WM_CLASS` and title.
 //!
-//! Not here: what a focus means (`conductor_core::focus`), and other desktops, where focus is unknown and the rules rest.
+//! Not here: what a focus means (`conductor_core::focus`), and other desktops, where focus is
+//! unknown and the rules rest.
 
 use super::desktop::Unavailable;
 use conductor_core::focus::Window;
@@ -120,7 +122,8 @@ impl Watcher {
     }
 }
 
-/// A window that vanished while it was read is no fault: the next focus is on its way. A lost connection is.
+/// A window that vanished while it was read is no fault: the next focus is on its way. A lost
+/// connection is.
 fn lost(why: &ReplyError) -> Result<Option<Window>, Unavailable> {
     match why {
         ReplyError::X11Error(_) => Ok(None),
@@ -128,8 +131,8 @@ fn lost(why: &ReplyError) -> Result<Option<Window>, Unavailable> {
     }
 }
 
-/// Tells every change, the present window first, until `tell` breaks at one or the display goes away; the last thing told is then that
-/// nobody knows. Gives why it ended.
+/// Tells every change, the present window first, until `tell` breaks at one or the display goes
+/// away; the last thing told is then that nobody knows. Gives why it ended.
 pub fn watch(watcher: &mut Watcher, mut tell: impl FnMut(Option<Window>) -> ControlFlow<()>) -> Unavailable {
     let mut told: Option<Option<Window>> = None;
     loop {

@@ -1,7 +1,9 @@
-//! Game controllers, through gilrs. One thread waits for all of them and feeds the lane of each opened one.
+//! Game controllers, through gilrs. One thread waits for all of them and feeds the lane of each
+//! opened one.
 //!
-//! Values pass as the pad gives them: dead zones are ours, radial and per device (`gesture`), so gilrs's own filters are off, but for the one
-//! that turns a directional pad sent as axes into its four buttons. A pad that is unplugged releases everything it held.
+//! Values pass as the pad gives them: dead zones are ours, radial and per device (`gesture`), so
+//! gilrs's own filters are off, but for the one that turns a directional pad sent as axes into its
+//! four buttons. A pad that is unplugged releases everything it held.
 //!
 //! Not here: which pad is which device (`midi::identity`, by the same rule as ports).
 
@@ -34,7 +36,8 @@ struct Shared {
 
 struct Pad {
     info: PortInfo,
-    /// The lock is held for one event, and contended only while a pad is opened or closed: this is a thread of ours, no device callback.
+    /// The lock is held for one event, and contended only while a pad is opened or closed: this is
+    /// a thread of ours, no device callback.
     lane: Option<EventSender>,
     /// Grows with each opening, so that an old handle does not close a new one.
     life: u64,

@@ -1,5 +1,6 @@
-//! Values from knobs, on their way to something slow. The hands leave the newest value and go on; a thread of its own works, so a slow
-//! document or program never holds them up, and only the last of many values is worked for.
+//! Values from knobs, on their way to something slow. The hands leave the newest value and go on; a
+//! thread of its own works, so a slow document or program never holds them up, and only the last of
+//! many values is worked for.
 //!
 //! Not here: what a value does, and how a knob becomes a value (`conductor_core::engine`).
 

@@ -1,4 +1,5 @@
-//! Everything that touches the outside: the programs and devices we drive, and the system below them.
+//! Everything that touches the outside: the programs and devices we drive, and the system below
+//! them.
 //!
 //! Not here: who may use a host. A host does what it is asked; the gateway decides before it asks.
 
@@ -30,7 +31,8 @@ pub mod web;
 
 use std::path::{Component, Path, PathBuf};
 
-/// Whether a folder lies in the Conductor home or contains it: granted, it would open secrets, tokens, the audit log and the configuration.
+/// Whether a folder lies in the Conductor home or contains it: granted, it would open secrets,
+/// tokens, the audit log and the configuration.
 pub fn touches_home(home: &Path, folder: &Path) -> bool {
     let whole = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| lexical(path));
     let (home, folder) = (whole(home), whole(folder));

@@ -1,7 +1,7 @@
 //! Live Sets: the ones that are open, who looks at which, and the one lane that writes to each.
 //!
-//! Every kind of host stands behind [`LiveHost`]. Not here: tool names and wire shapes (`tools/live`), what an edit does
-//! (`conductor-set`).
+//! Every kind of host stands behind [`LiveHost`]. Not here: tool names and wire shapes
+//! (`tools/live`), what an edit does (`conductor-set`).
 
 pub mod abletonosc;
 mod contents;
@@ -78,7 +78,8 @@ impl Settings {
         }
     }
 
-    /// As `[live]` says. A home of the usual name lies in the person's own folder, which is what `~/` means.
+    /// As `[live]` says. A home of the usual name lies in the person's own folder, which is what
+    /// `~/` means.
     pub fn of_config(home: &Path, live: &conductor_core::config::Live) -> Settings {
         let own = home.parent().filter(|_| home.file_name().is_some_and(|it| it == ".conductor"));
         let path = |text: &String| match (text.strip_prefix("~/"), own) {
@@ -298,13 +299,13 @@ pub struct Playing {
     pub tempo: f64,
 }
 
-/// A host of one Set. Reads see the state before or after a write, never in between, and never wait for one; a write takes the turn
-/// of the Set's lane with it.
+/// A host of one Set. Reads see the state before or after a write, never in between, and never wait
+/// for one; a write takes the turn of the Set's lane with it.
 pub trait LiveHost: Send + Sync {
     fn caps(&self) -> &Caps;
     fn state(&self) -> State;
-    /// Called before every read, and before the structure is counted that the reader is then held to have seen: a running Live is asked
-    /// here what the person moved.
+    /// Called before every read, and before the structure is counted that the reader is then held
+    /// to have seen: a running Live is asked here what the person moved.
     fn refresh(&self) -> Answer<'_, ()>;
     fn overview(&self) -> Answer<'_, Overview>;
     fn find_track(&self, query: String) -> Answer<'_, TrackMatches>;
@@ -315,10 +316,11 @@ pub trait LiveHost: Send + Sync {
     fn track_detail(&self, track: PathId) -> Answer<'_, TrackDetail>;
     fn draw_clip(&self, clip: PathId, width: u32) -> Answer<'_, ClipDrawing>;
     fn param(&self, id: PathId) -> Answer<'_, Param>;
-    /// What these parameters stand at, as cheaply as the host can tell; nothing for one that is not there.
+    /// What these parameters stand at, as cheaply as the host can tell; nothing for one that is not
+    /// there.
     fn param_values(&self, ids: Vec<PathId>) -> Answer<'_, Vec<Option<f64>>>;
-    /// A value from a knob: the next replaces it, so it is not read back and takes no turn. While it is still turning it is one undo
-    /// entry where the history is ours.
+    /// A value from a knob: the next replaces it, so it is not read back and takes no turn. While
+    /// it is still turning it is one undo entry where the history is ours.
     fn turn_knob(&self, id: PathId, value: f64, still: bool) -> Answer<'_, ()>;
     fn write(self: Arc<Self>, turn: Turn, edits: Vec<LiveEdit>, guard: Guard, mode: Mode) -> Answer<'static, Applied>;
     fn step(self: Arc<Self>, turn: Turn, way: Way, steps: u32, guard: Guard, mode: Mode) -> Answer<'static, History>;
@@ -376,7 +378,8 @@ struct Registry {
     sessions: Sessions,
 }
 
-/// Told of a change that nobody asked for: the Set, the objects that changed, and whether ids moved.
+/// Told of a change that nobody asked for: the Set, the objects that changed, and whether ids
+/// moved.
 type Listener = Box<dyn Fn(&LiveSet, &[PathId], bool) + Send + Sync>;
 
 /// All open Sets of the studio, and what each session last saw of them.
@@ -462,7 +465,8 @@ impl Live {
         let known = {
             let registry = self.lock();
             let open = || registry.sets.keys().cloned().collect::<Vec<_>>();
-            // A current Set that was closed meanwhile is an error, never another Set: the caller would edit what it does not mean.
+            // A current Set that was closed meanwhile is an error, never another Set: the caller
+            // would edit what it does not mean.
             match named.or_else(|| registry.sessions.current(key)) {
                 Some(id) => Some(
                     registry
@@ -525,7 +529,8 @@ impl Live {
             LiveHostChoice::Document => {}
             LiveHostChoice::Script => return self.attach_script(key).await,
             LiveHostChoice::AbletonOsc => return self.attach_osc(key).await,
-            // A session stays with what it started on: a Live that starts later must not take over its ids.
+            // A session stays with what it started on: a Live that starts later must not take over
+            // its ids.
             LiveHostChoice::Auto => {
                 if let Ok(set) = self.attach_script(key).await {
                     return Ok(set);
@@ -571,7 +576,8 @@ impl Live {
         self.adopt(&whole, Arc::new(host))
     }
 
-    /// Attaches a running Live through AbletonOSC, or finds it attached, and makes it the session's current Set.
+    /// Attaches a running Live through AbletonOSC, or finds it attached, and makes it the session's
+    /// current Set.
     pub async fn attach_osc(&self, key: &SessionKey) -> Result<Arc<LiveSet>, Refusal> {
         let attach = || async {
             let told = self.told(OSC_SET);
@@ -643,7 +649,8 @@ impl Live {
         Ok(set)
     }
 
-    /// Saves a copy elsewhere and goes on with it: the Set keeps its history and gets the id of its new path.
+    /// Saves a copy elsewhere and goes on with it: the Set keeps its history and gets the id of its
+    /// new path.
     pub fn moved(&self, key: &SessionKey, set: &Arc<LiveSet>, path: &Path) -> Arc<LiveSet> {
         let mut registry = self.lock();
         registry.sets.remove(&set.id);
@@ -712,7 +719,8 @@ impl Live {
         Ok(())
     }
 
-    /// What must hold for a write of this session. Engine have none: their ids mean the position at the moment of the press.
+    /// What must hold for a write of this session. Engine have none: their ids mean the position at
+    /// the moment of the press.
     pub fn guard(&self, key: &SessionKey, set: &LiveSet, expect_revision: Option<String>) -> Guard {
         Guard { expect_revision, seen: self.lock().sessions.seen(key, &set.id) }
     }
@@ -739,7 +747,8 @@ pub fn named_als(place: roots::Place) -> Result<roots::Place, Refusal> {
     }
 }
 
-/// `demo_a7f2`: the stem as people write it, and digits of the path that tell two Sets of one name apart.
+/// `demo_a7f2`: the stem as people write it, and digits of the path that tell two Sets of one name
+/// apart.
 fn free_id(registry: &Registry, path: &Path) -> String {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy().to_lowercase();
     let mut slug = String::new();

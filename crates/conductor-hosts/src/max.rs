@@ -1,8 +1,10 @@
-//! A running Max with our bridge (`bridges/max`) in it. The bridge dials us on loopback and waits for our token; both prove that they know
-//! a secret, and then speak over a WebSocket: we send requests, it answers.
+//! A running Max with our bridge (`bridges/max`) in it. The bridge dials us on loopback and waits
+//! for our token; both prove that they know a secret, and then speak over a WebSocket: we send
+//! requests, it answers.
 //!
-//! Tested against a fake Max under Node, never in a real one; `get_patch_info` says so. Max gives scripts no way to read a whole patcher, so
-//! an edit of the person cannot be taken over: it is noticed, and the next call is refused. Not here: what runs inside Max (`bridges/max`).
+//! Tested against a fake Max under Node, never in a real one; `get_patch_info` says so. Max gives
+//! scripts no way to read a whole patcher, so an edit of the person cannot be taken over: it is
+//! noticed, and the next call is refused. Not here: what runs inside Max (`bridges/max`).
 
 use super::bridges::{AddressFile, is_mine, proof, same, secret, write_private};
 use super::patch::console::{Level, Source, Voice};
@@ -477,7 +479,8 @@ impl Plan<'_> {
     }
 }
 
-/// Finds every box of the document among those that Max shows: by kind, text and place, equal ones in their order.
+/// Finds every box of the document among those that Max shows: by kind, text and place, equal ones
+/// in their order.
 fn align(view: &View<'_>, told: &Json, keys: &mut HashMap<(CanvasId, BoxId), String>) -> Result<(), String> {
     let rows = told.as_array().map(Vec::as_slice).unwrap_or_default();
     let mut taken = BTreeSet::new();
@@ -505,11 +508,13 @@ fn align(view: &View<'_>, told: &Json, keys: &mut HashMap<(CanvasId, BoxId), Str
     Ok(())
 }
 
-/// Our token first, then the proofs of both in the heads of the WebSocket, then the first message of the bridge.
+/// Our token first, then the proofs of both in the heads of the WebSocket, then the first message
+/// of the bridge.
 #[expect(clippy::result_large_err, reason = "the shape of the answer is the library's")]
 fn greet(mut socket: TcpStream, ours: SocketAddr, keys: &Keys, clock: &Arc<dyn Clock>) -> Result<Line, String> {
     let fail = |fault: io::Error| fault.to_string();
-    // Another user who dialled could show the token to the bridge later, on a port that we left behind.
+    // Another user who dialled could show the token to the bridge later, on a port that we left
+    // behind.
     if !is_mine(socket.peer_addr().map_err(fail)?, ours) {
         return Err("it belongs to another user".to_owned());
     }

@@ -10,8 +10,9 @@
 //! | `loopback` | devices inside this process, on every machine |
 //! | `jack`, `alsa`, `coremidi` | the real ones |
 //!
-//! Rules: input is decoded and stamped in the callback; output takes one whole message or none, and says why not; SysEx is at most
-//! [`SYSEX_OUT_MAX`] bytes on every backend; a backend that is missing is a reason, never a failure to start.
+//! Rules: input is decoded and stamped in the callback; output takes one whole message or none, and
+//! says why not; SysEx is at most [`SYSEX_OUT_MAX`] bytes on every backend; a backend that is
+//! missing is a reason, never a failure to start.
 //!
 //! Not here: which devices are opened and what events mean (`daemon`).
 
@@ -42,8 +43,8 @@ pub const SYSEX_OUT_MAX: usize = 8192;
 /// Reads the daemon's clock. Runs in device callbacks: it must neither lock nor allocate.
 pub type Stamp = Arc<dyn Fn() -> Micros + Send + Sync>;
 
-/// Says that something changed and the ports should be read again. Runs in notification threads, one of them like a signal handler:
-/// it must neither lock nor allocate.
+/// Says that something changed and the ports should be read again. Runs in notification threads,
+/// one of them like a signal handler: it must neither lock nor allocate.
 pub type Announce = Arc<dyn Fn(Announcement) + Send + Sync>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +52,8 @@ pub enum Announcement {
     PortsChanged {
         backend: &'static str,
     },
-    /// The backend's server ended. Everything opened through it is dead; `connect` may bring it back.
+    /// The backend's server ended. Everything opened through it is dead; `connect` may bring it
+    /// back.
     Lost {
         backend: &'static str,
     },
@@ -69,7 +71,8 @@ pub enum Way {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortInfo {
     pub backend: &'static str,
-    /// What the backend opens it by; unique among the ports of one way. A replugged device may come back under another id.
+    /// What the backend opens it by; unique among the ports of one way. A replugged device may come
+    /// back under another id.
     pub id: String,
     /// What people see.
     pub name: String,
@@ -85,7 +88,8 @@ pub struct PortInfo {
     pub guid: Option<String>,
     /// A cable leads to it, as far as the platform tells: no program, this one included, made it.
     pub is_hardware: bool,
-    /// Differs when a port vanished and came back under the same id, though nobody looked in between. Who had opened it holds a dead end.
+    /// Differs when a port vanished and came back under the same id, though nobody looked in
+    /// between. Who had opened it holds a dead end.
     pub born: u64,
 }
 
@@ -113,7 +117,8 @@ impl PortInfo {
     }
 }
 
-/// A way to reach MIDI ports. Calls come from one thread that may block for a moment, never from the engine lane.
+/// A way to reach MIDI ports. Calls come from one thread that may block for a moment, never from
+/// the engine lane.
 pub trait Backend: Send {
     /// `loopback`, `jack`, `alsa` or `coremidi`.
     fn name(&self) -> &'static str;
@@ -137,14 +142,16 @@ pub trait Backend: Send {
 
 /// An open input. Dropping it closes the port.
 pub trait Input: Send {
-    /// False once it is known to be dead. A port that vanished is missing from [`Backend::ports`] too.
+    /// False once it is known to be dead. A port that vanished is missing from [`Backend::ports`]
+    /// too.
     fn is_open(&self) -> bool;
 }
 
 /// An open output. Dropping it closes the port.
 pub trait Output: Send {
-    /// Takes one whole message, or none of it. Never waits. `trail` says whether a tool made these bytes and how often they were sent on;
-    /// it travels with them where they can come back within this process.
+    /// Takes one whole message, or none of it. Never waits. `trail` says whether a tool made these
+    /// bytes and how often they were sent on; it travels with them where they can come back within
+    /// this process.
     fn send(&mut self, message: &[u8], trail: Trail) -> Result<(), SendError>;
 
     /// False once it is known to be dead.
@@ -294,7 +301,8 @@ pub fn check_message(message: &[u8]) -> Result<(), Malformed> {
                 return Err(Malformed::SysExTooLong { len: body.len() });
             }
             Some((0xF7, body)) => (message.len(), body),
-            // A long SysEx without its end is refused for its length, which is the fault the sender can see.
+            // A long SysEx without its end is refused for its length, which is the fault the sender
+            // can see.
             _ if data.len() > SYSEX_OUT_MAX => return Err(Malformed::SysExTooLong { len: data.len() }),
             _ => return Err(Malformed::SysExOpen),
         },
@@ -312,7 +320,8 @@ pub fn check_message(message: &[u8]) -> Result<(), Malformed> {
     }
 }
 
-/// Whether the message ends something that sounds; such messages have room of their own in every queue.
+/// Whether the message ends something that sounds; such messages have room of their own in every
+/// queue.
 pub fn is_release(message: &[u8]) -> bool {
     match *message {
         [0x80..=0x8F, ..] => true,
@@ -343,7 +352,8 @@ pub fn backends(
     ]
 }
 
-/// Names of the ways to devices and to the desktop that this build leaves out, for a status that says so instead of saying nothing.
+/// Names of the ways to devices and to the desktop that this build leaves out, for a status that
+/// says so instead of saying nothing.
 pub const LEFT_OUT: &[&str] = &[
     #[cfg(not(feature = "jack"))]
     "jack",
@@ -419,7 +429,8 @@ mod tests {
         assert_eq!(built.first(), Some(&"loopback"));
     }
 
-    /// Start must not depend on any of them: asking each for its ports on a machine without it gives a reason, on one with it a list.
+    /// Start must not depend on any of them: asking each for its ports on a machine without it
+    /// gives a reason, on one with it a list.
     #[test]
     fn a_missing_backend_is_a_reason_and_never_a_failure() {
         let stamp: Stamp = Arc::new(|| Micros(0));

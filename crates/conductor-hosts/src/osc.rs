@@ -1,10 +1,11 @@
 //! OSC over UDP: listeners that feed the same lanes as MIDI, and a sender that never waits.
 //!
-//! UDP senders are not authenticated, so everything heard is tainted `Network`, from this machine too. A listener off loopback must be
-//! allowed by name. Time tags of bundles are not kept: a bundle's messages are delivered when they arrive, in their order.
+//! UDP senders are not authenticated, so everything heard is tainted `Network`, from this machine
+//! too. A listener off loopback must be allowed by name. Time tags of bundles are not kept: a
+//! bundle's messages are delivered when they arrive, in their order.
 //!
-//! Packets are opened here, level by level, and only single messages go to the decoder: nested bundles and nested arrays recurse in it, and
-//! one packet could otherwise overflow the stack.
+//! Packets are opened here, level by level, and only single messages go to the decoder: nested
+//! bundles and nested arrays recurse in it, and one packet could otherwise overflow the stack.
 //!
 //! Not here: address patterns (`conductor_core::event::osc`), and what a message triggers.
 
@@ -285,12 +286,14 @@ pub fn encode(message: &OscMessage) -> Result<Vec<u8>, OscError> {
         OscArg::Bool(value) => OscType::Bool(*value),
     });
     let message = rosc::OscMessage { addr: message.address.replace('\0', ""), args: args.collect() };
-    // Encoding these four types into memory has no way to fail; a length of zero would be refused by the receiver.
+    // Encoding these four types into memory has no way to fail; a length of zero would be refused
+    // by the receiver.
     let bytes = rosc::encoder::encode(&OscPacket::Message(message)).unwrap_or_default();
     if bytes.len() > PACKET_MAX { Err(OscError::TooLong { len: bytes.len() }) } else { Ok(bytes) }
 }
 
-/// Sends OSC. One for the whole daemon; hosts are turned into addresses elsewhere, because that may wait.
+/// Sends OSC. One for the whole daemon; hosts are turned into addresses elsewhere, because that may
+/// wait.
 pub struct Sender {
     four: Option<UdpSocket>,
     six: Option<UdpSocket>,
@@ -325,7 +328,8 @@ impl Sender {
         };
         match socket.send_to(&bytes, to) {
             Ok(_) => Ok(()),
-            // A refusal of an earlier packet (nobody listens there) is told on the next send; this one has not gone out yet.
+            // A refusal of an earlier packet (nobody listens there) is told on the next send; this
+            // one has not gone out yet.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 socket.send_to(&bytes, to).map(|_| ()).map_err(cannot)
             }

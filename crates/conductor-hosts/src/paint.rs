@@ -1,6 +1,8 @@
-//! Paints a picture of plain shapes as PNG, in pure Rust and with letters of its own: the same picture gives the same bytes everywhere.
+//! Paints a picture of plain shapes as PNG, in pure Rust and with letters of its own: the same
+//! picture gives the same bytes everywhere.
 //!
-//! Not here: what a picture shows. A document crate says that in shapes of its own; a `From` turns them into these.
+//! Not here: what a picture shows. A document crate says that in shapes of its own; a `From` turns
+//! them into these.
 
 use ab_glyph::{Font, FontRef, GlyphId, OutlineCurve, Point as GlyphPoint};
 use std::sync::OnceLock;
@@ -214,7 +216,8 @@ fn face(bold: bool, monospace: bool) -> &'static Face {
     }
 }
 
-/// One line of text as one path. A character without a letter is drawn as a small box, so that it is seen to be there.
+/// One line of text as one path. A character without a letter is drawn as a small box, so that it
+/// is seen to be there.
 fn letters(face: &Face, at: [f64; 2], size: f64, text: &str, anchor: Anchor) -> Option<tiny_skia::Path> {
     let font = face.font.as_ref()?;
     let scale = near(size)? / font.units_per_em()?;

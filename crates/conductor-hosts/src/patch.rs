@@ -1,9 +1,12 @@
-//! Patches that are open, whatever stands behind them: a document alone, or a running program that shows the same document.
+//! Patches that are open, whatever stands behind them: a document alone, or a running program that
+//! shows the same document.
 //!
-//! Every open patch is a [`conductor_patch::Patch`]: it holds the revisions, the journal and the bytes. A host is told how the document
-//! changes and carries that to its program; a change that the program refuses is not made. Work on one patch is served in order, work on
-//! different patches does not wait for each other. Nothing here is async: callers that must not block call from a worker thread.
-//! Not here: the words of a tool (`tools/patch`), the format of a file (`conductor-patch`).
+//! Every open patch is a [`conductor_patch::Patch`]: it holds the revisions, the journal and the
+//! bytes. A host is told how the document changes and carries that to its program; a change that
+//! the program refuses is not made. Work on one patch is served in order, work on different patches
+//! does not wait for each other. Nothing here is async: callers that must not block call from a
+//! worker thread. Not here: the words of a tool (`tools/patch`), the format of a file
+//! (`conductor-patch`).
 
 pub mod console;
 pub mod document;
@@ -126,7 +129,8 @@ pub trait PatchHost: Send + Sync {
     /// Shows a document in the program.
     fn open(&self, root: &str, document: &Document, file: Option<&Path>) -> Result<(), ToolError>;
     fn close(&self, root: &str);
-    /// Brings the program from one state of the document to another; an error means that it stands where it stood.
+    /// Brings the program from one state of the document to another; an error means that it stands
+    /// where it stood.
     fn carry(&self, root: &str, before: &Document, after: &Document) -> Result<Vec<Warning>, ToolError>;
     /// The value a box shows now; none when there is nothing to read.
     fn value(&self, root: &str, object: &BoxView<'_>) -> Result<Option<Value>, ToolError>;
@@ -137,7 +141,8 @@ pub trait PatchHost: Send + Sync {
     fn ports(&self, _root: &str, _object: &BoxView<'_>) -> Result<Option<(u32, u32)>, ToolError> {
         Ok(None)
     }
-    /// The patch as the program has it, when that is no longer the document: somebody changed it there.
+    /// The patch as the program has it, when that is no longer the document: somebody changed it
+    /// there.
     fn read_back(&self, _root: &str, _document: &Document) -> Result<Option<Vec<u8>>, ToolError> {
         Ok(None)
     }
@@ -147,7 +152,8 @@ pub trait PatchHost: Send + Sync {
     }
     /// The document is saved there.
     fn saved(&self, _root: &str, _file: &Path) {}
-    /// Whether only patches that were opened here run in the program, so that their names are all known.
+    /// Whether only patches that were opened here run in the program, so that their names are all
+    /// known.
     fn is_ours(&self) -> bool {
         false
     }
@@ -159,7 +165,8 @@ pub trait PatchHost: Send + Sync {
     fn windows(&self) -> Result<Option<Vec<Window>>, ToolError> {
         Ok(None)
     }
-    /// What keeps a patch in this program from the rest of the machine, for a person who decides whether it may run.
+    /// What keeps a patch in this program from the rest of the machine, for a person who decides
+    /// whether it may run.
     fn confinement(&self) -> String {
         "nothing limits it: a patch in this program can do what the person can do".to_owned()
     }
@@ -191,10 +198,11 @@ pub struct Patches {
     voice: Voice,
     /// The programs that are driven, besides none.
     driven: Mutex<BTreeMap<HostKind, Arc<dyn PatchHost>>>,
-    /// What persons said yes to since the daemon started: the id or the file of a patch, and what it reaches.
+    /// What persons said yes to since the daemon started: the id or the file of a patch, and what
+    /// it reaches.
     approved: Mutex<HashSet<(String, Digest)>>,
-    /// Held for writing while a file is saved, and for reading while a program is given a patch: the files that it loads are those that
-    /// were looked at. Taken before the lock of a patch.
+    /// Held for writing while a file is saved, and for reading while a program is given a patch:
+    /// the files that it loads are those that were looked at. Taken before the lock of a patch.
     files: RwLock<()>,
 }
 
@@ -313,7 +321,8 @@ impl Patches {
         lock(&self.driven).insert(host.kind(), host);
     }
 
-    /// The windows of every driven program that says which it has. A program that is not there has none.
+    /// The windows of every driven program that says which it has. A program that is not there has
+    /// none.
     pub fn windows(&self) -> Vec<(HostKind, Vec<Window>)> {
         let hosts: Vec<_> = lock(&self.driven).values().cloned().collect();
         hosts.iter().filter_map(|it| Some((it.kind(), it.windows().ok()??))).collect()
@@ -385,7 +394,8 @@ impl Patches {
         Ok(open)
     }
 
-    /// Makes an empty patch. With a path it is saved there when it is saved; nothing is written now.
+    /// Makes an empty patch. With a path it is saved there when it is saved; nothing is written
+    /// now.
     pub fn create(
         &self,
         format: Format,
@@ -442,7 +452,8 @@ impl Patches {
         if !consent.is_rehearsal() {
             self.make_room()?;
         }
-        // Only one patch is opened at a time, so the id stays free while a slow program opens it and others go on.
+        // Only one patch is opened at a time, so the id stays free while a slow program opens it
+        // and others go on.
         let id = {
             let shelf = lock(&self.shelf);
             match naming.alias {
@@ -605,8 +616,8 @@ impl Patches {
         read(&scene(&open, &state, &canvas)?)
     }
 
-    /// Makes a list of edits as one step, all of them or none. `plan` makes the list from what is there now; `report` reads what became of
-    /// it before anybody else can change it.
+    /// Makes a list of edits as one step, all of them or none. `plan` makes the list from what is
+    /// there now; `report` reads what became of it before anybody else can change it.
     pub fn edit<T>(
         &self,
         ask: &Ask<'_>,
@@ -616,7 +627,8 @@ impl Patches {
         self.change(ask, plan, |patch, edits, label| Ok(patch.apply(edits, label, None)?.applied), report)
     }
 
-    /// What a list of edits would do, by the code that does it: the report sees the document as it would be.
+    /// What a list of edits would do, by the code that does it: the report sees the document as it
+    /// would be.
     pub fn preview<T>(
         &self,
         ask: &Ask<'_>,
@@ -731,7 +743,8 @@ impl Patches {
         Ok(Edited { patch_id: open.id.clone(), revision, warnings, made: (labels, undo, redo) })
     }
 
-    /// Writes the file. Without a path, where it came from; a file that another program changed is never written over.
+    /// Writes the file. Without a path, where it came from; a file that another program changed is
+    /// never written over.
     pub fn save(
         &self,
         patch_id: &str,
@@ -794,7 +807,8 @@ impl Patches {
             return Err(rehearsed());
         }
         let was = state.patch.saved_bytes().to_vec();
-        // The path of a new patch is only a wish until its first save: what lies there by then is somebody else's.
+        // The path of a new patch is only a wish until its first save: what lies there by then is
+        // somebody else's.
         let expected = match (own && state.on_disk, overwrite) {
             (true, _) => Expected::Bytes(&was),
             (false, true) => Expected::Any,
@@ -825,7 +839,8 @@ impl Patches {
         Ok(saved)
     }
 
-    /// Makes a change and brings it to the host. The document is swapped in only when the host has it.
+    /// Makes a change and brings it to the host. The document is swapped in only when the host has
+    /// it.
     fn carry<T>(
         &self,
         open: &Open,
@@ -909,7 +924,8 @@ impl Patches {
         Ok(Some(warning))
     }
 
-    /// Closes a root. Unsaved edits are lost only when that was said; how many journal steps they were.
+    /// Closes a root. Unsaved edits are lost only when that was said; how many journal steps they
+    /// were.
     pub fn close(&self, patch_id: &str, discard: bool) -> Result<(String, usize), ToolError> {
         let open = self.root(patch_id)?;
         if patch_id.contains('/') {
@@ -1111,7 +1127,8 @@ impl Scene<'_> {
     }
 }
 
-/// What was done, for the console: what was made where. A batch is told up to a limit; what has no words of its own, by its label.
+/// What was done, for the console: what was made where. A batch is told up to a limit; what has no
+/// words of its own, by its label.
 fn sentences(edits: &[Edit], applied: &Applied, label: &str) -> Vec<String> {
     const MOST: usize = 20;
     let mut lines: Vec<String> =

@@ -1,9 +1,11 @@
-//! A running Pure Data that shows patches: started without a window of its own, with us in the role of its window.
+//! A running Pure Data that shows patches: started without a window of its own, with us in the role
+//! of its window.
 //!
-//! Pd is told how each document changes, in messages, and each change counts only once Pd has acknowledged it. When Pd dies, it is
-//! started again and loads every patch as it was acknowledged last. Pd's own undo does not see messages; undo is the document's journal.
-//! The messages of the editor are private to Pd, so a version that was not looked at is refused. Not here: a Pd that the person started
-//! (`attach`). Opening a patch here runs it, with all that it holds.
+//! Pd is told how each document changes, in messages, and each change counts only once Pd has
+//! acknowledged it. When Pd dies, it is started again and loads every patch as it was acknowledged
+//! last. Pd's own undo does not see messages; undo is the document's journal. The messages of the
+//! editor are private to Pd, so a version that was not looked at is refused. Not here: a Pd that
+//! the person started (`attach`). Opening a patch here runs it, with all that it holds.
 
 pub mod attach;
 pub mod examine;
@@ -40,8 +42,9 @@ const CALL_US: u64 = 5_000_000;
 const READ_US: u64 = 30_000_000;
 /// A patch that was left alone this long is read back, to see whether it changed itself.
 const QUIET_US: u64 = 500_000;
-/// The most that a running Pd is given. Beyond it Pd is busy for longer than a call may take: the time it needs to load grows with the
-/// square of the boxes, 0.7 s for 20 000 and 5 s for 50 000 of them.
+/// The most that a running Pd is given. Beyond it Pd is busy for longer than a call may take: the
+/// time it needs to load grows with the square of the boxes, 0.7 s for 20 000 and 5 s for 50 000 of
+/// them.
 const MOST_BYTES: usize = 8 << 20;
 const MOST_BOXES: usize = 20_000;
 /// The most that is read of a patch that Pd wrote.
@@ -49,7 +52,8 @@ const MOST_READ: u64 = 64 << 20;
 /// Deaths within this time after which Pd is left alone.
 const DEATHS: usize = 3;
 const DEATHS_WITHIN_US: u64 = 60_000_000;
-/// The first version whose messages were looked at, the first that was not, and the one that all tests ran against.
+/// The first version whose messages were looked at, the first that was not, and the one that all
+/// tests ran against.
 const FROM: (u32, u32) = (0, 53);
 const BEFORE: (u32, u32) = (0, 58);
 pub const TESTED: &str = "0.53.1";
@@ -128,7 +132,8 @@ enum Note {
 }
 
 impl PdHost {
-    /// Nothing is started before a patch is opened. `home` holds the folder of patches without a file.
+    /// Nothing is started before a patch is opened. `home` holds the folder of patches without a
+    /// file.
     pub fn new(home: &Path, settings: Settings, voice: Voice, clock: Arc<dyn Clock>) -> std::io::Result<Arc<Self>> {
         let folder = home.join("state").join("pd");
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
@@ -316,7 +321,8 @@ impl Shared {
         }
     }
 
-    /// The patch as Pd writes it. Written beside its file, because Pd takes the folder it wrote to for the patch's own.
+    /// The patch as Pd writes it. Written beside its file, because Pd takes the folder it wrote to
+    /// for the patch's own.
     fn read(&self, link: &mut Link, nonce: &mut u64, canvas: &str, root: &mut Root) -> Result<Document, ToolError> {
         let folder = self.folder_of(root.file.as_deref());
         *nonce += 1;
@@ -334,7 +340,8 @@ impl Shared {
             .map_err(|fault| offline(&format!("what it wrote is no patch: {fault}")))
     }
 
-    /// The folders that Pd may read and write. One around the home would give it the configuration and the tokens.
+    /// The folders that Pd may read and write. One around the home would give it the configuration
+    /// and the tokens.
     fn folders(&self) -> Vec<PathBuf> {
         let own = self.home.join("patches");
         // A folder that is not there cannot be opened up to Pd.
@@ -408,7 +415,8 @@ impl PatchHost for PdHost {
         };
         if let Err(fault) = self.shared.load(link, nonce, &mut new) {
             if fault.code == Code::Timeout {
-                // It may be busy with this patch for ever; the others are loaded into a new one by the next call.
+                // It may be busy with this patch for ever; the others are loaded into a new one by
+                // the next call.
                 state.link = None;
             }
             return Err(fault);
@@ -583,7 +591,8 @@ impl Drop for Temporary {
     }
 }
 
-/// A file that Pd wrote for us. Code in Pd could have put something else there: a link would lead us out of its folders for it.
+/// A file that Pd wrote for us. Code in Pd could have put something else there: a link would lead
+/// us out of its folders for it.
 pub(crate) fn read_own(path: &Path) -> std::io::Result<Vec<u8>> {
     use std::io::Read as _;
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;

@@ -1,9 +1,12 @@
-//! Plugins: JavaScript of a person's own, each in a child process of this binary that can do nothing but compute.
+//! Plugins: JavaScript of a person's own, each in a child process of this binary that can do
+//! nothing but compute.
 //!
-//! [`child`] is that process, [`process`] is one of them seen from the daemon, [`runner`] keeps one per plugin alive and lets calls through
-//! one after the other, [`manifest`] judges what a plugin says about itself.
+//! [`child`] is that process, [`process`] is one of them seen from the daemon, [`runner`] keeps one
+//! per plugin alive and lets calls through one after the other, [`manifest`] judges what a plugin
+//! says about itself.
 //!
-//! Not here: which plugins there are and who enabled them (`daemon::plugins`), what they may reach (`tools::plugins`), and the catalog.
+//! Not here: which plugins there are and who enabled them (`daemon::plugins`), what they may reach
+//! (`tools::plugins`), and the catalog.
 
 pub mod child;
 mod engine;

@@ -1,8 +1,9 @@
 //! Programs that a person allowed by a template, run without a shell and ended as a whole.
 //!
-//! A program gets its words as they are, an environment of three kinds of entries, no input, and a process group of its own: at the end,
-//! at the deadline and when nobody waits any more the whole group is killed, and with it whatever left the group. Not here: which words fit (`conductor_core::command`), and
-//! whether a person must be asked.
+//! A program gets its words as they are, an environment of three kinds of entries, no input, and a
+//! process group of its own: at the end, at the deadline and when nobody waits any more the whole
+//! group is killed, and with it whatever left the group. Not here: which words fit
+//! (`conductor_core::command`), and whether a person must be asked.
 
 use super::files::{FileError, Files};
 #[cfg(target_os = "linux")]
@@ -23,7 +24,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// Bytes kept of each stream; what comes behind is read and dropped, so that the program does not hang on a full pipe.
+/// Bytes kept of each stream; what comes behind is read and dropped, so that the program does not
+/// hang on a full pipe.
 const KEPT: usize = 1 << 20;
 /// What a program wrote last is still read for so long after its end.
 const PIPE_PATIENCE: Duration = Duration::from_secs(1);
@@ -118,7 +120,8 @@ impl Shell {
         self.templates.load_full()
     }
 
-    /// Whether a person said that it changes nothing. An unknown command does not exist, so it is not asked about either.
+    /// Whether a person said that it changes nothing. An unknown command does not exist, so it is
+    /// not asked about either.
     pub fn effect(&self, wanted: &Wanted<'_>) -> Option<CommandEffect> {
         let templates = self.templates();
         find(&templates, wanted).ok().map(|(template, _)| template.effect)
@@ -160,13 +163,15 @@ impl Shell {
         })
     }
 
-    /// A path is looked up under its root now and handed over absolute, so that it is no option and needs no folder to start from.
+    /// A path is looked up under its root now and handed over absolute, so that it is no option and
+    /// needs no folder to start from.
     fn word(&self, word: Ready) -> Result<String, ShellError> {
         match word {
             Ready::Text(text) => Ok(text),
             Ready::Path { root, path } => {
                 let place = self.files.place(Some(&root), &path)?;
-                // Whether it leads out of the root is the kernel's answer; that nothing is there yet is no fault of the value.
+                // Whether it leads out of the root is the kernel's answer; that nothing is there
+                // yet is no fault of the value.
                 place.stays_inside()?;
                 Ok(place.path().to_string_lossy().into_owned())
             }
@@ -190,7 +195,8 @@ impl Shell {
             .stderr(Stdio::piped())
             .process_group(0);
         let mark = Mark::new();
-        // SAFETY: between fork and exec only system calls are made: setrlimit neither allocates nor locks.
+        // SAFETY: between fork and exec only system calls are made: setrlimit neither allocates nor
+        // locks.
         unsafe {
             command.pre_exec(move || {
                 for (resource, most) in LIMITS {
@@ -218,7 +224,8 @@ impl Shell {
                     }
                 }
             };
-            // What it left running ends with it, and with that the pipes close. A process that may not be killed holds nothing up.
+            // What it left running ends with it, and with that the pipes close. A process that may
+            // not be killed holds nothing up.
             drop(family);
             if !is_read {
                 tokio::select! {
@@ -240,8 +247,9 @@ impl Shell {
 }
 
 impl Shell {
-    /// Starts a program and leaves it alone: it has a session of its own, so it outlives the daemon. Besides its own environment it gets
-    /// what it needs to find the desktop. Gives its process id.
+    /// Starts a program and leaves it alone: it has a session of its own, so it outlives the
+    /// daemon. Besides its own environment it gets what it needs to find the desktop. Gives its
+    /// process id.
     pub fn launch(&self, prepared: &Prepared) -> Result<u32, ShellError> {
         let start = |why: std::io::Error| ShellError::Start {
             program: prepared.program.display().to_string(),
@@ -257,7 +265,8 @@ impl Shell {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        // SAFETY: between fork and exec only one system call is made, which neither allocates nor locks.
+        // SAFETY: between fork and exec only one system call is made, which neither allocates nor
+        // locks.
         unsafe {
             command.pre_exec(|| setsid().map(drop).map_err(std::io::Error::from));
         }
@@ -297,8 +306,9 @@ impl Drop for Family {
     }
 }
 
-/// A number that a program and its descendants carry, whatever session, group, environment or files they give themselves: a limit that
-/// the kernel keeps for old programs, hands to children and does not use.
+/// A number that a program and its descendants carry, whatever session, group, environment or files
+/// they give themselves: a limit that the kernel keeps for old programs, hands to children and does
+/// not use.
 #[cfg(target_os = "linux")]
 #[derive(Clone, Copy)]
 struct Mark(u64);
@@ -328,7 +338,8 @@ impl Mark {
                 .filter_map(|pid| {
                     Some((Pid::from_raw(pid)?, pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?))
                 })
-                // Read after the handle is open, so that the number cannot belong to another process by now.
+                // Read after the handle is open, so that the number cannot belong to another
+                // process by now.
                 .filter(|(pid, _)| self.is_on(*pid))
                 .collect();
             if found.is_empty() {

@@ -1,4 +1,5 @@
-//! The one file that reads the clock, the environment and random numbers. Everything else is given values.
+//! The one file that reads the clock, the environment and random numbers. Everything else is given
+//! values.
 
 #![expect(clippy::disallowed_methods, reason = "this is the place the lint points to")]
 
@@ -11,7 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use uuid::Uuid;
 
-/// Both clocks a daemon needs: one that never jumps, for gestures and deadlines, and the one on the wall, for people.
+/// Both clocks a daemon needs: one that never jumps, for gestures and deadlines, and the one on the
+/// wall, for people.
 pub trait Clock: Send + Sync + std::fmt::Debug {
     /// Microseconds since this clock was made.
     fn now(&self) -> Micros;
@@ -159,8 +161,9 @@ pub struct RandomIds;
 const TAIL: usize = 10;
 
 thread_local! {
-    /// Tails fetched ahead of their use: every call takes two, and a system call for each is dearer than the rest of the id. Only ids that
-    /// name something come from here; whatever must not be guessed is fetched when it is needed.
+    /// Tails fetched ahead of their use: every call takes two, and a system call for each is dearer
+    /// than the rest of the id. Only ids that name something come from here; whatever must not be
+    /// guessed is fetched when it is needed.
     static AHEAD: RefCell<Vec<[u8; TAIL]>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -249,7 +252,8 @@ impl Ids for CountingIds {
     }
 }
 
-/// This program, for starting it again. On Linux the running one, even when an upgrade has replaced its file.
+/// This program, for starting it again. On Linux the running one, even when an upgrade has replaced
+/// its file.
 pub fn own_program() -> PathBuf {
     if cfg!(target_os = "linux") {
         PathBuf::from("/proc/self/exe")
@@ -301,7 +305,8 @@ impl Environment {
     }
 }
 
-/// The program a command names: looked for in the folders of the search path, unless it names a folder itself.
+/// The program a command names: looked for in the folders of the search path, unless it names a
+/// folder itself.
 pub fn program_of(command: &Path, folders: &[PathBuf]) -> Option<PathBuf> {
     let named = command.components().count() > 1;
     let candidates = if named { vec![command.to_owned()] } else { folders.iter().map(|it| it.join(command)).collect() };

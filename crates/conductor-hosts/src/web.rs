@@ -1,8 +1,10 @@
 //! Fetching from the web without becoming somebody's arm into the local network.
 //!
-//! A name is looked up once, every address it has is checked, and the connection goes to a checked address: a name that changes its mind
-//! between the look and the call changes nothing. Each redirect starts over, and one to a host that was not named is given back unfollowed. Proxies of the environment are not used, and nothing is
-//! kept between two requests: no cookies, no pool. Not here: whether a person must be asked.
+//! A name is looked up once, every address it has is checked, and the connection goes to a checked
+//! address: a name that changes its mind between the look and the call changes nothing. Each
+//! redirect starts over, and one to a host that was not named is given back unfollowed. Proxies of
+//! the environment are not used, and nothing is kept between two requests: no cookies, no pool. Not
+//! here: whether a person must be asked.
 
 mod address;
 
@@ -87,7 +89,8 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// Whether a redirect may be followed without a question: to where it came from, or to a host that a person named.
+    /// Whether a redirect may be followed without a question: to where it came from, or to a host
+    /// that a person named.
     fn follows(&self, from: &Url, to: &Url) -> bool {
         let named = self.only.as_ref().unwrap_or(&self.allow_hosts);
         // The same site over TLS, both at their usual ports.
@@ -217,7 +220,8 @@ impl Web {
             let status = response.status();
             let location = response.headers().get(LOCATION).filter(|_| status.is_redirection()).cloned();
             let next = location.as_ref().map(|it| target(&wanted.url, it)).transpose()?;
-            // A plugin hears that it was not granted; a person's list is one to fetch without a question.
+            // A plugin hears that it was not granted; a person's list is one to fetch without a
+            // question.
             if let (Some(next), Some(_)) = (&next, &reach.only)
                 && !reach.follows(&wanted.url, next)
             {
@@ -289,7 +293,8 @@ impl Web {
         if addresses.is_empty() {
             return Err(WebError::NoAddress { host, why: "none was found".to_owned() });
         }
-        // Only the exact host and port lift the wall: a name alone says nothing about what else listens there.
+        // Only the exact host and port lift the wall: a name alone says nothing about what else
+        // listens there.
         let lifted = reach.allow_hosts.contains(&with_port);
         match addresses.iter().find(|it| !lifted && !(self.public)(it.ip())) {
             Some(private) => Err(WebError::Private { host, address: private.ip() }),
@@ -317,7 +322,8 @@ pub fn is_named(url: &Url, hosts: &[String]) -> bool {
     hosts.iter().any(|it| covers(it, &host_of(url), &shown(url)))
 }
 
-/// A final dot is dropped: `a.example.` is the same host as `a.example` and would be looked up a second time under its other name.
+/// A final dot is dropped: `a.example.` is the same host as `a.example` and would be looked up a
+/// second time under its other name.
 fn normalise(url: &mut Url) -> Result<(), WebError> {
     let Some(host) = url.host_str().filter(|it| it.ends_with('.')) else { return Ok(()) };
     let host = host.trim_end_matches('.').to_owned();
@@ -345,7 +351,8 @@ fn redirect(wanted: &mut Wanted, status: u16, next: Url) -> Result<(), WebError>
         }
     }
     wanted.headers.remove(HOST);
-    // 307 and 308 keep the method by definition; a body is not sent to a host that was not asked about.
+    // 307 and 308 keep the method by definition; a body is not sent to a host that was not asked
+    // about.
     if matches!(status, 307 | 308) && wanted.body.is_some() && shown(&next) != shown(&wanted.url) {
         return Err(bad("a body is not sent on to another host"));
     }

@@ -1,4 +1,5 @@
-//! Measures opening, editing and saving against plain baselines, in one run: `cargo run --release --example measure [FILE]`.
+//! Measures opening, editing and saving against plain baselines, in one run: `cargo run --release
+//! --example measure [FILE]`.
 //!
 //! Every line is a ratio, so the machine's speed cancels out.
 

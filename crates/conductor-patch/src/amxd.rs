@@ -1,6 +1,7 @@
 //! The `.amxd` frame around a patch: a header before the JSON and a directory behind it.
 //!
-//! Only lengths and offsets that follow from the JSON's length are refreshed on save; every other byte stays.
+//! Only lengths and offsets that follow from the JSON's length are refreshed on save; every other
+//! byte stays.
 
 use std::ops::Range;
 

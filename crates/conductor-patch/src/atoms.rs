@@ -127,7 +127,8 @@ fn unquoted(token: &str) -> String {
     }
 }
 
-/// Tokens of a box text: a double-quoted run is one token, a backslash keeps the next character from ending one.
+/// Tokens of a box text: a double-quoted run is one token, a backslash keeps the next character
+/// from ending one.
 pub fn tokens(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut start = None;
@@ -173,7 +174,8 @@ pub(crate) fn split(text: &str) -> (&str, Vec<&str>, Vec<TextAttribute<'_>>) {
     (class, arguments, attributes)
 }
 
-/// Refuses control characters; tab and line ends pass where `content` says the text is shown, not read.
+/// Refuses control characters; tab and line ends pass where `content` says the text is shown, not
+/// read.
 pub(crate) fn printable(text: &str, content: bool) -> bool {
     text.chars().all(|c| !c.is_control() || (content && matches!(c, '\t' | '\n' | '\r')))
 }

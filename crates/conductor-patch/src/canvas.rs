@@ -1,7 +1,9 @@
-//! One patcher (Max) or canvas (Pd) in memory: its bytes as a list of pieces, its boxes and cords, and the indexes over them.
+//! One patcher (Max) or canvas (Pd) in memory: its bytes as a list of pieces, its boxes and cords,
+//! and the indexes over them.
 //!
-//! A slot is the address of a box or cord inside its canvas and is never used twice while the document is open, so an undone
-//! removal brings back the same slot. Not here: what an edit means (`edit`), nor either file format (`max`, `pd`).
+//! A slot is the address of a box or cord inside its canvas and is never used twice while the
+//! document is open, so an undone removal brings back the same slot. Not here: what an edit means
+//! (`edit`), nor either file format (`max`, `pd`).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -394,7 +396,8 @@ impl Canvas {
         canvas
     }
 
-    /// Copies the bytes of the text pieces out of `source`. For canvases without boxes: those an edit prints.
+    /// Copies the bytes of the text pieces out of `source`. For canvases without boxes: those an
+    /// edit prints.
     pub(crate) fn own(&mut self, source: &[u8]) {
         let items = self.items.iter().map(|item| match item {
             Item::Text(chunk) => Item::Text(Chunk::owned(chunk.bytes(source))),
@@ -404,7 +407,8 @@ impl Canvas {
     }
 
     pub(crate) fn write(&self, writer: &mut Writer<'_>, source: &[u8], format: crate::Format) {
-        // Pd cords name boxes by number; the numbers are put right here, so that removing a box touches only its own cords.
+        // Pd cords name boxes by number; the numbers are put right here, so that removing a box
+        // touches only its own cords.
         let numbers = format.is_pd().then(|| self.numbers());
         for item in self.items.iter() {
             match item {

@@ -1,5 +1,6 @@
-//! The smallest changes to a document. Each is a swap of what is there for what shall be, so each has an exact inverse: bytes,
-//! slots and keys come back as they were. Not here: what an edit means (`edit`).
+//! The smallest changes to a document. Each is a swap of what is there for what shall be, so each
+//! has an exact inverse: bytes, slots and keys come back as they were. Not here: what an edit means
+//! (`edit`).
 
 use std::sync::Arc;
 

@@ -81,7 +81,8 @@ impl Diff {
     }
 }
 
-/// Compares two texts line by line, with `context` unchanged lines around each changed one; says nothing about meaning.
+/// Compares two texts line by line, with `context` unchanged lines around each changed one; says
+/// nothing about meaning.
 pub fn diff_bytes(before: &[u8], after: &[u8], context: usize) -> Diff {
     lines(before, after, context)
 }
@@ -95,7 +96,8 @@ pub fn diff(before: &Document, after: &Document, context: usize) -> Diff {
     found
 }
 
-/// Lines of a middle part beyond which a line diff is not worth its cost: it becomes one removed and one added block.
+/// Lines of a middle part beyond which a line diff is not worth its cost: it becomes one removed
+/// and one added block.
 const MOST_LINES: usize = 20_000;
 
 fn lines(before: &[u8], after: &[u8], context: usize) -> Diff {
@@ -167,7 +169,8 @@ fn hunks(rows: &[(char, &str)], first: usize, context: usize) -> String {
     out
 }
 
-/// Pairs the boxes of two canvases: by key where that is the file's own, then by text and place, then by text alone.
+/// Pairs the boxes of two canvases: by key where that is the file's own, then by text and place,
+/// then by text alone.
 fn pairs<'a>(before: &View<'a>, after: &View<'a>) -> Vec<(Option<BoxView<'a>>, Option<BoxView<'a>>)> {
     let mut old: Vec<Option<BoxView<'a>>> = before.boxes().map(Some).collect();
     let mut fresh: Vec<Option<BoxView<'a>>> = after.boxes().map(Some).collect();

@@ -1,7 +1,7 @@
 //! A patch file in memory: opened from bytes, written back to bytes, read through views.
 //!
-//! Opening never runs, loads or fetches anything the patch names. Not here: changing it (`edit`), and revisions, undo and
-//! object references (`patch`).
+//! Opening never runs, loads or fetches anything the patch names. Not here: changing it (`edit`),
+//! and revisions, undo and object references (`patch`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -207,7 +207,8 @@ impl Document {
         let format = if format.is_pd() { Format::Pd } else { Format::Maxpat };
         match Document::open(text.as_bytes(), format, &Limits::default()) {
             Ok(document) => document,
-            // Unreachable while the templates are valid, which a test holds; an empty document is the harmless answer.
+            // Unreachable while the templates are valid, which a test holds; an empty document is
+            // the harmless answer.
             Err(_) => Document {
                 format,
                 source: Arc::from(Vec::new()),
@@ -261,8 +262,8 @@ impl Document {
 
     /// Tells the document what a patch file that it names as a class looks like from outside.
     ///
-    /// The document reads no files; whoever opened it looks for [`Document::unknown_classes`] beside it and passes on
-    /// [`Document::ports_as_abstraction`] of what is found.
+    /// The document reads no files; whoever opened it looks for [`Document::unknown_classes`]
+    /// beside it and passes on [`Document::ports_as_abstraction`] of what is found.
     pub fn learn_abstraction(&mut self, name: &str, ports: Ports) {
         self.abstractions.insert(name.to_owned(), ports);
     }
@@ -271,7 +272,8 @@ impl Document {
         self.abstractions.get(name)
     }
 
-    /// Names of classes and files that neither the tables nor a learned abstraction explain, each once.
+    /// Names of classes and files that neither the tables nor a learned abstraction explain, each
+    /// once.
     pub fn unknown_classes(&self) -> Vec<String> {
         let mut found = std::collections::BTreeSet::new();
         self.walk(&mut |view| {
@@ -689,7 +691,8 @@ impl<'a> BoxView<'a> {
         self.shape().map(|shape| shape.keys().map(str::to_owned).collect()).unwrap_or_default()
     }
 
-    /// The value of an attribute: a key of the box, or `@name value` in its text; for Pd a field of a GUI box.
+    /// The value of an attribute: a key of the box, or `@name value` in its text; for Pd a field of
+    /// a GUI box.
     pub fn attribute(&self, name: &str) -> Option<Value> {
         let rect = |rect: Rect| Value::Many(rect.array().into_iter().map(Atom::Float).collect());
         match name {

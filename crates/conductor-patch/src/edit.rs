@@ -1,8 +1,10 @@
-//! Edits as values: each says what shall change, applies as a whole or not at all, and yields the edit that takes it back.
+//! Edits as values: each says what shall change, applies as a whole or not at all, and yields the
+//! edit that takes it back.
 //!
-//! A list of edits is one transaction: [`Document::apply`] runs them in order and rolls back when one fails. Edits compose by
-//! standing in one list; the inverse of a list is one [`Op::Restore`], and applying that yields the redo.
-//! Not here: revisions, journals and references like `#3@7` (`patch`).
+//! A list of edits is one transaction: [`Document::apply`] runs them in order and rolls back when
+//! one fails. Edits compose by standing in one list; the inverse of a list is one [`Op::Restore`],
+//! and applying that yields the redo. Not here: revisions, journals and references like `#3@7`
+//! (`patch`).
 
 mod add;
 mod attributes;
@@ -34,7 +36,8 @@ pub struct Edit {
 /// A box an edit is about.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Target {
-    /// By name: a varname, else a key, else the handle (`$x`) of a box added earlier in the same list.
+    /// By name: a varname, else a key, else the handle (`$x`) of a box added earlier in the same
+    /// list.
     Named(String),
     /// By address.
     Box(BoxId),
@@ -120,7 +123,8 @@ pub enum Op {
         /// The name.
         name: Option<String>,
     },
-    /// Names many boxes at once by their index; all are checked before any is named, so names can be exchanged.
+    /// Names many boxes at once by their index; all are checked before any is named, so names can
+    /// be exchanged.
     AssignVarnames(Vec<(usize, String)>),
     /// Hides a box when the patch is locked, or shows it.
     SetHidden {
@@ -176,8 +180,8 @@ pub struct Restore {
 impl Restore {
     /// Adds what a later list of edits needs to be taken back, so that one restore takes back both.
     ///
-    /// A run of changes to the texts of the same boxes, as a turned knob makes, keeps only the first state of each: that is
-    /// where taking all of it back leads.
+    /// A run of changes to the texts of the same boxes, as a turned knob makes, keeps only the
+    /// first state of each: that is where taking all of it back leads.
     pub(crate) fn append(&mut self, later: &Restore) {
         let face = |change: &Change| match change {
             Change::Face { canvas, slot, .. } => Some((canvas.clone(), *slot)),

@@ -1,8 +1,9 @@
 //! A JSON reader that keeps byte ranges instead of values.
 //!
-//! Number spelling, key order, unknown keys and spacing survive because nothing is turned into a generic value: callers walk
-//! the members they understand and skip the rest. `nan`, `inf`, `-nan` and `-inf`, which Max writes, count as numbers.
-//! Not here: what the members mean (`max`), or printing (`style`).
+//! Number spelling, key order, unknown keys and spacing survive because nothing is turned into a
+//! generic value: callers walk the members they understand and skip the rest. `nan`, `inf`, `-nan`
+//! and `-inf`, which Max writes, count as numbers. Not here: what the members mean (`max`), or
+//! printing (`style`).
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -126,7 +127,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Passes over one value of any kind without recursion, so nesting costs a bounded vector and no stack.
+    /// Passes over one value of any kind without recursion, so nesting costs a bounded vector and
+    /// no stack.
     pub(crate) fn skip(&mut self) -> Result<(Range<usize>, Kind), JsonError> {
         let start = self.at;
         let kind = match self.peek() {
@@ -251,7 +253,8 @@ pub(crate) fn number(token: &[u8]) -> Option<f64> {
     }
 }
 
-/// Decodes the inside of a string. A lone surrogate becomes U+FFFD here; the file keeps its spelling.
+/// Decodes the inside of a string. A lone surrogate becomes U+FFFD here; the file keeps its
+/// spelling.
 pub(crate) fn decode(raw: &[u8]) -> Cow<'_, str> {
     if !raw.contains(&b'\\') {
         return String::from_utf8_lossy(raw);
@@ -343,7 +346,8 @@ pub(crate) fn elements(array: &[u8]) -> Vec<(Range<usize>, Kind)> {
     }
 }
 
-/// Members of the object that starts at the first non-space byte: key and value range. Empty when it is not an object.
+/// Members of the object that starts at the first non-space byte: key and value range. Empty when
+/// it is not an object.
 pub(crate) fn members(object: &[u8]) -> Vec<(String, Range<usize>, Kind)> {
     let mut scanner = Scanner::new(object, 0);
     let mut found = Vec::new();

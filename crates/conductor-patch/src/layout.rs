@@ -15,7 +15,8 @@ pub(crate) fn first_nub(is_pd: bool) -> f64 {
     if is_pd { PD_INSET } else { MAX_INSET }
 }
 
-/// Place of an inlet (on the top edge) or outlet (on the bottom edge) of a box; none when the box has no such port.
+/// Place of an inlet (on the top edge) or outlet (on the bottom edge) of a box; none when the box
+/// has no such port.
 ///
 /// When the count is not known, ports are placed as if the one asked for were the last.
 pub fn nub(object: &BoxView<'_>, outlet: bool, index: u32) -> Option<Point> {

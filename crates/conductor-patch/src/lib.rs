@@ -1,8 +1,9 @@
 //! Lossless documents for Max (`.maxpat`, `.maxhelp`, `.amxd`) and Pure Data (`.pd`) patches.
 //!
-//! A patch is opened from bytes and written back to bytes. What nobody touched is copied verbatim: number spelling, key order,
-//! unknown keys, spacing, line ends. What an edit prints follows the style of its file. Every edit is a value with an exact
-//! inverse, so undo restores bytes, not only meaning.
+//! A patch is opened from bytes and written back to bytes. What nobody touched is copied verbatim:
+//! number spelling, key order, unknown keys, spacing, line ends. What an edit prints follows the
+//! style of its file. Every edit is a value with an exact inverse, so undo restores bytes, not only
+//! meaning.
 //!
 //! ```
 //! use conductor_patch::{Atom, CanvasId, CordEnds, Document, Edit, Format, JournalLimits, NewBox, Op, Patch, Point};
@@ -22,11 +23,13 @@
 //! # Ok::<(), conductor_patch::PatchError>(())
 //! ```
 //!
-//! The way through the crate: [`Document`] opens and writes; [`View`], [`BoxView`] and [`CordView`] read; [`Edit`] changes;
-//! [`Patch`] adds revisions, undo and references; [`layout`], [`validate`], [`mod@render`], [`find()`] and [`diff()`] are functions
-//! of a view; [`objects`] is what is known about classes.
+//! The way through the crate: [`Document`] opens and writes; [`View`], [`BoxView`] and [`CordView`]
+//! read; [`Edit`] changes; [`Patch`] adds revisions, undo and references; [`layout`], [`validate`],
+//! [`mod@render`], [`find()`] and [`diff()`] are functions of a view; [`objects`] is what is known
+//! about classes.
 //!
-//! Not here: files, clocks, hosts, sockets. Opening a document runs nothing and reads nothing that it names.
+//! Not here: files, clocks, hosts, sockets. Opening a document runs nothing and reads nothing that
+//! it names.
 #![warn(missing_docs)]
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,9 @@
-//! The `.maxpat` format: reading a patcher into a canvas, and changing the members of one box or cord in place.
+//! The `.maxpat` format: reading a patcher into a canvas, and changing the members of one box or
+//! cord in place.
 //!
-//! Reading is one pass that keeps ranges; only the lists `boxes` and `lines` and embedded patchers become structure.
-//! Not here: the `.amxd` frame (`amxd`), spelling (`style`), and what an edit does (`edit`).
+//! Reading is one pass that keeps ranges; only the lists `boxes` and `lines` and embedded patchers
+//! become structure. Not here: the `.amxd` frame (`amxd`), spelling (`style`), and what an edit
+//! does (`edit`).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -81,7 +83,8 @@ type Element = (Face, Option<Arc<Canvas>>);
 /// A patcher inside a box, and where its text stands.
 type Embedded = Option<(Range<usize>, Arc<Canvas>)>;
 
-/// A list of `boxes` or `lines` as it came by: where its items stand, so that a later duplicate key can demote it to text.
+/// A list of `boxes` or `lines` as it came by: where its items stand, so that a later duplicate key
+/// can demote it to text.
 #[derive(Clone)]
 struct Section {
     items: Range<usize>,
@@ -535,7 +538,8 @@ fn end(value: &[u8]) -> End {
 
 /// The text of one box or cord, opened for changes to its members.
 ///
-/// An embedded patcher is left out and stands as a placeholder, so that its size does not matter here.
+/// An embedded patcher is left out and stands as a placeholder, so that its size does not matter
+/// here.
 pub(crate) struct Shape {
     buffer: Vec<u8>,
     hole: Option<usize>,
@@ -612,7 +616,8 @@ impl Shape {
         self.members.iter().map(|member| member.key.as_str())
     }
 
-    /// Sets a member: in place when it is there, else at its alphabetical place, spelled in the style of the file.
+    /// Sets a member: in place when it is there, else at its alphabetical place, spelled in the
+    /// style of the file.
     pub(crate) fn set(&mut self, style: &Style, key: &str, value: &Json) {
         if let Some(at) = self.members.iter().rposition(|member| member.key == key) {
             self.overwrite(style, at, value);
@@ -654,7 +659,8 @@ impl Shape {
         if let Json::Array(items) = value
             && member.kind == Kind::Array
         {
-            // Same length: only the items that differ are spelled anew, so untouched numbers keep their spelling.
+            // Same length: only the items that differ are spelled anew, so untouched numbers keep
+            // their spelling.
             let parts = json::elements(old);
             let scalars: Vec<&str> = items
                 .iter()

@@ -1,7 +1,8 @@
-//! What is known about object classes without running Max or Pd: counts, types, sizes, arguments, attributes.
+//! What is known about object classes without running Max or Pd: counts, types, sizes, arguments,
+//! attributes.
 //!
-//! The tables are generated (`tools/max_table.py`, `tools/pd_table.py`) and embedded. Not here: what a file or an embedded
-//! patcher says about a box, which goes before the table (`ports`).
+//! The tables are generated (`tools/max_table.py`, `tools/pd_table.py`) and embedded. Not here:
+//! what a file or an embedded patcher says about a box, which goes before the table (`ports`).
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -193,7 +194,8 @@ impl Table {
         self.classes.get(name)
     }
 
-    /// The class a box text names, and how many words its name has: Pd's `list append` is one class.
+    /// The class a box text names, and how many words its name has: Pd's `list append` is one
+    /// class.
     pub fn class_of(&self, text: &str) -> Option<(&Class, usize)> {
         let words = atoms::tokens(text);
         if let [first, second, ..] = words.as_slice()
@@ -245,7 +247,8 @@ impl Table {
         Some(Counted { inlets: Some(inlets), outlets: Some(outlets), outlet_types: None, exact: true })
     }
 
-    /// Counts the rules give for a text. `embedded` answers for rules that look into an embedded patcher.
+    /// Counts the rules give for a text. `embedded` answers for rules that look into an embedded
+    /// patcher.
     pub(crate) fn count(&self, text: &str, embedded: &dyn Fn(&str, &str) -> Option<u32>) -> Option<Counted> {
         let (class, words) = self.class_of(text)?;
         let (_, arguments, attributes) = atoms::split(text);
@@ -496,7 +499,8 @@ pub(crate) fn default_size(format: Format, maxclass: &str, text: &str) -> (f64, 
     }
 }
 
-/// The three names nearest to `name` by edit distance, nearest first; names that share nothing are left out.
+/// The three names nearest to `name` by edit distance, nearest first; names that share nothing are
+/// left out.
 pub(crate) fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Vec<String> {
     let wanted: Vec<char> = name.chars().take(64).collect();
     let mut found: Vec<(usize, &str)> = names

@@ -1,5 +1,6 @@
-//! An open patch: a document with its revision, its journal for undo and redo, and references that outlive nothing they should
-//! not. Not here: files, hosts and clocks; the caller reads, writes and knows the time.
+//! An open patch: a document with its revision, its journal for undo and redo, and references that
+//! outlive nothing they should not. Not here: files, hosts and clocks; the caller reads, writes and
+//! knows the time.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -42,7 +43,8 @@ pub struct Patch {
     limits: JournalLimits,
     undo: VecDeque<Step>,
     redo: Vec<Step>,
-    /// How to get from a revision to the one before it, newest last; for looking back, not for undo.
+    /// How to get from a revision to the one before it, newest last; for looking back, not for
+    /// undo.
     trail: VecDeque<(u64, Step)>,
 }
 
@@ -116,7 +118,8 @@ impl Patch {
         self.revision != self.saved_revision && self.document.to_bytes() != *self.saved
     }
 
-    /// Whether the patch is locked for hands; a file does not say, so it starts unlocked. Edits do not ask.
+    /// Whether the patch is locked for hands; a file does not say, so it starts unlocked. Edits do
+    /// not ask.
     pub fn locked(&self) -> bool {
         self.locked
     }
@@ -182,7 +185,8 @@ impl Patch {
         Ok(Revised { revision: self.revision, applied })
     }
 
-    /// What the edits would do, without doing it: the document as it would be, and what was done to it.
+    /// What the edits would do, without doing it: the document as it would be, and what was done to
+    /// it.
     pub fn preview(&self, edits: &[Edit]) -> Result<(Document, Applied), PatchError> {
         let edits = self.settle(edits)?;
         let mut document = self.document.clone();
@@ -249,7 +253,8 @@ impl Patch {
         Ok(back)
     }
 
-    /// Takes over a document that another program made of this one. Nothing before it can be taken back: the steps do not fit it.
+    /// Takes over a document that another program made of this one. Nothing before it can be taken
+    /// back: the steps do not fit it.
     pub fn take(&mut self, document: Document) {
         self.document = document;
         self.revision += 1;
@@ -280,7 +285,8 @@ impl Patch {
         (oldest == revision).then_some(document)
     }
 
-    /// Finds a canvas by the segments of its id behind the root's: keys, or names that exactly one box has.
+    /// Finds a canvas by the segments of its id behind the root's: keys, or names that exactly one
+    /// box has.
     pub fn canvas(&self, segments: &[&str]) -> Result<CanvasId, LookupError> {
         let mut id = CanvasId::ROOT;
         for segment in segments {
@@ -382,7 +388,8 @@ fn segment_slot(document: &Document, id: &CanvasId, canvas: &Canvas, segment: &s
     }
 }
 
-/// The readable part of a root's id: the file name without its last extension, with `-` for what an id cannot hold.
+/// The readable part of a root's id: the file name without its last extension, with `-` for what an
+/// id cannot hold.
 pub fn id_stem(file_name: &str) -> String {
     let stem = file_name.rsplit_once('.').map_or(file_name, |(stem, _)| stem);
     stem.chars()

@@ -1,7 +1,8 @@
 //! The `.pd` format: statements into canvases, and the spelling of new and changed statements.
 //!
-//! A statement keeps its bytes, with the white space before it. `#A` and `#X f` statements belong to the box before them and
-//! travel with it. Not here: inlet and outlet counts (`objects`), and what an edit does (`edit`).
+//! A statement keeps its bytes, with the white space before it. `#A` and `#X f` statements belong
+//! to the box before them and travel with it. Not here: inlet and outlet counts (`objects`), and
+//! what an edit does (`edit`).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,7 +14,8 @@ use crate::document::{Limits, OpenError};
 use crate::geometry::Rect;
 use crate::style::Style;
 
-/// Files that break long statements do so behind the first atom that passes this column, as older Pd did.
+/// Files that break long statements do so behind the first atom that passes this column, as older
+/// Pd did.
 const WRAP: usize = 65;
 /// Pd breaks the text of a box at this many characters unless the box states a width.
 const COLUMNS: usize = 60;
@@ -294,7 +296,8 @@ impl Level {
                 }
             }
         }
-        // A cord is read when its statement comes, so new cords stand behind every box as well as behind the other cords.
+        // A cord is read when its statement comes, so new cords stand behind every box as well as
+        // behind the other cords.
         let behind_boxes =
             self.items.iter().rposition(|item| matches!(item, Item::Box(_))).map_or(self.start, |at| at + 1);
         let behind_cords =
@@ -566,7 +569,8 @@ fn gui_size(text: &str) -> Option<(f64, f64)> {
         "bng" | "tgl" => value("size").map(|size| (size, size)),
         "nbx" => {
             let (columns, height, font) = (value("width")?, value("height")?, value("fontsize")?);
-            // The number box draws its digits at six tenths of its own font size, beside a triangle of half its height.
+            // The number box draws its digits at six tenths of its own font size, beside a triangle
+            // of half its height.
             Some(((columns * (font * 31.0 / 36.0)).floor().max(1.0) + (height / 2.0).floor() + 4.0, height))
         }
         "hradio" => Some((value("size")? * value("number")?, value("size")?)),

@@ -1,6 +1,7 @@
 //! How many inlets and outlets a box has, and how surely that is known.
 //!
-//! Order of truth: what the file states, then what an embedded patcher or a learned abstraction shows, then the rule table.
+//! Order of truth: what the file states, then what an embedded patcher or a learned abstraction
+//! shows, then the rule table.
 
 use std::sync::Arc;
 

@@ -1,8 +1,9 @@
-//! What a patch can do beyond itself when a program runs it: which boxes reach files, the network, devices or the program, and which
-//! boxes can send something into those.
+//! What a patch can do beyond itself when a program runs it: which boxes reach files, the network,
+//! devices or the program, and which boxes can send something into those.
 //!
-//! Pure is an allowlist; a class that is not in it reaches. A patch may drive a box without a cord: `send` and `receive`, buses and delay
-//! lines are followed within the patch, and what leaves it counts as reaching. Not here: the files that a box names, and who is asked.
+//! Pure is an allowlist; a class that is not in it reaches. A patch may drive a box without a cord:
+//! `send` and `receive`, buses and delay lines are followed within the patch, and what leaves it
+//! counts as reaching. Not here: the files that a box names, and who is asked.
 
 mod classes;
 
@@ -59,7 +60,8 @@ impl Reach {
 /// What is around a patch while it runs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Around<'a> {
-    /// Whether every patch in the program is known, so that a name that only this patch hears stays in it.
+    /// Whether every patch in the program is known, so that a name that only this patch hears stays
+    /// in it.
     pub alone: bool,
     /// Names by which other patches let something reach.
     pub heard_elsewhere: Option<&'a BTreeSet<String>>,
@@ -67,7 +69,8 @@ pub struct Around<'a> {
     pub shadowed: Option<&'a BTreeSet<String>>,
 }
 
-/// A box that reaches, or a statement of a Pd file that the program carries out when it opens the file.
+/// A box that reaches, or a statement of a Pd file that the program carries out when it opens the
+/// file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReachingBox {
     /// The canvas it is in.
@@ -110,7 +113,8 @@ pub struct Reaching {
     pub folders: BTreeSet<String>,
     /// Whether the patch sends to names, so that what it reaches depends on what is around it.
     pub names: bool,
-    /// The same bytes mean the same boxes, contents and cords, wherever they are placed. Empty when nothing reaches.
+    /// The same bytes mean the same boxes, contents and cords, wherever they are placed. Empty when
+    /// nothing reaches.
     pub print: Vec<u8>,
 }
 
@@ -120,7 +124,8 @@ impl Reaching {
         self.boxes.is_empty()
     }
 
-    /// Every word of the boxes that reach or drive, without the path and the extension of a patch file.
+    /// Every word of the boxes that reach or drive, without the path and the extension of a patch
+    /// file.
     pub fn words(&self) -> BTreeSet<String> {
         let texts = self.boxes.iter().map(|it| it.text.as_str()).chain(self.driving.iter().map(|it| it.text.as_str()));
         texts
@@ -151,8 +156,9 @@ pub fn reach(document: &Document, around: &Around<'_>) -> Reaching {
     graph.finish()
 }
 
-/// Whether a change can be seen to leave a patch without reach, at the cost of what changed: `before` reached nothing, sent to no name,
-/// and nothing shadows a class. `false` says only that the whole patch must be looked at.
+/// Whether a change can be seen to leave a patch without reach, at the cost of what changed:
+/// `before` reached nothing, sent to no name, and nothing shadows a class. `false` says only that
+/// the whole patch must be looked at.
 pub fn stays_pure(before: &Document, after: &Document) -> bool {
     let around = Around { alone: true, ..Around::default() };
     let mut graph = Graph::new(after, &around);
@@ -344,7 +350,8 @@ impl<'a> Graph<'a> {
         })
     }
 
-    /// A box that neither reaches, nor meets another without a cord, nor makes words that another could take for an order.
+    /// A box that neither reaches, nor meets another without a cord, nor makes words that another
+    /// could take for an order.
     fn is_plain(&mut self, face: &'a Arc<Face>, inner: Option<&'a Arc<Canvas>>) -> bool {
         let node = self.classify(face, inner, 0);
         inner.is_none()
@@ -355,7 +362,8 @@ impl<'a> Graph<'a> {
             && !self.selects
     }
 
-    /// Statements of a Pd file that are neither a box, a cord nor a place: Pd carries each of them out.
+    /// Statements of a Pd file that are neither a box, a cord nor a place: Pd carries each of them
+    /// out.
     fn statements(&mut self, canvas: &'a Canvas, level: usize) {
         let source: &'a [u8] = &self.document.source;
         for item in canvas.items.iter() {
@@ -392,7 +400,8 @@ impl<'a> Graph<'a> {
         let mut node = Node::new(level, Some(face));
         let text = face.facts.text.as_ref();
         let class = class_of(face);
-        // Only these separate words in both programs; what else looks like a space would hide the class.
+        // Only these separate words in both programs; what else looks like a space would hide the
+        // class.
         let odd = |it: char| (it.is_whitespace() || it.is_control()) && !matches!(it, ' ' | '\n' | '\r' | '\t');
         if face.facts.native != Some("text") && text.contains(odd) {
             node.reach = vec![Reach::Unknown];
@@ -617,7 +626,8 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// `throw~` boxes that something else than a signal goes into: a message can give them another name.
+    /// `throw~` boxes that something else than a signal goes into: a message can give them another
+    /// name.
     fn thrown_by_message(&self) -> BTreeSet<usize> {
         let mut told = BTreeSet::new();
         for level in &self.levels {
@@ -690,7 +700,8 @@ impl<'a> Graph<'a> {
             open.extend(sources.get(at).into_iter().flatten());
         }
         let mut found = Reaching { names: self.sends(), ..Reaching::default() };
-        // Numbered in document order, so that boxes that do not matter here do not change the print.
+        // Numbered in document order, so that boxes that do not matter here do not change the
+        // print.
         let mut ranks = vec![usize::MAX; self.nodes.len()];
         let mut rank = 0;
         for (at, node) in self.nodes.iter().enumerate() {
@@ -821,7 +832,8 @@ impl<'a> Graph<'a> {
         found.boxes.push(ReachingBox { canvas, id, label, text, reach });
     }
 
-    /// The text of a box for a person: its own, or the class of a user interface object with the file that it names.
+    /// The text of a box for a person: its own, or the class of a user interface object with the
+    /// file that it names.
     fn shown(&self, face: &Face) -> String {
         let text = face.facts.text.as_ref();
         if self.pd && face.facts.native.is_some_and(|it| it.ends_with("atom") || it == "listbox") {

@@ -1,7 +1,9 @@
-//! A picture of a canvas as plain shapes, which any painter can draw; [`Picture::to_svg`] prints them.
+//! A picture of a canvas as plain shapes, which any painter can draw; [`Picture::to_svg`] prints
+//! them.
 //!
-//! The picture shows what a person would recognise: boxes with their text, nubs, cords (signal cords striped), panels in their
-//! colour, the common user interface objects, embedded bpatchers one level deep. Not here: pixels and fonts.
+//! The picture shows what a person would recognise: boxes with their text, nubs, cords (signal
+//! cords striped), panels in their colour, the common user interface objects, embedded bpatchers
+//! one level deep. Not here: pixels and fonts.
 
 use crate::document::{BoxId, BoxView, View};
 use crate::font::text_width;
@@ -604,7 +606,8 @@ impl Drawing {
     fn pd_body(&mut self, object: &BoxView<'_>, frame: Rect) {
         let outline = Some(self.line(Color::BLACK, 1.0));
         let (cell_w, cell_h) = pd::cell(object.view.font_size());
-        // The width of a character decides the size of the letters; six tenths is usual for monospaced fonts.
+        // The width of a character decides the size of the letters; six tenths is usual for
+        // monospaced fonts.
         let size = cell_w / 0.602;
         let (x, y, right, bottom) = (frame.x, frame.y, frame.right(), frame.bottom());
         let word = |name: &str| {

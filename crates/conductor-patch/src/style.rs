@@ -1,4 +1,5 @@
-//! How a `.maxpat` file spells its JSON, found from its first bytes, so that what an edit prints looks like the rest of it.
+//! How a `.maxpat` file spells its JSON, found from its first bytes, so that what an edit prints
+//! looks like the rest of it.
 //!
 //! Not here: reading (`json`), or which keys a box has (`max`).
 
@@ -7,7 +8,8 @@ use crate::json;
 /// The printing habits seen in the wild.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Dialect {
-    /// Max 5 to 9.0: `"key" : value`, an object value behind its own tabs, `}` newline `, ` between items.
+    /// Max 5 to 9.0: `"key" : value`, an object value behind its own tabs, `}` newline `, ` between
+    /// items.
     Classic,
     /// Max 9.1: lists of scalars on one line.
     Inline,
@@ -58,7 +60,8 @@ impl Json {
 /// A float as Max writes it: shortest form that reads back, always with a point.
 pub(crate) fn float(value: f64) -> String {
     let text = format!("{value:?}");
-    // Debug switches to an exponent for extreme values; JSON reads it, and the point rule holds without it.
+    // Debug switches to an exponent for extreme values; JSON reads it, and the point rule holds
+    // without it.
     if value.is_finite() { text } else { "0.0".to_owned() }
 }
 
@@ -177,7 +180,8 @@ impl Style {
         }
     }
 
-    /// Text that separates a member from the one before it, given whether that one's value is an object.
+    /// Text that separates a member from the one before it, given whether that one's value is an
+    /// object.
     pub(crate) fn next_member(&self, level: usize, after_object: bool) -> String {
         let break_before = if after_object && self.dialect == Dialect::Classic { self.newline } else { "" };
         format!("{break_before}{}{}", self.comma(), self.line(level))
@@ -242,7 +246,8 @@ impl Style {
         out.push('}');
     }
 
-    /// A printed value moved `levels` further in. Raw tabs and line ends stand only between values, so text is never touched.
+    /// A printed value moved `levels` further in. Raw tabs and line ends stand only between values,
+    /// so text is never touched.
     pub(crate) fn deeper(&self, text: &[u8], levels: usize) -> Vec<u8> {
         let more = self.unit.repeat(levels);
         let classic = self.dialect == Dialect::Classic;
@@ -262,7 +267,8 @@ impl Style {
         out
     }
 
-    /// The indentation level of the items of `boxes` and `lines` in a patcher `depth` levels below the root.
+    /// The indentation level of the items of `boxes` and `lines` in a patcher `depth` levels below
+    /// the root.
     pub(crate) fn item_level(depth: usize) -> usize {
         3 + 4 * depth
     }

@@ -1,6 +1,7 @@
 //! Finding faults in the layout of a patch.
 //!
-//! Boxes and cords are compared through a spatial index, so the cost follows the size of the patch, not its square.
+//! Boxes and cords are compared through a spatial index, so the cost follows the size of the patch,
+//! not its square.
 
 use std::collections::{HashMap, HashSet};
 
@@ -315,7 +316,8 @@ fn by_slot(boxes: &[(Slot, Rect)]) -> Vec<Option<Rect>> {
     placed
 }
 
-/// Longest piece of a segment that is looked up at once: a long diagonal would else meet half the patch.
+/// Longest piece of a segment that is looked up at once: a long diagonal would else meet half the
+/// patch.
 const PIECE: f64 = 128.0;
 /// Pieces of one segment; a segment longer than any window is looked up in coarser pieces.
 const MOST_PIECES: f64 = 1000.0;
@@ -378,7 +380,8 @@ fn through_boxes(search: &mut Search<'_>, courses: &[Course], boxes: &[(Slot, Re
     }
 }
 
-/// The part of a segment inside a rectangle, after Liang and Barsky: where it enters, and how long it is.
+/// The part of a segment inside a rectangle, after Liang and Barsky: where it enters, and how long
+/// it is.
 fn clip(from: Point, to: Point, rect: &Rect) -> Option<(Point, f64)> {
     let (dx, dy) = (to.x - from.x, to.y - from.y);
     let (mut enter, mut leave) = (0.0f64, 1.0f64);

@@ -1,4 +1,5 @@
-//! Memory stays in proportion to the file, whatever the file says. A binary of its own: its allocator counts.
+//! Memory stays in proportion to the file, whatever the file says. A binary of its own: its
+//! allocator counts.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,5 +1,6 @@
-//! A Set of 10 MB of XML, opened, edited by one note and saved: here, and by Python with gzip and lxml, turn and turn about in one run.
-//! Each round is a process of its own, so that its memory is its own too.
+//! A Set of 10 MB of XML, opened, edited by one note and saved: here, and by Python with gzip and
+//! lxml, turn and turn about in one run. Each round is a process of its own, so that its memory is
+//! its own too.
 
 #![expect(clippy::print_stdout, reason = "a bench says what it measured")]
 #![expect(clippy::disallowed_methods, reason = "measuring is reading the clock")]

@@ -1,4 +1,5 @@
-//! A Set of 10 MB against what its cost cannot go below: inflating, compressing, and the same track in a small Set.
+//! A Set of 10 MB against what its cost cannot go below: inflating, compressing, and the same track
+//! in a small Set.
 
 #[path = "../tests/all/large.rs"]
 mod large;

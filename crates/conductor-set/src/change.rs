@@ -1,4 +1,5 @@
-//! Changes as values: they apply, invert and compose. Not here: what an edit means; a change knows only chunks of text.
+//! Changes as values: they apply, invert and compose. Not here: what an edit means; a change knows
+//! only chunks of text.
 
 use crate::document::{Chunk, Document, Revision, Role};
 use crate::error::LiveError;

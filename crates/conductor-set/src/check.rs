@@ -1,4 +1,5 @@
-//! What must hold in a Set that Live is to open. Not here: what Live itself would say; this finds broken references and counts.
+//! What must hold in a Set that Live is to open. Not here: what Live itself would say; this finds
+//! broken references and counts.
 
 use crate::change::Swap;
 use crate::document::{Chunk, Document, Family};
@@ -92,7 +93,8 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Everything that is wrong with a document. Sets older than Live 11 are checked only for what they have.
+/// Everything that is wrong with a document. Sets older than Live 11 are checked only for what they
+/// have.
 pub fn check(doc: &Document) -> Vec<Fault> {
     let mut faults = Vec::new();
     let next = doc.in_set("NextPointeeId").and_then(|(_, el)| el.attr_u32("Value"));
@@ -170,9 +172,11 @@ fn note_ids(clip: El<'_>, track: &str, faults: &mut Vec<Fault>) {
     }
 }
 
-/// Checks what a list of edits touched. A fault that the document already had is not held against the edit.
+/// Checks what a list of edits touched. A fault that the document already had is not held against
+/// the edit.
 ///
-/// Cost follows the touched chunks: numbers of the shared space may only stay, go, or come from the free range.
+/// Cost follows the touched chunks: numbers of the shared space may only stay, go, or come from the
+/// free range.
 pub(crate) fn after_edit(before: &Document, after: &Document, swaps: &[Swap]) -> Result<(), LiveError> {
     let next = |doc: &Document| doc.in_set("NextPointeeId").and_then(|(_, el)| el.attr_u32("Value"));
     let free = next(before).unwrap_or(u32::MAX)..next(after).unwrap_or(u32::MAX);

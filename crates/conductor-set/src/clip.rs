@@ -1,5 +1,5 @@
-//! Clips in session slots and in the arrangement. Not here: notes, and clips that are not on a track (groove pool, take lanes,
-//! freeze data), which are never listed.
+//! Clips in session slots and in the arrangement. Not here: notes, and clips that are not on a
+//! track (groove pool, take lanes, freeze data), which are never listed.
 
 use crate::document::Document;
 use crate::error::{Listing, LiveError};

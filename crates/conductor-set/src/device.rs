@@ -1,4 +1,5 @@
-//! Devices and parameters. Not here: devices inside racks, which have no path; a rack shows its macros and its switch.
+//! Devices and parameters. Not here: devices inside racks, which have no path; a rack shows its
+//! macros and its switch.
 
 use crate::clip::{ClipInfo, PAGE};
 use crate::document::Document;
@@ -408,7 +409,8 @@ impl Document {
         Ok(TrackDetail::capped(path, self.clip_infos(track), chain.all_devices(), chain.mixer(), Vec::new()))
     }
 
-    /// The device classes of this Set that a new device can be cloned from, by name, with their element.
+    /// The device classes of this Set that a new device can be cloned from, by name, with their
+    /// element.
     pub(crate) fn donors(&self) -> Vec<(String, El<'_>)> {
         let ordinary = self.tracks().map(|t| t.chain());
         let chains = ordinary.chain(self.returns()).chain(self.main());

@@ -1,4 +1,5 @@
-//! What differs between two Sets, in the words of edits. Not here: a text diff; bytes that no edit names are counted, not shown.
+//! What differs between two Sets, in the words of edits. Not here: a text diff; bytes that no edit
+//! names are counted, not shown.
 
 use crate::clip::Clip;
 use crate::device::{FoundParam, class_name};
@@ -17,7 +18,8 @@ use std::sync::Arc;
 pub struct Difference {
     /// The edit that would make it, or `other` for what no edit makes.
     pub op: &'static str,
-    /// Where: a path id in the newer Set, in the older one for what is gone, or the name of a property of the Set.
+    /// Where: a path id in the newer Set, in the older one for what is gone, or the name of a
+    /// property of the Set.
     pub subject: String,
     /// In the older Set.
     pub before: Option<String>,
@@ -52,7 +54,8 @@ impl Changes {
     }
 }
 
-/// Pairs items by key, then what is left by fallback, in order. Gives (old, new) with `None` for what has no partner.
+/// Pairs items by key, then what is left by fallback, in order. Gives (old, new) with `None` for
+/// what has no partner.
 fn pair<T: Copy>(old: &[T], new: &[T], keys: &[&dyn Fn(&T) -> String]) -> Vec<(Option<T>, Option<T>)> {
     let mut partner: Vec<Option<usize>> = vec![None; new.len()];
     let mut taken = vec![false; old.len()];
@@ -75,7 +78,8 @@ fn pair<T: Copy>(old: &[T], new: &[T], keys: &[&dyn Fn(&T) -> String]) -> Vec<(O
     gone.chain(there).collect()
 }
 
-/// What differs from `old` to `new`. Chunks that both share are not read, so the cost of previewing an edit follows the edit.
+/// What differs from `old` to `new`. Chunks that both share are not read, so the cost of previewing
+/// an edit follows the edit.
 pub fn diff(old: &Document, new: &Document) -> Diff {
     let mut changes = Changes(Vec::new());
     set_level(old, new, &mut changes);

@@ -1,5 +1,5 @@
-//! The closed set of edits, and how a list of them becomes one change. Not here: undo ([`crate::OpenSet`]); launching and
-//! transport, which are not edits.
+//! The closed set of edits, and how a list of them becomes one change. Not here: undo
+//! ([`crate::OpenSet`]); launching and transport, which are not edits.
 
 mod clip;
 mod delete;
@@ -312,7 +312,8 @@ impl Done {
     }
 }
 
-/// A list of edits worked out on a document, not yet applied anywhere. Preview and apply both come from here.
+/// A list of edits worked out on a document, not yet applied anywhere. Preview and apply both come
+/// from here.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// The change as a value.
@@ -360,7 +361,8 @@ fn run(draft: &mut Draft, edit: &LiveEdit) -> Result<Done, LiveError> {
 }
 
 impl Document {
-    /// Works out a list of edits, each on the result of the one before. All or none: a refusal leaves nothing behind.
+    /// Works out a list of edits, each on the result of the one before. All or none: a refusal
+    /// leaves nothing behind.
     ///
     /// # Errors
     /// The refusal of the first edit that cannot be made.

@@ -1,4 +1,5 @@
-//! Why a document refuses. Not here: how a refusal is shown on a wire; the tool layer maps [`LiveError`] to its own shape.
+//! Why a document refuses. Not here: how a refusal is shown on a wire; the tool layer maps
+//! [`LiveError`] to its own shape.
 
 use crate::document::Revision;
 use crate::path::PathId;

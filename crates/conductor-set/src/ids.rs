@@ -1,4 +1,5 @@
-//! The one number space that automation, modulation and controller targets share, and clones that get fresh numbers in it.
+//! The one number space that automation, modulation and controller targets share, and clones that
+//! get fresh numbers in it.
 
 use crate::document::Document;
 use crate::error::LiveError;
@@ -30,7 +31,8 @@ impl Document {
     }
 }
 
-/// Gives a clone fresh ids from `next` on, points its own envelopes at them, and drops the handles of Live's object model.
+/// Gives a clone fresh ids from `next` on, points its own envelopes at them, and drops the handles
+/// of Live's object model.
 pub(crate) fn renumber(text: &str, next: &mut u32) -> Result<String, LiveError> {
     let (outline, _) = Outline::read(text, &[]).map_err(|e| LiveError::broken(e.to_string()))?;
     let mut splices = Splices::default();

@@ -1,7 +1,9 @@
-//! Ableton Live Sets without Live: lossless `.als` documents, positional path ids, edits with inverses, checks, diffs, drawings.
+//! Ableton Live Sets without Live: lossless `.als` documents, positional path ids, edits with
+//! inverses, checks, diffs, drawings.
 //!
-//! A [`Document`] is the text of a Set, kept as it was read. Reading looks at spans of it; an edit replaces spans, and every byte
-//! outside them stays. An [`OpenSet`] adds history: revisions, guards, undo.
+//! A [`Document`] is the text of a Set, kept as it was read. Reading looks at spans of it; an edit
+//! replaces spans, and every byte outside them stays. An [`OpenSet`] adds history: revisions,
+//! guards, undo.
 //!
 //! ```
 //! use conductor_set::{Document, Guard, LiveEdit, Note, OpenSet};
@@ -24,11 +26,13 @@
 //! # }
 //! ```
 //!
-//! Sets of Live 8 to 12.3 are read, those of Live 11 and 12 are written. Not here: files, clocks, MCP, a running Live. No function
-//! panics on a document or an argument; each refusal is a [`LiveError`] with a code and a cure.
+//! Sets of Live 8 to 12.3 are read, those of Live 11 and 12 are written. Not here: files, clocks,
+//! MCP, a running Live. No function panics on a document or an argument; each refusal is a
+//! [`LiveError`] with a code and a cure.
 //!
-//! Where things are: `xml` spans and splices, `document` chunks and bytes, `song` `track` `clip` `note` `device` readers, `edit` the
-//! closed set of edits, `change` their inverses, `open_set` history, `check` soundness, `diff`, `svg`, `render`, `skeleton` new Sets.
+//! Where things are: `xml` spans and splices, `document` chunks and bytes, `song` `track` `clip`
+//! `note` `device` readers, `edit` the closed set of edits, `change` their inverses, `open_set`
+//! history, `check` soundness, `diff`, `svg`, `render`, `skeleton` new Sets.
 
 #![warn(missing_docs)]
 

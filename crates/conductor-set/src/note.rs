@@ -1,4 +1,5 @@
-//! Notes of a clip: reading, the 400 rule, and the rules a list of notes must keep. Not here: writing them (`edit::notes`).
+//! Notes of a clip: reading, the 400 rule, and the rules a list of notes must keep. Not here:
+//! writing them (`edit::notes`).
 
 use crate::clip::{Clip, PAGE};
 use crate::document::Document;
@@ -215,8 +216,8 @@ pub enum Notes {
 }
 
 impl Notes {
-    /// What a question about a clip is answered with: all notes up to 400, else a summary; with a window or offset always a page.
-    /// `all` is in the order of start, then pitch.
+    /// What a question about a clip is answered with: all notes up to 400, else a summary; with a
+    /// window or offset always a page. `all` is in the order of start, then pitch.
     ///
     /// # Errors
     /// A window that is not finite.
@@ -257,7 +258,8 @@ impl Clip<'_> {
 }
 
 impl Document {
-    /// The notes of a MIDI clip: all up to 400, else a summary; with a window or offset always a page.
+    /// The notes of a MIDI clip: all up to 400, else a summary; with a window or offset always a
+    /// page.
     ///
     /// # Errors
     /// Wrong kind of path; no such clip; an audio clip; a window that is not finite.

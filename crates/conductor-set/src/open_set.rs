@@ -1,4 +1,5 @@
-//! A document with its history: undo, redo, what was saved, and who shifted the indices. Not here: files and locks.
+//! A document with its history: undo, redo, what was saved, and who shifted the indices. Not here:
+//! files and locks.
 
 use crate::change::Change;
 use crate::diff::{Diff, diff};
@@ -23,7 +24,8 @@ pub struct Author(pub u64);
 pub struct Guard {
     /// The revision the caller planned against.
     pub expect_revision: Option<String>,
-    /// Who asks, and the [`OpenSet::structure`] they last saw. `None` for callers whose ids mean the position at this moment.
+    /// Who asks, and the [`OpenSet::structure`] they last saw. `None` for callers whose ids mean
+    /// the position at this moment.
     pub seen: Option<(Author, u64)>,
 }
 
@@ -64,7 +66,8 @@ pub struct Stepped {
     pub shifted: bool,
 }
 
-/// What a tool answers about a write of one edit: the keys of its outcome, and those every write has.
+/// What a tool answers about a write of one edit: the keys of its outcome, and those every write
+/// has.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WriteResult<'a> {
@@ -175,7 +178,8 @@ impl OpenSet {
         self.shifts.count()
     }
 
-    /// Starts over from the file's bytes, which somebody else changed. History is gone, and every index may have shifted.
+    /// Starts over from the file's bytes, which somebody else changed. History is gone, and every
+    /// index may have shifted.
     ///
     /// # Errors
     /// [`LiveError::BadFile`] with the reason; nothing is changed then.
@@ -231,7 +235,8 @@ impl OpenSet {
         self.make(edits, guard, false)
     }
 
-    /// As [`OpenSet::apply`], but grows the newest undo entry instead of adding one: for a knob that is still turning.
+    /// As [`OpenSet::apply`], but grows the newest undo entry instead of adding one: for a knob
+    /// that is still turning.
     ///
     /// # Errors
     /// As [`OpenSet::apply`].

@@ -1,4 +1,5 @@
-//! Path ids: the only names that leave a document. Positional, so they can go stale; never a handle.
+//! Path ids: the only names that leave a document. Positional, so they can go stale; never a
+//! handle.
 //!
 //! Not here: whether the object exists. A [`PathId`] that parses may still name nothing.
 
@@ -164,7 +165,8 @@ fn index(text: &str) -> Result<u32, &'static str> {
     text.parse().map_err(|_| NOT_A_NUMBER)
 }
 
-/// Takes one segment off the front: its word, its index when it has one, and what follows the slash.
+/// Takes one segment off the front: its word, its index when it has one, and what follows the
+/// slash.
 fn segment(text: &str) -> Result<(&str, Option<u32>, Option<&str>), &'static str> {
     let (head, rest) = match text.split_once('/') {
         Some((head, rest)) => (head, Some(rest)),

@@ -1,7 +1,8 @@
-//! What a bounce of an audio track needs, and the mixing itself on decoded samples. Not here: finding, reading and writing files.
+//! What a bounce of an audio track needs, and the mixing itself on decoded samples. Not here:
+//! finding, reading and writing files.
 //!
-//! Only what a document tells in full is rendered: unwarped clips at their own pitch under a constant tempo. The track's mixer and
-//! devices are not applied.
+//! Only what a document tells in full is rendered: unwarped clips at their own pitch under a
+//! constant tempo. The track's mixer and devices are not applied.
 
 use crate::clip::{Clip, file_path};
 use crate::device::envelope;
@@ -21,7 +22,8 @@ pub struct RenderPlan {
     pub pieces: Vec<RenderPiece>,
 }
 
-/// One clip, or the part of it inside the window. Times are in seconds from the start of the window or of the sample.
+/// One clip, or the part of it inside the window. Times are in seconds from the start of the window
+/// or of the sample.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RenderPiece {
     /// The clip.
@@ -118,7 +120,8 @@ impl Document {
     /// Works out which samples sound on an audio track between two beats.
     ///
     /// # Errors
-    /// Wrong kind of path; no such track; not an audio track; an empty window; a clip that a document does not tell in full.
+    /// Wrong kind of path; no such track; not an audio track; an empty window; a clip that a
+    /// document does not tell in full.
     pub fn plan_render(&self, path: PathId, start: f64, end: f64) -> Result<RenderPlan, LiveError> {
         let track = self.need_track(path)?;
         if track.kind != TrackKind::Audio {
@@ -161,7 +164,8 @@ fn frames(seconds: f64, rate: u32) -> usize {
     count
 }
 
-/// Mixes the pieces of a plan from their samples, given in the same order. A later piece covers an earlier one where both sound.
+/// Mixes the pieces of a plan from their samples, given in the same order. A later piece covers an
+/// earlier one where both sound.
 ///
 /// # Errors
 /// The samples do not match the plan, or have different rates.

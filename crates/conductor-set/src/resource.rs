@@ -100,7 +100,8 @@ impl Resource {
 }
 
 impl Address {
-    /// Reads an address. `None` when no resource has this shape; a refusal when the shape fits and the path in it does not.
+    /// Reads an address. `None` when no resource has this shape; a refusal when the shape fits and
+    /// the path in it does not.
     pub fn parse(uri: &str) -> Option<Result<Address, LiveError>> {
         let (body, query) = uri.split_once('?').map_or((uri, None), |(b, q)| (b, Some(q)));
         let set = match query {

@@ -1,4 +1,5 @@
-//! Who moved ids, and whose knowledge of them is stale. Ids are positions: a delete by one caller re-points the ids of another.
+//! Who moved ids, and whose knowledge of them is stale. Ids are positions: a delete by one caller
+//! re-points the ids of another.
 
 use crate::error::LiveError;
 use crate::open_set::{Author, Guard};

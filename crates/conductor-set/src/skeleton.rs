@@ -1,6 +1,8 @@
-//! Built-in Sets, tracks and clips, for documents that hold nothing to take after. The text itself is in `skeleton.txt`.
+//! Built-in Sets, tracks and clips, for documents that hold nothing to take after. The text itself
+//! is in `skeleton.txt`.
 //!
-//! Not here: fitting a new track into a Set; what is made here goes the same way as a clone of a donor.
+//! Not here: fitting a new track into a Set; what is made here goes the same way as a clone of a
+//! donor.
 
 use crate::document::{Document, Family};
 use crate::error::LiveError;
@@ -13,7 +15,8 @@ const NOTATION: &str = include_str!("skeleton.txt");
 /// The gain of a closed send, as Live writes it.
 pub(crate) const SILENCE: &str = "0.0003162277571";
 
-// Parts include parts; the limit turns a loop in the notation into an empty element instead of an endless one.
+// Parts include parts; the limit turns a loop in the notation into an empty element instead of an
+// endless one.
 const MAX_NESTING: usize = 16;
 
 struct Element {
@@ -240,7 +243,8 @@ fn text(part: &str, doc: &Document, pairs: &[(&str, &str)]) -> String {
     out
 }
 
-/// A `MidiTrack` or `AudioTrack` without clips and devices. Slots and sends are fitted to the Set afterwards.
+/// A `MidiTrack` or `AudioTrack` without clips and devices. Slots and sends are fitted to the Set
+/// afterwards.
 pub(crate) fn track(tag: &str, doc: &Document) -> String {
     let part = if tag == "MidiTrack" { "midi" } else { "audio" };
     text(part, doc, &[("id", "0"), ("name", ""), ("color", "12"), ("sends", "0"), ("slots", "0")])
@@ -262,9 +266,11 @@ pub(crate) fn midi_clip(doc: &Document) -> String {
 }
 
 impl Document {
-    /// A new Set of the Live 12.0 format: one MIDI and one audio track, two returns, eight scenes, 120 beats per minute.
+    /// A new Set of the Live 12.0 format: one MIDI and one audio track, two returns, eight scenes,
+    /// 120 beats per minute.
     ///
-    /// It holds every element that public Sets of that format share. It has not been opened in Live; say so to the person.
+    /// It holds every element that public Sets of that format share. It has not been opened in
+    /// Live; say so to the person.
     ///
     /// # Errors
     /// None in practice: a refusal would be a fault of this crate.

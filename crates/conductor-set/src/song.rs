@@ -1,4 +1,5 @@
-//! What the Set as a whole says: tempo, scale, grid, scenes, locators. Not here: tracks and what lies on them.
+//! What the Set as a whole says: tempo, scale, grid, scenes, locators. Not here: tracks and what
+//! lies on them.
 
 use crate::clip::in_slot;
 use crate::device::envelope;
@@ -138,7 +139,8 @@ fn signature_text(code: i64) -> Option<String> {
     time_signature(code).map(|(n, d)| format!("{n}/{d}"))
 }
 
-/// The value a main-track parameter has at the start of the Set: the first event of its envelope, else the stored value.
+/// The value a main-track parameter has at the start of the Set: the first event of its envelope,
+/// else the stored value.
 fn at_start(track: El<'_>, param: El<'_>) -> Option<f64> {
     let event = envelope(track, param).and_then(|events| events.first().and_then(|e| e.attr_f64("Value")));
     event.or_else(|| stored_number(param))

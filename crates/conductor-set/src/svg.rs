@@ -1,5 +1,5 @@
-//! Drawings: a clip as a piano roll, a Set as a session grid. Plain SVG: no scripts, no references, text escaped, and the same
-//! document always gives the same bytes. Not here: pixels.
+//! Drawings: a clip as a piano roll, a Set as a session grid. Plain SVG: no scripts, no references,
+//! text escaped, and the same document always gives the same bytes. Not here: pixels.
 
 mod grid;
 mod roll;
@@ -288,7 +288,8 @@ fn visible(text: &str) -> String {
 }
 
 fn shorten(text: &str, size: f64, room: f64) -> String {
-    // The mean advance of the sans-serif faces named above, for one unit of size; wide scripts take about twice that.
+    // The mean advance of the sans-serif faces named above, for one unit of size; wide scripts take
+    // about twice that.
     let advance = |ch: char| if (ch as u32) < 0x1100 { 0.6 } else { 1.05 } * size;
     let whole: f64 = text.chars().map(advance).sum();
     if whole <= room {

@@ -1,4 +1,5 @@
-//! Tracks: finding them, their names, mixer and place. Not here: what lies on them (clips, devices).
+//! Tracks: finding them, their names, mixer and place. Not here: what lies on them (clips,
+//! devices).
 
 use crate::document::{Document, Family};
 use crate::error::{Elsewhere, Listing, LiveError};
@@ -165,7 +166,8 @@ pub(crate) fn mixer_of(track: El<'_>) -> Option<El<'_>> {
     chain_of(track)?.child("Mixer")
 }
 
-/// The stored text of a parameter. Before Live 9 there is no `Manual` and the first automation event holds the value.
+/// The stored text of a parameter. Before Live 9 there is no `Manual` and the first automation
+/// event holds the value.
 pub(crate) fn stored_text<'a>(param: El<'a>) -> Option<std::borrow::Cow<'a, str>> {
     param.value("Manual").or_else(|| param.at("ArrangerAutomation/Events")?.children().next()?.attr("Value"))
 }
@@ -308,7 +310,8 @@ impl Document {
         self.tracks().map(|t| t.row()).collect()
     }
 
-    /// Tracks whose name contains `query`, whatever its case. None found is an empty answer, not a refusal.
+    /// Tracks whose name contains `query`, whatever its case. None found is an empty answer, not a
+    /// refusal.
     ///
     /// # Errors
     /// An empty query.

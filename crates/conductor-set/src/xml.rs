@@ -1,7 +1,7 @@
 //! Spans of elements over text that is never rebuilt, and splices into it.
 //!
-//! An [`Outline`] holds, for every element, where its tags begin and end: 20 bytes per element and no copy of the text.
-//! Not here: what any element means.
+//! An [`Outline`] holds, for every element, where its tags begin and end: 20 bytes per element and
+//! no copy of the text. Not here: what any element means.
 
 use quick_xml::Reader;
 use quick_xml::events::Event;
@@ -9,7 +9,8 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::ops::Range;
 
-/// Byte offsets of one element. Elements are kept in document order; the subtree of element `i` is `i..next`.
+/// Byte offsets of one element. Elements are kept in document order; the subtree of element `i` is
+/// `i..next`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Node {
     start: u32,
@@ -19,7 +20,8 @@ pub(crate) struct Node {
     next: u32,
 }
 
-/// The elements of one piece of text. A piece may begin inside elements that an earlier piece opened.
+/// The elements of one piece of text. A piece may begin inside elements that an earlier piece
+/// opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Outline {
     nodes: Vec<Node>,
@@ -44,7 +46,8 @@ impl std::fmt::Display for XmlError {
     }
 }
 
-// Nesting in real Sets stays below 60 (racks in racks); the limit keeps a hostile file from growing the stack of open tags.
+// Nesting in real Sets stays below 60 (racks in racks); the limit keeps a hostile file from growing
+// the stack of open tags.
 const MAX_DEPTH: usize = 1_000;
 
 fn offset(at: u64) -> Result<u32, XmlError> {
@@ -52,8 +55,8 @@ fn offset(at: u64) -> Result<u32, XmlError> {
 }
 
 impl Outline {
-    /// Reads `text`. `opened` are the tags that were opened before it, outermost first; they are closed or left open as the
-    /// text says, and what is open at its end is returned.
+    /// Reads `text`. `opened` are the tags that were opened before it, outermost first; they are
+    /// closed or left open as the text says, and what is open at its end is returned.
     #[expect(clippy::wildcard_enum_match_arm, reason = "quick-xml's Event is foreign and non-exhaustive")]
     pub fn read(text: &str, opened: &[String]) -> Result<(Outline, Vec<String>), XmlError> {
         let mut reader = Reader::from_str(text);
@@ -135,7 +138,8 @@ impl Outline {
         Ok((Outline { nodes }, outer))
     }
 
-    /// The outline of `text[bytes]`, which must not cut through a tag. Elements that reach beyond the cut end with it.
+    /// The outline of `text[bytes]`, which must not cut through a tag. Elements that reach beyond
+    /// the cut end with it.
     pub fn cut(&self, bytes: Range<usize>) -> Outline {
         let from = self.nodes.partition_point(|n| (n.start as usize) < bytes.start);
         let to = self.nodes.partition_point(|n| (n.start as usize) < bytes.end);
@@ -304,7 +308,8 @@ impl<'a> El<'a> {
         }
     }
 
-    /// The white space before the element on its line, and the line end before that; empty when it shares its line.
+    /// The white space before the element on its line, and the line end before that; empty when it
+    /// shares its line.
     pub fn lead(&self) -> &'a str {
         let before = &self.text[..self.span().start];
         let indent = before.trim_end_matches([' ', '\t']);
@@ -415,7 +420,8 @@ impl Splices {
         }
     }
 
-    /// Removes children of `parent`, each with its line; a parent left childless becomes an empty tag.
+    /// Removes children of `parent`, each with its line; a parent left childless becomes an empty
+    /// tag.
     pub fn remove_children(&mut self, parent: El<'_>, doomed: impl Fn(El<'_>) -> bool) {
         let (gone, kept): (Vec<_>, Vec<_>) = parent.children().partition(|c| doomed(*c));
         if gone.is_empty() {
@@ -429,7 +435,8 @@ impl Splices {
         }
     }
 
-    /// Inserts element text (first line without indent) as child number `index` of `parent`, on its own line.
+    /// Inserts element text (first line without indent) as child number `index` of `parent`, on its
+    /// own line.
     pub fn insert_child(&mut self, parent: El<'_>, index: usize, child: &str, unit: &str, newline: &str) {
         let inner = format!("{}{unit}", parent.indent());
         if parent.children().next().is_none() {
@@ -456,7 +463,8 @@ impl Splices {
         self.list.is_empty()
     }
 
-    /// The replacements in order of place. Two at one place keep the order in which they were noted.
+    /// The replacements in order of place. Two at one place keep the order in which they were
+    /// noted.
     pub fn sorted(mut self) -> Vec<Splice> {
         self.list.sort_by_key(|s| (s.span.start, s.span.end));
         self.list

@@ -8,7 +8,8 @@ mod fixtures;
 #[path = "all/large.rs"]
 mod large;
 
-// The one place that knows how recordings are compared; a dependency would bring the whole product along.
+// The one place that knows how recordings are compared; a dependency would bring the whole product
+// along.
 #[cfg(test)]
 #[path = "../../conductor-testkit/src/golden.rs"]
 mod recorded;

@@ -1,7 +1,7 @@
 //! A loopback HTTP listener between a suite that can send no header and a door that wants one.
 //!
-//! It adds `Authorization`, rewrites its own authority to the door's, and passes everything else as it is, other Host and Origin values
-//! too: the guards stay on and are tested through it.
+//! It adds `Authorization`, rewrites its own authority to the door's, and passes everything else as
+//! it is, other Host and Origin values too: the guards stay on and are tested through it.
 
 use std::io;
 use std::net::SocketAddr;
@@ -28,7 +28,8 @@ pub async fn start(door: SocketAddr, token: &str) -> io::Result<SocketAddr> {
     Ok(own)
 }
 
-/// One request a connection: the door is told to close after its answer, and the client opens another.
+/// One request a connection: the door is told to close after its answer, and the client opens
+/// another.
 async fn forward(mut client: TcpStream, own: SocketAddr, door: SocketAddr, token: &str) -> io::Result<()> {
     client.set_nodelay(true)?;
     let mut bytes = Vec::new();

@@ -1,5 +1,5 @@
-//! A client nobody here wrote, in a process of its own, that does what a test tells it: see `clients/python_client.py` and
-//! `clients/typescript_client.mjs`.
+//! A client nobody here wrote, in a process of its own, that does what a test tells it: see
+//! `clients/python_client.py` and `clients/typescript_client.mjs`.
 //!
 //! Not here: the MCP inspector, which is a new process for every call.
 

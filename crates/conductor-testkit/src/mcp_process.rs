@@ -114,7 +114,8 @@ pub fn inspector(node: &Path, arguments: &[&str], home: &Path) -> Output {
     )
 }
 
-/// The public suite against a server: whether it passed, and what it said. Its files go below `home`.
+/// The public suite against a server: whether it passed, and what it said. Its files go below
+/// `home`.
 pub fn suite(url: &str, home: &Path, arguments: &[&str]) -> (bool, String) {
     let node = node().expect("asked before");
     let out = home.join("out").to_string_lossy().into_owned();

@@ -1,5 +1,6 @@
-//! Real programs the tests run against. Each part has one file with `probe` (looks, starts nothing) and `start` (started and ready, or a
-//! reason). A part that is missing is a skip that prints why, or a failure where `CONDUCTOR_REQUIRE_REAL=1`.
+//! Real programs the tests run against. Each part has one file with `probe` (looks, starts nothing)
+//! and `start` (started and ready, or a reason). A part that is missing is a skip that prints why,
+//! or a failure where `CONDUCTOR_REQUIRE_REAL=1`.
 //!
 //! Not here: what the product does with a part.
 
@@ -70,7 +71,8 @@ pub fn wait_for<T>(limit: Duration, mut look: impl FnMut() -> Option<T>) -> Opti
 /// The usual limit of a wait.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Ends the process group of a child that leads one, and waits for it; by force if it does not listen.
+/// Ends the process group of a child that leads one, and waits for it; by force if it does not
+/// listen.
 pub fn end_group(child: &mut Child, signal: Signal) {
     let group = rustix::process::Pid::from_child(child);
     // Fails when it is gone already.

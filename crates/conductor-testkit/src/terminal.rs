@@ -1,4 +1,5 @@
-//! A program on a terminal of its own, and the person in front of it: reads what stands there and types.
+//! A program on a terminal of its own, and the person in front of it: reads what stands there and
+//! types.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -71,7 +72,8 @@ impl Terminal {
         Self { child, keys, shown, text: String::new(), seen: 0 }
     }
 
-    /// Waits for one of the words and gives what stood before and with it; what comes later is for the next look.
+    /// Waits for one of the words and gives what stood before and with it; what comes later is for
+    /// the next look.
     pub fn until_any(&mut self, words: &[&str]) -> String {
         loop {
             let fresh = self.text.get(self.seen..).unwrap_or_default();

@@ -55,7 +55,8 @@ impl ManualTime {
         state.sleepers.keys().next().map(|(at, _)| Duration::from_micros(at.saturating_sub(state.now)))
     }
 
-    /// Lets other tasks run until somebody sleeps, then gives how long. For calls whose next move is a wait.
+    /// Lets other tasks run until somebody sleeps, then gives how long. For calls whose next move
+    /// is a wait.
     pub async fn until_someone_sleeps(&self) -> Duration {
         loop {
             if let Some(wait) = self.next_wake() {

@@ -1,5 +1,5 @@
-//! A part that is missing is a skip that prints why, and a failure where real parts are required. Each case runs in a child of its own,
-//! because the path and the switch are environment variables.
+//! A part that is missing is a skip that prints why, and a failure where real parts are required.
+//! Each case runs in a child of its own, because the path and the switch are environment variables.
 
 use conductor_testkit::{real, require};
 use std::path::Path;

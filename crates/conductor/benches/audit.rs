@@ -1,6 +1,8 @@
-//! What the audit log costs, beside the plainest log there is: append and `fdatasync` for each record.
+//! What the audit log costs, beside the plainest log there is: append and `fdatasync` for each
+//! record.
 //!
-//! Prints the median and the spread over rounds that take turns, since the cost of a sync moves with the load of the disk.
+//! Prints the median and the spread over rounds that take turns, since the cost of a sync moves
+//! with the load of the disk.
 #![expect(clippy::print_stdout, reason = "a bench prints its figures")]
 #![expect(clippy::disallowed_methods, reason = "a bench reads the real clock")]
 

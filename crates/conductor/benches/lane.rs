@@ -1,4 +1,5 @@
-//! Bytes to events, and the callback lane, against one push and pop of a bare ring in the same run. Time stamps advance.
+//! Bytes to events, and the callback lane, against one push and pop of a bare ring in the same run.
+//! Time stamps advance.
 
 use conductor_core::event::midi::{Decoder, Heard};
 use conductor_core::event::{Body, DeviceSlot, Micros, Taint};

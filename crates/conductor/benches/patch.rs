@@ -1,5 +1,6 @@
-//! Patches: a file of 2 MB opened, listed, edited and saved, beside two public libraries on the same file; an object added to a running Pd,
-//! beside a bare round trip to a Pd; the check of a layout from 100 to 10,000 boxes. Medians with the range of the rounds.
+//! Patches: a file of 2 MB opened, listed, edited and saved, beside two public libraries on the
+//! same file; an object added to a running Pd, beside a bare round trip to a Pd; the check of a
+//! layout from 100 to 10,000 boxes. Medians with the range of the rounds.
 
 #![expect(clippy::disallowed_methods, reason = "a measurement reads the clock")]
 #![expect(clippy::print_stdout, reason = "the figures are the result")]
@@ -186,8 +187,9 @@ fn peers(file: &Path) {
     }
 }
 
-/// One object more in a running Pd, by `add` and by hand over the same kind of connection, in turn. Each way gets a Pd of its own: Pd
-/// sleeps between two looks at its sockets, so one more patch in the round would change every figure.
+/// One object more in a running Pd, by `add` and by hand over the same kind of connection, in turn.
+/// Each way gets a Pd of its own: Pd sleeps between two looks at its sockets, so one more patch in
+/// the round would change every figure.
 fn running(home: &Path, name: &str, add: fn(&Patches, &str, &str, usize)) {
     let Some(mut bare) = Bare::start() else {
         println!("(pd is not installed)");

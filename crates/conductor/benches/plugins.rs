@@ -1,4 +1,5 @@
-//! What a plugin costs: start, calls, memory, beside a Node child that runs the same file; and what a neighbour that spins costs it.
+//! What a plugin costs: start, calls, memory, beside a Node child that runs the same file; and what
+//! a neighbour that spins costs it.
 
 #![expect(clippy::disallowed_methods, reason = "a measurement reads the clock")]
 #![expect(clippy::print_stdout, reason = "the figures are the result")]
@@ -137,7 +138,8 @@ async fn start_node(node: &std::path::Path, folder: &std::path::Path) -> (Child,
     (child, lines)
 }
 
-/// A plugin's calls while another one does nothing, and while it spins. Turn by turn, so that both see the same machine.
+/// A plugin's calls while another one does nothing, and while it spins. Turn by turn, so that both
+/// see the same machine.
 async fn neighbours(input: &Value) {
     let (spinner, busy) = (runner(Arc::new(NoAnswers)), runner(Arc::new(NoAnswers)));
     let (mut alone, mut beside) = (Vec::new(), Vec::new());

@@ -1,7 +1,8 @@
 //! The one owner of a home: starts, runs and ends everything that lives in it.
 //!
-//! Threads: the owner (`run`), the ports (`ports`), the configuration file (`config_file`), the worker lanes (`dispatch`), and a small
-//! runtime for sockets. They speak by messages; the few locks say why they are there.
+//! Threads: the owner (`run`), the ports (`ports`), the configuration file (`config_file`), the
+//! worker lanes (`dispatch`), and a small runtime for sockets. They speak by messages; the few
+//! locks say why they are there.
 
 use crate::config_check;
 use crate::config_file;
@@ -53,7 +54,8 @@ pub struct Options {
 pub struct Machine {
     /// The X display to type on and to watch; without one nobody looks for any.
     pub display: Option<String>,
-    /// Further ways to MIDI devices. Each is given the daemon's clock, and what to call when its ports change.
+    /// Further ways to MIDI devices. Each is given the daemon's clock, and what to call when its
+    /// ports change.
     pub backends: Vec<MakeBackend>,
 }
 
@@ -129,8 +131,9 @@ impl Daemon {
         );
         let config_file::Opened { keeper: mut config_keeper, serving, error: config_error } = opened;
 
-        // Two workers: a call is answered where it is read, so one of them is enough for a client and the other is there for the next. What
-        // computes for long or waits for a disk runs on the blocking threads.
+        // Two workers: a call is answered where it is read, so one of them is enough for a client
+        // and the other is there for the next. What computes for long or waits for a disk runs on
+        // the blocking threads.
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         // The person is served by threads that no client can keep busy.
         let human = tokio::runtime::Builder::new_multi_thread()
@@ -236,7 +239,8 @@ impl Daemon {
         let (ended, owner_ended) = oneshot::channel();
         let noted = log.clone();
         let owner = Builder::new().name(realtime_priority::OWNER.into()).spawn(move || {
-            // The first of the two wakings may be lost, since the owner looks everywhere before it first waits.
+            // The first of the two wakings may be lost, since the owner looks everywhere before it
+            // first waits.
             let _ = owner_thread.set(std::thread::current());
             if let Err(why) = realtime_priority::raise() {
                 noted.debug(format_args!("the hands take turns with other programs: no real-time priority, {why}"));
@@ -298,8 +302,9 @@ impl Daemon {
         self.runtime.spawn(future);
     }
 
-    /// From now on a signal ends the daemon in good order. To be called before anybody is told that it is ready: one that came between that
-    /// word and this call would kill it with its notes sounding.
+    /// From now on a signal ends the daemon in good order. To be called before anybody is told that
+    /// it is ready: one that came between that word and this call would kill it with its notes
+    /// sounding.
     pub fn heed_signals(&self) -> io::Result<Signals> {
         let _inside = self.runtime.enter();
         Ok(Signals {

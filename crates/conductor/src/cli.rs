@@ -1,6 +1,8 @@
-//! The command line. Every command is a file; it asks the daemon over the human door, or reads files itself where no daemon is needed.
+//! The command line. Every command is a file; it asks the daemon over the human door, or reads
+//! files itself where no daemon is needed.
 //!
-//! Exit codes: 0 it worked, 1 it failed, 2 the command was not understood. Results go to stdout, everything else to stderr.
+//! Exit codes: 0 it worked, 1 it failed, 2 the command was not understood. Results go to stdout,
+//! everything else to stderr.
 
 mod approvals;
 mod args;
@@ -55,7 +57,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>, environment: &Environment) 
     let args = match Args::try_parse_from(args) {
         Ok(args) => args,
         Err(fault) => {
-            // Help goes to stdout and succeeds, a misunderstanding to stderr with 2. A closed pipe changes neither.
+            // Help goes to stdout and succeeds, a misunderstanding to stderr with 2. A closed pipe
+            // changes neither.
             let _ = fault.print();
             return ExitCode::from(u8::try_from(fault.exit_code()).unwrap_or(2));
         }

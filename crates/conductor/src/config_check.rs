@@ -1,4 +1,5 @@
-//! A look at a configuration file as it is on disk now: every fault with its place, and what a sound file means for the hand.
+//! A look at a configuration file as it is on disk now: every fault with its place, and what a
+//! sound file means for the hand.
 //!
 //! Not here: what is in force (`config_file`).
 
@@ -15,7 +16,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Finds what a text alone does not show. Called on the thread of the file, which may wait for the owner.
+/// Finds what a text alone does not show. Called on the thread of the file, which may wait for the
+/// owner.
 pub(super) fn examiner(studio: &Arc<Studio>, owner: &OwnerHandle, runtime: tokio::runtime::Handle) -> Examine {
     let (studio, owner) = (Arc::clone(studio), owner.clone());
     Box::new(move |text| {
@@ -103,7 +105,8 @@ impl Checked {
         }
     }
 
-    /// Every fault as a person reads it: the line, a caret under the character, and what to write instead.
+    /// Every fault as a person reads it: the line, a caret under the character, and what to write
+    /// instead.
     pub fn rendered(&self) -> Vec<String> {
         let name = self.path.file_name().map(|it| it.to_string_lossy()).unwrap_or_default();
         let shown: Vec<String> = self.diagnostics().iter().map(|it| it.render(&self.text, &name)).collect();

@@ -1,8 +1,10 @@
-//! `config.toml` on disk: reading it, watching it, deciding what of it comes into force, and reporting the result to the owner. Runs on a
-//! thread of its own, so that a large file never holds up the hands.
+//! `config.toml` on disk: reading it, watching it, deciding what of it comes into force, and
+//! reporting the result to the owner. Runs on a thread of its own, so that a large file never holds
+//! up the hands.
 //!
-//! Not here: what the file means (`conductor_core::config`), what is held (`conductor_core::config::held`), keeping what was accepted
-//! (`accepted`), putting it in force (`run`), or writing it (plans do).
+//! Not here: what the file means (`conductor_core::config`), what is held
+//! (`conductor_core::config::held`), keeping what was accepted (`accepted`), putting it in force
+//! (`run`), or writing it (plans do).
 
 pub mod accepted;
 pub mod watch;
@@ -66,8 +68,8 @@ fn utf8(bytes: &[u8]) -> Result<&str, Refusal> {
         .map_err(|error| Refusal::of_text(format!("config.toml is not UTF-8 text (byte {})", error.valid_up_to())))
 }
 
-/// Faults of single items do not refuse a file; they are in `diagnostics`. `extra` devices belong to this run and not to the file; where
-/// the file has the alias, the file rules.
+/// Faults of single items do not refuse a file; they are in `diagnostics`. `extra` devices belong
+/// to this run and not to the file; where the file has the alias, the file rules.
 fn serving(
     text: &str,
     judged: Judged,
@@ -133,13 +135,15 @@ pub enum Order {
     End,
 }
 
-/// Never waits longer than this for a file that keeps changing, unless the debounce itself is longer.
+/// Never waits longer than this for a file that keeps changing, unless the debounce itself is
+/// longer.
 const LONGEST_DEBOUNCE: Duration = Duration::from_secs(2);
 
 /// Between two attempts to read a file or a key that could not be had.
 const RETRY_US: u64 = 1_000_000;
 
-/// What the machine knows besides the file: tools, plugins and ports a row may name. Gives the remarks about a text.
+/// What the machine knows besides the file: tools, plugins and ports a row may name. Gives the
+/// remarks about a text.
 pub(crate) type Examine = Box<dyn Fn(&str) -> Vec<Diagnostic> + Send>;
 
 /// Remarks about the file in force that need more than the file.
@@ -173,7 +177,8 @@ pub(crate) struct Opened {
 }
 
 impl ConfigWatcher {
-    /// Decides what is in force at a start. `watch` is armed before the file is read, so that no save is missed.
+    /// Decides what is in force at a start. `watch` is armed before the file is read, so that no
+    /// save is missed.
     pub fn open(
         path: PathBuf,
         extra: Vec<Device>,
@@ -289,7 +294,8 @@ impl ConfigWatcher {
                 Arrival::Refused(it) => self.refused.replace(it.reason.clone()).as_ref() != Some(&it.reason),
             };
             let answer = reply.is_some().then(|| self.answer(&arrival));
-            // An attempt that ends like the last one is not news, but the owner waits for the end of what it saw begin.
+            // An attempt that ends like the last one is not news, but the owner waits for the end
+            // of what it saw begin.
             if news || was_due || reply.is_some() || matches!(arrival, Arrival::Accepted(_)) {
                 post(Wake::Config(arrival));
             }
@@ -330,7 +336,8 @@ impl ConfigWatcher {
         }
     }
 
-    /// What is kept is in force at the next start. A person's word that cannot be kept is not taken.
+    /// What is kept is in force at the next start. A person's word that cannot be kept is not
+    /// taken.
     fn save(&mut self, accepted: &Accepted, text: Option<&str>, word: &Word) -> Result<(), Refusal> {
         if accepted.closed {
             return Ok(());
@@ -349,13 +356,15 @@ impl ConfigWatcher {
 
     fn judge(&mut self, word: &Word) -> Arrival {
         let mut bytes = atomic_file::read(&self.path);
-        // Links may lead elsewhere now; what was saved there before the watch was armed is read here.
+        // Links may lead elsewhere now; what was saved there before the watch was armed is read
+        // here.
         if self.watch.follow(&self.path) {
             bytes = atomic_file::read(&self.path);
         }
         let bytes = match bytes {
             Ok(bytes) => bytes,
-            // A file that was never there is no fault; one that is gone keeps the old configuration.
+            // A file that was never there is no fault; one that is gone keeps the old
+            // configuration.
             Err(error) if error.kind() == io::ErrorKind::NotFound && self.serving.text.is_none() => {
                 return Arrival::Same;
             }
@@ -427,7 +436,8 @@ impl ConfigWatcher {
     }
 }
 
-/// When a touched file is read: after a quiet `debounce`, and at the latest some time after the first touch.
+/// When a touched file is read: after a quiet `debounce`, and at the latest some time after the
+/// first touch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Due {
     at: Micros,

@@ -1,7 +1,8 @@
-//! The half of the daemon that is spoken to: the audit log, the store of plans and approvals, the catalog and the doors of AI clients.
+//! The half of the daemon that is spoken to: the audit log, the store of plans and approvals, the
+//! catalog and the doors of AI clients.
 //!
-//! Not here: the hands (`run`), and how a call passes (`pipeline`). A home whose audit log was tampered with still plays; it only serves
-//! no tool until a person has looked.
+//! Not here: the hands (`run`), and how a call passes (`pipeline`). A home whose audit log was
+//! tampered with still plays; it only serves no tool until a person has looked.
 
 pub mod audit;
 pub mod grants;
@@ -153,7 +154,8 @@ impl Gateway {
         let plugins = Plugins::new(&studio, conductor_hosts::system::own_program(), means, log);
         plugins.set_rows(&config.plugins);
         runtime.block_on(async {
-            // A client that is here first finds every tool. One plugin that takes its time keeps nobody waiting for long.
+            // A client that is here first finds every tool. One plugin that takes its time keeps
+            // nobody waiting for long.
             let _ = tokio::time::timeout(PLUGINS_AT_START, plugins.look()).await;
         });
         for line in settings::unknown_names(config, &studio.catalog()) {
@@ -224,7 +226,8 @@ impl Gateway {
         self.note(EventName::ConfigRejected, json!({ "reason": reason }));
     }
 
-    /// A configuration that was accepted. Does not wait for anything but short locks: the owner calls it.
+    /// A configuration that was accepted. Does not wait for anything but short locks: the owner
+    /// calls it.
     pub(crate) fn put_in_force(&self, serving: &ConfigInForce) {
         let config: &Config = &serving.config;
         let seen = self.listed();
@@ -355,7 +358,8 @@ fn clean_up(pending: &PendingStore, now: Timestamp, log: &Log) {
     }
 }
 
-/// Lets patches be shown by the programs that the configuration names. One that cannot be had is told and left out.
+/// Lets patches be shown by the programs that the configuration names. One that cannot be had is
+/// told and left out.
 fn drive(
     patches: &Arc<Patches>,
     home: &Home,

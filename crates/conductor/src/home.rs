@@ -1,6 +1,7 @@
 //! The home folder: where everything of one studio lives, and the lock that gives it one owner.
 //!
-//! Not here: what stands in the files. Sockets are bound by [`crate::socket`], the configuration is read by [`crate::config_file`].
+//! Not here: what stands in the files. Sockets are bound by [`crate::socket`], the configuration is
+//! read by [`crate::config_file`].
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read, Seek, Write};
@@ -48,15 +49,16 @@ impl Home {
         self.state().join("daemon.lock")
     }
 
-    /// Makes the folder, `state/` and `plugins/`, private to their owner. A home that was open to others is closed: it holds the human
-    /// door.
+    /// Makes the folder, `state/` and `plugins/`, private to their owner. A home that was open to
+    /// others is closed: it holds the human door.
     pub fn create(&self) -> Result<(), HomeError> {
         private_dir(&self.root)?;
         private_dir(&self.state())?;
         private_dir(&self.plugins())
     }
 
-    /// Takes the home for this process until the returned lock is dropped. The home must have been created.
+    /// Takes the home for this process until the returned lock is dropped. The home must have been
+    /// created.
     pub fn lock(&self) -> Result<Lock, HomeError> {
         let path = self.lock_file();
         let failed = |source| HomeError::Io { path: path.clone(), source };
@@ -83,7 +85,8 @@ impl Home {
     }
 }
 
-/// Held as long as the daemon lives; the kernel lets go of it when the process ends, however it ends.
+/// Held as long as the daemon lives; the kernel lets go of it when the process ends, however it
+/// ends.
 #[derive(Debug)]
 pub struct Lock {
     _file: File,

@@ -1,6 +1,8 @@
-//! The daemon and its command line: where everything is assembled, the owner's thread, and the doors.
+//! The daemon and its command line: where everything is assembled, the owner's thread, and the
+//! doors.
 //!
-//! Arrows point down only, and the crates enforce it: core, patch, set <- hosts <- gateway <- this crate.
+//! Arrows point down only, and the crates enforce it: core, patch, set <- hosts <- gateway <- this
+//! crate.
 
 pub mod app;
 pub mod cli;

@@ -1,6 +1,8 @@
-//! What the daemon says on stderr while it runs: one line per change of state, filtered by `logging.level`.
+//! What the daemon says on stderr while it runs: one line per change of state, filtered by
+//! `logging.level`.
 //!
-//! Lines are written by a thread of their own: whoever reads stderr may stop reading, and the owner must never wait for a reader.
+//! Lines are written by a thread of their own: whoever reads stderr may stop reading, and the owner
+//! must never wait for a reader.
 //!
 //! Not here: the trace of events, and the audit log of calls. Nothing logs in a device callback.
 

@@ -1,8 +1,8 @@
-//! The owner: one thread that holds the engine, the open ports and the state of the studio. It waits for a ring, a message or its own
-//! next deadline, and never for anything else.
+//! The owner: one thread that holds the engine, the open ports and the state of the studio. It
+//! waits for a ring, a message or its own next deadline, and never for anything else.
 //!
-//! Not here: what a gesture means (`conductor_core::engine`), how an effect leaves (`dispatch`), opening devices (`ports`), reading the
-//! configuration (`config_file`).
+//! Not here: what a gesture means (`conductor_core::engine`), how an effect leaves (`dispatch`),
+//! opening devices (`ports`), reading the configuration (`config_file`).
 
 pub mod approval_pad;
 pub mod backends;
@@ -45,7 +45,8 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use tokio::sync::mpsc as async_mpsc;
 
-/// Events fed in one turn before messages are looked at: a flooding device must not keep `panic` from being heard.
+/// Events fed in one turn before messages are looked at: a flooding device must not keep `panic`
+/// from being heard.
 const EVENTS_PER_TURN: usize = 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -290,7 +291,8 @@ impl Owner {
         self.carry_out_by(By::Hand);
     }
 
-    /// Sends what has piled up. An output found dead changes the books, which may add effects; so until none are left.
+    /// Sends what has piled up. An output found dead changes the books, which may add effects; so
+    /// until none are left.
     fn carry_out_by(&mut self, by: By) {
         let mut failed = 0;
         while !self.effects.is_empty() {
@@ -486,7 +488,8 @@ impl Owner {
     fn stop(&mut self) {
         self.phase = Phase::Stopping;
         self.alarms.clear();
-        // What arrived before the order to stop still counts: a release among it ends its note the ordinary way.
+        // What arrived before the order to stop still counts: a release among it ends its note the
+        // ordinary way.
         self.feed();
         let now = self.parts.clock.now();
         self.engine.stop(now, &mut self.effects);

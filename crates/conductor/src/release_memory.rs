@@ -1,8 +1,10 @@
 //! Gives back what only the start needed: its code, and memory it no longer uses.
 //!
-//! Reading the configuration and building the catalog of tools walks through most of the binary once; the kernel keeps those pages in the
-//! process although an idle studio uses a few of them. They are clean pages of a file: whatever is needed again comes back from the page
-//! cache without touching the disk. What the start has freed the allocator keeps for later, and is asked to return. Not here: memory in use.
+//! Reading the configuration and building the catalog of tools walks through most of the binary
+//! once; the kernel keeps those pages in the process although an idle studio uses a few of them.
+//! They are clean pages of a file: whatever is needed again comes back from the page cache without
+//! touching the disk. What the start has freed the allocator keeps for later, and is asked to
+//! return. Not here: memory in use.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -19,7 +21,8 @@ pub fn give_back() {
     for line in maps.lines() {
         let mut words = line.split_ascii_whitespace();
         let (Some(range), Some(rights), Some(offset)) = (words.next(), words.next(), words.next()) else { continue };
-        // Code, and the constants before it. The other read-only part was written to by the loader and must stay.
+        // Code, and the constants before it. The other read-only part was written to by the loader
+        // and must stay.
         if rights != "r-xp" && !(rights == "r--p" && offset.bytes().all(|digit| digit == b'0')) {
             continue;
         }
@@ -29,8 +32,8 @@ pub fn give_back() {
             && line.ends_with(program)
         {
             let start = std::ptr::with_exposed_provenance_mut(from);
-            // SAFETY: a mapping of a file that was never written to (it is not writable and holds nothing the loader relocates) reads the
-            // same after its pages were dropped as before.
+            // SAFETY: a mapping of a file that was never written to (it is not writable and holds
+            // nothing the loader relocates) reads the same after its pages were dropped as before.
             let _ = unsafe { madvise(start, to - from, Advice::LinuxDontNeed) };
         }
     }

@@ -1,4 +1,5 @@
-//! Binding a socket in the home: never steals a live one, never removes what is not a socket, and answers its own user only.
+//! Binding a socket in the home: never steals a live one, never removes what is not a socket, and
+//! answers its own user only.
 //!
 //! Not here: what is spoken on it (`doors`).
 
@@ -41,8 +42,9 @@ pub enum SocketError {
 }
 
 impl Socket {
-    /// Must be called inside a tokio runtime, by the holder of the home's lock, in a folder that is private already: between bind
-    /// and chmod only the folder's mode protects the file. The umask stays alone, because it belongs to the whole process.
+    /// Must be called inside a tokio runtime, by the holder of the home's lock, in a folder that is
+    /// private already: between bind and chmod only the folder's mode protects the file. The umask
+    /// stays alone, because it belongs to the whole process.
     pub fn bind(path: &Path) -> Result<Self, SocketError> {
         let failed = |source| SocketError::Io { path: path.to_owned(), source };
         let length = path.as_os_str().len();
@@ -149,7 +151,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         let first = Socket::bind(&path).unwrap();
-        // The inode of a removed socket may be handed out again at once, so the successor is made first and moved over.
+        // The inode of a removed socket may be handed out again at once, so the successor is made
+        // first and moved over.
         let other = dir.path().join("other");
         let _second = StdListener::bind(&other).unwrap();
         std::fs::rename(&other, &path).unwrap();
@@ -169,7 +172,8 @@ mod tests {
     fn only_the_owner_is_admitted() {
         assert!(admits(1000, Peer { uid: 1000, pid: None }));
         assert!(!admits(1000, Peer { uid: 1001, pid: None }));
-        // Root can read the socket by right of being root, and is still not the person of this studio.
+        // Root can read the socket by right of being root, and is still not the person of this
+        // studio.
         assert!(!admits(1000, Peer { uid: 0, pid: None }));
     }
 }

@@ -1,6 +1,7 @@
 //! The audit log on a file system of 1 MB that really fills up, and gets room again.
 //!
-//! The work is done by a child of this same binary inside a mount namespace of its own; where none can be made, the test says so.
+//! The work is done by a child of this same binary inside a mount namespace of its own; where none
+//! can be made, the test says so.
 #![cfg(target_os = "linux")]
 
 #[path = "shared/audit.rs"]

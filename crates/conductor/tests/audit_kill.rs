@@ -1,5 +1,5 @@
-//! A writer under load is killed with SIGKILL at random moments, again and again: no acknowledged record is lost, and the log is whole
-//! after each reopening.
+//! A writer under load is killed with SIGKILL at random moments, again and again: no acknowledged
+//! record is lost, and the log is whole after each reopening.
 //!
 //! The writer is this same test binary, run as a child with a home in its environment.
 #![cfg(unix)]

@@ -1,4 +1,5 @@
-//! A device callback must not allocate. This binary counts what its threads allocate, so it holds nothing else.
+//! A device callback must not allocate. This binary counts what its threads allocate, so it holds
+//! nothing else.
 
 use conductor_core::event::{DeviceSlot, Micros, Taint};
 use conductor_hosts::midi::Backend;

@@ -1,4 +1,5 @@
-//! Keys, text, mouse and focus against a real X server, a real terminal, and xdotool as the second opinion.
+//! Keys, text, mouse and focus against a real X server, a real terminal, and xdotool as the second
+//! opinion.
 
 #![cfg(feature = "desktop")]
 
@@ -270,7 +271,8 @@ impl Daemon {
         self.daemon().block_on(self.daemon().handle().switch_mode(mode.into())).expect("there is such a mode");
     }
 
-    /// Saves the file and has it read. A question to the owner behind it is answered when it is in force.
+    /// Saves the file and has it read. A question to the owner behind it is answered when it is in
+    /// force.
     fn reload(&self, config: &str) {
         std::fs::write(self.home.path().join("config.toml"), config).expect("written");
         self.daemon().block_on(self.daemon().handle().accept_config(None)).expect("sound");
@@ -375,7 +377,8 @@ fn the_window_in_front_chooses_the_mode_until_a_person_does() {
     daemon.switch("Mix");
     bring_to_front(&server, other);
     bring_to_front(&server, live);
-    // The condition reads what is in front: once it does, the news of it has passed the rules as well.
+    // The condition reads what is in front: once it does, the news of it has passed the rules as
+    // well.
     daemon.switch("Session");
     bring_to_front(&server, other);
     assert!(

@@ -1,7 +1,7 @@
 //! The JACK backend against a real server and programs we did not write.
 //!
-//! libjack finds its server through the environment of the process, so every test runs again in a child of its own with a server name of
-//! its own; the part after `inside` is what the child does.
+//! libjack finds its server through the environment of the process, so every test runs again in a
+//! child of its own with a server name of its own; the part after `inside` is what the child does.
 
 #![cfg(feature = "jack")]
 
@@ -409,7 +409,8 @@ fn without_a_server_the_reason_is_told_and_nothing_is_printed() {
 
 #[test]
 fn without_libjack_the_reason_is_told() {
-    // An empty file of its name stands in front of the real one, so that loading it fails on every machine.
+    // An empty file of its name stands in front of the real one, so that loading it fails on every
+    // machine.
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("libjack.so.0"), "").unwrap();
     // Without a sign of a server nobody would look for it.
@@ -438,7 +439,8 @@ fn this_binary_does_not_need_libjack_to_start() {
     assert!(!text.contains("libjack"), "{text}");
 }
 
-/// The period sets the time from one client to another; the median is about half of it. Tails are the machine's and not asserted.
+/// The period sets the time from one client to another; the median is about half of it. Tails are
+/// the machine's and not asserted.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "latency is real time")]
 fn one_way_latency_stays_below_a_period_in_the_median() {

@@ -1,5 +1,6 @@
-//! The sections of `config.toml` that concern calls: each is written to a file, a daemon is started on it, and a client at its doors
-//! notices. Some tools are added to the daemon's catalog that fail and ask on request.
+//! The sections of `config.toml` that concern calls: each is written to a file, a daemon is started
+//! on it, and a client at its doors notices. Some tools are added to the daemon's catalog that fail
+//! and ask on request.
 
 use conductor::app::{Daemon, Machine, Options};
 use conductor::home::Home;
@@ -144,7 +145,8 @@ impl Studio {
         std::fs::write(self.home.path().join("config.toml"), without::written(config)).unwrap();
     }
 
-    /// Saves the file and accepts it as a person does. A question to the owner behind it is answered when it is in force.
+    /// Saves the file and accepts it as a person does. A question to the owner behind it is
+    /// answered when it is in force.
     fn reload(&self, config: &str) -> Vec<String> {
         self.save(config);
         let reloaded = self.block_on(self.daemon().handle().accept_config(None)).unwrap();
@@ -305,7 +307,8 @@ fn limits_hold() {
 fn a_connection_and_the_whole_daemon_do_as_much_at_once_as_the_file_says() {
     let slow = || modern(json!({ "name": tools::SLOW, "arguments": {} }));
     let echo = || modern(json!({ "name": tools::ECHO, "arguments": { "text": "x" } }));
-    // What a second call of the same connection and one of another connection get while the first is under way.
+    // What a second call of the same connection and one of another connection get while the first
+    // is under way.
     for (config, same, other) in
         [("[mcp]\nmax_in_flight = 1\n", true, false), ("[limits]\nin_flight = 1\n", true, true)]
     {
@@ -357,7 +360,8 @@ fn a_call_is_repeated_as_often_and_as_soon_as_the_file_says() {
         assert_eq!(studio.runs.of(tools::FAIL), 9);
         clock.now().since(from)
     };
-    // Eight waits of 4 ms and a bit; or each twice as long as the one before, which is a second at least.
+    // Eight waits of 4 ms and a bit; or each twice as long as the one before, which is a second at
+    // least.
     let (capped, doubled) = (took("cap_ms = 4\n"), took(""));
     assert!(capped * 2 < doubled, "{capped} {doubled}");
 }
@@ -533,7 +537,8 @@ decision = "ask"
     assert!(reply.is_ok(), "another principal may");
 }
 
-/// After a hundred refusals for speed in a row the door stops reading from that connection for a while; others are served meanwhile.
+/// After a hundred refusals for speed in a row the door stops reading from that connection for a
+/// while; others are served meanwhile.
 #[test]
 fn a_flood_is_not_listened_to_for_a_while() {
     let studio = Studio::start("[limits]\nread = { per_minute = 1, burst = 1 }\n");
@@ -647,7 +652,8 @@ fn segments_older_than_the_file_says_are_removed() {
     assert!(gone.is_some());
 }
 
-/// Far fewer records than `checkpoint_records`, and nobody calls any more: time alone makes the checkpoint.
+/// Far fewer records than `checkpoint_records`, and nobody calls any more: time alone makes the
+/// checkpoint.
 #[test]
 fn a_checkpoint_is_made_when_the_file_says() {
     let studio = Studio::start("[audit]\ncheckpoint_ms = 100\n");
@@ -679,7 +685,8 @@ fn http_is_served_where_and_to_whom_the_file_says() {
     let head = "[http]\nbind = \"127.0.0.1:0\"\nhosts = [\"studio.example\"]\norigins = [\"https://studio.example\"]\n";
     let studio = Studio::start(&format!("{head}{tokens}"));
     let at = studio.serve();
-    // A method that is not served tells a good token (405) from a bad one (401), and both from a refused Host (403).
+    // A method that is not served tells a good token (405) from a bad one (401), and both from a
+    // refused Host (403).
     assert_eq!(studio.knock(at, "open sesame", &[]), 405);
     assert_eq!(studio.knock(at, &studio.default_token(), &[]), 405);
     assert_eq!(studio.knock(at, "open barley", &[]), 401);
@@ -969,7 +976,8 @@ fn the_keys_of_live_osc_and_script_count() {
     let studio = sets(&format!("{NO_RETRY}[live]\nhost = \"auto\"\n{osc}"));
     let (_, song) = studio.call(&mut studio.client(), "live_get_song_overview", json!({}));
     assert_eq!((&song["host"], &song["setId"]), (&json!("abletonosc"), &json!("live_osc")), "{song}");
-    // The script comes first where it runs, and a Live that does not answer is given up after `timeout_ms`.
+    // The script comes first where it runs, and a Live that does not answer is given up after
+    // `timeout_ms`.
     let studio = sets(&format!("{NO_RETRY}[live]\nhost = \"auto\"\n[live.script]\ntimeout_ms = 300\n{osc}"));
     let mut scripted = require!(fakelive::script(studio.home.path(), "12.2.0"));
     let mut client = studio.client();
@@ -1192,7 +1200,8 @@ fn a_knob_knows_where_somebody_else_put_its_parameter() {
         let (_, listed) = studio.call(&mut client, "live_list_devices", json!({ "trackId": format!("track:{track}") }));
         listed["mixer"][1]["value"].as_f64().unwrap()
     };
-    // Far below where it stands; then the endless knob, one detent up, whose arrival says that the first was taken too.
+    // Far below where it stands; then the endless knob, one detent up, whose arrival says that the
+    // first was taken too.
     studio.hand([0xB0, 7, 10]);
     studio.hand([0xB0, 16, 1]);
     let arrived = wait_for(PATIENCE, || (panning(1) > -0.5).then(|| panning(1))).expect("the knob turns it");
@@ -1200,7 +1209,8 @@ fn a_knob_knows_where_somebody_else_put_its_parameter() {
     assert_eq!(panning(0), 0.5, "the fader has not reached it");
     studio.hand([0xB0, 7, 127]);
     assert!(wait_for(PATIENCE, || (panning(0) == 1.0).then_some(())).is_some(), "crossed, and taken over");
-    // A reload forgets where the knobs were, not where the parameters are, although nothing about those is new by then.
+    // A reload forgets where the knobs were, not where the parameters are, although nothing about
+    // those is new by then.
     while studio.hear(&mut ear) != [0xB0, 50, 127] {}
     assert_eq!(studio.reload(&format!("{config}# again\n")), Vec::<String>::new());
     pause(1000);

@@ -1,6 +1,8 @@
-//! The exchanges that the product's first documents show, sent as written over the direct dialect, answer in the documented shape.
+//! The exchanges that the product's first documents show, sent as written over the direct dialect,
+//! answer in the documented shape.
 //!
-//! `seeds.json` holds the documents' own examples: request, documented result, and what had to be named before it can be asked.
+//! `seeds.json` holds the documents' own examples: request, documented result, and what had to be
+//! named before it can be asked.
 
 use conductor::app::{Daemon, Options};
 use conductor::home::Home;
@@ -42,8 +44,8 @@ name = "Performance"
 /// A machine without a gamepad has none to name.
 const MAY_BE_EMPTY: &[&str] = &["/result/gamepads", "/result/errors"];
 
-/// Every member the document shows is there, and of the same kind. Where the document shows an item, there is one. More members may be
-/// there too.
+/// Every member the document shows is there, and of the same kind. Where the document shows an
+/// item, there is one. More members may be there too.
 fn fits(documented: &Value, got: &Value, at: &str) -> Result<(), String> {
     let kind = |value: &Value| match value {
         Value::Null => "null",

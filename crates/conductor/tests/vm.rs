@@ -1,5 +1,6 @@
-//! The ALSA sequencer and gamepads, inside the virtual machine that `crates/conductor-testkit/vm/run.sh` boots. Elsewhere every test here
-//! is a skip that says so. Time inside the guest means nothing; only function is asserted.
+//! The ALSA sequencer and gamepads, inside the virtual machine that
+//! `crates/conductor-testkit/vm/run.sh` boots. Elsewhere every test here is a skip that says so.
+//! Time inside the guest means nothing; only function is asserted.
 
 #![cfg(all(feature = "alsa", feature = "gamepad"))]
 
@@ -252,7 +253,8 @@ fn a_device_that_appears_is_announced_heard_and_gone_again() {
         ]
     );
 
-    // The driver drops what arrives before somebody reads, so the reader comes first and a first message is repeated until it is heard.
+    // The driver drops what arrives before somebody reads, so the reader comes first and a first
+    // message is repeated until it is heard.
     let (told, heard) = std::sync::mpsc::channel();
     let reader = std::thread::spawn(move || {
         let mut byte = [0];
@@ -362,7 +364,8 @@ fn a_gamepad_comes_plays_and_goes() {
     assert!(left.contains(&Body::ButtonUp(Button::East)), "a pad that is gone holds nothing: {left:?}");
 }
 
-/// Looks for devices by itself less often than any test waits, so that what comes back within one was announced.
+/// Looks for devices by itself less often than any test waits, so that what comes back within one
+/// was announced.
 const STAGE: &str = r#"
 schema = 1
 [advanced_settings]

@@ -1,4 +1,5 @@
-//! Plans and approvals through the real path: a daemon in this process, its pipeline, its audit log and its files.
+//! Plans and approvals through the real path: a daemon in this process, its pipeline, its audit log
+//! and its files.
 
 use conductor::app::{Daemon, Options};
 use conductor::home::Home;

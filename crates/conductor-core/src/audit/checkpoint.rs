@@ -97,7 +97,8 @@ impl Checkpoint {
         seq > 0 && serde_json::from_slice::<Wire>(line).is_ok_and(|wire| wire.seq < seq)
     }
 
-    /// Reads a line (without its newline). Any other spelling of the same values is refused: a line has one form.
+    /// Reads a line (without its newline). Any other spelling of the same values is refused: a line
+    /// has one form.
     pub fn read(line: &[u8], key: &VerifyingKey) -> Result<Self, BadCheckpoint> {
         let wire: Wire = serde_json::from_slice(line).map_err(|error| BadCheckpoint::Shape(error.to_string()))?;
         let log_id = Uuid::parse_str(&wire.log_id).map_err(|error| BadCheckpoint::Shape(error.to_string()))?;

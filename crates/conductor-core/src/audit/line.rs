@@ -27,7 +27,8 @@ pub struct Head {
     pub hash: Digest,
 }
 
-/// The place where the next record goes. A plain value: a writer keeps the old one until the bytes are in the file.
+/// The place where the next record goes. A plain value: a writer keeps the old one until the bytes
+/// are in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Chain {
     next: Seq,
@@ -99,7 +100,8 @@ impl<'a> Fields<'a> {
     pub fn json<T: serde::Serialize + ?Sized>(&mut self, key: &str, value: &T) {
         self.key(key);
         let mark = self.out.len();
-        // Writing into memory cannot fail, and a value whose own serialiser does still leaves a whole line.
+        // Writing into memory cannot fail, and a value whose own serialiser does still leaves a
+        // whole line.
         if serde_json::to_writer(&mut *self.out, value).is_err() {
             self.out.truncate(mark);
             self.out.extend_from_slice(b"null");
@@ -187,8 +189,9 @@ pub fn read(line: &[u8]) -> Result<(Links<'_>, Digest), LineError> {
     Ok((links, hash))
 }
 
-/// The links of an intent or outcome, taken from where our writer puts them: nearly every line is one, and reading its members by place
-/// costs a fraction of reading them by name. Anything in another form is left to the JSON reader.
+/// The links of an intent or outcome, taken from where our writer puts them: nearly every line is
+/// one, and reading its members by place costs a fraction of reading them by name. Anything in
+/// another form is left to the JSON reader.
 fn call_links(body: &[u8]) -> Option<Links<'_>> {
     let text = std::str::from_utf8(body).ok()?;
     let rest = text.strip_prefix("{\"v\":1,\"seq\":")?;
@@ -283,7 +286,8 @@ mod tests {
         assert_eq!((links.seq, links.call, links.prev), (1, Some("c1"), Some(first.to_string().as_str())));
     }
 
-    /// Both ways of reading must agree on what our writer writes, and the quick one must not take what the other refuses.
+    /// Both ways of reading must agree on what our writer writes, and the quick one must not take
+    /// what the other refuses.
     #[test]
     fn reading_by_place_and_by_name_agree() {
         use crate::audit::record::tests::{call, stamp};

@@ -295,7 +295,8 @@ fn cut(text: &str, max: usize) -> &str {
     &text[..end.unwrap_or(0)]
 }
 
-/// Keyed hash of a call's arguments: equal arguments are found, and without the salt a short list of notes cannot be tried out.
+/// Keyed hash of a call's arguments: equal arguments are found, and without the salt a short list
+/// of notes cannot be tried out.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct InputHash([u8; 32]);
 
@@ -335,13 +336,15 @@ impl fmt::Debug for InputHasher {
 
 impl InputHasher {
     pub fn new(salt: &[u8; 32]) -> Self {
-        // HMAC pads a short key with zeros to the block of the hash; doing it here leaves no length to fail on.
+        // HMAC pads a short key with zeros to the block of the hash; doing it here leaves no length
+        // to fail on.
         let mut block = [0; 64];
         block[..32].copy_from_slice(salt);
         Self { keyed: Hmac::new(&block.into()) }
     }
 
-    /// Over canonical JSON, also of arguments that were refused for what [`crate::digest::check`] finds: a refused call is recorded too.
+    /// Over canonical JSON, also of arguments that were refused for what [`crate::digest::check`]
+    /// finds: a refused call is recorded too.
     pub fn hash(&self, arguments: &Value) -> InputHash {
         let bytes = serde_json_canonicalizer::to_vec(arguments).unwrap_or_default();
         InputHash(self.keyed.clone().chain_update(&bytes).finalize().into_bytes().into())

@@ -1,7 +1,8 @@
 //! The verifier: segments and checkpoints in, one verdict out.
 //!
-//! It is fed bytes in pieces of any size and holds one line at most, so a log of any length is verified in flat memory. It hashes what it
-//! is given and never writes a record anew. Not here: opening files and comparing two copies of a log.
+//! It is fed bytes in pieces of any size and holds one line at most, so a log of any length is
+//! verified in flat memory. It hashes what it is given and never writes a record anew. Not here:
+//! opening files and comparing two copies of a log.
 //!
 //! What it can promise: an edit by anyone without the signing key is found up to the last
 //! checkpoint. A log that was put back to an earlier state together with its checkpoints is found
@@ -19,7 +20,8 @@ use super::line::{self, Chain, Head, LineError, Links, MAX_LINE, Seq};
 use super::record::EventName;
 use crate::digest::Digest;
 
-/// More unanchored records than this cannot come about by themselves: the writer waits for a checkpoint before it gets there.
+/// More unanchored records than this cannot come about by themselves: the writer waits for a
+/// checkpoint before it gets there.
 pub const MAX_LAG: u64 = 512;
 
 /// A log that was never signed has its first line at most: the writer signs that one before it
@@ -155,13 +157,15 @@ struct Anchor {
 }
 
 impl Anchors {
-    /// Reads `checkpoints.jsonl`. A last line without its newline is a write that a crash cut short and says nothing.
+    /// Reads `checkpoints.jsonl`. A last line without its newline is a write that a crash cut short
+    /// and says nothing.
     pub fn read(bytes: &[u8], key: &VerifyingKey) -> Self {
         Self::read_from(bytes, key, 0)
     }
 
-    /// Reads the checkpoints that speak of `first` or a later record, or else the last one before it; a start looks at the last segment
-    /// only, and a signature costs more than a hundred hashes.
+    /// Reads the checkpoints that speak of `first` or a later record, or else the last one before
+    /// it; a start looks at the last segment only, and a signature costs more than a hundred
+    /// hashes.
     pub fn read_from(bytes: &[u8], key: &VerifyingKey, first: Seq) -> Self {
         let mut anchors = Self::default();
         let mut rest = bytes;
@@ -267,8 +271,8 @@ pub struct Verifier {
     /// The chain cannot be followed any further in this segment.
     lost: bool,
     bad: Option<Bad>,
-    /// Set by the first line of a segment when it does not follow, or when the chain was lost before it. Forgiven if the second line is
-    /// an acceptance.
+    /// Set by the first line of a segment when it does not follow, or when the chain was lost
+    /// before it. Forgiven if the second line is an acceptance.
     restart: Option<Restart>,
     accepted: Vec<Accepted>,
 }
@@ -301,8 +305,9 @@ impl Verifier {
         }
     }
 
-    /// Starts the walk in the middle: the segment given next is trusted to follow `chain`. For the start of a daemon, which verifies the
-    /// last segment only; older anchors are then out of sight.
+    /// Starts the walk in the middle: the segment given next is trusted to follow `chain`. For the
+    /// start of a daemon, which verifies the last segment only; older anchors are then out of
+    /// sight.
     pub fn resume(anchors: Anchors, previous_segment: u32, first_seq: Seq, prev: Option<Digest>) -> Self {
         let mut verifier = Self::new(anchors);
         verifier.segment = Some(previous_segment);
@@ -489,7 +494,8 @@ impl Verifier {
                     return broken(format!("log {:?}", self.log_id), format!("log {:?}", links.log_id));
                 }
             }
-            // Retention has removed what came before: the log begins where a checkpoint says the removed part ended.
+            // Retention has removed what came before: the log begins where a checkpoint says the
+            // removed part ended.
             if self.records == 0 && self.segments == 1 && segment > 1 && self.chain == Chain::start() {
                 let anchored = links.seq.checked_sub(1).zip(prev.flatten());
                 if let Some((seq, hash)) = anchored
@@ -613,7 +619,8 @@ impl Verifier {
             Some(anchor) => seq.saturating_sub(anchor),
             None => (seq + 1).saturating_sub(first),
         });
-        // Compared with the last record of a checkpoint's own words, not of a confirmed one: a fork has its own verdict.
+        // Compared with the last record of a checkpoint's own words, not of a confirmed one: a fork
+        // has its own verdict.
         let said = self.anchors.iter().rev().find(|anchor| anchor.signed).map(|anchor| anchor.seq);
         let lag = last.map_or(0, |(seq, _)| said.map_or(unanchored, |anchor| seq.saturating_sub(anchor)));
         let most = if said.is_some() { MAX_LAG } else { MAX_UNSIGNED };
@@ -656,7 +663,8 @@ impl Verifier {
         }
     }
 
-    /// What the bytes after the last good line are: a write that a crash cut short, a cut log, or an edit.
+    /// What the bytes after the last good line are: a write that a crash cut short, a cut log, or
+    /// an edit.
     fn classify_tail(&mut self, next: Seq) {
         let anchored = self.anchors.last().is_some_and(|anchor| anchor.seq >= next);
         let empty = self.segments > 0 && self.lines == 0 && self.bad.is_none() && !self.lost;

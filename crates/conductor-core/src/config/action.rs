@@ -1,6 +1,7 @@
 //! Reading an [`Action`] tree, its conditions, keystrokes and command lines.
 //!
-//! Not here: whether a command matches a template, or what a tool accepts; the pipeline checks those when the call is made.
+//! Not here: whether a command matches a template, or what a tool accepts; the pipeline checks
+//! those when the call is made.
 
 use super::reader::{Fields, Reader, Start};
 use super::tree::Node;
@@ -47,7 +48,8 @@ pub(crate) fn read<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Action> {
     (r.errors() == before).then_some(action)
 }
 
-/// Goes one level down. The walk stops at the first node over the cap, so a hostile tree costs no more than a large honest one.
+/// Goes one level down. The walk stops at the first node over the cap, so a hostile tree costs no
+/// more than a large honest one.
 fn descend<'t, T>(
     r: &mut Reader<'t>,
     node: &'t Node,
@@ -524,7 +526,8 @@ fn key_name(text: &str) -> Option<KeyName> {
     (1..=20).contains(&number).then_some(KeyName::F(number))
 }
 
-/// Both spellings, a key with `modifiers` and one list, come out alike: modifiers in their fixed order, then at most one key.
+/// Both spellings, a key with `modifiers` and one list, come out alike: modifiers in their fixed
+/// order, then at most one key.
 fn keystroke<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<Keystroke> {
     let mut modifiers: Vec<Modifier> = f
         .opt(r, "modifiers", |r, it| {
@@ -615,7 +618,8 @@ pub(crate) struct Words {
     pub shell_symbol: Option<char>,
 }
 
-/// Splits as POSIX quoting does (2.2 of the Shell Command Language), without any expansion. The error is where the quote opens.
+/// Splits as POSIX quoting does (2.2 of the Shell Command Language), without any expansion. The
+/// error is where the quote opens.
 pub(crate) fn split_words(command: &str) -> Result<Words, Range<usize>> {
     let mut words = Words { argv: Vec::new(), shell_symbol: None };
     let mut word: Option<String> = None;

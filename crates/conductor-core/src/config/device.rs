@@ -27,10 +27,12 @@ pub(crate) const MATCHERS: &[&str] = &[
     "CoreMidiUniqueId",
 ];
 
-/// A regular expression may not compile to more than this; the engine is linear in the text, not in the pattern.
+/// A regular expression may not compile to more than this; the engine is linear in the text, not in
+/// the pattern.
 const REGEX_BYTES: usize = 1 << 20;
 
-/// A device with a fault in it stays known by its alias, so that rows naming it stay sound, but matches and opens nothing.
+/// A device with a fault in it stays known by its alias, so that rows naming it stay sound, but
+/// matches and opens nothing.
 pub(crate) fn read<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Device> {
     let before = r.errors();
     let mut f = r.table(node)?;
@@ -61,14 +63,16 @@ pub(crate) fn read<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Device> {
     let echo_guard = f.or(r, "echo_guard", false, Reader::boolean);
     let trusted = f.or(r, "trusted", false, Reader::boolean);
 
-    // Which keys belong to a device depends on its protocol; a misspelt one must not make faults of the others.
+    // Which keys belong to a device depends on its protocol; a misspelt one must not make faults of
+    // the others.
     if protocol_known {
         check_protocol(r, &mut f, protocol, loopback);
     }
     f.finish(r);
     // Even an alias of the wrong form is a name that rows refer to.
     let alias = alias.or_else(|| Some(node.get("alias")?.text()?.to_owned()))?;
-    // A template knows its controller; whoever writes matchers knows better, and a port of our own needs none.
+    // A template knows its controller; whoever writes matchers knows better, and a port of our own
+    // needs none.
     let of_template = known.filter(|_| !loopback && virtual_port.is_none()).map(|it| it.matchers.clone());
     let mut device = Device {
         alias,

@@ -1,8 +1,10 @@
 //! Which part of a changed file comes into force by itself, and which part waits for a person.
 //!
-//! AI clients have file tools of their own, so a file that changed outside an applied plan proves nothing about who changed it. Every
-//! section is held except the harmless ones; the keys of a device that carry trust are held; mapping rows that run a command, a program,
-//! a tool or a plugin are held one by one. A held section is loaded only when the change is on the closed list of narrowing changes.
+//! AI clients have file tools of their own, so a file that changed outside an applied plan proves
+//! nothing about who changed it. Every section is held except the harmless ones; the keys of a
+//! device that carry trust are held; mapping rows that run a command, a program, a tool or a plugin
+//! are held one by one. A held section is loaded only when the change is on the closed list of
+//! narrowing changes.
 //!
 //! Not here: keeping the accepted configuration, and who counts as a person.
 
@@ -54,8 +56,8 @@ impl Accepted {
         Accepted { tree: json!({}), typing: BTreeSet::new(), closed: true }
     }
 
-    /// Also counts as accepted: what a person applied as a plan, given as the file before and after it. A section that had waited
-    /// before the plan goes on waiting: the person has not seen it.
+    /// Also counts as accepted: what a person applied as a plan, given as the file before and after
+    /// it. A section that had waited before the plan goes on waiting: the person has not seen it.
     pub fn with_plan(&self, before: &str, after: &str) -> Self {
         let (Some(before), Some(after)) = (tree_of(before), tree_of(after)) else { return self.clone() };
         let mut accepted = self.clone();
@@ -112,7 +114,8 @@ pub struct Judged {
     /// What is in force with it; as before when the file as a whole is refused.
     pub accepted: Accepted,
     pub held: Held,
-    /// From the configuration in force to the whole file, as lines of `key = value`; empty when nothing waits.
+    /// From the configuration in force to the whole file, as lines of `key = value`; empty when
+    /// nothing waits.
     pub difference: String,
 }
 
@@ -178,8 +181,9 @@ pub fn section_hashes(tree: &Value) -> Value {
     Value::Object(sections.map(|(key, value)| (key.clone(), hash(value).to_string().into())).collect())
 }
 
-/// What the text of a new file lacks when it is only the beginning of the one before: then a save was cut short. `None` when it may
-/// be an edit. A cut that leaves whole rows and ends its last line cannot be distinguished from an edit.
+/// What the text of a new file lacks when it is only the beginning of the one before: then a save
+/// was cut short. `None` when it may be an edit. A cut that leaves whole rows and ends its last
+/// line cannot be distinguished from an edit.
 pub fn is_cut(old: &str, new: &str) -> Option<String> {
     if new.trim().is_empty() && !old.trim().is_empty() {
         return Some("the file is empty".to_owned());
@@ -256,7 +260,8 @@ fn device_named<'a>(tree: &'a Value, alias: &str) -> Option<&'a Value> {
     items(tree.get("devices")).iter().find(|it| it.get("alias").and_then(Value::as_str) == Some(alias))
 }
 
-/// Everything of a device but its name and what no trust depends on; a switch that is off is as good as none.
+/// Everything of a device but its name and what no trust depends on; a switch that is off is as
+/// good as none.
 fn guarded_part(device: Option<&Value>) -> Map<String, Value> {
     let members = device.and_then(Value::as_object).into_iter().flatten();
     let kept = members.filter(|(key, value)| !UNTRUSTED_KEYS.contains(&key.as_str()) && **value != Value::Bool(false));
@@ -329,7 +334,8 @@ impl HeldRow {
     }
 }
 
-/// Every action of a row: its own, those inside it, and those of velocity zones, which are part of the trigger.
+/// Every action of a row: its own, those inside it, and those of velocity zones, which are part of
+/// the trigger.
 fn leaves(rule: &Rule) -> Vec<&Action> {
     let mut leaves = Vec::new();
     collect_leaves(&rule.action, &mut leaves);
@@ -469,8 +475,8 @@ fn add_row(tree: &mut Value, mode: &str, row: Value) {
     }
 }
 
-/// Lists whose entries grant something: an entry that is gone grants it no longer. `*` is any name. What an absent list means is
-/// empty for all of them but `live.file_roots`.
+/// Lists whose entries grant something: an entry that is gone grants it no longer. `*` is any name.
+/// What an absent list means is empty for all of them but `live.file_roots`.
 const GRANTS: [&str; 13] = [
     "policy.rules",
     "tools.filesystem.roots",
@@ -489,8 +495,9 @@ const GRANTS: [&str; 13] = [
 
 type Number = (&'static str, fn(&Config) -> u64);
 
-/// Numbers of which a smaller one is stricter, with what an absent one means. Not in it, because a smaller one is laxer or loses
-/// something: `cooldown_ms`, `hold_ms`, `open_ms`, `window_ms`, everything of `[audit]`, and depths of undo.
+/// Numbers of which a smaller one is stricter, with what an absent one means. Not in it, because a
+/// smaller one is laxer or loses something: `cooldown_ms`, `hold_ms`, `open_ms`, `window_ms`,
+/// everything of `[audit]`, and depths of undo.
 const NUMBERS: [Number; 25] = [
     ("limits.in_flight", |it| it.limits.in_flight as u64),
     ("limits.result_bytes", |it| it.limits.result_bytes as u64),
@@ -530,8 +537,9 @@ fn fits(pattern: &str, path: &str) -> bool {
     }
 }
 
-/// Whether a change only takes something away. The list is closed: a removed allow rule, command, root, plugin, token or host, and a
-/// smaller number of those above. `path` is joined by a separator that no key of ours holds.
+/// Whether a change only takes something away. The list is closed: a removed allow rule, command,
+/// root, plugin, token or host, and a smaller number of those above. `path` is joined by a
+/// separator that no key of ours holds.
 fn narrows(path: &str, old: Option<&Value>, new: Option<&Value>) -> bool {
     if old == new {
         return true;
@@ -565,7 +573,8 @@ fn narrows(path: &str, old: Option<&Value>, new: Option<&Value>) -> bool {
         && old.keys().chain(new.keys()).all(|key| narrows(&format!("{path}\u{1f}{key}"), old.get(key), new.get(key)))
 }
 
-/// The new list is the old one without some entries, in the same order. Of rules only those may go that allow and do nothing else.
+/// The new list is the old one without some entries, in the same order. Of rules only those may go
+/// that allow and do nothing else.
 fn only_removed(path: &str, old: &[Value], new: &[Value]) -> bool {
     let is_rules = path == "policy\u{1f}rules";
     let may_go = |it: &Value| !is_rules || (it["decision"] == "allow" && it.get("channel").is_none());

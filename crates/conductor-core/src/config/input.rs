@@ -1,6 +1,7 @@
 //! The same reading for what a tool sends as JSON. Faults carry a JSON pointer instead of a line.
 //!
-//! Names of modes, devices and ports are not checked here: only a whole file knows them, and the planner reads the whole file.
+//! Names of modes, devices and ports are not checked here: only a whole file knows them, and the
+//! planner reads the whole file.
 
 use super::reader::{Paths, Reader};
 use super::tree::Node;

@@ -1,4 +1,5 @@
-//! Reading `[limits]`, `[circuit]` and `[retry]`. A wrong key falls back to its default; the keys beside it keep their values.
+//! Reading `[limits]`, `[circuit]` and `[retry]`. A wrong key falls back to its default; the keys
+//! beside it keep their values.
 //!
 //! Not here: the limits themselves (`crate::policy::limits`) and the breaker (`crate::breaker`).
 

@@ -1,4 +1,5 @@
-//! Reading `[patch]`: where patches may lie, how many are held open, and which running programs show them.
+//! Reading `[patch]`: where patches may lie, how many are held open, and which running programs
+//! show them.
 //!
 //! Not here: looking whether the folders and programs exist, which the daemon does.
 

@@ -1,6 +1,8 @@
-//! Reading `[plugins.<name>]`: which plugins a person has enabled, as which file, and what each may reach.
+//! Reading `[plugins.<name>]`: which plugins a person has enabled, as which file, and what each may
+//! reach.
 //!
-//! A fault in one row disables that plugin alone. Not here: whether the file exists or still is what was enabled; the daemon looks.
+//! A fault in one row disables that plugin alone. Not here: whether the file exists or still is
+//! what was enabled; the daemon looks.
 
 use super::limits::whole;
 use super::reader::{Reader, is_slug};

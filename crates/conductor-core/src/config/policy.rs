@@ -1,7 +1,8 @@
 //! Reading `[policy]`: defaults per tier, rules, approvals and the pad that approves.
 //!
-//! A section with any fault gives no policy at all: half of a policy may allow what the other half would have refused. Not here: what a
-//! policy decides (`crate::policy`), or which policy stays in force instead (the shell keeps the old one).
+//! A section with any fault gives no policy at all: half of a policy may allow what the other half
+//! would have refused. Not here: what a policy decides (`crate::policy`), or which policy stays in
+//! force instead (the shell keeps the old one).
 
 use super::reader::{Reader, nearest};
 use super::tree::{Node, Place};

@@ -1,7 +1,8 @@
-//! Reading a [`Node`] into values while collecting every fault on the way. A reader never stops at the first one.
+//! Reading a [`Node`] into values while collecting every fault on the way. A reader never stops at
+//! the first one.
 //!
-//! Not here: any key of the file. The files beside this one say which keys exist; what they do not ask for is unknown, and the
-//! suggestion for a misspelt key comes from what they asked for.
+//! Not here: any key of the file. The files beside this one say which keys exist; what they do not
+//! ask for is unknown, and the suggestion for a misspelt key comes from what they asked for.
 
 use super::tree::{Entry, Kind, Node, Place};
 use super::{Class, Severity, Surroundings};
@@ -29,7 +30,8 @@ pub(crate) enum Paths {
     Pointer,
 }
 
-/// Names that a row may refer to. Absent means that nobody knows them yet, and they are not checked.
+/// Names that a row may refer to. Absent means that nobody knows them yet, and they are not
+/// checked.
 #[derive(Default)]
 pub(crate) struct Names {
     pub modes: Option<Vec<String>>,
@@ -63,7 +65,8 @@ pub(crate) struct Reader<'t> {
     pub faults: Vec<Fault>,
     pub names: Names,
     pub around: &'t Surroundings<'t>,
-    /// Command lines of `Shell` and `Launch` actions, judged once the templates are read: those stand further down in the file.
+    /// Command lines of `Shell` and `Launch` actions, judged once the templates are read: those
+    /// stand further down in the file.
     pub commands: Vec<CommandLine>,
     path: Vec<Step<'t>>,
     prefix: String,
@@ -85,7 +88,8 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// How many errors so far. An item is sound when this number is the same before and after reading it.
+    /// How many errors so far. An item is sound when this number is the same before and after
+    /// reading it.
     pub fn errors(&self) -> usize {
         self.errors
     }
@@ -720,7 +724,8 @@ impl<'t> Reader<'t> {
             self.warn(&node.place, format!("there is no device or port \"{name}\" now"), Some(help));
             return Some(name);
         }
-        // Without a list of ports an unknown name may still be a port that is not plugged in; only a likely slip is worth a word.
+        // Without a list of ports an unknown name may still be a port that is not plugged in; only
+        // a likely slip is worth a word.
         if let Some(near) = nearest(&name, aliases) {
             let message = format!("\"{name}\" is no device alias and will be taken as the exact name of a port");
             let help = format!("did you mean \"{near}\"?");
@@ -808,7 +813,8 @@ impl<'t> Fields<'t> {
             .find(|entry| !self.asked.contains(&entry.key.as_str()) && distance_is_small(&entry.key, key))
     }
 
-    /// The `type` (or `change_type`) that says which other keys there are. On a fault the other keys cannot be judged.
+    /// The `type` (or `change_type`) that says which other keys there are. On a fault the other
+    /// keys cannot be judged.
     pub fn tag(
         &mut self,
         reader: &mut Reader<'t>,

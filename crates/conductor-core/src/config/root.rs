@@ -1,6 +1,7 @@
 //! Reading the file as a whole: first the names, then everything that may refer to them.
 //!
-//! A new section is one `f.opt(r, "key", section::read)` here, one field of [`Config`], and one file beside this one.
+//! A new section is one `f.opt(r, "key", section::read)` here, one field of [`Config`], and one
+//! file beside this one.
 
 use super::device::{self, RowIds};
 use super::reader::{DeviceName, Fault, Fields, Names, Paths, Reader};
@@ -68,7 +69,8 @@ pub(crate) fn read_tree(tree: &Node, around: &Surroundings<'_>) -> Option<Config
     config.filter(|_| r.faults.iter().all(|it| it.severity != Severity::Fatal))
 }
 
-/// The editing parser stops at its first fault; the recovering one finds the others, but lets a few pass that the first one sees.
+/// The editing parser stops at its first fault; the recovering one finds the others, but lets a few
+/// pass that the first one sees.
 fn syntax_faults(body: &str, shift: usize, first: &toml_edit::TomlError) -> Vec<Fault> {
     let (_, others) = toml::de::DeTable::parse_recoverable(body);
     let others = others.iter().map(|it| (it.span(), it.message().to_owned()));
@@ -246,7 +248,8 @@ fn modes<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Vec<Mode>> {
             Some(name)
         });
         let color = f.opt(r, "color", settings::color);
-        // A mode without a usable name still has its rows read, so that their faults are told in the same run.
+        // A mode without a usable name still has its rows read, so that their faults are told in
+        // the same run.
         let shown = name.clone().unwrap_or_default();
         let rows = rows::read(r, &shown, ("mappings", f.node("mappings")), ("continuous", f.node("continuous")));
         f.finish(r);

@@ -1,8 +1,9 @@
-//! Reading the sections that hold settings: `config`, `advanced_settings`, `performance`, `led`, `per_app_modes`, `logging`.
-//! A wrong key falls back to its default; the keys beside it keep their values.
+//! Reading the sections that hold settings: `config`, `advanced_settings`, `performance`, `led`,
+//! `per_app_modes`, `logging`. A wrong key falls back to its default; the keys beside it keep their
+//! values.
 //!
-//! Not here: sections of the pipeline, of MCP, of Live and of patches. Each such family gets a file of its own beside this one and
-//! one line in `root`.
+//! Not here: sections of the pipeline, of MCP, of Live and of patches. Each such family gets a file
+//! of its own beside this one and one line in `root`.
 
 use super::reader::Reader;
 use super::tree::{Entry, Node};
@@ -71,7 +72,8 @@ pub(crate) fn performance<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Perf
     Some(performance)
 }
 
-/// A colour word, or `#rrggbb`. Another word is kept, since a device's palette may know it, and remarked on.
+/// A colour word, or `#rrggbb`. Another word is kept, since a device's palette may know it, and
+/// remarked on.
 pub(crate) fn color<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
     let text = r.name(node)?;
     if let Some(hex) = text.strip_prefix('#') {

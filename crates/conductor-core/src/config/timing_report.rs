@@ -1,4 +1,5 @@
-//! What a sound configuration means for the hand: how long a press waits, and how much of a controller is in use.
+//! What a sound configuration means for the hand: how long a press waits, and how much of a
+//! controller is in use.
 //!
 //! Not here: faults. Nothing in a note needs mending.
 
@@ -44,7 +45,8 @@ pub fn waits(config: &Config) -> Vec<WaitNote> {
                 let because = other.kind.name();
                 let same = |it: &&mut WaitNote| it.mode == mode.name && it.key == key && it.because == because;
                 match notes.iter_mut().find(same) {
-                    // The shortest hold already drops the press; of other gestures the last one to be ruled out counts.
+                    // The shortest hold already drops the press; of other gestures the last one to
+                    // be ruled out counts.
                     Some(note) if matches!(other.kind, TriggerKind::LongPress { .. }) => {
                         note.wait_ms = note.wait_ms.min(wait_ms);
                     }

@@ -1,4 +1,5 @@
-//! Reading `[tools]` and `[secrets]`: what a person grants to the tools that leave the studio. Everything is empty until it is written.
+//! Reading `[tools]` and `[secrets]`: what a person grants to the tools that leave the studio.
+//! Everything is empty until it is written.
 //!
 //! Not here: opening a folder, a database or a socket, and whether a program exists.
 
@@ -142,7 +143,8 @@ fn filesystem<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Vec<FileRoot>> {
     Some(roots)
 }
 
-/// A `Shell` or `Launch` action that fits no template is refused when it is pressed, so reading the file reports it.
+/// A `Shell` or `Launch` action that fits no template is refused when it is pressed, so reading the
+/// file reports it.
 pub(super) fn judge_command(r: &mut Reader<'_>, line: CommandLine, templates: &[Template]) {
     let (is_allowed, argv) = match line.start.clone() {
         Start::Line(argv) => (by_argv(templates, &argv).is_ok(), argv),
@@ -303,7 +305,8 @@ fn slot<'t>(r: &mut Reader<'t>, node: &'t Node, roots: &[FileRoot], program: Opt
             let place = f.place.clone();
             let pattern = f.need(r, "pattern", |r, it| {
                 let text = r.text(it, 1, 1024)?;
-                // The whole value must fit, or a pattern would allow everything around what it names.
+                // The whole value must fit, or a pattern would allow everything around what it
+                // names.
                 let pattern = Regex::new(&format!("^(?:{text})$")).ok();
                 if pattern.is_none() {
                     r.rule(

@@ -327,8 +327,8 @@ fn osc_test<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<OscTest> {
     Some(OscTest { index: index?, min, max, equals })
 }
 
-/// One spelling per meaning: aliases resolved, defaults filled in, actions of zones left out. Rows without a written id are named
-/// after this, so an edit of an action never renames its row.
+/// One spelling per meaning: aliases resolved, defaults filled in, actions of zones left out. Rows
+/// without a written id are named after this, so an edit of an action never renames its row.
 pub(crate) fn canonical(trigger: &Trigger) -> Value {
     let window = |it: &Window| json!([it.min, it.max]);
     let key = |it: &Key| match it {

@@ -1,5 +1,6 @@
-//! Actions that take time. A tree is walked with a stack of frames; a delay, a repetition or a call in flight parks the walk, and a
-//! timer or an answer takes it up again. Nothing sleeps, and nothing holds up input.
+//! Actions that take time. A tree is walked with a stack of frames; a delay, a repetition or a call
+//! in flight parks the walk, and a timer or an answer takes it up again. Nothing sleeps, and
+//! nothing holds up input.
 
 use super::effect::{CallTicket, Effect, MappingCall, Stroke};
 use super::ledger::{Held, Owner};
@@ -15,7 +16,8 @@ use std::sync::Arc;
 
 /// Presses that wait while a mapping's action still runs.
 const QUEUE: usize = 4;
-/// Steps a run takes before it lets others have their turn; nested repetitions without delay could otherwise stop the music.
+/// Steps a run takes before it lets others have their turn; nested repetitions without delay could
+/// otherwise stop the music.
 const STEPS_PER_TURN: u32 = 1024;
 const TURN_MS: u32 = 1;
 
@@ -223,7 +225,8 @@ impl Engine {
                         continue;
                     };
                     if *delay_ms > 0 && !paused {
-                        // Looked at again after the pause: a key that came up in between ends the repetition.
+                        // Looked at again after the pause: a key that came up in between ends the
+                        // repetition.
                         run.stack.push(Frame::Repeat { node, left, paused: true });
                         return Step::Wait(*delay_ms);
                     }
@@ -362,7 +365,8 @@ impl Engine {
         self.send(port, message, context.trail, out);
     }
 
-    /// Sends a note-on and books its end: after its duration, at the key's release, or with the mapping.
+    /// Sends a note-on and books its end: after its duration, at the key's release, or with the
+    /// mapping.
     #[expect(clippy::too_many_arguments, reason = "the parts of one message and of what set it off")]
     fn note_on(
         &mut self,
@@ -467,7 +471,8 @@ fn sends_on(leaf: &Leaf) -> bool {
     }
 }
 
-/// What a hand must have set off: keys, text, clicks, and everything that goes through the pipeline.
+/// What a hand must have set off: keys, text, clicks, and everything that goes through the
+/// pipeline.
 fn is_sensitive(leaf: &Leaf) -> bool {
     match leaf {
         Leaf::Keystroke(_) | Leaf::Text(_) | Leaf::Click { .. } | Leaf::Call(_) => true,

@@ -1,4 +1,5 @@
-//! A knob drives a value: source, glue, target. The stages run in a fixed order and always send the last value.
+//! A knob drives a value: source, glue, target. The stages run in a fixed order and always send the
+//! last value.
 
 use super::curves;
 use crate::event::{Body, Micros, OscArg, OscMessage, Trail};
@@ -22,7 +23,8 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// As the stages before `out` have it. Nothing where `out` is a single value, which says nothing about where it came from.
+    /// As the stages before `out` have it. Nothing where `out` is a single value, which says
+    /// nothing about where it came from.
     pub fn before_out(self, glue: &Glue) -> Option<f64> {
         match glue.output {
             None => Some(self.share),
@@ -70,7 +72,8 @@ impl State {
         self.position = value;
     }
 
-    /// Before the source moves: takes note of where the target was read to be, unless that may be a moment of our own turn.
+    /// Before the source moves: takes note of where the target was read to be, unless that may be a
+    /// moment of our own turn.
     pub fn settle(&mut self, now: Micros) {
         let own = self.pending.is_some() || self.sent_at.is_some_and(|it| now.since(it) < OWN_TURN_US);
         if !own && let Some(value) = self.read.take() {
@@ -78,8 +81,8 @@ impl State {
         }
     }
 
-    /// Passes a normalised value through the glue. Gives what should be sent now; a value that must wait is kept with the time at
-    /// which it is due.
+    /// Passes a normalised value through the glue. Gives what should be sent now; a value that must
+    /// wait is kept with the time at which it is due.
     pub fn pass(&mut self, glue: &Glue, relative: bool, value: f64, throttle_ms: u32, now: Micros) -> Passed {
         let staged = stages(glue, value);
         let takeover = if relative { Takeover::Off } else { glue.takeover };
@@ -367,7 +370,8 @@ mod tests {
             state.target_moved(target);
             let end = if up { 1.0 } else { 0.0 };
             let mut turns = 0;
-            // Scale meets within one travel to an end; catch up gains on the knob with every move, so turn back and forth.
+            // Scale meets within one travel to an end; catch up gains on the knob with every move,
+            // so turn back and forth.
             for leg in [start, end, 1.0 - end, end, 1.0 - end, end] {
                 for part in 1..=50 {
                     let from = state.source.unwrap_or(start);

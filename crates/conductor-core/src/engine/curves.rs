@@ -1,4 +1,5 @@
-//! Curves, velocity maps and transforms: one set of functions, so that "exponential" means the same everywhere.
+//! Curves, velocity maps and transforms: one set of functions, so that "exponential" means the same
+//! everywhere.
 
 use crate::action::{Curve, CurveKind, Transform, Velocity};
 use crate::event::Body;
@@ -48,7 +49,8 @@ pub fn velocity(map: Velocity, pressed: Option<u8>) -> u8 {
     value.round().clamp(1.0, 127.0) as u8
 }
 
-/// Sends a message through a transform: curve or lut, scale, offset, invert, clamp. `None` when a note leaves the keyboard.
+/// Sends a message through a transform: curve or lut, scale, offset, invert, clamp. `None` when a
+/// note leaves the keyboard.
 pub fn transform(transform: &Transform, body: &Body) -> Option<Body> {
     let channel = |own: u8| transform.channel.unwrap_or(own);
     let note = |own: u8| match transform.note {

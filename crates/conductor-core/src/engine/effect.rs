@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// A MIDI message for the output of a device. Taint and hops go with it, in case the port leads back to us.
+    /// A MIDI message for the output of a device. Taint and hops go with it, in case the port leads
+    /// back to us.
     Midi {
         port: DeviceSlot,
         message: Body,
@@ -39,11 +40,13 @@ pub enum Effect {
     Parameter {
         target: Arc<Target>,
         value: f64,
-        /// Whether `out` gave the range, so that the value is in the target's own units; else it is 0 to 1.
+        /// Whether `out` gave the range, so that the value is in the target's own units; else it is
+        /// 0 to 1.
         ranged: bool,
         taint: Taint,
     },
-    /// Shell, Launch, CallTool or Plugin, to go through the pipeline. Answered by `Engine::call_done`.
+    /// Shell, Launch, CallTool or Plugin, to go through the pipeline. Answered by
+    /// `Engine::call_done`.
     Call(Box<MappingCall>),
 }
 
@@ -73,7 +76,8 @@ pub struct MappingRef {
     pub id: Arc<str>,
 }
 
-/// What `$velocity`, `$value`, `$unit`, `$note` and `$channel` stand for in the arguments of a call.
+/// What `$velocity`, `$value`, `$unit`, `$note` and `$channel` stand for in the arguments of a
+/// call.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Placeholders {
     pub velocity: Option<u8>,

@@ -1,6 +1,8 @@
-//! Why a control does what it does: every rule that concerns it, in the order of precedence, and per rule what did not fit.
+//! Why a control does what it does: every rule that concerns it, in the order of precedence, and
+//! per rule what did not fit.
 //!
-//! Works from the configuration alone; what a stream of values did before (edges, throttles, a running action) is named, not guessed.
+//! Works from the configuration alone; what a stream of values did before (edges, throttles, a
+//! running action) is named, not guessed.
 
 use super::values::arg_holds;
 use crate::action::Action;
@@ -143,7 +145,8 @@ pub fn explain(config: &Config, event: &Body, asked: &Asked<'_>) -> Explanation 
             candidates.push((row.map(|it| it.rank), candidate));
         }
     }
-    // Rules that fit come first, each group in the order of precedence; those without a rank take no part at all.
+    // Rules that fit come first, each group in the order of precedence; those without a rank take
+    // no part at all.
     let elsewhere = |it: &Candidate| it.failed.first().is_some_and(|it| it.field == "mode");
     candidates.sort_by_key(|(rank, it)| (!it.failed.is_empty(), rank.is_none(), elsewhere(it), *rank));
     let mut candidates: Vec<Candidate> = candidates.into_iter().map(|it| it.1).collect();
@@ -254,10 +257,12 @@ fn wait(config: &Config, candidates: &[Candidate]) -> Option<u32> {
     times.max()
 }
 
-/// Gives the rule's view of the event, or nothing when the rule is about another control altogether.
+/// Gives the rule's view of the event, or nothing when the rule is about another control
+/// altogether.
 fn candidate(mapping: &Mapping, mode: &str, event: &Body, asked: &Asked<'_>) -> Option<Candidate> {
     let Some(rule) = &mapping.rule else {
-        // A faulty row cannot be compared. It is named when its type and number speak of this control.
+        // A faulty row cannot be compared. It is named when its type and number speak of this
+        // control.
         let kind = mapping.written.trigger.get("type").and_then(Value::as_str)?;
         let gesture = TriggerKind::NAMES.iter().find(|it| **it == kind)?;
         return same_control_as_written(&mapping.written.trigger, event).then(|| Candidate {

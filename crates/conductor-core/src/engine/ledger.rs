@@ -1,4 +1,5 @@
-//! The promise that nothing is left stuck: every note, key and pedal that went down is entered here until its end was sent.
+//! The promise that nothing is left stuck: every note, key and pedal that went down is entered here
+//! until its end was sent.
 
 use super::effect::{Effect, MappingRef, Stroke};
 use crate::action::Keystroke;
@@ -61,7 +62,8 @@ pub struct Ledger {
     /// Ends for ports that are away; sent first when they return.
     owed: Vec<Held>,
     away: Vec<DeviceSlot>,
-    /// When each end was last sent. A port may be gone for a while before that is noticed; messages sent in that time are sent again.
+    /// When each end was last sent. A port may be gone for a while before that is noticed; messages
+    /// sent in that time are sent again.
     ended: BTreeMap<Sounding, Micros>,
     now: Micros,
     serial: u64,

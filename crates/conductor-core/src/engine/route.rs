@@ -1,4 +1,5 @@
-//! What no mapping took flows on: routes carry events from device to device, filtered and transformed.
+//! What no mapping took flows on: routes carry events from device to device, filtered and
+//! transformed.
 
 use super::effect::{Effect, Placeholders};
 use super::ledger::{Held, Owner};
@@ -12,7 +13,8 @@ use std::sync::Arc;
 const ROUTE: &str = "Route";
 
 impl Engine {
-    /// `tap` is the press behind a note-on; its release ends what the route sent, wherever that went.
+    /// `tap` is the press behind a note-on; its release ends what the route sent, wherever that
+    /// went.
     pub(super) fn route(&mut self, event: &Event, tap: Option<&PressInfo>, out: &mut Vec<Effect>) {
         let tables = Arc::clone(&self.tables);
         let mode = tap.map_or(self.mode, |it| it.mode);

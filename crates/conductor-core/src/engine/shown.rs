@@ -1,11 +1,13 @@
-//! What the engine lets others see of itself, so that a controller can show it: which mappings are pressed, and where bindings stand.
+//! What the engine lets others see of itself, so that a controller can show it: which mappings are
+//! pressed, and where bindings stand.
 
 use super::Engine;
 use crate::event::Taint;
 use crate::gesture::{PressId, PressInfo};
 use crate::mapping::table::RowId;
 
-/// Mappings that fired but were not asked for yet. More than these at one look are not told apart by anybody's eyes.
+/// Mappings that fired but were not asked for yet. More than these at one look are not told apart
+/// by anybody's eyes.
 const FIRED_MAX: usize = 64;
 
 #[derive(Debug, Default)]
@@ -48,8 +50,8 @@ impl Engine {
         }
     }
 
-    /// Where a continuous binding stands, 0..=1, and the taint of what moved it; absent until it was moved. Of several with one id the
-    /// active mode's counts.
+    /// Where a continuous binding stands, 0..=1, and the taint of what moved it; absent until it
+    /// was moved. Of several with one id the active mode's counts.
     pub fn binding_value(&self, id: &str) -> Option<(f64, Taint)> {
         let named = || self.tables.bindings.iter().zip(&self.bindings).filter(|it| &*it.0.id == id);
         let active = named().find(|it| it.0.mode.is_none_or(|mode| mode == self.mode));

@@ -91,7 +91,8 @@ pub fn simulate_with(config: &Config, script: &str, mode: Option<&str>, facts: F
 
 /// Deadlines that run on after the end of a script.
 const MAX_DEADLINES: usize = 10_000;
-/// Records and effects of one simulation. Repetitions inside repetitions could ask for a thousand million.
+/// Records and effects of one simulation. Repetitions inside repetitions could ask for a thousand
+/// million.
 const MAX_RECORDS: u64 = 50_000;
 
 struct Stage {

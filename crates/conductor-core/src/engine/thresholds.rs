@@ -39,7 +39,8 @@ impl Memory {
     }
 }
 
-/// Decides whether `value` fires. `seen` is the control's value before, as far as anybody heard one.
+/// Decides whether `value` fires. `seen` is the control's value before, as far as anybody heard
+/// one.
 pub fn step(
     gate: &Gate,
     window: Window,
@@ -52,7 +53,8 @@ pub fn step(
     let inside = window.contains(value);
     let before = memory.last.or(seen);
     if memory.last.is_none() {
-        // A rule that was not listening starts from where the control stood, so entering its mode is not entering its window.
+        // A rule that was not listening starts from where the control stood, so entering its mode
+        // is not entering its window.
         memory.armed = !before.is_some_and(|it| window.contains(it));
     }
     memory.last = Some(value);
@@ -96,14 +98,16 @@ fn unthrottled(throttle_ms: Option<u32>, memory: &mut Memory, now: Micros) -> bo
     true
 }
 
-/// Time and direction of the last tick of an encoder, for acceleration, and its last absolute position.
+/// Time and direction of the last tick of an encoder, for acceleration, and its last absolute
+/// position.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ticks {
     position: Option<u8>,
     last: Option<(Micros, bool)>,
 }
 
-/// Signed detents of one encoder message. An NRPN increment or decrement comes in as controller 96 or 97.
+/// Signed detents of one encoder message. An NRPN increment or decrement comes in as controller 96
+/// or 97.
 pub fn detents(mode: EncoderMode, ticks: &mut Ticks, controller: u8, value: u8) -> i32 {
     let v = i32::from(value);
     match mode {
@@ -143,7 +147,8 @@ pub fn detents(mode: EncoderMode, ticks: &mut Ticks, controller: u8, value: u8) 
     }
 }
 
-/// Multiplies fast turning: up to eightfold when ticks in one direction come without pause, nothing from 50 ms on.
+/// Multiplies fast turning: up to eightfold when ticks in one direction come without pause, nothing
+/// from 50 ms on.
 pub fn accelerate(encoder: &Encoder, ticks: &mut Ticks, detents: i32, now: Micros) -> i32 {
     if detents == 0 {
         return 0;
@@ -164,7 +169,8 @@ pub fn turned(detents: i32) -> Turn {
     if detents >= 0 { Turn::Clockwise } else { Turn::CounterClockwise }
 }
 
-/// Radial over both axes of a stick: inside the dead zone nothing, outside the rest of the way is spread over the whole.
+/// Radial over both axes of a stick: inside the dead zone nothing, outside the rest of the way is
+/// spread over the whole.
 pub fn radial(deadzone: f64, x: f64, y: f64) -> (f64, f64) {
     let size = (x * x + y * y).sqrt();
     if size <= deadzone || size == 0.0 || deadzone >= 1.0 {

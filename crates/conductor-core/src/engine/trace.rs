@@ -1,4 +1,5 @@
-//! What happened and why, kept in a ring. Records are compact on the way in; names and texts are made when somebody reads them.
+//! What happened and why, kept in a ring. Records are compact on the way in; names and texts are
+//! made when somebody reads them.
 
 use crate::action::{Action, KeyName, Keystroke, MidiOut, Modifier, Volume};
 use crate::event::{Body, DeviceSlot, Micros, script};

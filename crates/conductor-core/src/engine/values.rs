@@ -1,5 +1,5 @@
-//! Events that are not keys: controllers, pressure, bend, programs, sticks, triggers, OSC. They fire rules through gates and drive
-//! continuous bindings.
+//! Events that are not keys: controllers, pressure, bend, programs, sticks, triggers, OSC. They
+//! fire rules through gates and drive continuous bindings.
 
 use super::continuous::{self, Passed, Sent};
 use super::effect::{Effect, Placeholders};

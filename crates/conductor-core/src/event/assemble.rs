@@ -1,7 +1,8 @@
-//! What several controllers say together: 14-bit controllers, registered and non-registered parameters, and the bank in force.
+//! What several controllers say together: 14-bit controllers, registered and non-registered
+//! parameters, and the bank in force.
 //!
-//! One [`Assembler`] per device. It only adds: every raw controller message is still an event of its own. Not here: what a value is
-//! mapped to, and increments counted as detents (`gesture`).
+//! One [`Assembler`] per device. It only adds: every raw controller message is still an event of
+//! its own. Not here: what a value is mapped to, and increments counted as detents (`gesture`).
 
 const DATA_MSB: u8 = 6;
 const DATA_LSB: u8 = 38;
@@ -37,7 +38,8 @@ pub enum Change {
     Decrement,
 }
 
-/// What one controller message completed. Both may be present: controller 6 is a 14-bit controller and a data entry.
+/// What one controller message completed. Both may be present: controller 6 is a 14-bit controller
+/// and a data entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Assembled {
     /// Controller 0-31 and its value 0-16383.
@@ -67,9 +69,11 @@ struct Channel {
     kind: Option<ParameterKind>,
     number_msb: Option<u8>,
     number_lsb: Option<u8>,
-    /// Coarse data entry since the parameter was selected. An older one belongs to another parameter.
+    /// Coarse data entry since the parameter was selected. An older one belongs to another
+    /// parameter.
     data_coarse: Option<u8>,
-    /// Which parameters ever sent a fine half. Per parameter, because one device sends coarse and fine parameters on one channel.
+    /// Which parameters ever sent a fine half. Per parameter, because one device sends coarse and
+    /// fine parameters on one channel.
     fine_parameters: Option<Box<[FineBits; 2]>>,
 }
 

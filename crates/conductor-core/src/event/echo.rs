@@ -1,10 +1,12 @@
 //! What we sent a moment ago, so that its echo is not taken for a hand.
 //!
-//! A device may send back what it was sent. A device with `echo_guard` loses one incoming copy of each message sent to it within 20 ms;
-//! and the approval pad does not count a press that only repeats its own light.
+//! A device may send back what it was sent. A device with `echo_guard` loses one incoming copy of
+//! each message sent to it within 20 ms; and the approval pad does not count a press that only
+//! repeats its own light.
 //!
-//! A note-on without velocity and a note-off are the same message here, and release velocity does not count: PipeWire rewrites both.
-//! Not here: the motor-fader rule of feedback, and what comes back over a cable (`event::returns`).
+//! A note-on without velocity and a note-off are the same message here, and release velocity does
+//! not count: PipeWire rewrites both. Not here: the motor-fader rule of feedback, and what comes
+//! back over a cable (`event::returns`).
 
 use super::midi::{Short, short};
 use super::{Body, Micros};
@@ -21,7 +23,8 @@ const MEMORY: usize = 4096;
 pub struct Echo {
     window: Micros,
     sent: VecDeque<(Micros, Key)>,
-    /// More was sent than is remembered: until then everything counts as an echo, because forgetting would let a flood through.
+    /// More was sent than is remembered: until then everything counts as an echo, because
+    /// forgetting would let a flood through.
     blind_until: Option<Micros>,
 }
 
@@ -84,7 +87,8 @@ impl Echo {
         self.sent.push_back((at, key));
     }
 
-    /// Whether this message, heard at `at`, may be one that was sent. Every copy counts: it may come back on several inputs.
+    /// Whether this message, heard at `at`, may be one that was sent. Every copy counts: it may
+    /// come back on several inputs.
     pub fn is_echo(&mut self, at: Micros, body: &Body) -> bool {
         self.forget(at);
         if self.sent.is_empty() && self.blind_until.is_none() {
@@ -94,7 +98,8 @@ impl Echo {
         self.blind_until.is_some() || self.sent.iter().any(|(_, sent)| *sent == key)
     }
 
-    /// Takes one remembered copy away if this message is one: each message sent swallows one echo, and a hand that repeats it is heard.
+    /// Takes one remembered copy away if this message is one: each message sent swallows one echo,
+    /// and a hand that repeats it is heard.
     pub fn swallow(&mut self, at: Micros, body: &Body) -> bool {
         self.forget(at);
         let Some(key) = key(body) else { return false };

@@ -1,7 +1,8 @@
 //! MIDI bytes to event bodies and back.
 //!
-//! The decoder is a state machine that allocates nothing after it was made, so a device callback can run it. Not here: where the bytes
-//! come from, time stamps, and what several controllers together mean (`assemble`).
+//! The decoder is a state machine that allocates nothing after it was made, so a device callback
+//! can run it. Not here: where the bytes come from, time stamps, and what several controllers
+//! together mean (`assemble`).
 
 use super::{Body, RealTime};
 use std::fmt;
@@ -9,7 +10,8 @@ use std::fmt;
 /// SysEx above this many bytes between F0 and F7 is dropped and counted.
 pub const SYSEX_MAX: usize = 64 * 1024;
 
-/// What the decoder found. SysEx is borrowed from the decoder's own buffer, because a callback must not allocate.
+/// What the decoder found. SysEx is borrowed from the decoder's own buffer, because a callback must
+/// not allocate.
 #[derive(Debug, PartialEq)]
 pub enum Heard<'a> {
     /// Never `SysEx`, and never anything but MIDI.
@@ -31,7 +33,8 @@ pub struct Swallowed {
     pub stray: u64,
     /// SysEx longer than the buffer.
     pub sysex_too_long: u64,
-    /// SysEx that another status byte ended instead of F7; its end is missing, so nobody can say that it is whole.
+    /// SysEx that another status byte ended instead of F7; its end is missing, so nobody can say
+    /// that it is whole.
     pub sysex_broken: u64,
 }
 
@@ -81,7 +84,8 @@ impl Decoder {
         self.swallowed
     }
 
-    /// Forgets a half-heard message, for a port that was closed and opened again. The counters stay.
+    /// Forgets a half-heard message, for a port that was closed and opened again. The counters
+    /// stay.
     pub fn reset(&mut self) {
         self.status = 0;
         self.first = None;
@@ -250,7 +254,8 @@ impl fmt::Display for NoBytes {
 
 impl std::error::Error for NoBytes {}
 
-/// The bytes of everything but SysEx, without allocating. Nothing is cut to fit: a number out of range is an error.
+/// The bytes of everything but SysEx, without allocating. Nothing is cut to fit: a number out of
+/// range is an error.
 pub fn short(body: &Body) -> Result<Short, NoBytes> {
     let two = |status: u8, channel: u8, name, byte| {
         Ok(Short { bytes: [status | nibble(channel)?, seven(name, byte)?, 0], len: 2 })

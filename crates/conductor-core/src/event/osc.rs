@@ -1,11 +1,13 @@
 //! OSC 1.0 address patterns, compiled once and matched in time linear in the address.
 //!
-//! `?` is one character, `*` any number, `[a-z]` and `[!a-z]` one of a set, `{a,b}` one of several words; none of them crosses a `/`.
-//! Not here: OSC packets (the shell's `hosts`), and argument tests (`mapping`).
+//! `?` is one character, `*` any number, `[a-z]` and `[!a-z]` one of a set, `{a,b}` one of several
+//! words; none of them crosses a `/`. Not here: OSC packets (the shell's `hosts`), and argument
+//! tests (`mapping`).
 
 use std::fmt;
 
-/// Patterns are this many characters at most, so that the set of live states has a fixed size on the stack.
+/// Patterns are this many characters at most, so that the set of live states has a fixed size on
+/// the stack.
 pub const PATTERN_MAX: usize = 256;
 
 const WORDS: usize = PATTERN_MAX / 64 + 1;
@@ -26,7 +28,8 @@ pub struct Pattern {
 #[derive(Clone, Debug, PartialEq)]
 struct Place {
     takes: Takes,
-    /// The positions that may take the next character. The position after the last one stands for the end.
+    /// The positions that may take the next character. The position after the last one stands for
+    /// the end.
     follow: Set,
 }
 
@@ -225,11 +228,13 @@ fn pieces(text: &str) -> Result<Vec<Piece>, PatternError> {
     Ok(out)
 }
 
-/// Lays every character of the pattern out as one position, with the positions that may come next. Each position takes one character,
-/// so a match looks at every character of the address once, whatever the pattern.
+/// Lays every character of the pattern out as one position, with the positions that may come next.
+/// Each position takes one character, so a match looks at every character of the address once,
+/// whatever the pattern.
 fn positions(pieces: Vec<Piece>) -> (Vec<Place>, Set) {
     let mut places: Vec<Place> = Vec::new();
-    // The pieces are laid from the end, so that what follows is known: `after` is what may come behind the piece in hand.
+    // The pieces are laid from the end, so that what follows is known: `after` is what may come
+    // behind the piece in hand.
     let total: usize = pieces
         .iter()
         .map(|piece| match piece {

@@ -1,12 +1,14 @@
-//! Remembers what was sent without a hand, so that it is not taken for a hand when a cable brings it back.
+//! Remembers what was sent without a hand, so that it is not taken for a hand when a cable brings
+//! it back.
 //!
-//! A cable may delay a message, change its velocity, value or channel, or spell a note-off as a note-on without velocity. It keeps
-//! the kind of the message and its number (note, controller, program; the address for OSC), so those are what is remembered: one time
-//! per kind and number, in a table of fixed size. A flood overwrites times and never pushes one out. Two OSC addresses may share a
-//! cell, which only taints more.
+//! A cable may delay a message, change its velocity, value or channel, or spell a note-off as a
+//! note-on without velocity. It keeps the kind of the message and its number (note, controller,
+//! program; the address for OSC), so those are what is remembered: one time per kind and number, in
+//! a table of fixed size. A flood overwrites times and never pushes one out. Two OSC addresses may
+//! share a cell, which only taints more.
 //!
-//! Not here: what a device says by transposing or by turning one kind of message into another, which looks like any other input; and
-//! `echo_guard`, which swallows exact copies (`event::echo`).
+//! Not here: what a device says by transposing or by turning one kind of message into another,
+//! which looks like any other input; and `echo_guard`, which swallows exact copies (`event::echo`).
 
 use super::{Body, Micros, RealTime};
 

@@ -1,6 +1,8 @@
-//! The event script: what a hand did, as text. `simulate`, `explain`, `monitor` and the tests speak it.
+//! The event script: what a hand did, as text. `simulate`, `explain`, `monitor` and the tests speak
+//! it.
 //!
-//! Tokens are separated by blanks; a token that begins with `#` starts a comment up to the end of its line.
+//! Tokens are separated by blanks; a token that begins with `#` starts a comment up to the end of
+//! its line.
 //!
 //! | token | meaning |
 //! |---|---|
@@ -14,8 +16,8 @@
 //! | `sysex:7e7f0601` `rt:start` `common:f20010` | the rest of MIDI, in hexadecimal or by name |
 //! | `dev:ALIAS` `mode:NAME` `t:600` | from here on this device; switch the mode; let 600 ms pass |
 //!
-//! A character that would end a token or an argument is written as `%` and two hexadecimal digits per UTF-8 byte.
-//! Not here: running a script (the simulation does).
+//! A character that would end a token or an argument is written as `%` and two hexadecimal digits
+//! per UTF-8 byte. Not here: running a script (the simulation does).
 
 use super::{Axis, Body, Button, Micros, OscArg, OscMessage, RealTime, Side};
 use std::fmt::{self, Write};
@@ -33,7 +35,8 @@ pub enum Step {
     Advance(Micros),
 }
 
-/// What is wrong with one token, and where it stands. Line and column are 1-based; columns count characters.
+/// What is wrong with one token, and where it stands. Line and column are 1-based; columns count
+/// characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     pub line: usize,

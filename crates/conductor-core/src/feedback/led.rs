@@ -1,4 +1,5 @@
-//! The picture of an LED scheme: a pure function of the scheme, the time and what was hit of late, painted ten times a second.
+//! The picture of an LED scheme: a pure function of the scheme, the time and what was hit of late,
+//! painted ten times a second.
 //!
 //! Not here: when and how much of it is sent (`feedback`).
 
@@ -95,7 +96,8 @@ impl Palette {
         Palette { colors: colors.iter().filter_map(|(word, levels)| Some((known(word)?, levels.to_vec()))).collect() }
     }
 
-    /// The velocity that looks most like this colour at this level. `brightness` dims what can be dimmed, but only 0 puts it out.
+    /// The velocity that looks most like this colour at this level. `brightness` dims what can be
+    /// dimmed, but only 0 puts it out.
     fn velocity(&self, color: Rgb, level: f64, brightness: u8) -> u8 {
         if color == Rgb(0, 0, 0) || brightness == 0 {
             return 0;
@@ -156,7 +158,8 @@ pub fn color(text: &str) -> Rgb {
     WORDS.iter().find(|it| it.0 == text).map_or(UNKNOWN, |it| it.1)
 }
 
-/// Every MIDI device that has an output and pads to light: those of its template, else the notes that triggers name on it.
+/// Every MIDI device that has an output and pads to light: those of its template, else the notes
+/// that triggers name on it.
 pub fn surfaces(config: &Config, slots: &mut Slots) -> Vec<Surface> {
     let devices = config.devices.iter().filter(|it| it.enabled && it.direction.has_output());
     devices
@@ -229,7 +232,8 @@ pub fn moves(scheme: LedScheme, hits: &[Hit]) -> bool {
     }
 }
 
-/// One frame: what every pad of a surface shows. `mode_color` is the colour of the mode, blue where it has none.
+/// One frame: what every pad of a surface shows. `mode_color` is the colour of the mode, blue where
+/// it has none.
 pub fn frame(
     led: &Led,
     surface: &Surface,

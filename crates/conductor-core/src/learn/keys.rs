@@ -1,6 +1,8 @@
-//! Keys that were pressed while learning: chords, double taps, long presses, single presses and how hard they were.
+//! Keys that were pressed while learning: chords, double taps, long presses, single presses and how
+//! hard they were.
 //!
-//! The rules are those of `gesture`, seen from the other side: what is found here is what a lone mapping would find again.
+//! The rules are those of `gesture`, seen from the other side: what is found here is what a lone
+//! mapping would find again.
 
 use super::Captured;
 use super::suggest::{Draft, Tier, only};
@@ -75,7 +77,8 @@ fn listen(events: &[Captured], chord_ms: u32) -> Heard {
     for event in events {
         let Some((lane, key, velocity)) = key_of(event) else { continue };
         let Some(velocity) = velocity else {
-            // Any release ends the group: a chord found across one could begin with a key that was let go, and never fire again.
+            // Any release ends the group: a chord found across one could begin with a key that was
+            // let go, and never fire again.
             heard.close(open.remove(&lane));
             if let Some(press) = down.remove(&(lane, key)).and_then(|at| heard.presses.get_mut(at)) {
                 press.up = Some(event.at);
@@ -192,7 +195,8 @@ impl Heard {
                 device,
                 channel: self.channel(device, &[key]),
                 kind: "DoubleTap",
-                // Said in full, so that the mapping keeps working when somebody changes the setting.
+                // Said in full, so that the mapping keeps working when somebody changes the
+                // setting.
                 fields: vec![key.field(), ("timeout_ms", json!(advanced.double_tap_timeout_ms))],
                 confidence: 0.85,
                 reason: format!("{} was pressed twice within {} ms", key.words(), gap_us / 1000),
@@ -261,8 +265,8 @@ impl Heard {
     }
 }
 
-/// Soft, medium and hard. The span that was played is cut in three and the outer thirds reach to the ends; a third that nobody
-/// played is left out, since nothing shows that this hand can hit it.
+/// Soft, medium and hard. The span that was played is cut in three and the outer thirds reach to
+/// the ends; a third that nobody played is left out, since nothing shows that this hand can hit it.
 fn velocity_thirds(
     device: DeviceSlot,
     channel: Option<u8>,

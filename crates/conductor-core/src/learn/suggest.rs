@@ -1,6 +1,8 @@
-//! The ranking of what was heard: gestures of keys, the latest first; then single keys; then everything that is not a key.
+//! The ranking of what was heard: gestures of keys, the latest first; then single keys; then
+//! everything that is not a key.
 //!
-//! Every suggestion is a trigger the reader accepts, and mapped alone it fires when the same events come again.
+//! Every suggestion is a trigger the reader accepts, and mapped alone it fires when the same events
+//! come again.
 
 use super::{Captured, keys, values};
 use crate::config::Advanced;

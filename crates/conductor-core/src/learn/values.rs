@@ -83,7 +83,8 @@ pub(super) fn drafts(events: &[Captured], advanced: &Advanced) -> Vec<Draft> {
     drafts
 }
 
-/// Reads events as the engine does: sticks and triggers after their dead zones, programs with the bank in force.
+/// Reads events as the engine does: sticks and triggers after their dead zones, programs with the
+/// bank in force.
 struct Hearing<'a> {
     advanced: &'a Advanced,
     axes: BTreeMap<DeviceSlot, [f64; 4]>,
@@ -233,8 +234,8 @@ fn controller(cc: u8, values: &[u8]) -> Vec<Guess> {
     guesses
 }
 
-/// Presses send 127 and, most of them, 0 after it. Eight or more messages are still a button's when they alternate strictly: an
-/// encoder sends runs.
+/// Presses send 127 and, most of them, 0 after it. Eight or more messages are still a button's when
+/// they alternate strictly: an encoder sends runs.
 fn is_button(values: &[u8]) -> bool {
     let only_ends = values.iter().all(|it| matches!(it, 0 | 127)) && values.contains(&127);
     only_ends && (values.len() < ENCODER_MESSAGES || values.windows(2).all(|pair| pair[0] != pair[1]))
@@ -280,7 +281,8 @@ fn encoder(values: &[u8]) -> Vec<(&'static str, f64, Option<&'static str>)> {
     }
 }
 
-/// Small steps over a range above 16. A quick turn skips some values, so one step in four may be larger.
+/// Small steps over a range above 16. A quick turn skips some values, so one step in four may be
+/// larger.
 fn moves_smoothly(values: &[u8]) -> bool {
     let (Some(low), Some(high)) = (values.iter().min(), values.iter().max()) else { return false };
     let small = values.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) <= 8).count();

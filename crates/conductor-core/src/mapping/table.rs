@@ -1,8 +1,10 @@
-//! Modes, mappings and bindings compiled into dense tables. A lookup is an index, a channel mask and a window; it does not grow with
-//! the number of mappings, clones no action and touches no string.
+//! Modes, mappings and bindings compiled into dense tables. A lookup is an index, a channel mask
+//! and a window; it does not grow with the number of mappings, clones no action and touches no
+//! string.
 //!
-//! For every mode and every device that some rule names (and one row for all others) there is one [`DeviceTable`]. Each of its cells
-//! lists the rules of the mode and the global rules that can match one control, already in the order of precedence.
+//! For every mode and every device that some rule names (and one row for all others) there is one
+//! [`DeviceTable`]. Each of its cells lists the rules of the mode and the global rules that can
+//! match one control, already in the order of precedence.
 
 use crate::action::{Action, Condition, Keystroke, MidiOut, MouseButton, Transform, Volume};
 use crate::config::{Advanced, Config, ContinuousRow, Filter, Mapping, Rows};
@@ -12,7 +14,8 @@ use crate::mapping::{Continuous, EncoderMode, Key, On, SourceKind, Target, Trigg
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Names of devices and ports, numbered once and never again: a slot means the same device for the life of the daemon.
+/// Names of devices and ports, numbered once and never again: a slot means the same device for the
+/// life of the daemon.
 #[derive(Clone, Debug, Default)]
 pub struct Slots {
     names: Vec<Arc<str>>,
@@ -21,7 +24,8 @@ pub struct Slots {
 impl Slots {
     /// The number of a device alias or port name, given out on first use.
     ///
-    /// There are 65,536 numbers and a studio has a handful of names; past the end every further name shares the last number.
+    /// There are 65,536 numbers and a studio has a handful of names; past the end every further
+    /// name shares the last number.
     pub fn slot(&mut self, name: &str) -> DeviceSlot {
         if let Some(slot) = self.find(name) {
             return slot;
@@ -122,7 +126,8 @@ pub struct Binding {
     pub written: Arc<ContinuousRow>,
 }
 
-/// A target with its port looked up. Live and patch targets keep their names; the shell resolves them.
+/// A target with its port looked up. Live and patch targets keep their names; the shell resolves
+/// them.
 #[derive(Clone, Debug)]
 pub struct CompiledTarget {
     pub spec: Arc<Target>,
@@ -292,7 +297,8 @@ impl Kind {
 
 const CELLS: usize = Kind::SourceOsc.base() + 1;
 
-/// More rules than this on one key are split by channel and velocity, so that a crowded key costs no more than a lonely one.
+/// More rules than this on one key are split by channel and velocity, so that a crowded key costs
+/// no more than a lonely one.
 const CROWDED: usize = 8;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -322,7 +328,8 @@ impl Entry {
 pub struct DeviceTable {
     cells: Box<[Cell]>,
     entries: Vec<Entry>,
-    /// A crowded press cell has one entry per channel here, side by side, so that finding its rule is one more step, not a search.
+    /// A crowded press cell has one entry per channel here, side by side, so that finding its rule
+    /// is one more step, not a search.
     crowded: Vec<[Channel; 16]>,
     /// Runs of spans for channels that have more than two.
     spans: Vec<Span>,
@@ -348,7 +355,8 @@ struct Span {
 }
 
 impl DeviceTable {
-    /// All rules of a cell in order of precedence. Empty for a crowded press cell, which is only asked through [`Self::first`].
+    /// All rules of a cell in order of precedence. Empty for a crowded press cell, which is only
+    /// asked through [`Self::first`].
     #[inline]
     pub fn rules(&self, kind: Kind, number: usize) -> &[Entry] {
         match self.cells.get(kind.base() + number) {
@@ -413,7 +421,8 @@ impl DeviceTable {
         table
     }
 
-    /// Lays the windows of one channel side by side; where they overlap the rule that comes first in `group` owns the velocity.
+    /// Lays the windows of one channel side by side; where they overlap the rule that comes first
+    /// in `group` owns the velocity.
     fn lay_out(&mut self, group: &[(usize, Rank, Entry)], channel: usize) -> Channel {
         let mut owners = [NOBODY; 128];
         for (_, _, entry) in group {
@@ -465,7 +474,8 @@ pub struct Tables {
     pub asks_for_programs: bool,
     pub advanced: Advanced,
     pub devices: Vec<DeviceFacts>,
-    /// Device slot to the row of its table; slots beyond the end and devices that no rule names use row 0.
+    /// Device slot to the row of its table; slots beyond the end and devices that no rule names use
+    /// row 0.
     table_row: Vec<u16>,
     tables_per_mode: usize,
     tables: Vec<DeviceTable>,
@@ -632,7 +642,8 @@ impl<'a> Compiler<'a> {
             Action::Text { text } => Node::Leaf(Leaf::Text(text.as_str().into())),
             Action::MouseClick { button, at } => Node::Leaf(Leaf::Click { button: *button, at: *at }),
             Action::VolumeControl(volume) => Node::Leaf(Leaf::Volume(*volume)),
-            // An unknown mode is a load error, so the rule would not be here; the present mode is the harmless reading.
+            // An unknown mode is a load error, so the rule would not be here; the present mode is
+            // the harmless reading.
             Action::ModeChange { mode } => match self.mode_named(mode) {
                 Some(mode) => Node::Leaf(Leaf::ModeChange(mode)),
                 None => Node::Sequence(Vec::new()),
@@ -886,7 +897,8 @@ fn constraints(trigger: &Trigger) -> u8 {
     channel + own
 }
 
-/// The cells a trigger is found in. A trigger on press and release stands in both tables, a chord in one cell per member.
+/// The cells a trigger is found in. A trigger on press and release stands in both tables, a chord
+/// in one cell per member.
 fn trigger_cells(kind: &TriggerKind) -> Vec<usize> {
     let one = |kind: Kind, number: usize| vec![kind.base() + number];
     let press = |on: On, number: u8| {
@@ -928,7 +940,8 @@ fn trigger_cells(kind: &TriggerKind) -> Vec<usize> {
     }
 }
 
-/// The cell of a source, and the window its number must lie in (the parameter of an NRPN or RPN; everything otherwise).
+/// The cell of a source, and the window its number must lie in (the parameter of an NRPN or RPN;
+/// everything otherwise).
 fn source_cells(kind: &SourceKind) -> ([usize; 1], u16, u16) {
     let any = |kind: Kind, number: usize| ([kind.base() + number], 0, u16::MAX);
     match kind {

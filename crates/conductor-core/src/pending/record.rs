@@ -115,7 +115,8 @@ impl fmt::Display for Short {
 impl FromStr for Short {
     type Err = BadRecord;
 
-    /// Reads what a person types: any case, with or without the dash, and O, I and L for the digits they look like.
+    /// Reads what a person types: any case, with or without the dash, and O, I and L for the digits
+    /// they look like.
     fn from_str(text: &str) -> Result<Self, BadRecord> {
         let digits = text.bytes().filter(|byte| *byte != b'-').map(|byte| match byte.to_ascii_uppercase() {
             b'O' => b'0',
@@ -267,7 +268,8 @@ impl Record {
                 fact.text = fact.text.chars().take(MAX_FACT).collect();
             }
         }
-        // A record holds nothing that could fail to serialise: no map with keys that are no strings.
+        // A record holds nothing that could fail to serialise: no map with keys that are no
+        // strings.
         serde_json::to_vec(&record).unwrap_or_default()
     }
 
@@ -300,7 +302,8 @@ impl Record {
         self.decided.as_ref().map_or(self.created_at, |decided| decided.at)
     }
 
-    /// What differs from the time of the yes or the plan; the pin first, since it has a code of its own.
+    /// What differs from the time of the yes or the plan; the pin first, since it has a code of its
+    /// own.
     pub(super) fn changed(&self, present: &Present) -> Option<Changed> {
         if self.pin != present.pin {
             Some(Changed::Pin)

@@ -1,4 +1,5 @@
-//! Questions and plans from several principals, with a changing world, against a plain list of what was allowed.
+//! Questions and plans from several principals, with a changing world, against a plain list of what
+//! was allowed.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -1,6 +1,7 @@
 //! The changes a plan can be made of, and reading them from what a tool sends.
 //!
-//! Rows are kept as they were sent, so that `keys = ["cmd", "c"]` is written as an array; reading proves that they mean something.
+//! Rows are kept as they were sent, so that `keys = ["cmd", "c"]` is written as an array; reading
+//! proves that they mean something.
 
 use crate::config::reader::{Fields, Reader};
 use crate::config::tree::Node;

@@ -1,4 +1,5 @@
-//! Triggers and actions in a few words, as plans, traces and lists show them: `Note 36`, `Keystroke cmd+c`.
+//! Triggers and actions in a few words, as plans, traces and lists show them: `Note 36`, `Keystroke
+//! cmd+c`.
 
 use crate::action::{Action, KeyName, MidiOut, Modifier, MouseButton, Volume};
 use crate::mapping::{Key, Trigger, TriggerKind};

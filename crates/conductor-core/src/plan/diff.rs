@@ -1,12 +1,14 @@
 //! A difference of two texts as lines, for a person to read and for [`apply`] to prove.
 //!
-//! A text is its lines joined by `\n`; a text that ends in a newline therefore ends in an empty line, and a missing one shows. Lines
-//! start with `+ `, `- ` or two blanks. There are no positions: three lines of context find the place. Where they would not, each
-//! hunk is preceded by a line of two blanks and `@@ -line,count +line,count @@`.
+//! A text is its lines joined by `\n`; a text that ends in a newline therefore ends in an empty
+//! line, and a missing one shows. Lines start with `+ `, `- ` or two blanks. There are no
+//! positions: three lines of context find the place. Where they would not, each hunk is preceded by
+//! a line of two blanks and `@@ -line,count +line,count @@`.
 
 const CONTEXT: usize = 3;
 
-/// Above this many differing lines the middle is shown as removed and added as a whole; the search would cost more than it tells.
+/// Above this many differing lines the middle is shown as removed and added as a whole; the search
+/// would cost more than it tells.
 const MAX_EDITS: usize = 500;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -77,7 +79,8 @@ fn hunks<'t>(script: &[(Kind, &'t str)]) -> Vec<Hunk<'t>> {
     out
 }
 
-/// The shortest edit script, after Myers ("An O(ND) Difference Algorithm and Its Variations", 1986), between equal ends.
+/// The shortest edit script, after Myers ("An O(ND) Difference Algorithm and Its Variations",
+/// 1986), between equal ends.
 fn script<'t>(old: &[&'t str], new: &[&'t str]) -> Vec<(Kind, &'t str)> {
     let head = old.iter().zip(new).take_while(|(a, b)| a == b).count();
     let (old_rest, new_rest) = (old.get(head..).unwrap_or_default(), new.get(head..).unwrap_or_default());
@@ -247,8 +250,8 @@ fn by_context<'t>(old: &[&'t str], lines: &[(Kind, &'t str)]) -> Option<Vec<&'t 
     Some(out)
 }
 
-/// Hunks follow each other without a mark. Between two changes stand at most twice [`CONTEXT`] equal lines; exactly that many may be
-/// the end of one hunk and the beginning of the next.
+/// Hunks follow each other without a mark. Between two changes stand at most twice [`CONTEXT`]
+/// equal lines; exactly that many may be the end of one hunk and the beginning of the next.
 fn hunk_length(old: &[&str], cursor: usize, at: usize, lines: &[(Kind, &str)]) -> usize {
     let rest = lines.get(at..).unwrap_or_default();
     let mut end = 0;

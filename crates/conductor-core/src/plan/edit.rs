@@ -43,7 +43,8 @@ pub(crate) fn read(text: &str, around: &Surroundings<'_>) -> Result<View, PlanEr
 }
 
 impl View {
-    /// Where a mode stands in the file, which may hold unreadable modes that the configuration leaves out.
+    /// Where a mode stands in the file, which may hold unreadable modes that the configuration
+    /// leaves out.
     pub fn mode_index(&self, mode: &str) -> Option<usize> {
         self.tree.get("modes")?.as_array()?.iter().position(|it| it.get("name").and_then(Value::as_str) == Some(mode))
     }
@@ -91,7 +92,8 @@ impl<'a> Editor<'a> {
         &self.view
     }
 
-    /// Splices, then checks that the file now says what it said before, with `expect` done to it and nothing else.
+    /// Splices, then checks that the file now says what it said before, with `expect` done to it
+    /// and nothing else.
     fn edit(
         &mut self,
         splices: impl FnOnce(&Layout<'_>) -> Option<Vec<Splice>>,
@@ -230,7 +232,8 @@ impl<'a> Editor<'a> {
         Ok(ChangeRow { change_type: change.name(), ..row })
     }
 
-    /// The place of a mode's rows. A file without modes means one called `Default`; the first row written into it spells it out.
+    /// The place of a mode's rows. A file without modes means one called `Default`; the first row
+    /// written into it spells it out.
     fn rows_of(&mut self, mode: &str) -> Result<Place, PlanError> {
         let view = self.view();
         if let Some(place) = view.place(mode) {
@@ -490,8 +493,8 @@ fn named(
     Ok((id, row))
 }
 
-/// Numbers by value: a whole number too large for TOML is written as a float. A list of sections that lost its last one is absent,
-/// and means the same as an empty one.
+/// Numbers by value: a whole number too large for TOML is written as a float. A list of sections
+/// that lost its last one is absent, and means the same as an empty one.
 fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),

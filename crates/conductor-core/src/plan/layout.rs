@@ -1,7 +1,8 @@
-//! Where things stand in the text of a TOML document, and the smallest splices that add, remove and replace them.
+//! Where things stand in the text of a TOML document, and the smallest splices that add, remove and
+//! replace them.
 //!
-//! Printing a whole document would reformat lines nobody touched; splicing at places leaves every other byte alone.
-//! Not here: what a row means.
+//! Printing a whole document would reformat lines nobody touched; splicing at places leaves every
+//! other byte alone. Not here: what a row means.
 
 use super::write;
 use serde_json::{Map, Value};
@@ -27,7 +28,8 @@ pub(crate) fn child(parent: &[Step], key: &str, index: Option<usize>) -> Vec<Ste
     out
 }
 
-/// What a header introduces, up to the next header. What stands between the last statement and the next header belongs to the latter.
+/// What a header introduces, up to the next header. What stands between the last statement and the
+/// next header belongs to the latter.
 struct Section {
     path: Vec<Step>,
     /// Start of the header's line.
@@ -153,7 +155,8 @@ impl<'t> Layout<'t> {
         ends.max()
     }
 
-    /// Key to value of each statement of this table, dotted ones included, in the order of the text.
+    /// Key to value of each statement of this table, dotted ones included, in the order of the
+    /// text.
     fn statements(&self, table: &Table) -> Vec<Piece> {
         let mut out = Vec::new();
         for (name, _) in table {
@@ -248,7 +251,8 @@ impl<'t> Layout<'t> {
         start
     }
 
-    /// The text of a row with the remarks directly above it, when it stands in sections; the value, when it stands in a list.
+    /// The text of a row with the remarks directly above it, when it stands in sections; the value,
+    /// when it stands in a list.
     pub fn source(&self, owner: &[Step], key: &str, index: usize) -> Option<Source> {
         match self.list(owner, key) {
             List::Absent => None,
@@ -381,7 +385,8 @@ impl<'t> Layout<'t> {
         self.text.len()
     }
 
-    /// Adds a row to the list `key` of `owner`, before the row at `position` or behind the last one.
+    /// Adds a row to the list `key` of `owner`, before the row at `position` or behind the last
+    /// one.
     pub fn insert_element(
         &self,
         owner: &[Step],
@@ -414,7 +419,8 @@ impl<'t> Layout<'t> {
                     Some(self.insert_piece(table.span()?.start, &self.pairs(table), usize::MAX, &padded(table, &value)))
                 }
                 Held::Table(_) => {
-                    // A list of the root goes to the end of the file, one of a mode directly behind the mode's own lines.
+                    // A list of the root goes to the end of the file, one of a mode directly behind
+                    // the mode's own lines.
                     let own = self.sections.iter().find(|it| !owner.is_empty() && it.path == owner);
                     let at = own.map_or(self.text.len(), |it| it.end);
                     let block = new.as_sections(owner, key, ("", ""), self.newline)?;
@@ -475,7 +481,8 @@ impl<'t> Layout<'t> {
         key + gap.len() - gap.trim_start().len()
     }
 
-    /// Sets one key of a row, wherever and however the row is written. `first`: a new key goes to the top of the row.
+    /// Sets one key of a row, wherever and however the row is written. `first`: a new key goes to
+    /// the top of the row.
     pub fn set_key(&self, row: &[Step], key: &str, value: &Value, first: bool) -> Option<Vec<Splice>> {
         let pair = write::pair(key, value);
         match self.held(row) {

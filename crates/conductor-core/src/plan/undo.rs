@@ -1,7 +1,9 @@
-//! Taking an applied plan back. If the file is still what the plan made of it, the old bytes return. Otherwise each item the plan
-//! touched is put back by its name, onto the file as it is now; an item that somebody changed since is not touched.
+//! Taking an applied plan back. If the file is still what the plan made of it, the old bytes
+//! return. Otherwise each item the plan touched is put back by its name, onto the file as it is
+//! now; an item that somebody changed since is not touched.
 //!
-//! What a plan touched follows from the bytes before and after it, so nothing else needs to be kept.
+//! What a plan touched follows from the bytes before and after it, so nothing else needs to be
+//! kept.
 
 use super::edit::{Editor, View, read, step_to};
 use super::layout::{Layout, NewRow, Step, child};
@@ -73,7 +75,8 @@ struct Found {
     value: Value,
 }
 
-/// `before` and `after` are the bytes an applied plan replaced and wrote; `present` is the file now.
+/// `before` and `after` are the bytes an applied plan replaced and wrote; `present` is the file
+/// now.
 pub fn undo(before: &[u8], after: &[u8], present: &[u8], around: &Surroundings<'_>) -> Result<Draft, PlanError> {
     let (old, new, now) = (text_of(before)?, text_of(after)?, text_of(present)?);
     let (old_view, new_view) = (read(old, around)?, read(new, around)?);
@@ -173,7 +176,8 @@ fn own_keys(item: &Item, value: &Value) -> Value {
     value
 }
 
-/// First what must go; then what comes back, modes before their rows and rows in the order they had.
+/// First what must go; then what comes back, modes before their rows and rows in the order they
+/// had.
 fn in_order<'i>(touched: &'i [Item], old: &Catalog<'_>) -> Vec<&'i Item> {
     let (mut back, gone): (Vec<&Item>, Vec<&Item>) = touched.iter().partition(|item| old.places.contains_key(*item));
     back.sort_by_key(|item| {
@@ -242,7 +246,8 @@ fn bring_back(editor: &mut Editor<'_>, item: &Item, old_text: &str, old: &View, 
     let position = neighbours(item, old, was).iter().find_map(|it| now.find(it)).map_or(0, |it| it.index + 1);
     let body = old_text.strip_prefix('\u{feff}').unwrap_or(old_text);
     let source = Layout::new(body).and_then(|it| it.source(&was.owner, was.list, was.index));
-    // The text it had keeps its remarks; in a file that has since been laid out otherwise, its keys must do.
+    // The text it had keeps its remarks; in a file that has since been laid out otherwise, its keys
+    // must do.
     let as_text = source.map(NewRow::Text);
     if let Some(text) = as_text
         && editor.insert_new(&owner, was.list, Some(position), &text, &was.value).is_ok()

@@ -1,7 +1,8 @@
 //! How much: limits of the pipeline, the token bucket behind rates, and the delays of a retry.
 //!
-//! The bucket is our own and pure, in whole numbers: it runs on the same monotonic milliseconds as the breaker and is tested over random
-//! schedules without a clock adapter. Not here: concurrency slots, which are semaphores of the pipeline.
+//! The bucket is our own and pure, in whole numbers: it runs on the same monotonic milliseconds as
+//! the breaker and is tested over random schedules without a clock adapter. Not here: concurrency
+//! slots, which are semaphores of the pipeline.
 
 use std::collections::HashMap;
 
@@ -27,7 +28,8 @@ pub struct Limits {
     pub asks_per_minute: u32,
     pub argument_bytes: usize,
     pub event_streams: usize,
-    /// `RATE_LIMITED` answers in a row after which the door stops reading from the connection for a second.
+    /// `RATE_LIMITED` answers in a row after which the door stops reading from the connection for a
+    /// second.
     pub refusals_before_pause: u32,
 }
 
@@ -63,7 +65,8 @@ impl Default for Retry {
 }
 
 impl Retry {
-    /// Delay after failed attempt `n`, counted from 1. `jitter` is uniform over `0..=u32::MAX` and stretches to one `base_ms`.
+    /// Delay after failed attempt `n`, counted from 1. `jitter` is uniform over `0..=u32::MAX` and
+    /// stretches to one `base_ms`.
     pub fn delay_ms(&self, n: u32, jitter: u32) -> u64 {
         let doubled = self.base_ms.saturating_mul(1_u64.checked_shl(n.saturating_sub(1)).unwrap_or(u64::MAX));
         let spread = (u128::from(self.base_ms) * u128::from(jitter)) >> 32;
@@ -71,7 +74,8 @@ impl Retry {
     }
 }
 
-/// One token bucket. It counts in `1 / per_minute` of a millisecond of a minute, so no rate loses a fraction to rounding.
+/// One token bucket. It counts in `1 / per_minute` of a millisecond of a minute, so no rate loses a
+/// fraction to rounding.
 #[derive(Debug, Clone, Copy)]
 pub struct Bucket {
     /// Tokens times 60 000.
@@ -93,7 +97,8 @@ impl Bucket {
         self.at_ms = self.at_ms.max(now_ms);
     }
 
-    /// Takes one token, or says after how many milliseconds there will be one. A refused call takes nothing.
+    /// Takes one token, or says after how many milliseconds there will be one. A refused call takes
+    /// nothing.
     pub fn take(&mut self, rate: Rate, now_ms: u64) -> Result<(), u64> {
         self.refill(rate, now_ms);
         if let Some(left) = self.level.checked_sub(TOKEN) {
@@ -118,7 +123,8 @@ pub enum Class {
     Ask,
 }
 
-/// All buckets. A bucket that is full again says nothing and is dropped, so their number follows the principals that are active.
+/// All buckets. A bucket that is full again says nothing and is dropped, so their number follows
+/// the principals that are active.
 #[derive(Debug, Default)]
 pub struct Rates {
     buckets: HashMap<(Principal, Class), Bucket>,
@@ -188,7 +194,8 @@ mod tests {
     }
 
     proptest! {
-        /// Over any span no more than the burst and the refill of that span passes, and waiting as told is enough.
+        /// Over any span no more than the burst and the refill of that span passes, and waiting as
+        /// told is enough.
         #[test]
         fn never_more_than_promised(steps in prop::collection::vec(0..500_u64, 1..200), per_minute in 1..10_000_u32, burst in 1..50_u32) {
             let rate = Rate { per_minute, burst };

@@ -1,4 +1,5 @@
-//! Values made from a JSON Schema, and small damage done to them. Everything follows from one number, so a failure can be repeated.
+//! Values made from a JSON Schema, and small damage done to them. Everything follows from one
+//! number, so a failure can be repeated.
 
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;

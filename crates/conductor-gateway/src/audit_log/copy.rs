@@ -1,5 +1,6 @@
-//! The second copy: the same bytes, in the same files, in another directory. It only ever holds what the log has already synced, so it
-//! can be behind but never ahead; one that is longer or differs is evidence and is left alone.
+//! The second copy: the same bytes, in the same files, in another directory. It only ever holds
+//! what the log has already synced, so it can be behind but never ahead; one that is longer or
+//! differs is evidence and is left alone.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -74,7 +75,8 @@ impl Copy {
                 if piece.is_empty() {
                     return Err(io::ErrorKind::UnexpectedEof.into());
                 }
-                // A short write leaves bytes that the log has too, so the next try goes on from there.
+                // A short write leaves bytes that the log has too, so the next try goes on from
+                // there.
                 if let Err(error) = append_whole(&*file, &piece) {
                     let _ = file.cut(offset);
                     return Err(error);

@@ -1,4 +1,5 @@
-//! The few file operations the audit log and the pending store need, behind a trait so that tests can make any one of them fail.
+//! The few file operations the audit log and the pending store need, behind a trait so that tests
+//! can make any one of them fail.
 //!
 //! Not here: any meaning of the bytes.
 
@@ -11,7 +12,8 @@ use conductor_hosts::atomic_file;
 
 /// A file that only grows, or is cut back.
 pub trait LogFile: Send + Sync + std::fmt::Debug {
-    /// One write at the end of the file. Fewer bytes than given may be taken, as by the system call.
+    /// One write at the end of the file. Fewer bytes than given may be taken, as by the system
+    /// call.
     fn append(&self, bytes: &[u8]) -> io::Result<usize>;
     /// Returns when the content, and the length it needs, are on the disk.
     fn sync(&self) -> io::Result<()>;
@@ -141,7 +143,8 @@ impl LogFile for DiskFile {
     }
 }
 
-/// Appends all of it or fails; a short write is a failure, since the disk that took half will not take the rest.
+/// Appends all of it or fails; a short write is a failure, since the disk that took half will not
+/// take the rest.
 pub fn append_whole(file: &dyn LogFile, bytes: &[u8]) -> io::Result<()> {
     let taken = file.append(bytes)?;
     if taken == bytes.len() {
@@ -151,7 +154,8 @@ pub fn append_whole(file: &dyn LogFile, bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Replaces a small file so that a crash leaves the old or the new one, never a part. The directory has one owner.
+/// Replaces a small file so that a crash leaves the old or the new one, never a part. The directory
+/// has one owner.
 pub fn replace(files: &dyn Files, dir: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     let temporary = dir.join(format!(".{name}.new"));
     atomic_file::swap(&Steps(files), &temporary, &dir.join(name), bytes, 0o600, || Ok(()))

@@ -75,7 +75,8 @@ pub fn exist(files: &dyn Files, layout: &Layout) -> bool {
     there(&layout.signing_key()) || there(&layout.public_key())
 }
 
-/// The key to verify with, by whoever may not read the secret one. It must fit the secret one where that can be read.
+/// The key to verify with, by whoever may not read the secret one. It must fit the secret one where
+/// that can be read.
 pub fn public_key(files: &dyn Files, layout: &Layout) -> Result<Option<VerifyingKey>, KeyError> {
     const NAME: &str = "state/audit.pub";
     let text = or_empty(files.read_at(&layout.public_key(), 0, WHOLE)).map_err(|error| KeyError::Io(NAME, error))?;
@@ -103,7 +104,8 @@ fn read32(files: &dyn Files, path: &std::path::Path, name: &'static str) -> Resu
     match files.read_at(path, 0, 33) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(KeyError::Io(name, error)),
-        // Never replaced silently: a new salt would cut every older input hash off from its arguments.
+        // Never replaced silently: a new salt would cut every older input hash off from its
+        // arguments.
         Ok(bytes) => bytes.try_into().map(Some).map_err(|_| KeyError::Damaged(name, "32 bytes")),
     }
 }

@@ -1,4 +1,5 @@
-//! The lines of a log over all its files, one at a time, and the newest of them that fit a question.
+//! The lines of a log over all its files, one at a time, and the newest of them that fit a
+//! question.
 //!
 //! Not here: judging a line (`walk`), and showing one.
 
@@ -36,7 +37,8 @@ impl Lines {
         Self { paths, offset: 0, piece: Vec::new(), at: 0 }
     }
 
-    /// The next whole line, without its newline. A rest without one is left out: it is being written, or torn.
+    /// The next whole line, without its newline. A rest without one is left out: it is being
+    /// written, or torn.
     pub fn next_line(&mut self, files: &dyn Files) -> io::Result<Option<Vec<u8>>> {
         loop {
             let rest = self.piece.get(self.at..).unwrap_or_default();

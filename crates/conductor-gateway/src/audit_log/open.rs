@@ -148,8 +148,9 @@ pub(super) fn open(
         retention_checked: None,
         stopping: false,
     };
-    // What was there is signed before anything is added, so that many recovery records cannot make the checkpoints lag; then what was
-    // added is signed too: from here on an emptied log is known to have been one.
+    // What was there is signed before anything is added, so that many recovery records cannot make
+    // the checkpoints lag; then what was added is signed too: from here on an emptied log is known
+    // to have been one.
     keeper.stopping = true;
     keeper.step();
     {
@@ -182,7 +183,8 @@ struct Start {
     active: Option<Active>,
     last_number: u32,
     anchored: Option<Seq>,
-    /// The end of the segment before the last, when no checkpoint stands there: a crash came between rotation and checkpoint.
+    /// The end of the segment before the last, when no checkpoint stands there: a crash came
+    /// between rotation and checkpoint.
     border: Option<Head>,
     unanswered: Vec<(String, OpenIntent)>,
     torn_tail: Option<(u32, u64)>,
@@ -282,10 +284,12 @@ impl Start {
         })
     }
 
-    /// Moves a torn tail to a file of its own and cuts it off. Repeating it after a crash does no harm.
+    /// Moves a torn tail to a file of its own and cuts it off. Repeating it after a crash does no
+    /// harm.
     fn set_tail_aside(&mut self, files: &dyn Files, layout: &Layout) -> Result<(), OpenError> {
         let Some((number, good_len)) = self.torn_tail else {
-            // What the last daemon left may never have been synced; what is built upon it must not outlive it.
+            // What the last daemon left may never have been synced; what is built upon it must not
+            // outlive it.
             if let Some(active) = &self.active {
                 active.file.sync().map_err(at(&layout.segment(active.number)))?;
             }
@@ -312,7 +316,8 @@ impl Start {
     }
 }
 
-/// The last segment whose first line is whole, and what that line says of its place; a crash can leave at most one after it that is not.
+/// The last segment whose first line is whole, and what that line says of its place; a crash can
+/// leave at most one after it that is not.
 fn begin_walk(files: &dyn Files, layout: &Layout, segments: &[u32]) -> Result<(u32, Option<Place>), OpenError> {
     for number in segments.iter().rev().copied() {
         let path = layout.segment(number);

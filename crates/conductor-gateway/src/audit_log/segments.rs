@@ -1,7 +1,9 @@
-//! The end of the log: the segment being written, the chain, and who waits for the disk. One value under one lock.
+//! The end of the log: the segment being written, the chain, and who waits for the disk. One value
+//! under one lock.
 //!
-//! Appending is a short, synchronous step: encode, hash, one `write`. Nothing here waits for the disk except [`Segments::repair`], which
-//! runs while every call is refused anyway. Not here: when to sync, checkpoints, the link and the copy, which are the keeper's.
+//! Appending is a short, synchronous step: encode, hash, one `write`. Nothing here waits for the
+//! disk except [`Segments::repair`], which runs while every call is refused anyway. Not here: when
+//! to sync, checkpoints, the link and the copy, which are the keeper's.
 
 use std::collections::VecDeque;
 use std::io;
@@ -282,12 +284,14 @@ impl Segments {
         (self.stamp(), Entry::Recovery { event, detail })
     }
 
-    /// Writes the first lines of a new segment and leaves the journal as it was: a failure changes nothing.
+    /// Writes the first lines of a new segment and leaves the journal as it was: a failure changes
+    /// nothing.
     fn start_segment(&self, entries: &[(Stamp, Entry)]) -> io::Result<(Active, Chain)> {
         let number = self.last_number + 1;
         let path = self.layout.segment(number);
         let file = match self.files.create(&path) {
-            // Left by an attempt that failed after creating it; we alone write here, and it holds no record that counted.
+            // Left by an attempt that failed after creating it; we alone write here, and it holds
+            // no record that counted.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 let file = self.files.open(&path)?;
                 file.cut(0)?;
@@ -303,7 +307,8 @@ impl Segments {
             chain.append(stamp, entry, &mut bytes);
         }
         if let Err(error) = append_whole(&*file, &bytes) {
-            // The name may stay, but half a first line must not: the next start would take it for a torn one.
+            // The name may stay, but half a first line must not: the next start would take it for a
+            // torn one.
             let _ = file.cut(0);
             let _ = self.files.remove(&path);
             return Err(error);
@@ -311,7 +316,8 @@ impl Segments {
         Ok((Active { number, file, len: bytes.len() as u64, durable_len: 0 }, chain))
     }
 
-    /// Tries to write again, beginning with what is owed, and syncs it. Leaves the log down on any failure.
+    /// Tries to write again, beginning with what is owed, and syncs it. Leaves the log down on any
+    /// failure.
     pub fn repair(&mut self) -> io::Result<()> {
         if self.is_refused() {
             return Err(io::Error::other("the audit log is refused"));
@@ -369,7 +375,8 @@ impl Segments {
                 return Err(error);
             }
             active.durable_len = active.len;
-            // What the old file holds was read back; a further sync of it proves nothing (the kernel reports a failure once).
+            // What the old file holds was read back; a further sync of it proves nothing (the
+            // kernel reports a failure once).
             self.active = None;
             self.adopt(active, chain, border);
             self.directory_dirty = false;

@@ -1,7 +1,9 @@
-//! What happens beside appending: syncs, rotation, checkpoints, the link, the copy, retention, and getting up again.
+//! What happens beside appending: syncs, rotation, checkpoints, the link, the copy, retention, and
+//! getting up again.
 //!
-//! One thread owns a keeper and calls [`Syncer::step`] whenever something is due. The lock on the journal is never held across a sync, so
-//! reads go on being recorded while an effect waits for the disk.
+//! One thread owns a keeper and calls [`Syncer::step`] whenever something is due. The lock on the
+//! journal is never held across a sync, so reads go on being recorded while an effect waits for the
+//! disk.
 
 use std::collections::VecDeque;
 use std::io;
@@ -50,7 +52,8 @@ impl std::fmt::Debug for Syncer {
 }
 
 impl Syncer {
-    /// Does what is due, and says in how many milliseconds something will be; `None` when only a new record can make it so.
+    /// Does what is due, and says in how many milliseconds something will be; `None` when only a
+    /// new record can make it so.
     pub fn step(&mut self) -> Option<u64> {
         let now = self.shared.clock.now_ms();
         self.get_up(now);
@@ -89,7 +92,8 @@ impl Syncer {
         if !due {
             return;
         }
-        // What took the log down is tried first: getting up writes a record, and one a second would make the lag worse.
+        // What took the log down is tried first: getting up writes a record, and one a second would
+        // make the lag worse.
         if lagging {
             self.checkpoint(now);
         }
@@ -230,7 +234,8 @@ impl Syncer {
             .files
             .link(&format!("audit/{}", segment_name(number)), &temp)
             .and_then(|()| self.files.rename(&temp, &self.layout.link()));
-        // A convenience for people: without it the log is whole, so a failure only waits for the next step.
+        // A convenience for people: without it the log is whole, so a failure only waits for the
+        // next step.
         if linked.is_ok() {
             self.linked = Some(number);
         }
@@ -248,7 +253,8 @@ impl Syncer {
             let many = journal.unanchored() >= journal.settings.checkpoint_records;
             let late = now >= self.checkpointed_ms + journal.settings.checkpoint_ms;
             let first = journal.anchored.is_none();
-            // While the log is down too, so that what is owed afterwards does not add to a long lag.
+            // While the log is down too, so that what is owed afterwards does not add to a long
+            // lag.
             if ahead
                 && (many || late || first || self.stopping || journal.down.is_some())
                 && due.back() != Some(&durable)
@@ -341,8 +347,8 @@ impl Syncer {
         written.map(|()| last)
     }
 
-    /// Removes whole segments whose last record is older than `retention_days`, oldest first. The record that says so is on the disk
-    /// before the first of them goes.
+    /// Removes whole segments whose last record is older than `retention_days`, oldest first. The
+    /// record that says so is on the disk before the first of them goes.
     fn retain(&mut self) {
         let now = self.shared.clock.timestamp();
         let (days, active) = {
@@ -380,7 +386,8 @@ impl Syncer {
         };
         let recorded = {
             let mut journal = self.shared.journal();
-            // The border of the first kept segment must be anchored, or verify could not begin there.
+            // The border of the first kept segment must be anchored, or verify could not begin
+            // there.
             if !journal.borders.is_empty() {
                 return Ok(());
             }

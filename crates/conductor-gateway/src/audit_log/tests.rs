@@ -1,4 +1,5 @@
-//! The log without its thread: each test calls the keeper's step itself, so time and every failure are exact.
+//! The log without its thread: each test calls the keeper's step itself, so time and every failure
+//! are exact.
 
 pub mod memory;
 
@@ -687,8 +688,8 @@ fn op() -> impl Strategy<Value = Op> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
-    /// Any order of work, rotations, restarts, kills and power cuts leaves a log that is whole after the next start, and no record that
-    /// was promised to be on the disk is ever gone.
+    /// Any order of work, rotations, restarts, kills and power cuts leaves a log that is whole
+    /// after the next start, and no record that was promised to be on the disk is ever gone.
     #[test]
     fn no_false_alarm_and_no_lost_promise(ops in prop::collection::vec(op(), 1..50), seed in any::<u64>()) {
         let mut desk = ApprovalQueue::new();

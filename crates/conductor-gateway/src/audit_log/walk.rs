@@ -58,7 +58,8 @@ pub fn verify(
     remembered: &[Remembered],
     seen: &mut dyn FnMut(&Seen<'_>),
 ) -> io::Result<Report> {
-    // In this order, because a daemon may be writing: what is read later can only be further on than what was read before.
+    // In this order, because a daemon may be writing: what is read later can only be further on
+    // than what was read before.
     let linked = layout.linked(files);
     let signed = checkpoints(files, layout)?;
     let anchors = key.map_or_else(Anchors::default, |key| Anchors::read(&signed, key)).with_head(head);
@@ -73,7 +74,8 @@ pub fn verify(
         })?;
     }
     let mut report = verifier.finish();
-    // The link survives a deleted segment, and a key that signed nothing yet was still made together with a log.
+    // The link survives a deleted segment, and a key that signed nothing yet was still made
+    // together with a log.
     let linked = linked.filter(|linked| segments.last().is_none_or(|last| linked > last));
     if let Some(linked) = linked {
         let fault = Fault::new(

@@ -1,7 +1,7 @@
 //! Step 8: whether a person has said yes, and the desk where questions lie and answers are given.
 //!
-//! Not here: the states of a question and what may follow what (`conductor_core::pending`), their files (`pending_store`), how a channel
-//! looks (terminal, console, client dialog).
+//! Not here: the states of a question and what may follow what (`conductor_core::pending`), their
+//! files (`pending_store`), how a channel looks (terminal, console, client dialog).
 
 use std::fmt::Write as _;
 use std::io;
@@ -103,8 +103,8 @@ impl ApprovalQueue {
         tokio::task::spawn_blocking(move || store.change(change)).await.map_err(io::Error::other)?
     }
 
-    /// As [`ApprovalQueue::change`], for a question with facts that its record shows in part only. They are
-    /// on the disk before the record.
+    /// As [`ApprovalQueue::change`], for a question with facts that its record shows in part only.
+    /// They are on the disk before the record.
     async fn ask(
         &self,
         id: Uuid,
@@ -413,7 +413,8 @@ impl<'a> Question<'a> {
         Ok(asked)
     }
 
-    /// The answer that came with a modern client's repeated call. What no longer counts is refused without a reason.
+    /// The answer that came with a modern client's repeated call. What no longer counts is refused
+    /// without a reason.
     async fn take_client_answer(&self, answered: &Answered) -> Result<(), Stop> {
         let record = Uuid::parse_str(&answered.approval).ok().and_then(|id| self.desk().get(id)).filter(|record| {
             record.kind == Kind::Call
@@ -440,8 +441,9 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// Asks the client where policy lets it answer; else holds the call while someone local is there. Returns when the store should be
-    /// asked again, and refuses at once where nobody would be waited for.
+    /// Asks the client where policy lets it answer; else holds the call while someone local is
+    /// there. Returns when the store should be asked again, and refuses at once where nobody would
+    /// be waited for.
     async fn wait(&self, id: Uuid, slot: &mut Option<Slot>) -> Result<(), Stop> {
         let client = self.call.ask.as_ref().filter(|_| self.ask.floor == Floor::Client);
         if let Some(client) = client

@@ -55,13 +55,15 @@ pub enum ClientAnswer {
 
 /// A client that said it can show a form. Whether it may be asked is the pipeline's decision.
 pub trait AskClient: Send + Sync {
-    /// True when the question goes back as a result and the client calls again with its answer; false when the call is held.
+    /// True when the question goes back as a result and the client calls again with its answer;
+    /// false when the call is held.
     fn by_result(&self) -> bool;
     /// Shows the form and waits, at most as long as the door allows.
     fn ask(&self, message: String) -> BoxFuture<'static, ClientAnswer>;
 }
 
-/// A client's answer to a question that went back as a result. The door has verified the seal; the store decides whether it still counts.
+/// A client's answer to a question that went back as a result. The door has verified the seal; the
+/// store decides whether it still counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answered {
     pub approval: String,
@@ -81,7 +83,8 @@ pub struct Call {
     pub progress: Option<Arc<dyn Progress>>,
     pub ask: Option<Arc<dyn AskClient>>,
     pub answered: Option<Answered>,
-    /// For `mapping:` principals: the event came from the network, so no standing grant answers for it.
+    /// For `mapping:` principals: the event came from the network, so no standing grant answers for
+    /// it.
     pub tainted: bool,
     /// A person made this call with their own hands at a terminal: what it plays counts as played.
     pub hand: bool,
@@ -176,7 +179,8 @@ pub struct Output {
     text: String,
     /// False for a plugin that gave finished blocks: there is no value beside them.
     structured: bool,
-    /// The tool's own word that it could not do what was asked: an answer for the caller, and not a fault of the tool.
+    /// The tool's own word that it could not do what was asked: an answer for the caller, and not a
+    /// fault of the tool.
     pub is_error: bool,
     #[cfg(feature = "conformance")]
     pub special: Option<Special>,
@@ -266,7 +270,8 @@ pub enum Outcome {
     },
 }
 
-/// What a door may send. Built from a [`Recorded`] only, so nothing is answered that is not in the audit log.
+/// What a door may send. Built from a [`Recorded`] only, so nothing is answered that is not in the
+/// audit log.
 pub struct Reply {
     outcome: Outcome,
     tool: Option<Arc<crate::tools::catalog::Tool>>,

@@ -223,7 +223,8 @@ impl PermitGuard {
     pub fn settle(&mut self, failed: Option<&ToolError>) -> Change {
         let end = match failed {
             Some(error) if error.code.counts_for_breaker() => End::Failed,
-            // A refusal that does not count says nothing about the host either way for a probe, but the tool did answer.
+            // A refusal that does not count says nothing about the host either way for a probe, but
+            // the tool did answer.
             Some(_) | None => End::Good,
         };
         self.end(end, failed.filter(|error| error.code.counts_for_breaker()))

@@ -1,4 +1,5 @@
-//! The last look before anything happens, the durable intent, and the only place a [`Clearance`] is made.
+//! The last look before anything happens, the durable intent, and the only place a [`Clearance`] is
+//! made.
 
 use std::sync::Arc;
 
@@ -16,7 +17,8 @@ use super::{Stop, is_effectful};
 use crate::studio::Studio;
 use crate::tools::catalog::{Target, Tool};
 
-/// What a handler needs to run. Its fields are private and nothing outside this file makes one, so a handler that ran was allowed to.
+/// What a handler needs to run. Its fields are private and nothing outside this file makes one, so
+/// a handler that ran was allowed to.
 pub struct Clearance {
     tool: Arc<Tool>,
     call: Uuid,
@@ -62,7 +64,8 @@ impl Clearance {
         self.deadline
     }
 
-    /// Signalled when the caller no longer wants the result and at the deadline. A handler stops at its next safe point.
+    /// Signalled when the caller no longer wants the result and at the deadline. A handler stops at
+    /// its next safe point.
     pub fn cancel(&self) -> &CancellationToken {
         &self.cancel
     }
@@ -86,12 +89,14 @@ impl Clearance {
         self.hand
     }
 
-    /// What a person saw of the state and said yes to, for this very call; none when nobody was asked.
+    /// What a person saw of the state and said yes to, for this very call; none when nobody was
+    /// asked.
     pub fn seen_state(&self) -> Option<Digest> {
         self.seen_state
     }
 
-    /// Whether a recognised person made the call. `cli:` alone proves nothing: any process can run the command.
+    /// Whether a recognised person made the call. `cli:` alone proves nothing: any process can run
+    /// the command.
     pub fn by_person(&self) -> bool {
         self.hand || self.principal.is_person()
     }
@@ -163,7 +168,8 @@ impl Gate {
     }
 }
 
-/// Step 9: nothing that was looked at before a person was asked may have changed; then the breaker's permit.
+/// Step 9: nothing that was looked at before a person was asked may have changed; then the
+/// breaker's permit.
 pub async fn recheck(
     studio: &Arc<Studio>,
     tool: &Arc<Tool>,
@@ -183,8 +189,8 @@ pub async fn recheck(
     circuit::admit(studio, tool, target).map(Some)
 }
 
-/// The yes was for this definition, this policy and this state; the store compared them when it gave the yes out, and a person may have
-/// been waited for since.
+/// The yes was for this definition, this policy and this state; the store compared them when it
+/// gave the yes out, and a person may have been waited for since.
 async fn unchanged(studio: &Arc<Studio>, tool: &Arc<Tool>, call: &Call, given: &Given) -> Result<(), Stop> {
     let stale = |code, text: &str| {
         ToolError::new(code, format!("{}: {text}", tool.name)).subject(Subject::Tool(tool.name.to_string()))

@@ -1,4 +1,5 @@
-//! Step 11: the handler under one deadline, again only when that is safe. Its panic ends the call, not the daemon.
+//! Step 11: the handler under one deadline, again only when that is safe. Its panic ends the call,
+//! not the daemon.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -43,7 +44,8 @@ pub async fn run(studio: &Arc<Studio>, call: &Call, gate: Gate, paper: &mut Call
             settle(studio, &tool, permit, None).await;
             finish(studio, &tool, output, paper)
         }
-        // Stopped with nothing done: recorded as cancelled. What was done is recorded as what happened.
+        // Stopped with nothing done: recorded as cancelled. What was done is recorded as what
+        // happened.
         End::Finished(Err(error))
             if call.cancel.is_cancelled() && error.effect.unwrap_or(Effect::None) == Effect::None =>
         {
@@ -115,8 +117,8 @@ async fn once(studio: &Arc<Studio>, call: &Call, gate: &Gate, paper: &CallRecord
     let tool = gate.tool();
     let leave = gate.leave(call, paper);
     let (run, inner, arguments) = (Arc::clone(&tool.run), Arc::clone(studio), call.arguments.clone());
-    // In the call's own task: another hop between threads would cost more than most reads do. A panic stops here, and leaving this
-    // function drops the work, which is how it is killed.
+    // In the call's own task: another hop between threads would cost more than most reads do. A
+    // panic stops here, and leaving this function drops the work, which is how it is killed.
     let task = AssertUnwindSafe(async move { run(inner, leave, arguments).await }).catch_unwind();
     tokio::pin!(task);
     let deadline = studio.sleeper.until(gate.deadline());
@@ -139,14 +141,15 @@ async fn once(studio: &Arc<Studio>, call: &Call, gate: &Gate, paper: &CallRecord
     }
 }
 
-// The panic's own text may hold arguments or secrets; it goes to the log by the panic hook, never to the caller.
+// The panic's own text may hold arguments or secrets; it goes to the log by the panic hook, never
+// to the caller.
 fn crashed(tool: &Tool) -> ToolError {
     ToolError::new(Code::Internal, format!("{} failed inside Conductor", tool.name))
         .subject(Subject::Tool(tool.name.to_string()))
 }
 
-/// Every error of an effectful tool says whether something happened. Where the handler does not know better, only a crash or a deadline
-/// leaves it open.
+/// Every error of an effectful tool says whether something happened. Where the handler does not
+/// know better, only a crash or a deadline leaves it open.
 pub fn with_effect(tool: &Tool, error: ToolError) -> ToolError {
     if !is_effectful(tool) || error.effect.is_some() {
         return error;
@@ -194,7 +197,8 @@ fn finish(studio: &Studio, tool: &Tool, mut output: Output, paper: &mut CallReco
                 output = Output::new(json!({ "text": cut(output.text(), most), "truncated": true }));
                 bytes = output.render();
             }
-            // Our own tools cut their lists; one that did not is at fault, and half a JSON text would be worse than none.
+            // Our own tools cut their lists; one that did not is at fault, and half a JSON text
+            // would be worse than none.
             Source::Builtin => {
                 let text = format!("the result of {} is {bytes} bytes, at most {most} are sent", tool.name);
                 let error =

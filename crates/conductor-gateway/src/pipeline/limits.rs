@@ -45,7 +45,8 @@ impl Traffic {
         taken.ok().map(|_| Slot(Arc::clone(&self.running)))
     }
 
-    /// For a call that gave its slot up while a person thought: refusing it now would waste the yes.
+    /// For a call that gave its slot up while a person thought: refusing it now would waste the
+    /// yes.
     pub fn slot_after_wait(&self) -> Slot {
         self.running.fetch_add(1, Ordering::AcqRel);
         Slot(Arc::clone(&self.running))

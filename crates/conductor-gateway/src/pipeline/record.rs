@@ -19,7 +19,8 @@ use crate::secrets::Scrubber;
 use crate::studio::Studio;
 use crate::tools::catalog::Tool;
 
-/// How far a record has come when it was handed over. A read is written at once, and a future for it would cost more than the write.
+/// How far a record has come when it was handed over. A read is written at once, and a future for
+/// it would cost more than the write.
 pub enum Written {
     Now(Result<(), String>),
     Later(BoxFuture<'static, Result<(), String>>),
@@ -185,7 +186,8 @@ impl CallRecord {
     }
 }
 
-/// Arguments as a record holds them. Half a JSON text proves nothing; the hash beside it stands for the whole either way.
+/// Arguments as a record holds them. Half a JSON text proves nothing; the hash beside it stands for
+/// the whole either way.
 fn input_of(scrubber: &Scrubber, arguments: &Value) -> Value {
     const MOST_BYTES: usize = 4096;
     let bytes = arguments.to_string().len();
@@ -198,7 +200,8 @@ fn input_of(scrubber: &Scrubber, arguments: &Value) -> Value {
     }
 }
 
-/// A call whose outcome the audit log has taken, or could not take and said so. Only [`record`] makes one.
+/// A call whose outcome the audit log has taken, or could not take and said so. Only [`record`]
+/// makes one.
 pub struct Recorded {
     outcome: Outcome,
     tool: Option<Arc<Tool>>,
@@ -211,8 +214,8 @@ impl Recorded {
     }
 }
 
-/// Consumes the outcome; what comes out is what may be told. Effects are on the disk before the reply, reads and refusals with the
-/// kernel.
+/// Consumes the outcome; what comes out is what may be told. Effects are on the disk before the
+/// reply, reads and refusals with the kernel.
 pub(super) async fn record(studio: &Arc<Studio>, call: &Call, mut paper: CallRecord, outcome: Outcome) -> Recorded {
     paper.pass(Step::Outcome);
     let outcome = match outcome {

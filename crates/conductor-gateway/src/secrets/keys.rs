@@ -1,7 +1,9 @@
-//! Who holds the key of the secrets: the keychain of the system, the service manager, a passphrase, or a file.
+//! Who holds the key of the secrets: the keychain of the system, the service manager, a passphrase,
+//! or a file.
 //!
-//! Each is asked for only when the configuration names it. There is no way from one to the next: a keychain that does not answer leaves
-//! secrets locked, and no file appears in its place. A key is never made of what a machine is called.
+//! Each is asked for only when the configuration names it. There is no way from one to the next: a
+//! keychain that does not answer leaves secrets locked, and no file appears in its place. A key is
+//! never made of what a machine is called.
 
 use argon2::{Algorithm, Argon2, Params, Version};
 use base64::Engine as _;
@@ -49,7 +51,8 @@ impl Key {
     }
 }
 
-/// Several keys, one per line: two homes of one person share a keychain, and a rotation has two for a moment.
+/// Several keys, one per line: two homes of one person share a keychain, and a rotation has two for
+/// a moment.
 fn keys_of(text: &str) -> Vec<Key> {
     text.lines().filter_map(Key::from_text).collect()
 }
@@ -274,7 +277,8 @@ impl KeychainNote {
     }
 }
 
-/// A thread that never comes back is left behind; there is no way to end it, and it holds nothing of ours.
+/// A thread that never comes back is left behind; there is no way to end it, and it holds nothing
+/// of ours.
 fn within<T: Send + 'static>(work: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
     let (tell, told) = std::sync::mpsc::sync_channel(1);
     let thread = std::thread::Builder::new().name("keychain".into()).spawn(move || drop(tell.send(work())));
@@ -283,7 +287,8 @@ fn within<T: Send + 'static>(work: impl FnOnce() -> Result<T, String> + Send + '
         .unwrap_or_else(|_| Err("the OS keychain did not answer within 2 s; it may be waiting for a person".to_owned()))
 }
 
-/// The Secret Service on Linux, tested against a real one; the login keychain on macOS, checked by the compiler and never run.
+/// The Secret Service on Linux, tested against a real one; the login keychain on macOS, checked by
+/// the compiler and never run.
 mod keychain {
     use super::SERVICE;
     #[cfg(target_os = "macos")]

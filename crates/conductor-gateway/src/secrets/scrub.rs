@@ -1,7 +1,9 @@
-//! What stands before every sink: a known secret that is about to be written, sent, shown or logged becomes `[secret:NAME]`.
+//! What stands before every sink: a known secret that is about to be written, sent, shown or logged
+//! becomes `[secret:NAME]`.
 //!
-//! Values are known by their bytes, plain, JSON-escaped, percent-encoded and in base64 (also in the middle of a longer base64 text).
-//! Shorter values than eight bytes are left alone: they would be found everywhere. Not here: any sink; each asks on its own way out.
+//! Values are known by their bytes, plain, JSON-escaped, percent-encoded and in base64 (also in the
+//! middle of a longer base64 text). Shorter values than eight bytes are left alone: they would be
+//! found everywhere. Not here: any sink; each asks on its own way out.
 
 use aho_corasick::{AhoCorasick, MatchKind};
 use arc_swap::ArcSwapOption;
@@ -79,17 +81,20 @@ impl Scrubber {
         }
     }
 
-    /// Says that something has no such name. With secrets in the home the name is not repeated: a label in its place would confirm a guess.
+    /// Says that something has no such name. With secrets in the home the name is not repeated: a
+    /// label in its place would confirm a guess.
     pub fn unknown(&self, what: &str, name: &str) -> String {
         if self.is_idle() { format!("{what}: {name}") } else { what.to_owned() }
     }
 
-    /// How much must be known around a piece of a longer text, so that no secret is overlooked at its ends.
+    /// How much must be known around a piece of a longer text, so that no secret is overlooked at
+    /// its ends.
     pub fn longest(&self) -> usize {
         self.patterns.load().as_ref().map_or(0, |it| it.find.max_pattern_len())
     }
 
-    /// A piece of `whole`, with every secret that reaches into it replaced, also one that begins before it or ends behind it.
+    /// A piece of `whole`, with every secret that reaches into it replaced, also one that begins
+    /// before it or ends behind it.
     pub fn piece<'t>(&self, whole: &'t [u8], piece: Range<usize>) -> Cow<'t, [u8]> {
         let plain = |range: Range<usize>| whole.get(range).unwrap_or_default();
         let Some(patterns) = &*self.patterns.load() else { return Cow::Borrowed(plain(piece)) };
@@ -170,7 +175,8 @@ fn forms_of(value: &str) -> Vec<Vec<u8>> {
         }
         forms.push(percent);
     }
-    // Base64 groups three bytes: behind none, one or two others the same value has three spellings, of which the middle is always its own.
+    // Base64 groups three bytes: behind none, one or two others the same value has three spellings,
+    // of which the middle is always its own.
     for ahead in 0..3_usize {
         let mut bytes = vec![0; ahead];
         bytes.extend_from_slice(value.as_bytes());
@@ -183,7 +189,8 @@ fn forms_of(value: &str) -> Vec<Vec<u8>> {
     forms
 }
 
-/// A panic says what was at fault, and may say it with a secret in hand. The default message goes to stderr unseen by any sink of ours.
+/// A panic says what was at fault, and may say it with a secret in hand. The default message goes
+/// to stderr unseen by any sink of ours.
 pub fn on_panic(scrubber: &Arc<Scrubber>) {
     use std::io::Write as _;
     let scrubber = Arc::clone(scrubber);

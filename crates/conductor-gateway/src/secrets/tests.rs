@@ -86,7 +86,8 @@ fn a_secret_is_sealed_on_disk_and_comes_back_after_a_restart() {
     }
 }
 
-/// Two ciphertexts exchanged, a host added, a version turned back: each is found. A vault without associated data would open all three.
+/// Two ciphertexts exchanged, a host added, a version turned back: each is found. A vault without
+/// associated data would open all three.
 #[test]
 fn sealed_values_cannot_change_places_nor_gain_a_host() {
     let home = tempfile::tempdir().unwrap();

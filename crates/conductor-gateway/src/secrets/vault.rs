@@ -1,4 +1,5 @@
-//! `vault.json`: names, versions and hosts in clear, values sealed. Knows nothing of where its key comes from.
+//! `vault.json`: names, versions and hosts in clear, values sealed. Knows nothing of where its key
+//! comes from.
 
 use super::Secret;
 use super::keys::Key;

@@ -1,7 +1,8 @@
 //! What changed, told to whoever listens.
 //!
-//! Tools and hosts say what changed and know no client; doors listen and decide which client hears of it, and how often. A listener that
-//! falls behind is told so and treats everything it watches as changed.
+//! Tools and hosts say what changed and know no client; doors listen and decide which client hears
+//! of it, and how often. A listener that falls behind is told so and treats everything it watches
+//! as changed.
 
 use std::sync::Arc;
 

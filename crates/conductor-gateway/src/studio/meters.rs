@@ -1,4 +1,5 @@
-//! Numbers for a monitoring system, in the text format of Prometheus. Counted here; written when somebody asks.
+//! Numbers for a monitoring system, in the text format of Prometheus. Counted here; written when
+//! somebody asks.
 //!
 //! `tool` is a name of the catalog or `_unknown`, so that no caller can make new series.
 

@@ -1,4 +1,5 @@
-//! What happens to calls, told to whoever observes. Ids, names, results and times; never an argument, never an output.
+//! What happens to calls, told to whoever observes. Ids, names, results and times; never an
+//! argument, never an output.
 
 use serde_json::Value;
 use tokio::sync::broadcast;

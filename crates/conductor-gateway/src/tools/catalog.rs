@@ -1,7 +1,8 @@
 //! Every tool, resource and prompt that exists now, under both spellings of its name.
 //!
-//! A catalog never changes: when a plugin comes or goes the studio swaps in a new one, so a call keeps the definition it was resolved to.
-//! Not here: who may call what (`pipeline`), the rules a definition should follow for clients' sake (`lint`), MCP types (`doors/mcp`).
+//! A catalog never changes: when a plugin comes or goes the studio swaps in a new one, so a call
+//! keeps the definition it was resolved to. Not here: who may call what (`pipeline`), the rules a
+//! definition should follow for clients' sake (`lint`), MCP types (`doors/mcp`).
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -105,7 +106,8 @@ pub struct Definition {
     pub host: Option<Cow<'static, str>>,
     pub source: Source,
     pub input_schema: Schema,
-    /// Of a successful result; the error branch is added. `null`: the tool gives finished blocks and no value, which only plugins do.
+    /// Of a successful result; the error branch is added. `null`: the tool gives finished blocks
+    /// and no value, which only plugins do.
     pub output_schema: Schema,
     /// Publish the input schema as it is. For fixtures, whose schemas are what is tested.
     pub verbatim: bool,
@@ -122,7 +124,8 @@ pub struct Definition {
     pub target: Option<Aim>,
     /// We keep what is needed to take a call of it back, and a question says so.
     pub undoable: bool,
-    /// Reads the arguments as the tool will, before any of its code runs: says more than a schema can.
+    /// Reads the arguments as the tool will, before any of its code runs: says more than a schema
+    /// can.
     pub check: Option<Check>,
     pub run: Handler,
 }
@@ -226,7 +229,8 @@ pub struct Annotations {
 }
 
 impl Annotations {
-    /// All four are always set: the protocol's defaults are destructive and open-world. Nothing is enforced by them.
+    /// All four are always set: the protocol's defaults are destructive and open-world. Nothing is
+    /// enforced by them.
     fn of(definition: &Definition) -> Self {
         let (destructive, idempotent, open_world) = match definition.tier {
             Tier::ReadOnly => (false, true, false),
@@ -300,7 +304,8 @@ impl Tool {
         if !fits {
             return Err(CatalogError::BadName(name.chars().take(128).collect()));
         }
-        // A debug build compiles every schema at once, so that a test finds the one that does not; a release waits for the first call.
+        // A debug build compiles every schema at once, so that a test finds the one that does not;
+        // a release waits for the first call.
         let trusted = definition.source == Source::Builtin && !cfg!(debug_assertions);
         let compile = |schema: &Schema| if trusted { Ok(Validator::later(schema)) } else { Validator::compile(schema) };
         let validator =
@@ -488,7 +493,8 @@ impl Catalog {
             .filter_map(|tool| {
                 let known: Vec<char> = tool.safe_name().to_lowercase().chars().collect();
                 let far = distance(&asked, &known);
-                // A third of the name may be wrong; a name that holds the asked one is near whatever its length.
+                // A third of the name may be wrong; a name that holds the asked one is near
+                // whatever its length.
                 let held = asked.len() >= 4 && tool.safe_name().contains(&asked.iter().collect::<String>());
                 (far <= (known.len() / 3).max(2) || held).then_some((far, tool.name.as_ref()))
             })

@@ -1,7 +1,8 @@
-//! What the public MCP suite wants a server to have: tools, resources and prompts that show every shape the protocol knows.
+//! What the public MCP suite wants a server to have: tools, resources and prompts that show every
+//! shape the protocol knows.
 //!
-//! In the fixture build only, and through the same catalog, pipeline, doors and audit as everything else. Exempt from the catalog's
-//! rules: some fixtures exist to break them.
+//! In the fixture build only, and through the same catalog, pipeline, doors and audit as everything
+//! else. Exempt from the catalog's rules: some fixtures exist to break them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

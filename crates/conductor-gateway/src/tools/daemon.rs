@@ -1,6 +1,8 @@
-//! The `conductor_*` tools: the controller daemon in the model's hands. One file per tool; this one holds what they share.
+//! The `conductor_*` tools: the controller daemon in the model's hands. One file per tool; this one
+//! holds what they share.
 //!
-//! None of them applies, approves, confirms or unlocks anything: a change of the configuration is a plan that a person applies.
+//! None of them applies, approves, confirms or unlocks anything: a change of the configuration is a
+//! plan that a person applies.
 
 mod conductor_create_device_identity;
 mod conductor_create_mapping;
@@ -169,8 +171,8 @@ fn row_of(change_type: &str, arguments: &Value) -> Value {
     change
 }
 
-/// The input of a tool that changes one mapping. Triggers and actions are published in full once, in `conductor_create_mapping`; here they
-/// are told by their type and read in full all the same.
+/// The input of a tool that changes one mapping. Triggers and actions are published in full once,
+/// in `conductor_create_mapping`; here they are told by their type and read in full all the same.
 fn mapping_input(more: Value) -> Value {
     let mut properties = json!({
         "mode": { "type": "string", "minLength": 1, "maxLength": 64, "description": "Mode name, or * for global" },

@@ -1,4 +1,5 @@
-//! `database.*`: the studio's own SQLite file, and the databases a person named. One file per tool; this one holds what they share.
+//! `database.*`: the studio's own SQLite file, and the databases a person named. One file per tool;
+//! this one holds what they share.
 
 mod execute;
 mod query;
@@ -32,7 +33,8 @@ pub fn add(catalog: &mut Catalog, shelf: &Shelf) -> Result<(), CatalogError> {
 }
 
 impl Shelf {
-    /// The password of that database, if it wants one. The key's holder may have to be asked, which blocks.
+    /// The password of that database, if it wants one. The key's holder may have to be asked, which
+    /// blocks.
     async fn password(&self, database: Option<&str>) -> Result<Option<Secret>, ToolError> {
         let Some(name) = self.databases.password_of(database) else { return Ok(None) };
         let secrets = Arc::clone(&self.secrets);
@@ -77,7 +79,8 @@ fn statement(databases: &Databases, arguments: &Value) -> Option<Statement> {
     arguments.get("sql").and_then(Value::as_str).map(|sql| Statement::read(sql, dialect))
 }
 
-/// The pipeline ends the call a moment later; a statement that ends by itself says so in its own words.
+/// The pipeline ends the call a moment later; a statement that ends by itself says so in its own
+/// words.
 fn bounds(studio: &Studio, leave: &Clearance) -> Bounds {
     let deadline = conductor_core::event::Micros(leave.deadline().0.saturating_sub(500_000));
     Bounds { clock: Arc::clone(&studio.clock), deadline, cancel: leave.cancel().clone() }

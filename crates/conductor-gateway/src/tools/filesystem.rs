@@ -1,6 +1,8 @@
-//! `filesystem.*`: files under the folders a person granted. One file per tool; this one holds what they share.
+//! `filesystem.*`: files under the folders a person granted. One file per tool; this one holds what
+//! they share.
 //!
-//! Reading asks nobody; writing and deleting ask a person and can be undone by one. Not here: how a path is kept inside (`hosts/files`).
+//! Reading asks nobody; writing and deleting ask a person and can be undone by one. Not here: how a
+//! path is kept inside (`hosts/files`).
 
 mod change;
 mod delete;

@@ -1,7 +1,7 @@
 //! Rules a tool must follow so that no client loses it, or the whole list with it.
 //!
-//! Registration refuses what cannot work at all; these rules are about what real clients do with what works. They run over the whole
-//! catalog in a test, and at load over every plugin.
+//! Registration refuses what cannot work at all; these rules are about what real clients do with
+//! what works. They run over the whole catalog in a test, and at load over every plugin.
 
 use conductor_core::policy::Tier;
 use serde_json::{Map, Value};
@@ -14,7 +14,8 @@ const MAX_SUBSCHEMAS: usize = 512;
 const MAX_PLUGIN_SUBSCHEMAS: usize = 256;
 const MAX_DESCRIPTION: usize = 1024;
 
-/// Methods of the protocol, in any era: both dialects share one socket, so a tool of that name could not be called.
+/// Methods of the protocol, in any era: both dialects share one socket, so a tool of that name
+/// could not be called.
 pub const MCP_METHODS: [&str; 25] = [
     "initialize",
     "ping",

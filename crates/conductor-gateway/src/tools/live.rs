@@ -1,7 +1,8 @@
-//! The `live_*` tools: Live Sets in the model's hands, as files or in a running Live. One file per tool; this one holds what they share.
+//! The `live_*` tools: Live Sets in the model's hands, as files or in a running Live. One file per
+//! tool; this one holds what they share.
 //!
-//! A tool here parses, finds its Set, asks the host once, and shapes the answer. Not here: how a host does it (`hosts/live`), what an
-//! edit does to a document (`conductor-set`).
+//! A tool here parses, finds its Set, asks the host once, and shapes the answer. Not here: how a
+//! host does it (`hosts/live`), what an edit does to a document (`conductor-set`).
 
 mod live_create_midi_clip;
 mod live_create_track;
@@ -195,7 +196,8 @@ fn announce(studio: &Studio, set: &LiveSet, changed: &[PathId], shifted: bool) {
 
 /// From now on subscribers hear of what somebody changes in a running Live.
 pub fn connect(studio: &Arc<Studio>, live: &Live) {
-    // The studio holds the tools, which hold the Sets: a strong way back would keep all of them for ever.
+    // The studio holds the tools, which hold the Sets: a strong way back would keep all of them for
+    // ever.
     let studio = Arc::downgrade(studio);
     live.on_change(move |set, changed, shifted| {
         if let Some(studio) = studio.upgrade() {
@@ -272,7 +274,8 @@ where
     })
 }
 
-/// A tool that is one edit. Its arguments are the edit's own JSON, its result is the edit's outcome.
+/// A tool that is one edit. Its arguments are the edit's own JSON, its result is the edit's
+/// outcome.
 fn editing(live: &Arc<Live>, name: &'static str, edit: &'static str) -> Definition {
     let run = move |mut ask: Ask, set: Arc<LiveSet>| async move {
         let expected: Option<String> = ask.take("expectRevision")?;
@@ -367,8 +370,8 @@ fn summarize(name: &str, arguments: &Value) -> String {
     format!("{name} {shown}")
 }
 
-/// What a person approved holds for this Set in this state. A call that names no Set means its session's, which only the call itself
-/// knows, so then every open Set must be as it was.
+/// What a person approved holds for this Set in this state. A call that names no Set means its
+/// session's, which only the call itself knows, so then every open Set must be as it was.
 fn state_hash(live: &Arc<Live>) -> super::catalog::StateHash {
     let live = Arc::clone(live);
     Arc::new(move |_studio, arguments| {
@@ -399,7 +402,8 @@ fn parse_edit(arguments: &Map<String, Value>, edit: &str) -> Result<LiveEdit, To
     serde_json::from_value(Value::Object(body)).map_err(|fault| ToolError::new(Code::BadInput, fault.to_string()))
 }
 
-/// A clip that is replaced by someone who has not read all of it loses notes that nobody looked at: said, not refused.
+/// A clip that is replaced by someone who has not read all of it loses notes that nobody looked at:
+/// said, not refused.
 fn note_reading(ask: &Ask, set: &LiveSet, edit: &LiveEdit, applied: &mut Applied) {
     if applied.shifted {
         ask.live.sessions(|sessions| sessions.shifted(&set.id));

@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 
 use super::catalog::{Source, Tool};
 
-/// How names are listed. Both are accepted on call: several clients reject a whole list over one dot, while documents and the command
-/// line write the dotted form.
+/// How names are listed. Both are accepted on call: several clients reject a whole list over one
+/// dot, while documents and the command line write the dotted form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum NameForm {
     #[default]

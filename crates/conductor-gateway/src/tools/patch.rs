@@ -1,7 +1,9 @@
-//! The patch tools: Max and Pure Data patches in the model's hands. One file per tool; this one holds what they share.
+//! The patch tools: Max and Pure Data patches in the model's hands. One file per tool; this one
+//! holds what they share.
 //!
-//! On host `document` opening, editing and drawing run nothing that a patch names. On hosts `pd` and `max` the patch runs: a call that adds
-//! or changes a box that reaches beyond the patch, or anything that can send into one, needs a person's yes. Not here: what an edit means
+//! On host `document` opening, editing and drawing run nothing that a patch names. On hosts `pd`
+//! and `max` the patch runs: a call that adds or changes a box that reaches beyond the patch, or
+//! anything that can send into one, needs a person's yes. Not here: what an edit means
 //! (`conductor-patch`), files, hosts and what may run in them (`hosts/patch`).
 
 mod add_max_object;
@@ -151,7 +153,8 @@ impl Asked {
         self.arguments().text("patch_id").unwrap_or_default()
     }
 
-    /// The change this call asks for; undo calls it by the tool, or by the label it was given, and by who asked.
+    /// The change this call asks for; undo calls it by the tool, or by the label it was given, and
+    /// by who asked.
     fn ask(&self) -> Ask<'_> {
         let what = self.arguments().text("label").unwrap_or(self.tool);
         Ask {
@@ -170,7 +173,8 @@ fn read(name: &'static str, patches: &Arc<Patches>, work: Work) -> Definition {
     tool(name, Tier::ReadOnly, patches, work)
 }
 
-/// A tool that changes a patch. An approval of it holds for the document as it was when it was asked for.
+/// A tool that changes a patch. An approval of it holds for the document as it was when it was
+/// asked for.
 fn change(name: &'static str, patches: &Arc<Patches>, work: Work) -> Definition {
     let mut definition = tool(name, Tier::Stateful, patches, work);
     let patches = Arc::clone(patches);
@@ -181,8 +185,9 @@ fn change(name: &'static str, patches: &Arc<Patches>, work: Work) -> Definition 
     definition
 }
 
-/// A change that a running program is given, which needs a person's yes when it reaches beyond the patch. The yes is for what would
-/// then reach: other changes of the patch do not spend it, and no rule or grant stands in for it.
+/// A change that a running program is given, which needs a person's yes when it reaches beyond the
+/// patch. The yes is for what would then reach: other changes of the patch do not spend it, and no
+/// rule or grant stands in for it.
 fn gated(name: &'static str, patches: &Arc<Patches>, work: Work) -> Definition {
     let mut definition = change(name, patches, work);
     definition.ask_floor = AskFloor::ByArgs;
@@ -208,7 +213,8 @@ fn gated(name: &'static str, patches: &Arc<Patches>, work: Work) -> Definition {
     definition
 }
 
-/// What a person must be asked before this call, by the code of the call itself, which stops before it does anything.
+/// What a person must be asked before this call, by the code of the call itself, which stops before
+/// it does anything.
 fn rehearse(name: &'static str, patches: &Arc<Patches>, work: Work, value: &Value) -> Option<Question> {
     let arguments = Arguments(value);
     let host = HostKind::parse(arguments.text("host").unwrap_or("document")).unwrap_or(HostKind::Document);
@@ -232,7 +238,8 @@ fn rehearse(name: &'static str, patches: &Arc<Patches>, work: Work, value: &Valu
     rehearsal.question()
 }
 
-/// Runs a look that may wait for a file or a busy program on a thread that serves no other call meanwhile.
+/// Runs a look that may wait for a file or a busy program on a thread that serves no other call
+/// meanwhile.
 fn look<T>(slow: bool, look: impl FnOnce() -> T) -> T {
     let many = tokio::runtime::Handle::try_current()
         .is_ok_and(|it| it.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread);
@@ -269,7 +276,8 @@ fn tool(name: &'static str, tier: Tier, patches: &Arc<Patches>, work: Work) -> D
             consent: Consent::Call(leave.seen_state()),
         };
         async move {
-            // A large document or a slow disk holds a worker thread, not the threads that serve everybody.
+            // A large document or a slow disk holds a worker thread, not the threads that serve
+            // everybody.
             let done = tokio::task::spawn_blocking(move || work(&asked)).await;
             let output =
                 done.map_err(|_| ToolError::new(Code::Internal, format!("{name} broke")).effect(Effect::Unknown))??;

@@ -1,7 +1,8 @@
-//! Plugins as tools: what a file declares becomes entries of the catalog, and a call becomes a message to the plugin's process.
+//! Plugins as tools: what a file declares becomes entries of the catalog, and a call becomes a
+//! message to the plugin's process.
 //!
-//! A plugin's tools take the pipeline like every other. Not here: the process (`hosts::plugin`), which plugins there are and who enabled
-//! them (`daemon::plugins`).
+//! A plugin's tools take the pipeline like every other. Not here: the process (`hosts::plugin`),
+//! which plugins there are and who enabled them (`daemon::plugins`).
 
 pub mod reach;
 
@@ -22,7 +23,8 @@ use std::sync::Arc;
 
 pub const TOOLSET: &str = "plugins";
 
-/// Loads a file in the sandbox and judges all it says about itself. It is given nothing and changes nothing.
+/// Loads a file in the sandbox and judges all it says about itself. It is given nothing and changes
+/// nothing.
 pub async fn look(launch: &Launch) -> Result<Manifest, Vec<String>> {
     let (_process, declared) = Process::start(launch).await.map_err(|fault| vec![fault.to_string()])?;
     let manifest = Manifest::judge(&declared, Digest::of(&launch.source))?;
@@ -155,7 +157,8 @@ fn block(tool: &str, block: &Value) -> Result<Content, ToolError> {
     })
 }
 
-/// An error result of a plugin may look like one of ours. A code that is not a plugin's to give is taken out of it.
+/// An error result of a plugin may look like one of ours. A code that is not a plugin's to give is
+/// taken out of it.
 fn disclaim(structured: &mut Value) {
     let Some(code) = structured.get_mut("code") else { return };
     let is_ours =
@@ -165,8 +168,8 @@ fn disclaim(structured: &mut Value) {
     }
 }
 
-/// A code a plugin may give: what a tool of ours could say about its own work. The others speak of approval, limits and pins, which are
-/// not a plugin's to decide.
+/// A code a plugin may give: what a tool of ours could say about its own work. The others speak of
+/// approval, limits and pins, which are not a plugin's to decide.
 fn claimed(code: Option<&str>) -> Code {
     let code = code.and_then(|it| it.parse().ok()).unwrap_or(Code::Internal);
     match code {

@@ -1,6 +1,7 @@
 //! Resources: fixed URIs and templates, each the mirror of one read tool.
 //!
-//! Not here: reading. A read becomes a call to the mirrored tool, so policy, limits and audit hold for it.
+//! Not here: reading. A read becomes a call to the mirrored tool, so policy, limits and audit hold
+//! for it.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -34,7 +35,8 @@ impl Resource {
         self.uri.contains('{')
     }
 
-    /// The variables of a URI this entry answers for. A variable takes one segment: a raw `/` in its place does not match, `%2F` does.
+    /// The variables of a URI this entry answers for. A variable takes one segment: a raw `/` in
+    /// its place does not match, `%2F` does.
     pub fn matches(&self, uri: &str) -> Option<BTreeMap<String, String>> {
         let mut variables = BTreeMap::new();
         let mut pattern: &str = &self.uri;
@@ -62,7 +64,8 @@ impl Resource {
     }
 }
 
-/// Decoded once: `%252F` is the text `%2F`. What is not a full escape, or not UTF-8, is no URI of ours.
+/// Decoded once: `%252F` is the text `%2F`. What is not a full escape, or not UTF-8, is no URI of
+/// ours.
 pub fn percent_decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();

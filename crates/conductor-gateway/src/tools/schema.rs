@@ -1,6 +1,7 @@
 //! JSON Schemas, compiled once at load: what may be in one, and what a value breaks.
 //!
-//! Not here: coercion, defaults, dropped keys. A value fits or it is refused with the place and the constraint.
+//! Not here: coercion, defaults, dropped keys. A value fits or it is refused with the place and the
+//! constraint.
 
 use std::sync::{Arc, OnceLock};
 
@@ -22,7 +23,8 @@ pub enum SchemaError {
     DoesNotCompile(String),
 }
 
-/// A schema at rest, as its JSON text. As a tree it takes ten times the memory, and most schemas of a daemon are never looked at.
+/// A schema at rest, as its JSON text. As a tree it takes ten times the memory, and most schemas of
+/// a daemon are never looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schema(Arc<str>);
 
@@ -67,7 +69,8 @@ impl Validator {
         Ok(Self { schema: schema.clone(), compiled: OnceLock::from(Some(compiled)) })
     }
 
-    /// Compiles at the first use. For schemas of our own, which the tests compile: a hundred tools would otherwise cost every start.
+    /// Compiles at the first use. For schemas of our own, which the tests compile: a hundred tools
+    /// would otherwise cost every start.
     pub fn later(schema: &Schema) -> Self {
         Self { schema: schema.clone(), compiled: OnceLock::new() }
     }
@@ -142,7 +145,8 @@ fn find_remote_ref(schema: &Value, pointer: &mut String) -> Option<(String, Stri
 /// Root words that several model APIs refuse a whole session over.
 pub const ROOT_COMBINATORS: [&str; 7] = ["anyOf", "oneOf", "allOf", "not", "if", "then", "else"];
 
-/// The copy of an input schema that clients see. What it lacks is said in the tool's description and still validated.
+/// The copy of an input schema that clients see. What it lacks is said in the tool's description
+/// and still validated.
 pub fn published(mut schema: Value) -> Value {
     if let Value::Object(members) = &mut schema {
         members.retain(|word, _| !ROOT_COMBINATORS.contains(&word.as_str()));
@@ -150,8 +154,8 @@ pub fn published(mut schema: Value) -> Value {
     schema
 }
 
-/// A success schema with the error object as its other branch: one widespread SDK validates failed results too, and would throw instead
-/// of showing the hint.
+/// A success schema with the error object as its other branch: one widespread SDK validates failed
+/// results too, and would throw instead of showing the hint.
 pub fn with_error_branch(success: Value) -> Value {
     let mut success = success;
     let mut definitions = match success.as_object_mut().and_then(|members| members.remove("$defs")) {
@@ -225,7 +229,8 @@ mod tests {
         // The classic bomb is only slow on a backtracking engine; here it compiles and answers.
         let bomb = Validator::compile(&json!({ "type": "string", "pattern": "^(a+)+$" }).into()).expect("linear");
         assert!(!bomb.fits(&json!(format!("{}!", "a".repeat(50_000)))));
-        // Negative control: an engine that tries one way after the other doubles its steps with each letter.
+        // Negative control: an engine that tries one way after the other doubles its steps with
+        // each letter.
         let steps = |letters: usize| {
             let (mut steps, text) = (0, format!("{}!", "a".repeat(letters)));
             assert!(!backtrack(text.as_bytes(), &mut steps));
@@ -241,7 +246,8 @@ mod tests {
         (1..=run).rev().any(|taken| taken == text.len() || backtrack(&text[taken..], steps))
     }
 
-    /// The reference is refused before anything is opened: a pipe would hold whoever opens it until somebody writes.
+    /// The reference is refused before anything is opened: a pipe would hold whoever opens it until
+    /// somebody writes.
     #[test]
     fn a_reference_to_a_file_opens_no_file() {
         struct Reads;
@@ -259,7 +265,8 @@ mod tests {
         assert!(made.success());
         let held = json!({ "$ref": format!("file://{}", pipe.display()) });
         assert!(matches!(Validator::compile(&held.into()), Err(SchemaError::RemoteRef { .. })));
-        // Negative control: a compiler that fetches what it is pointed at reads the file and judges by it.
+        // Negative control: a compiler that fetches what it is pointed at reads the file and judges
+        // by it.
         let file = folder.path().join("rule.json");
         std::fs::write(&file, "{\"type\":\"integer\"}").unwrap();
         let schema = json!({ "$ref": format!("file://{}", file.display()) });

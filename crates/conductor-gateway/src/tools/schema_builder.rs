@@ -1,4 +1,5 @@
-//! JSON Schemas of arguments and results, in few words. Every object is closed; a name that ends in `?` is optional.
+//! JSON Schemas of arguments and results, in few words. Every object is closed; a name that ends in
+//! `?` is optional.
 //!
 //! Not here: checking a value against one (`schema`).
 

@@ -10,7 +10,8 @@ pub fn room(studio: &Studio, tool_bytes: usize) -> usize {
     studio.settings().limits.result_bytes.min(tool_bytes).saturating_sub(REST)
 }
 
-/// The longest beginning whose JSON form has at most `room` bytes, and whether something is missing.
+/// The longest beginning whose JSON form has at most `room` bytes, and whether something is
+/// missing.
 pub fn fit(text: &str, room: usize) -> (&str, bool) {
     let mut used = 2;
     for (at, letter) in text.char_indices() {

@@ -1,7 +1,9 @@
-//! SQL functions whose work grows faster than their arguments, written again: with linear work, or with a look at the clock on the way.
+//! SQL functions whose work grows faster than their arguments, written again: with linear work, or
+//! with a look at the clock on the way.
 //!
-//! SQLite looks at its clock between steps of a statement and never inside one function. Its own `instr` on a megabyte takes minutes.
-//! Not here: functions whose work is linear; [`LONGEST`] bounds those.
+//! SQLite looks at its clock between steps of a statement and never inside one function. Its own
+//! `instr` on a megabyte takes minutes. Not here: functions whose work is linear; [`LONGEST`]
+//! bounds those.
 
 use memchr::memmem;
 use rusqlite::functions::{Context, FunctionFlags};

@@ -1,5 +1,6 @@
-//! PostgreSQL. A read runs in a READ ONLY transaction that is rolled back, as a role that is no superuser; a statement that gives no
-//! columns is refused before it runs, because READ ONLY does not stop `COPY … TO PROGRAM`.
+//! PostgreSQL. A read runs in a READ ONLY transaction that is rolled back, as a role that is no
+//! superuser; a statement that gives no columns is refused before it runs, because READ ONLY does
+//! not stop `COPY … TO PROGRAM`.
 //!
 //! Each call has a connection of its own: nothing that a statement sets outlives it.
 
@@ -137,7 +138,8 @@ struct Session {
 }
 
 impl Session {
-    /// Tells the server to stop when it was too late; a dropped connection alone would let the statement run on.
+    /// Tells the server to stop when it was too late; a dropped connection alone would let the
+    /// statement run on.
     async fn end(mut self, late: bool) {
         if late && let Some((token, tls)) = self.token.take() {
             let _ = token.cancel_query(tls).await;
@@ -195,7 +197,8 @@ async fn read(transaction: &Transaction<'_>, sql: &str, params: &[Value], limit:
         return Err(DatabaseError::Refused("the statement gives no rows".into()));
     }
     let bound = bound(statement.params().len(), params)?;
-    // Everything comes as text, because the server knows how to write every type it has. What cannot stand in brackets gives text anyway.
+    // Everything comes as text, because the server knows how to write every type it has. What
+    // cannot stand in brackets gives text anyway.
     let names: Vec<String> = (0..columns.len()).map(|n| format!("c{n}")).collect();
     let casts: Vec<String> = names.iter().map(|it| format!("left({it}::text, {MOST_LETTERS})")).collect();
     let inner = sql.trim_end().trim_end_matches(';');
@@ -299,7 +302,8 @@ fn fault_of(fault: &tokio_postgres::Error) -> DatabaseError {
     }
 }
 
-/// What the server said, else what happened on the way; never the address, which may name more than it should.
+/// What the server said, else what happened on the way; never the address, which may name more than
+/// it should.
 fn told(fault: &tokio_postgres::Error) -> String {
     match (fault.as_db_error(), fault.source()) {
         (Some(said), _) => said.message().to_owned(),

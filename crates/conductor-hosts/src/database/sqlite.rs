@@ -1,5 +1,6 @@
-//! SQLite, embedded. Reads go through a connection that cannot write; changes through one transaction that is taken back when it grew
-//! too large. A statement is bounded by time, by the memory of all statements together, and by the length of one value.
+//! SQLite, embedded. Reads go through a connection that cannot write; changes through one
+//! transaction that is taken back when it grew too large. A statement is bounded by time, by the
+//! memory of all statements together, and by the length of one value.
 
 use super::functions::{self, Over};
 use super::{Bounds, Changed, DatabaseError, Rows, Table, blob, integer, text};
@@ -17,7 +18,8 @@ pub struct Sqlite {
     path: PathBuf,
     /// Made when it is not there.
     own: bool,
-    /// Opening costs more than most reads; a reading connection keeps nothing between two statements.
+    /// Opening costs more than most reads; a reading connection keeps nothing between two
+    /// statements.
     reader: Mutex<Option<Connection>>,
     /// One statement at a time: one that ends late holds one thread and not all of them.
     pub(super) turn: Arc<Semaphore>,
@@ -169,7 +171,8 @@ fn is_refused(function: &str) -> bool {
     ["load_extension", "fts3_tokenizer"].iter().any(|it| function.eq_ignore_ascii_case(it))
 }
 
-/// One transaction is ours: no statement ends or nests it, reaches another file, or sets what the connection may do.
+/// One transaction is ours: no statement ends or nests it, reaches another file, or sets what the
+/// connection may do.
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "a foreign enum; the transaction holds whatever else a statement does"
@@ -315,7 +318,8 @@ mod tests {
         assert_eq!(database.schema(Some("songs")).unwrap()[0].indexes, ["by_title"]);
     }
 
-    /// Every way to write through a read. The naive version, which looks at the first word, is beside it.
+    /// Every way to write through a read. The naive version, which looks at the first word, is
+    /// beside it.
     #[test]
     fn a_read_reads() {
         let (folder, database) = songs();
@@ -345,7 +349,8 @@ mod tests {
         }
         assert!(!other.exists());
         assert_eq!(query(&database, "SELECT count(*) FROM songs").unwrap(), [[json!(3)]]);
-        // Negative control: by the first word, three of these are reads, and a writing connection loses its songs.
+        // Negative control: by the first word, three of these are reads, and a writing connection
+        // loses its songs.
         let naive = |sql: &str| sql.starts_with("SELECT") || sql.starts_with("WITH");
         let connection = Connection::open(folder.path().join("songs.db")).unwrap();
         for sql in attacks.iter().filter(|it| naive(it)) {

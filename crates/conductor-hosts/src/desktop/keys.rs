@@ -1,9 +1,11 @@
 //! Keys, text and mouse through the XTest extension of an X server.
 //!
-//! The connection is made when it is first needed and again after it was lost, so a daemon that starts before the desktop finds it later.
-//! What goes down comes up: a stroke that fails half way lets go of what it had pressed.
+//! The connection is made when it is first needed and again after it was lost, so a daemon that
+//! starts before the desktop finds it later. What goes down comes up: a stroke that fails half way
+//! lets go of what it had pressed.
 //!
-//! Not here: which keys are held (`conductor_core::engine` keeps that ledger), Wayland, and the volume.
+//! Not here: which keys are held (`conductor_core::engine` keeps that ledger), Wayland, and the
+//! volume.
 
 use super::{Desktop, Job, Unavailable};
 use conductor_core::action::{KeyName, Keystroke, Modifier, MouseButton};
@@ -68,7 +70,8 @@ fn press(desk: &mut Enigo, keys: &[Key]) -> Result<(), InputError> {
     for (at, key) in keys.iter().enumerate() {
         if let Err(why) = desk.key(*key, Direction::Press) {
             let down = keys.get(..at).unwrap_or_default();
-            // The first fault is the one to tell; keys that do not come up either are told by the next stroke.
+            // The first fault is the one to tell; keys that do not come up either are told by the
+            // next stroke.
             let _ = release(desk, down);
             return Err(why);
         }

@@ -1,7 +1,8 @@
-//! The system volume, through the programs that every desktop brings: `wpctl` of PipeWire, else `pactl` of PulseAudio, on macOS
-//! `osascript`.
+//! The system volume, through the programs that every desktop brings: `wpctl` of PipeWire, else
+//! `pactl` of PulseAudio, on macOS `osascript`.
 //!
-//! They are started here, on the volume lane, with arguments of ours alone. Not here: when the volume changes (`conductor_core::engine`).
+//! They are started here, on the volume lane, with arguments of ours alone. Not here: when the
+//! volume changes (`conductor_core::engine`).
 
 use super::{Mixer, Unavailable};
 use conductor_core::action::Volume;
@@ -106,7 +107,8 @@ impl Program {
         }
     }
 
-    /// What it printed. It is ended when it takes too long: the next turn of the knob must not wait behind it for ever.
+    /// What it printed. It is ended when it takes too long: the next turn of the knob must not wait
+    /// behind it for ever.
     fn run(self, arguments: &[String]) -> Result<String, String> {
         let told = |why: io::Error| {
             let is_missing = why.kind() == io::ErrorKind::NotFound;

@@ -1,7 +1,7 @@
 //! Opening a path below a folder that is held open, so that nothing on the way leads out.
 //!
-//! On Linux the kernel does it in one step (`openat2`). Elsewhere, and on kernels without it, every folder is opened in turn and no link
-//! is followed at all: stricter, and as safe.
+//! On Linux the kernel does it in one step (`openat2`). Elsewhere, and on kernels without it, every
+//! folder is opened in turn and no link is followed at all: stricter, and as safe.
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -22,7 +22,8 @@ pub fn open(folder: &OwnedFd, path: &Path, flags: OFlags, mode: Mode) -> Result<
     {
         use rustix::fs::ResolveFlags;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        // The kernel gives up with EAGAIN when folders are renamed while it looks; a few more looks are enough for an honest renamer.
+        // The kernel gives up with EAGAIN when folders are renamed while it looks; a few more looks
+        // are enough for an honest renamer.
         for _ in 0..16 {
             match rustix::fs::openat2(folder, path, flags, mode, resolve) {
                 Err(Errno::AGAIN) => {}

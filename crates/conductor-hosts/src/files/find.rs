@@ -255,7 +255,8 @@ impl Search<'_> {
     }
 }
 
-/// A glob as a pattern over a whole relative path: `*` and `?` stay within a name, `**` does not. A glob without `/` fits the last name.
+/// A glob as a pattern over a whole relative path: `*` and `?` stay within a name, `**` does not. A
+/// glob without `/` fits the last name.
 pub fn glob(text: &str) -> Result<Regex, regex::Error> {
     let mut pattern = String::from(if text.contains('/') { "^" } else { "^(?:.*/)?" });
     let mut rest = text.chars().peekable();

@@ -42,7 +42,8 @@ impl Stage {
     }
 }
 
-/// What a resolve-then-open by string prefix would do, the way most servers of this kind are written.
+/// What a resolve-then-open by string prefix would do, the way most servers of this kind are
+/// written.
 fn naive_read(root: &Path, path: &str) -> Option<String> {
     let whole = root.join(path);
     whole.to_string_lossy().starts_with(&*root.to_string_lossy()).then(|| std::fs::read_to_string(whole).ok())?
@@ -85,7 +86,8 @@ fn no_path_leaves_a_root() {
     assert!(out >= 5, "the naive version lets {out} of {} out", escapes.len());
 }
 
-/// A thread swaps a folder for a link that leads out, as fast as it can. Not one read may see what is outside.
+/// A thread swaps a folder for a link that leads out, as fast as it can. Not one read may see what
+/// is outside.
 #[test]
 fn a_link_swapped_in_while_we_look_leads_nowhere() {
     let stage = stage();

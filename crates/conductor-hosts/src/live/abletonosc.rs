@@ -1,8 +1,9 @@
-//! A running Live behind AbletonOSC. Every write is read back, because the peer never says that one worked.
+//! A running Live behind AbletonOSC. Every write is read back, because the peer never says that one
+//! worked.
 //!
-//! What the peer cannot tell is absent and named in `unknown`; what it cannot do is refused. Not here: the wire and its fence (`wire`),
-//! what is read (`reads`, `notes`), how each edit is made (`edits`). Checked against recorded exchanges and a strict stand-in, not in a
-//! running Live.
+//! What the peer cannot tell is absent and named in `unknown`; what it cannot do is refused. Not
+//! here: the wire and its fence (`wire`), what is read (`reads`, `notes`), how each edit is made
+//! (`edits`). Checked against recorded exchanges and a strict stand-in, not in a running Live.
 
 mod edits;
 mod notes;
@@ -46,8 +47,8 @@ impl Look {
         Revision::of_state(&format!("{:?}", (self.tempo, &self.tracks, &self.clips, &self.devices, starts)))
     }
 
-    /// Whether an id that named something in `self` may name something else in `now`. A rename by hand looks like a move: better one look
-    /// too many than a write to the wrong track.
+    /// Whether an id that named something in `self` may name something else in `now`. A rename by
+    /// hand looks like a move: better one look too many than a write to the wrong track.
     fn moved_in(&self, now: &Look) -> bool {
         fn shorter_or<T>(old: &[T], new: &[T], differs: impl Fn(&T, &T) -> bool) -> bool {
             new.len() < old.len() || old.iter().zip(new).any(|(a, b)| differs(a, b))
@@ -188,8 +189,8 @@ impl AbletonOscHost {
         self.heard.lock()
     }
 
-    /// The questions a look is made of. Arrangement clips are asked of the tracks known to have them: a group answers with an error, which
-    /// would end the peer's tick.
+    /// The questions a look is made of. Arrangement clips are asked of the tracks known to have
+    /// them: a group answers with an error, which would end the peer's tick.
     fn look_asks(&self) -> (Vec<Ask>, Vec<usize>) {
         let mut asks = vec![get("/live/song/get/tempo", &[]), get("/live/song/get/num_scenes", &[]), track_data(0, -1)];
         let rows = self.tracks();
@@ -214,7 +215,8 @@ impl AbletonOscHost {
         Ok(revision)
     }
 
-    /// Takes the answers of a look, from the question at `from` on; `holders` are the tracks whose arrangement was asked for.
+    /// Takes the answers of a look, from the question at `from` on; `holders` are the tracks whose
+    /// arrangement was asked for.
     async fn absorb(
         &self,
         batch: &Batch,
@@ -314,7 +316,8 @@ impl AbletonOscHost {
         Ok(rows)
     }
 
-    /// Asks for listeners on what has none yet; after a silence on everything, because the peer may have started anew.
+    /// Asks for listeners on what has none yet; after a silence on everything, because the peer may
+    /// have started anew.
     async fn listen(&self) -> Result<(), Refusal> {
         let (from, to, gaps) = {
             let heard = self.heard();
@@ -415,7 +418,8 @@ impl AbletonOscHost {
         Ok(batch)
     }
 
-    /// A write, its read-backs, a look and the fence, in one batch. A read-back that was lost is asked again; the write never is.
+    /// A write, its read-backs, a look and the fence, in one batch. A read-back that was lost is
+    /// asked again; the write never is.
     async fn put(&self, guard: &Guard, mine: Mine, write: Ask, asks: Vec<Ask>) -> Result<(Batch, Revision), Refusal> {
         self.put_once(guard, mine, write, asks).await.map_err(unsure)
     }
@@ -467,7 +471,8 @@ impl AbletonOscHost {
         self.heard().look.as_ref().map(|it| it.tracks.clone()).unwrap_or_default()
     }
 
-    /// What our own write is about to change, so that the look after it finds only what somebody else did.
+    /// What our own write is about to change, so that the look after it finds only what somebody
+    /// else did.
     fn expect(&self, change: impl FnOnce(&mut Look)) {
         if let Some(look) = &mut self.heard().look {
             change(look);

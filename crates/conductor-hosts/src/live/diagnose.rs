@@ -1,6 +1,8 @@
-//! What `doctor` tells of Live: which of port, script, version or permission is wrong, and the cure.
+//! What `doctor` tells of Live: which of port, script, version or permission is wrong, and the
+//! cure.
 //!
-//! Looks through what is attached already, since only one client of each kind can be; otherwise attaches, asks and lets go again.
+//! Looks through what is attached already, since only one client of each kind can be; otherwise
+//! attaches, asks and lets go again.
 
 use super::abletonosc::AbletonOscHost;
 use super::abletonosc::wire::{self, Wire, nobody_listens};

@@ -1,4 +1,5 @@
-//! A Set in a file, without Live. Readers see the last finished state; the one writer works on its own copy and shows it when done.
+//! A Set in a file, without Live. Readers see the last finished state; the one writer works on its
+//! own copy and shows it when done.
 
 use super::roots::{Place, Roots, Stamp, Step};
 use super::write_turn::Turn;
@@ -159,7 +160,8 @@ impl DocumentHost {
         .await
     }
 
-    /// Writes the file, with a backup of the old one. The text is checked first; a fault leaves everything as it was.
+    /// Writes the file, with a backup of the old one. The text is checked first; a fault leaves
+    /// everything as it was.
     pub async fn save(self: Arc<Self>, turn: Turn, saving: Saving) -> Result<Saved, Refusal> {
         blocking(move || {
             let _turn = turn;
@@ -234,7 +236,8 @@ impl DocumentHost {
     }
 }
 
-/// What would be written reads back as the same text, and breaks no rule that the document kept before.
+/// What would be written reads back as the same text, and breaks no rule that the document kept
+/// before.
 fn sound(document: &Document, als: &[u8], limit: usize) -> Result<(), Refusal> {
     let broken = |reason: String| Refusal::Broken { reason };
     let again = Document::open(als, limit.saturating_mul(2))

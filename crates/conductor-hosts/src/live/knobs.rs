@@ -44,7 +44,8 @@ pub fn start(
 }
 
 impl Live {
-    /// Sets a parameter as a knob does: at once, unguarded, and as one undo entry while it is turning.
+    /// Sets a parameter as a knob does: at once, unguarded, and as one undo entry while it is
+    /// turning.
     pub async fn turn(&self, knob: &Knob, value: f64, now: Micros) -> Result<(), Refusal> {
         let id: PathId = knob.path.parse().map_err(Refusal::Set)?;
         let set = self.set(&SessionKey::Engine, None).await?;

@@ -1,8 +1,8 @@
-//! What parameters of Live Sets stand at, for lights and faders that show them and knobs that turn them, in whichever Set the hands
-//! are on.
+//! What parameters of Live Sets stand at, for lights and faders that show them and knobs that turn
+//! them, in whichever Set the hands are on.
 //!
-//! Looked at, not listened to: no host tells of every kind of parameter, and a file tells nothing. Not here: when it is looked at, and what
-//! shows the value (`conductor_core::feedback`).
+//! Looked at, not listened to: no host tells of every kind of parameter, and a file tells nothing.
+//! Not here: when it is looked at, and what shows the value (`conductor_core::feedback`).
 
 use super::sessions::SessionKey;
 use super::{Live, Refusal};

@@ -1,7 +1,8 @@
 //! Files of Sets, reached from the folders a person allowed and from nowhere else.
 //!
-//! A path is resolved once; then its folder is opened component by component from the root, without following links. A link that is put
-//! in the way between the two makes the walk fail instead of leading out. Not here: what is in a file.
+//! A path is resolved once; then its folder is opened component by component from the root, without
+//! following links. A link that is put in the way between the two makes the walk fail instead of
+//! leading out. Not here: what is in a file.
 
 use super::Refusal;
 use crate::{lexical, touches_home};
@@ -56,7 +57,8 @@ impl Step {
 }
 
 impl Roots {
-    /// A granted folder that holds the home or lies in it would open secrets and the audit log to document tools: it is left out.
+    /// A granted folder that holds the home or lies in it would open secrets and the audit log to
+    /// document tools: it is left out.
     pub fn new(home: &Path, granted: &[PathBuf]) -> Roots {
         let whole = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| lexical(path));
         let home = whole(home);
@@ -183,7 +185,8 @@ impl Place {
         rustix::fs::openat(&self.folder, name, flags, Mode::from_raw_mode(mode as RawMode)).map(File::from)
     }
 
-    /// Replaces the file whole or not at all, and keeps the old one as a backup of the given time. `look` is asked before each step.
+    /// Replaces the file whole or not at all, and keeps the old one as a backup of the given time.
+    /// `look` is asked before each step.
     pub fn replace(
         &self,
         bytes: &[u8],
@@ -215,7 +218,8 @@ impl Place {
         file.write_all(bytes)?;
         if let Some(old) = &old {
             rustix::fs::fchmod(&file, Mode::from_raw_mode(old.st_mode & 0o7777))?;
-            // Another owner can only be kept by one who may give files away; without that right the file is ours, as after a save in Live.
+            // Another owner can only be kept by one who may give files away; without that right the
+            // file is ours, as after a save in Live.
             let (user, group) = (rustix::fs::Uid::from_raw(old.st_uid), rustix::fs::Gid::from_raw(old.st_gid));
             let _ = rustix::fs::fchown(&file, Some(user), Some(group));
         }
@@ -230,7 +234,8 @@ impl Place {
         Ok((stamp_of(&file)?, backup))
     }
 
-    /// Keeps the file under a second name. A link shares the bytes, so the backup is whole the moment it exists.
+    /// Keeps the file under a second name. A link shares the bytes, so the backup is whole the
+    /// moment it exists.
     fn back_up(&self, time: &str) -> io::Result<PathBuf> {
         match rustix::fs::mkdirat(&self.folder, "Backup", Mode::from_raw_mode(0o755)) {
             Ok(()) | Err(Errno::EXIST) => {}

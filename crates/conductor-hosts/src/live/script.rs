@@ -1,8 +1,10 @@
-//! A running Live behind our own script: every field of a note, Live's undo steps, devices, and word of what the person changes.
+//! A running Live behind our own script: every field of a note, Live's undo steps, devices, and
+//! word of what the person changes.
 //!
-//! The script does the work on Live's main thread and tells what it did; this side keeps the guard, the revision and the shapes. Not here:
-//! the script itself (`bridges/live`), the connection (`line`), the file that leads to it (`rendezvous`). Checked against a strict
-//! stand-in, not in a running Live.
+//! The script does the work on Live's main thread and tells what it did; this side keeps the guard,
+//! the revision and the shapes. Not here: the script itself (`bridges/live`), the connection
+//! (`line`), the file that leads to it (`rendezvous`). Checked against a strict stand-in, not in a
+//! running Live.
 
 pub mod line;
 pub mod rendezvous;
@@ -156,7 +158,8 @@ impl ScriptHost {
         self.heard.lock()
     }
 
-    /// The line, connected again when it ended. After that another Set may be open, so everyone must look again.
+    /// The line, connected again when it ended. After that another Set may be open, so everyone
+    /// must look again.
     async fn line(&self) -> Result<Arc<Line>, Refusal> {
         let mut line = self.line.lock().await;
         if line.has_ended() {
@@ -371,7 +374,8 @@ impl ScriptHost {
         }
     }
 
-    /// What must hold for a write, and the epoch that the script is to check once more in the tick of the write.
+    /// What must hold for a write, and the epoch that the script is to check once more in the tick
+    /// of the write.
     async fn admit(&self, guard: &Guard, edits: &[LiveEdit]) -> Result<Value, Refusal> {
         let marks = self.observe(guard, edits).await?;
         // Events of the person's changes come on the same line as this answer, and before it.

@@ -1,4 +1,5 @@
-//! What each caller looks at and has seen. Ids are positions: whoever has not seen a shift made by somebody else must look again.
+//! What each caller looks at and has seen. Ids are positions: whoever has not seen a shift made by
+//! somebody else must look again.
 
 use conductor_core::principal::Principal;
 use conductor_set::{Author, PathId};
@@ -10,7 +11,8 @@ pub enum SessionKey {
     Connection(u64),
     /// Callers without a connection of their own, HTTP tokens among them.
     Principal(String),
-    /// The person and the pads: they use the default Set, and their ids mean the position at this moment.
+    /// The person and the pads: they use the default Set, and their ids mean the position at this
+    /// moment.
     Engine,
 }
 
@@ -44,7 +46,8 @@ pub struct Sessions {
     authors: u64,
 }
 
-/// Sessions of principals without a connection never end by themselves; beyond this the oldest is forgotten.
+/// Sessions of principals without a connection never end by themselves; beyond this the oldest is
+/// forgotten.
 const MAX_SESSIONS: usize = 4096;
 
 impl Sessions {

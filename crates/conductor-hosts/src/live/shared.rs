@@ -1,4 +1,5 @@
-//! What both hosts of a running Live share: whom they tell of changes, and what cannot be done there.
+//! What both hosts of a running Live share: whom they tell of changes, and what cannot be done
+//! there.
 
 use super::{Caps, Op, Refusal};
 use conductor_set::{Diff, Listing, LiveError, PathId};

@@ -9,7 +9,8 @@ use std::io::{self, BufWriter, Cursor};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Compressed audio is decoded nowhere, so a sample is as large as it sounds; beyond this a bounce would eat the machine.
+/// Compressed audio is decoded nowhere, so a sample is as large as it sounds; beyond this a bounce
+/// would eat the machine.
 const MAX_SAMPLE_BYTES: usize = 1 << 30;
 
 fn cannot(piece: &RenderPiece, reason: impl Into<String>) -> Refusal {
@@ -21,7 +22,8 @@ fn cannot(piece: &RenderPiece, reason: impl Into<String>) -> Refusal {
     })
 }
 
-/// The sample of a clip: beside the Set first, then where the Set says it lay. Both only inside the roots.
+/// The sample of a clip: beside the Set first, then where the Set says it lay. Both only inside the
+/// roots.
 pub fn read_sample(roots: &Roots, beside: &Path, piece: &RenderPiece) -> Result<Samples, Refusal> {
     let near = piece.relative_path.as_ref().map(|it| beside.join(it));
     let candidates = near.into_iter().chain(std::iter::once(PathBuf::from(&piece.path)));

@@ -29,7 +29,8 @@ impl Drop for Waiting<'_> {
 }
 
 impl Lane {
-    /// Waits for the turn. The bound is checked before the caller waits, so a flood is refused at once instead of piling up.
+    /// Waits for the turn. The bound is checked before the caller waits, so a flood is refused at
+    /// once instead of piling up.
     pub async fn enter(&self) -> Result<Turn, Refusal> {
         // A free lane has nobody to wait behind.
         if let Ok(held) = Arc::clone(&self.turn).try_lock_owned() {

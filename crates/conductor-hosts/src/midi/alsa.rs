@@ -1,13 +1,16 @@
 //! MIDI through the ALSA sequencer.
 //!
-//! Every open port is a sequencer client of its own with one thread: inputs wait in the kernel for events, outputs wait for the engine's
-//! [`queue`](super::queue). So a slow device delays no other, and nothing is shared but the list of our own client numbers. Ports that
-//! come and go are announced by the system client.
+//! Every open port is a sequencer client of its own with one thread: inputs wait in the kernel for
+//! events, outputs wait for the engine's [`queue`](super::queue). So a slow device delays no other,
+//! and nothing is shared but the list of our own client numbers. Ports that come and go are
+//! announced by the system client.
 //!
-//! The kernel's input pool may overrun when this process is starved. What was lost is unknown then, so every channel gets an all notes
-//! off: a missing press is inaudible, a missing release is a stuck note.
+//! The kernel's input pool may overrun when this process is starved. What was lost is unknown then,
+//! so every channel gets an all notes off: a missing press is inaudible, a missing release is a
+//! stuck note.
 //!
-//! alsa-lib writes its complaints to the terminal, so the device node is looked at before it is asked.
+//! alsa-lib writes its complaints to the terminal, so the device node is looked at before it is
+//! asked.
 
 use super::port_generation::Births;
 use super::ring::EventSender;
@@ -33,8 +36,8 @@ const DEVICE: &str = "/dev/snd/seq";
 const POOL: u32 = 2000;
 /// A long SysEx goes out in pieces of this size, which fit into every receiver's pool.
 const PIECE: usize = 256;
-/// A sound card's port gets one piece in this time, the speed of a five-pin cable: the kernel drops what its buffer of 4096 bytes cannot take, and
-/// says nothing.
+/// A sound card's port gets one piece in this time, the speed of a five-pin cable: the kernel drops
+/// what its buffer of 4096 bytes cannot take, and says nothing.
 const PIECE_TIME: Duration = Duration::from_millis(85);
 
 pub struct Alsa {
@@ -324,7 +327,8 @@ struct Reader {
 }
 
 impl Reader {
-    /// `begin` runs in the new thread; what it makes gets each event, and nothing when the kernel had to drop some.
+    /// `begin` runs in the new thread; what it makes gets each event, and nothing when the kernel
+    /// had to drop some.
     fn start<H: FnMut(Option<&mut Event<'_>>)>(
         control: &Control,
         seq: Seq,
@@ -366,7 +370,8 @@ const INTERRUPTED: i32 = 4;
 impl Drop for Reader {
     fn drop(&mut self) {
         self.closing.store(true, Ordering::Release);
-        // The thread waits in the kernel; an event of our own lets it look up. Should that fail, it ends with the next event.
+        // The thread waits in the kernel; an event of our own lets it look up. Should that fail, it
+        // ends with the next event.
         let mut wake = Event::new(EventType::Usr0, &[0u8; 12]);
         wake.set_dest(self.address);
         wake.set_direct();

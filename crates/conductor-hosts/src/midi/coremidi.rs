@@ -1,11 +1,13 @@
 //! MIDI on macOS, through `midir` and CoreMIDI.
 //!
-//! **Checked by the compiler, never run**: nobody here has a Mac to run it on (`make check-macos` is what was seen to pass). The contract that
-//! the other backends keep (`conductor-testkit`) has not been held against it.
+//! **Checked by the compiler, never run**: nobody here has a Mac to run it on (`make check-macos`
+//! is what was seen to pass). The contract that the other backends keep (`conductor-testkit`) has
+//! not been held against it.
 //!
-//! CoreMIDI calls inputs back on a thread of its own. Every output is an [`outlet`](super::outlet). The
-//! library passes no news of ports that come and go; the scan of the `ports` thread finds them. It does not say what is hardware either,
-//! so nothing here counts as a controller that a hand can be on.
+//! CoreMIDI calls inputs back on a thread of its own. Every output is an [`outlet`](super::outlet).
+//! The library passes no news of ports that come and go; the scan of the `ports` thread finds them.
+//! It does not say what is hardware either, so nothing here counts as a controller that a hand can
+//! be on.
 
 use super::ring::EventSender;
 use super::threaded_output::Outlet;
@@ -140,7 +142,8 @@ impl Backend for CoreMidi {
     }
 }
 
-/// What an input does with its bytes. The library's own time counts from the opening; ours is the daemon's.
+/// What an input does with its bytes. The library's own time counts from the opening; ours is the
+/// daemon's.
 struct Hearing {
     intake: Intake,
     stamp: Stamp,

@@ -1,8 +1,11 @@
-//! Which port is which configured device, and when to try again. Pure: ports and time come in as values.
+//! Which port is which configured device, and when to try again. Pure: ports and time come in as
+//! values.
 //!
-//! A port goes to the alias whose matcher fits it best; equal fits go to the alias listed first. Two equal controllers are told apart by
-//! where they are plugged in: ports in topology order to aliases in file order. A port that had an alias keeps it while it is there, and
-//! gets it back when it returns to its place. Each alias has at most one port per way; what is left over is `raw:<port>`.
+//! A port goes to the alias whose matcher fits it best; equal fits go to the alias listed first.
+//! Two equal controllers are told apart by where they are plugged in: ports in topology order to
+//! aliases in file order. A port that had an alias keeps it while it is there, and gets it back
+//! when it returns to its place. Each alias has at most one port per way; what is left over is
+//! `raw:<port>`.
 //!
 //! Not here: opening ports, and gamepads' own events (they use the same rule with their own facts).
 
@@ -27,7 +30,8 @@ pub fn specificity(matcher: &Matcher) -> u8 {
     }
 }
 
-/// Why this matcher can never match on this platform; the configuration check shows it as a warning.
+/// Why this matcher can never match on this platform; the configuration check shows it as a
+/// warning.
 pub fn never_matches(matcher: &Matcher, protocol: Protocol, platform: Platform) -> Option<&'static str> {
     match (matcher, protocol) {
         (_, Protocol::Osc) => Some("an OSC listener has no port to match"),
@@ -117,8 +121,9 @@ enum Test {
 }
 
 impl Roster {
-    /// Takes the devices of one protocol. A disabled device keeps its alias: it is muted, not unknown, and a port that lost its alias
-    /// would be heard as a raw one. A loopback device matches its own name above all.
+    /// Takes the devices of one protocol. A disabled device keeps its alias: it is muted, not
+    /// unknown, and a port that lost its alias would be heard as a raw one. A loopback device
+    /// matches its own name above all.
     pub fn new(devices: &[Device], protocol: Protocol) -> Self {
         let rows = devices.iter().filter(|device| device.protocol == protocol).map(Row::new).collect();
         Roster { rows, before: BTreeMap::new() }
@@ -143,7 +148,8 @@ impl Roster {
                     }
                 }
             }
-            // Best fit first; of equal fits the alias a place had before; then places and aliases in their order.
+            // Best fit first; of equal fits the alias a place had before; then places and aliases
+            // in their order.
             offers.sort_by(|a, b| {
                 let strength = |it: &Offer| Reverse((it.fit, it.known));
                 strength(a)
@@ -201,7 +207,8 @@ impl Row {
                 let test = match matcher {
                     Matcher::ExactName(name) => Test::Name(name.clone()),
                     Matcher::NameContains(part) => Test::Part(part.to_lowercase()),
-                    // It compiled when the configuration was read; a row that does not is one that matches nothing.
+                    // It compiled when the configuration was read; a row that does not is one that
+                    // matches nothing.
                     Matcher::NameRegex(pattern) => Test::Regex(Regex::new(pattern).ok()?),
                     Matcher::PlatformId(_)
                     | Matcher::UsbTopology(_)
@@ -277,7 +284,8 @@ fn places(ports: &[PortInfo]) -> Vec<Place> {
     ports.iter().zip(ordinals).map(place).collect()
 }
 
-/// By topology, those without one last, then by id. Numbers inside compare as numbers: `1-2` comes before `1-10`.
+/// By topology, those without one last, then by id. Numbers inside compare as numbers: `1-2` comes
+/// before `1-10`.
 fn compare_places(a: Option<&PortInfo>, b: Option<&PortInfo>) -> Ordering {
     let (Some(a), Some(b)) = (a, b) else { return Ordering::Equal };
     match (&a.topology, &b.topology) {
@@ -312,7 +320,8 @@ enum Chunk {
     Char(char),
 }
 
-/// When to try again what is absent: after 1, 2, 4, 8, 16 and 30 seconds, then every 30 seconds for ever.
+/// When to try again what is absent: after 1, 2, 4, 8, 16 and 30 seconds, then every 30 seconds for
+/// ever.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backoff {
     failures: u32,
@@ -340,7 +349,8 @@ impl Backoff {
         *self = Self::default();
     }
 
-    /// Something changed (a port appeared): try at once, and wait from the start again if that fails.
+    /// Something changed (a port appeared): try at once, and wait from the start again if that
+    /// fails.
     pub fn hurry(&mut self) {
         self.succeeded();
     }

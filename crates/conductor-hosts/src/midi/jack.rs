@@ -1,10 +1,12 @@
 //! MIDI through a JACK server (or PipeWire, which speaks its protocol).
 //!
-//! One client. Ports are handed to the process callback through a ring and come back through another, so the callback neither locks nor
-//! frees. Output goes through [`queue`](super::queue): a burst that does not fit into one period goes on in the next, in order.
+//! One client. Ports are handed to the process callback through a ring and come back through
+//! another, so the callback neither locks nor frees. Output goes through [`queue`](super::queue): a
+//! burst that does not fit into one period goes on in the next, in order.
 //!
-//! libjack is loaded when a server is first seen. Without it, or without a server, `connect` says so; nothing else happens. After the
-//! server ended, every handle is dead and `connect` starts anew.
+//! libjack is loaded when a server is first seen. Without it, or without a server, `connect` says
+//! so; nothing else happens. After the server ended, every handle is dead and `connect` starts
+//! anew.
 
 use super::port_generation::Births;
 use super::queue::{QUEUE_BYTES, QueueReceiver, QueueSender, queue};
@@ -76,7 +78,8 @@ impl Live {
             return Err(Unavailable { backend: NAME, cause: Cause::NoServer, detail });
         }
         let (client, _) = Client::new(name, ClientOptions::NO_START_SERVER).map_err(unavailable)?;
-        // The library is there now. What it has to say it says through its return values; its lines would land in the terminal.
+        // The library is there now. What it has to say it says through its return values; its lines
+        // would land in the terminal.
         jack::set_logger(LoggerType::None);
         let (arrivals, arrivals_out) = rtrb::RingBuffer::new(PORTS_MAX);
         let (departures_in, departures) = rtrb::RingBuffer::new(2 * PORTS_MAX);
@@ -94,7 +97,8 @@ impl Live {
         Ok(Live { client, arrivals, departures, alive, made: 0, registered, births: Births::default() })
     }
 
-    /// Hears of the registrations since the last look. Numbers of ports are used again, so a number stands for whoever has it now.
+    /// Hears of the registrations since the last look. Numbers of ports are used again, so a number
+    /// stands for whoever has it now.
     fn hear_births(&mut self) {
         while let Ok(port) = self.registered.try_recv() {
             let name = self.client.as_client().port_by_id(port).and_then(|it| it.name().ok());
@@ -167,9 +171,9 @@ fn refused(id: &str, error: jack::Error) -> PortError {
     PortError::Refused { id: id.into(), detail: error.to_string() }
 }
 
-/// Loading libjack brings four megabytes of libraries along, so without a server it stays on the disk. A server's socket lies in
-/// `/dev/shm` (`jack_<name>_<uid>_<number>`, or `jack-<uid>/` for the older one); PipeWire's in the runtime folder. What cannot be read
-/// counts as a sign.
+/// Loading libjack brings four megabytes of libraries along, so without a server it stays on the
+/// disk. A server's socket lies in `/dev/shm` (`jack_<name>_<uid>_<number>`, or `jack-<uid>/` for
+/// the older one); PipeWire's in the runtime folder. What cannot be read counts as a sign.
 fn server_may_run() -> bool {
     use std::os::unix::fs::FileTypeExt as _;
     if !cfg!(target_os = "linux") {
@@ -381,8 +385,9 @@ impl Process {
         }
     }
 
-    /// Gives closed ports back. An output leaves in a period in which it wrote nothing: its last note-offs have gone out, and its buffer,
-    /// which the server goes on delivering as long as the port exists, is empty.
+    /// Gives closed ports back. An output leaves in a period in which it wrote nothing: its last
+    /// note-offs have gone out, and its buffer, which the server goes on delivering as long as the
+    /// port exists, is empty.
     fn dismiss(&mut self) {
         let closed = self.inputs.iter().position(|it| it.closing.load(Ordering::Acquire));
         if let Some(index) = closed
@@ -409,7 +414,8 @@ impl OutPort {
         self.silent = true;
         while let Some(message) = self.queue.front() {
             self.silent = false;
-            // What does not fit into this period waits for the next. What could never fit was refused when it was sent.
+            // What does not fit into this period waits for the next. What could never fit was
+            // refused when it was sent.
             let waits = message.len() <= room && writer.write(&RawMidi { time: 0, bytes: message }).is_err();
             if waits {
                 return;

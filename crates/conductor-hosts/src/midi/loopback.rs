@@ -1,8 +1,9 @@
 //! Devices inside this process: for the demo, for tests, and for machines without any MIDI.
 //!
-//! A device NAME has two ends. Port `NAME` is ours: we listen to it and send to it like to hardware. What is sent to port `NAME hand`
-//! arrives as input from NAME, with the sender's trail, so a tool that presses a demo pad is not taken for a hand. What is sent to `NAME`
-//! can be read at the far end with [`Hand::take`].
+//! A device NAME has two ends. Port `NAME` is ours: we listen to it and send to it like to
+//! hardware. What is sent to port `NAME hand` arrives as input from NAME, with the sender's trail,
+//! so a tool that presses a demo pad is not taken for a hand. What is sent to `NAME` can be read at
+//! the far end with [`Hand::take`].
 //!
 //! A lock per device is fine here: there is no device callback, and it is held for one message.
 
@@ -20,7 +21,8 @@ use std::sync::Arc;
 const NAME: &str = "loopback";
 const HAND: &str = " hand";
 
-/// Bytes that wait at the far end for somebody to read them; beyond it the oldest messages go, as on a display nobody watches.
+/// Bytes that wait at the far end for somebody to read them; beyond it the oldest messages go, as
+/// on a display nobody watches.
 const FAR_END_BYTES: usize = 64 * 1024;
 
 /// Clones share the same devices.
@@ -109,7 +111,8 @@ impl Loopback {
 }
 
 impl Hand {
-    /// Plays bytes on the device, cut anywhere, as a cable would carry them. False when nobody listens.
+    /// Plays bytes on the device, cut anywhere, as a cable would carry them. False when nobody
+    /// listens.
     pub fn play(&self, bytes: &[u8], trail: impl Into<Trail>) -> bool {
         let at = (self.stamp)();
         match &mut lock(&self.device.state).intake {

@@ -1,7 +1,8 @@
 //! Tells a port that came back from one that stayed, by what the platform announces.
 //!
-//! A list of ports shows names only: one that vanished and returned between two looks seems never to have been away. Announcements may
-//! come later than the list that shows the port already, so each port may be announced once without being another for it.
+//! A list of ports shows names only: one that vanished and returned between two looks seems never
+//! to have been away. Announcements may come later than the list that shows the port already, so
+//! each port may be announced once without being another for it.
 
 use super::PortInfo;
 use std::collections::BTreeMap;

@@ -1,7 +1,8 @@
 //! The way out: whole messages from the engine to a thread that must not wait for it.
 //!
-//! One byte ring; a message goes in with its length in front, entirely or not at all, so a full queue can never put the two sides out of
-//! step. The last quarter takes only releases. What does not fit is `Busy` to the sender; nothing is dropped later.
+//! One byte ring; a message goes in with its length in front, entirely or not at all, so a full
+//! queue can never put the two sides out of step. The last quarter takes only releases. What does
+//! not fit is `Busy` to the sender; nothing is dropped later.
 //!
 //! Not here: the thread that sends (each backend has its own).
 

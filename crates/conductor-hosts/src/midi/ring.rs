@@ -1,7 +1,9 @@
-//! The callback lane: from a device callback to the engine without a lock, an allocation or a log line.
+//! The callback lane: from a device callback to the engine without a lock, an allocation or a log
+//! line.
 //!
-//! One lane per source. [`EventSender`] lives in the callback, [`EventReceiver`] in the engine. Between them stand a bounded ring of
-//! events, a ring of SysEx bytes, and one slot per key and per control for what the ring may not take:
+//! One lane per source. [`EventSender`] lives in the callback, [`EventReceiver`] in the engine.
+//! Between them stand a bounded ring of events, a ring of SysEx bytes, and one slot per key and per
+//! control for what the ring may not take:
 //!
 //! | room in the ring | release | continuous value | press, tick, anything else |
 //! |---|---|---|---|
@@ -9,15 +11,17 @@
 //! | the last quarter, or above `max_events_per_sec` | ring | slot, newest value wins | dropped, counted |
 //! | none | slot | slot, newest value wins | dropped, counted |
 //!
-//! Releases are NoteOff, ButtonUp, CC 64 below 64, CC 120 and CC 123. So no release and no final fader position is ever lost.
+//! Releases are NoteOff, ButtonUp, CC 64 below 64, CC 120 and CC 123. So no release and no final
+//! fader position is ever lost.
 //!
-//! Order. A slot remembers how many events had been pushed when it was filled, and the receiver delivers it exactly there: after the
-//! press that it ends, before the press that comes later. While a slot is full, nothing of that key or control enters the ring: presses
-//! are dropped, values and releases go to the slot. Without this rule an old slot could overtake a newer event.
+//! Order. A slot remembers how many events had been pushed when it was filled, and the receiver
+//! delivers it exactly there: after the press that it ends, before the press that comes later.
+//! While a slot is full, nothing of that key or control enters the ring: presses are dropped,
+//! values and releases go to the slot. Without this rule an old slot could overtake a newer event.
 //!
-//! A parameter number (RPN, NRPN) is several controllers that mean nothing apart, so in need its messages are dropped together and never
-//! merged: once half a selection is lost, its data is dropped until a whole selection has passed. A wrong parameter would be worse than a
-//! late one.
+//! A parameter number (RPN, NRPN) is several controllers that mean nothing apart, so in need its
+//! messages are dropped together and never merged: once half a selection is lost, its data is
+//! dropped until a whole selection has passed. A wrong parameter would be worse than a late one.
 //!
 //! Not here: decoding (`conductor_core::event::midi`), and what an event means.
 
@@ -45,7 +49,8 @@ struct BellInner {
 }
 
 impl Bell {
-    /// `ring` runs in device callbacks: it must neither lock nor allocate. Unparking a thread or writing to an eventfd will do.
+    /// `ring` runs in device callbacks: it must neither lock nor allocate. Unparking a thread or
+    /// writing to an eventfd will do.
     pub fn new(ring: impl Fn() + Send + Sync + 'static) -> Self {
         Bell(Arc::new(BellInner { rung: AtomicBool::new(false), ring: Box::new(ring) }))
     }
@@ -56,7 +61,8 @@ impl Bell {
     }
 
     pub fn ring(&self) {
-        // Both sides swap, so a ring that finds the bell rung happens before the answer that drains its event.
+        // Both sides swap, so a ring that finds the bell rung happens before the answer that drains
+        // its event.
         if !self.0.rung.swap(true, Ordering::AcqRel) {
             (self.0.ring)();
         }
@@ -101,7 +107,8 @@ struct Counters {
     swallowed: AtomicU64,
 }
 
-/// Controllers that send ticks and not positions: `mask[channel]` has one bit per controller. A tick merged into a slot would be lost.
+/// Controllers that send ticks and not positions: `mask[channel]` has one bit per controller. A
+/// tick merged into a slot would be lost.
 pub type RelativeControllers = [u128; 16];
 
 struct Shared {
@@ -114,14 +121,15 @@ struct Shared {
     counters: Counters,
 }
 
-/// One key or control. `at` is written before `word`; a receiver that takes the slot in between two writes reads a later time, never
-/// an earlier one.
+/// One key or control. `at` is written before `word`; a receiver that takes the slot in between two
+/// writes reads a later time, never an earlier one.
 struct Slot {
     word: AtomicU64,
     at: AtomicU64,
 }
 
-/// Slot word: value in bits 0-31, position in bits 32-56, hops in 57-60, taint in 61-62, fullness in 63.
+/// Slot word: value in bits 0-31, position in bits 32-56, hops in 57-60, taint in 61-62, fullness
+/// in 63.
 mod word {
     use super::{Taint, Trail};
 
@@ -235,19 +243,22 @@ fn half(controller: u8) -> Option<Half> {
     }
 }
 
-/// Which parameter the device has selected, so that a selection lost to a full ring does not send its data to the parameter before it.
+/// Which parameter the device has selected, so that a selection lost to a full ring does not send
+/// its data to the parameter before it.
 #[derive(Clone, Copy, Default)]
 struct Selection {
     number: [Option<u8>; 2],
     registered: bool,
-    /// Halves of the number that the ring must still take before data may pass: bit 0 LSB, bit 1 MSB.
+    /// Halves of the number that the ring must still take before data may pass: bit 0 LSB, bit 1
+    /// MSB.
     owed: u8,
     /// The coarse half of a value was dropped; a fine half alone would complete an older one.
     coarse_lost: bool,
 }
 
 impl Selection {
-    /// Whether controllers 6 and 38 are data entry now. With nothing selected they are plain controllers.
+    /// Whether controllers 6 and 38 are data entry now. With nothing selected they are plain
+    /// controllers.
     fn is_used(self) -> bool {
         self.owed != 0 || matches!(self.number, [Some(lsb), Some(msb)] if (lsb, msb) != (127, 127))
     }
@@ -377,8 +388,9 @@ fn lane_with_room(
 }
 
 impl EventSender {
-    /// Takes an event by the rule of the lane. `at` must not go back. SysEx has its own way, [`push_sysex`](Self::push_sysex); a
-    /// `Body::SysEx` given here is copied from its shared bytes in the same way.
+    /// Takes an event by the rule of the lane. `at` must not go back. SysEx has its own way,
+    /// [`push_sysex`](Self::push_sysex); a `Body::SysEx` given here is copied from its shared bytes
+    /// in the same way.
     pub fn push(&mut self, at: Micros, trail: impl Into<Trail>, body: Body) {
         let trail = trail.into();
         if let Body::SysEx(data) = &body {
@@ -692,7 +704,8 @@ impl EventReceiver {
 
     fn sysex(&mut self, len: usize) -> Arc<[u8]> {
         let mut data = vec![0; len];
-        // The bytes were pushed before their entry; a ring that lacks them would be a defect of the sender.
+        // The bytes were pushed before their entry; a ring that lacks them would be a defect of the
+        // sender.
         let whole = self.bytes.pop_entire_slice(&mut data).is_ok();
         debug_assert!(whole);
         data.into()

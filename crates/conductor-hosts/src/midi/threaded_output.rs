@@ -1,6 +1,7 @@
 //! An output with a thread of its own, for platforms where sending may wait.
 //!
-//! The engine puts whole messages into a [`queue`](super::queue) and wakes the thread. Not here: how a message is sent.
+//! The engine puts whole messages into a [`queue`](super::queue) and wakes the thread. Not here:
+//! how a message is sent.
 
 use super::queue::{QUEUE_BYTES, QueueReceiver, QueueSender, queue};
 use super::{Output, PortError, SendError};
@@ -18,7 +19,8 @@ pub struct Outlet {
 }
 
 impl Outlet {
-    /// `begin` runs in the new thread; what it makes sends one message, and says when no more can be sent. `end` is told when all is over.
+    /// `begin` runs in the new thread; what it makes sends one message, and says when no more can
+    /// be sent. `end` is told when all is over.
     pub fn start<S: FnMut(&[u8]) -> ControlFlow<()>>(
         thread: &str,
         id: &str,

@@ -1,4 +1,5 @@
-//! What hosts had to say: a ring of lines per host under one count, and how far each principal has cleared its own view.
+//! What hosts had to say: a ring of lines per host under one count, and how far each principal has
+//! cleared its own view.
 
 use crate::system::Clock;
 use conductor_core::timestamp::Timestamp;
@@ -118,7 +119,8 @@ impl Console {
         ring.push_back(entry);
     }
 
-    /// The lines, oldest first, and where to go on. With `after` the first ones behind it, so that nothing is skipped; else the newest.
+    /// The lines, oldest first, and where to go on. With `after` the first ones behind it, so that
+    /// nothing is skipped; else the newest.
     pub fn read(&self, question: &Question<'_>) -> (Vec<Entry>, u64) {
         let mark = self.cleared.get(question.principal).copied().unwrap_or(0);
         let from = question.after.unwrap_or(0).max(mark);
@@ -144,7 +146,8 @@ impl Console {
         } else {
             found.drain(..all.saturating_sub(question.lines));
         }
-        // Only a cut list ends before the newest line; filters must not make a reader see a line twice.
+        // Only a cut list ends before the newest line; filters must not make a reader see a line
+        // twice.
         let next = match found.last() {
             Some(last) if cut && question.after.is_some() => last.seq,
             Some(_) | None => self.last,

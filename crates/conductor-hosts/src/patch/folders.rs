@@ -1,7 +1,8 @@
 //! The folders that patch files may lie in, and the way a file in them is read and replaced.
 //!
-//! A path is followed one folder at a time from an open handle of its root, and a link is never followed: what was checked is what is
-//! opened. Not here: which bytes to write, and whether a person wants them written.
+//! A path is followed one folder at a time from an open handle of its root, and a link is never
+//! followed: what was checked is what is opened. Not here: which bytes to write, and whether a
+//! person wants them written.
 
 use crate::touches_home;
 use conductor_core::error::{Code, RefusedBy, ToolError};
@@ -16,7 +17,8 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
-/// Name of the copy that a save keeps of what was there before. A plain `.bak` may be the user's own.
+/// Name of the copy that a save keeps of what was there before. A plain `.bak` may be the user's
+/// own.
 const BACKUP: &str = ".conductor.bak";
 /// Name of the file that holds the names of Pd boxes.
 const NAMES: &str = ".conductor.json";
@@ -166,8 +168,8 @@ impl Folders {
         &self.home
     }
 
-    /// The folders in force. A root that holds the home or lies in it is not one of them: looked at each time, since a link may come to
-    /// lead there.
+    /// The folders in force. A root that holds the home or lies in it is not one of them: looked at
+    /// each time, since a link may come to lead there.
     pub fn granted(&self) -> impl Iterator<Item = &PathBuf> {
         let (own, roots) = self.roots.split_at(self.roots.len().min(1));
         own.iter().chain(roots.iter().filter(|it| !touches_home(&self.home, it)))
@@ -178,7 +180,8 @@ impl Folders {
         self.roots.iter().skip(1).filter(|it| touches_home(&self.home, it))
     }
 
-    /// Names, without the extension, of the patch files beside a document and directly in the roots.
+    /// Names, without the extension, of the patch files beside a document and directly in the
+    /// roots.
     pub fn stems(&self, near: Option<&Place>, format: Format) -> BTreeSet<String> {
         let beside = near.and_then(|it| it.path().parent().map(Path::to_owned));
         let folders = beside.into_iter().chain(self.granted().cloned());
@@ -196,7 +199,8 @@ impl Folders {
         &self.roots
     }
 
-    /// The place that a path means. It may be absolute, start with `~/`, or be relative to the patches folder of the home.
+    /// The place that a path means. It may be absolute, start with `~/`, or be relative to the
+    /// patches folder of the home.
     pub fn place(&self, text: &str) -> Result<Place, ToolError> {
         if text.chars().any(char::is_control) {
             return Err(ToolError::new(Code::BadInput, "path: control characters are not allowed")
@@ -211,7 +215,8 @@ impl Folders {
             let home = self.roots.first().cloned().unwrap_or_default();
             return below(&home, &given, text);
         }
-        // A root may be spelled through a link by the person and without it by the system, or the other way round.
+        // A root may be spelled through a link by the person and without it by the system, or the
+        // other way round.
         for root in self.granted() {
             let spelled = std::fs::canonicalize(root).ok();
             if let Some(rest) =
@@ -223,7 +228,8 @@ impl Folders {
         Err(denied(format!("{text} is outside the folders that patches may lie in")))
     }
 
-    /// A file beside the document, else directly in a root: where Max and Pd would look for an abstraction.
+    /// A file beside the document, else directly in a root: where Max and Pd would look for an
+    /// abstraction.
     pub fn beside(&self, near: Option<&Place>, file: &str) -> Option<(Place, Vec<u8>)> {
         if file.contains(['/', '\\', '\0']) || BRIDGES.iter().any(|it| file.eq_ignore_ascii_case(it)) {
             return None;
@@ -271,7 +277,8 @@ impl Folders {
         done.map_err(|fault| FileError::Io { path: place.path(), fault })
     }
 
-    /// Replaces the file whole or not at all, and keeps what was there as a backup. Gives the backup's path when there was something.
+    /// Replaces the file whole or not at all, and keeps what was there as a backup. Gives the
+    /// backup's path when there was something.
     pub fn replace(
         &self,
         place: &Place,

@@ -1,4 +1,5 @@
-//! Attributes of patches under a knob. Not here: what a value means to an object (`conductor-patch`).
+//! Attributes of patches under a knob. Not here: what a value means to an object
+//! (`conductor-patch`).
 
 use super::Patches;
 use crate::latest_value_worker::LatestValueWorker;

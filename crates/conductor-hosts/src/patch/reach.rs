@@ -1,8 +1,10 @@
-//! Whether a change of a running patch may pass: what the patch would reach, and what a person said yes to.
+//! Whether a change of a running patch may pass: what the patch would reach, and what a person said
+//! yes to.
 //!
-//! A document runs nothing, so this is only about patches in Pure Data and Max. The same code looks before a person is asked and again,
-//! under the locks, right before the program is given the change; only the second look decides. Not here: which class reaches
-//! (`conductor_patch::reach`) and how a person is asked (`pipeline`).
+//! A document runs nothing, so this is only about patches in Pure Data and Max. The same code looks
+//! before a person is asked and again, under the locks, right before the program is given the
+//! change; only the second look decides. Not here: which class reaches (`conductor_patch::reach`)
+//! and how a person is asked (`pipeline`).
 
 use super::folders::{Folders, Place};
 use super::{HostKind, Open, PatchHost, Patches, lock, short};
@@ -17,7 +19,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Files that the abstractions of one patch may load in all; what is beyond is not followed, and the patch counts as unknown.
+/// Files that the abstractions of one patch may load in all; what is beyond is not followed, and
+/// the patch counts as unknown.
 const MOST_FILES: usize = 200;
 /// Characters that a person is shown of all boxes, and of one box.
 const SHOWN: usize = 12_000;
@@ -271,7 +274,8 @@ struct Loaded<'a> {
 }
 
 impl Loaded<'_> {
-    /// Looks in the patch's folder, in those that it declares and in the roots; a file in several of them counts with all.
+    /// Looks in the patch's folder, in those that it declares and in the roots; a file in several
+    /// of them counts with all.
     fn follow(&mut self, patch: &Reaching, folder: &Path, pd: bool) {
         let folders: Vec<PathBuf> = std::iter::once(folder.to_owned())
             .chain(patch.folders.iter().map(|it| lexical(&folder.join(it))))
@@ -322,7 +326,8 @@ fn lines(document: &Document, found: &Reaching) -> Vec<(Reach, String)> {
         .collect()
 }
 
-/// One box for a person: where it is, what it says, what it can do. The middle of a long text is left out, with its length and hash.
+/// One box for a person: where it is, what it says, what it can do. The middle of a long text is
+/// left out, with its length and hash.
 fn line(document: &Document, canvas: &CanvasId, label: &str, text: &str, can: &str) -> String {
     let mut path = document.view(canvas).map(|it| it.key_path()).unwrap_or_default();
     path.push(label.to_owned());

@@ -1,8 +1,9 @@
-//! A Pd that the person started, with its own window. Our helper patch `bridges/pd/conductor.pd`, open in it, dials us and passes messages
-//! on to canvases by their names.
+//! A Pd that the person started, with its own window. Our helper patch `bridges/pd/conductor.pd`,
+//! open in it, dials us and passes messages on to canvases by their names.
 //!
-//! There is no stream of what Pd says, so every change is read back. There are no lock, console or ports, and canvases that share a name
-//! cannot be told apart. Not here: the messages themselves (`follow`), and a Pd of our own (`pd`).
+//! There is no stream of what Pd says, so every change is read back. There are no lock, console or
+//! ports, and canvases that share a name cannot be told apart. Not here: the messages themselves
+//! (`follow`), and a Pd of our own (`pd`).
 
 use super::fudi::{Messages, check};
 use super::link::{Silence, TEMPORARY};
@@ -26,7 +27,8 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::Builder;
 use std::time::Duration;
 
-/// The helper patch. It holds no secret: it reads the address file in its own folder before each time it dials.
+/// The helper patch. It holds no secret: it reads the address file in its own folder before each
+/// time it dials.
 pub const BRIDGE: &str = include_str!("../../../../bridges/pd/conductor.pd");
 /// Who dials must answer within this.
 const HELLO: Duration = Duration::from_secs(2);
@@ -115,7 +117,8 @@ impl AttachedPd {
         let tokens = [secret(), secret()];
         let text = format!("{} {} {};\n", ours.port(), tokens[0], tokens[1]);
         let address = AddressFile::write(address_file(home), text, ids)?;
-        // Earlier versions kept a fixed port and a token in these, and their helper trusted every listener on that port.
+        // Earlier versions kept a fixed port and a token in these, and their helper trusted every
+        // listener on that port.
         let _ = fs::remove_file(home.join("state").join("pd-bridge.json"));
         if helper_file(home).exists() {
             install(home, ids)?;
@@ -324,7 +327,8 @@ impl PatchHost for AttachedPd {
     }
 }
 
-/// We say the first token; the first line of the answer must be the second. Then lines are passed on.
+/// We say the first token; the first line of the answer must be the second. Then lines are passed
+/// on.
 fn greet(
     mut socket: TcpStream,
     ours: SocketAddr,
@@ -332,7 +336,8 @@ fn greet(
     clock: &Arc<dyn Clock>,
 ) -> Result<Line, String> {
     let fail = |fault: io::Error| fault.to_string();
-    // Another user who dialled could show the token to the helper later, on a port that we left behind.
+    // Another user who dialled could show the token to the helper later, on a port that we left
+    // behind.
     if !is_mine(socket.peer_addr().map_err(fail)?, ours) {
         return Err("it belongs to another user".to_owned());
     }

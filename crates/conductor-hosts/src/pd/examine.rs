@@ -1,4 +1,5 @@
-//! What `doctor` tells of Pure Data: which program would be started, its version, and whether Conductor was tried with it.
+//! What `doctor` tells of Pure Data: which program would be started, its version, and whether
+//! Conductor was tried with it.
 //!
 //! Not here: driving it. A Pd that is looked at opens no patch.
 

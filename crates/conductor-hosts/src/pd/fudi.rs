@@ -1,8 +1,9 @@
-//! Messages to Pd, strictly escaped. An unescaped `;` would be a command to any receiver, `pd quit` included, so every message is
-//! built here, atom by atom, and nowhere else.
+//! Messages to Pd, strictly escaped. An unescaped `;` would be a command to any receiver, `pd quit`
+//! included, so every message is built here, atom by atom, and nowhere else.
 //!
-//! Atoms come in two spellings. As a *file* spells it, special characters are escaped once for the reader of messages. What is *meant*
-//! by an atom of a box is what Pd makes of it: it unescapes once more when it builds the box.
+//! Atoms come in two spellings. As a *file* spells it, special characters are escaped once for the
+//! reader of messages. What is *meant* by an atom of a box is what Pd makes of it: it unescapes
+//! once more when it builds the box.
 
 use conductor_core::error::{Code, ToolError};
 
@@ -58,7 +59,8 @@ impl Messages {
         for letter in word.chars() {
             match letter {
                 ';' | ',' | '$' | ' ' | '\\' => self.text.extend(['\\', letter]),
-                // `check` has refused what holds one; a space keeps even a mistake of ours from ending a message.
+                // `check` has refused what holds one; a space keeps even a mistake of ours from
+                // ending a message.
                 control if control.is_control() => self.text.push_str("\\ "),
                 plain => self.text.push(plain),
             }
@@ -148,7 +150,8 @@ mod tests {
         text.split('|').map(str::to_owned).collect()
     }
 
-    /// As Pd splits what it reads: messages at unescaped semicolons, atoms at unescaped white space.
+    /// As Pd splits what it reads: messages at unescaped semicolons, atoms at unescaped white
+    /// space.
     fn read(text: &str) -> Vec<Vec<String>> {
         let (mut messages, mut message, mut atom) = (Vec::new(), Vec::new(), String::new());
         let mut letters = text.chars();

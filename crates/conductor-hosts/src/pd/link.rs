@@ -1,7 +1,9 @@
-//! A Pd process with us in the role of its window: it dials us, we send messages, it answers in Tcl.
+//! A Pd process with us in the role of its window: it dials us, we send messages, it answers in
+//! Tcl.
 //!
-//! Three threads: one writes, so that an answer to Pd's ping never splits a message; one reads, and never waits for anything but Pd;
-//! one passes on what Pd writes on stderr. Not here: what the messages mean (`follow`).
+//! Three threads: one writes, so that an answer to Pd's ping never splits a message; one reads, and
+//! never waits for anything but Pd; one passes on what Pd writes on stderr. Not here: what the
+//! messages mean (`follow`).
 
 use super::fudi::Messages;
 use super::sandbox::{Network, Sandbox};
@@ -57,8 +59,8 @@ pub struct Link {
 }
 
 impl Link {
-    /// Starts Pd in `folder` and waits until it has introduced itself. It may read and write `folders`. `ended` is called once, when it
-    /// is gone.
+    /// Starts Pd in `folder` and waits until it has introduced itself. It may read and write
+    /// `folders`. `ended` is called once, when it is gone.
     pub fn start(
         settings: &Settings,
         (folder, folders): (&Path, &[PathBuf]),
@@ -198,8 +200,8 @@ impl Link {
         let _ = self.out.send(messages.text().to_owned());
     }
 
-    /// Waits until every find was answered, and tells what was said meanwhile. Pd answers in order, so all that was sent before the last
-    /// find has happened.
+    /// Waits until every find was answered, and tells what was said meanwhile. Pd answers in order,
+    /// so all that was sent before the last find has happened.
     pub fn settle(&mut self, limit_us: u64) -> Result<Vec<Word>, Silence> {
         let until = self.clock.now().plus_us(limit_us);
         let mut told = Vec::new();
@@ -249,7 +251,8 @@ impl Drop for Link {
     }
 }
 
-/// The one connection of the child. Another program of this machine that dialled first is turned away.
+/// The one connection of the child. Another program of this machine that dialled first is turned
+/// away.
 fn accept(listener: &TcpListener, child: &Child, network: Network) -> Result<TcpStream, String> {
     let ours = listener.local_addr().map_err(|fault| fault.to_string())?;
     loop {

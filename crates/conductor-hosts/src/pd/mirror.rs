@@ -1,8 +1,10 @@
-//! What a running Pd shows, as far as we know, and the messages that bring it to where a document is.
+//! What a running Pd shows, as far as we know, and the messages that bring it to where a document
+//! is.
 //!
-//! Boxes are known by their address in the document, never by their number: Pd numbers boxes anew at every deletion and puts a box whose
-//! text changed behind all others. Messages select a box by counting from a comment with a text that nothing else has, so two equal boxes
-//! are never confused. Not here: starting Pd (`link`), and files (`pd`).
+//! Boxes are known by their address in the document, never by their number: Pd numbers boxes anew
+//! at every deletion and puts a box whose text changed behind all others. Messages select a box by
+//! counting from a comment with a text that nothing else has, so two equal boxes are never
+//! confused. Not here: starting Pd (`link`), and files (`pd`).
 
 use super::fudi::{self, Messages};
 use super::link::Silence;
@@ -62,7 +64,8 @@ struct Canvas {
 #[derive(Debug, Default)]
 pub struct Shown {
     canvases: HashMap<CanvasId, Canvas>,
-    /// Texts of boxes that Pd could not make when it loaded the file. They were there before us and may stay.
+    /// Texts of boxes that Pd could not make when it loaded the file. They were there before us and
+    /// may stay.
     broken: BTreeSet<String>,
 }
 
@@ -122,7 +125,8 @@ impl Shape {
         }
     }
 
-    /// Whether another telling means the same box. The value a user interface object shows is not part of the patch.
+    /// Whether another telling means the same box. The value a user interface object shows is not
+    /// part of the patch.
     fn is_like(&self, other: &Shape) -> bool {
         let value = if self.kind == "obj" { pd_value_atom(self.class()) } else { None };
         self.kind == other.kind
@@ -158,7 +162,8 @@ impl Canvas {
         self.seats.iter().enumerate().filter_map(|(n, it)| Some((it.id?, n))).collect()
     }
 
-    /// Inlets and outlets from left to right, which is their number. Pd puts the earlier of two at the same place on the right.
+    /// Inlets and outlets from left to right, which is their number. Pd puts the earlier of two at
+    /// the same place on the right.
     fn gates(&self) -> (Vec<BoxId>, Vec<BoxId>) {
         let sorted = |inlets: bool| {
             let mut found: Vec<(i64, usize, BoxId)> = self
@@ -182,7 +187,8 @@ impl Canvas {
         self.refused.retain(|(from, to)| from.0 != id && to.0 != id);
     }
 
-    /// Follows what happened to the gates of a subpatch to its cords outside: they stay with their gate, or go with it.
+    /// Follows what happened to the gates of a subpatch to its cords outside: they stay with their
+    /// gate, or go with it.
     fn follow_gates(&mut self, holder: BoxId, before: &(Vec<BoxId>, Vec<BoxId>), after: &(Vec<BoxId>, Vec<BoxId>)) {
         if before == after {
             return;
@@ -209,7 +215,8 @@ impl Canvas {
 }
 
 impl Shown {
-    /// What Pd shows after it loaded the document: `told` is what it wrote when asked, `windows` what it said while loading.
+    /// What Pd shows after it loaded the document: `told` is what it wrote when asked, `windows`
+    /// what it said while loading.
     pub fn after_load(document: &Document, told: &Document, windows: &[Word]) -> Result<Shown, String> {
         let mut within: HashMap<&str, Vec<&str>> = HashMap::new();
         let mut root = None;
@@ -330,7 +337,8 @@ impl Shown {
         })
     }
 
-    /// Takes over a document that was made from what Pd wrote: the same boxes in the same order. Where a window was known it still is.
+    /// Takes over a document that was made from what Pd wrote: the same boxes in the same order.
+    /// Where a window was known it still is.
     pub fn adopt(&mut self, before: &Document, document: &Document) -> Result<(), String> {
         let mut old = std::mem::take(self);
         self.broken = std::mem::take(&mut old.broken);
@@ -357,7 +365,8 @@ impl Shown {
         self.canvases.get(canvas)?.address.as_deref()
     }
 
-    /// What was drawn of a box: how many inlets and outlets, and its text. Words of one drawing of its canvas, from the first box on.
+    /// What was drawn of a box: how many inlets and outlets, and its text. Words of one drawing of
+    /// its canvas, from the first box on.
     pub fn drawn(&self, object: &BoxView<'_>, words: &[Word]) -> Option<Drawn> {
         let canvas = self.canvases.get(object.canvas().id())?;
         let mut shapes = words.iter().filter_map(|word| {
@@ -437,7 +446,8 @@ impl<'a> Follow<'a> {
         Follow { wire, shown, nonce, limit_us, out: Messages::default(), words: Vec::new() }
     }
 
-    /// Brings Pd to the document. With `base`, the document Pd is known to show, what is untouched since is not looked at.
+    /// Brings Pd to the document. With `base`, the document Pd is known to show, what is untouched
+    /// since is not looked at.
     pub fn go(mut self, target: &Document, base: Option<&Document>) -> Result<(), Fault> {
         self.judge(&target.root(), base)?;
         self.canvas(&target.root(), base)?;
@@ -555,7 +565,8 @@ impl<'a> Follow<'a> {
         Ok(())
     }
 
-    /// Takes off, before a box becomes another one, the cords that will have no place on it: Pd would complain about each.
+    /// Takes off, before a box becomes another one, the cords that will have no place on it: Pd
+    /// would complain about each.
     fn loosen(&mut self, view: &View<'_>, address: &str, changed: &[(BoxId, Shape)]) {
         let Some(canvas) = self.shown.canvases.get_mut(view.id()) else { return };
         let wanted = cords_of(view);
@@ -661,7 +672,8 @@ impl<'a> Follow<'a> {
         })
     }
 
-    /// Types another text into a box, as a person would: its cords stay, and nothing is silent in between.
+    /// Types another text into a box, as a person would: its cords stay, and nothing is silent in
+    /// between.
     fn retype(
         &mut self,
         view: &View<'_>,
@@ -687,7 +699,8 @@ impl<'a> Follow<'a> {
             self.out.say(address, "f", &[&shape.columns.unwrap_or(0).to_string()]);
         }
         let canvas = self.seats(view)?;
-        // Pd takes the cords off and puts them on again: those that feed this box now come after the others of their outlet.
+        // Pd takes the cords off and puts them on again: those that feed this box now come after
+        // the others of their outlet.
         disturbed.extend(
             canvas
                 .cords
@@ -716,8 +729,9 @@ impl<'a> Follow<'a> {
             canvas.seats.push(Seat { id: Some(id), told: placed.clone(), wanted: placed });
         })?;
         if new_class && shape.kind == "obj" {
-            // Cords whose ports the new class does not have are gone; the document does not have them either, and a cord taken off twice
-            // does no harm. One that Pd dropped and the document kept would be missed, so all are put on anew.
+            // Cords whose ports the new class does not have are gone; the document does not have
+            // them either, and a cord taken off twice does no harm. One that Pd dropped and the
+            // document kept would be missed, so all are put on anew.
             let canvas = self.seats(view)?;
             disturbed.extend(
                 canvas
@@ -783,7 +797,8 @@ impl<'a> Follow<'a> {
         Ok(())
     }
 
-    /// Takes off the cords that shall go and puts on those that shall come, each outlet in the order of the document.
+    /// Takes off the cords that shall go and puts on those that shall come, each outlet in the
+    /// order of the document.
     fn cords(&mut self, view: &View<'_>, address: &str, disturbed: &BTreeSet<Port>) {
         let Some(canvas) = self.shown.canvases.get_mut(view.id()) else { return };
         let mut wanted = cords_of(view);

@@ -1,9 +1,11 @@
-//! The sandbox of a Pd that we start. A patch may hold boxes that read, write, dial and load code; the kernel keeps them to the patch
-//! folders.
+//! The sandbox of a Pd that we start. A patch may hold boxes that read, write, dial and load code;
+//! the kernel keeps them to the patch folders.
 //!
-//! Landlock limits paths, programs and TCP ports; a network namespace of its own leaves Pd no way out but our listener in it; seccomp
-//! refuses other sockets and calls that Landlock does not cover. All of it is entered between fork and exec, so that no instruction of Pd
-//! runs outside. A shared object in a patch folder can still be loaded: it is code inside the sandbox. Not here: which patches ask a person.
+//! Landlock limits paths, programs and TCP ports; a network namespace of its own leaves Pd no way
+//! out but our listener in it; seccomp refuses other sockets and calls that Landlock does not
+//! cover. All of it is entered between fork and exec, so that no instruction of Pd runs outside. A
+//! shared object in a patch folder can still be loaded: it is code inside the sandbox. Not here:
+//! which patches ask a person.
 
 use super::Audio;
 use std::io;
@@ -47,7 +49,8 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// What a Pd with this audio would get here. Starts a process for a moment to see whether namespaces can be made.
+    /// What a Pd with this audio would get here. Starts a process for a moment to see whether
+    /// namespaces can be made.
     pub fn here(audio: Audio) -> Kept {
         Self::with(Walls::default(), audio)
     }
@@ -100,7 +103,8 @@ impl Kept {
     }
 }
 
-/// Read by every Pd: libraries, Pd's own files, and what resolving `localhost` needs. Those that do not exist are left out.
+/// Read by every Pd: libraries, Pd's own files, and what resolving `localhost` needs. Those that do
+/// not exist are left out.
 #[cfg(target_os = "linux")]
 const READ: [&str; 14] = [
     "/lib",
@@ -124,7 +128,8 @@ const OWN: [&str; 4] = ["../lib/pd", "../lib/puredata", "../extra", "../share/pu
 
 /// What sound needs in addition. docs/patches.md lists the same.
 pub struct Sound {
-    /// Read, from the root or from the person's folder (`~/`) or the session's runtime folder (`$/`).
+    /// Read, from the root or from the person's folder (`~/`) or the session's runtime folder
+    /// (`$/`).
     pub read: &'static [&'static str],
     /// Devices and shared memory: read and written.
     pub written: &'static [&'static str],
@@ -237,7 +242,8 @@ mod linux {
         let (ours, theirs) = UnixStream::pair()?;
         let namespace = outside.is_none().then(Namespace::of_this_user);
         let mut command = command(port);
-        // SAFETY: between fork and exec only system calls are made, on memory that was prepared before.
+        // SAFETY: between fork and exec only system calls are made, on memory that was prepared
+        // before.
         unsafe {
             command.pre_exec(move || {
                 if let Some(namespace) = &namespace {
@@ -262,8 +268,8 @@ mod linux {
         if unsafe { libc::close_range(3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC as libc::c_int) } != 0 {
             return Err(io::Error::last_os_error());
         }
-        // A superuser's Pd gets no rights beyond those of the files' owner. Others may not say this, and need not.
-        // SAFETY: a number and no memory. 3 is SECBIT_NOROOT, locked.
+        // A superuser's Pd gets no rights beyond those of the files' owner. Others may not say
+        // this, and need not. SAFETY: a number and no memory. 3 is SECBIT_NOROOT, locked.
         unsafe { libc::prctl(libc::PR_SET_SECUREBITS, 3, 0, 0, 0) };
         let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
         rustix::process::setrlimit(rustix::process::Resource::Core, none)?;

@@ -1,5 +1,5 @@
-//! What Pd says to its window: a stream of Tcl commands, of which few matter here. The rest is skipped, so that another version of Pd
-//! that draws otherwise is still understood.
+//! What Pd says to its window: a stream of Tcl commands, of which few matter here. The rest is
+//! skipped, so that another version of Pd that draws otherwise is still understood.
 //!
 //! Not here: what a command leads to (`link`). Nothing in the stream is ever evaluated.
 
@@ -127,7 +127,8 @@ fn drawing(canvas: &str, command: &str) -> Option<Word> {
         "inlet" | "outlet" => {
             let tag = tag.trim_end_matches(|it: char| it.is_ascii_digit());
             let inlet = kind == "inlet";
-            // The number of a nub follows the letter `i` or `o`, which no address in hexadecimal ends with.
+            // The number of a nub follows the letter `i` or `o`, which no address in hexadecimal
+            // ends with.
             Some(Word::Nub { tag: tag.strip_suffix(if inlet { 'i' } else { 'o' })?.to_owned(), inlet })
         }
         "obj" | "msg" | "atom" | "commentbar" | "text" if tag.ends_with('R') => Some(Word::Shape {

@@ -1,4 +1,5 @@
-//! The process of one plugin: `conductor plugin-host`. It gives up what it may not do, then serves until its pipe closes.
+//! The process of one plugin: `conductor plugin-host`. It gives up what it may not do, then serves
+//! until its pipe closes.
 
 use super::{Limits, engine, sandbox};
 use std::io::{self, Write};

@@ -1,7 +1,9 @@
-//! The JavaScript side of a plugin's process: one runtime, one context, one file, and a loop that waits in one place.
+//! The JavaScript side of a plugin's process: one runtime, one context, one file, and a loop that
+//! waits in one place.
 //!
-//! Nothing here ends well by being dropped: the process ends by exit, so that no order of destruction has to be right.
-//! Not here: what the plugin may reach. Its requests leave as frames and come back as answers.
+//! Nothing here ends well by being dropped: the process ends by exit, so that no order of
+//! destruction has to be right. Not here: what the plugin may reach. Its requests leave as frames
+//! and come back as answers.
 
 use super::frame::blocking;
 use super::{Limits, Thrown, sandbox};
@@ -47,8 +49,8 @@ impl Meter {
     fn arm(&self) {
         let now = processor_us();
         self.until_us.set(now.saturating_add(self.budget_us));
-        // One second because the kernel counts whole ones, and one that the engine's own clock may take first.
-        // Without this limit the daemon's patience is what ends the call.
+        // One second because the kernel counts whole ones, and one that the engine's own clock may
+        // take first. Without this limit the daemon's patience is what ends the call.
         let _ = sandbox::allow_processor_seconds(now / 1_000_000, self.budget_us.div_ceil(1_000_000) + 2);
     }
 
@@ -163,7 +165,8 @@ fn wake<'js>(ctx: &Ctx<'js>, file: &str, meter: &Rc<Meter>) -> rquickjs::Result<
 }
 
 fn bytes_of<'a>(array: &'a TypedArray<'_, u8>) -> &'a [u8] {
-    // SAFETY: no JavaScript runs while one of our functions looks at the bytes, so nothing moves or frees them.
+    // SAFETY: no JavaScript runs while one of our functions looks at the bytes, so nothing moves or
+    // frees them.
     unsafe { array.as_bytes() }.unwrap_or_default()
 }
 
@@ -262,7 +265,8 @@ fn converse<'js>(
         if meter.spent.get() {
             spent(limits, None);
         }
-        // The prelude catches what plugin code throws. What comes out here is the end of time or of memory.
+        // The prelude catches what plugin code throws. What comes out here is the end of time or of
+        // memory.
         let wait: i32 = idle.call(()).catch(ctx).unwrap_or_else(|fault| end(fault).0);
         match u32::try_from(wait) {
             Ok(0) => {}
@@ -370,7 +374,8 @@ impl Loader for Granted {
 mod tests {
     use super::*;
 
-    /// Without the prelude all of these make code from text; with it none does (`no_code_is_made_from_text`).
+    /// Without the prelude all of these make code from text; with it none does
+    /// (`no_code_is_made_from_text`).
     #[test]
     fn a_bare_engine_makes_code_from_text() {
         let context = Context::full(&Runtime::new().unwrap()).unwrap();

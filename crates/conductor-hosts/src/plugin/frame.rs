@@ -1,6 +1,7 @@
 //! What goes through the two pipes: a length in four bytes, little end first, and that many bytes.
 //!
-//! Not here: what the bytes mean. Both ends treat a frame that is too long as the end of the other side.
+//! Not here: what the bytes mean. Both ends treat a frame that is too long as the end of the other
+//! side.
 
 use std::io;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};

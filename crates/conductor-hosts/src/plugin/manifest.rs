@@ -1,6 +1,8 @@
-//! What a plugin says about itself, judged before anybody sees it, and the pin that ties a person's yes to it.
+//! What a plugin says about itself, judged before anybody sees it, and the pin that ties a person's
+//! yes to it.
 //!
-//! Not here: whether its schemas compile and its tools fit into the catalog (`tools::plugins`), or who said yes.
+//! Not here: whether its schemas compile and its tools fit into the catalog (`tools::plugins`), or
+//! who said yes.
 
 use conductor_core::config::Plugin;
 use conductor_core::digest::Digest;
@@ -111,7 +113,8 @@ impl Manifest {
         properties.into_iter().flatten().filter(|(_, schema)| secret(schema)).map(|(key, _)| key.clone()).collect()
     }
 
-    /// The schema that the file's own fields must fit: what comes from the secrets is neither required nor allowed there.
+    /// The schema that the file's own fields must fit: what comes from the secrets is neither
+    /// required nor allowed there.
     pub fn written_schema(&self) -> Option<Value> {
         let mut schema = self.config_schema.clone()?;
         let secret = self.secret_fields();
@@ -152,7 +155,8 @@ impl Judge {
         }
     }
 
-    /// No text may hide, turn around or move what stands beside it: a person and a model read all of it.
+    /// No text may hide, turn around or move what stands beside it: a person and a model read all
+    /// of it.
     fn texts(&mut self, place: &str, value: &Value) {
         match value {
             Value::String(text) => {
@@ -212,7 +216,8 @@ impl Judge {
         let title = tool.get("title").filter(|it| !it.is_null()).map(|_| self.text(tool, &place, "title", 128));
         let mut input_schema = tool.get("inputSchema").cloned().unwrap_or(Value::Null);
         match input_schema.as_object_mut() {
-            // Unknown arguments are refused for every tool; an author who says nothing means that too.
+            // Unknown arguments are refused for every tool; an author who says nothing means that
+            // too.
             Some(schema) => {
                 schema.entry("additionalProperties").or_insert(Value::Bool(false));
             }

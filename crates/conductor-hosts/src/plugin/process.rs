@@ -1,7 +1,9 @@
-//! One process of one plugin, as the daemon sees it: started, spoken to, and ended with everything it may have become.
+//! One process of one plugin, as the daemon sees it: started, spoken to, and ended with everything
+//! it may have become.
 //!
-//! Dropping a [`Process`] ends it: a call that is given up takes its process along, because nothing else would stop the code in it.
-//! Not here: what a request is answered with ([`Answers`] is given), queues and restarts (`runner`).
+//! Dropping a [`Process`] ends it: a call that is given up takes its process along, because nothing
+//! else would stop the code in it. Not here: what a request is answered with ([`Answers`] is
+//! given), queues and restarts (`runner`).
 
 use super::frame::MAX_BYTES;
 use super::{Limits, Thrown, frame};
@@ -44,7 +46,8 @@ pub struct Refusal {
     pub code: &'static str,
 }
 
-/// Who answers a plugin's requests. Every request is judged anew: nothing the process says about itself is believed.
+/// Who answers a plugin's requests. Every request is judged anew: nothing the process says about
+/// itself is believed.
 pub trait Answers: Send + Sync {
     fn answer(&self, what: String, with: Value) -> BoxFuture<'static, Result<Value, Refusal>>;
     fn log(&self, level: LogLevel, text: &str);
@@ -244,7 +247,8 @@ impl Process {
         serde_json::from_slice(&body).ok()
     }
 
-    /// The next message as it was written. Nothing is lost when it is given up in the middle. `None`: the child is gone, or makes no sense.
+    /// The next message as it was written. Nothing is lost when it is given up in the middle.
+    /// `None`: the child is gone, or makes no sense.
     async fn next_of(output: &mut ChildStdout, arrived: &mut Vec<u8>) -> Option<Vec<u8>> {
         loop {
             if let Some(head) = arrived.first_chunk::<4>() {

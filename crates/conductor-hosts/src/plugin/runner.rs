@@ -1,7 +1,9 @@
-//! A plugin that is enabled: its calls pass one after the other through one process, which is replaced when it has failed.
+//! A plugin that is enabled: its calls pass one after the other through one process, which is
+//! replaced when it has failed.
 //!
-//! One at a time, because the engine's clock belongs to the whole runtime: two calls would spend each other's time.
-//! Not here: deadlines. Whoever gives up drops the call, and the process with it.
+//! One at a time, because the engine's clock belongs to the whole runtime: two calls would spend
+//! each other's time. Not here: deadlines. Whoever gives up drops the call, and the process with
+//! it.
 
 use super::process::{Answers, Fault, Launch, Process};
 use serde_json::{Value, json};
@@ -34,7 +36,8 @@ struct Seat {
 }
 
 impl Runner {
-    /// `config` is what the plugin is given, without its secret fields; those are named in `secrets`, field by secret.
+    /// `config` is what the plugin is given, without its secret fields; those are named in
+    /// `secrets`, field by secret.
     pub fn new(
         launch: Launch,
         config: &Value,
@@ -66,7 +69,8 @@ impl Runner {
         let _place = Place::take(&self.crowd)?;
         let mut seat = self.seat.lock().await;
         let mut process = self.seated(&mut seat).await?;
-        // The process is not in its seat meanwhile: a call that is dropped here ends it, and the next one starts another.
+        // The process is not in its seat meanwhile: a call that is dropped here ends it, and the
+        // next one starts another.
         let result = process.tell(&json!({ "call": { "tool": tool, "input": input } }), &*self.answers).await;
         if matches!(result, Ok(_) | Err(Fault::Threw(_))) {
             seat.process = Some(process);

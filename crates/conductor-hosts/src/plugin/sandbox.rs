@@ -1,7 +1,9 @@
-//! What the child gives up before it reads a line of a plugin: everything but memory, the clock and its two pipes.
+//! What the child gives up before it reads a line of a plugin: everything but memory, the clock and
+//! its two pipes.
 //!
-//! The engine already gives plugin code no way to the system. This stands behind it, for the day the engine has a hole. The processor
-//! and memory limits of a call are the engine's; the ones here are wider and the kernel keeps them.
+//! The engine already gives plugin code no way to the system. This stands behind it, for the day
+//! the engine has a hole. The processor and memory limits of a call are the engine's; the ones here
+//! are wider and the kernel keeps them.
 //!
 //! Not here: anything a plugin is granted. Files and network are asked of the daemon, which checks.
 
@@ -50,7 +52,8 @@ const ADDRESS_SPACE_BESIDE_HEAP_MB: u64 = 224;
 
 /// Cannot be undone. Only the two pipes stay open.
 pub fn enter(limits: &Limits) -> io::Result<()> {
-    // The first look at a clock asks the kernel where its clock page lies, by a call that is not on the list.
+    // The first look at a clock asks the kernel where its clock page lies, by a call that is not on
+    // the list.
     let _ = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     close_others();
     let address_space = (u64::from(limits.heap_mb) + ADDRESS_SPACE_BESIDE_HEAP_MB) << 20;
@@ -66,8 +69,9 @@ pub fn enter(limits: &Limits) -> io::Result<()> {
     Ok(())
 }
 
-/// A call that spends its processor time inside the engine's own C code is not seen by the engine's clock. The kernel's is coarser (whole
-/// seconds over the life of the process) and ends the process.
+/// A call that spends its processor time inside the engine's own C code is not seen by the engine's
+/// clock. The kernel's is coarser (whole seconds over the life of the process) and ends the
+/// process.
 pub fn allow_processor_seconds(used: u64, more: u64) -> io::Result<()> {
     let maximum = getrlimit(Resource::Cpu).maximum;
     let current = used.saturating_add(more);
@@ -77,7 +81,8 @@ pub fn allow_processor_seconds(used: u64, more: u64) -> io::Result<()> {
 
 #[cfg(target_os = "linux")]
 fn close_others() {
-    // SAFETY: closes descriptors by number; nothing in this process has opened one yet that anybody would use.
+    // SAFETY: closes descriptors by number; nothing in this process has opened one yet that anybody
+    // would use.
     unsafe {
         libc::close_range(3, libc::c_uint::MAX, 0);
     }
@@ -133,7 +138,8 @@ mod linux {
         for call in [libc::SYS_mmap, libc::SYS_mprotect] {
             rules.insert(call, vec![confine::all([(2, SeccompCmpOp::MaskedEq(libc::PROT_EXEC as u64), 0)])?]);
         }
-        // Its own limits only: by number it could lower those of the daemon, which has the same user.
+        // Its own limits only: by number it could lower those of the daemon, which has the same
+        // user.
         rules.insert(libc::SYS_prlimit64, vec![confine::all([(0, SeccompCmpOp::Eq, 0)])?]);
         confine::filter(rules, SeccompAction::KillProcess, SeccompAction::Allow)
     }

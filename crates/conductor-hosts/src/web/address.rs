@@ -1,9 +1,10 @@
-//! Which addresses are on the public internet. Everything else is somebody's own network, or stands for an address in disguise.
+//! Which addresses are on the public internet. Everything else is somebody's own network, or stands
+//! for an address in disguise.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// By the registries of special-purpose addresses (RFC 6890 and its successors). Forms that carry an IPv4 address inside an IPv6 one are
-/// refused whatever they carry.
+/// By the registries of special-purpose addresses (RFC 6890 and its successors). Forms that carry
+/// an IPv4 address inside an IPv6 one are refused whatever they carry.
 pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(it) => is_public_v4(it),
@@ -30,7 +31,8 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
 
 fn is_public_v6(address: Ipv6Addr) -> bool {
     let [a, b, c, d, e, f, ..] = address.segments();
-    // Global unicast is 2000::/3; all that is public lies in it, and these parts of it do not count.
+    // Global unicast is 2000::/3; all that is public lies in it, and these parts of it do not
+    // count.
     (0x2000..0x4000).contains(&a)
         && !(a == 0x2001 && b < 0x0200)
         && !(a == 0x2001 && b == 0x0db8)

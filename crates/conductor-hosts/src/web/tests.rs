@@ -155,7 +155,8 @@ async fn a_redirect_starts_over() {
     assert_eq!(endless.hits.load(Ordering::SeqCst), REDIRECTS + 1);
 }
 
-/// 127.0.0.2 plays the public host and 127.0.0.1 the private one, at the same port, so that only pinning keeps them apart.
+/// 127.0.0.2 plays the public host and 127.0.0.1 the private one, at the same port, so that only
+/// pinning keeps them apart.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_name_that_changes_its_mind_changes_nothing() {
     fn public(address: IpAddr) -> bool {
@@ -305,7 +306,8 @@ async fn a_redirect_to_a_host_without_a_name_is_given_back() {
     assert_eq!((got.body.as_slice(), other.hits.load(Ordering::SeqCst)), (&b"stolen"[..], 1));
 }
 
-/// The name that is looked up and checked is the one that is dialled and sent, also when it is written with a final dot.
+/// The name that is looked up and checked is the one that is dialled and sent, also when it is
+/// written with a final dot.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_final_dot_changes_nothing() {
     let inside = server(|_| ok("inside")).await;

@@ -28,7 +28,8 @@ pub(super) struct Plan {
     pub(super) unknown: bool,
 }
 
-/// Pd's statement and arguments for the Max names of common boxes, so that one request works on both.
+/// Pd's statement and arguments for the Max names of common boxes, so that one request works on
+/// both.
 fn pd_kind(class: &str) -> (&'static str, Option<&'static str>) {
     match class {
         "message" | "msg" => ("msg", None),
@@ -326,8 +327,8 @@ impl Transaction<'_> {
     }
 }
 
-/// The atoms of a box with this text, and whether it is a user interface object. Pd writes every field of one; what is not given has its
-/// usual value.
+/// The atoms of a box with this text, and whether it is a user interface object. Pd writes every
+/// field of one; what is not given has its usual value.
 pub(super) fn told_atoms(kind: &str, text: &str) -> (Vec<String>, bool) {
     let given = pd::spell(text);
     let gui = match kind {

@@ -14,7 +14,8 @@ use crate::geometry::{Point, Rect};
 use crate::layout;
 use crate::style::{Json, Style};
 
-/// Where the top-left corner of the moved boxes comes to stand, the height of the inlets, and the gap above the outlets.
+/// Where the top-left corner of the moved boxes comes to stand, the height of the inlets, and the
+/// gap above the outlets.
 const CORNER: (f64, f64) = (50.0, 60.0);
 const INLETS_AT: f64 = 15.0;
 const OUTLETS_BELOW: f64 = 40.0;
@@ -24,7 +25,8 @@ const STEP: f64 = 45.0;
 /// A box of the group, with what is embedded in it.
 type Member = (Slot, Arc<Face>, Option<Arc<Canvas>>);
 
-/// An inlet or outlet to be made: the box and outlet it stands for, and the cords that pass through it.
+/// An inlet or outlet to be made: the box and outlet it stands for, and the cords that pass through
+/// it.
 struct Gate {
     from: (Slot, u32),
     to: Vec<(Slot, u32)>,

@@ -1,5 +1,6 @@
-//! Inlets and outlets of a subpatcher are boxes inside it. When an edit adds, removes or moves one, the cords on the outside stay
-//! with the gate they belong to, as they do in Max and Pd, and the counts stated on the outside are put right.
+//! Inlets and outlets of a subpatcher are boxes inside it. When an edit adds, removes or moves one,
+//! the cords on the outside stay with the gate they belong to, as they do in Max and Pd, and the
+//! counts stated on the outside are put right.
 
 use super::transaction::Transaction;
 use super::{EditError, Op, Target, WarningCode};
@@ -51,7 +52,8 @@ fn gates(canvas: &Canvas) -> Gates {
 }
 
 impl Transaction<'_> {
-    /// The gates before an edit that may touch one; none when it cannot, or when there is no outside.
+    /// The gates before an edit that may touch one; none when it cannot, or when there is no
+    /// outside.
     pub(super) fn gates_before(&self, id: &CanvasId, op: &Op) -> Option<Gates> {
         id.parent()?;
         let canvas = self.document.canvas_at(id)?;
@@ -151,7 +153,8 @@ impl Transaction<'_> {
         self.swap_cord(id, slot, fresh)
     }
 
-    /// Writes the counts of a Max subpatcher's box as its inside now makes them; Pd counts them itself.
+    /// Writes the counts of a Max subpatcher's box as its inside now makes them; Pd counts them
+    /// itself.
     fn restate_ports(&mut self, id: &CanvasId, holder: Slot) -> Result<(), EditError> {
         if self.document.format.is_pd() {
             return Ok(());

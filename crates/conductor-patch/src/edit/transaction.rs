@@ -9,7 +9,8 @@ use crate::chunk::Chunk;
 use crate::document::{BoxId, BoxView, CanvasId, Document, Limits, View};
 use crate::style::Style;
 
-/// What a finished transaction hands over: the changes that take it back, warnings, and handles of new boxes.
+/// What a finished transaction hands over: the changes that take it back, warnings, and handles of
+/// new boxes.
 pub(super) type Finished = (Vec<Change>, Vec<Warning>, Vec<(String, BoxId)>);
 
 pub(super) struct Transaction<'a> {
@@ -36,8 +37,8 @@ impl<'a> Transaction<'a> {
         Ok(outcome)
     }
 
-    /// A document that an edit made can be opened again, and is walked without regard to its depth. Only these outcomes can make a
-    /// patcher: what is restored was checked when it was made.
+    /// A document that an edit made can be opened again, and is walked without regard to its depth.
+    /// Only these outcomes can make a patcher: what is restored was checked when it was made.
     fn check_depth(&self, canvas: &CanvasId, outcome: &Outcome) -> Result<(), EditError> {
         let limit = Limits::default().max_depth;
         let inside = match outcome {

@@ -1,4 +1,5 @@
-//! What each class of object can do beyond its patch. A class that is in none of these lists is unknown and may do anything.
+//! What each class of object can do beyond its patch. A class that is in none of these lists is
+//! unknown and may do anything.
 
 use super::Reach::{self, Host, Listens, LoadsCode, Midi, Network, ReadsFiles, RunsPrograms, Sends, WritesFiles};
 use std::collections::{HashMap, HashSet};
@@ -84,7 +85,8 @@ const MAX_PURE: &str = "!- !-~ !/ !/~ != !=~ % %~ & && * *~ + +=~ +~ - -~ / /~ <
     zl.lookup zl.median zl.mth zl.nth zl.queue zl.reg zl.rev zl.rot zl.scramble zl.sect zl.slice zl.sort zl.stack zl.stream zl.sub zl.sum \
     zl.swap zl.thin zl.union zl.unique zl.mean";
 
-/// Classes of Max that reach, and how. What is not here either is unknown: `jit.*`, `live.*`, `mc.*` and every external.
+/// Classes of Max that reach, and how. What is not here either is unknown: `jit.*`, `live.*`,
+/// `mc.*` and every external.
 const MAX_REACH: &[(&str, &[Reach])] = &[
     ("js", &[LoadsCode]),
     ("jsui", &[LoadsCode]),
@@ -213,7 +215,8 @@ pub(super) const COSMETIC: &[&str] = &[
     "textjustification",
 ];
 
-/// Words that tell a box of Pd to send to a name, to hear one, or a message box to become such a message.
+/// Words that tell a box of Pd to send to a name, to hear one, or a message box to become such a
+/// message.
 pub(super) const PD_ORDERS: &[&str] =
     &["send", "receive", "add", "add2", "addsemi", "addcomma", "adddollar", "adddollsym"];
 
@@ -256,7 +259,8 @@ impl Classes {
     }
 }
 
-/// Whether an expression only computes: no name of a variable or an array, which other patches may share.
+/// Whether an expression only computes: no name of a variable or an array, which other patches may
+/// share.
 pub(super) fn is_plain_expression(text: &str) -> bool {
     let functions: HashSet<&str> = EXPR_FUNCTIONS.split_ascii_whitespace().collect();
     let mut rest = text;
@@ -276,7 +280,8 @@ pub(super) fn is_plain_expression(text: &str) -> bool {
         } else if letter == '$' {
             let name = rest.get(1..).unwrap_or_default();
             let end = name.find(|it: char| !it.is_ascii_alphanumeric()).unwrap_or(name.len());
-            // `$s1` names an array; `$x1` and `$y1` are the signals of fexpr~, which may be indexed.
+            // `$s1` names an array; `$x1` and `$y1` are the signals of fexpr~, which may be
+            // indexed.
             let kind = name.chars().next().unwrap_or(' ');
             if !matches!(kind, 'f' | 'i' | 'v' | 'x' | 'y') {
                 return false;

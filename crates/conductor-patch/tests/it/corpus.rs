@@ -1,5 +1,6 @@
-//! Real patch files: `CONDUCTOR_PATCH_CORPUS` names a folder of Max patches, `CONDUCTOR_PD_CORPUS` one of Pd patches (else the
-//! folders where Debian installs Pd are looked at). A missing folder is a skip that says so.
+//! Real patch files: `CONDUCTOR_PATCH_CORPUS` names a folder of Max patches, `CONDUCTOR_PD_CORPUS`
+//! one of Pd patches (else the folders where Debian installs Pd are looked at). A missing folder is
+//! a skip that says so.
 
 use std::path::{Path, PathBuf};
 

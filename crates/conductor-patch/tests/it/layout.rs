@@ -7,7 +7,8 @@ use proptest::prelude::*;
 
 use crate::corpus::fixture;
 
-/// A patch of buttons and messages at the given places, joined by the given cords (from, to, midpoints).
+/// A patch of buttons and messages at the given places, joined by the given cords (from, to,
+/// midpoints).
 fn patch(boxes: &[(&str, f64, f64, f64, f64)], cords: &[(usize, usize, &[f64])]) -> Document {
     let boxes: Vec<String> = boxes
         .iter()

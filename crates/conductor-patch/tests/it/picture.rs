@@ -1,4 +1,5 @@
-//! Pictures. The expected SVG files are in `tests/pictures`; `CONDUCTOR_BLESS=1` writes them anew for a person to look at.
+//! Pictures. The expected SVG files are in `tests/pictures`; `CONDUCTOR_BLESS=1` writes them anew
+//! for a person to look at.
 
 use conductor_patch::render::{Labels, Options, Shape, render};
 use conductor_patch::{Document, Format, Limits};

@@ -197,7 +197,8 @@ fn subpatches_are_followed_both_ways() {
     assert_ne!(print(&two(1, 9)), print(&two(9, 1)));
 }
 
-/// Everything that can send into a box that reaches, found by going forward from every box, with its content and its cords.
+/// Everything that can send into a box that reaches, found by going forward from every box, with
+/// its content and its cords.
 fn snapshot(document: &Document, found: &Reaching) -> BTreeMap<String, String> {
     type Node = (CanvasId, BoxId, bool);
     let mut next: BTreeMap<String, (Node, Vec<String>)> = BTreeMap::new();

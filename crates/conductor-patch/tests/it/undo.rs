@@ -1,4 +1,5 @@
-//! Random edits on real files: every state is sound, undo of all gives the opened bytes, redo of all the edited ones.
+//! Random edits on real files: every state is sound, undo of all gives the opened bytes, redo of
+//! all the edited ones.
 
 use conductor_patch::{
     Atom, CanvasId, CordEnds, Document, Edit, Format, JournalLimits, Limits, NewBox, Op, Patch, Point, Target, Value,
@@ -229,7 +230,8 @@ fn many_edits_on_the_fixtures_can_be_undone() {
     }
 }
 
-/// Lists compose: one list of edits does what its parts do one after the other, and one inverse takes all of it back.
+/// Lists compose: one list of edits does what its parts do one after the other, and one inverse
+/// takes all of it back.
 #[test]
 fn lists_of_edits_compose() {
     for sample in corpus::fixtures() {

@@ -1,5 +1,5 @@
-//! An edited Set, read by `bravoh-daw` (tempo, tracks, note counts), by `roxmltree` (every note attribute, ids, slots), and by Python's own
-//! XML reader through `read_set.py`.
+//! An edited Set, read by `bravoh-daw` (tempo, tracks, note counts), by `roxmltree` (every note
+//! attribute, ids, slots), and by Python's own XML reader through `read_set.py`.
 
 #[allow(dead_code)]
 #[path = "../../tests/all/fixtures.rs"]
@@ -135,7 +135,8 @@ fn bravoh_daw_reads_what_was_written() {
         let file = as_file(&after);
         let seen = bravoh_daw::parse(file.path()).expect(&name);
         assert!(seen.daw.contains("Ableton"), "{name}: {}", seen.daw);
-        // It reads the stored tempo, not the envelope; the two are the same unless the tempo is automated.
+        // It reads the stored tempo, not the envelope; the two are the same unless the tempo is
+        // automated.
         if doc.plan(&[LiveEdit::SetTempo { bpm: 97.25 }]).is_ok() {
             assert_eq!(seen.bpm, Some(97.25), "{name}");
         }

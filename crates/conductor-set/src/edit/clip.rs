@@ -147,7 +147,8 @@ pub(super) fn set_props(draft: &mut Draft, path: PathId, props: &ClipProps) -> R
     let (loop_start, loop_end) = props.loop_after((now.loop_start, now.loop_end))?;
     splices.number(clip.el, "Loop/LoopStart", loop_start);
     splices.number(clip.el, "Loop/LoopEnd", loop_end);
-    // The start marker is stored from the loop start, so moving the loop alone must not move the marker.
+    // The start marker is stored from the loop start, so moving the loop alone must not move the
+    // marker.
     if props.start_marker.is_some() || props.loop_start.is_some() {
         let marker = props.start_marker.unwrap_or(now.start_marker);
         splices.number(clip.el, "Loop/StartRelative", marker - loop_start);

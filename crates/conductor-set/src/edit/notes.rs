@@ -1,4 +1,5 @@
-//! Replacing notes: `KeyTracks` is rewritten, notes that stay keep their text and id, and what hung on vanished ids goes.
+//! Replacing notes: `KeyTracks` is rewritten, notes that stay keep their text and id, and what hung
+//! on vanished ids goes.
 
 use super::{Done, Outcome, check_range};
 use crate::change::Draft;
@@ -11,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 
-/// Which notes a partial write replaces: those that start inside. Ends are exclusive, except `toPitch`.
+/// Which notes a partial write replaces: those that start inside. Ends are exclusive, except
+/// `toPitch`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NoteWindow {
@@ -79,8 +81,9 @@ fn key(note: &Note) -> (u8, u64) {
     (note.pitch, (note.start_time + 0.0).to_bits())
 }
 
-/// Puts notes in pitch and time order and lets overlaps of one pitch follow Live: of two with one start the later in the list
-/// stays, and a note that runs into the next is cut at its start. Pairs that were both stored before are left alone.
+/// Puts notes in pitch and time order and lets overlaps of one pitch follow Live: of two with one
+/// start the later in the list stays, and a note that runs into the next is cut at its start. Pairs
+/// that were both stored before are left alone.
 fn settle<'a>(list: Vec<Planned<'a>>) -> (Vec<Planned<'a>>, usize) {
     let mut adjusted = 0;
     let mut place: HashMap<(u8, u64), usize> = HashMap::with_capacity(list.len());
@@ -136,7 +139,8 @@ fn note_text(planned: &Planned<'_>, id: u32, omit: bool) -> String {
         let text = match stored {
             Some((raw, was)) if was == value => raw.to_owned(),
             Some(_) => number(value),
-            // A note that is kept leaves out what it left out; a new one does so where its neighbours do.
+            // A note that is kept leaves out what it left out; a new one does so where its
+            // neighbours do.
             None if default == Some(value) && (omit || old.is_some()) => return,
             None => number(value),
         };

@@ -23,8 +23,8 @@ pub struct ParamWritten {
     pub unknown: Vec<&'static str>,
 }
 
-/// Writes a parameter's value, and the one event of its envelope if it has one. With several events the value is automated and
-/// writing it would be lost, so it is refused.
+/// Writes a parameter's value, and the one event of its envelope if it has one. With several events
+/// the value is automated and writing it would be lost, so it is refused.
 pub(super) fn write(
     splices: &mut Splices,
     track: El<'_>,
@@ -81,7 +81,8 @@ fn check_value(param: &Param, value: f64) -> Result<(), LiveError> {
                 Err(LiveError::value("value", format!("{} is a switch: 0 or 1, not {value}", param.name)))
             }
         }
-        // Stored values outside the mapping range are common, so the range reaches to the stored value.
+        // Stored values outside the mapping range are common, so the range reaches to the stored
+        // value.
         RangeSource::Mapping | RangeSource::Host => {
             check_range("value", value, param.min.min(param.value), param.max.max(param.value))
         }

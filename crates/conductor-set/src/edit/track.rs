@@ -1,4 +1,5 @@
-//! Track properties, and new tracks cloned from one of the same kind, so that the schema of the file is kept.
+//! Track properties, and new tracks cloned from one of the same kind, so that the schema of the
+//! file is kept.
 
 use super::{Done, Outcome, TrackProps, param};
 use crate::change::Draft;
@@ -58,7 +59,8 @@ fn fit_slots(splices: &mut Splices, list: El<'_>, scenes: usize, doc: &Document)
         fill(splices, list, (0..scenes).map(|n| skeleton::slot(n, doc)), doc);
         return;
     };
-    // One rewrite of the whole list: lengthening and emptying must not be two overlapping replacements.
+    // One rewrite of the whole list: lengthening and emptying must not be two overlapping
+    // replacements.
     let mut clean = Splices::default();
     let base = pattern.span().start;
     if let Some(value) = pattern.at("ClipSlot/Value") {

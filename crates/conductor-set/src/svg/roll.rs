@@ -99,7 +99,8 @@ fn keys(canvas: &mut Canvas, frame: &Frame) {
 fn beats(canvas: &mut Canvas, frame: &Frame, bar: f64) {
     let span = frame.to - frame.from;
     let room = (frame.width - KEYS - MARGIN) / span;
-    // Lines at least 6 pixels apart: sixteenths when there is room, else beats, bars, and doubled bars.
+    // Lines at least 6 pixels apart: sixteenths when there is room, else beats, bars, and doubled
+    // bars.
     let mut step = 0.25;
     while step * room < 6.0 {
         step = if step < 1.0 {
@@ -178,7 +179,8 @@ fn note(canvas: &mut Canvas, frame: &Frame, note: &Note) {
     canvas.circle(x + 1.0, top, 2.4, Look::of(lane).opacity(opacity));
 }
 
-/// Draws a MIDI clip as a piano roll, 320 to 4096 pixels wide. `signature` is numerator and denominator.
+/// Draws a MIDI clip as a piano roll, 320 to 4096 pixels wide. `signature` is numerator and
+/// denominator.
 ///
 /// # Errors
 /// A width out of range.

@@ -1,4 +1,5 @@
-//! Sets for the tests: our own, made here, and the real ones when `CONDUCTOR_LIVE_DATA` names their folder.
+//! Sets for the tests: our own, made here, and the real ones when `CONDUCTOR_LIVE_DATA` names their
+//! folder.
 
 // The one place that counts skips; a dependency would bring the whole product along.
 #[path = "../../../conductor-testkit/src/skips.rs"]
@@ -175,7 +176,8 @@ pub fn next_id(xml: &str) -> u32 {
     xml[at..].split('"').next().and_then(|t| t.parse().ok()).expect("a number")
 }
 
-/// The Set of the recorded exchanges: Drums, Bass, Vocals, two returns, two scenes, 124 beats per minute, C Minor.
+/// The Set of the recorded exchanges: Drums, Bass, Vocals, two returns, two scenes, 124 beats per
+/// minute, C Minor.
 pub fn golden() -> Document {
     static MADE: OnceLock<Document> = OnceLock::new();
     MADE.get_or_init(make_golden).clone()

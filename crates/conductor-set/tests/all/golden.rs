@@ -1,6 +1,8 @@
-//! The recorded exchanges: what a document computes for the same calls has the recorded shape and values, or a named deviation.
+//! The recorded exchanges: what a document computes for the same calls has the recorded shape and
+//! values, or a named deviation.
 //!
-//! Compared: values and keys of results as a superset, error codes. Not compared: prose, and the protocol around them.
+//! Compared: values and keys of results as a superset, error codes. Not compared: prose, and the
+//! protocol around them.
 
 use crate::fixtures::{free, golden, recorded};
 use crate::recorded::{Deviations, gaps};
@@ -96,7 +98,8 @@ fn recorded_exchanges_hold() {
     for path in files {
         let file = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
         let number: u32 = file[..2].parse().unwrap_or(0);
-        // Below 10: lists of tools, resources and prompts; 31 and 40: prompts and protocol. None of these is a document's.
+        // Below 10: lists of tools, resources and prompts; 31 and 40: prompts and protocol. None of
+        // these is a document's.
         if !(10..=30).contains(&number) {
             continue;
         }
@@ -109,7 +112,8 @@ fn recorded_exchanges_hold() {
             let result = &step["response"]["result"];
             let (ours, theirs) = match params["uri"].as_str() {
                 Some(uri) => {
-                    // The recorded notes resource ignored the 400 rule and was cut into invalid JSON; ours follows the tool.
+                    // The recorded notes resource ignored the 400 rule and was cut into invalid
+                    // JSON; ours follows the tool.
                     let text = result["contents"][0]["text"].as_str();
                     let theirs = text.map(|t| serde_json::from_str::<Value>(t).ok());
                     let Some(theirs) = (match theirs {
@@ -164,7 +168,8 @@ fn recorded_exchanges_hold() {
     println!("{steps} recorded steps hold");
 }
 
-/// Where `keys` of a recorded result are not in ours: `/a/*/b` means that some element of `a` has `b`.
+/// Where `keys` of a recorded result are not in ours: `/a/*/b` means that some element of `a` has
+/// `b`.
 fn missing_keys(keys: &[Value], ours: &Value) -> Vec<String> {
     fn has(value: &Value, path: &[&str]) -> bool {
         match (path.split_first(), value) {
@@ -178,7 +183,8 @@ fn missing_keys(keys: &[Value], ours: &Value) -> Vec<String> {
     keys.filter(|k| !has(ours, &k.split('/').skip(1).collect::<Vec<_>>())).map(str::to_owned).collect()
 }
 
-/// The same contract without the recordings: calls, keys and codes, for a clone that has nothing else.
+/// The same contract without the recordings: calls, keys and codes, for a clone that has nothing
+/// else.
 #[test]
 fn the_digest_of_the_exchanges_holds() {
     let digest: Value = serde_json::from_str(include_str!("../golden-digest.json")).expect("json");

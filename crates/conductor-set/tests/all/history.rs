@@ -37,7 +37,8 @@ fn a_shifted_index_is_stale_until_the_session_looks_again() {
     assert!(undone.shifted && set.structure() > seen);
     assert!(set.apply(&write, &guard(a, seen)).is_err());
     set.apply(&[tempo(97.0)], &guard(a, seen)).expect("an edit without a position is never behind");
-    // A reload may have shifted anything, for everyone, and ends history; a bad file changes nothing.
+    // A reload may have shifted anything, for everyone, and ends history; a bad file changes
+    // nothing.
     let (seen, bytes) = (set.structure(), small().to_als());
     assert!(set.reload(b"nonsense", 1 << 28).is_err());
     set.apply(&[tempo(96.0)], &guard(b, seen)).expect("still there");

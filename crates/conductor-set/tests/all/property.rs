@@ -45,7 +45,8 @@ fn param() -> impl Strategy<Value = PathId> {
     (owner, part).prop_map(|(owner, part)| path(&format!("{owner}/{part}")))
 }
 
-/// Numbers are multiples of powers of two: whether JSON carries the last digit of others depends on how its reader is built.
+/// Numbers are multiples of powers of two: whether JSON carries the last digit of others depends on
+/// how its reader is built.
 fn edit() -> impl Strategy<Value = LiveEdit> {
     let window = prop::option::of((0_u32..8, 1_u32..8).prop_map(|(from, length)| NoteWindow {
         from_beat: f64::from(from),

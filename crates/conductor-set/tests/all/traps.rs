@@ -1,4 +1,5 @@
-//! What real Sets do that a reader or writer would not expect, each with the behaviour that answers it.
+//! What real Sets do that a reader or writer would not expect, each with the behaviour that answers
+//! it.
 
 use crate::fixtures::{
     as_family, audio_clip, device, edited, free, golden, in_track, next_id, path, real_set, replace_notes, small,
@@ -607,7 +608,8 @@ fn arrangement_clips_are_counted_by_start_time() {
 #[test]
 fn a_group_in_a_group_goes_with_it() {
     let doc = with_group();
-    // One more group around the first: the group of `with_group` becomes the child of a copy of itself.
+    // One more group around the first: the group of `with_group` becomes the child of a copy of
+    // itself.
     let xml = doc.to_xml();
     let (from, to) = (xml.find("\n\t\t\t<GroupTrack ").expect("group"), xml.find("</GroupTrack>").expect("group") + 13);
     let inner = &xml[from..to];

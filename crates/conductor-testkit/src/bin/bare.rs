@@ -1,4 +1,5 @@
-//! The protocol layer alone: the SDK's own transport and a handler that gives its text back. What the doors are measured against.
+//! The protocol layer alone: the SDK's own transport and a handler that gives its text back. What
+//! the doors are measured against.
 
 #![expect(clippy::print_stderr, reason = "a program of its own, for measuring")]
 

@@ -1,6 +1,8 @@
-//! A daemon's doors over the test catalog, and the stdio proxy, as processes: what real clients are pointed at.
+//! A daemon's doors over the test catalog, and the stdio proxy, as processes: what real clients are
+//! pointed at.
 //!
-//! `testdoor serve HOME` opens `mcp.sock` and a free HTTP port and prints the port; `testdoor proxy HOME [WORDS...]` is `mcp start`.
+//! `testdoor serve HOME` opens `mcp.sock` and a free HTTP port and prints the port; `testdoor proxy
+//! HOME [WORDS...]` is `mcp start`.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program of its own, for tests")]
 

@@ -1,5 +1,5 @@
-//! A stand-in for Live, in Python: our script runs in it, or it answers as AbletonOSC does. It proves wiring and protocol, never what
-//! Live does.
+//! A stand-in for Live, in Python: our script runs in it, or it answers as AbletonOSC does. It
+//! proves wiring and protocol, never what Live does.
 //!
 //! Between it and us a [`Lossy`] way can lie, on which datagrams are lost, late or doubled.
 
@@ -157,7 +157,8 @@ pub struct Faults {
     pub doubled: bool,
     /// Every other reply comes this much later, so replies also overtake each other.
     pub delayed: Option<Duration>,
-    /// Live quits when it has taken a request at this address: that one is done, and nothing is answered from there on.
+    /// Live quits when it has taken a request at this address: that one is done, and nothing is
+    /// answered from there on.
     pub quit_at: Option<&'static str>,
 }
 

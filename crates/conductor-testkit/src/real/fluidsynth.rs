@@ -1,4 +1,5 @@
-//! A synthesizer somebody else wrote, on a JACK server: MIDI in, sound out, and an ear that tells the pitch.
+//! A synthesizer somebody else wrote, on a JACK server: MIDI in, sound out, and an ear that tells
+//! the pitch.
 
 use super::{Missing, PATIENCE, wait_for};
 use std::os::unix::process::CommandExt;
@@ -61,7 +62,8 @@ impl Running {
         command
     }
 
-    /// Records two seconds and gives the median of the pitches in it, in hertz; nothing when it heard none.
+    /// Records two seconds and gives the median of the pitches in it, in hertz; nothing when it
+    /// heard none.
     pub fn pitch(&self, folder: &Path) -> Option<f64> {
         let file = folder.join("heard.wav");
         let recorded = self.tool("jack_rec").args(["-d", "2", "-f"]).arg(&file).arg(SOUND_PORT).output().ok()?;

@@ -28,11 +28,12 @@ pub struct Running {
     log: PathBuf,
 }
 
-/// The table of servers at the head of JACK's register: where it starts, and the size and number of its rows. A row is a process id and a name.
+/// The table of servers at the head of JACK's register: where it starts, and the size and number of
+/// its rows. A row is a process id and a name.
 const SERVERS: (u64, usize, usize) = (24, 264, 8);
 
-/// Takes dead servers out of JACK's register. It has room for eight, keeps the row of one that did not end in its own time, and refuses the ninth
-/// of another name, whoever left the rows behind.
+/// Takes dead servers out of JACK's register. It has room for eight, keeps the row of one that did
+/// not end in its own time, and refuses the ninth of another name, whoever left the rows behind.
 fn forget_the_dead() -> std::io::Result<()> {
     let (start, row, count) = SERVERS;
     let mut register = File::options().read(true).write(true).open("/dev/shm/jack-shm-registry")?;
@@ -52,7 +53,8 @@ fn forget_the_dead() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Starts a synchronous dummy server; without `-S` a loaded machine loses notes. Real-time scheduling is used where it is allowed.
+/// Starts a synchronous dummy server; without `-S` a loaded machine loses notes. Real-time
+/// scheduling is used where it is allowed.
 pub fn start(dir: &Path, name: &str, period: u32) -> Result<Running, Missing> {
     probe()?;
     // There is no register before the first server.

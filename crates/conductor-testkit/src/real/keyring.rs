@@ -1,5 +1,5 @@
-//! A session bus of its own with a GNOME keyring on it, in a fresh home: a reused one may hold a ring with another password, and
-//! unlocking then waits for a person.
+//! A session bus of its own with a GNOME keyring on it, in a fresh home: a reused one may hold a
+//! ring with another password, and unlocking then waits for a person.
 
 use super::{Missing, PATIENCE, wait_for};
 use std::io::{BufRead, BufReader, Write};
@@ -38,7 +38,8 @@ pub fn start(ring: Ring) -> Result<Running, Missing> {
     }
     let io = |fault: std::io::Error| missing(fault.to_string());
     let home = tempfile::tempdir().map_err(io)?;
-    // Without service files nothing is started by itself: a test has exactly the keeper it asked for.
+    // Without service files nothing is started by itself: a test has exactly the keeper it asked
+    // for.
     let config = home.path().join("bus.conf");
     let text = format!(
         "<busconfig><type>session</type><listen>unix:dir={}</listen><policy context=\"default\"><allow send_destination=\"*\" \

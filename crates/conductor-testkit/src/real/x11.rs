@@ -27,10 +27,12 @@ pub struct Running {
     pub display: String,
 }
 
-/// Starts a server on a display number that it chooses itself, so that tests side by side do not meet.
+/// Starts a server on a display number that it chooses itself, so that tests side by side do not
+/// meet.
 pub fn start() -> Result<Running, Missing> {
     probe()?;
-    // Without `-noreset` the server begins anew whenever its last client leaves, and takes a client that is just arriving with it.
+    // Without `-noreset` the server begins anew whenever its last client leaves, and takes a client
+    // that is just arriving with it.
     let mut child = Command::new("Xvfb")
         .args(["-displayfd", "1", "-screen", "0", "800x600x24", "-nolisten", "tcp", "-noreset"])
         .stdin(Stdio::null())
@@ -56,8 +58,8 @@ impl Running {
         command
     }
 
-    /// Puts a window into the focus of the keyboard; its id, once the server says that it has it. A window that is not yet on the
-    /// screen cannot be focused, so this is tried until it is.
+    /// Puts a window into the focus of the keyboard; its id, once the server says that it has it. A
+    /// window that is not yet on the screen cannot be focused, so this is tried until it is.
     pub fn focus(&self, class: &str) -> Option<u64> {
         let xdotool = |args: &[&str]| {
             let output = self.command("xdotool").args(args).output().ok().filter(|it| it.status.success())?;

@@ -1,4 +1,5 @@
-//! Real clients against doors with tools made for tests: shell pipes, every failure in the SDKs, the public suite with its fixtures.
+//! Real clients against doors with tools made for tests: shell pipes, every failure in the SDKs,
+//! the public suite with its fixtures.
 //!
 //! Not here: the same clients against the product; see the end-to-end tests of `conductor`.
 
@@ -97,7 +98,8 @@ const CODES: [&str; 18] = [
     "CIRCUIT_OPEN",
 ];
 
-/// One widespread SDK checks a failure against the output schema too, and throws where it does not fit.
+/// One widespread SDK checks a failure against the output schema too, and throws where it does not
+/// fit.
 fn every_failure_is_a_result(client: &mut Puppet) {
     let tools = client.tools();
     assert!(tools.iter().any(|it| it == "test_echo") && tools.iter().all(|it| !it.contains('.')), "{tools:?}");

@@ -96,8 +96,8 @@ pub enum PluginsCommand {
     },
     /// Show a plugin, ask, and let it run from now on
     ///
-    /// What you see is pinned: when the file changes, its tools are refused until you enable it again. What is not given here stays as it
-    /// was. This needs a terminal.
+    /// What you see is pinned: when the file changes, its tools are refused until you enable it
+    /// again. What is not given here stays as it was. This needs a terminal.
     Enable(PluginEnable),
     /// Take a plugin's tools away
     Disable { name: String },
@@ -259,8 +259,8 @@ pub enum ApprovalsCommand {
     },
     /// Allow a call: once and with exactly these arguments, unless you say more
     ///
-    /// This needs a terminal, and is refused to programs that an AI client started. That stops an honest client, not a hostile one
-    /// that runs as you.
+    /// This needs a terminal, and is refused to programs that an AI client started. That stops an
+    /// honest client, not a hostile one that runs as you.
     Allow {
         id: String,
         /// How often
@@ -297,7 +297,8 @@ pub enum SecretsCommand {
         /// A host it may be sent to; may be repeated. Without one it is sent to no host
         #[arg(long = "host", value_name = "HOST")]
         hosts: Vec<String>,
-        /// With [secrets] key = "file": make the key file. Who can read your files can then read your secrets
+        /// With [secrets] key = "file": make the key file. Who can read your files can then read
+        /// your secrets
         #[arg(long)]
         allow_key_file: bool,
     },

@@ -1,6 +1,8 @@
-//! `conductor audit`: list, tail, verify, export and hash, over the files alone. No daemon is needed, and none is disturbed.
+//! `conductor audit`: list, tail, verify, export and hash, over the files alone. No daemon is
+//! needed, and none is disturbed.
 //!
-//! Not here: asking a running daemon for its head and proving that a person is there; both come in through [`Around`].
+//! Not here: asking a running daemon for its head and proving that a person is there; both come in
+//! through [`Around`].
 
 mod compare;
 mod export_plain;
@@ -56,7 +58,8 @@ pub enum AuditCommand {
     /// has seen the records before. Keep that copy where this user cannot write, and compare it
     /// with --against.
     ///
-    /// Exit codes: 0 INTACT, 10 BROKEN, 11 TRUNCATED, 12 FORKED, 13 MISSING, 14 TORN, 1 could not read, 2 usage.
+    /// Exit codes: 0 INTACT, 10 BROKEN, 11 TRUNCATED, 12 FORKED, 13 MISSING, 14 TORN, 1 could not
+    /// read, 2 usage.
     Verify(VerifyArgs),
     /// Go on after a log was found missing, shortened or changed.
     ///
@@ -81,7 +84,8 @@ pub struct ListArgs {
     /// A principal, or a prefix that ends in *.
     #[arg(long)]
     pub principal: Option<String>,
-    /// ok, error, rejected, denied, timeout, circuit_open, rate_limited, invalid, pending or cancelled.
+    /// ok, error, rejected, denied, timeout, circuit_open, rate_limited, invalid, pending or
+    /// cancelled.
     #[arg(long)]
     pub result: Option<AuditResult>,
     /// A day or UTC time, such as 2026-01-02 or 2026-01-02T03:04:05Z.
@@ -132,7 +136,8 @@ pub enum Format {
     Jsonl,
     /// One JSON array.
     Json,
-    /// One entry per call: id, timestamp, tool, inputHash, result, durationMs, user, sessionId, prev, hash.
+    /// One entry per call: id, timestamp, tool, inputHash, result, durationMs, user, sessionId,
+    /// prev, hash.
     Seed,
 }
 
@@ -369,8 +374,8 @@ fn memories(around: &Around<'_>) -> String {
     )
 }
 
-/// The public key, and who holds the secret one. Where the secret key can be read, the public one must be its half: whoever replaced
-/// both the checkpoints and the public key is found that way.
+/// The public key, and who holds the secret one. Where the secret key can be read, the public one
+/// must be its half: whoever replaced both the checkpoints and the public key is found that way.
 fn verifying_key(layout: &Layout) -> Result<(Option<VerifyingKey>, String, Option<Fault>), Failure> {
     let public = keys::public_key(&Disk, layout)?;
     let secret: Option<[u8; 32]> =

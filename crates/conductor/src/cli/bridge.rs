@@ -1,4 +1,5 @@
-//! `conductor bridge`: puts what runs inside other programs where they find it, with the address of this studio in it.
+//! `conductor bridge`: puts what runs inside other programs where they find it, with the address of
+//! this studio in it.
 
 use super::args::{Bridge, BridgeCommand, BridgeName};
 use super::{Failure, Verdict, out::Out};

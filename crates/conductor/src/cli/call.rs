@@ -1,4 +1,5 @@
-//! `conductor call TOOL [JSON]`: any tool, through the pipeline. A question it raises is answered right here, if somebody is here.
+//! `conductor call TOOL [JSON]`: any tool, through the pipeline. A question it raises is answered
+//! right here, if somebody is here.
 
 use super::approvals::ask_yes;
 use super::args::CallArgs;

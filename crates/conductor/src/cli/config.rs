@@ -1,5 +1,5 @@
-//! `conductor config check|show|path|accept`. All but `accept` read the file themselves: a broken file is when they are needed most,
-//! and no daemon may run.
+//! `conductor config check|show|path|accept`. All but `accept` read the file themselves: a broken
+//! file is when they are needed most, and no daemon may run.
 
 use super::approvals::{ask_yes, at_a_terminal};
 use super::args::{Config, ConfigCommand};
@@ -46,7 +46,8 @@ pub fn run(args: &Config, home: &Home, out: &mut Out) -> Result<Verdict, Failure
     }
 }
 
-/// A person reads the difference and says yes. The daemon checks that it is a person, and that the file is still the one shown.
+/// A person reads the difference and says yes. The daemon checks that it is a person, and that the
+/// file is still the one shown.
 fn accept(home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
     at_a_terminal()?;
     let waiting = ask(home, "config.waiting", json!({}))?;

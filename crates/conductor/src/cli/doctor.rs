@@ -1,4 +1,5 @@
-//! `conductor doctor`: what works on this machine, what does not, and the cure. Looks, changes nothing.
+//! `conductor doctor`: what works on this machine, what does not, and the cure. Looks, changes
+//! nothing.
 
 use super::{Failure, Verdict, out::Out};
 use crate::config_check::Checked;

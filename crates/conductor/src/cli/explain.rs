@@ -1,5 +1,5 @@
-//! `conductor explain`: which mapping an event fires, and why the others do not. The daemon knows what is connected and muted now;
-//! without one the file alone is judged.
+//! `conductor explain`: which mapping an event fires, and why the others do not. The daemon knows
+//! what is connected and muted now; without one the file alone is judged.
 
 use super::args::Explain;
 use super::{Failure, Verdict, offline, out::Out};

@@ -1,4 +1,5 @@
-//! `conductor learn`: what a hand plays appears as it is heard; Enter ends it and gives the triggers that would fire on it.
+//! `conductor learn`: what a hand plays appears as it is heard; Enter ends it and gives the
+//! triggers that would fire on it.
 
 use super::args::Learn;
 use super::{Failure, Verdict, monitor, out::Out, text};
@@ -24,7 +25,8 @@ pub fn run(args: &Learn, home: &Home, out: &mut Out) -> Result<Verdict, Failure>
     Ok(if heard { Verdict::Good } else { Verdict::Bad })
 }
 
-/// On a thread of its own, because both the daemon and the person may keep it waiting. It ends with the command.
+/// On a thread of its own, because both the daemon and the person may keep it waiting. It ends with
+/// the command.
 fn show_what_is_heard(mut client: Client) -> Result<(), Failure> {
     client.ask("monitor", json!({}))?;
     std::thread::Builder::new().name("heard".into()).spawn(move || {

@@ -74,7 +74,8 @@ fn over_stdio(args: &McpStart, home: &Home) -> Result<Verdict, Failure> {
     }
 }
 
-/// Listens from the moment it is called, not from the first time it is awaited: a signal between the two would end the process bluntly.
+/// Listens from the moment it is called, not from the first time it is awaited: a signal between
+/// the two would end the process bluntly.
 fn signalled() -> impl Future<Output = ()> {
     use tokio::signal::unix::{SignalKind, signal};
     let listening = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));

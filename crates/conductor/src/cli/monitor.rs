@@ -1,5 +1,6 @@
-//! `conductor monitor`: who is there, what they play, what fires and why, how long it took and what was dropped. On a terminal a picture
-//! that keeps up; elsewhere a head and then one line per record, until interrupted. Or the bytes at a port.
+//! `conductor monitor`: who is there, what they play, what fires and why, how long it took and what
+//! was dropped. On a terminal a picture that keeps up; elsewhere a head and then one line per
+//! record, until interrupted. Or the bytes at a port.
 
 use super::args::Monitor;
 use super::{Failure, Verdict, list, out::Out, text};
@@ -51,8 +52,8 @@ fn now(client: &mut Client) -> Result<(Value, Value), ClientError> {
     Ok((client.ask("status", json!({}))?, client.ask("bindings", json!({}))?))
 }
 
-/// Draws until the daemon ends or the person interrupts it. It draws over itself and hides nothing, so that an interrupted one leaves an
-/// ordinary terminal with the last picture on it.
+/// Draws until the daemon ends or the person interrupts it. It draws over itself and hides nothing,
+/// so that an interrupted one leaves an ordinary terminal with the last picture on it.
 fn watch(mut records: Client, home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
     let mut asking = Client::connect(&home.control_socket())?;
     records.ask("monitor", json!({}))?;

@@ -1,4 +1,5 @@
-//! `conductor patch check|info|diff|render`. Reads files itself, wherever the person says they are; no daemon is asked.
+//! `conductor patch check|info|diff|render`. Reads files itself, wherever the person says they are;
+//! no daemon is asked.
 
 use super::args::{Patch, PatchCommand};
 use super::{Failure, Verdict, list, out::Out, text};

@@ -1,4 +1,5 @@
-//! `conductor performance on|off`: while it is on, only the person in the room changes what is on stage.
+//! `conductor performance on|off`: while it is on, only the person in the room changes what is on
+//! stage.
 
 use super::approvals::at_a_terminal;
 use super::args::Performance;

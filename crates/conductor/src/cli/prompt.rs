@@ -1,6 +1,8 @@
-//! The question on the terminal of `conductor up`: shown on stderr, answered with `y` or `n` and Enter.
+//! The question on the terminal of `conductor up`: shown on stderr, answered with `y` or `n` and
+//! Enter.
 //!
-//! What was typed before the question stood there counts for nothing, and a `y` that comes quicker than anyone can read is not an answer.
+//! What was typed before the question stood there counts for nothing, and a `y` that comes quicker
+//! than anyone can read is not an answer.
 
 use super::question::{self, Answer};
 use crate::gateway::Gateway;

@@ -1,6 +1,7 @@
 //! A question to a person: how it looks on any terminal, and how fast an answer may come.
 //!
-//! Not here: who may answer (`doors/control/person`), or what the answer does (`pipeline/approval`).
+//! Not here: who may answer (`doors/control/person`), or what the answer does
+//! (`pipeline/approval`).
 
 use super::{Failure, out::Out};
 use crate::doors::control::client::ClientError;

@@ -1,5 +1,5 @@
-//! `conductor secrets`: values that tools need and nobody should see. A value is typed without echo or comes from stdin, never from
-//! the command line, which other programs can read.
+//! `conductor secrets`: values that tools need and nobody should see. A value is typed without echo
+//! or comes from stdin, never from the command line, which other programs can read.
 
 use super::args::{Secrets, SecretsCommand};
 use super::{Failure, Verdict, approvals::at_a_terminal, ask, list, out::Out, text};
@@ -82,8 +82,9 @@ pub fn value(question: &str) -> Result<Zeroizing<String>, Failure> {
     Ok(value)
 }
 
-/// The terminal is silent before the question stands there: what is typed the moment it can be read must neither show nor be lost.
-/// Keys are read one by one, so that Ctrl-C ends the question with the terminal as it was.
+/// The terminal is silent before the question stands there: what is typed the moment it can be read
+/// must neither show nor be lost. Keys are read one by one, so that Ctrl-C ends the question with
+/// the terminal as it was.
 fn hidden_line(question: &str, line: &mut String) -> io::Result<()> {
     let stdin = io::stdin();
     let before = tcgetattr(&stdin)?;

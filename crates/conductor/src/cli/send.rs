@@ -1,4 +1,5 @@
-//! `conductor send`: plays events on a port. Sent to `NAME hand`, they arrive as if a hand had played the loopback device NAME.
+//! `conductor send`: plays events on a port. Sent to `NAME hand`, they arrive as if a hand had
+//! played the loopback device NAME.
 
 use super::args::Send;
 use super::{Failure, Verdict, ask, out::Out};

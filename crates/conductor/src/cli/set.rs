@@ -1,4 +1,5 @@
-//! `conductor set check|info|diff|render`: Live Sets as files. No daemon is needed, and none of these writes a Set.
+//! `conductor set check|info|diff|render`: Live Sets as files. No daemon is needed, and none of
+//! these writes a Set.
 
 use super::{Failure, Verdict, out::Out};
 use clap::{Args as ClapArgs, Subcommand};

@@ -1,4 +1,5 @@
-//! `conductor simulate`: what events would do. Asks the daemon for the configuration in force; without one it reads the file.
+//! `conductor simulate`: what events would do. Asks the daemon for the configuration in force;
+//! without one it reads the file.
 
 use super::args::Simulate;
 use super::{Failure, Verdict, offline, out::Out, text};

@@ -15,8 +15,9 @@ use std::io::{self, IsTerminal};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A crash must not write the vault's key to a disk. The filter is for systems that pipe dumps to a program, which do not heed the limit.
-/// The process stays dumpable otherwise: without that its own /proc would belong to the superuser.
+/// A crash must not write the vault's key to a disk. The filter is for systems that pipe dumps to a
+/// program, which do not heed the limit. The process stays dumpable otherwise: without that its own
+/// /proc would belong to the superuser.
 fn forbid_core_dumps() {
     use rustix::process::{Resource, Rlimit, setrlimit};
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
@@ -89,7 +90,8 @@ pub fn run(args: &Up, home: &Home, environment: &Environment, out: &mut Out) -> 
     Ok(Verdict::Good)
 }
 
-/// With `[secrets] key = "passphrase"` the person at the terminal is asked once; without a terminal secrets stay locked, and say so.
+/// With `[secrets] key = "passphrase"` the person at the terminal is asked once; without a terminal
+/// secrets stay locked, and say so.
 fn ask_passphrase(daemon: &Daemon) -> Result<(), Failure> {
     let wanted = daemon.handle().serving().config.secrets == KeyRung::Passphrase;
     if wanted && io::stdin().is_terminal() {
@@ -145,7 +147,8 @@ fn tour(out: &mut Out, has_config: bool, called: &str) -> io::Result<()> {
     out.line("What the pads do appears below.\n")
 }
 
-/// What a person types to call this program: its name where the shell finds it, else the way to it from this folder.
+/// What a person types to call this program: its name where the shell finds it, else the way to it
+/// from this folder.
 fn called(environment: &Environment) -> String {
     let name = "conductor";
     let Ok(own) = std::env::current_exe().and_then(|it| it.canonicalize()) else { return name.to_owned() };

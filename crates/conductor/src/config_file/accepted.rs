@@ -1,9 +1,11 @@
-//! `state/accepted.jsonl`: the configuration a person accepted, with a MAC, so that it is in force after a restart whatever the file says.
+//! `state/accepted.jsonl`: the configuration a person accepted, with a MAC, so that it is in force
+//! after a restart whatever the file says.
 //!
-//! The key of the MAC is derived from the key of the secrets where there are secrets; otherwise it is `secrets/config.key`, made at the
-//! first start. Every change has a number, and the audit log records the last one with its hash: an older pair that is put back is found.
-//! A home with an audit log, an audit key or an entry in the keychain is never new: without a record whose MAC is right it gets closed
-//! defaults.
+//! The key of the MAC is derived from the key of the secrets where there are secrets; otherwise it
+//! is `secrets/config.key`, made at the first start. Every change has a number, and the audit log
+//! records the last one with its hash: an older pair that is put back is found. A home with an
+//! audit log, an audit key or an entry in the keychain is never new: without a record whose MAC is
+//! right it gets closed defaults.
 //!
 //! Not here: what is held (`conductor_core::config::held`), and reading the file (`config_file`).
 

@@ -14,8 +14,8 @@ use std::sync::{Arc, mpsc};
 /// A name in a folder; a change of it may change what the path leads to.
 type Place = (PathBuf, OsString);
 
-/// Sends an order for every change to the file or to a link on the way to it. Watches folders, not the file: editors replace it by
-/// renaming. The watch ends with this value.
+/// Sends an order for every change to the file or to a link on the way to it. Watches folders, not
+/// the file: editors replace it by renaming. The watch ends with this value.
 pub struct Watch {
     orders: mpsc::Sender<Order>,
     /// Shared with the watcher's own thread.
@@ -76,7 +76,8 @@ fn watcher(places: Arc<Mutex<BTreeSet<Place>>>, orders: mpsc::Sender<Order>) -> 
             // Reading the file is an access; it must not cause another reading.
             Ok(event) => {
                 let places = places.lock();
-                // A folder that goes takes its file along; everything else about it is no change of the file.
+                // A folder that goes takes its file along; everything else about it is no change of
+                // the file.
                 let goes = event.kind.is_remove() || matches!(event.kind, EventKind::Modify(ModifyKind::Name(_)));
                 let concerns = |path: &PathBuf| {
                     places.iter().any(|(folder, name)| path.file_name() == Some(name) || goes && path == folder)

@@ -1,6 +1,8 @@
-//! `control.sock`: the human door. JSON-RPC 2.0, one message per line, for the command line and the console.
+//! `control.sock`: the human door. JSON-RPC 2.0, one message per line, for the command line and the
+//! console.
 //!
-//! Not here: MCP and the direct dialect, which have doors of their own and can decide nothing. Who counts as a person is [`person`]'s.
+//! Not here: MCP and the direct dialect, which have doors of their own and can decide nothing. Who
+//! counts as a person is [`person`]'s.
 
 pub mod client;
 mod decisions;
@@ -47,7 +49,8 @@ pub struct Caller {
     pub connection: u64,
 }
 
-/// Numbers of this door's connections lie above those of every other door, so that two doors never share one in the ledger.
+/// Numbers of this door's connections lie above those of every other door, so that two doors never
+/// share one in the ledger.
 const FIRST_CONNECTION: u64 = 1 << 63;
 
 impl Control {

@@ -1,7 +1,8 @@
 //! The HTTP door: one listener, one router, and the guards every route stands behind.
 //!
-//! Host and Origin are checked before routing, on every path: a page on another site that reaches this port by DNS rebinding gets 403
-//! and learns nothing. There are no CORS headers. Not here: what a route does.
+//! Host and Origin are checked before routing, on every path: a page on another site that reaches
+//! this port by DNS rebinding gets 403 and learns nothing. There are no CORS headers. Not here:
+//! what a route does.
 
 pub mod plain;
 
@@ -119,7 +120,8 @@ impl Tokens {
 /// Random bytes of a token.
 const TOKEN_BYTES: usize = 32;
 
-/// The token every home has: made at the first start, in clear for its owner only. One that was cut short is replaced.
+/// The token every home has: made at the first start, in clear for its owner only. One that was cut
+/// short is replaced.
 pub fn default_token(home: &Path, ids: &dyn Ids) -> io::Result<Token> {
     let secret = match std::fs::read_to_string(token_file(home)) {
         Ok(text) if is_whole(text.trim()) => text.trim().to_owned(),
@@ -212,8 +214,8 @@ pub fn refuse(status: StatusCode, reason: &str) -> Response {
     response
 }
 
-/// Reads what the peer is still sending before it is refused: closing on unread bytes resets the connection, and the peer would see
-/// that instead of the reason. Bounded in size and time.
+/// Reads what the peer is still sending before it is refused: closing on unread bytes resets the
+/// connection, and the peer would see that instead of the reason. Bounded in size and time.
 pub async fn refuse_after(body: Body, status: StatusCode, reason: &str) -> Response {
     let rest = Limited::new(body, UNREAD).collect();
     let _ = tokio::time::timeout(UNREAD_PATIENCE, rest).await;
@@ -246,7 +248,8 @@ async fn health(State(shared): State<Arc<Shared>>) -> Response {
     }
 }
 
-/// Everything this listener serves. `more` are routes of other modules; they stand behind the same guard.
+/// Everything this listener serves. `more` are routes of other modules; they stand behind the same
+/// guard.
 pub fn router(shared: &Arc<Shared>, tokens: &Arc<Tokens>, authority: Authority, more: Router) -> Router {
     let mcp = Arc::new(McpHttp::new(shared, tokens, &authority));
     Router::new()
@@ -342,7 +345,8 @@ pub async fn read_body(body: Body, limit: usize) -> Result<Bytes, Response> {
     }
 }
 
-/// A stream that fails when its peer takes nothing for [`WRITE_PATIENCE`]: unread answers are not kept for ever.
+/// A stream that fails when its peer takes nothing for [`WRITE_PATIENCE`]: unread answers are not
+/// kept for ever.
 struct Patient {
     stream: TcpStream,
     waiting: Option<Pin<Box<Sleep>>>,

@@ -1,6 +1,7 @@
 //! MCP, both eras, and the direct dialect, from one handler. The SDK's types stop here.
 //!
-//! Not here: framing (`line`, `http`), who may connect (`socket`, `http`), any decision about a call (`pipeline`).
+//! Not here: framing (`line`, `http`), who may connect (`socket`, `http`), any decision about a
+//! call (`pipeline`).
 
 pub mod ask;
 pub mod at_once;
@@ -78,7 +79,8 @@ Ids go stale when things are moved or deleted; on STALE_REFERENCE list again and
 /// What all connections of one daemon share.
 pub struct Shared {
     pub studio: Arc<Studio>,
-    /// Seals what a modern client carries between question and answer. Made at start, kept in memory.
+    /// Seals what a modern client carries between question and answer. Made at start, kept in
+    /// memory.
     seal: RequestStateCodec,
     /// The daemon is stopping.
     pub stop: CancellationToken,
@@ -110,7 +112,8 @@ pub struct McpDoor {
     pub shared: Arc<Shared>,
     pub session: Arc<Session>,
     subscriptions: Arc<Mutex<BTreeSet<String>>>,
-    /// A legacy peer hears of every change after the answer to its `initialize`, so listening begins before that answer.
+    /// A legacy peer hears of every change after the answer to its `initialize`, so listening
+    /// begins before that answer.
     watch: Arc<Mutex<Option<watch::Watch>>>,
     listens: Arc<AtomicUsize>,
     wire: Option<Arc<line::Wire>>,
@@ -168,8 +171,8 @@ impl McpDoor {
         self.session.principal(&client)
     }
 
-    /// Runs one call, passing what it reports on the way. Boxed: the SDK moves a request's future several times before it first runs, and
-    /// this is the largest part of it.
+    /// Runs one call, passing what it reports on the way. Boxed: the SDK moves a request's future
+    /// several times before it first runs, and this is the largest part of it.
     fn run<'a>(
         &'a self,
         call: pipeline::Call,
@@ -179,7 +182,8 @@ impl McpDoor {
         Box::pin(self.run_here(call, context, back))
     }
 
-    /// Everything is awaited in the request's own task: the SDK tells which stream a message belongs to by the task that sends it.
+    /// Everything is awaited in the request's own task: the SDK tells which stream a message
+    /// belongs to by the task that sends it.
     async fn run_here(
         &self,
         mut call: pipeline::Call,
@@ -231,7 +235,8 @@ impl McpDoor {
         }
     }
 
-    /// The proxy's first line: which tools its client sees. `took`: its descriptors came with it and are driven here.
+    /// The proxy's first line: which tools its client sees. `took`: its descriptors came with it
+    /// and are driven here.
     fn hello(&self, params: Option<&Value>, took: bool) -> Result<Value, ErrorData> {
         let params = params.unwrap_or(&Value::Null);
         let settings = self.studio().settings();
@@ -282,7 +287,8 @@ impl McpDoor {
         }
     }
 
-    /// One page of a sorted list. The cursor is the last name given, so an entry added or removed meanwhile moves nothing.
+    /// One page of a sorted list. The cursor is the last name given, so an entry added or removed
+    /// meanwhile moves nothing.
     fn page<T>(
         &self,
         request: Option<PaginatedRequestParams>,
@@ -360,7 +366,8 @@ async fn talking(
             },
             Some(()) = asked.next(), if !asked.is_empty() => {}
             reply = &mut work => {
-                // What was reported before the end is still worth telling; nothing follows the reply.
+                // What was reported before the end is still worth telling; nothing follows the
+                // reply.
                 while let Some(report) = reports.left() {
                     progress::send(context, report).await;
                 }
@@ -385,7 +392,8 @@ fn is_unknown_tool(error: &ToolError) -> bool {
     error.code == Code::NotFound && matches!(error.subject, Some(Subject::Tool(_)))
 }
 
-/// What a line door serves: the era check in front, the direct dialect and the proxy's hello beside MCP.
+/// What a line door serves: the era check in front, the direct dialect and the proxy's hello beside
+/// MCP.
 #[derive(Clone)]
 pub struct LineService(pub McpDoor);
 

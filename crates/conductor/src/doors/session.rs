@@ -36,7 +36,8 @@ impl View {
         Ok(Self { toolset: Arc::new(toolset), names })
     }
 
-    /// As `[mcp]` says. Words that name nothing were reported when the file was loaded and show nothing here.
+    /// As `[mcp]` says. Words that name nothing were reported when the file was loaded and show
+    /// nothing here.
     pub fn configured(studio: &Studio) -> Self {
         let settings = studio.settings();
         let catalog = studio.catalog();
@@ -145,7 +146,8 @@ impl Session {
         }
     }
 
-    /// Takes one of the connection's own slots. Over the limit the call still goes to the pipeline, which refuses and records it.
+    /// Takes one of the connection's own slots. Over the limit the call still goes to the pipeline,
+    /// which refuses and records it.
     pub fn start(&self) -> (Running<'_>, bool) {
         let running = self.running.fetch_add(1, Ordering::AcqRel);
         (Running(&self.running), running >= self.studio.settings().mcp.max_in_flight)
@@ -159,7 +161,8 @@ impl Session {
         call
     }
 
-    /// Counts refusals for speed; true when the door should stop listening for a moment, so that a flood cannot fill the log.
+    /// Counts refusals for speed; true when the door should stop listening for a moment, so that a
+    /// flood cannot fill the log.
     pub fn refused_for_speed(&self, refused: bool) -> bool {
         if !refused {
             self.refused_in_a_row.store(0, Ordering::Relaxed);

@@ -1,4 +1,5 @@
-//! What a person grants to the tools that leave the studio: folders, commands, databases, web hosts and secrets.
+//! What a person grants to the tools that leave the studio: folders, commands, databases, web hosts
+//! and secrets.
 //!
 //! Not here: what the sections say (`conductor_core::config`), and the tools.
 
@@ -27,7 +28,8 @@ pub struct Grants {
     known: Mutex<Option<(conductor_core::config::Tools, conductor_core::config::KeyRung)>>,
 }
 
-/// The secrets as an unread configuration has them, for what a start must know before it has read it.
+/// The secrets as an unread configuration has them, for what a start must know before it has read
+/// it.
 pub(crate) fn secrets_of(home: &Path, ids: &Arc<dyn Ids>) -> Arc<Secrets> {
     let keys = SystemKeys::new(Environment::read().credentials);
     Secrets::new(home, KeyRung::default(), Box::new(keys), Arc::clone(ids), Scrubber::new())

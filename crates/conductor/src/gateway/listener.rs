@@ -1,6 +1,8 @@
-//! The listeners for HTTP clients: the daemon's own at `[http] bind`, and those that were asked for over the human door.
+//! The listeners for HTTP clients: the daemon's own at `[http] bind`, and those that were asked for
+//! over the human door.
 //!
-//! Not here: what is served (`doors::http`). A port that cannot be had is told, and no reason not to run.
+//! Not here: what is served (`doors::http`). A port that cannot be had is told, and no reason not
+//! to run.
 
 use crate::doors::http::{self, Authority, Tokens};
 use crate::doors::mcp::Shared;
@@ -32,7 +34,8 @@ struct State {
     settings: config::Http,
     session_idle_s: u64,
     open: Vec<Listener>,
-    /// The daemon has been told to have a listener of its own, at this address or, without one, at `bind`.
+    /// The daemon has been told to have a listener of its own, at this address or, without one, at
+    /// `bind`.
     own: Option<Option<SocketAddr>>,
     /// Why the daemon's own listener is not there.
     fault: Option<String>,
@@ -75,13 +78,15 @@ impl Http {
         self.open_for(address, NOBODY).await
     }
 
-    /// Opens a listener for a connection of the human door, or shares the one that is there. Port 0 is served by any.
+    /// Opens a listener for a connection of the human door, or shares the one that is there. Port 0
+    /// is served by any.
     pub async fn open_for(&self, address: SocketAddr, holder: u64) -> io::Result<SocketAddr> {
         let _turn = self.turn.lock().await;
         self.bind(address, false, BTreeSet::from([holder])).await
     }
 
-    /// The daemon's own listener, at `address` or as `[http]` says. Never fails: the fault is kept for `status`.
+    /// The daemon's own listener, at `address` or as `[http]` says. Never fails: the fault is kept
+    /// for `status`.
     pub async fn open_own(&self, address: Option<SocketAddr>) -> Option<SocketAddr> {
         let _turn = self.turn.lock().await;
         self.state().own = Some(address);
@@ -145,7 +150,8 @@ impl Http {
         self.state().open.iter().any(|it| it.holders.contains(&holder))
     }
 
-    /// A connection of the human door lets go of one listener, or of all it holds. Returns when the ports that this frees are free.
+    /// A connection of the human door lets go of one listener, or of all it holds. Returns when the
+    /// ports that this frees are free.
     pub async fn release(&self, address: Option<SocketAddr>, holder: u64) {
         if self.holds(holder) {
             let is_meant = |it: &Listener| address.is_none_or(|address| it.bound == address);
@@ -188,7 +194,8 @@ impl Http {
         self.state().fault.clone()
     }
 
-    /// A changed section. What is open is opened anew: a token that was taken away must not live on in an open stream. Does not wait.
+    /// A changed section. What is open is opened anew: a token that was taken away must not live on
+    /// in an open stream. Does not wait.
     pub(crate) fn configure(self: &Arc<Self>, settings: &config::Http, session_idle_s: u64) {
         let mut state = self.state();
         if state.settings == *settings && state.session_idle_s == session_idle_s {
@@ -208,7 +215,8 @@ impl Http {
         let mut own_bound = None;
         for listener in old {
             listener.stop.cancel();
-            // The port is free when the task has dropped it; a task that panicked has dropped it too.
+            // The port is free when the task has dropped it; a task that panicked has dropped it
+            // too.
             let _ = listener.task.await;
             if listener.own {
                 own_bound = Some(listener.bound);

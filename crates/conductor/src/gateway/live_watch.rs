@@ -1,4 +1,5 @@
-//! Watches the parameters of the Set that the configuration names, and reports their new values to the owner.
+//! Watches the parameters of the Set that the configuration names, and reports their new values to
+//! the owner.
 
 use super::Gateway;
 use crate::owner::wake::{Wake, Waker};
@@ -11,7 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// Paths of the parameters that are looked at: those that controllers show, and those whose knobs must know where they stand.
+/// Paths of the parameters that are looked at: those that controllers show, and those whose knobs
+/// must know where they stand.
 pub fn watched(config: &Config) -> BTreeSet<String> {
     let modes = config.modes.iter().map(|it| &it.rows);
     let bindings = modes.chain([&config.global]).flat_map(|it| &it.continuous).filter(|it| it.enabled);
@@ -32,7 +34,8 @@ pub fn watched(config: &Config) -> BTreeSet<String> {
     config.feedback.iter().filter_map(path).chain(turned).collect()
 }
 
-/// Between two looks at a running Live, whose peers answer ten times a second at most; at a file; and at nothing that answers.
+/// Between two looks at a running Live, whose peers answer ten times a second at most; at a file;
+/// and at nothing that answers.
 const LIVE_LOOK_US: u64 = 50_000;
 const FILE_LOOK_US: u64 = 200_000;
 const ABSENT_LOOK_US: u64 = 1_000_000;

@@ -1,9 +1,11 @@
 //! The folder of plugins: what lies in it, what a person enabled, and which of it runs.
 //!
-//! Files are found at start and whenever the folder or the configuration changes. Nothing that is found runs by itself: a row of the
-//! configuration with the pin a person saw does. What is loaded is compared with that pin every time.
+//! Files are found at start and whenever the folder or the configuration changes. Nothing that is
+//! found runs by itself: a row of the configuration with the pin a person saw does. What is loaded
+//! is compared with that pin every time.
 //!
-//! Not here: the processes (`hosts::plugin`), their tools (`tools::plugins`), and the writing of rows (`tools::daemon::plugin_set`).
+//! Not here: the processes (`hosts::plugin`), their tools (`tools::plugins`), and the writing of
+//! rows (`tools::daemon::plugin_set`).
 
 use crate::log::Log;
 use arc_swap::ArcSwap;
@@ -96,7 +98,8 @@ pub struct Plugins {
     /// One look at the folder at a time.
     looking: tokio::sync::Mutex<()>,
     touched: Arc<Notify>,
-    /// The last file that a person was shown. A yes to it names its pin, and it may have changed by the time it is loaded.
+    /// The last file that a person was shown. A yes to it names its pin, and it may have changed by
+    /// the time it is loaded.
     shown: Mutex<Option<Manifest>>,
 }
 
@@ -126,7 +129,8 @@ impl Plugins {
         &self.folder
     }
 
-    /// The binary whose `plugin-host` is started. A daemon inside another program, such as a test, names it.
+    /// The binary whose `plugin-host` is started. A daemon inside another program, such as a test,
+    /// names it.
     pub fn use_program(&self, program: PathBuf) {
         self.program.store(Arc::new(program));
     }
@@ -155,7 +159,8 @@ impl Plugins {
         let _ = tokio::time::timeout(FAREWELL, join_all(runners.iter().map(|it| it.stop()))).await;
     }
 
-    /// Watches the folder and acts on every change, until the future is dropped. The watcher ends with it.
+    /// Watches the folder and acts on every change, until the future is dropped. The watcher ends
+    /// with it.
     pub async fn watch(self: Arc<Self>, debounce_ms: u64) {
         let touched = Arc::clone(&self.touched);
         let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
@@ -189,7 +194,8 @@ impl Plugins {
             for (name, row) in rows.iter() {
                 let code = found.get(&row.file).map(|it| it.code);
                 match known.get(name) {
-                    // What is not configured may lack a secret, which stands neither in the row nor in the file.
+                    // What is not configured may lack a secret, which stands neither in the row nor
+                    // in the file.
                     Some(known)
                         if known.row.as_ref() == Some(row)
                             && known.code == code
@@ -245,13 +251,15 @@ impl Plugins {
         }
         for runner in gone {
             tokio::spawn(async move {
-                // A call that still runs is given time to end; then its process goes with the last owner.
+                // A call that still runs is given time to end; then its process goes with the last
+                // owner.
                 let _ = tokio::time::timeout(FAREWELL, runner.stop()).await;
             });
         }
     }
 
-    /// Takes the tools of `old` out of the catalog and puts those of `known` in. A tool whose name is taken takes its plugin down.
+    /// Takes the tools of `old` out of the catalog and puts those of `known` in. A tool whose name
+    /// is taken takes its plugin down.
     fn offer(&self, old: &BTreeMap<String, Known>, known: &mut BTreeMap<String, Known>) {
         let mut pins = BTreeMap::new();
         self.studio.edit_catalog(|catalog| {
@@ -302,7 +310,8 @@ impl Plugins {
         }
     }
 
-    /// Every file of the folder that may be a plugin. A link is followed: the pin is over what it leads to.
+    /// Every file of the folder that may be a plugin. A link is followed: the pin is over what it
+    /// leads to.
     fn scan(&self) -> BTreeMap<String, Found> {
         let mut found = BTreeMap::new();
         for entry in std::fs::read_dir(&self.folder).into_iter().flatten().flatten() {
@@ -348,7 +357,8 @@ impl Plugins {
         let looked = tokio::time::timeout(patience, tools::look(&launch)).await;
         let looked = looked.unwrap_or_else(|_| Err(vec![format!("did not load within {} ms", row.timeout_ms)]));
         let changed = |why: String| {
-            // The tools that were enabled stay in the list, and are refused: whoever calls them is told why.
+            // The tools that were enabled stay in the list, and are refused: whoever calls them is
+            // told why.
             let manifest = self.kept(name, pin).map(Arc::new);
             Box::new(Known { manifest, ..Known::of(&row.file, Status::PinMismatch, Some(why)) })
         };
@@ -364,7 +374,8 @@ impl Plugins {
                 ));
             }
             Ok(manifest) => manifest,
-            // A file that was enabled could be loaded then; if other bytes lie there now, that is what matters.
+            // A file that was enabled could be loaded then; if other bytes lie there now, that is
+            // what matters.
             Err(faults) => {
                 return Err(match self.kept(name, pin) {
                     Some(kept) if kept.code != code => changed(format!(
@@ -441,7 +452,8 @@ impl Plugins {
         }
     }
 
-    /// What was enabled under this pin. The pin is over all of it, so the file beside cannot say anything else.
+    /// What was enabled under this pin. The pin is over all of it, so the file beside cannot say
+    /// anything else.
     fn kept(&self, name: &str, pin: Digest) -> Option<Manifest> {
         let read = || {
             let bytes = std::fs::read(self.kept.join(format!("{name}.json"))).ok()?;

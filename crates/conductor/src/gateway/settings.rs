@@ -55,7 +55,8 @@ pub(crate) fn pd(section: &config::Pd) -> Option<pd::Settings> {
     }
 }
 
-/// A changed `[tools]` or `[plugins]` makes every approval stale as a changed `[policy]` does: what was agreed to may mean something else now.
+/// A changed `[tools]` or `[plugins]` makes every approval stale as a changed `[policy]` does: what
+/// was agreed to may mean something else now.
 pub(crate) fn in_force(policy: Policy, config: &Config) -> PolicyInForce {
     let tools = if config.tools.written.is_null() { json!({}) } else { config.tools.written.clone() };
     let plugins: Map<String, Value> = config.plugins.iter().map(|(name, row)| (name.clone(), row.to_json())).collect();
@@ -63,8 +64,9 @@ pub(crate) fn in_force(policy: Policy, config: &Config) -> PolicyInForce {
     PolicyInForce { policy, version }
 }
 
-/// What serves when a daemon starts on a faulty `[policy]`: there is no earlier one to keep, and a rule that cannot be read may have
-/// been a `deny`. So nothing with an effect runs without a person of this machine saying yes.
+/// What serves when a daemon starts on a faulty `[policy]`: there is no earlier one to keep, and a
+/// rule that cannot be read may have been a `deny`. So nothing with an effect runs without a person
+/// of this machine saying yes.
 pub(crate) fn cautious() -> Policy {
     let ask = |tier| Rule { tier: Some(tier), decision: Some(Decision::Ask), ..Rule::default() };
     let mut policy = Policy { rules: vec![ask(Tier::Stateful), ask(Tier::HardwareIo)], ..Policy::default() };
@@ -80,7 +82,8 @@ pub(crate) fn tokens(http: &config::Http) -> impl Iterator<Item = Token> {
     })
 }
 
-/// Words that name no tool there is, one line each. The file is read before there is a catalog, so they are found here.
+/// Words that name no tool there is, one line each. The file is read before there is a catalog, so
+/// they are found here.
 pub(crate) fn unknown_names(config: &Config, catalog: &Catalog) -> Vec<String> {
     let is_tool = |name: &str| catalog.get(name).is_some();
     let mut lines = Vec::new();

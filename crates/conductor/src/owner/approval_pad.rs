@@ -1,6 +1,7 @@
 //! The yes of a held pad, given at the desk.
 //!
-//! Not here: whether the hold counts (`conductor_core::approval_pad`), and who may press at all (the owner asks the ports).
+//! Not here: whether the hold counts (`conductor_core::approval_pad`), and who may press at all
+//! (the owner asks the ports).
 
 use conductor_core::pending::{Kind, Record, Yes};
 use conductor_core::policy::{Channel, PadSettings};
@@ -12,7 +13,8 @@ use serde_json::json;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// Allows the one open call, or applies the one open plan. The text is for the log: what was answered, or why nothing was.
+/// Allows the one open call, or applies the one open plan. The text is for the log: what was
+/// answered, or why nothing was.
 pub(crate) async fn answer(studio: &Arc<Studio>, pad: &PadSettings, id: Uuid) -> Result<String, String> {
     studio.desk.expire(studio).await.map_err(|fault| format!("the questions cannot be read: {fault}"))?;
     let waiting: Vec<Record> = studio.desk.store().read(|pending| pending.waiting().cloned().collect());

@@ -1,5 +1,5 @@
-//! The ways to devices that this build knows. Each is tried when the daemon runs; a missing one is a reason in `status`, never a
-//! failure to start.
+//! The ways to devices that this build knows. Each is tried when the daemon runs; a missing one is
+//! a reason in `status`, never a failure to start.
 
 use crate::owner::ports::Source;
 use conductor_hosts::midi::{Announce, Stamp};

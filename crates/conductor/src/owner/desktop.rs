@@ -1,7 +1,8 @@
-//! What the daemon hears of the desktop: whether there is a display, which window is in front, which programs run.
+//! What the daemon hears of the desktop: whether there is a display, which window is in front,
+//! which programs run.
 //!
-//! Two threads, because both look at things that may block. Not here: X itself (`hosts::focus`), what a window means
-//! (`conductor_core::focus`), and keys on their way out (`dispatch`).
+//! Two threads, because both look at things that may block. Not here: X itself (`hosts::focus`),
+//! what a window means (`conductor_core::focus`), and keys on their way out (`dispatch`).
 
 use super::wake::{Wake, Waker};
 use conductor_hosts::apps;
@@ -118,8 +119,8 @@ mod focus {
             Ok(Eye { end, thread: thread.thread().clone() })
         }
 
-        /// The thread may wait for an event of the X server, which no flag ends. It then ends at the next one, and holds nothing but its
-        /// connection till then; so nobody waits for it.
+        /// The thread may wait for an event of the X server, which no flag ends. It then ends at
+        /// the next one, and holds nothing but its connection till then; so nobody waits for it.
         pub fn close(self) {
             self.end.store(true, Ordering::Release);
             self.thread.unpark();

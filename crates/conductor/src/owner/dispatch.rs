@@ -1,5 +1,5 @@
-//! Carrying effects out. MIDI and OSC leave from here at once; keys, text, mouse and volume go to their lanes, calls to the pipeline.
-//! Nothing here waits.
+//! Carrying effects out. MIDI and OSC leave from here at once; keys, text, mouse and volume go to
+//! their lanes, calls to the pipeline. Nothing here waits.
 //!
 //! Not here: deciding what happens (`conductor_core::engine`).
 
@@ -18,11 +18,13 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
-/// Actions that take the pipeline. Each call is answered with [`Waker::call_done`], however it ends.
+/// Actions that take the pipeline. Each call is answered with [`Waker::call_done`], however it
+/// ends.
 pub trait Calls: Send + Sync {
     fn start(&self, call: MappingCall, owner: &Waker);
 
-    /// A value for what only a host knows. Never waits; a value that does not arrive later is told with [`Waker::worker_failed`].
+    /// A value for what only a host knows. Never waits; a value that does not arrive later is told
+    /// with [`Waker::worker_failed`].
     fn turn(&self, target: &Target, value: f64, ranged: bool, taint: Taint) -> Result<(), String>;
 }
 
@@ -183,7 +185,8 @@ fn send_to_name(out: &mut osc::Sender, host: &str, port: u16, message: &OscMessa
     out.send(to.ok_or("the name has no address")?, message).map_err(|fault| fault.to_string())
 }
 
-/// The address of a host that can be told without asking anyone. Other names need a resolver, which may block for seconds.
+/// The address of a host that can be told without asking anyone. Other names need a resolver, which
+/// may block for seconds.
 fn literal(host: &str) -> Option<IpAddr> {
     if host.eq_ignore_ascii_case("localhost") {
         return Some(Ipv4Addr::LOCALHOST.into());

@@ -1,7 +1,8 @@
-//! What the person sees and holds: lights and faders of controllers, the window in front, and the pad that answers questions.
+//! What the person sees and holds: lights and faders of controllers, the window in front, and the
+//! pad that answers questions.
 //!
-//! Not here: the pictures (`conductor_core::feedback`), the rules for windows (`conductor_core::focus`), and when a held pad counts
-//! (`conductor_core::approval_pad`).
+//! Not here: the pictures (`conductor_core::feedback`), the rules for windows
+//! (`conductor_core::focus`), and when a held pad counts (`conductor_core::approval_pad`).
 
 use super::{By, Owner, ports};
 use crate::owner::approval_pad;
@@ -64,7 +65,8 @@ fn pad_of(config: &Config) -> Option<&PadSettings> {
 }
 
 impl Owner {
-    /// Hears an event before the hands do. False: it is the motor of a fader that we moved, and no input.
+    /// Hears an event before the hands do. False: it is the motor of a fader that we moved, and no
+    /// input.
     pub(crate) fn is_input(&mut self, event: &Event) -> bool {
         if !self.surface.feedback.hear(event) {
             self.engine.passed_over(event, "the motor of a fader that was just moved");
@@ -86,7 +88,8 @@ impl Owner {
         self.table.devices.iter().any(|it| it.slot == device && it.is_hardware)
     }
 
-    /// Sends to controllers what they should show by now, and gives the answer of a pad that was held long enough.
+    /// Sends to controllers what they should show by now, and gives the answer of a pad that was
+    /// held long enough.
     pub(crate) fn show(&mut self) {
         let now = self.parts.clock.now();
         self.answer_by_pad(now);
@@ -158,7 +161,8 @@ impl Owner {
             return;
         }
         let now = self.parts.clock.now();
-        // A rule can only name a mode of its own configuration; one that is gone meanwhile changes nothing.
+        // A rule can only name a mode of its own configuration; one that is gone meanwhile changes
+        // nothing.
         let _ = self.engine.switch_mode(&wish.mode, Taint::Clean, now, &mut self.effects);
         self.carry_out_by(By::Rule);
     }

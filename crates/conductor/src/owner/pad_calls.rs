@@ -1,4 +1,5 @@
-//! Actions that take the pipeline or drive a host: a call under a pad, and a value for a patch or a Live Set.
+//! Actions that take the pipeline or drive a host: a call under a pad, and a value for a patch or a
+//! Live Set.
 
 use super::dispatch::Calls;
 use super::wake::Waker;
@@ -16,7 +17,8 @@ use conductor_hosts::patch::knobs as patch_knobs;
 use std::io;
 use std::sync::{Arc, OnceLock};
 
-/// Calls under a pad, on their way into the pipeline. The owner exists before the studio does, so the studio is filled in later.
+/// Calls under a pad, on their way into the pipeline. The owner exists before the studio does, so
+/// the studio is filled in later.
 #[derive(Default)]
 pub struct PadCalls {
     studio: OnceLock<(Arc<Studio>, tokio::runtime::Handle)>,

@@ -1,5 +1,6 @@
-//! Which ports are open. A thread of its own, because a backend may block for a moment while it opens a device; the owner is told what
-//! came and went, and given the two ends it works with: the lane of an input, the handle of an output.
+//! Which ports are open. A thread of its own, because a backend may block for a moment while it
+//! opens a device; the owner is told what came and went, and given the two ends it works with: the
+//! lane of an input, the handle of an output.
 //!
 //! Not here: backends themselves (`hosts::midi`), and what events mean (`run`).
 
@@ -23,8 +24,9 @@ use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::Thread;
 use std::time::Duration;
 
-/// Numbers for device aliases and port names. A lock, because two threads give them out: the owner when it compiles a configuration,
-/// this thread when it opens a port nobody named. Held for one lookup or one compilation, never while waiting.
+/// Numbers for device aliases and port names. A lock, because two threads give them out: the owner
+/// when it compiles a configuration, this thread when it opens a port nobody named. Held for one
+/// lookup or one compilation, never while waiting.
 pub type SharedSlots = Arc<Mutex<Slots>>;
 
 pub fn with_slots<T>(slots: &SharedSlots, act: impl FnOnce(&mut Slots) -> T) -> T {
@@ -36,7 +38,8 @@ pub enum Order {
     /// Another configuration is in force.
     Config(Arc<Config>),
     Scan(Reply<Scanned>),
-    /// A device that the file disables is wanted in this run; the answer is for the asker once its port was looked for.
+    /// A device that the file disables is wanted in this run; the answer is for the asker once its
+    /// port was looked for.
     Enable(String, Box<dyn FnOnce() + Send>),
     /// A message is waiting for this output.
     OpenOutput(String),
@@ -107,7 +110,8 @@ impl Bound {
     }
 }
 
-/// Wakes the thread. Announcements of backends come through here, from places that may neither lock nor allocate.
+/// Wakes the thread. Announcements of backends come through here, from places that may neither lock
+/// nor allocate.
 #[derive(Default)]
 pub(crate) struct ScanSignal {
     changed: AtomicBool,
@@ -261,7 +265,8 @@ impl PortScanner {
                 due.outputs.clear();
                 let seen = changes(&before, &self.table);
                 due.enabled.drain(..).for_each(|answer| answer());
-                // Everyone who asked before one scan gets its answer; whoever hung up does not mind.
+                // Everyone who asked before one scan gets its answer; whoever hung up does not
+                // mind.
                 for reply in due.replies.drain(..) {
                     let _ = reply.send(seen.clone());
                 }
@@ -383,7 +388,8 @@ impl PortScanner {
             self.loopback.plug(alias);
         }
         self.plugged = wanted;
-        // The scan that follows sees these changes; announcing them to ourselves would cause another one.
+        // The scan that follows sees these changes; announcing them to ourselves would cause
+        // another one.
         self.knock.changed.store(false, Ordering::Release);
     }
 
@@ -391,7 +397,8 @@ impl PortScanner {
         self.sources.get(source).map_or(Protocol::Midi, |it| it.protocol)
     }
 
-    /// Devices of the configuration in its order, then ports without an alias, each with the ports it should have.
+    /// Devices of the configuration in its order, then ports without an alias, each with the ports
+    /// it should have.
     fn wanted(&mut self, places: &[usize], ports: &[PortInfo]) -> Vec<Wanted> {
         let config = self.config.clone();
         let configured = config.devices.iter().filter(|it| it.protocol != Protocol::Osc);
@@ -435,7 +442,8 @@ impl PortScanner {
                 (Identity::Alias(_) | Identity::Raw(_), Way::Input | Way::Output, _) => {}
             }
         }
-        // Ports we make ourselves, on the first backend through which other programs can reach them.
+        // Ports we make ourselves, on the first backend through which other programs can reach
+        // them.
         let is_public = |it: &Source| it.protocol == Protocol::Midi && it.ports.is_ok();
         let public = self.sources.iter().skip(1).position(is_public).map(|it| it + 1);
         for device in config.devices.iter().filter(|it| it.protocol == Protocol::Midi) {
@@ -555,7 +563,8 @@ impl PortScanner {
                 true => source.backend.create_input(&place.id, sender),
                 false => source.backend.open_input(&place.id, sender),
             };
-            // A port that refuses is tried again with the next scan; until then the device shows as absent.
+            // A port that refuses is tried again with the next scan; until then the device shows as
+            // absent.
             if let Ok(handle) = opened {
                 self.inputs.insert(slot, OpenInput { place: place.clone(), handle });
                 post(Wake::Ports(News::Input { device: slot, lane: receiver, taint: place.taint }));
@@ -582,7 +591,8 @@ impl PortScanner {
         Ok(())
     }
 
-    /// Outputs that go by the name of their port: those that mappings name, and those a message is waiting for.
+    /// Outputs that go by the name of their port: those that mappings name, and those a message is
+    /// waiting for.
     fn open_named_outputs(&mut self, places: &[usize], ports: &[PortInfo], asked: &[String], post: &impl Fn(Wake)) {
         let is_device = |name: &str| self.config.devices.iter().any(|it| it.alias == name);
         let mut names = with_slots(&self.slots, |slots| {

@@ -1,4 +1,5 @@
-//! What the owner answers when asked. Questions change nothing; orders are carried out before their answer is given.
+//! What the owner answers when asked. Questions change nothing; orders are carried out before their
+//! answer is given.
 
 use super::{Owner, Phase, ports, with_slots};
 use crate::config_file::one_line;
@@ -407,7 +408,8 @@ impl Owner {
         for port in &open {
             let silence = (0..16u8).flat_map(|channel| SILENCE.map(|(cc, value)| [0xB0 | channel, cc, value]));
             for message in silence {
-                // A tool may ask for it too: where the port leads back to us, it must not press anything.
+                // A tool may ask for it too: where the port leads back to us, it must not press
+                // anything.
                 if let Err(undone) = self.parts.dispatch.send(*port, &message, Taint::Tool.into()) {
                     self.not_done(undone);
                 }

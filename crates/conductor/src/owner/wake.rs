@@ -10,7 +10,8 @@ use conductor_hosts::midi::ring::Bell;
 use std::collections::BTreeSet;
 use std::sync::mpsc;
 
-/// Everything that ends the owner's waiting, apart from a full ring and its own deadlines. Closed: the owner's loop matches every one.
+/// Everything that ends the owner's waiting, apart from a full ring and its own deadlines. Closed:
+/// the owner's loop matches every one.
 #[cfg_attr(not(feature = "desktop"), allow(dead_code, reason = "nothing reports displays and windows"))]
 pub enum Wake {
     Request(Request),

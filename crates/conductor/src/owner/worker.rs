@@ -1,11 +1,13 @@
-//! A worker lane: one thread that carries out jobs in the order they were given, so that a slow program never holds up the hands.
+//! A worker lane: one thread that carries out jobs in the order they were given, so that a slow
+//! program never holds up the hands.
 //!
 //! Not here: what a job does. A lane knows its queue and nothing else.
 
 use std::sync::mpsc::{self, SyncSender, TrySendError};
 use std::thread::{Builder, JoinHandle};
 
-/// Jobs a lane holds. More means that the desktop has stopped taking them; queueing on would replay minutes of old keystrokes later.
+/// Jobs a lane holds. More means that the desktop has stopped taking them; queueing on would replay
+/// minutes of old keystrokes later.
 const CAPACITY: usize = 256;
 
 pub struct Worker<Job> {

@@ -27,7 +27,8 @@ fn no_statement_leaves_the_database_or_writes_through_a_read() {
     rig.assert_unharmed();
 }
 
-/// Reads whose work is far larger than their text: each ends, and leaves the processor alone afterwards.
+/// Reads whose work is far larger than their text: each ends, and leaves the processor alone
+/// afterwards.
 #[test]
 fn a_read_that_would_take_the_machine_ends() {
     let rig = Rig::start("");

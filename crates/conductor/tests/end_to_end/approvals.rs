@@ -166,7 +166,7 @@ fn all_of_a_long_question_can_be_read_in_pages() {
 }
 
 // ---- who is a person
-// ------------------------------------------------------------------------------------------------------------------
+// --------------------
 
 /// A client with a shell: it calls a tool over one of the three doors, and then tries to be the
 /// person.

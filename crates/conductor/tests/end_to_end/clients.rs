@@ -1,7 +1,9 @@
-//! Clients nobody here wrote, against the built binary: the MCP inspector, the Python and the TypeScript SDK, in both eras of the
-//! protocol, over `conductor mcp start` and over `/mcp`. Each lists the tools, calls one of each tier and walks an approval to its end.
+//! Clients nobody here wrote, against the built binary: the MCP inspector, the Python and the
+//! TypeScript SDK, in both eras of the protocol, over `conductor mcp start` and over `/mcp`. Each
+//! lists the tools, calls one of each tier and walks an approval to its end.
 //!
-//! A person decides on a terminal, in a process that does not descend from the client; what does descend from it decides nothing.
+//! A person decides on a terminal, in a process that does not descend from the client; what does
+//! descend from it decides nothing.
 
 use crate::studio::{BINARY, DEVICES, Ear, Studio, until};
 use conductor_testkit::foreign_client::Puppet;
@@ -57,7 +59,8 @@ impl House {
         }
         words.extend(self.way(door));
         let puppet = Puppet::start(&program, &words);
-        // One older SDK does not say which version it speaks; a client that chooses by itself has to.
+        // One older SDK does not say which version it speaks; a client that chooses by itself has
+        // to.
         let said = puppet.version.as_str();
         if said.is_some() || client.chooses() {
             assert_eq!(said, Some(client.speaks()), "{client:?} {door:?}");
@@ -169,8 +172,8 @@ impl Guest for Inspector<'_> {
     }
 }
 
-/// List, one tool of each tier, a plan applied and an approval given by a person; then the mapped pad plays. `note` tells stories in one
-/// house apart.
+/// List, one tool of each tier, a plan applied and an approval given by a person; then the mapped
+/// pad plays. `note` tells stories in one house apart.
 fn walk(house: &House, guest: &mut dyn Guest, note: u8) {
     let synth = &mut house.studio.listen("synth");
     let tools = guest.tools();
@@ -400,7 +403,8 @@ fn a_client_of_the_newer_era_is_asked_by_its_result() {
     the_client_answers(Client::TypeScript { sdk: "2", era: "modern" });
 }
 
-/// With the policy as it comes no dialog goes to the client, whatever it declares: it would say yes to itself.
+/// With the policy as it comes no dialog goes to the client, whatever it declares: it would say yes
+/// to itself.
 #[test]
 fn a_client_that_would_say_yes_by_itself_is_not_asked() {
     let house = House::open("");
@@ -415,7 +419,8 @@ fn a_client_that_would_say_yes_by_itself_is_not_asked() {
     }
 }
 
-/// A client with a shell of its own, and a terminal in it: what it starts is not a person. A stranger to it is.
+/// A client with a shell of its own, and a terminal in it: what it starts is not a person. A
+/// stranger to it is.
 #[test]
 fn what_a_client_started_decides_nothing() {
     let client = Client::Python { era: "legacy" };
@@ -457,7 +462,8 @@ fn what_a_client_started_decides_nothing() {
     }
 }
 
-/// The suite against the product: what needs no fixture passes, and the control, what does need one, does not.
+/// The suite against the product: what needs no fixture passes, and the control, what does need
+/// one, does not.
 #[test]
 fn the_public_suite_without_fixtures() {
     if node().is_none() {
@@ -491,8 +497,9 @@ fn the_public_suite_without_fixtures() {
     }
     let (good, text) = suite("tools-call-simple-text");
     assert!(!good, "passed without its fixture\n{text}");
-    // The scenario of completion asks for a prompt that only the fixtures have. The protocol wants -32602 for a prompt that does not exist,
-    // and an empty list would tell a client that its prompt is there; so it belongs to the fixtures, and fails here in exactly that way.
+    // The scenario of completion asks for a prompt that only the fixtures have. The protocol wants
+    // -32602 for a prompt that does not exist, and an empty list would tell a client that its
+    // prompt is there; so it belongs to the fixtures, and fails here in exactly that way.
     let (good, text) = suite("completion-complete");
     assert!(!good && text.contains("Unknown prompt: test_prompt_with_arguments"), "{text}");
 }

@@ -70,7 +70,8 @@ fn the_demo_in_the_foreground_shows_what_the_pads_do() {
     child.wait().unwrap();
 }
 
-/// `make run` leaves the binary in its build folder, where no shell looks: the tour is printed so that it can be typed as it stands.
+/// `make run` leaves the binary in its build folder, where no shell looks: the tour is printed so
+/// that it can be typed as it stands.
 #[test]
 fn the_tour_can_be_typed_where_the_program_is_not_on_the_path() {
     use std::io::{BufRead, BufReader};
@@ -103,7 +104,8 @@ fn the_tour_can_be_typed_where_the_program_is_not_on_the_path() {
     }
 }
 
-/// A pad that runs a command which nobody allowed: told at its place with the cure, refused when pressed; the cure cures it.
+/// A pad that runs a command which nobody allowed: told at its place with the cure, refused when
+/// pressed; the cure cures it.
 #[test]
 fn a_command_that_fits_no_template_is_told_before_it_is_pressed() {
     let mapping = "\n[[modes]]\nname = \"Default\"\n[[modes.mappings]]\nid = \"run\"\ntrigger = { type = \"Note\", note = 36, device = \"pads\" }\n\
@@ -409,7 +411,8 @@ fn a_crash_of_the_daemon_leaves_no_memory_on_disk() {
     assert_eq!(of("coredump_filter").trim(), "00000000");
 }
 
-/// The address of a killed daemon is worth nothing: the next one has another port and other tokens, and a stop removes it.
+/// The address of a killed daemon is worth nothing: the next one has another port and other tokens,
+/// and a stop removes it.
 #[test]
 fn the_address_for_bridges_is_new_at_every_start_and_gone_after_a_stop() {
     let mut studio = Studio::start("schema = 1\n[patch.pd]\nmode = \"attach\"\n[patch.max]\nenabled = true\n");

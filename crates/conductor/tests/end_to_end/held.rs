@@ -1,4 +1,5 @@
-//! A model with file tools of its own rewrites the configuration and what is kept about it. Nothing widens; a person accepts.
+//! A model with file tools of its own rewrites the configuration and what is kept about it. Nothing
+//! widens; a person accepts.
 
 use crate::studio::{Studio, text, until};
 use conductor_testkit::stranger;
@@ -505,7 +506,8 @@ fn the_tool_checks_the_file_against_what_there_is() {
     assert!(cfg!(target_os = "macos") || report.to_string().contains("CoreMidiUniqueId cannot match"), "{report}");
 }
 
-/// Where there are secrets, the accepted configuration is signed with their key, and without that key it does not count.
+/// Where there are secrets, the accepted configuration is signed with their key, and without that
+/// key it does not count.
 #[test]
 fn the_key_of_the_secrets_signs_what_is_accepted() {
     let mut rig = Rig::new();

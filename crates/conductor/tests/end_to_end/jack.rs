@@ -1,4 +1,5 @@
-//! The spine over a real JACK server, with a MIDI program we did not write at the other end of the cable.
+//! The spine over a real JACK server, with a MIDI program we did not write at the other end of the
+//! cable.
 
 use crate::studio::{Studio, until};
 use conductor_testkit::real::{Missing, fluidsynth, jack, mido};
@@ -403,7 +404,8 @@ action = { type = "SendMidi", port = "synth", channel = 1, message_type = "NoteO
     }
 }
 
-/// What must end on an output that is away is sent first when it is back: a held note, one that a mapping ends, and the pedal.
+/// What must end on an output that is away is sent first when it is back: a held note, one that a
+/// mapping ends, and the pedal.
 #[test]
 fn what_ends_while_one_output_is_away_is_sent_when_it_is_back() {
     let config = r#"

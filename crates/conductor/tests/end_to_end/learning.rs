@@ -1,4 +1,5 @@
-//! Learning ends with whoever began it and never holds the hands up unseen; playing ends with the player.
+//! Learning ends with whoever began it and never holds the hands up unseen; playing ends with the
+//! player.
 
 use crate::studio::{DEVICES, Studio, text, until};
 use conductor_testkit::stranger;
@@ -169,7 +170,8 @@ fn pauses_take_their_time_once() {
     let trace = studio.ask("trace", json!({ "since_seq": since, "limit": 1000 }));
     let times: Vec<u64> = trace["records"].as_array().unwrap().iter().map(|it| it["at_us"].as_u64().unwrap()).collect();
     assert_eq!(times.len(), 600);
-    // Every beat is early by none, and one that was late does not make the next one later: some are on time to the end.
+    // Every beat is early by none, and one that was late does not make the next one later: some are
+    // on time to the end.
     let late: Vec<i64> = times.iter().zip(0..).map(|(at, beat)| (at - times[0]) as i64 - beat * 2000).collect();
     let first = late.iter().take(300).min().unwrap();
     let last = late.iter().skip(300).min().unwrap();

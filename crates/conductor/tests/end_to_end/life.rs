@@ -38,7 +38,8 @@ fn ending_releases_what_is_held_and_leaves_the_home_clean() {
     }
 }
 
-/// Without a word about the home it is `~/.conductor`, and the documented one-liner reaches its socket.
+/// Without a word about the home it is `~/.conductor`, and the documented one-liner reaches its
+/// socket.
 #[test]
 fn the_home_is_a_folder_in_the_persons_own() {
     let person = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! What floods, slow peers and greedy calls may cost a running daemon: descriptors, memory, processor time and processes.
+//! What floods, slow peers and greedy calls may cost a running daemon: descriptors, memory,
+//! processor time and processes.
 
 use super::studio::{BINARY, DEVICES, Studio, text, until};
 use conductor_testkit::mcp_process::resident_peak;
@@ -13,7 +14,8 @@ const MEGABYTE: u64 = 1 << 20;
 /// Real time that nothing asserts on.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A daemon that may open this many files at most, with a connection for the person that was there before.
+/// A daemon that may open this many files at most, with a connection for the person that was there
+/// before.
 fn few_files(soft: u32, hard: u32, config: &str) -> (Studio, std::net::SocketAddr) {
     let mut studio = Studio::empty();
     std::fs::write(studio.config_file(), format!("{DEVICES}{config}")).unwrap();

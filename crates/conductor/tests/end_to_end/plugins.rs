@@ -1,4 +1,5 @@
-//! Plugins as a person meets them: a file dropped into the folder, a yes at a terminal, tools for clients and pads.
+//! Plugins as a person meets them: a file dropped into the folder, a yes at a terminal, tools for
+//! clients and pads.
 
 use crate::studio::{BINARY, DEVICES, Studio, until};
 use conductor_testkit::terminal::{Terminal, at_a_terminal};
@@ -15,8 +16,8 @@ fn conductor(studio: &Studio, words: &[&str]) -> Command {
     command
 }
 
-/// `conductor plugins enable NAME` at a terminal, answered once it asks. What was typed before the question is thrown away, so the answer
-/// is said until it is heard, as a person would.
+/// `conductor plugins enable NAME` at a terminal, answered once it asks. What was typed before the
+/// question is thrown away, so the answer is said until it is heard, as a person would.
 fn enable(studio: &Studio, name: &str, answer: &str) -> (bool, String) {
     let mut terminal = Terminal::start(conductor(studio, &["plugins", "enable", name]));
     terminal.until("[y/N]");

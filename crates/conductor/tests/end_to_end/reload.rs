@@ -1,4 +1,5 @@
-//! Hot reload: what is wrong keeps the old configuration and says why; what is right is in force at once.
+//! Hot reload: what is wrong keeps the old configuration and says why; what is right is in force at
+//! once.
 
 use crate::studio::{DEVICES, Studio, until};
 use serde_json::{Value, json};
@@ -179,7 +180,8 @@ fn a_file_saved_right_after_the_start_is_seen() {
     for controller in 30..36 {
         let mut studio = Studio::empty();
         std::fs::write(studio.config_file(), sends(20)).unwrap();
-        // Saved by another thread as soon as the socket is there, which is before the daemon says that it is ready.
+        // Saved by another thread as soon as the socket is there, which is before the daemon says
+        // that it is ready.
         let (home, file) = (studio.home().to_owned(), studio.config_file());
         let saver = std::thread::spawn(move || {
             while !home.join("mcp.sock").exists() {

@@ -123,7 +123,8 @@ impl Studio {
         Ear { client }
     }
 
-    /// A connection that plays on the hand's end of the pads. What it holds is released when it is dropped.
+    /// A connection that plays on the hand's end of the pads. What it holds is released when it is
+    /// dropped.
     pub fn hand(&self) -> Hand {
         Hand { client: self.control() }
     }

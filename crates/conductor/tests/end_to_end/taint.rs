@@ -1,6 +1,8 @@
-//! What a model does never counts as a hand, whatever it passes on its way: mappings, routes, timers, lights, panic, OSC and cables.
+//! What a model does never counts as a hand, whatever it passes on its way: mappings, routes,
+//! timers, lights, panic, OSC and cables.
 //!
-//! Each test has a mapping `command` that would write a file, and a person who can set it off, so that its silence means something.
+//! Each test has a mapping `command` that would write a file, and a person who can set it off, so
+//! that its silence means something.
 
 use crate::jack::Stage;
 use crate::studio::{Studio, until};
@@ -111,7 +113,8 @@ fn is_held_back(studio: &Studio, mark: &Mark, what: &str, doing: impl FnOnce()) 
     reason
 }
 
-/// Does it until the file is written. What a tool sent a moment ago must have been forgotten first, so a hand may have to try again.
+/// Does it until the file is written. What a tool sent a moment ago must have been forgotten first,
+/// so a hand may have to try again.
 fn runs(studio: &Studio, mark: &Mark, what: &str, doing: impl Fn()) {
     let settled = || {
         let before = Cell::new(next_seq(studio));
@@ -233,7 +236,8 @@ fn a_panic_of_a_tool_presses_nothing() {
     is_held_back(studio, &mark, "a tool's panic", || drop(Model::connect(studio).call("conductor_panic", &json!({}))));
 }
 
-/// A held note of a hand ends because a tool mutes its device: the end that comes back is the tool's doing.
+/// A held note of a hand ends because a tool mutes its device: the end that comes back is the
+/// tool's doing.
 #[test]
 fn a_note_that_a_tool_ends_presses_nothing_by_its_end() {
     let mark = Mark::new();
@@ -308,7 +312,8 @@ on = 64
     });
 }
 
-/// Virtual inputs: any program can feed them, so what they say is no hand's until the file says otherwise.
+/// Virtual inputs: any program can feed them, so what they say is no hand's until the file says
+/// otherwise.
 #[test]
 fn a_program_that_plays_a_virtual_input_plays_notes_and_no_commands() {
     let mark = Mark::new();

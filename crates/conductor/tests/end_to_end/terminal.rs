@@ -1,4 +1,5 @@
-//! The person at a terminal: the prompt of `conductor up`, `conductor approvals`, `conductor plans`, `conductor call`; and nobody at one.
+//! The person at a terminal: the prompt of `conductor up`, `conductor approvals`, `conductor
+//! plans`, `conductor call`; and nobody at one.
 
 use crate::studio::{BINARY, DEVICES, Studio, text, until};
 use conductor::doors::control::client::{Client, ClientError};
@@ -53,7 +54,8 @@ impl Script {
     }
 }
 
-/// A considered yes, which `done` answers: one that comes too quickly is said again, as a person would.
+/// A considered yes, which `done` answers: one that comes too quickly is said again, as a person
+/// would.
 pub fn say_yes(terminal: &mut Terminal, done: &str) {
     loop {
         terminal.type_in("y\n");
@@ -193,7 +195,8 @@ fn without_a_terminal_a_call_is_parked_at_once_and_nobody_decides() {
         assert!(text(&output.stderr).contains("at a terminal"), "{}", text(&output.stderr));
     }
     assert_eq!(studio.run(&["approvals", "list", "--watch"]).status.code(), Some(1));
-    // And the daemon, where the command does not: this process has no terminal, or it would be a person.
+    // And the daemon, where the command does not: this process has no terminal, or it would be a
+    // person.
     let mut bare = session_without_terminal(studio.home());
     for (method, params) in [
         ("approvals.allow", json!({ "id": short })),
@@ -221,7 +224,8 @@ s.connect(sys.argv[1])
 s.sendall(sys.argv[2].encode() + b'\\n')
 sys.stdout.write(s.makefile().readline())";
 
-/// Speaks to `control.sock` from a session that certainly has no terminal, whatever the test was started from.
+/// Speaks to `control.sock` from a session that certainly has no terminal, whatever the test was
+/// started from.
 fn session_without_terminal(home: &Path) -> impl FnMut(&str, Value) -> Value + use<'_> {
     move |method, params| {
         let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });

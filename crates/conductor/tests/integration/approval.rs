@@ -220,7 +220,8 @@ async fn what_the_approver_is_told_is_ours_and_quoted() {
     );
 }
 
-// ---- through the client ------------------------------------------------------------------------------------------------------------
+// ---- through the client
+// --------------------
 
 fn widened() -> (TestStudio, Arc<Shared>) {
     let mut policy = Policy::default();

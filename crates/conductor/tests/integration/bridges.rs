@@ -1,4 +1,5 @@
-//! What runs inside Pd, Max and Live knows the daemon, and the daemon knows it: a program on a port that was left behind gets nothing.
+//! What runs inside Pd, Max and Live knows the daemon, and the daemon knows it: a program on a port
+//! that was left behind gets nothing.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -20,7 +21,8 @@ use conductor_testkit::real::{PATIENCE, pd, wait_for};
 use conductor_testkit::require;
 use serde_json::{Value, json};
 
-/// A program that took over a port. It says something, or nothing, and keeps what it is given until the other end leaves.
+/// A program that took over a port. It says something, or nothing, and keeps what it is given until
+/// the other end leaves.
 struct Impostor(TcpListener);
 
 impl Impostor {
@@ -172,7 +174,8 @@ async fn the_daemon_gives_an_impostor_on_the_port_of_live_nothing() {
         assert!(["HOST_OFFLINE", "TIMEOUT"].contains(&code.as_str()), "{says}: {code}");
         assert_eq!(String::from_utf8_lossy(&heard.join().expect("it ends")), "", "{says}");
     }
-    // One that heard the token once learns no secret from the hello, and its answer is not believed.
+    // One that heard the token once learns no secret from the hello, and its answer is not
+    // believed.
     let listener = TcpListener::bind(("127.0.0.1", port)).expect("the port is free");
     let says = format!(
         "{}\n{}\n",

@@ -1,4 +1,5 @@
-//! Files, commands, databases and the web through the one pipeline: what is asked, what is refused, what comes back and what is undone.
+//! Files, commands, databases and the web through the one pipeline: what is asked, what is refused,
+//! what comes back and what is undone.
 
 use std::sync::Arc;
 
@@ -129,7 +130,8 @@ async fn files_are_read_listed_and_searched_without_asking() {
         found["matches"],
         json!([{ "path": "sets/one.txt", "line": 2, "column": 1, "text": "kick on the one" }])
     );
-    // A pattern is text unless it says otherwise, and a pattern that could run for ever does not exist.
+    // A pattern is text unless it says otherwise, and a pattern that could run for ever does not
+    // exist.
     assert_eq!(room.call("filesystem.search", json!({ "pattern": "KICK|kick" })).await.unwrap()["matches"], json!([]));
     let refused = room.call("filesystem.search", json!({ "pattern": "(?=x)", "regex": true })).await.unwrap_err();
     assert_eq!(refused.code, Code::BadInput);
@@ -167,7 +169,8 @@ async fn a_write_is_asked_bound_to_what_is_there_and_undone_by_a_person_alone() 
     assert_eq!(room.call("filesystem.write", write).await.unwrap_err().code, Code::PlanStale);
     assert_eq!(std::fs::read_to_string(room.path("a.txt")).unwrap(), "changed by another program");
 
-    // What was made is removed by its undo, and what was deleted comes back; a change in between is not lost.
+    // What was made is removed by its undo, and what was deleted comes back; a change in between is
+    // not lost.
     let made = room
         .agreed("filesystem.write", json!({ "path": "x/new.txt", "content": "x", "create_dirs": true }))
         .await
@@ -399,7 +402,8 @@ async fn a_real_postgres_keeps_reads_reads() {
         assert!(query(attack).await.is_err(), "{attack}");
     }
     assert_eq!(server.sql("SELECT count(*) FROM sets"), "2");
-    // Negative control: the first words of these look like reads, and outside of a reading transaction they change something.
+    // Negative control: the first words of these look like reads, and outside of a reading
+    // transaction they change something.
     server.sql("WITH x AS (INSERT INTO sets (id) VALUES (7) RETURNING id) SELECT * FROM x");
     assert_eq!(server.sql("SELECT count(*) FROM sets"), "3");
     let boss = room.call("database.query", json!({ "database": "boss", "sql": "SELECT 1" })).await.unwrap_err();

@@ -115,7 +115,8 @@ async fn a_secret_comes_out_of_no_call() {
             assert!(out.matches("[secret:bird]").count() >= 20, "{out}");
             assert!(written.contains("[secret:bird]"), "full detail records arguments, scrubbed");
         } else {
-            // Negative control: a value nobody declared a secret is in the replies, in the records and in the questions.
+            // Negative control: a value nobody declared a secret is in the replies, in the records
+            // and in the questions.
             assert!(found.iter().all(|it| !it.is_empty()), "{found:?}");
         }
     }
@@ -167,7 +168,8 @@ async fn a_tool_with_an_effect_is_not_given_a_secret_in_any_spelling() {
     assert_eq!(asked, 1, "the question of the negative control alone");
 }
 
-/// What reaches an MCP client beside the answers: progress, log messages, and which resource changed.
+/// What reaches an MCP client beside the answers: progress, log messages, and which resource
+/// changed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_secret_comes_out_of_no_notification() {
     for known in [true, false] {

@@ -1,4 +1,5 @@
-//! Whole exchanges over a line door: both eras, the direct dialect, and what is not a message at all.
+//! Whole exchanges over a line door: both eras, the direct dialect, and what is not a message at
+//! all.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -794,8 +795,9 @@ async fn a_peer_that_never_reads_slows_nobody() {
     flood.abort();
 }
 
-/// Alone, a reply is written where it is made; among others, by the writer. Through a pipe that takes a few bytes at a time both ways of
-/// writing take turns, and every reply is whole, once, and after what was reported before it.
+/// Alone, a reply is written where it is made; among others, by the writer. Through a pipe that
+/// takes a few bytes at a time both ways of writing take turns, and every reply is whole, once, and
+/// after what was reported before it.
 #[tokio::test]
 async fn a_narrow_pipe_breaks_no_reply() {
     let (_studio, shared) = open();
@@ -824,7 +826,8 @@ async fn a_narrow_pipe_breaks_no_reply() {
     }
 }
 
-/// A write that gets nowhere ends the connection and cancels what runs on it. In a daemon that takes thirty seconds.
+/// A write that gets nowhere ends the connection and cancels what runs on it. In a daemon that
+/// takes thirty seconds.
 #[tokio::test]
 async fn a_peer_that_never_reads_is_hung_up_on() {
     let (studio, shared) = open();

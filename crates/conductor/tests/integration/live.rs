@@ -1,4 +1,5 @@
-//! Live Sets through the doors and the pipeline, on documents: the tools as one story, then the traps of this layer.
+//! Live Sets through the doors and the pipeline, on documents: the tools as one story, then the
+//! traps of this layer.
 
 use std::fs;
 use std::path::PathBuf;
@@ -19,7 +20,8 @@ use conductor_testkit::line_client::LineClient;
 use conductor_testkit::studio::TestStudio;
 use serde_json::{Value, json};
 
-/// The Set of the recorded exchanges: Drums, Bass, Vocals, two returns, two scenes, 124 beats per minute, C Minor.
+/// The Set of the recorded exchanges: Drums, Bass, Vocals, two returns, two scenes, 124 beats per
+/// minute, C Minor.
 pub const GOLDEN: &[u8] = include_bytes!("../../../../examples/sets/golden.als");
 
 pub struct Stage {

@@ -1,6 +1,7 @@
 //! A running Live over AbletonOSC: the faults of a lossy way, listeners, and recorded datagrams.
 //!
-//! The peer is Python on a stand-in for Live's object model; it proves wiring and protocol, never what Live does.
+//! The peer is Python on a stand-in for Live's object model; it proves wiring and protocol, never
+//! what Live does.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -44,11 +45,13 @@ async fn a_lost_or_late_answer_is_asked_again_and_a_write_never_is() {
     let mut client = attached(&stage, "abletonosc").await;
     way.faults().lose = Some(("/live/song/get/scale_name", 1));
     assert_eq!(client.ok("live_get_song_overview", json!({})).await["scaleName"], "Minor");
-    // The read-back is lost once; the write is not made a second time, which would be one undo entry too many.
+    // The read-back is lost once; the write is not made a second time, which would be one undo
+    // entry too many.
     way.faults().lose = Some(("/live/song/get/num_tracks", 1));
     assert_eq!(client.ok("live_create_track", json!({ "kind": "audio" })).await["id"], "track:3");
     assert_eq!(live.look("len(song.tracks)"), 4);
-    // The read-back comes after the fence: asked again, and the old answer that is still on its way does no harm.
+    // The read-back comes after the fence: asked again, and the old answer that is still on its way
+    // does no harm.
     way.faults().late = Some("/live/track/get/mute");
     client.ok("live_set_track_props", mute("track:0")).await;
     let off = json!({ "trackId": "track:0", "props": { "mute": false } });
@@ -171,7 +174,8 @@ async fn a_silent_peer_a_taken_port_and_nobody_at_all_are_told_apart() {
     let (wire, _) = Wire::open(settings).await.expect("a port");
     let tempo = || [get("/live/song/get/tempo", &[])];
     assert!(matches!(wire.read(&tempo()).await, Err(Refusal::NoAnswer { .. })));
-    // Two fences of the silence are out; their answers never come, and the next batch is not confused by waiting for them.
+    // Two fences of the silence are out; their answers never come, and the next batch is not
+    // confused by waiting for them.
     way.faults().silent = false;
     let batch = wire.read(&tempo()).await.expect("an answer");
     assert_eq!(batch.replies, [Some(vec![OscType::Float(124.0)])]);
@@ -332,7 +336,8 @@ async fn the_stand_in_answers_as_recorded() {
             strict += 1;
             continue;
         }
-        // The recording leaves out the notes that were added to make the long answers, so only their beginning can be compared.
+        // The recording leaves out the notes that were added to make the long answers, so only
+        // their beginning can be compared.
         let recorded = came.iter().find(|it| it[0] == address).map(|it| osc(&it[1]));
         if recorded.as_ref().is_some_and(|it| it.len() > 500) {
             continue;

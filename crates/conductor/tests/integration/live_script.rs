@@ -1,4 +1,5 @@
-//! A running Live with our script: its door, its token, what the person does meanwhile, and Live that ends in the middle.
+//! A running Live with our script: its door, its token, what the person does meanwhile, and Live
+//! that ends in the middle.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};

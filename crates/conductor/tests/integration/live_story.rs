@@ -1,6 +1,8 @@
-//! The twelve tools as one story, told to every host of the same Set: a document, a Live behind AbletonOSC, a Live with our script.
+//! The twelve tools as one story, told to every host of the same Set: a document, a Live behind
+//! AbletonOSC, a Live with our script.
 //!
-//! What a host can is asserted alike; what it cannot must be refused with a reason, never answered with something made up.
+//! What a host can is asserted alike; what it cannot must be refused with a reason, never answered
+//! with something made up.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! What a patch in a Pd of ours can reach: whatever it holds, the rest of the machine does not notice.
+//! What a patch in a Pd of ours can reach: whatever it holds, the rest of the machine does not
+//! notice.
 
 use std::fs;
 use std::io::Read;
@@ -52,7 +53,8 @@ impl Room {
         self.desk.patches.console(&question, false).0.into_iter().map(|it| it.text).collect()
     }
 
-    /// Runs a patch whose loadbang sends each message to its box, and waits until Pd has done them all.
+    /// Runs a patch whose loadbang sends each message to its box, and waits until Pd has done them
+    /// all.
     async fn run(&self, name: &str, attempts: &[(&str, &str)]) {
         let mut text = String::from("#N canvas 0 0 450 300 12;\n#X obj 10 10 loadbang;\n#X obj 10 40 t b b;\n");
         text.push_str(&format!("#X obj 10 70 bng;\n#X msg 10 100 finished {name};\n#X obj 10 130 print;\n"));
@@ -209,7 +211,8 @@ async fn a_patch_reaches_no_network() {
     }
 }
 
-/// A program that is not Pd, or one that is not there, is an answer at once: nothing waits for it to dial in.
+/// A program that is not Pd, or one that is not there, is an answer at once: nothing waits for it
+/// to dial in.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_is_not_pd_is_said_to_be_offline() {
     for (command, word) in [("/bin/true", "ended"), ("no-such-program", "not found"), ("script", "script")] {

@@ -1,4 +1,5 @@
-//! The patch tools on the bridge of Max, with a fake Max under Node at the other end. Nothing here was run in a real Max.
+//! The patch tools on the bridge of Max, with a fake Max under Node at the other end. Nothing here
+//! was run in a real Max.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -26,7 +27,8 @@ fn bridge() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bridges/max")
 }
 
-/// A fake Max with the real bridge in it. It is asked what it holds: our own document could claim anything.
+/// A fake Max with the real bridge in it. It is asked what it holds: our own document could claim
+/// anything.
 pub struct FakeMax {
     child: Child,
     orders: ChildStdin,

@@ -1,4 +1,5 @@
-//! The patch tools on a running Pure Data: the same calls, the same results, and what must never reach it.
+//! The patch tools on a running Pure Data: the same calls, the same results, and what must never
+//! reach it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -66,7 +67,8 @@ impl Stage {
     }
 }
 
-/// Boxes and cords without regard to Pd's numbers: Pd puts a box whose text changed behind the others.
+/// Boxes and cords without regard to Pd's numbers: Pd puts a box whose text changed behind the
+/// others.
 fn picture(view: &View<'_>) -> Value {
     let name = |it: &conductor_patch::BoxView<'_>| {
         // A symbol that holds a comma is spelled in more than one way.
@@ -85,7 +87,8 @@ fn picture(view: &View<'_>) -> Value {
     json!({ "boxes": boxes, "cords": outlets.into_iter().collect::<Vec<_>>() })
 }
 
-/// What a call answered, without what must differ: who the host is, how it knows, and where the home lies.
+/// What a call answered, without what must differ: who the host is, how it knows, and where the
+/// home lies.
 fn plain(told: &[(String, Value)], home: &str) -> Vec<(String, Value)> {
     let id = told.iter().find_map(|(_, it)| it["patch_id"].as_str()).unwrap_or_default().to_owned();
     told.iter()
@@ -117,7 +120,8 @@ async fn the_whole_set_on_a_running_pd_answers_as_on_a_document() {
     let (on_file, on_pd) = (told(&document), told(&stage.desk));
     assert_eq!(on_file.len(), on_pd.len());
     for (a, b) in on_file.iter().zip(&on_pd) {
-        // Values are what the story itself tells apart: each of the two hosts knows some that the other cannot know, and says so.
+        // Values are what the story itself tells apart: each of the two hosts knows some that the
+        // other cannot know, and says so.
         if a.0 == "get_object_value" && a != b {
             let refuses =
                 |it: &Value| it["code"] == "UNSUPPORTED" && it["message"].as_str().is_some_and(|it| !it.is_empty());
@@ -197,7 +201,8 @@ async fn every_row_of_the_recipe() {
     assert_eq!((&value["value"], &value["basis"]), (&json!(0), &json!("live")));
     let io = stage.desk.ok("get_object_io_info", json!({ "patch_id": id, "varname": "out" })).await;
     assert_eq!((&io["inlet_count"], &io["outlet_count"], &io["basis"]), (&json!(2), &json!(0), &json!("host")));
-    // Subpatches: made, filled, addressed by their own canvas though two have one name; gates that shift the cords outside.
+    // Subpatches: made, filled, addressed by their own canvas though two have one name; gates that
+    // shift the cords outside.
     stage
         .edit(
             &id,
@@ -318,7 +323,8 @@ async fn a_file_with_everything_is_shown_edited_and_saved_with_its_own_bytes() {
     assert_eq!((&saved["changed_lines"], &saved["warnings"]), (&json!(2), &json!([])));
     let now = std::fs::read_to_string(stage.desk.file("big.pd")).expect("saved");
     assert!(now.contains("osc~ 440.0;") && now.contains("#X declare -path lib;"), "{now}");
-    // A graph with its data is removed and comes back; only loading can bring data, and the answer says that it did.
+    // A graph with its data is removed and comes back; only loading can bring data, and the answer
+    // says that it did.
     stage.desk.yes("remove_max_object", json!({ "patch_id": "big", "varname": "~3" })).await;
     let undone = stage.desk.ok("undo_patch", json!({ "patch_id": "big" })).await;
     assert_eq!(undone["warnings"][0]["code"], "host_degraded");
@@ -522,7 +528,8 @@ impl Stage {
     }
 }
 
-/// What a text that is run as a command would make Pd say: a receiver in the patch under attack prints what reaches it.
+/// What a text that is run as a command would make Pd say: a receiver in the patch under attack
+/// prints what reaches it.
 const ALARM: &str = "conductor-was-injected";
 
 impl Stage {
@@ -547,9 +554,11 @@ impl Stage {
         let question = Question { principal: "alarm", patch_id: None, after: None, level: None, lines: 1000 };
         let (entries, ..) = self.desk.patches.console(&question, false);
         let said = entries.into_iter().filter(|it| it.source == Source::Pd).map(|it| it.text);
-        // With its colon: an object that Pd could not create is repeated as it was written, in lines of their own.
+        // With its colon: an object that Pd could not create is repeated as it was written, in
+        // lines of their own.
         let printed = format!("{ALARM}:");
-        // Canvases are called by their names where nothing else is known of them, escaped, with this prefix.
+        // Canvases are called by their names where nothing else is known of them, escaped, with
+        // this prefix.
         let ours = |it: &String| it.starts_with("pd-");
         let strays = |it: &String| it.contains("no such object") || it.contains("no method");
         said.filter(|it| it.starts_with(&printed) || strays(it) && !ours(it)).collect()
@@ -615,7 +624,8 @@ async fn no_text_in_any_argument_reaches_a_running_pd_as_a_command() {
                     arguments["allow_unknown"] = json!(true);
                 }
                 asked += 1;
-                // The person says yes to everything here: no text becomes a command by the way it is passed on.
+                // The person says yes to everything here: no text becomes a command by the way it
+                // is passed on.
                 let mut answer = stage.desk.output(tool, arguments.clone()).await;
                 if answer.as_ref().is_err_and(|it| it.code == Code::ApprovalRequired) {
                     stage.desk.allow(tool, arguments.clone()).await;
@@ -681,7 +691,8 @@ async fn hostile_files_do_not_take_the_daemon_with_them() {
             stage.desk.ok("close_patch", json!({ "patch_id": "h", "discard": true })).await;
         }
     }
-    // A patch that ends Pd as soon as it is loaded: it is said, others come back, and in the end it is closed.
+    // A patch that ends Pd as soon as it is loaded: it is said, others come back, and in the end it
+    // is closed.
     stage.desk.write(
         "quit.pd",
         "#N canvas 0 0 9 9 12;\n#X obj 1 1 loadbang;\n#X msg 1 40 \\; pd quit;\n#X connect 0 0 1 0;\n",
@@ -737,7 +748,8 @@ fn the_table_of_classes_is_what_the_installed_pd_draws() {
     }
 }
 
-/// As large as a file may be, of every kind that costs something: refused at once or opened, and Pd goes on with what it had.
+/// As large as a file may be, of every kind that costs something: refused at once or opened, and Pd
+/// goes on with what it had.
 #[tokio::test(flavor = "multi_thread")]
 async fn fifty_megabytes_are_a_clear_error_and_bounded_memory_on_a_running_pd() {
     require!(pd::probe());
@@ -809,7 +821,8 @@ async fn a_stopped_pd_is_a_timeout_that_changed_nothing() {
     stage.same(&id).await;
 }
 
-/// A Pd that the person started, with the helper patch in it. It has no window either, but does not know that we exist.
+/// A Pd that the person started, with the helper patch in it. It has no window either, but does not
+/// know that we exist.
 pub struct Theirs(std::process::Child);
 
 impl Theirs {

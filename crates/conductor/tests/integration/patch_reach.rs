@@ -1,4 +1,5 @@
-//! What a running Pure Data may be given without a person, and what not. Every test looks at effects: files, connections, questions.
+//! What a running Pure Data may be given without a person, and what not. Every test looks at
+//! effects: files, connections, questions.
 
 use super::patch_pd::Stage;
 use super::patch_tools::ApprovalQueue;
@@ -14,7 +15,8 @@ use std::net::TcpListener;
 
 const HEAD: &str = "#N canvas 0 50 450 300 12;\n";
 
-/// A person who allows everything and lets the client's dialog answer: no rule may reach below the floor.
+/// A person who allows everything and lets the client's dialog answer: no rule may reach below the
+/// floor.
 fn careless() -> Policy {
     Policy {
         rules: vec![Rule { decision: Some(Decision::Allow), ..Rule::default() }],

@@ -1,4 +1,5 @@
-//! The patch tools on documents, through the real pipeline: one story over the whole set, and what must never work.
+//! The patch tools on documents, through the real pipeline: one story over the whole set, and what
+//! must never work.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -341,7 +342,8 @@ pub async fn story(desk: &ApprovalQueue, format: &str, host: &str) {
         let value = ok!("get_object_value", { "patch_id": id, "varname": note["id"] });
         assert_eq!((&value["value"], &value["basis"]), (&json!("hello 1"), &json!("stored")));
     } else {
-        // A file keeps the value of a slider and not what a number box shows; a running Pd shows a number and tells no slider.
+        // A file keeps the value of a slider and not what a number box shows; a running Pd shows a
+        // number and tells no slider.
         ok!("edit_patch", { "patch_id": id, "edits": [
             { "op": "add", "obj_type": "hsl", "position": [300, 90], "varname": "fader" },
             { "op": "add", "obj_type": "number", "position": [300, 130], "varname": "num" },
@@ -467,8 +469,8 @@ pub async fn story(desk: &ApprovalQueue, format: &str, host: &str) {
     ok!("close_patch", { "patch_id": "mine" });
 }
 
-/// The tools that a story leaves out: never asked, or never with success. Those that the host cannot do must have said so each time, with
-/// the reason.
+/// The tools that a story leaves out: never asked, or never with success. Those that the host
+/// cannot do must have said so each time, with the reason.
 pub fn gaps(told: &[(String, Value)], cannot: &[&str]) -> Vec<String> {
     let desk = ApprovalQueue::new();
     let mut catalog = Catalog::default();
@@ -496,7 +498,8 @@ async fn the_whole_set_on_a_max_document() {
     story(&desk, "maxpat", "document").await;
     let told = desk.told.lock().expect("whole").clone();
     assert_eq!(gaps(&told, &[]), Vec::<String>::new());
-    // The comparison sees a tool that is left out, one that only fails, and one that is said to be impossible and is not.
+    // The comparison sees a tool that is left out, one that only fails, and one that is said to be
+    // impossible and is not.
     let (name, _) = told.last().expect("the story is told").clone();
     let without: Vec<(String, Value)> = told.iter().filter(|it| it.0 != name).cloned().collect();
     assert_eq!(gaps(&without, &[]), [format!("{name} was not asked")]);
@@ -662,8 +665,9 @@ fn usual(name: &str, schema: &Value, id: &str) -> Value {
     }
 }
 
-/// Every way to put a text into what this schema describes: where it stands, and the whole value, sound but for that one place. Made of
-/// the schema alone, so that no argument is forgotten; numbers and flags are places too, where the text must be refused.
+/// Every way to put a text into what this schema describes: where it stands, and the whole value,
+/// sound but for that one place. Made of the schema alone, so that no argument is forgotten;
+/// numbers and flags are places too, where the text must be refused.
 fn poisoned(schema: &Value, id: &str, text: &str) -> Vec<(String, Value)> {
     let mut all = Vec::new();
     for branch in ["anyOf", "oneOf"].iter().filter_map(|it| schema.get(it)?.as_array()).flatten() {

@@ -1,4 +1,5 @@
-//! Plugins through the real path: files in a folder, processes of the built binary, tools in the catalog, calls through the pipeline.
+//! Plugins through the real path: files in a folder, processes of the built binary, tools in the
+//! catalog, calls through the pipeline.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -152,8 +153,8 @@ async fn a_loop_left_behind_is_paid_for_by_the_call_that_left_it() {
     assert_eq!(timers.call("x.ticks", &json!({})).await, Ok(json!(0)), "timers end with their call");
 }
 
-/// Plugin code cannot crash the process on purpose, so the kernel's own limit does: a loop inside the engine's C code is not seen by the
-/// engine's clock.
+/// Plugin code cannot crash the process on purpose, so the kernel's own limit does: a loop inside
+/// the engine's C code is not seen by the engine's clock.
 #[tokio::test]
 async fn a_process_that_dies_is_started_anew() {
     let runner = runner(
@@ -180,7 +181,8 @@ async fn a_process_that_dies_is_started_anew() {
     assert_eq!(runner.restarts(), 2);
 }
 
-/// A neighbour that spins for as long as it may holds nobody up: no clock is read, the other one's calls simply come back first.
+/// A neighbour that spins for as long as it may holds nobody up: no clock is read, the other one's
+/// calls simply come back first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_plugin_that_spins_does_not_hold_up_another() {
     let spinner = runner(&plugin(&[("spin", "for (;;) {}")]), Limits { cpu_ms: 60_000, ..TIGHT });
@@ -294,7 +296,8 @@ async fn what_is_given_works() {
     assert_eq!(runner(&plugin(&[("all", body)]), TIGHT).call("x.all", &json!({})).await, Ok(wanted));
 }
 
-// ---- the folder, the catalog, the pipeline -------------------------------------------------------------------------------------------------
+// ---- the folder, the catalog, the pipeline
+// --------------------
 
 /// A studio with a folder of plugins.
 struct Room {
@@ -396,7 +399,8 @@ impl Room {
         }
     }
 
-    /// A call that may be tried again: the studio's clock moves by hand, so the delays between attempts are let pass.
+    /// A call that may be tried again: the studio's clock moves by hand, so the delays between
+    /// attempts are let pass.
     async fn patiently(&self, tool: &str) -> String {
         let call = self.text(tool, json!({}));
         tokio::pin!(call);
@@ -707,7 +711,8 @@ async fn a_long_result_is_cut_between_characters() {
     assert!(text.ends_with('…') && text.starts_with('ü'));
 }
 
-// ---- what a plugin may reach -----------------------------------------------------------------------------------------------------------------
+// ---- what a plugin may reach
+// --------------------
 
 const FILES: &str = "export default { name: 'x', version: '1', description: 'd', tools: [\n\
     { name: 'x.do', description: 'd', inputSchema: { type: 'object', properties: { what: { type: 'string' }, path: { type: 'string' }, root: { type: 'string' }, data: { type: 'string' } } },\n\
@@ -873,7 +878,8 @@ async fn hosts_are_reached_when_granted_and_secrets_go_to_their_hosts_only() {
     assert_eq!(seen(), before + 1);
 }
 
-// ---- the sandbox -------------------------------------------------------------------------------------------------------------------------
+// ---- the sandbox
+// --------------------
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
@@ -909,7 +915,8 @@ async fn the_process_has_given_everything_up() {
     assert_eq!(group, pid.to_string(), "a process group of its own");
 }
 
-/// What somebody who broke out of the engine would try. Run by the test below in processes of their own.
+/// What somebody who broke out of the engine would try. Run by the test below in processes of their
+/// own.
 #[cfg(target_os = "linux")]
 #[test]
 #[ignore = "run by the test below"]
@@ -965,7 +972,8 @@ fn a_hole_in_the_engine_leads_nowhere() {
     }
 }
 
-// ---- the examples ----------------------------------------------------------------------------------------------------------------------------
+// ---- the examples
+// --------------------
 
 fn example(name: &str) -> String {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../examples/plugins/{name}.js"));

@@ -1,9 +1,11 @@
 //! Every key that the file may have changes what a running daemon does.
 //!
-//! The keys are asked of the reader itself: into each table of the file that has every field, a key is put that cannot be, and the refusal
-//! lists those that can. Each of them must have evidence here: a probe, which sees something else under another value; a test that fails
-//! when the file loses the key; or a test of another binary, by its name. So a key that somebody adds and forgets to use fails this test by
-//! its name. Triggers, actions, sources, glue and targets are data of the engine and are varied one by one in `conductor-core`'s tests.
+//! The keys are asked of the reader itself: into each table of the file that has every field, a key
+//! is put that cannot be, and the refusal lists those that can. Each of them must have evidence
+//! here: a probe, which sees something else under another value; a test that fails when the file
+//! loses the key; or a test of another binary, by its name. So a key that somebody adds and forgets
+//! to use fails this test by its name. Triggers, actions, sources, glue and targets are data of the
+//! engine and are varied one by one in `conductor-core`'s tests.
 
 use super::surface::{self, BOARD, Cable, with_cable, with_gamepad};
 use super::*;
@@ -147,7 +149,8 @@ fn heard_of_the_pads(studio: &Studio) -> String {
     studio.block_on(studio.daemon().handle().status()).unwrap().statistics.events_processed.to_string()
 }
 
-/// What a press that must wait leads to, and after how many milliseconds; deadlines of the hands are exact, whenever they wake.
+/// What a press that must wait leads to, and after how many milliseconds; deadlines of the hands
+/// are exact, whenever they wake.
 fn timed(studio: &Studio, press: [u8; 3]) -> String {
     studio.play(&press);
     let traced = || studio.block_on(studio.daemon().handle().trace(Wanted::default())).unwrap().records;
@@ -852,7 +855,8 @@ fn a_ring_of_mappings_or_bindings_ends_where_the_file_says() {
     }
 }
 
-/// A tool turns a knob, the knob's binding plays a loopback device, and a pad of that device would type.
+/// A tool turns a knob, the knob's binding plays a loopback device, and a pad of that device would
+/// type.
 #[test]
 fn what_a_tool_turned_is_no_hand_behind_a_binding() {
     let rows = "[[devices]]\nalias = \"second\"\nloopback = true\n\
@@ -930,7 +934,8 @@ fn a_stick_and_a_trigger_rest_as_far_as_the_file_says() {
     assert_eq!((stick_beside, pull_beside), (stick, pull), "each is its own");
 }
 
-/// A missing backend is looked for as well, at first every second or so; so the interval shows in how often ports are listed.
+/// A missing backend is looked for as well, at first every second or so; so the interval shows in
+/// how often ports are listed.
 #[test]
 fn ports_that_nobody_announces_are_looked_for_as_often_as_the_file_says() {
     let often = |interval: u32, within: Duration| {

@@ -1,5 +1,5 @@
-//! `[led]`, `[[feedback]]`, `[per_app_modes]` and `[policy.approval.pad]`: what a controller shows, which window chooses the mode, and the
-//! pad that answers. Each key is varied on a running daemon.
+//! `[led]`, `[[feedback]]`, `[per_app_modes]` and `[policy.approval.pad]`: what a controller shows,
+//! which window chooses the mode, and the pad that answers. Each key is varied on a running daemon.
 
 use super::{Studio, pause};
 use conductor::app::{Machine, MakeBackend};
@@ -51,7 +51,8 @@ impl Studio {
         heard.expect("a message").expect("the daemon runs")
     }
 
-    /// What has been heard when a mark, sent after it, arrives. Nothing else is sent to the synth's controller 127.
+    /// What has been heard when a mark, sent after it, arrives. Nothing else is sent to the synth's
+    /// controller 127.
     fn heard_by_now(&self, ear: &mut async_mpsc::Receiver<Vec<u8>>, port: &str) -> Vec<Vec<u8>> {
         const MARK: [u8; 3] = [0xBF, 127, 99];
         self.send(port, &MARK);
@@ -74,7 +75,8 @@ impl Studio {
         self.send("pads hand", message);
     }
 
-    /// What a controller shows after the daemon started on these lines and had time to paint: the first messages to its pads.
+    /// What a controller shows after the daemon started on these lines and had time to paint: the
+    /// first messages to its pads.
     fn lights(lines: &str, count: usize) -> Vec<Vec<u8>> {
         let studio = Studio::start(&format!("{BOARD}\n"));
         let mut ear = studio.ear("pads");
@@ -184,8 +186,8 @@ pub(super) fn a_value_is_scaled_into_its_range_and_a_motor_is_not_a_hand() {
     assert_eq!(studio.hear(&mut pads), [0xB0, 20, 20]);
     drop(studio);
 
-    // The same control, moved by us, says where it is a moment later: that is no input. Whether the answer of this test comes in time is
-    // the machine's affair, so it may try again.
+    // The same control, moved by us, says where it is a moment later: that is no input. Whether the
+    // answer of this test comes in time is the machine's affair, so it may try again.
     let studio = Studio::start(&format!("{BOARD}\n{}", row.replace("controller = 20", "controller = 7")));
     let mut pads = studio.ear("pads");
     let traced = || studio.block_on(studio.daemon().handle().trace(Wanted::default())).unwrap();
@@ -201,7 +203,8 @@ pub(super) fn a_value_is_scaled_into_its_range_and_a_motor_is_not_a_hand() {
     assert!(is_motor);
 }
 
-/// A controller at the end of a cable, as far as the daemon can tell: the loopback's machinery under another name.
+/// A controller at the end of a cable, as far as the daemon can tell: the loopback's machinery
+/// under another name.
 pub(super) struct Cable {
     pub machinery: Loopback,
     /// How often its ports were listed.
@@ -240,7 +243,8 @@ impl Backend for Cable {
     }
 }
 
-/// A backend with one input, whose lane the test fills itself. The daemon does not care that MIDI has no sticks.
+/// A backend with one input, whose lane the test fills itself. The daemon does not care that MIDI
+/// has no sticks.
 struct Handed(Cable, mpsc::Sender<EventSender>);
 
 struct Open;
@@ -318,7 +322,8 @@ fn pad_section(device: &str, note: u8, hold_ms: u32, tiers: &str) -> String {
     )
 }
 
-/// A daemon with a controller called Grand, and the hand that plays it. Another one lies unused beside it.
+/// A daemon with a controller called Grand, and the hand that plays it. Another one lies unused
+/// beside it.
 pub(super) fn with_cable(config: &str) -> (Studio, Hand) {
     let (tell, told) = mpsc::channel();
     let make: MakeBackend = Box::new(move |stamp, announce| {
@@ -394,7 +399,8 @@ pub(super) fn each_key_of_the_pad_counts() {
         );
         assert!(wait_for(PATIENCE, || (studio.open_questions() == 1).then_some(())).is_some());
         hand.play(&DOWN, Taint::Clean);
-        // Long after 50 ms of the daemon's own time, which a second question to it cannot make shorter; and longer than is usual.
+        // Long after 50 ms of the daemon's own time, which a second question to it cannot make
+        // shorter; and longer than is usual.
         pause(1200);
         hand.play(&UP, Taint::Clean);
         assert_eq!((studio.open_questions(), studio.runs.of(tools::DANGER)), (1, 0), "{what}");

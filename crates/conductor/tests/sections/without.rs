@@ -1,6 +1,8 @@
-//! What a test makes of a file that lost one of its keys: exactly what it would make of a daemon that ignores the key.
+//! What a test makes of a file that lost one of its keys: exactly what it would make of a daemon
+//! that ignores the key.
 //!
-//! Keys are written as `table.key`, with `[]` for every row of a list and `{}` for every name in a table of names.
+//! Keys are written as `table.key`, with `[]` for every row of a list and `{}` for every name in a
+//! table of names.
 
 use std::cell::RefCell;
 use std::panic::{catch_unwind, set_hook, take_hook};
@@ -16,7 +18,8 @@ thread_local! {
 
 const NAME: &str = "without a key";
 
-/// Longer than any of these tests takes when all is well; whoever waits longer waits for what does not come.
+/// Longer than any of these tests takes when all is well; whoever waits longer waits for what does
+/// not come.
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// The text as it goes to the daemon.
@@ -27,7 +30,8 @@ pub(super) fn written(config: &str) -> String {
     })
 }
 
-/// Whether the test sees that the key is gone. It runs in a thread of its own, which is left alone when it hangs.
+/// Whether the test sees that the key is gone. It runs in a thread of its own, which is left alone
+/// when it hangs.
 pub(super) fn is_missed(key: &str, test: fn()) -> bool {
     let (tell, told) = mpsc::channel();
     let key = key.to_owned();

@@ -1,4 +1,5 @@
-//! What every MIDI backend keeps, the in-process one and the real ones. Each test binary joins the two ends in its own way.
+//! What every MIDI backend keeps, the in-process one and the real ones. Each test binary joins the
+//! two ends in its own way.
 
 use conductor_core::event::midi::{Decoder, Heard};
 use conductor_core::event::{Body, Taint};

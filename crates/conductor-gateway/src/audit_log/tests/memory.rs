@@ -79,7 +79,8 @@ impl Memory {
         self.state().trouble = None;
     }
 
-    /// Keeps what was synced, and of each file's unsynced rest a part: its first bytes, or zeros of the same length.
+    /// Keeps what was synced, and of each file's unsynced rest a part: its first bytes, or zeros of
+    /// the same length.
     pub fn power_cut(&self, mut random: impl FnMut() -> u64) {
         let mut state = self.state();
         state.names = state.durable_names.clone();

@@ -1,4 +1,5 @@
-//! `conductor_get_config`: the file on disk, with the hash a plan would start from, and what of it is not in force.
+//! `conductor_get_config`: the file on disk, with the hash a plan would start from, and what of it
+//! is not in force.
 
 use super::{TOOLSET, list, nullable, object, said, text};
 use crate::owner_handle::OwnerHandle;

@@ -1,4 +1,5 @@
-//! `conductor_plan_changes`: one plan for any number of changes. The tools with a single change go the same way.
+//! `conductor_plan_changes`: one plan for any number of changes. The tools with a single change go
+//! the same way.
 
 use super::{TOOLSET, config_plan, object, plans};
 use crate::pipeline::call::Output;

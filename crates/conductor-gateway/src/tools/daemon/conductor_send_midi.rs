@@ -1,4 +1,5 @@
-//! `conductor_send_midi`: plain MIDI to a device. All messages are checked before the first byte leaves.
+//! `conductor_send_midi`: plain MIDI to a device. All messages are checked before the first byte
+//! leaves.
 
 use super::{TOOLSET, boolean, integer, locked, object, output_target, take, text};
 use crate::owner_handle::{OwnerHandle, SentBy};

@@ -1,4 +1,5 @@
-//! `conductor_send_sysex`: raw SysEx to a device. Every call asks a person; no rule can allow it beforehand.
+//! `conductor_send_sysex`: raw SysEx to a device. Every call asks a person; no rule can allow it
+//! beforehand.
 
 use super::{TOOLSET, integer, locked, object, output_target, sysex, text};
 use crate::owner_handle::{OwnerHandle, SentBy};

@@ -1,4 +1,5 @@
-//! `conductor_simulate`: a script of events against the configuration, in virtual time, with no output.
+//! `conductor_simulate`: a script of events against the configuration, in virtual time, with no
+//! output.
 
 use super::{TOOLSET, boolean, integer, list, nullable, object, take, text};
 use crate::owner_handle::{OwnerHandle, no_mode};

@@ -13,7 +13,8 @@ pub fn definition() -> Definition {
         "description?": { "type": "string", "maxLength": 1024 },
         "enabled?": { "type": "boolean" },
     }));
-    // Which of the optional members must be there is said at the root, which the published copy leaves out.
+    // Which of the optional members must be there is said at the root, which the published copy
+    // leaves out.
     input["oneOf"] = json!([{ "required": ["id"] }, { "required": ["index"] }]);
     input["anyOf"] = json!([{ "required": ["trigger"] }, { "required": ["action"] }, { "required": ["description"] }, { "required": ["enabled"] }]);
     Definition::new("conductor_update_mapping", Tier::ConfigChange, TOOLSET, |studio, leave, arguments| async move {

@@ -1,4 +1,5 @@
-//! Resources and prompts of the studio. A resource mirrors a read tool; a prompt is text for the model.
+//! Resources and prompts of the studio. A resource mirrors a read tool; a prompt is text for the
+//! model.
 
 use crate::owner_handle::OwnerHandle;
 use crate::tools::catalog::{Catalog, CatalogError};

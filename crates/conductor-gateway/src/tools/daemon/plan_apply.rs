@@ -1,4 +1,5 @@
-//! `plan.apply` and `plan.reject`: hidden, and only for a person. The human door and the approval pad are the only ways to them.
+//! `plan.apply` and `plan.reject`: hidden, and only for a person. The human door and the approval
+//! pad are the only ways to them.
 
 use super::{TOOLSET, object, plan_id, plans};
 use crate::owner_handle::OwnerHandle;

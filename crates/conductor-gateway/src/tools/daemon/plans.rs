@@ -1,6 +1,8 @@
-//! Plans: a change of the configuration, drafted as a diff, kept until a person applies it, and taken back by undo.
+//! Plans: a change of the configuration, drafted as a diff, kept until a person applies it, and
+//! taken back by undo.
 //!
-//! The tools here only draft. `plan.apply` and `plan.reject` are hidden tools that only a `person:` can call, from the human door.
+//! The tools here only draft. `plan.apply` and `plan.reject` are hidden tools that only a `person:`
+//! can call, from the human door.
 
 use crate::owner_handle::OwnerHandle;
 use crate::pending_store::Beside;
@@ -98,7 +100,8 @@ pub async fn make(
     keep(studio, leave, arguments, &base, draft, description, Vec::new()).await
 }
 
-/// Drafts keys of a plugin's row on the file as it is and keeps the plan. Only `plugin.set` asks for it.
+/// Drafts keys of a plugin's row on the file as it is and keeps the plan. Only `plugin.set` asks
+/// for it.
 pub async fn make_plugin(
     studio: &Arc<Studio>,
     leave: &Clearance,
@@ -239,7 +242,8 @@ pub async fn list(studio: &Arc<Studio>) -> Result<Vec<Value>, ToolError> {
     Ok(plans.iter().filter_map(Record::config_plan).collect())
 }
 
-/// Puts a plan in force, if the file still is what the plan was made on. Of several at once exactly one wins.
+/// Puts a plan in force, if the file still is what the plan was made on. Of several at once exactly
+/// one wins.
 pub async fn apply(
     studio: &Arc<Studio>,
     owner: &OwnerHandle,
@@ -325,7 +329,8 @@ fn write(
     })
 }
 
-/// Applying a mapping allows what it calls with constant arguments, for as long as it stands; what is gone or changed loses its grant.
+/// Applying a mapping allows what it calls with constant arguments, for as long as it stands; what
+/// is gone or changed loses its grant.
 fn settle_grants(
     studio: &Studio,
     by: &Principal,

@@ -1,5 +1,6 @@
-//! `plugin.set`: hidden, and only for a person. Writes the row of a plugin as a plan that is made and applied at once, so that it is kept,
-//! recorded and undone like any other change of the configuration.
+//! `plugin.set`: hidden, and only for a person. Writes the row of a plugin as a plan that is made
+//! and applied at once, so that it is kept, recorded and undone like any other change of the
+//! configuration.
 
 use super::{TOOLSET, object, plan_apply, plans};
 use crate::owner_handle::OwnerHandle;

@@ -61,7 +61,8 @@ impl Around {
     }
 }
 
-/// Rows whose action becomes a call of a tool that does not exist, and that the reader knows no name of.
+/// Rows whose action becomes a call of a tool that does not exist, and that the reader knows no
+/// name of.
 fn unserved(config: &Config, studio: &Studio) -> Vec<Diagnostic> {
     let catalog = studio.catalog();
     let modes = config.modes.iter().map(|it| (it.name.as_str(), &it.rows));

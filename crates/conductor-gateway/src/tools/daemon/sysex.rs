@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 /// Between F0 and F7. A bank of 32 voices is about 4 KB.
 pub const MAX_BYTES: usize = 8192;
 
-/// Reads integers and two-digit hex strings, mixed, with or without the F0 and F7 around them. No byte is ever cut to fit.
+/// Reads integers and two-digit hex strings, mixed, with or without the F0 and F7 around them. No
+/// byte is ever cut to fit.
 pub fn parse(data: &[Value]) -> Result<Vec<u8>, ToolError> {
     let bad = |index: usize, why: String| {
         ToolError::new(Code::BadInput, format!("data[{index}]: {why}"))
@@ -47,7 +48,8 @@ pub fn parse(data: &[Value]) -> Result<Vec<u8>, ToolError> {
     }
 }
 
-/// What kind of message it is. The class informs the person; nothing is blocked by guessing at bytes.
+/// What kind of message it is. The class informs the person; nothing is blocked by guessing at
+/// bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Risk {
     pub level: &'static str,
@@ -78,7 +80,8 @@ fn manufacturer_body(body: &[u8]) -> usize {
     body.len().saturating_sub(if body.first() == Some(&0) { 3 } else { 1 })
 }
 
-/// The maker by its id, as far as it is one a studio is likely to meet. Ids are assigned by the MIDI Association.
+/// The maker by its id, as far as it is one a studio is likely to meet. Ids are assigned by the
+/// MIDI Association.
 pub fn maker(body: &[u8]) -> (String, &'static str) {
     let id = match body {
         [0, second, third, ..] => format!("00 {second:02X} {third:02X}"),

@@ -1,6 +1,8 @@
-//! What is kept of a change for its undo, and `filesystem.undo`, which only a person can call, from the human door.
+//! What is kept of a change for its undo, and `filesystem.undo`, which only a person can call, from
+//! the human door.
 //!
-//! A kept change is a record of kind `edit` beside plans and approvals, with the bytes that were there. It ends after a week.
+//! A kept change is a record of kind `edit` beside plans and approvals, with the bytes that were
+//! there. It ends after a week.
 
 use super::{Asked, TOOLSET, blocking};
 use crate::pending_store::Beside;

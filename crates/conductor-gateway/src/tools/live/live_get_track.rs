@@ -1,4 +1,5 @@
-//! `live_get_track`: everything about one track, for clients that read no resources. `ableton://track/{i}` mirrors it.
+//! `live_get_track`: everything about one track, for clients that read no resources.
+//! `ableton://track/{i}` mirrors it.
 
 use super::{reading, refused, schema, to_object};
 use crate::pipeline::call::Output;

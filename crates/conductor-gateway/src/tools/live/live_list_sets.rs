@@ -1,4 +1,5 @@
-//! `live_list_sets`: which Sets are open, and which hosts can be reached. `ableton://sets` mirrors it.
+//! `live_list_sets`: which Sets are open, and which hosts can be reached. `ableton://sets` mirrors
+//! it.
 
 use super::{TOOLSET, schema};
 use crate::pipeline::call::Output;

@@ -1,4 +1,5 @@
-//! Resources and prompts of Live Sets. A resource mirrors a read tool; a prompt is text for the model and calls nothing.
+//! Resources and prompts of Live Sets. A resource mirrors a read tool; a prompt is text for the
+//! model and calls nothing.
 
 use super::TOOLSET;
 use crate::tools::catalog::{Catalog, CatalogError};

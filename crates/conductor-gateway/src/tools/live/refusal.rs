@@ -1,4 +1,5 @@
-//! Why a Set refused, in the words of the tools: the one place that turns a host's refusal into what a caller sees.
+//! Why a Set refused, in the words of the tools: the one place that turns a host's refusal into
+//! what a caller sees.
 
 use conductor_core::error::{Code, Effect, Subject, ToolError};
 use conductor_hosts::live::{Op, Refusal};
@@ -110,7 +111,8 @@ pub fn refused(refusal: Refusal) -> ToolError {
         Refusal::HalfDone { done, why } => {
             let mut error = refused(*why);
             error.message = format!("{}; {done}", error.message);
-            // A host that is gone may be asked again by itself; a write that may have been made must not be.
+            // A host that is gone may be asked again by itself; a write that may have been made
+            // must not be.
             if error.code == Code::HostOffline {
                 error.code = Code::Timeout;
             }

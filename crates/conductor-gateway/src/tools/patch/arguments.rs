@@ -1,4 +1,5 @@
-//! Arguments that passed validation, read; and the edits they mean. `edit_patch` and the tools with one edit read them alike.
+//! Arguments that passed validation, read; and the edits they mean. `edit_patch` and the tools with
+//! one edit read them alike.
 
 use super::bad;
 use conductor_core::error::ToolError;

@@ -1,4 +1,5 @@
-//! `encapsulate_objects`: moves objects into a new subpatcher and joins it to what they were joined to.
+//! `encapsulate_objects`: moves objects into a new subpatcher and joins it to what they were joined
+//! to.
 
 use super::schema::{edit_body, edit_input};
 use super::{Asked, body as told, gated, single, unmade};

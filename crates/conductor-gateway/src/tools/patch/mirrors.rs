@@ -1,4 +1,5 @@
-//! Resources and prompts of patches. A resource mirrors a read tool; a prompt is text for the model.
+//! Resources and prompts of patches. A resource mirrors a read tool; a prompt is text for the
+//! model.
 
 use super::TOOLSET;
 use crate::tools::catalog::{Catalog, CatalogError};

@@ -1,5 +1,5 @@
-//! Schemas in short: a name that ends in `*` is required in an input, one that ends in `?` may be absent from a body, and a word in the
-//! place of a schema names one of the shared kinds.
+//! Schemas in short: a name that ends in `*` is required in an input, one that ends in `?` may be
+//! absent from a body, and a word in the place of a schema names one of the shared kinds.
 
 use serde_json::{Map, Value, json};
 
@@ -58,7 +58,8 @@ fn closed(properties: Value, read: fn(&str) -> (String, bool)) -> Value {
     json!({ "type": "object", "properties": named, "required": required, "additionalProperties": false })
 }
 
-/// A word is a kind, a list of one is an array of it, an object without any schema word is a closed object; all else is a schema already.
+/// A word is a kind, a list of one is an array of it, an object without any schema word is a closed
+/// object; all else is a schema already.
 fn expand(kind: Value, read: fn(&str) -> (String, bool)) -> Value {
     match kind {
         Value::String(word) => named(&word),

@@ -1,7 +1,9 @@
-//! What an enabled plugin may reach outside its process: hosts, file roots and secrets that a person granted by name.
+//! What an enabled plugin may reach outside its process: hosts, file roots and secrets that a
+//! person granted by name.
 //!
-//! Every request is judged here, by what stands in the plugin's row and never by what the process says about itself.
-//! Not here: the guards themselves (`hosts::files`, `hosts::web`, `secrets`), which stand before every other tool too.
+//! Every request is judged here, by what stands in the plugin's row and never by what the process
+//! says about itself. Not here: the guards themselves (`hosts::files`, `hosts::web`, `secrets`),
+//! which stand before every other tool too.
 
 use crate::secrets::Secrets;
 use crate::studio::Studio;
@@ -27,7 +29,8 @@ const FETCHES: usize = 4;
 const FILES: usize = 4;
 /// A longer file does not fit through the pipe in base64.
 const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
-/// How a handle of a secret looks inside a header. Only names pass through the process, never values.
+/// How a handle of a secret looks inside a header. Only names pass through the process, never
+/// values.
 const SECRET: (&str, &str) = ("{{secret:", "}}");
 
 /// Where a plugin's console goes: its name, how loud, and what.
@@ -311,7 +314,8 @@ impl Granted {
         Ok((headers, sealed))
     }
 
-    /// A header's value with the secrets it names put in, and the hosts that may see all of them; none when it names none.
+    /// A header's value with the secrets it names put in, and the hosts that may see all of them;
+    /// none when it names none.
     fn filled(&self, url: &Url, value: &str) -> Result<Option<(String, Vec<String>)>, ToolError> {
         let (begin, end) = SECRET;
         let mut filled = String::new();

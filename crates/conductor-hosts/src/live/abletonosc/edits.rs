@@ -1,4 +1,5 @@
-//! How each edit is made over AbletonOSC: one write per batch, read back; what was written before a failure is said.
+//! How each edit is made over AbletonOSC: one write per batch, read back; what was written before a
+//! failure is said.
 
 use super::notes::same;
 use super::reads::{clip_asks, clip_info, param_address, param_asks, param_of};
@@ -274,7 +275,8 @@ impl AbletonOscHost {
             ("loopEnd", "/live/clip/set/loop_end", "/live/clip/get/loop_end", props.loop_end, end),
             ("loopStart", "/live/clip/set/loop_start", "/live/clip/get/loop_start", props.loop_start, start),
         ];
-        // Live refuses a loop that ends before it begins even for a moment, so the end that moves away goes first.
+        // Live refuses a loop that ends before it begins even for a moment, so the end that moves
+        // away goes first.
         let order = if start < now.loop_start { [1, 0] } else { [0, 1] };
         for (name, set, get, wanted, value) in order.map(|n| ends[n]) {
             add(name, set, get, wanted.map(|_| float(value)));

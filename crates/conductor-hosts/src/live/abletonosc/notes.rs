@@ -11,7 +11,8 @@ use conductor_set::{
 use rosc::OscType;
 use std::collections::BTreeMap;
 
-/// Notes per datagram when adding: about 8 KB, under the smallest default of the systems Live runs on.
+/// Notes per datagram when adding: about 8 KB, under the smallest default of the systems Live runs
+/// on.
 const NOTES_PER_DATAGRAM: usize = 400;
 /// The whole of a clip, in beats. Without a range the peer misses pitch 127.
 const WHOLE: (f64, f64) = (-8192.0, 16_384.0);
@@ -84,7 +85,8 @@ impl AbletonOscHost {
         let (track, slot) = session_clip(clip)?;
         let at = [index(track), index(slot)];
         let mut rows = Vec::new();
-        // An answer that does not come is asked again in halves of time: a very long clip does not fit a datagram.
+        // An answer that does not come is asked again in halves of time: a very long clip does not
+        // fit a datagram.
         let mut windows = vec![WHOLE];
         while let Some(window) = windows.pop() {
             let batch = self.wire.read_within(&[question(at, window)], WINDOW_ROUNDS).await?;
@@ -144,7 +146,8 @@ impl AbletonOscHost {
             }
         };
         let remove = tell("/live/clip/remove/notes", range(at, pitches, time));
-        // The fence and the name close the batch; the notes themselves are read at the end, in pieces if they must be.
+        // The fence and the name close the batch; the notes themselves are read at the end, in
+        // pieces if they must be.
         let (batch, _) = self.put(guard, Mine::Nothing, remove, vec![get("/live/clip/get/name", &at)]).await?;
         if let Some(error) = batch.error {
             return Err(refused(clip, error));

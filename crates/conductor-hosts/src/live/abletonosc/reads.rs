@@ -1,4 +1,5 @@
-//! What is read over AbletonOSC. A reply that does not come is a failure; a fact that cannot be asked for is named in `unknown`.
+//! What is read over AbletonOSC. A reply that does not come is a failure; a fact that cannot be
+//! asked for is named in `unknown`.
 
 use super::wire::{Ask, Batch, NAME, get, get_with, number, tell, text, truth};
 use super::{AbletonOscHost, cannot, count, first, float, index, refused, session_clip, values};
@@ -230,7 +231,8 @@ impl AbletonOscHost {
         ];
         let batch = self.wire.read(&asks).await?;
         let flag = |at| first(&batch, at, id, Listing::Tracks, truth);
-        // A track that cannot arm answers the question with an error, which would end the peer's tick.
+        // A track that cannot arm answers the question with an error, which would end the peer's
+        // tick.
         let arm = if flag(3)? {
             let batch = self.wire.read(&[get("/live/track/get/arm", &[n])]).await?;
             first(&batch, 0, id, Listing::Tracks, truth)?
@@ -270,7 +272,8 @@ impl AbletonOscHost {
         })
     }
 
-    /// Volume, panning and every send. How many sends there are is found by asking: the first that is not there answers with an error.
+    /// Volume, panning and every send. How many sends there are is found by asking: the first that
+    /// is not there answers with an error.
     async fn mixer(&self, track: u32) -> Result<Vec<Param>, Refusal> {
         let on = |part| PathId::OnTrack(track, TrackPart::Chain(part));
         let mut params = Vec::new();
@@ -301,7 +304,8 @@ impl AbletonOscHost {
         param_of(path, &self.wire.read(&param_asks(path)?).await?)
     }
 
-    /// All in one batch. An error ends the peer's tick and hides whose it is, so then each is asked alone.
+    /// All in one batch. An error ends the peer's tick and hides whose it is, so then each is asked
+    /// alone.
     pub(super) async fn values_now(&self, ids: Vec<PathId>) -> Result<Vec<Option<f64>>, Refusal> {
         let ask = |id: &PathId| {
             param_address(*id).ok().map(|(_, read, arguments)| {
@@ -387,7 +391,8 @@ impl AbletonOscHost {
             });
         }
         let mut unknown = PARAM_UNKNOWN.to_vec();
-        // Of arrangement clips only name, start and length can be asked for, which is what the clip list shows.
+        // Of arrangement clips only name, start and length can be asked for, which is what the clip
+        // list shows.
         unknown.extend(["clips in the arrangement", "filePath"]);
         Ok(TrackDetail::capped(path, clips, devices, mixer, unknown))
     }

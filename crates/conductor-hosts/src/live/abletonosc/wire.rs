@@ -1,7 +1,8 @@
 //! Questions to AbletonOSC over UDP, in batches that a fence closes.
 //!
-//! The peer links no error to its cause and says nothing about a write. So one batch is under way at a time, it ends with `/live/test`,
-//! and what came before the fence's answer belongs to it. Silence is never success.
+//! The peer links no error to its cause and says nothing about a write. So one batch is under way
+//! at a time, it ends with `/live/test`, and what came before the fence's answer belongs to it.
+//! Silence is never success.
 //!
 //! Datagrams may be lost, doubled or late, and all answers of a fence look the same. So a fence
 //! ends a batch at once only when every question is answered; otherwise the batch ends when nothing
@@ -161,7 +162,8 @@ fn offline(reason: impl ToString) -> Refusal {
     Refusal::Offline { host: NAME, reason: reason.to_string() }
 }
 
-/// A wire that was just dropped gives its port back when its receiver next runs, so a port in use is asked for a few times.
+/// A wire that was just dropped gives its port back when its receiver next runs, so a port in use
+/// is asked for a few times.
 async fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
     for _ in 0..BINDS {
         match UdpSocket::bind(address).await {
@@ -340,7 +342,8 @@ impl Inner {
         loop {
             let (length, from) = match self.socket.recv_from(&mut buffer).await {
                 Ok(came) => came,
-                // Tells of an earlier packet that nobody took; the batch it belonged to runs out by itself.
+                // Tells of an earlier packet that nobody took; the batch it belonged to runs out by
+                // itself.
                 Err(fault) if fault.kind() == std::io::ErrorKind::ConnectionRefused => continue,
                 Err(_) => return,
             };
@@ -391,7 +394,8 @@ impl Inner {
     }
 }
 
-/// Whether anything listens at the peer's port, as far as the system tells: on this machine a closed port is told at once.
+/// Whether anything listens at the peer's port, as far as the system tells: on this machine a
+/// closed port is told at once.
 pub async fn nobody_listens(peer: SocketAddr) -> bool {
     const TELLS_WITHIN: Duration = Duration::from_millis(50);
     if !peer.ip().is_loopback() {
@@ -428,8 +432,8 @@ fn answers(ask: &Ask, address: &str, values: &[OscType]) -> bool {
         && ask.arguments.iter().zip(values).take(echo).all(|(sent, came)| number(sent) == number(came))
 }
 
-/// A number of any width. The peer answers in 32 bits: 0.85 comes as 0.8500000238, and the shortest text that means those 32 bits is what
-/// was meant.
+/// A number of any width. The peer answers in 32 bits: 0.85 comes as 0.8500000238, and the shortest
+/// text that means those 32 bits is what was meant.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the other OSC types are no numbers")]
 pub fn number(value: &OscType) -> Option<f64> {
     match value {

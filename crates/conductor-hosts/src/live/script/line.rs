@@ -90,7 +90,8 @@ fn offline(reason: impl ToString) -> Refusal {
 }
 
 impl Line {
-    /// Connects, waits for the script's token, and then proves to it and has it prove that both know the secret.
+    /// Connects, waits for the script's token, and then proves to it and has it prove that both
+    /// know the secret.
     pub async fn open(met: &Rendezvous, timeout: Duration, hear: Hear) -> Result<(Line, Greeting), Refusal> {
         if met.protocol != PROTOCOL {
             return Err(offline(format!(
@@ -209,7 +210,8 @@ fn left_over() -> Refusal {
     offline("the token on its port is not that of the script: state/live-script.json is left over from another Live")
 }
 
-/// The first line of the script: its token, and the number to prove something about. Nothing was said to it yet.
+/// The first line of the script: its token, and the number to prove something about. Nothing was
+/// said to it yet.
 async fn meet(reader: &mut BufReader<OwnedReadHalf>, met: &Rendezvous) -> Result<String, Refusal> {
     #[derive(Deserialize)]
     struct First {

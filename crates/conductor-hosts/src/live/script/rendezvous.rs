@@ -1,4 +1,5 @@
-//! The file in which the script says where it listens, the token by which we know it, and the secret that both prove to know.
+//! The file in which the script says where it listens, the token by which we know it, and the
+//! secret that both prove to know.
 
 use crate::live::Refusal;
 use serde::Deserialize;
@@ -59,7 +60,8 @@ pub fn read(home: &Path) -> Result<Rendezvous, Nobody> {
         Err(fault) => return Err(Nobody::Unsafe(format!("{shown} cannot be read: {fault}"))),
     };
     let found = file.metadata().map_err(|fault| Nobody::Unsafe(format!("{shown}: {fault}")))?;
-    // A file that another user wrote could lead us to a program of theirs; one they can read gives them the secret.
+    // A file that another user wrote could lead us to a program of theirs; one they can read gives
+    // them the secret.
     if found.uid() != rustix::process::geteuid().as_raw() {
         return Err(Nobody::Unsafe(format!("{shown} belongs to another user")));
     }

@@ -102,7 +102,8 @@ fn a_press_made_while_its_release_waits_is_dropped_even_with_room() {
     (0..6).for_each(|note| source.push(on(note)));
     (0..2).for_each(|note| source.push(off(note)));
     source.push(off(2));
-    // Room appears, but the receiver has not seen the slot of key 2 yet when these are pushed: it takes slots before it pops.
+    // Room appears, but the receiver has not seen the slot of key 2 yet when these are pushed: it
+    // takes slots before it pops.
     let slot = &source.sender.shared.slots[place::of(place::NOTE, 0, 2)];
     assert!(word::is_full(slot.word.load(Ordering::Relaxed)));
     for _ in 0..6 {
@@ -130,8 +131,9 @@ fn a_value_pushed_after_the_slot_was_taken_comes_after_it() {
     assert_eq!(receiver.counts().merged, 2);
 }
 
-/// The receiver looks through the slots one word at a time, so it can miss one that is filled behind it and see a later one. Nothing of
-/// the missed control may enter the ring meanwhile, or the missed value would come out last.
+/// The receiver looks through the slots one word at a time, so it can miss one that is filled
+/// behind it and see a later one. Nothing of the missed control may enter the ring meanwhile, or
+/// the missed value would come out last.
 #[test]
 fn a_slot_missed_by_the_receiver_is_not_overtaken() {
     let (mut sender, mut receiver) = lane_with_room(DeviceSlot(0), 1, Bell::silent(), 16, 16);
@@ -317,8 +319,9 @@ fn role(body: &Body) -> Role {
     }
 }
 
-/// The promises of the lane, over everything that went in and came out: nothing is invented; per key and control the order stands; a
-/// press that came out is followed by its release before the next press; the last value of every control comes out.
+/// The promises of the lane, over everything that went in and came out: nothing is invented; per
+/// key and control the order stands; a press that came out is followed by its release before the
+/// next press; the last value of every control comes out.
 fn check(sent: &[(Micros, Body)], got: &[Event]) -> Result<(), String> {
     type PerControl = HashMap<String, Vec<(Micros, Body)>>;
     let mut sent_by: PerControl = HashMap::new();
@@ -454,7 +457,8 @@ fn step(seed: &mut u64) -> u64 {
     *seed
 }
 
-/// Every key alternates between press and release, so two presses in a row at the far end prove a lost release.
+/// Every key alternates between press and release, so two presses in a row at the far end prove a
+/// lost release.
 fn play(
     sender: &mut EventSender,
     count: usize,
@@ -523,7 +527,8 @@ fn a_stalled_engine_loses_no_release_and_no_final_value_of_100k_events() {
 
 #[test]
 fn two_threads_lose_no_release_and_no_final_value() {
-    // Which of the two is slow changes, so that full, empty and half-drained rings all meet the other thread at work.
+    // Which of the two is slow changes, so that full, empty and half-drained rings all meet the
+    // other thread at work.
     for round in 0..12u64 {
         let events = if round % 2 == 0 { 64 } else { EVENTS };
         let (mut sender, mut receiver) = lane_with_room(DeviceSlot(0), UNLIMITED, Bell::silent(), events, 64);

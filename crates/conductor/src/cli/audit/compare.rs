@@ -1,5 +1,5 @@
-//! Comparing a log with a second copy of it. Equal hashes of a record mean equal records all the way back, so the two are walked side by
-//! side by number and hash.
+//! Comparing a log with a second copy of it. Equal hashes of a record mean equal records all the
+//! way back, so the two are walked side by side by number and hash.
 
 use std::io;
 use std::path::Path;

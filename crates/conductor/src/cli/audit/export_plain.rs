@@ -9,7 +9,8 @@ pub(super) struct Chain {
 }
 
 impl Chain {
-    /// The entry of a call, from its outcome; other records have none. `hash` is the hex SHA-256 of the entry's bytes without `hash`.
+    /// The entry of a call, from its outcome; other records have none. `hash` is the hex SHA-256 of
+    /// the entry's bytes without `hash`.
     pub fn entry(&mut self, record: &Value) -> Option<String> {
         let member = |key: &str| record.get(key).cloned().unwrap_or(Value::Null);
         if record.get("phase").and_then(Value::as_str) != Some("outcome") {

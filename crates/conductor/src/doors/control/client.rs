@@ -1,4 +1,5 @@
-//! The other end of `control.sock`, for the command line. Plain blocking reads: one question, one answer, no runtime.
+//! The other end of `control.sock`, for the command line. Plain blocking reads: one question, one
+//! answer, no runtime.
 
 use super::MAX_LINE;
 use serde_json::{Value, json};

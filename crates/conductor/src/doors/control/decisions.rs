@@ -1,6 +1,8 @@
-//! Methods of the human door about calls, plans and approvals. Those that decide something ask first whether a person is asking.
+//! Methods of the human door about calls, plans and approvals. Those that decide something ask
+//! first whether a person is asking.
 //!
-//! Applying and rejecting go through the pipeline like any call, as `person:<uid>`: they are validated, recorded and answered alike.
+//! Applying and rejecting go through the pipeline like any call, as `person:<uid>`: they are
+//! validated, recorded and answered alike.
 
 use super::methods::{Answer, Stream, read, refuse};
 use super::{Caller, Control};

@@ -108,7 +108,8 @@ pub enum Answer {
 pub enum Stream {
     Records(mpsc::Receiver<TraceRecord>),
     Bytes(mpsc::Receiver<Vec<u8>>),
-    /// Questions as they come and are answered. Somebody is there to answer for as long as it lives.
+    /// Questions as they come and are answered. Somebody is there to answer for as long as it
+    /// lives.
     Questions(ApproverPresent, broadcast::Receiver<ApprovalEvent>),
 }
 

@@ -1,5 +1,6 @@
-//! Who counts as a person on the human door. Any process of the same user can connect, and an AI client may own a shell; so a decision
-//! needs a terminal behind the peer, no AI client above it, and an origin that is not a client's.
+//! Who counts as a person on the human door. Any process of the same user can connect, and an AI
+//! client may own a shell; so a decision needs a terminal behind the peer, no AI client above it,
+//! and an origin that is not a client's.
 //!
 //! The origin: a process that a client started and orphaned (double fork, `setsid`) has no client
 //! above it any more; the kernel hands it to pid 1 or to the user's service manager. Walking up
@@ -14,7 +15,8 @@
 
 use crate::socket::Peer;
 
-/// Proof that the peer counts as a person. Only [`recognise`] makes one; methods that decide something take it.
+/// Proof that the peer counts as a person. Only [`recognise`] makes one; methods that decide
+/// something take it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Person {
     pub uid: u32,
@@ -169,7 +171,8 @@ pub fn look(pid: i32) -> Option<Process> {
     })
 }
 
-/// `pid (name) state parent group session tty …`; the name may hold blanks and brackets, so fields are counted after the last one.
+/// `pid (name) state parent group session tty …`; the name may hold blanks and brackets, so fields
+/// are counted after the last one.
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 fn parse_stat(pid: i32, stat: &str) -> Option<Process> {
     let open = stat.find('(')?;

@@ -1,5 +1,6 @@
-//! Playing an event script on a port, in real time. Each step has a time of its own, and the owner says when it has come. What the
-//! script leaves on is released at its end; when it is dropped before, with the connection that plays it.
+//! Playing an event script on a port, in real time. Each step has a time of its own, and the owner
+//! says when it has come. What the script leaves on is released at its end; when it is dropped
+//! before, with the connection that plays it.
 
 use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::event::script::{self, Step};

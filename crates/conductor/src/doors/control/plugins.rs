@@ -1,4 +1,5 @@
-//! Methods of the human door about plugins. Enabling writes what a person was shown: the pin says which bytes and which words.
+//! Methods of the human door about plugins. Enabling writes what a person was shown: the pin says
+//! which bytes and which words.
 
 use super::methods::{read, refuse};
 use super::{Caller, Control, decisions};

@@ -1,4 +1,5 @@
-//! Methods of the human door about secrets. No answer holds a value, and whatever changes one asks first whether a person is asking.
+//! Methods of the human door about secrets. No answer holds a value, and whatever changes one asks
+//! first whether a person is asking.
 
 use super::methods::{Answer, read, refuse};
 use super::{Caller, Control};

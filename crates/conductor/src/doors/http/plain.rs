@@ -1,6 +1,8 @@
-//! The plain routes beside `/mcp`: tools without a protocol, and what an observer may see. Nothing here decides anything.
+//! The plain routes beside `/mcp`: tools without a protocol, and what an observer may see. Nothing
+//! here decides anything.
 //!
-//! A call passes the same pipeline as from every door. What observers see holds ids, names, results and times; no argument and no output.
+//! A call passes the same pipeline as from every door. What observers see holds ids, names, results
+//! and times; no argument and no output.
 
 use super::{Tokens, read_body, refuse, refuse_after};
 use crate::doors::mcp::Shared;
@@ -192,7 +194,8 @@ fn shown(tool: &Tool) -> Value {
     })
 }
 
-/// What is asked of the log. An unknown word is refused: a filter that is silently ignored shows too much.
+/// What is asked of the log. An unknown word is refused: a filter that is silently ignored shows
+/// too much.
 fn asked(query: &str) -> Result<(Filter, usize), String> {
     let (mut filter, mut limit) = (Filter::default(), 100);
     for (key, value) in form(query) {
@@ -220,7 +223,8 @@ fn form(query: &str) -> Vec<(String, String)> {
         .unwrap_or_default()
 }
 
-/// News of the pipeline and of the desk as one stream. A slow reader loses the oldest and is told how many.
+/// News of the pipeline and of the desk as one stream. A slow reader loses the oldest and is told
+/// how many.
 fn stream(
     news: broadcast::Receiver<conductor_gateway::studio::news::News>,
     desk: broadcast::Receiver<ApprovalEvent>,

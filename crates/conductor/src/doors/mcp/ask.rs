@@ -1,7 +1,7 @@
 //! Approvals through the client: the door only carries the question and the answer.
 //!
-//! A model can never answer: no tool argument counts, and what a modern client carries between question and answer is sealed. Whether a
-//! client may be asked at all is the pipeline's decision.
+//! A model can never answer: no tool argument counts, and what a modern client carries between
+//! question and answer is sealed. Whether a client may be asked at all is the pipeline's decision.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,8 +1,9 @@
 //! Calls that wait for nothing, answered in the task that read them.
 //!
-//! The SDK makes two tasks of every request and passes each reply through two queues, which costs a read more than the read. Here a call
-//! is begun where it arrived, by the same handler; only what is not done at once becomes the SDK's, and goes on there from where it
-//! stands. Not here: what a call does, or how its reply reaches the peer (`line`, `http`).
+//! The SDK makes two tasks of every request and passes each reply through two queues, which costs a
+//! read more than the read. Here a call is begun where it arrived, by the same handler; only what
+//! is not done at once becomes the SDK's, and goes on there from where it stands. Not here: what a
+//! call does, or how its reply reaches the peer (`line`, `http`).
 
 use parking_lot::Mutex;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -61,8 +62,8 @@ impl Line {
     }
 }
 
-/// Begins the calls of an HTTP session. The SDK makes the session's door and shows it to nobody, so the first call that goes its way
-/// carries the empty seat, and the door sits down in it.
+/// Begins the calls of an HTTP session. The SDK makes the session's door and shows it to nobody, so
+/// the first call that goes its way carries the empty seat, and the door sits down in it.
 #[derive(Clone, Default)]
 pub struct Seat(Arc<OnceLock<(McpDoor, Peer<RoleServer>)>>);
 
@@ -76,7 +77,8 @@ impl Seat {
     }
 
     pub fn begin(&self, request: ClientRequest, id: &RequestId) -> Begun {
-        // What may speak on its way belongs to the SDK: it tells by the task that speaks which stream the words belong to.
+        // What may speak on its way belongs to the SDK: it tells by the task that speaks which
+        // stream the words belong to.
         let is_silent =
             |door: &McpDoor| request.get_meta().get_progress_token().is_none() && door.session.log_level().is_none();
         let (ClientRequest::CallToolRequest(_), Some((door, peer))) =

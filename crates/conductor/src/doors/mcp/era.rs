@@ -1,7 +1,8 @@
-//! Which of the protocol's two eras a request belongs to. Read from each request, here and nowhere else.
+//! Which of the protocol's two eras a request belongs to. Read from each request, here and nowhere
+//! else.
 //!
-//! *Legacy*: a handshake made the connection one client's. *Modern*: every request carries its own version and capabilities, and both
-//! may interleave on one connection.
+//! *Legacy*: a handshake made the connection one client's. *Modern*: every request carries its own
+//! version and capabilities, and both may interleave on one connection.
 
 use rmcp::RoleServer;
 use rmcp::model::{ClientCapabilities, ClientRequest, ErrorCode, ErrorData, ProtocolVersion};
@@ -40,7 +41,8 @@ pub fn of(context: &RequestContext<RoleServer>) -> Era {
     }
 }
 
-/// For a line door, which the SDK would let anything through: a request needs a handshake before it or its own version inside.
+/// For a line door, which the SDK would let anything through: a request needs a handshake before it
+/// or its own version inside.
 pub fn admit(request: &ClientRequest, context: &RequestContext<RoleServer>) -> Result<(), ErrorData> {
     let own = context.meta.protocol_version();
     let modern = own.as_ref().is_some_and(is_modern);
@@ -68,7 +70,8 @@ pub fn unknown_method(method: &str) -> ErrorData {
     ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("Method not found: {method}"), None)
 }
 
-/// Whether this client said it can show a form. A client that names no kind of elicitation means forms.
+/// Whether this client said it can show a form. A client that names no kind of elicitation means
+/// forms.
 pub fn shows_forms(context: &RequestContext<RoleServer>) -> bool {
     let capabilities: Option<ClientCapabilities> = context.client_capabilities();
     capabilities.and_then(|it| it.elicitation).is_some_and(|it| it.form.is_some() || it.url.is_none())

@@ -1,4 +1,5 @@
-//! How the public suite's fixtures reach their client. In the fixture build only; nothing of the product talks back like this.
+//! How the public suite's fixtures reach their client. In the fixture build only; nothing of the
+//! product talks back like this.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -97,7 +97,8 @@ impl McpHttp {
                 let answer = axum::Json(at_once::message(answer, id));
                 return ([(header::CACHE_CONTROL, "no-store")], answer).into_response();
             }
-            // The SDK must find nothing to refuse in a call that has begun: what it reads is ours, and stands for the call.
+            // The SDK must find nothing to refuse in a call that has begun: what it reads is ours,
+            // and stands for the call.
             Some((id, Begun::Waiting(rest))) => {
                 parts.extensions.insert(rest);
                 let stands = json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": { "name": "" } });
@@ -128,8 +129,9 @@ impl McpHttp {
 }
 
 impl McpHttp {
-    /// Begins a call that is plainly one: in a session that has made one before, with no header and no member that the SDK would have to
-    /// judge. Anything else is the SDK's, and so is every refusal.
+    /// Begins a call that is plainly one: in a session that has made one before, with no header and
+    /// no member that the SDK would have to judge. Anything else is the SDK's, and so is every
+    /// refusal.
     async fn begin(&self, parts: &Parts, body: &[u8]) -> Option<(RequestId, Begun)> {
         let session = plain_session(parts)?;
         let JsonRpcMessage::Request(mut call) = line::read_call(body)? else { return None };
@@ -163,8 +165,8 @@ fn plain_session(parts: &Parts) -> Option<SessionId> {
     text(SESSION).filter(|_| plain).map(Into::into)
 }
 
-/// The SDK writes an answer as a stream of two events, and the first would leave alone, in a packet and a wake-up of its own. Most calls
-/// end before anyone could tell.
+/// The SDK writes an answer as a stream of two events, and the first would leave alone, in a packet
+/// and a wake-up of its own. Most calls end before anyone could tell.
 async fn gather(mut body: BoxBody<Bytes, Infallible>) -> Body {
     let mut pieces: Vec<Bytes> = Vec::new();
     let patience = tokio::time::sleep(AT_ONCE);
@@ -230,7 +232,8 @@ impl CappedSessions {
         }
     }
 
-    /// Who answers at once for this session. Nobody, now and then, so that a session in use never looks idle to the SDK.
+    /// Who answers at once for this session. Nobody, now and then, so that a session in use never
+    /// looks idle to the SDK.
     fn seat(&self, id: &SessionId) -> Option<Seat> {
         let mut used = self.used.lock();
         let last = used.last.get_mut(id)?;

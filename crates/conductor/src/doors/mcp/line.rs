@@ -1,7 +1,8 @@
 //! Bytes to messages and back, one JSON object per line.
 //!
-//! The SDK's own transport ignores what it cannot read; here every line that deserves an answer gets one, a peer that does not read
-//! cannot make the daemon hold more and more for it, and the end of input does not cut replies off. Not here: what a message means.
+//! The SDK's own transport ignores what it cannot read; here every line that deserves an answer
+//! gets one, a peer that does not read cannot make the daemon hold more and more for it, and the
+//! end of input does not cut replies off. Not here: what a message means.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, HashSet};
@@ -37,14 +38,16 @@ const QUEUE: usize = 256;
 const UNREAD: usize = 256 * 1024;
 /// Bytes gathered into one write.
 const GATHER: usize = 64 * 1024;
-/// Bytes of answers gathered while more requests lie here. A peer that asks for much should not wait for the last to read the first.
+/// Bytes of answers gathered while more requests lie here. A peer that asks for much should not
+/// wait for the last to read the first.
 const GATHER_ANSWERS: usize = 8 * 1024;
 const WRITE_PATIENCE: Duration = Duration::from_secs(30);
 const DRAIN: Duration = Duration::from_secs(10);
 /// How often a peer that sends no more is asked whether it still listens.
 const GONE_CHECK: Duration = Duration::from_millis(50);
 pub const READ_CHUNK: usize = 8 * 1024;
-/// A buffer that once held a large message is given back when it is empty: idle connections are many.
+/// A buffer that once held a large message is given back when it is empty: idle connections are
+/// many.
 const KEPT_BUFFER: usize = 64 * 1024;
 
 /// What reader, writer and door share about one connection.
@@ -91,24 +94,28 @@ impl Wire {
 pub struct LineTransport<R> {
     reader: R,
     buffer: Vec<u8>,
-    /// Where in `buffer` the next line starts. What lies before it goes when more is read, in one move for many lines.
+    /// Where in `buffer` the next line starts. What lies before it goes when more is read, in one
+    /// move for many lines.
     taken: usize,
     /// Where in `buffer` a newline is looked for next.
     scanned: usize,
     max_line: usize,
     ended: bool,
     drain_until: Option<Instant>,
-    /// A request that was read and not yet answered, and that what follows waits for: an `initialize`, which makes the rest possible, or
-    /// a list, which is long and would be made many times over for a peer that does not read.
+    /// A request that was read and not yet answered, and that what follows waits for: an
+    /// `initialize`, which makes the rest possible, or a list, which is long and would be made many
+    /// times over for a peer that does not read.
     awaited: Option<RequestId>,
-    /// Lines that were answered where they were read. Kept here because `receive` may be dropped at any await.
+    /// Lines that were answered where they were read. Kept here because `receive` may be dropped at
+    /// any await.
     answers: Vec<u8>,
     at_once: Option<at_once::Line>,
     queue: Option<mpsc::Sender<Vec<u8>>>,
     end: Arc<dyn WriteNow>,
     writer: Option<JoinHandle<()>>,
     wire: Arc<Wire>,
-    /// Answers whether the peer has closed both directions. The end of input alone says only that it will send no more.
+    /// Answers whether the peer has closed both directions. The end of input alone says only that
+    /// it will send no more.
     is_gone: Option<Box<dyn Fn() -> bool + Send>>,
 }
 
@@ -213,7 +220,8 @@ impl<R: AsyncRead + Unpin + Send + 'static> LineTransport<R> {
             WroteNow::Part => {}
             WroteNow::Nothing(back) => self.answers = back,
         }
-        // Cancel-safe: the answers leave their place only once there is room for them. After a part of them an empty line wakes the writer.
+        // Cancel-safe: the answers leave their place only once there is room for them. After a part
+        // of them an empty line wakes the writer.
         let room = self.queue.as_ref()?.reserve().await.ok()?;
         let answers = std::mem::take(&mut self.answers);
         self.end.queued(answers.len());
@@ -221,7 +229,8 @@ impl<R: AsyncRead + Unpin + Send + 'static> LineTransport<R> {
         Some(())
     }
 
-    /// Until the peer has read most of what it asked for. A peer that never does is ended by the writer.
+    /// Until the peer has read most of what it asked for. A peer that never does is ended by the
+    /// writer.
     async fn wait_for_reader(&mut self) {
         loop {
             let written = self.wire.written.notified();
@@ -287,7 +296,8 @@ impl<R: AsyncRead + Unpin + Send + 'static> Transport<RoleServer> for LineTransp
         let wire = Arc::clone(&self.wire);
         let end = Arc::clone(&self.end);
         let queue = self.queue.clone();
-        // Nothing else was asked: there will be nothing to gather, and waking the writer is dearer than writing.
+        // Nothing else was asked: there will be nothing to gather, and waking the writer is dearer
+        // than writing.
         let is_last = answered.as_ref().is_some_and(|id| lock(&wire.in_flight).iter().all(|it| it == id));
         // Queued now where there is room, so that messages leave in the order they were sent.
         let first = serde_json::to_vec(&item).map(|mut line| {
@@ -417,7 +427,8 @@ impl<R: AsyncRead + Unpin + Send + 'static> LineTransport<R> {
         self.ended = true;
     }
 
-    /// Answers what can be answered here, enters any other request into the books, and refuses one that is there already.
+    /// Answers what can be answered here, enters any other request into the books, and refuses one
+    /// that is there already.
     fn admit(
         &mut self,
         message: Option<RxJsonRpcMessage<RoleServer>>,
@@ -506,7 +517,8 @@ impl Refusal {
     }
 }
 
-/// A first call, not the retry of one that asked something, as nearly all of them look. Anything else takes the long way.
+/// A first call, not the retry of one that asked something, as nearly all of them look. Anything
+/// else takes the long way.
 #[derive(Deserialize)]
 struct CallLine<'a> {
     jsonrpc: &'a str,
@@ -550,7 +562,8 @@ fn usable_id(id: &Value) -> Option<RequestId> {
     }
 }
 
-/// Reads one line. `None` is a notification that cannot be understood: it has no id, so nobody is told.
+/// Reads one line. `None` is a notification that cannot be understood: it has no id, so nobody is
+/// told.
 pub fn read_message(line: &[u8]) -> Result<Option<RxJsonRpcMessage<RoleServer>>, Refusal> {
     match read_call(line) {
         Some(call) => Ok(Some(call)),
@@ -618,7 +631,8 @@ fn read_request(method: String, mut members: Map<String, Value>) -> ClientReques
         Some(params) => json!({ "method": method, "params": params }),
         None => json!({ "method": method }),
     };
-    // What is a method of the protocol but does not fit it becomes a custom request; the door answers -32602.
+    // What is a method of the protocol but does not fit it becomes a custom request; the door
+    // answers -32602.
     serde_json::from_value(whole).unwrap_or_else(|_| ClientRequest::CustomRequest(CustomRequest::new(method, params)))
 }
 
@@ -649,11 +663,12 @@ impl Urgency {
     }
 }
 
-/// The writing end of a connection. The transport may write a line itself as long as nothing is queued; else the writer does, in order.
+/// The writing end of a connection. The transport may write a line itself as long as nothing is
+/// queued; else the writer does, in order.
 struct End<W> {
     half: AsyncMutex<Half<W>>,
-    /// Lines given to the writer and not written yet. At 0 the writer rests, and whoever is about to queue one has waited for room and
-    /// stands in no order with what is written now.
+    /// Lines given to the writer and not written yet. At 0 the writer rests, and whoever is about
+    /// to queue one has waited for room and stands in no order with what is written now.
     queued: AtomicUsize,
     /// Their bytes.
     bytes: AtomicUsize,
@@ -732,7 +747,8 @@ fn push(
     pushed
 }
 
-/// The one writer of a connection: whole lines, gathered while there are more, flushed when there are none.
+/// The one writer of a connection: whole lines, gathered while there are more, flushed when there
+/// are none.
 async fn write_lines<W: AsyncWrite + Unpin + Send>(
     end: Arc<End<W>>,
     mut queue: mpsc::Receiver<Vec<u8>>,

@@ -1,4 +1,5 @@
-//! What the SDK calls deprecated and the older era still scores: log messages to the client. The only place that may use it.
+//! What the SDK calls deprecated and the older era still scores: log messages to the client. The
+//! only place that may use it.
 
 #![allow(deprecated)]
 
@@ -49,7 +50,8 @@ pub enum Report {
         level: LogLevel,
         text: String,
     },
-    /// A request to the client, answered through `reply`. It goes out from the call's own task: the SDK finds the right stream by that.
+    /// A request to the client, answered through `reply`. It goes out from the call's own task: the
+    /// SDK finds the right stream by that.
     Ask {
         method: String,
         params: Value,

@@ -1,4 +1,5 @@
-//! A reply as each dialect shows it. Value and text come from one place, because the protocol plans to rework the pair.
+//! A reply as each dialect shows it. Value and text come from one place, because the protocol plans
+//! to rework the pair.
 
 use conductor_core::error::{Code, ToolError};
 use rmcp::model::{CallToolResult, ContentBlock, ErrorCode, ErrorData, ResourceContents};

@@ -1,6 +1,8 @@
-//! `conductor mcp setup`: puts the server into an AI client's configuration file, without harming anything else in it.
+//! `conductor mcp setup`: puts the server into an AI client's configuration file, without harming
+//! anything else in it.
 //!
-//! Not here: printing and exit codes (`cli`). A file that is not strict JSON is never touched; the caller prints the snippet instead.
+//! Not here: printing and exit codes (`cli`). A file that is not strict JSON is never touched; the
+//! caller prints the snippet instead.
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};

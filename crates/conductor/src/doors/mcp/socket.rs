@@ -44,7 +44,8 @@ pub enum BindError {
     Io { path: PathBuf, source: io::Error },
 }
 
-/// Makes the socket of a home. The folder is private before the socket exists, so there is no moment in which others could reach it.
+/// Makes the socket of a home. The folder is private before the socket exists, so there is no
+/// moment in which others could reach it.
 pub async fn bind(home: &Path, name: &str) -> Result<UnixListener, BindError> {
     let path = home.join(name);
     let fault = |source| BindError::Io { path: path.clone(), source };
@@ -150,7 +151,8 @@ pub async fn serve_stream(shared: &Arc<Shared>, who: Who, stream: UnixStream) {
     if let Some(pid) = stream.peer_cred().ok().and_then(|it| it.pid()) {
         door.session.seat_peer(&shared.clients, pid);
     }
-    // Descriptors that came with anything but a hello, or that cannot be driven, are closed, and the line is answered as any other.
+    // Descriptors that came with anything but a hello, or that cannot be driven, are closed, and
+    // the line is answered as any other.
     if let Some(ends) = ends
         && let Some(hello) = proxy_hello(&first)
         && let Some(_share) = shared.descriptors.take(HANDED_DESCRIPTORS)
@@ -177,7 +179,8 @@ fn proxy_hello(line: &[u8]) -> Option<Value> {
     (hello.get("method") == Some(&Value::from("conductor.hello"))).then_some(hello)
 }
 
-/// Speaks with a proxy's client directly. The socket to the proxy carries the answer to its hello, and one line at the end.
+/// Speaks with a proxy's client directly. The socket to the proxy carries the answer to its hello,
+/// and one line at the end.
 async fn serve_handed(
     door: McpDoor,
     mut proxy: UnixStream,
@@ -213,7 +216,8 @@ async fn serve_handed(
             // The proxy has nothing to say: its end is all there is to hear.
             heard = proxy.read(&mut says), if !wire.is_ending() => match heard {
                 Ok(1..) => {}
-                // Half-closed by a signal: what was asked is still answered. Gone: nobody is left to answer.
+                // Half-closed by a signal: what was asked is still answered. Gone: nobody is left
+                // to answer.
                 Ok(0) if !hung_up(&proxy_fd) => wire.end(),
                 Ok(_) | Err(_) => {
                     wire.failed.cancel();
@@ -243,7 +247,8 @@ where
     serve_door(McpDoor::new(shared, who).on_wire(transport.wire()), transport).await;
 }
 
-/// Serves one connection to its end. Whatever ends it, its calls are cancelled and its door is told.
+/// Serves one connection to its end. Whatever ends it, its calls are cancelled and its door is
+/// told.
 async fn serve_door<R>(door: McpDoor, transport: LineTransport<R>)
 where
     R: tokio::io::AsyncRead + Unpin + Send + 'static,

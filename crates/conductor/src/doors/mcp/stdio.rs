@@ -1,7 +1,8 @@
 //! `conductor mcp start`: a thin process between a client's pipes and the daemon's socket.
 //!
-//! It hands its own input and output to the daemon with its hello and then only waits; where the daemon cannot take them, it copies bytes
-//! both ways. stdout belongs to the protocol; what a person should read goes to the given sink. Not here: anything about a message.
+//! It hands its own input and output to the daemon with its hello and then only waits; where the
+//! daemon cannot take them, it copies bytes both ways. stdout belongs to the protocol; what a
+//! person should read goes to the given sink. Not here: anything about a message.
 
 use std::future::Future;
 use std::io;
@@ -67,8 +68,8 @@ impl Hello {
     }
 }
 
-/// Opens the socket, starting a daemon when none listens. Two proxies at once end with one daemon: the second to bind refuses, and both
-/// find the first.
+/// Opens the socket, starting a daemon when none listens. Two proxies at once end with one daemon:
+/// the second to bind refuses, and both find the first.
 async fn connect(socket: &Path, start_daemon: impl FnOnce() -> io::Result<()>) -> io::Result<UnixStream> {
     let absent = |fault: &io::Error| matches!(fault.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused);
     match UnixStream::connect(socket).await {
@@ -104,7 +105,8 @@ async fn read_line(stream: &mut UnixStream) -> io::Result<(Vec<u8>, Vec<u8>)> {
     }
 }
 
-/// Runs the proxy to its end. `say` takes lines for a person; `signal` resolves when the process should stop.
+/// Runs the proxy to its end. `say` takes lines for a person; `signal` resolves when the process
+/// should stop.
 pub async fn run(
     socket: &Path,
     hello: &Hello,
@@ -150,7 +152,8 @@ pub async fn run(
     copy(stream, early, signal, stdio_handoff::input(stdin), stdio_handoff::output(stdout), say).await
 }
 
-/// The daemon speaks with the client itself. It says goodbye when it is done; a connection that ends without that broke.
+/// The daemon speaks with the client itself. It says goodbye when it is done; a connection that
+/// ends without that broke.
 async fn wait(
     mut stream: UnixStream,
     mut heard: Vec<u8>,
@@ -209,7 +212,8 @@ async fn copy(
     };
     tokio::pin!(up, down, signal);
     let drain = tokio::select! {
-        // The daemon closed while the client still had something to say. No silent reconnect: a handshake would be lost.
+        // The daemon closed while the client still had something to say. No silent reconnect: a
+        // handshake would be lost.
         _ = &mut down => {
             say("conductor: the daemon closed the connection");
             return Exit::Lost;

@@ -1,7 +1,9 @@
-//! The two descriptors a client speaks through: what they are, how they are driven, and how they change hands.
+//! The two descriptors a client speaks through: what they are, how they are driven, and how they
+//! change hands.
 //!
-//! Node gives its children socket pairs, most others FIFOs; both can be waited for. Anything else (a terminal, a file) is read by a thread
-//! that blocks, and cannot be handed over. Not here: what is said through them.
+//! Node gives its children socket pairs, most others FIFOs; both can be waited for. Anything else
+//! (a terminal, a file) is read by a thread that blocks, and cannot be handed over. Not here: what
+//! is said through them.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -66,15 +68,17 @@ impl Ends {
         Some(Self { input: own(stdin, Way::In)?, output: own(stdout, Way::Out)? })
     }
 
-    /// Drives both here; with them comes a copy of the output, to ask whether anybody listens. Fails when one is not what it was said to
-    /// be: the peer of a socket may send any descriptor it has.
+    /// Drives both here; with them comes a copy of the output, to ask whether anybody listens.
+    /// Fails when one is not what it was said to be: the peer of a socket may send any descriptor
+    /// it has.
     pub fn drive(self) -> io::Result<(Input, Target, OwnedFd)> {
         let watched = self.output.try_clone()?;
         Ok((input_from(self.input)?, output_from(self.output)?, watched))
     }
 }
 
-/// A description of our own where there is a way to have one: the non-blocking flag must not leak into whoever shares the pipe.
+/// A description of our own where there is a way to have one: the non-blocking flag must not leak
+/// into whoever shares the pipe.
 fn own(fd: BorrowedFd<'_>, way: Way) -> Option<OwnedFd> {
     match kind(fd) {
         Kind::Fifo => reopen(fd, way).ok(),
@@ -123,8 +127,8 @@ pub fn output(fd: BorrowedFd<'_>) -> Target {
     own(fd, Way::Out).and_then(|fd| output_from(fd).ok()).unwrap_or_else(|| Box::new(tokio::io::stdout()))
 }
 
-// What one system does in the call itself another leaves to us: a broken pipe is no signal in a Rust program anyway, and descriptors are
-// kept from children one by one.
+// What one system does in the call itself another leaves to us: a broken pipe is no signal in a
+// Rust program anyway, and descriptors are kept from children one by one.
 #[cfg(target_os = "linux")]
 const SEND: SendFlags = SendFlags::NOSIGNAL;
 #[cfg(not(target_os = "linux"))]
@@ -156,7 +160,8 @@ pub async fn send_with(stream: &UnixStream, line: &[u8], ends: Ends) -> io::Resu
     if sent == line.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
 }
 
-/// The first bytes of a connection, and the descriptors that came with them. None of either: the peer has nothing to say.
+/// The first bytes of a connection, and the descriptors that came with them. None of either: the
+/// peer has nothing to say.
 pub async fn receive_first(stream: &UnixStream, most: usize) -> io::Result<(Vec<u8>, Option<Ends>)> {
     stream
         .async_io(Interest::READABLE, || {

@@ -1,7 +1,7 @@
 //! Which client hears of which change, and how often.
 //!
-//! Not here: what changed (`studio::hub`). List changes within a window give one message at its end; a URI is announced at most four
-//! times a second, its last change always.
+//! Not here: what changed (`studio::hub`). List changes within a window give one message at its
+//! end; a URI is announced at most four times a second, its last change always.
 
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -111,7 +111,8 @@ impl Watch {
     }
 }
 
-/// Legacy: from the end of the handshake until the peer is gone. It holds nothing that would keep the session alive.
+/// Legacy: from the end of the handshake until the peer is gone. It holds nothing that would keep
+/// the session alive.
 pub async fn tell_legacy_peer(
     mut watch: Watch,
     subscriptions: Arc<Mutex<BTreeSet<String>>>,
