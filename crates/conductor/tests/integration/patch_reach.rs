@@ -4,6 +4,8 @@ use super::patch_pd::Stage;
 use super::patch_tools::Desk;
 use conductor::hosts::patch::Settings;
 use conductor::hosts::patch::knobs::Knob;
+use conductor::hosts::pd::Audio;
+use conductor::hosts::pd::sandbox::Kept;
 use conductor_core::error::Code;
 use conductor_core::pending::{State, Yes};
 use conductor_core::policy::{ApprovalSettings, Channel, Decision, Floor, Policy, Rule, Tier};
@@ -92,6 +94,10 @@ async fn opening_a_patch_that_writes_a_file_asks_and_nothing_runs_before_the_yes
         fact(&question, "patch").contains("x.pd") && fact(&question, "runs in").contains("Pure Data"),
         "{question:?}"
     );
+    // What the kernel of this machine enforces, and never more.
+    let limits = fact(&question, "limits");
+    assert_eq!(limits, Kept::here(Audio::Off).sentence());
+    assert_eq!(limits.contains("no other file, and start no program"), Kept::here(Audio::Off).paths, "{limits}");
     // The client's own dialog does not count.
     let studio = &desk.studio.studio;
     let client = Yes::once("socket:1000/demo", Channel::Client);
