@@ -5,6 +5,7 @@
 //! whether a person must be asked.
 
 use super::files::{FileFault, Files};
+use crate::outside::open_files_at_start;
 #[cfg(target_os = "linux")]
 use crate::outside::{Ids, RandomIds};
 use arc_swap::ArcSwap;
@@ -257,9 +258,13 @@ impl Shell {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        // SAFETY: between fork and exec only one system call is made, which neither allocates nor locks.
+        let open_files = open_files_at_start();
+        // SAFETY: between fork and exec only system calls are made, which neither allocate nor lock.
         unsafe {
-            command.pre_exec(|| setsid().map(drop).map_err(std::io::Error::from));
+            command.pre_exec(move || {
+                setrlimit(Resource::Nofile, open_files)?;
+                setsid().map(drop).map_err(std::io::Error::from)
+            });
         }
         // The runtime waits for it when it ends, so that it leaves nothing behind.
         command.spawn().map_err(start)?.id().ok_or_else(|| start(std::io::Error::other("it ended at once")))

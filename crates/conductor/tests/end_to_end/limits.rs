@@ -14,7 +14,7 @@ const MEGABYTE: u64 = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A daemon that may open this many files at most, with a connection for the person that was there before.
-fn few_files(soft: u32, hard: u32, config: &str) -> (Studio, std::net::SocketAddr) {
+pub fn few_files(soft: u32, hard: u32, config: &str) -> (Studio, std::net::SocketAddr) {
     let mut studio = Studio::empty();
     std::fs::write(studio.config_file(), format!("{DEVICES}{config}")).unwrap();
     let ready = studio.up_with(&[], |words| {
