@@ -566,3 +566,43 @@ fn a_plan_that_cannot_be_stored_names_its_folder() {
     assert_eq!((&refused["code"], &refused["effect"]), (&json!("SDK_REJECTED"), &json!("none")), "{refused}");
     assert!(refused["message"].as_str().unwrap().contains(plans.to_str().unwrap()), "{refused}");
 }
+
+/// Out of descriptors, a Set cannot be written. The error names that cause, and file and edits stay.
+#[test]
+fn a_set_that_cannot_be_saved_for_want_of_descriptors_names_the_cause() {
+    use rustix::process::{Pid, Resource, Rlimit, prlimit};
+    let mut studio = Studio::empty();
+    studio.up(&["--demo"]);
+    let mut client = studio.control();
+    let mut call = |tool: &str, arguments: Value| client.ask("call", json!({ "tool": tool, "arguments": arguments }));
+    let set = call("live_list_sets", json!({})).unwrap()["sets"][0].clone();
+    let path = std::path::PathBuf::from(set["path"].as_str().unwrap_or_else(|| panic!("{set}")));
+    let old = std::fs::read(&path).unwrap();
+    call("live_set_tempo", json!({ "bpm": 91.5 })).unwrap();
+    let pid = Pid::from_raw(studio.pid() as i32);
+    // The last way writes another file, so it does not ask whether the old one was changed.
+    let other = path.with_file_name("other.als");
+    for arguments in [json!({}), json!({ "overwrite": true }), json!({ "path": other })] {
+        let few = |it: Rlimit| Rlimit { current: Some(3), maximum: it.maximum };
+        let full = rustix::process::getrlimit(Resource::Nofile);
+        let before = prlimit(pid, Resource::Nofile, few(full)).unwrap();
+        let refused = call("live_save_set", arguments.clone());
+        prlimit(pid, Resource::Nofile, before).unwrap();
+        let Err(conductor::doors::control::client::ClientError::Refused(refused)) = refused else {
+            panic!("{arguments}: {refused:?}");
+        };
+        let refused = refused.data;
+        assert_eq!((&refused["code"], &refused["effect"]), (&json!("SDK_REJECTED"), &json!("none")), "{refused}");
+        assert!(refused["message"].as_str().unwrap().contains("Too many open files"), "{refused}");
+        assert!(!refused.to_string().contains("another program"), "{refused}");
+        assert!(std::fs::read(&path).unwrap() == old && !other.exists(), "{arguments}");
+        let left = std::fs::read_dir(path.parent().unwrap()).unwrap().flatten().map(|it| it.file_name());
+        let left: Vec<_> = left.filter(|it| it.to_string_lossy().starts_with('.')).collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+    let saved = call("live_save_set", json!({})).unwrap();
+    assert_eq!(saved["path"], json!(path), "{saved}");
+    assert_ne!(std::fs::read(&path).unwrap(), old);
+    let song = call("live_get_song_overview", json!({})).unwrap();
+    assert_eq!(song["tempo"], 91.5, "the edit was kept: {song}");
+}
