@@ -606,3 +606,39 @@ fn a_set_that_cannot_be_saved_for_want_of_descriptors_names_the_cause() {
     let song = call("live_get_song_overview", json!({})).unwrap();
     assert_eq!(song["tempo"], 91.5, "the edit was kept: {song}");
 }
+
+/// Memory of a large configuration comes back when a small one replaces it.
+#[test]
+fn a_large_configuration_leaves_no_memory_behind() {
+    // Enough to see: twice 60,000 take half a minute in a debug build.
+    const ROWS: usize = 20_000;
+    let small = format!("{DEVICES}[[modes]]\nname = \"Play\"\n");
+    let mut large = small.clone();
+    for row in 0..ROWS {
+        large.push_str(&format!(
+            "[[modes.mappings]]\nid = \"r{row}\"\ntrigger = {{ type = \"Note\", note = {}, device = \"pads\" }}\n\
+             action = {{ type = \"SendMidi\", port = \"synth\", channel = 0, message_type = \"CC\", controller = {}, value = 1 }}\n",
+            row % 128,
+            row % 120,
+        ));
+    }
+    let studio = Studio::start(&small);
+    let before = resident(studio.pid());
+    let first = studio.status()["config"]["hash"].clone();
+    let patiently = |what: &str, holds: &dyn Fn() -> bool| {
+        let came = (0..600).any(|_| {
+            pause(200);
+            holds()
+        });
+        assert!(came, "{what}: {} MB, before {} MB", resident(studio.pid()) / MEGABYTE, before / MEGABYTE);
+    };
+    let hash = || studio.status()["config"]["hash"].clone();
+    studio.save(&large);
+    patiently("the large file is in force", &|| hash() != first);
+    let with_large = resident(studio.pid());
+    assert!(with_large > before + 20 * MEGABYTE, "{} MB: nothing was loaded", with_large / MEGABYTE);
+    studio.save(&small);
+    studio.accept();
+    patiently("the small file is in force", &|| hash() == first);
+    patiently("the memory is back", &|| resident(studio.pid()) < before + (with_large - before) / 4);
+}
