@@ -3,13 +3,14 @@
 //!
 //! Not here: who is served (each door), and connections that the daemon opens itself.
 
+use crate::system::open_files_at_start;
 use parking_lot::{Mutex, MutexGuard};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs::File;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -31,8 +32,6 @@ const SPARE: usize = 8;
 /// Connections of the human door.
 const HUMAN: u64 = 64;
 
-static BEFORE: OnceLock<Rlimit> = OnceLock::new();
-
 #[derive(Debug, thiserror::Error)]
 #[error(
     "this process may open {limit} files and needs {FEWEST} at least; raise the limit (`ulimit -n`, or LimitNOFILE of the service)"
@@ -44,8 +43,7 @@ pub struct TooFew {
 /// Raises the soft limit as far as the hard one allows. To be called before the daemon opens
 /// anything.
 pub fn raise() -> Result<(), TooFew> {
-    let before = getrlimit(Resource::Nofile);
-    let _ = BEFORE.set(before);
+    let before = open_files_at_start();
     let wanted = before.maximum.unwrap_or(MOST).min(MOST);
     if before.current.is_some_and(|it| it < wanted) {
         // What cannot be raised is used as it is.
@@ -53,12 +51,6 @@ pub fn raise() -> Result<(), TooFew> {
     }
     let limit = limit();
     if limit < FEWEST { Err(TooFew { limit }) } else { Ok(()) }
-}
-
-/// The limit that this process was started with: programs that use `select` break on descriptors
-/// above 1024.
-pub fn of_children() -> Rlimit {
-    *BEFORE.get_or_init(|| getrlimit(Resource::Nofile))
 }
 
 fn limit() -> u64 {

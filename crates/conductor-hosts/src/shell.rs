@@ -6,6 +6,7 @@
 //! (`conductor_core::command`), and whether a person must be asked.
 
 use super::files::{FileError, Files};
+use crate::system::open_files_at_start;
 #[cfg(target_os = "linux")]
 use crate::system::{Ids, RandomIds};
 use arc_swap::ArcSwap;
@@ -265,10 +266,14 @@ impl Shell {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        // SAFETY: between fork and exec only one system call is made, which neither allocates nor
-        // locks.
+        let open_files = open_files_at_start();
+        // SAFETY: between fork and exec only system calls are made, which neither allocate nor
+        // lock.
         unsafe {
-            command.pre_exec(|| setsid().map(drop).map_err(std::io::Error::from));
+            command.pre_exec(move || {
+                setrlimit(Resource::Nofile, open_files)?;
+                setsid().map(drop).map_err(std::io::Error::from)
+            });
         }
         // The runtime waits for it when it ends, so that it leaves nothing behind.
         command.spawn().map_err(start)?.id().ok_or_else(|| start(std::io::Error::other("it ended at once")))

@@ -5,10 +5,11 @@
 
 use conductor_core::event::Micros;
 use conductor_core::timestamp::Timestamp;
+use rustix::process::{Resource, Rlimit, getrlimit};
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use uuid::Uuid;
 
@@ -260,6 +261,15 @@ pub fn own_program() -> PathBuf {
     } else {
         std::env::current_exe().unwrap_or_default()
     }
+}
+
+static OPEN_FILES_AT_START: OnceLock<Rlimit> = OnceLock::new();
+
+/// The limit of open files that this process was started with, as long as the first call comes
+/// before the limit is changed. Children get this limit: programs that use `select` break on
+/// descriptors above 1024.
+pub fn open_files_at_start() -> Rlimit {
+    *OPEN_FILES_AT_START.get_or_init(|| getrlimit(Resource::Nofile))
 }
 
 /// What the process environment says, read once at start.

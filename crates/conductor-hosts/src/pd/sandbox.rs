@@ -206,11 +206,13 @@ impl Sandbox<'_> {
 mod linux {
     use super::{Audio, Kept, Network, OWN, READ, Sandbox};
     use crate::confine::{self, Rules};
+    use crate::system::open_files_at_start;
     use landlock::{AccessFs, AccessNet, BitFlags, NetPort, RulesetCreated, RulesetCreatedAttr, path_beneath_rules};
     use rustix::net::{
         RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
         recvmsg, sendmsg,
     };
+    use rustix::process::{Resource, Rlimit, setrlimit};
     use seccompiler::{BpfProgram, SeccompAction, SeccompCmpOp};
     use std::ffi::OsStr;
     use std::fs::File;
@@ -239,6 +241,7 @@ mod linux {
         let port = outside.as_ref().map_or(Ok(PORT_WITHIN), |it| it.local_addr().map(|it| it.port()))?;
         let mut rules = Some(landlock(sandbox, port)?);
         let filter = seccomp(sandbox.audio)?;
+        let open_files = open_files_at_start();
         let (ours, theirs) = UnixStream::pair()?;
         let namespace = outside.is_none().then(Namespace::of_this_user);
         let mut command = command(port);
@@ -249,7 +252,7 @@ mod linux {
                 if let Some(namespace) = &namespace {
                     give_away(&theirs, namespace.enter()?.as_fd())?;
                 }
-                enter(rules.take(), &filter)
+                enter(rules.take(), &filter, open_files)
             });
         }
         let child = command.spawn()?;
@@ -263,16 +266,18 @@ mod linux {
     }
 
     /// Cannot be undone, and holds for everything that is started from here.
-    fn enter(rules: Option<RulesetCreated>, filter: &BpfProgram) -> io::Result<()> {
+    fn enter(rules: Option<RulesetCreated>, filter: &BpfProgram, open_files: Rlimit) -> io::Result<()> {
         // SAFETY: marks descriptors by number; exec closes them.
         if unsafe { libc::close_range(3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC as libc::c_int) } != 0 {
             return Err(io::Error::last_os_error());
         }
         // A superuser's Pd gets no rights beyond those of the files' owner. Others may not say
-        // this, and need not. SAFETY: a number and no memory. 3 is SECBIT_NOROOT, locked.
+        // this, and need not.
+        // SAFETY: a number and no memory. 3 is SECBIT_NOROOT, locked.
         unsafe { libc::prctl(libc::PR_SET_SECUREBITS, 3, 0, 0, 0) };
-        let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
-        rustix::process::setrlimit(rustix::process::Resource::Core, none)?;
+        setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
+        // After the namespace: opening its socket may need a descriptor above this limit.
+        setrlimit(Resource::Nofile, open_files)?;
         let rules = rules.ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
         rules.restrict_self().map_err(|_| io::Error::from_raw_os_error(libc::ENOTRECOVERABLE))?;
         seccompiler::apply_filter(filter).map_err(|_| io::Error::from_raw_os_error(libc::ENOTRECOVERABLE))

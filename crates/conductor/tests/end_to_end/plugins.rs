@@ -101,6 +101,42 @@ fn a_file_is_dropped_enabled_at_a_terminal_played_by_a_pad_and_refused_when_it_c
     assert_eq!(studio.refusal("call", json!({ "tool": "counter.up" }))["code"], "NOT_FOUND");
 }
 
+/// The person says yes to one file, and another one is there when it is loaded.
+#[test]
+fn a_file_that_changes_during_the_question_is_refused_as_changed() {
+    // Another definition, and bytes that do not load at all.
+    for changed in [COUNTER.replace("One more.", "Two more."), "export default {".to_owned()] {
+        let mut studio = Studio::empty();
+        std::fs::write(studio.config_file(), DEVICES).unwrap();
+        studio.up(&[]);
+        let file = studio.home().join("plugins/counter.js");
+        std::fs::write(&file, COUNTER).unwrap();
+        until_it_is(&studio, "counter", "disabled");
+        let mut terminal = Terminal::start(conductor(&studio, &["plugins", "enable", "counter"]));
+        terminal.until("[y/N]");
+        std::fs::write(&file, &changed).unwrap();
+        while !terminal.ended() {
+            terminal.type_in("y\n");
+        }
+        let (status, printed) = terminal.end();
+        assert!(!status.success() && printed.contains("counter is pin_mismatch"), "{printed}");
+        let refused = |studio: &Studio| {
+            let refused = studio.refusal("call", json!({ "tool": "counter.up" }));
+            assert_eq!(refused["code"], "PIN_MISMATCH", "{refused}");
+            assert!(refused["message"].as_str().unwrap().contains("counter.js"), "{refused}");
+        };
+        refused(&studio);
+        // The answer does not depend on what is still in memory.
+        studio.stop();
+        studio.up(&[]);
+        until_it_is(&studio, "counter", "pin_mismatch");
+        refused(&studio);
+        std::fs::write(&file, COUNTER).unwrap();
+        until_it_is(&studio, "counter", "ready");
+        assert_eq!(studio.ask("call", json!({ "tool": "counter.up" })), json!({ "n": 1 }));
+    }
+}
+
 const GREET: &str =
     r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"hello_greet","arguments":{"who":"Ada"}}}"#;
 const HELLO: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"by-hand","version":"1"}}}"#;

@@ -54,6 +54,14 @@ fn bad_then_bad_then_good() {
     assert_eq!(press(&studio), Some(vec![0xB0, 23, 1]));
     let status = studio.status();
     assert_eq!((error_of(&status), &status["lifecycle_state"]), (None, &json!("Running")));
+
+    let reasons = until("both refusals are in the log", || {
+        let log = std::fs::read_to_string(studio.home().join("audit.log")).unwrap();
+        let records = log.lines().filter_map(|it| serde_json::from_str::<Value>(it).ok());
+        let rejected = records.filter(|it| it["event"] == "config.rejected");
+        Some(rejected.map(|it| it["detail"]["reason"].clone()).collect::<Vec<_>>()).filter(|it| it.len() >= 2)
+    });
+    assert_eq!(reasons, [json!(syntax), json!(twice)]);
 }
 
 #[test]

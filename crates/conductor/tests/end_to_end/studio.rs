@@ -183,6 +183,18 @@ impl Studio {
         state.rsplit_once(") ").is_none_or(|it| it.1.starts_with('Z'))
     }
 
+    /// Whether no thread of the daemon works in ten looks. One that works and waits for a processor
+    /// counts as working, so a loaded machine changes nothing.
+    pub fn rests(&self) -> bool {
+        let works = |_: &usize| {
+            std::thread::park_timeout(std::time::Duration::from_millis(20));
+            let threads = std::fs::read_dir(format!("/proc/{}/task", self.pid())).unwrap().flatten();
+            let mut states = threads.filter_map(|it| std::fs::read_to_string(it.path().join("stat")).ok());
+            states.any(|it| it.rsplit_once(") ").unwrap().1.starts_with('R'))
+        };
+        (0..10).filter(works).count() == 0
+    }
+
     /// Waits for the daemon to end by itself.
     pub fn ended(&mut self) -> Output {
         self.child.take().unwrap().wait_with_output().unwrap()

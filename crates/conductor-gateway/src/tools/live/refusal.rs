@@ -87,7 +87,7 @@ pub fn refused(refusal: Refusal) -> ToolError {
         Refusal::AllDirty { open } => ToolError::new(Code::Busy, "as many Sets as may be are open, and each has unsaved edits or a running write")
             .hint(format!("Save one first: live_save_set with one of these as setId: {}.", open.join(", "))),
         Refusal::Io { path, reason } => ToolError::new(Code::SdkRejected, format!("{}: {reason}", path.display()))
-            .hint("The disk refused. Tell the person; nothing of the old file is lost.")
+            .hint("The system refused. Tell the person; nothing of the old file is lost.")
             .subject(about(&path)),
         Refusal::Offline { host, reason } => ToolError::new(Code::HostOffline, format!("{host}: {reason}"))
             .hint("Ask the person to start Live and run `conductor doctor`, or open a document with live_open_set.")
