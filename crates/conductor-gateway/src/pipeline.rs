@@ -15,10 +15,8 @@ pub mod limits;
 pub mod record;
 mod shown;
 
-use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::task::Poll;
 
 use conductor_core::digest;
 use conductor_core::error::{Code, RefusedBy, Subject, ToolError, Violation};
@@ -84,29 +82,26 @@ impl From<ToolError> for Stop {
     }
 }
 
-/// Runs one call to its recorded end. Work that has to wait becomes a task of the daemon: a client
-/// that hangs up drops this future and nothing else.
+/// Runs one call to its recorded end. The caller polls it to that end, whatever its client does; a
+/// caller that may be dropped uses [`run_detached`].
 pub async fn run(studio: &Arc<Studio>, call: Call) -> Reply {
+    let mut paper = CallRecord::open(studio, &call);
+    // No early return below: an unrecorded call must be impossible, a panic of our own included.
+    let attempted = AssertUnwindSafe(attempt(studio, &call, &mut paper)).catch_unwind().await;
+    let outcome = match attempted {
+        Ok(Ok(output)) => Outcome::Done(Ok(output)),
+        Ok(Err(Stop::Refused(error))) => Outcome::Done(Err(error)),
+        Ok(Err(Stop::Cancelled)) => Outcome::Cancelled,
+        Ok(Err(Stop::AskClient { approval, message })) => Outcome::Ask { approval, message },
+        Err(_panic) => Outcome::Done(Err(ToolError::new(Code::Internal, "the call failed inside Conductor"))),
+    };
+    Reply::new(record::record(studio, &call, paper, outcome).await)
+}
+
+/// The same in a task of the daemon: a client that hangs up drops this future and nothing else.
+pub async fn run_detached(studio: &Arc<Studio>, call: Call) -> Reply {
     let studio = Arc::clone(studio);
-    let mut work = Box::pin(async move {
-        let mut paper = CallRecord::open(&studio, &call);
-        // No early return below: an unrecorded call must be impossible, a panic of our own
-        // included.
-        let attempted = AssertUnwindSafe(attempt(&studio, &call, &mut paper)).catch_unwind().await;
-        let outcome = match attempted {
-            Ok(Ok(output)) => Outcome::Done(Ok(output)),
-            Ok(Err(Stop::Refused(error))) => Outcome::Done(Err(error)),
-            Ok(Err(Stop::Cancelled)) => Outcome::Cancelled,
-            Ok(Err(Stop::AskClient { approval, message })) => Outcome::Ask { approval, message },
-            Err(_panic) => Outcome::Done(Err(ToolError::new(Code::Internal, "the call failed inside Conductor"))),
-        };
-        Reply::new(record::record(&studio, &call, paper, outcome).await)
-    });
-    // A read that waits for nothing ends here, and no other thread is woken for it.
-    if let Poll::Ready(reply) = poll_fn(|context| Poll::Ready(work.as_mut().poll(context))).await {
-        return reply;
-    }
-    match tokio::spawn(work).await {
+    match tokio::spawn(async move { run(&studio, call).await }).await {
         Ok(reply) => reply,
         Err(failed) if failed.is_panic() => std::panic::resume_unwind(failed.into_panic()),
         // The runtime is going away and nobody is left to answer.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use conductor::doors::mcp::Shared;
-use conductor::doors::mcp::socket::serve_stream;
+use conductor::doors::mcp::listener::serve_stream;
 use conductor::doors::session::Who;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};

@@ -12,7 +12,7 @@ pub mod plugins;
 mod settings;
 
 use crate::doors::mcp::Shared;
-use crate::doors::mcp::socket::{self, Tally};
+use crate::doors::mcp::listener as mcp_listener;
 use crate::gateway::grants::{Grants, NoTls};
 use crate::gateway::listener::Http;
 use crate::gateway::plugins::Plugins;
@@ -57,7 +57,7 @@ pub enum GatewayError {
     #[error("a tool cannot be offered: {0}")]
     Catalog(#[from] CatalogError),
     #[error("{0}")]
-    Socket(#[from] socket::BindError),
+    Socket(#[from] mcp_listener::BindError),
     #[error("{0}")]
     NoTls(#[from] NoTls),
 }
@@ -295,7 +295,7 @@ impl Gateway {
     }
 
     pub async fn bind(home: &Home) -> Result<UnixListener, GatewayError> {
-        Ok(socket::bind(home.root(), "mcp.sock").await?)
+        Ok(mcp_listener::bind(home.root(), "mcp.sock").await?)
     }
 
     /// Accepts AI clients, expires unanswered questions and forgets old ones, until the
@@ -327,7 +327,7 @@ impl Gateway {
                 }
             }
         };
-        tokio::join!(socket::serve(listener, Arc::clone(&shared), Arc::new(Tally::default())), tidy);
+        tokio::join!(mcp_listener::serve(listener, Arc::clone(&shared), Arc::default()), tidy);
     }
 
     /// Notices files that come, go and change, until the daemon stops.

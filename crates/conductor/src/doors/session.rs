@@ -22,6 +22,15 @@ pub enum Who {
     Token(String),
 }
 
+impl Who {
+    pub fn token(&self) -> Option<String> {
+        match self {
+            Who::Uid(_) => None,
+            Who::Token(token) => Some(token.clone()),
+        }
+    }
+}
+
 /// Which tools are listed, and in which spelling. Fixed for a server process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct View {
@@ -64,6 +73,7 @@ pub struct Session {
     fresh: AtomicBool,
     running: AtomicUsize,
     refused_in_a_row: AtomicU32,
+    floods: AtomicBool,
     /// 0 = no log messages were asked for.
     log_level: AtomicU8,
     /// Cancelled when the peer is gone.
@@ -100,6 +110,7 @@ impl Session {
             fresh: AtomicBool::new(true),
             running: AtomicUsize::new(0),
             refused_in_a_row: AtomicU32::new(0),
+            floods: AtomicBool::new(false),
             log_level: AtomicU8::new(0),
             gone: CancellationToken::new(),
             peer_pid: OnceLock::new(),
@@ -161,15 +172,21 @@ impl Session {
         call
     }
 
-    /// Counts refusals for speed; true when the door should stop listening for a moment, so that a
-    /// flood cannot fill the log.
-    pub fn refused_for_speed(&self, refused: bool) -> bool {
+    /// Counts refusals for speed. After many in a row the door stops reading for a moment, so that
+    /// a flood cannot fill the log.
+    pub fn refused_for_speed(&self, refused: bool) {
         if !refused {
-            self.refused_in_a_row.store(0, Ordering::Relaxed);
-            return false;
+            return self.refused_in_a_row.store(0, Ordering::Relaxed);
         }
         let count = self.refused_in_a_row.fetch_add(1, Ordering::Relaxed) + 1;
-        count.is_multiple_of(self.studio.settings().limits.refusals_before_pause.max(1))
+        if count.is_multiple_of(self.studio.settings().limits.refusals_before_pause.max(1)) {
+            self.floods.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether reading should pause now.
+    pub fn take_pause(&self) -> bool {
+        self.floods.load(Ordering::Relaxed) && self.floods.swap(false, Ordering::Relaxed)
     }
 
     pub fn set_log_level(&self, level: LogLevel) {

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use conductor::doors::mcp::McpDoor;
 use conductor::doors::mcp::Shared;
-use conductor::doors::mcp::line::LineTransport;
-use conductor::doors::mcp::socket::serve_lines;
+use conductor::doors::mcp::connection::{self, Setup};
 use conductor::doors::session::Who;
 use conductor_core::error::{AuditResult, Code};
 use conductor_core::policy::limits::{Limits, Rate};
@@ -523,11 +523,9 @@ async fn one_that_never_stops_asking_holds_nobody_up() {
         lines += &format!("{}\n", json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params }));
     }
     // Bytes that are always there, and a peer that takes all: nothing here ever waits.
-    let flood = LineTransport::new(std::io::Cursor::new(lines), tokio::io::sink(), 1 << 20);
-    let flooding = tokio::spawn({
-        let shared = Arc::clone(&shared);
-        async move { serve_lines(&shared, Who::Uid(1000), flood).await }
-    });
+    let door = McpDoor::new(&shared, Who::Uid(1000));
+    let bytes = std::io::Cursor::new(lines);
+    let flooding = tokio::spawn(connection::serve(door, bytes, tokio::io::sink(), Setup::new(1 << 20)));
     studio.runs.until(tools::ECHO, 1).await;
     other.request("tools/call", json!({ "name": "test_echo", "arguments": { "text": "me too" } })).await;
     assert!(studio.runs.of(tools::ECHO) < MANY, "answered among the others, not after them");
@@ -803,7 +801,7 @@ async fn a_narrow_pipe_breaks_no_reply() {
     let (_studio, shared) = open();
     let (ours, theirs) = tokio::io::duplex(7);
     let (read, write) = tokio::io::split(theirs);
-    let transport = LineTransport::new(read, write, 1 << 20);
+    let door = McpDoor::new(&shared, Who::Uid(1000));
     let mut client = LineClient::over(ours);
     let talk = async {
         let echo = |size: usize| json!({ "text": "x".repeat(size) });
@@ -822,7 +820,7 @@ async fn a_narrow_pipe_breaks_no_reply() {
     };
     tokio::select! {
         () = talk => {}
-        () = serve_lines(&shared, Who::Uid(1000), transport) => panic!("the door ended"),
+        () = connection::serve(door, read, write, Setup::new(1 << 20)) => panic!("the door ended"),
     }
 }
 
@@ -834,7 +832,8 @@ async fn a_peer_that_never_reads_is_hung_up_on() {
     // Less room than one reply needs.
     let (ours, theirs) = tokio::io::duplex(1024);
     let (read, write) = tokio::io::split(theirs);
-    let transport = LineTransport::with_patience(read, write, 1 << 20, Duration::from_millis(1));
+    let served = McpDoor::new(&shared, Who::Uid(1000));
+    let setup = Setup { patience: Duration::from_millis(1), ..Setup::new(1 << 20) };
     let mut deaf = LineClient::over(ours);
     let door = async {
         deaf.send(json!({ "jsonrpc": "2.0", "id": 1, "method": "test_slow" })).await;
@@ -846,7 +845,7 @@ async fn a_peer_that_never_reads_is_hung_up_on() {
     };
     tokio::select! {
         () = door => {}
-        ended = tokio::time::timeout(Duration::from_secs(20), serve_lines(&shared, Who::Uid(1000), transport)) => {
+        ended = tokio::time::timeout(Duration::from_secs(20), connection::serve(served, read, write, setup)) => {
             ended.expect("the connection is ended long before the test gives up");
         }
     }

@@ -316,7 +316,7 @@ fn plan_or_edit(control: &Control, id: &str) -> Result<Record, ToolError> {
 
 /// A call of the command line: its result, or its error.
 pub(super) async fn run(control: &Control, call: Call) -> Result<Value, ToolError> {
-    match pipeline::run(&control.gateway.studio, call).await.into_outcome() {
+    match pipeline::run_detached(&control.gateway.studio, call).await.into_outcome() {
         // A plugin's finished blocks, or its own error result: there is nothing else to show.
         Outcome::Done(Ok(output)) if !output.is_structured() || output.is_error => Ok(render::direct_success(output)),
         Outcome::Done(Ok(output)) => {

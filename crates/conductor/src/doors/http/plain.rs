@@ -110,7 +110,7 @@ impl Door {
         let session = Session::new(studio, Who::Token(who));
         // The session is this request: when the client hangs up, its call is told so.
         let call = session.call(session.principal(""), name, arguments, session.gone.child_token());
-        match pipeline::run(studio, call).await.into_outcome() {
+        match pipeline::run_detached(studio, call).await.into_outcome() {
             Outcome::Done(Ok(output)) if output.is_error => plain(&json!({ "result": render::direct_success(output) })),
             Outcome::Done(Ok(output)) => {
                 let (value, _, content) = output.into_parts();

@@ -4,9 +4,10 @@
 //! *Legacy*: a handshake made the connection one client's. *Modern*: every request carries its own
 //! version and capabilities, and both may interleave on one connection.
 
-use rmcp::RoleServer;
-use rmcp::model::{ClientCapabilities, ClientRequest, ErrorCode, ErrorData, ProtocolVersion};
-use rmcp::service::RequestContext;
+use rmcp::model::{ClientCapabilities, ClientRequest, ErrorCode, ErrorData, ProtocolVersion, ServerResult};
+
+use super::McpDoor;
+use super::methods::Cx;
 
 /// Newest first. HTTP+SSE of the oldest is not served, its messages are.
 pub const SUPPORTED: [ProtocolVersion; 5] = [
@@ -28,51 +29,71 @@ fn is_modern(version: &ProtocolVersion) -> bool {
     version.as_str() >= ProtocolVersion::V_2026_07_28.as_str()
 }
 
-/// Whether this names a version that we speak and that begins with a handshake.
-pub fn names_legacy(text: &str) -> bool {
-    SUPPORTED.iter().any(|version| !is_modern(version) && version.as_str() == text)
+/// The version of a handshake: the one asked for, or else the newest that begins with one.
+pub fn agree(asked: &ProtocolVersion) -> ProtocolVersion {
+    let spoken = |it: &&ProtocolVersion| it.has_initialize();
+    let asked = SUPPORTED.iter().filter(spoken).find(|it| *it == asked);
+    asked.or_else(|| SUPPORTED.iter().find(spoken)).cloned().unwrap_or_default()
 }
 
-/// For a handler: the request was let in, so one of the two holds.
-pub fn of(context: &RequestContext<RoleServer>) -> Era {
-    match context.protocol_version() {
-        Some(version) if is_modern(&version) => Era::Modern,
-        Some(_) | None => Era::Legacy,
-    }
-}
-
-/// For a line door, which the SDK would let anything through: a request needs a handshake before it
-/// or its own version inside.
-pub fn admit(request: &ClientRequest, context: &RequestContext<RoleServer>) -> Result<(), ErrorData> {
-    let own = context.meta.protocol_version();
-    let modern = own.as_ref().is_some_and(is_modern);
+/// A request needs a handshake before it, or its own version and capabilities inside.
+pub fn admit(door: &McpDoor, request: &ClientRequest, cx: &Cx) -> Result<Era, ErrorData> {
+    let own = cx.meta.protocol_version();
+    let is_modern = own.as_ref().is_some_and(is_modern);
     if matches!(request, ClientRequest::InitializeRequest(_)) {
-        return if modern { Err(unknown_method("initialize")) } else { Ok(()) };
+        return if is_modern { Err(unknown_method("initialize")) } else { Ok(Era::Legacy) };
+    }
+    if let Some(version) = own.as_ref().filter(|version| !SUPPORTED.contains(version)) {
+        return Err(ErrorData::unsupported_protocol_version(version.clone(), &SUPPORTED));
     }
     // The direct dialect needs neither.
-    if modern
-        || context.peer.peer_info().is_some()
-        || matches!(request, ClientRequest::PingRequest(_) | ClientRequest::CustomRequest(_))
-    {
-        return Ok(());
+    let is_free = matches!(request, ClientRequest::PingRequest(_) | ClientRequest::CustomRequest(_));
+    let is_discover = matches!(request, ClientRequest::DiscoverRequest(_));
+    if !is_modern && !is_free && !is_discover && door.handshake.load().is_none() {
+        return Err(ErrorData::invalid_params(
+            "No session: send initialize first, or put io.modelcontextprotocol/protocolVersion and clientCapabilities into params._meta",
+            None,
+        ));
     }
-    // An unknown version has an error of its own, which the SDK makes.
-    if own.as_ref().is_some_and(|version| !SUPPORTED.contains(version)) {
-        return Ok(());
+    if is_modern || is_discover {
+        let missing = cx.meta.missing_required_keys(&ProtocolVersion::V_2026_07_28);
+        if !missing.is_empty() {
+            let text = format!("request _meta is missing or has malformed required fields: {}", missing.join(", "));
+            return Err(ErrorData::invalid_params(text, None));
+        }
     }
-    Err(ErrorData::invalid_params(
-        "No session: send initialize first, or put io.modelcontextprotocol/protocolVersion and clientCapabilities into params._meta",
-        None,
-    ))
+    Ok(if is_modern { Era::Modern } else { Era::Legacy })
+}
+
+/// Modern results say how long they may be cached; legacy ones have no type.
+pub fn shaped(mut result: ServerResult, era: Era) -> ServerResult {
+    match era {
+        Era::Modern => result.fill_missing_cache_hints(),
+        Era::Legacy => result.strip_result_type_for_legacy_peer(),
+    }
+    result
+}
+
+/// The modern protocol has no code of its own for a missing resource.
+pub fn coded(mut error: ErrorData, era: Era) -> ErrorData {
+    if era == Era::Modern && error.code == ErrorCode::RESOURCE_NOT_FOUND {
+        error.code = ErrorCode::INVALID_PARAMS;
+    }
+    error
 }
 
 pub fn unknown_method(method: &str) -> ErrorData {
     ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("Method not found: {method}"), None)
 }
 
+pub fn capabilities(door: &McpDoor, cx: &Cx) -> Option<ClientCapabilities> {
+    let from_handshake = || door.handshake.load().as_ref().map(|it| it.capabilities.clone());
+    cx.meta.client_capabilities().or_else(from_handshake)
+}
+
 /// Whether this client said it can show a form. A client that names no kind of elicitation means
 /// forms.
-pub fn shows_forms(context: &RequestContext<RoleServer>) -> bool {
-    let capabilities: Option<ClientCapabilities> = context.client_capabilities();
-    capabilities.and_then(|it| it.elicitation).is_some_and(|it| it.form.is_some() || it.url.is_none())
+pub fn shows_forms(door: &McpDoor, cx: &Cx) -> bool {
+    let elicitation = capabilities(door, cx).and_then(|it| it.elicitation);
+    elicitation.is_some_and(|it| it.form.is_some() || it.url.is_none())
 }

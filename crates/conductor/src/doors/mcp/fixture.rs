@@ -6,17 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use rmcp::RoleServer;
 use rmcp::model::{
     CallToolResponse, ErrorCode, ErrorData, GetPromptResponse, InputRequests, InputRequiredResult, MetaObject,
 };
-use rmcp::service::RequestContext;
 use serde_json::Value;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
-use super::era::Era;
-use super::progress::{BackChannel, Report};
-use super::{McpDoor, Shared};
+use super::era::{self, Era};
+use super::methods::{Cx, Outgoing};
+use super::{McpDoor, Shared, elicit};
 use conductor_gateway::pipeline::call::{FixtureClient, Special};
 
 const WAIT: Duration = Duration::from_secs(20);
@@ -27,28 +25,24 @@ pub struct Link {
     capabilities: Value,
     responses: Option<Value>,
     state: Option<String>,
-    queue: mpsc::WeakSender<Box<Report>>,
+    out: mpsc::Sender<Outgoing>,
 }
 
 impl Link {
     pub fn new(
         door: &McpDoor,
-        context: &RequestContext<RoleServer>,
+        cx: &Cx,
         era: Era,
-        back: &BackChannel,
         responses: Option<BTreeMap<String, Value>>,
         state: Option<String>,
     ) -> Self {
         Self {
             shared: Arc::clone(&door.shared),
             era,
-            capabilities: context
-                .client_capabilities()
-                .and_then(|it| serde_json::to_value(it).ok())
-                .unwrap_or_default(),
+            capabilities: era::capabilities(door, cx).and_then(|it| serde_json::to_value(it).ok()).unwrap_or_default(),
             responses: responses.and_then(|it| serde_json::to_value(it).ok()),
             state,
-            queue: back.keep(),
+            out: cx.out.clone(),
         }
     }
 }
@@ -79,15 +73,8 @@ impl FixtureClient for Link {
     }
 
     fn request(&self, method: &str, params: Value) -> BoxFuture<'static, Result<Value, String>> {
-        let (queue, method) = (self.queue.upgrade(), method.to_owned());
-        Box::pin(async move {
-            let (reply, answer) = oneshot::channel();
-            let queue = queue.ok_or("the call has ended")?;
-            let ask = Report::Ask { method, params, wait: WAIT, reply };
-            queue.send(Box::new(ask)).await.map_err(|_| "the call has ended")?;
-            drop(queue);
-            answer.await.unwrap_or_else(|_| Err("no answer".to_owned()))
-        })
+        let (out, method) = (self.out.clone(), method.to_owned());
+        Box::pin(async move { elicit::request(&out, &method, params, WAIT).await })
     }
 }
 

@@ -3,41 +3,52 @@
 //! Not here: the listener, Host and Origin, which every route shares (`doors/http`).
 
 use parking_lot::Mutex;
-use std::collections::HashMap;
-use std::convert::Infallible;
+use std::borrow::Cow;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use axum::response::{IntoResponse, Response};
-use futures_util::{Stream, StreamExt, stream};
+use futures_util::stream::FuturesUnordered;
+use futures_util::{Stream, StreamExt};
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, StatusCode, header};
-use http_body_util::combinators::BoxBody;
-use http_body_util::{BodyExt, Full};
-use rmcp::model::{ClientJsonRpcMessage, GetExtensions, GetMeta, JsonRpcMessage, RequestId, ServerJsonRpcMessage};
+use http_body_util::Full;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, ClientJsonRpcMessage, ClientRequest, CompleteRequestParams,
+    CompleteResult, CustomRequest, CustomResult, DiscoverResult, ErrorData, GetPromptRequestParams, GetPromptResponse,
+    InitializeRequestParams, InitializeResult, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
+    ListToolsResult, PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse,
+    ServerConfig, ServerJsonRpcMessage, ServerResult, SubscribeRequestParams, SubscriptionFilter, Tool,
+    UnsubscribeRequestParams,
+};
+use rmcp::service::{NotificationContext, Peer, RequestContext, SubscriptionContext};
 use rmcp::transport::common::server_side_http::ServerSseMessage;
 use rmcp::transport::streamable_http_server::session::local::{
     LocalSessionManager, LocalSessionManagerError, SessionConfig, SessionTransport,
 };
 use rmcp::transport::streamable_http_server::session::{SessionId, SessionManager};
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
-use serde_json::json;
-use tokio::time::Instant;
+use rmcp::{RoleServer, ServerHandler};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 use tower_service::Service as _;
 
-use super::at_once::{self, Begun, Seat};
-use super::{McpDoor, Shared, era, line};
+use super::era::Era;
+use super::methods::{self, Answer, Cx, Outgoing};
+use super::subscribe::{self, Watch};
+use super::{McpDoor, Shared, era, lists, progress};
 use crate::doors::http::{Authority, Tokens, read_body, refuse, refuse_after};
 use crate::doors::session::Who;
 
 const MAX_SESSIONS: usize = 64;
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// What is answered within this time goes out in one piece; later, as it comes.
-const AT_ONCE: Duration = Duration::from_millis(2);
+/// Messages of one call that wait to be written.
+const OUTBOX: usize = 32;
 
 pub struct McpHttp {
-    service: StreamableHttpService<McpDoor, CappedSessions>,
+    service: StreamableHttpService<Session, CappedSessions>,
     sessions: Arc<CappedSessions>,
     tokens: Arc<Tokens>,
     shared: Arc<Shared>,
@@ -59,7 +70,7 @@ impl McpHttp {
         let sessions = Arc::new(CappedSessions::new(idle));
         let service = StreamableHttpService::new(
             // Who calls is in each request; the name here is never used.
-            move || Ok(McpDoor::new(&factory, Who::Token(String::new()))),
+            move || Ok(Session(McpDoor::new(&factory, Who::Token(String::new())))),
             Arc::clone(&sessions),
             config,
         );
@@ -80,7 +91,7 @@ impl McpHttp {
         }
         let limit = self.shared.studio.settings().mcp.max_message_bytes;
         let (mut parts, body) = request.into_parts();
-        let mut body = match read_body(body, limit).await {
+        let body = match read_body(body, limit).await {
             Ok(body) => body,
             Err(refused) => return refused,
         };
@@ -92,21 +103,6 @@ impl McpHttp {
         parts.extensions.insert(Who::Token(who.clone()));
         // The token is ours alone: nothing behind this line sees it.
         parts.headers.remove(header::AUTHORIZATION);
-        match self.begin(&parts, &body).await {
-            Some((id, Begun::Done(answer))) => {
-                let answer = axum::Json(at_once::message(answer, id));
-                return ([(header::CACHE_CONTROL, "no-store")], answer).into_response();
-            }
-            // The SDK must find nothing to refuse in a call that has begun: what it reads is ours,
-            // and stands for the call.
-            Some((id, Begun::Waiting(rest))) => {
-                parts.extensions.insert(rest);
-                let stands = json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": { "name": "" } });
-                body = Bytes::from(stands.to_string());
-            }
-            Some((_, Begun::Untouched(_))) | None => {}
-        }
-        let is_call = parts.method == Method::POST;
         let Ok(response) = self.service.clone().call(Request::from_parts(parts, Full::new(body))).await;
         if session.is_none()
             && let Some(made) = session_of(response.headers())
@@ -118,30 +114,12 @@ impl McpHttp {
             .get(header::CONTENT_TYPE)
             .is_some_and(|it| it.as_bytes().starts_with(b"text/event-stream"));
         let (head, body) = response.into_parts();
-        let body = if streams && is_call { gather(body).await } else { Body::new(body) };
-        let mut response = Response::from_parts(head, body).into_response();
+        let mut response = Response::from_parts(head, Body::new(body)).into_response();
         if streams {
             response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
         }
         response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         response
-    }
-}
-
-impl McpHttp {
-    /// Begins a call that is plainly one: in a session that has made one before, with no header and
-    /// no member that the SDK would have to judge. Anything else is the SDK's, and so is every
-    /// refusal.
-    async fn begin(&self, parts: &Parts, body: &[u8]) -> Option<(RequestId, Begun)> {
-        let session = plain_session(parts)?;
-        let JsonRpcMessage::Request(mut call) = line::read_call(body)? else { return None };
-        if !call.request.get_meta().is_empty() || !self.sessions.has_session(&session).await.ok()? {
-            return None;
-        }
-        let seat = self.sessions.seat(&session)?;
-        call.request.extensions_mut().insert(parts.extensions.get::<Who>()?.clone());
-        let begun = seat.begin(call.request, &call.id);
-        Some((call.id, begun))
     }
 }
 
@@ -151,38 +129,202 @@ fn session_of(headers: &http::HeaderMap) -> Option<SessionId> {
     headers.get(SESSION).and_then(|it| it.to_str().ok()).map(Into::into)
 }
 
-/// The session of a request whose headers leave nothing to judge.
-fn plain_session(parts: &Parts) -> Option<SessionId> {
-    const VERSION: &str = "mcp-protocol-version";
-    let text = |name: &str| parts.headers.get(name).and_then(|it| it.to_str().ok());
-    let accept = text("accept")?;
-    let plain = parts.method == Method::POST
-        && accept.contains("application/json")
-        && accept.contains("text/event-stream")
-        && text("content-type") == Some("application/json")
-        && parts.headers.keys().all(|it| !it.as_str().starts_with("mcp-") || it == SESSION || it == VERSION)
-        && text(VERSION).is_none_or(era::names_legacy);
-    text(SESSION).filter(|_| plain).map(Into::into)
+/// One session as the SDK sees it: every request goes to `methods`, as on a line.
+pub struct Session(Arc<McpDoor>);
+
+impl Session {
+    /// Everything is awaited in the request's own task: the SDK finds the stream of a message by
+    /// the task that sends it.
+    async fn answer(&self, request: ClientRequest, context: &RequestContext<RoleServer>) -> Answer {
+        let parts = context.extensions.get::<Parts>();
+        let token = parts.and_then(|it| it.extensions.get::<Who>()).and_then(Who::token);
+        let (out, mut outgoing) = mpsc::channel(OUTBOX);
+        let (id, meta, cancel) = (context.id.clone(), context.meta.clone(), context.ct.clone());
+        let cx = Cx { id, meta, cancel, out, token: Some(token.unwrap_or_default()) };
+        let answer = methods::answer(&self.0, request, cx);
+        tokio::pin!(answer);
+        let mut asked = FuturesUnordered::new();
+        let answer = loop {
+            tokio::select! {
+                biased;
+                Some(message) = outgoing.recv() => asked.extend(deliver(&context.peer, message).await),
+                Some(()) = asked.next(), if !asked.is_empty() => {}
+                answer = &mut answer => break answer,
+            }
+        };
+        // What a call reported precedes its answer.
+        while let Ok(message) = outgoing.try_recv() {
+            let _ = deliver(&context.peer, message).await;
+        }
+        answer
+    }
 }
 
-/// The SDK writes an answer as a stream of two events, and the first would leave alone, in a packet
-/// and a wake-up of its own. Most calls end before anyone could tell.
-async fn gather(mut body: BoxBody<Bytes, Infallible>) -> Body {
-    let mut pieces: Vec<Bytes> = Vec::new();
-    let patience = tokio::time::sleep(AT_ONCE);
-    tokio::pin!(patience);
+/// A request made of its parameters, which a few methods may do without.
+trait FromParams<P> {
+    fn from(params: P) -> Self;
+}
+
+impl<M: Default, P> FromParams<P> for rmcp::model::Request<M, P> {
+    fn from(params: P) -> Self {
+        Self::new(params)
+    }
+}
+
+impl<M: Default, P> FromParams<Option<P>> for rmcp::model::RequestOptionalParam<M, P> {
+    fn from(params: Option<P>) -> Self {
+        Self { method: M::default(), params, extensions: Default::default() }
+    }
+}
+
+/// Methods of the SDK's handler, each with its request and the results it may have.
+macro_rules! forward {
+    ($($name:ident($params:ty) $request:ident => $output:ty: $($result:ident)|+;)*) => {$(
+        #[expect(clippy::wildcard_enum_match_arm, reason = "an enum of the SDK; a method has its own results")]
+        async fn $name(&self, params: $params, context: RequestContext<RoleServer>) -> Result<$output, ErrorData> {
+            let request = ClientRequest::$request(FromParams::from(params));
+            match Box::pin(self.answer(request, &context)).await? {
+                $(ServerResult::$result(result) => Ok(result.into()),)+
+                _ => Err(methods::internal()),
+            }
+        }
+    )*};
+}
+
+impl ServerHandler for Session {
+    forward! {
+        list_tools(Option<PaginatedRequestParams>) ListToolsRequest => ListToolsResult: ListToolsResult;
+        call_tool(CallToolRequestParams) CallToolRequest => CallToolResponse: CallToolResult | InputRequiredResult;
+        list_resources(Option<PaginatedRequestParams>) ListResourcesRequest => ListResourcesResult: ListResourcesResult;
+        list_resource_templates(Option<PaginatedRequestParams>) ListResourceTemplatesRequest =>
+            ListResourceTemplatesResult: ListResourceTemplatesResult;
+        read_resource(ReadResourceRequestParams) ReadResourceRequest => ReadResourceResponse: ReadResourceResult;
+        list_prompts(Option<PaginatedRequestParams>) ListPromptsRequest => ListPromptsResult: ListPromptsResult;
+        get_prompt(GetPromptRequestParams) GetPromptRequest => GetPromptResponse: GetPromptResult | InputRequiredResult;
+        complete(CompleteRequestParams) CompleteRequest => CompleteResult: CompleteResult;
+    }
+
+    async fn initialize(
+        &self,
+        params: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        let agreed = methods::initialize(&self.0, params)?;
+        if let Some(said) = self.0.handshake.load_full() {
+            context.peer.set_peer_info((*said).clone());
+        }
+        Ok(agreed)
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        // Said twice, or without a handshake before it: one watch is enough.
+        let Some(watch) = self.0.watch.lock().take() else { return };
+        let (uris, gone) = (Arc::clone(&self.0.subscriptions), self.0.session.gone.clone());
+        tokio::spawn(notify(uris, watch, gone, context.peer));
+    }
+
+    async fn discover(&self, _context: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
+        Ok(methods::discover(&self.0, Era::Modern))
+    }
+
+    async fn set_level(
+        &self,
+        params: progress::SetLevel,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.answer(progress::set_level(params), &context).await.map(drop)
+    }
+
+    async fn subscribe(
+        &self,
+        params: SubscribeRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        subscribe::subscribe(&self.0, &params.uri).map(drop)
+    }
+
+    async fn unsubscribe(
+        &self,
+        params: UnsubscribeRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.0.subscriptions.lock().remove(&params.uri);
+        Ok(())
+    }
+
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        // Too many are refused in `listen`; until then they are not kept twice.
+        let is_too_much = subscribe::too_much(requested).is_some();
+        Some(if is_too_much { SubscriptionFilter::default() } else { requested.clone() })
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let cancel = context.request_context().ct.clone();
+        let send = |notification| {
+            let peer = context.request_context().peer.clone();
+            async move { peer.send_notification(notification).await.is_ok() }
+        };
+        let request = (context.request_context().id.clone(), context.requested(), context.accepted());
+        Box::pin(subscribe::changes(&self.0, request, &cancel, send)).await
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        Err(match self.answer(ClientRequest::CustomRequest(request), &context).await {
+            Ok(_) => methods::internal(),
+            Err(error) => error,
+        })
+    }
+
+    fn get_info(&self) -> ServerConfig {
+        methods::info()
+    }
+
+    fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
+        Cow::Borrowed(&era::SUPPORTED)
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        lists::tool(&self.0, name)
+    }
+}
+
+/// Sends a notification, or gives the future that waits for the client's answer.
+async fn deliver(peer: &Peer<RoleServer>, message: Outgoing) -> Option<impl Future<Output = ()> + Send + use<>> {
+    match message {
+        Outgoing::Notification(notification) => {
+            // The SDK notices a client that is gone.
+            let _ = peer.send_notification(*notification).await;
+            None
+        }
+        Outgoing::Request { request, reply } => {
+            let peer = peer.clone();
+            Some(Box::pin(async move {
+                let answered = match peer.send_request(*request).await {
+                    Ok(result) => serde_json::to_value(result).map_err(|fault| fault.to_string()),
+                    Err(fault) => Err(fault.to_string()),
+                };
+                let _ = reply.send(answered.map_err(|fault| ErrorData::internal_error(fault, None)));
+            }))
+        }
+    }
+}
+
+/// Changes for a legacy client, as long as its session lives. Holds nothing that
+/// would keep the session alive.
+async fn notify(uris: Arc<Mutex<BTreeSet<String>>>, watch: Watch, gone: CancellationToken, peer: Peer<RoleServer>) {
+    let mut watch = Some(watch);
     loop {
-        tokio::select! {
-            biased;
-            frame = body.frame() => match frame.map(|Ok(frame)| frame.into_data()) {
-                Some(Ok(piece)) => pieces.push(piece),
-                // Trailers, which the SDK never sends.
-                Some(Err(_)) => {}
-                None => return Body::from(pieces.concat()),
-            },
-            () = &mut patience => {
-                let first = stream::iter(pieces.into_iter().map(Ok::<Bytes, Infallible>));
-                return Body::from_stream(first.chain(body.into_data_stream()));
+        let news = tokio::select! {
+            () = gone.cancelled() => return,
+            news = subscribe::legacy_news(&mut watch, &uris) => news,
+        };
+        for notification in news {
+            if peer.send_notification(notification).await.is_err() {
+                return;
             }
         }
     }
@@ -192,8 +334,6 @@ async fn gather(mut body: BoxBody<Bytes, Infallible>) -> Body {
 pub struct CappedSessions {
     inner: LocalSessionManager,
     used: Mutex<Uses>,
-    /// The SDK ends a session that it has heard nothing of for so long.
-    idle: Duration,
 }
 
 #[derive(Default)]
@@ -204,11 +344,8 @@ struct Uses {
 
 struct Use {
     at: u64,
-    seat: Seat,
     /// The token that it was opened with, once its id is known to anyone.
     owner: Option<String>,
-    /// When the SDK's session last heard of the client. What is answered here it does not hear.
-    heard: Instant,
 }
 
 impl CappedSessions {
@@ -217,7 +354,7 @@ impl CappedSessions {
         // A model may think for a long time between two calls.
         inner.session_config = SessionConfig::default();
         inner.session_config.keep_alive = Some(idle);
-        Self { inner, used: Mutex::default(), idle }
+        Self { inner, used: Mutex::default() }
     }
 
     fn touch(&self, id: &SessionId) {
@@ -227,21 +364,9 @@ impl CappedSessions {
         match used.last.get_mut(id) {
             Some(last) => last.at = at,
             None => {
-                used.last.insert(Arc::clone(id), Use { at, seat: Seat::default(), owner: None, heard: Instant::now() });
+                used.last.insert(Arc::clone(id), Use { at, owner: None });
             }
         }
-    }
-
-    /// Who answers at once for this session. Nobody, now and then, so that a session in use never
-    /// looks idle to the SDK.
-    fn seat(&self, id: &SessionId) -> Option<Seat> {
-        let mut used = self.used.lock();
-        let last = used.last.get_mut(id)?;
-        if last.heard.elapsed() >= self.idle / 4 {
-            last.heard = Instant::now();
-            return None;
-        }
-        Some(last.seat.clone())
     }
 
     fn give(&self, id: &SessionId, owner: String) {
@@ -310,12 +435,6 @@ impl SessionManager for CappedSessions {
         id: &SessionId,
         message: ClientJsonRpcMessage,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
-        let mut message = message;
-        if let (JsonRpcMessage::Request(request), Some(seat)) = (&mut message, self.seat(id))
-            && seat.is_empty()
-        {
-            request.request.extensions_mut().insert(seat);
-        }
         self.inner.create_stream(id, message).await
     }
 

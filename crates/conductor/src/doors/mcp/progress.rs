@@ -1,29 +1,26 @@
-//! What the SDK calls deprecated and the older era still scores: log messages to the client. The
-//! only place that may use it.
+//! Progress and log messages of a running call, for the client that asked for them. The SDK calls
+//! logging deprecated; the older era still has it, and this is the only place that uses it.
 
 #![allow(deprecated)]
 
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
 
-use rmcp::RoleServer;
 use rmcp::model::{
-    CustomRequest, LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken,
-    ServerCapabilities, ServerRequest, SetLevelRequestParams,
+    ClientRequest, LoggingLevel, LoggingMessageNotification, LoggingMessageNotificationParam, ProgressNotification,
+    ProgressNotificationParam, ProgressToken, ServerCapabilities, ServerNotification, SetLevelRequest,
+    SetLevelRequestParams,
 };
-use rmcp::service::RequestContext;
-use serde_json::Value;
-use tokio::sync::{mpsc, oneshot};
+
+use tokio::sync::mpsc;
 
 use super::McpDoor;
 use super::era::Era;
+use super::methods::{Cx, Outgoing};
 use conductor_gateway::pipeline::call::{LogLevel, Progress};
 use conductor_gateway::studio::Studio;
 
-/// Reports that wait while the peer is slow; further ones are dropped, the next one says as much.
-const WAITING: usize = 32;
 /// At most this many progress messages in any second.
 const PROGRESS_PER_SECOND: usize = 10;
 
@@ -32,69 +29,59 @@ pub fn with_logging(mut capabilities: ServerCapabilities) -> ServerCapabilities 
     capabilities
 }
 
-/// The request that sets the level of a whole session.
+/// The parameters of `logging/setLevel`.
 pub type SetLevel = SetLevelRequestParams;
 
+pub fn set_level(params: SetLevel) -> ClientRequest {
+    ClientRequest::SetLevelRequest(SetLevelRequest::new(params))
+}
+
+/// The level that a legacy client asks for, for its whole session.
 pub fn level_asked(request: &SetLevel) -> LogLevel {
     level_in(request.level)
 }
 
-pub enum Report {
-    Progress {
-        token: ProgressToken,
-        done: f64,
-        total: Option<f64>,
-        text: String,
-    },
-    Log {
-        level: LogLevel,
-        text: String,
-    },
-    /// A request to the client, answered through `reply`. It goes out from the call's own task: the
-    /// SDK finds the right stream by that.
-    Ask {
-        method: String,
-        params: Value,
-        wait: Duration,
-        reply: oneshot::Sender<Result<Value, String>>,
-    },
+/// Where a call reports to, if its client wants to hear anything.
+pub fn channel(door: &McpDoor, cx: &Cx, era: Era) -> Option<Arc<dyn Progress>> {
+    let token = cx.meta.get_progress_token();
+    let level = match era {
+        Era::Legacy => door.session.log_level(),
+        Era::Modern => cx.meta.log_level().map(level_in),
+    };
+    if token.is_none() && level.is_none() {
+        return None;
+    }
+    let studio = Arc::clone(door.studio());
+    Some(Arc::new(Reports { token, level, out: cx.out.clone(), sent: Mutex::default(), studio }))
 }
 
-/// Boxed: the channel has room for all that may wait, and hardly a call has anything to report.
-pub struct Reports(mpsc::Receiver<Box<Report>>);
-
-impl Reports {
-    pub async fn next(&mut self) -> Option<Report> {
-        self.0.recv().await.map(|it| *it)
-    }
-
-    pub fn left(&mut self) -> Option<Report> {
-        self.0.try_recv().ok().map(|it| *it)
-    }
-}
-
-struct Back {
+struct Reports {
     token: Option<ProgressToken>,
     level: Option<LogLevel>,
-    queue: mpsc::Sender<Box<Report>>,
+    out: mpsc::Sender<Outgoing>,
     sent: Mutex<Sent>,
     studio: Arc<Studio>,
 }
 
-/// What went out last: progress strictly increases, and the times of the last ones bound its rate.
+/// Progress strictly increases, and the times of the last messages bound their rate.
 #[derive(Default)]
 struct Sent {
     done: Option<f64>,
     times: VecDeque<u64>,
 }
 
-impl Back {
+impl Reports {
+    /// A report that finds no room is dropped; the next one says as much.
+    fn send(&self, notification: ServerNotification) {
+        let _ = self.out.try_send(Outgoing::Notification(Box::new(notification)));
+    }
+
     fn clean(&self, text: &str) -> String {
         self.studio.scrubber.text(text).into_owned()
     }
 }
 
-impl Progress for Back {
+impl Progress for Reports {
     fn report(&self, done: f64, total: Option<f64>, text: &str) {
         let Some(token) = &self.token else { return };
         let now = self.studio.clock.now().0;
@@ -107,90 +94,22 @@ impl Progress for Back {
         }
         sent.done = Some(done);
         sent.times.push_back(now);
-        let report = Report::Progress { token: token.clone(), done, total, text: self.clean(text) };
-        let _ = self.queue.try_send(Box::new(report));
+        let mut progress = ProgressNotificationParam::new(token.clone(), done).with_message(self.clean(text));
+        progress.total = total;
+        self.send(ServerNotification::ProgressNotification(ProgressNotification::new(progress)));
     }
 
     fn log(&self, level: LogLevel, text: &str) {
         if self.level.is_some_and(|wanted| level >= wanted) {
-            let _ = self.queue.try_send(Box::new(Report::Log { level, text: self.clean(text) }));
+            let message = LoggingMessageNotificationParam::new(level_out(level), self.clean(text).into());
+            let message = LoggingMessageNotification::new(message.with_logger("conductor"));
+            self.send(ServerNotification::LoggingMessageNotification(message));
         }
     }
-}
-
-/// The way back to the client for one call.
-#[derive(Default)]
-pub struct BackChannel {
-    pub progress: Option<Arc<dyn Progress>>,
-    /// Absent when the call can neither report nor ask: most calls.
-    pub open: Option<Open>,
-}
-
-pub struct Open {
-    pub queue: mpsc::Sender<Box<Report>>,
-    pub reports: Reports,
-}
-
-impl BackChannel {
-    /// A sender that does not keep the channel open by itself.
-    #[cfg(feature = "conformance")]
-    pub fn keep(&self) -> mpsc::WeakSender<Box<Report>> {
-        self.open.as_ref().map(|open| open.queue.downgrade()).unwrap_or_else(|| mpsc::channel(1).0.downgrade())
-    }
-}
-
-/// `asks`: the client may be asked something while the call is held.
-pub fn back_channel(door: &McpDoor, context: &RequestContext<RoleServer>, era: Era, asks: bool) -> BackChannel {
-    let token = context.meta.get_progress_token();
-    let level = match era {
-        Era::Legacy => door.session.log_level(),
-        Era::Modern => context.meta.log_level().map(level_in),
-    };
-    // A fixture may ask whatever its client said.
-    if token.is_none() && level.is_none() && !asks && cfg!(not(feature = "conformance")) {
-        return BackChannel::default();
-    }
-    let (queue, waiting) = mpsc::channel(WAITING);
-    let progress = (token.is_some() || level.is_some()).then(|| {
-        let studio = Arc::clone(&door.session.studio);
-        Arc::new(Back { token, level, queue: queue.clone(), sent: Mutex::default(), studio }) as Arc<dyn Progress>
-    });
-    BackChannel { progress, open: Some(Open { queue, reports: Reports(waiting) }) }
-}
-
-/// Asks the client and waits; runs beside the reports of the same call.
-pub async fn ask(
-    context: &RequestContext<RoleServer>,
-    method: String,
-    params: Value,
-    wait: Duration,
-) -> Result<Value, String> {
-    let request = ServerRequest::CustomRequest(CustomRequest::new(method, Some(params)));
-    match tokio::time::timeout(wait, context.peer.send_request(request)).await {
-        Ok(Ok(result)) => serde_json::to_value(result).map_err(|fault| fault.to_string()),
-        Ok(Err(fault)) => Err(fault.to_string()),
-        Err(_) => Err("no answer in time".to_owned()),
-    }
-}
-
-pub async fn send(context: &RequestContext<RoleServer>, report: Report) {
-    // A peer that is gone is noticed by its transport.
-    let _ = match report {
-        Report::Progress { token, done, total, text } => {
-            let mut progress = ProgressNotificationParam::new(token, done).with_message(text);
-            progress.total = total;
-            context.peer.notify_progress(progress).await
-        }
-        Report::Log { level, text } => {
-            let message = LoggingMessageNotificationParam::new(level_out(level), text.into()).with_logger("conductor");
-            context.peer.notify_logging_message(message).await
-        }
-        Report::Ask { .. } => Ok(()),
-    };
 }
 
 /// Eight words on the wire, four in the studio.
-pub fn level_in(level: LoggingLevel) -> LogLevel {
+fn level_in(level: LoggingLevel) -> LogLevel {
     match level {
         LoggingLevel::Debug => LogLevel::Debug,
         LoggingLevel::Info | LoggingLevel::Notice => LogLevel::Info,

@@ -1,4 +1,4 @@
-//! Which client hears of which change, and how often.
+//! Subscriptions: which client is notified of which change, and how often.
 //!
 //! Not here: what changed (`studio::hub`). List changes within a window give one message at its
 //! end; a URI is announced at most four times a second, its last change always.
@@ -6,18 +6,27 @@
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use rmcp::RoleServer;
-use rmcp::model::{ResourceUpdatedNotificationParam, SubscriptionFilter};
-use rmcp::service::{Peer, SubscriptionContext};
+use rmcp::model::{
+    ErrorData, GetMeta, NotificationMetaObject, RequestId, ResourceUpdatedNotification,
+    ResourceUpdatedNotificationParam, ServerNotification, ServerResult, SubscriptionFilter,
+    SubscriptionsAcknowledgedNotification, SubscriptionsAcknowledgedNotificationParams, SubscriptionsListenResult,
+};
 use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
+
+use super::McpDoor;
+use super::methods::{self, Answer, Cx, Outgoing};
 
 use conductor_gateway::studio::Studio;
 use conductor_gateway::studio::hub::Change;
 
 const LIST_WINDOW_US: u64 = 100_000;
 const URI_WINDOW_US: u64 = 250_000;
+const MAX_LISTENS: usize = 16;
+const MAX_SUBSCRIPTIONS: usize = 256;
+const MAX_URI: usize = 2048;
 
 /// When each announced change is due. Pure: time is a parameter, in microseconds.
 #[derive(Debug, Default)]
@@ -111,50 +120,83 @@ impl Watch {
     }
 }
 
-/// Legacy: from the end of the handshake until the peer is gone. It holds nothing that would keep
-/// the session alive.
-pub async fn tell_legacy_peer(
-    mut watch: Watch,
-    subscriptions: Arc<Mutex<BTreeSet<String>>>,
-    gone: CancellationToken,
-    peer: Peer<RoleServer>,
-) {
-    let subscribed = || subscriptions.lock();
-    loop {
-        let news = tokio::select! {
-            () = gone.cancelled() => return,
-            news = watch.next(|change| match change {
-                Change::Tools | Change::Resources | Change::Prompts => true,
-                Change::Uri(uri) => subscribed().contains(&**uri),
-            }) => news,
-        };
-        let changes = match news {
-            None => return,
-            Some(News::Changes(changes)) => changes,
-            Some(News::Lagged) => {
-                let uris: Vec<Change> = subscribed().iter().map(|uri| Change::Uri(uri.as_str().into())).collect();
-                [Change::Tools, Change::Resources, Change::Prompts].into_iter().chain(uris).collect()
-            }
-        };
-        for change in changes {
-            let sent = match change {
-                Change::Tools => peer.notify_tool_list_changed().await,
-                Change::Resources => peer.notify_resource_list_changed().await,
-                Change::Prompts => peer.notify_prompt_list_changed().await,
-                Change::Uri(uri) => {
-                    peer.notify_resource_updated(ResourceUpdatedNotificationParam::new(uri.to_string())).await
-                }
-            };
-            if sent.is_err() {
-                return;
-            }
+/// `resources/subscribe` of the older era.
+pub fn subscribe(door: &McpDoor, uri: &str) -> Answer {
+    let mut subscriptions = door.subscriptions.lock();
+    let is_full = subscriptions.len() >= MAX_SUBSCRIPTIONS && !subscriptions.contains(uri);
+    if uri.len() > MAX_URI || is_full {
+        return Err(too_many_uris());
+    }
+    // Not the text that arrived: it may have room for far more than it holds.
+    subscriptions.insert(uri.to_owned());
+    Ok(ServerResult::empty(()))
+}
+
+/// The next changes for a legacy client. Waits forever before its handshake has ended.
+pub async fn legacy_news(watch: &mut Option<Watch>, uris: &Mutex<BTreeSet<String>>) -> Vec<ServerNotification> {
+    let wanted = |change: &Change| match change {
+        Change::Tools | Change::Resources | Change::Prompts => true,
+        Change::Uri(uri) => uris.lock().contains(&**uri),
+    };
+    let news = match watch {
+        Some(watch) => watch.next(wanted).await,
+        None => None,
+    };
+    let changes = match news {
+        Some(News::Changes(changes)) => changes,
+        Some(News::Lagged) => everything(uris.lock().iter().map(String::as_str)).collect(),
+        // Nothing changes any more, or not yet.
+        None => std::future::pending().await,
+    };
+    changes.into_iter().map(notification).collect()
+}
+
+fn everything<'a>(uris: impl Iterator<Item = &'a str>) -> impl Iterator<Item = Change> {
+    let uris = uris.map(|uri| Change::Uri(uri.into()));
+    [Change::Tools, Change::Resources, Change::Prompts].into_iter().chain(uris)
+}
+
+fn notification(change: Change) -> ServerNotification {
+    match change {
+        Change::Tools => ServerNotification::ToolListChangedNotification(Default::default()),
+        Change::Resources => ServerNotification::ResourceListChangedNotification(Default::default()),
+        Change::Prompts => ServerNotification::PromptListChangedNotification(Default::default()),
+        Change::Uri(uri) => {
+            let params = ResourceUpdatedNotificationParam::new(uri.to_string());
+            ServerNotification::ResourceUpdatedNotification(ResourceUpdatedNotification::new(params))
         }
     }
 }
 
-/// Modern: one `subscriptions/listen`, until it is cancelled or the daemon stops.
-pub async fn listen(studio: &Arc<Studio>, context: &SubscriptionContext, stop: &CancellationToken) {
-    let filter: SubscriptionFilter = context.accepted().clone();
+/// `subscriptions/listen` of the newer era on a line: acknowledged, then until it is cancelled.
+pub async fn listen(door: &McpDoor, requested: SubscriptionFilter, cx: &Cx) -> Answer {
+    let send = |notification| async move { cx.out.send(Outgoing::Notification(Box::new(notification))).await.is_ok() };
+    if too_much(&requested).is_none() {
+        let accepted = requested.supported_by(&methods::info().capabilities);
+        let accepted = SubscriptionsAcknowledgedNotificationParams::new(accepted);
+        let accepted = SubscriptionsAcknowledgedNotification::new(accepted);
+        let accepted = ServerNotification::SubscriptionsAcknowledgedNotification(accepted);
+        send(of_subscription(accepted, &cx.id)).await;
+    }
+    let accepted = requested.supported_by(&methods::info().capabilities);
+    changes(door, (cx.id.clone(), &requested, &accepted), &cx.cancel, send).await?;
+    let mut result = SubscriptionsListenResult::complete(cx.id.clone());
+    result.meta.set_server_info(McpDoor::identity());
+    Ok(ServerResult::SubscriptionsListenResult(result))
+}
+
+/// Sends every change that a subscription accepted, until it is cancelled, its client is gone, or
+/// the daemon stops.
+pub async fn changes<S: Future<Output = bool>>(
+    door: &McpDoor,
+    (id, requested, filter): (RequestId, &SubscriptionFilter, &SubscriptionFilter),
+    cancel: &CancellationToken,
+    send: impl Fn(ServerNotification) -> S,
+) -> Result<(), ErrorData> {
+    let _open = Open::count(&door.listens)?;
+    if let Some(error) = too_much(requested) {
+        return Err(error);
+    }
     let wants = |change: &Change| match change {
         Change::Tools => filter.tools_list_changed == Some(true),
         Change::Resources => filter.resources_list_changed == Some(true),
@@ -163,34 +205,66 @@ pub async fn listen(studio: &Arc<Studio>, context: &SubscriptionContext, stop: &
             filter.resource_subscriptions.as_ref().is_some_and(|uris| uris.iter().any(|it| **it == **uri))
         }
     };
-    let mut watch = Watch::new(studio);
+    let mut watch = Watch::new(door.studio());
     loop {
         let news = tokio::select! {
-            () = context.cancelled() => return,
-            () = stop.cancelled() => return,
+            () = cancel.cancelled() => return Ok(()),
+            () = door.shared.stop.cancelled() => return Ok(()),
             news = watch.next(wants) => news,
         };
         let changes = match news {
-            None => return,
+            None => return Ok(()),
             Some(News::Changes(changes)) => changes,
             Some(News::Lagged) => {
-                let uris = filter.resource_subscriptions.iter().flatten().map(|uri| Change::Uri(uri.as_str().into()));
-                [Change::Tools, Change::Resources, Change::Prompts].into_iter().filter(wants).chain(uris).collect()
+                let uris = filter.resource_subscriptions.iter().flatten().map(String::as_str);
+                everything(uris).filter(wants).collect()
             }
         };
         for change in changes {
-            let sink = context.sink();
-            let sent = match change {
-                Change::Tools => sink.notify_tool_list_changed().await,
-                Change::Resources => sink.notify_resource_list_changed().await,
-                Change::Prompts => sink.notify_prompt_list_changed().await,
-                Change::Uri(uri) => sink.notify_resource_updated(uri.to_string()).await,
-            };
-            if sent.is_err() {
-                return;
+            if !send(of_subscription(notification(change), &id)).await {
+                return Ok(());
             }
         }
     }
+}
+
+fn of_subscription(mut notification: ServerNotification, id: &RequestId) -> ServerNotification {
+    let mut meta = NotificationMetaObject::new();
+    meta.set_subscription_id(id.clone());
+    *notification.get_meta_mut() = meta;
+    notification
+}
+
+/// Why a subscription asks for more than there may be.
+pub fn too_much(filter: &SubscriptionFilter) -> Option<ErrorData> {
+    let uris = filter.resource_subscriptions.as_deref().unwrap_or_default();
+    (uris.len() > MAX_SUBSCRIPTIONS || uris.iter().any(|it| it.len() > MAX_URI)).then(too_many_uris)
+}
+
+/// Counts the open subscriptions of a connection.
+struct Open<'a>(&'a AtomicUsize);
+
+impl<'a> Open<'a> {
+    fn count(open: &'a AtomicUsize) -> Result<Self, ErrorData> {
+        let before = open.fetch_add(1, Ordering::AcqRel);
+        let counted = Open(open);
+        if before < MAX_LISTENS {
+            return Ok(counted);
+        }
+        Err(ErrorData::invalid_params(format!("At most {MAX_LISTENS} subscriptions per connection"), None))
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+fn too_many_uris() -> ErrorData {
+    let text =
+        format!("At most {MAX_SUBSCRIPTIONS} subscriptions per connection, each with a URI of at most {MAX_URI} bytes");
+    ErrorData::invalid_params(text, None)
 }
 
 #[cfg(test)]

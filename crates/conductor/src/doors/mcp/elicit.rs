@@ -11,16 +11,16 @@ use conductor_core::digest;
 use conductor_core::error::{Code, ToolError};
 use futures_util::future::BoxFuture;
 use rmcp::model::{
-    ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema, ErrorData, InputRequest,
-    InputRequests, InputRequiredResult, SealOptions,
+    CustomRequest, ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema, ErrorData,
+    InputRequest, InputRequests, InputRequiredResult, SealOptions, ServerRequest,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
 use super::McpDoor;
-use super::era::Era;
-use super::progress::{BackChannel, Report};
+use super::era::{self, Era};
+use super::methods::{Cx, Outgoing};
 use conductor_gateway::pipeline::call::{Answered, AskClient, Call, ClientAnswer};
 use conductor_gateway::tools::catalog::Tool;
 
@@ -58,7 +58,7 @@ impl Question {
 
 /// A client of the older era: the form is shown while the call is held open.
 struct Dialog {
-    queue: mpsc::Sender<Box<Report>>,
+    out: mpsc::Sender<Outgoing>,
     wait: Duration,
 }
 
@@ -68,34 +68,47 @@ impl AskClient for Dialog {
     }
 
     fn ask(&self, message: String) -> BoxFuture<'static, ClientAnswer> {
-        let (queue, wait) = (self.queue.clone(), self.wait);
+        let (out, wait) = (self.out.clone(), self.wait);
         Box::pin(async move {
-            let (reply, answer) = oneshot::channel();
             let params = serde_json::to_value(form(message)).unwrap_or_default();
-            let ask = Report::Ask { method: "elicitation/create".to_owned(), params, wait, reply };
-            if queue.send(Box::new(ask)).await.is_err() {
-                return ClientAnswer::Nothing;
-            }
-            match answer.await {
-                Ok(Ok(result)) => {
-                    serde_json::from_value(result).map_or(ClientAnswer::Nothing, |result| verdict(&result))
-                }
-                Ok(Err(_)) | Err(_) => ClientAnswer::Nothing,
+            match request(&out, "elicitation/create", params, wait).await {
+                Ok(result) => serde_json::from_value(result).map_or(ClientAnswer::Nothing, |it| verdict(&it)),
+                Err(_) => ClientAnswer::Nothing,
             }
         })
     }
 }
 
-/// How this client can be asked, if at all.
-pub fn channel(door: &McpDoor, shows_forms: bool, era: Era, back: &BackChannel) -> Option<Arc<dyn AskClient>> {
-    match era {
-        Era::Legacy => {
-            let queue = back.open.as_ref().filter(|_| shows_forms)?.queue.clone();
-            let wait = Duration::from_millis(door.session.studio.settings().mcp.elicitation_wait_ms);
-            Some(Arc::new(Dialog { queue, wait }))
-        }
-        Era::Modern => shows_forms.then(|| Arc::new(ByResult) as Arc<dyn AskClient>),
+/// Sends a request to the client and waits for its answer.
+pub async fn request(
+    out: &mpsc::Sender<Outgoing>,
+    method: &str,
+    params: Value,
+    wait: Duration,
+) -> Result<Value, String> {
+    let (reply, answer) = oneshot::channel();
+    let request = ServerRequest::CustomRequest(CustomRequest::new(method, Some(params)));
+    let sent = out.send(Outgoing::Request { request: Box::new(request), reply }).await;
+    sent.map_err(|_| "the call has ended")?;
+    match tokio::time::timeout(wait, answer).await {
+        Ok(Ok(result)) => result.map_err(|error| error.message.into_owned()),
+        Ok(Err(_)) => Err("the client is gone".to_owned()),
+        Err(_) => Err("no answer in time".to_owned()),
     }
+}
+
+/// How this client can be asked, if at all.
+pub fn channel(door: &McpDoor, cx: &Cx, era: Era) -> Option<Arc<dyn AskClient>> {
+    if !era::shows_forms(door, cx) {
+        return None;
+    }
+    Some(match era {
+        Era::Legacy => {
+            let wait = Duration::from_millis(door.studio().settings().mcp.elicitation_wait_ms);
+            Arc::new(Dialog { out: cx.out.clone(), wait })
+        }
+        Era::Modern => Arc::new(ByResult),
+    })
 }
 
 /// A client of the newer era: the question is a result, the answer comes with the call made again.
@@ -164,7 +177,7 @@ pub fn prepare(
 ) -> Result<(), ErrorData> {
     // Answers without a question change nothing: the first call asks.
     let (Era::Modern, Some(state)) = (era, state) else { return Ok(()) };
-    let catalog = door.session.studio.catalog();
+    let catalog = door.studio().catalog();
     #[cfg(feature = "conformance")]
     if catalog.get(&call.tool).is_some_and(|tool| tool.toolset == "conformance") {
         return Ok(());
@@ -198,7 +211,7 @@ pub fn input_required(
 ) -> Result<InputRequiredResult, ErrorData> {
     let mut requests = InputRequests::new();
     requests.insert(KEY.to_owned(), InputRequest::Elicitation(ElicitRequest::new(form(message))));
-    let state = State { approval: approval.to_owned(), nonce: door.session.studio.ids.v4().to_string() };
+    let state = State { approval: approval.to_owned(), nonce: door.studio().ids.v4().to_string() };
     let bound = question.bound_to(tool);
     let sealed = door
         .shared

@@ -8,16 +8,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use conductor_core::audit::record::EventName;
-use rmcp::RoleServer;
-use rmcp::service::serve_directly_with_ct;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 
-use super::line::{LineTransport, READ_CHUNK, Refusal};
+use super::connection::{self, READ_CHUNK, Setup};
 use super::stdio_handoff::{BYE, Input, Target, receive_first};
-use super::{LineService, McpDoor, Shared, at_once};
+use super::wire::LineError;
+use super::{McpDoor, Shared};
 use crate::doors::session::Who;
 use crate::release_memory::trim_soon;
 use conductor_hosts::descriptors::after_failed_accept;
@@ -136,7 +135,7 @@ pub async fn serve(listener: UnixListener, shared: Arc<Shared>, tally: Arc<Tally
 
 /// Does not wait: a new socket has room for a line, and this one is closed right after.
 fn turn_away(stream: &UnixStream) {
-    let line = Refusal { code: -32603, message: "Too many connections", id: Value::Null }.to_line();
+    let line = LineError { code: -32603, message: "Too many connections", id: Value::Null }.to_line();
     let _ = rustix::net::send(stream, &line, rustix::net::SendFlags::DONTWAIT);
 }
 
@@ -147,7 +146,7 @@ pub async fn serve_stream(shared: &Arc<Shared>, who: Who, stream: UnixStream) {
         () = shared.stop.cancelled() => return,
     };
     let Ok((first, ends)) = first else { return };
-    let mut door = McpDoor::new(shared, who);
+    let door = McpDoor::new(shared, who);
     if let Some(pid) = stream.peer_cred().ok().and_then(|it| it.pid()) {
         door.session.seat_peer(&shared.clients, pid);
     }
@@ -160,16 +159,13 @@ pub async fn serve_stream(shared: &Arc<Shared>, who: Who, stream: UnixStream) {
     {
         return serve_handed(door, stream, &hello, input, output, watched).await;
     }
-    let watched = rustix::io::dup(&stream);
+    let mut setup = Setup::new(shared.studio.settings().mcp.max_message_bytes);
+    setup.first = first;
+    if let Ok(watched) = rustix::io::dup(&stream) {
+        setup.is_gone = Some(Box::new(move || hung_up(&watched)));
+    }
     let (read, write) = stream.into_split();
-    let transport =
-        LineTransport::new(read, write, shared.studio.settings().mcp.max_message_bytes).with_first_bytes(first);
-    let transport = match watched {
-        Ok(fd) => transport.with_gone_check(move || hung_up(&fd)),
-        Err(_) => transport,
-    };
-    door = door.on_wire(transport.wire());
-    serve_door(door, transport).await;
+    connection::serve(door, read, write, setup).await;
 }
 
 /// The line that descriptors may come with.
@@ -182,7 +178,7 @@ fn proxy_hello(line: &[u8]) -> Option<Value> {
 /// Speaks with a proxy's client directly. The socket to the proxy carries the answer to its hello,
 /// and one line at the end.
 async fn serve_handed(
-    door: McpDoor,
+    door: Arc<McpDoor>,
     mut proxy: UnixStream,
     hello: &Value,
     input: Input,
@@ -199,34 +195,34 @@ async fn serve_handed(
         return;
     }
     let Ok(proxy_watched) = rustix::io::dup(&proxy) else { return };
-    let most = door.shared.studio.settings().mcp.max_message_bytes;
     let proxy_fd = Arc::new(proxy_watched);
-    let transport = LineTransport::new(input, output, most).with_gone_check({
+    let mut setup = Setup::new(door.shared.studio.settings().mcp.max_message_bytes);
+    setup.is_gone = Some({
         let proxy_fd = Arc::clone(&proxy_fd);
-        move || hung_up(&proxy_fd) || hung_up(&watched)
+        Box::new(move || hung_up(&proxy_fd) || hung_up(&watched))
     });
-    let wire = transport.wire();
+    let lifeline = setup.lifeline.clone();
     let stop = door.shared.stop.clone();
-    let served = serve_door(door.on_wire(Arc::clone(&wire)), transport);
+    let served = connection::serve(door, input, output, setup);
     tokio::pin!(served);
     let mut says = [0; 64];
     loop {
         tokio::select! {
             () = &mut served => break,
-            // The proxy has nothing to say: its end is all there is to hear.
-            heard = proxy.read(&mut says), if !wire.is_ending() => match heard {
+            // The proxy sends no data; we only wait for it to close.
+            heard = proxy.read(&mut says), if !lifeline.ending.is_cancelled() => match heard {
                 Ok(1..) => {}
                 // Half-closed by a signal: what was asked is still answered. Gone: nobody is left
                 // to answer.
-                Ok(0) if !hung_up(&proxy_fd) => wire.end(),
+                Ok(0) if !hung_up(&proxy_fd) => lifeline.ending.cancel(),
                 Ok(_) | Err(_) => {
-                    wire.failed.cancel();
-                    wire.end();
+                    lifeline.failed.cancel();
+                    lifeline.ending.cancel();
                 }
             },
         }
     }
-    if !wire.failed.is_cancelled() && !stop.is_cancelled() {
+    if !lifeline.failed.is_cancelled() && !stop.is_cancelled() {
         let _ = proxy.write_all(BYE).await;
     }
 }
@@ -237,39 +233,4 @@ fn hung_up(fd: &OwnedFd) -> bool {
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     rustix::event::poll(&mut fds, Some(&now)).is_ok()
         && fds.iter().any(|it| it.revents().intersects(PollFlags::HUP | PollFlags::ERR))
-}
-
-/// Serves one line connection of which nothing is known but its bytes.
-pub async fn serve_lines<R>(shared: &Arc<Shared>, who: Who, transport: LineTransport<R>)
-where
-    R: tokio::io::AsyncRead + Unpin + Send + 'static,
-{
-    serve_door(McpDoor::new(shared, who).on_wire(transport.wire()), transport).await;
-}
-
-/// Serves one connection to its end. Whatever ends it, its calls are cancelled and its door is
-/// told.
-async fn serve_door<R>(door: McpDoor, transport: LineTransport<R>)
-where
-    R: tokio::io::AsyncRead + Unpin + Send + 'static,
-{
-    let (at_once, peer) = at_once::Line::new(LineService(door.clone()));
-    let transport = transport.with_calls_begun(at_once);
-    let wire = transport.wire();
-    let gone = door.session.gone.clone();
-    let calls = door.shared.stop.child_token();
-    let running = serve_directly_with_ct::<RoleServer, _, _, _, _>(LineService(door), transport, None, calls.clone());
-    let _ = peer.set(running.peer().clone());
-    // A peer that cannot be written to will never read its replies.
-    let watcher = tokio::spawn({
-        let calls = calls.clone();
-        async move {
-            wire.failed.cancelled().await;
-            calls.cancel();
-        }
-    });
-    let _ = running.waiting().await;
-    watcher.abort();
-    calls.cancel();
-    gone.cancel();
 }

@@ -1,0 +1,96 @@
+//! `tools/call`, and the direct dialect, in which the method is the name of a tool.
+
+#[cfg(feature = "conformance")]
+use std::sync::Arc;
+
+use conductor_core::error::{Code, Subject, ToolError};
+use rmcp::model::{CallToolRequestParams, ErrorData, ServerResult};
+use serde_json::{Map, Value, json};
+
+use super::era::Era;
+#[cfg(feature = "conformance")]
+use super::fixture;
+use super::methods::{Answer, Cx, internal};
+use super::{McpDoor, elicit, progress, render};
+use conductor_gateway::pipeline::call::Outcome;
+#[cfg(feature = "conformance")]
+use conductor_gateway::pipeline::call::Output;
+use conductor_gateway::pipeline::{self, Call, Reply};
+use conductor_gateway::tools::lint::MCP_METHODS;
+
+pub async fn answer(door: &McpDoor, request: CallToolRequestParams, cx: &Cx, era: Era) -> Answer {
+    let arguments = Value::Object(request.arguments.unwrap_or_default());
+    let mut call = door.session.call(door.principal(cx), request.name.into_owned(), arguments, cx.cancel.clone());
+    elicit::prepare(door, &mut call, request.request_state.as_deref(), request.input_responses.as_ref(), era)?;
+    call.progress = progress::channel(door, cx, era);
+    call.ask = elicit::channel(door, cx, era);
+    #[cfg(feature = "conformance")]
+    {
+        let link = fixture::Link::new(door, cx, era, request.input_responses, request.request_state);
+        call.client = Some(Arc::new(link));
+    }
+    let question = call.ask.as_ref().is_some_and(|ask| ask.by_result()).then(|| elicit::Question::of(&call));
+    let reply = run(door, call).await;
+    let tool = reply.tool().cloned();
+    let mut result = match reply.into_outcome() {
+        #[cfg(feature = "conformance")]
+        Outcome::Done(Ok(Output { special: Some(special), .. })) => {
+            return fixture::special(special, door.signed(era)).map(ServerResult::from);
+        }
+        Outcome::Done(Ok(output)) => render::success(output),
+        Outcome::Done(Err(error)) if is_unknown_tool(&error) => return Err(render::unknown_tool(&error)),
+        Outcome::Done(Err(error)) if elicit::is_bad_state(&error) => return Err(elicit::bad_state()),
+        Outcome::Done(Err(error)) => render::failure(&error),
+        Outcome::Cancelled => return Err(cancelled()),
+        Outcome::Ask { approval, message } => {
+            let question = question.ok_or_else(internal)?;
+            let mut result = elicit::input_required(door, &question, tool.as_deref(), &approval, message)?;
+            result.meta = door.signed(era);
+            return Ok(ServerResult::InputRequiredResult(result));
+        }
+    };
+    result.meta = door.signed(era);
+    Ok(ServerResult::CallToolResult(result))
+}
+
+/// A method that is not of the protocol is the name of a tool.
+pub async fn direct(door: &McpDoor, method: String, params: Option<Value>, cx: &Cx) -> Result<Value, ErrorData> {
+    if MCP_METHODS.contains(&method.as_str()) {
+        return Err(ErrorData::invalid_params(format!("Invalid params for {method}"), None));
+    }
+    if method.starts_with("tasks/") || method.starts_with("notifications/") || method.starts_with("conductor.") {
+        return Err(door.unknown_method(&method));
+    }
+    let arguments = params.unwrap_or_else(|| Value::Object(Map::new()));
+    let mut call = door.session.call(door.session.principal("direct"), method.clone(), arguments, cx.cancel.clone());
+    call.progress = progress::channel(door, cx, Era::Legacy);
+    match run(door, call).await.into_outcome() {
+        Outcome::Done(Ok(output)) => Ok(render::direct_success(output)),
+        Outcome::Done(Err(error)) if is_unknown_tool(&error) => {
+            let data = json!({ "code": error.code, "hint": error.hint, "did_you_mean": error.extras.did_you_mean });
+            Err(ErrorData { data: Some(data), ..door.unknown_method(&method) })
+        }
+        Outcome::Done(Err(error)) => Err(render::direct_failure(&error)),
+        Outcome::Cancelled | Outcome::Ask { .. } => Err(cancelled()),
+    }
+}
+
+/// Runs a call with one of the connection's own slots. A connection whose calls are refused for
+/// speed again and again is not read for a moment, so that a flood cannot fill the log.
+pub async fn run(door: &McpDoor, mut call: Call) -> Reply {
+    let (_running, crowded) = door.session.start();
+    call.crowded = crowded;
+    let reply = pipeline::run(door.studio(), call).await;
+    let refused = matches!(reply.outcome(), Outcome::Done(Err(error)) if error.code == Code::RateLimited);
+    door.session.refused_for_speed(refused);
+    reply
+}
+
+/// The client gave up, so nobody reads this.
+fn cancelled() -> ErrorData {
+    ErrorData::internal_error("cancelled", None)
+}
+
+fn is_unknown_tool(error: &ToolError) -> bool {
+    error.code == Code::NotFound && matches!(error.subject, Some(Subject::Tool(_)))
+}

@@ -1,0 +1,145 @@
+//! Lists of tools, resources, templates and prompts, page by page.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use rmcp::model::{
+    CacheScope, ErrorData, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+    MetaObject, PaginatedRequestParams, PromptArgument, ServerResult, Tool as ToolEntry, ToolAnnotations,
+};
+use serde_json::{Value, json};
+
+use super::McpDoor;
+use super::era::Era;
+use super::methods::Answer;
+use conductor_gateway::tools::catalog::Tool;
+use conductor_gateway::tools::names::NameForm;
+use conductor_gateway::tools::schema::Schema;
+
+const LIST_TTL_MS: u64 = 60_000;
+
+/// Fills what all four lists have besides their entries.
+macro_rules! listed {
+    ($kind:ident, $door:expr, $era:expr, $entries:expr, $next:expr) => {{
+        let mut result = $kind::with_all_items($entries);
+        result.next_cursor = $next;
+        // Toolsets and policy may differ by principal.
+        if $era == Era::Modern {
+            (result.ttl_ms, result.cache_scope) = (Some(LIST_TTL_MS), Some(CacheScope::Private));
+        }
+        result.meta = $door.signed($era);
+        Ok(ServerResult::$kind(result))
+    }};
+}
+
+pub fn tools(door: &McpDoor, request: Option<PaginatedRequestParams>, era: Era) -> Answer {
+    let (catalog, policy, view) = (door.studio().catalog(), door.studio().policy(), door.session.view());
+    let listed = catalog
+        .list(&view.toolset)
+        .filter(|tool| !policy.policy.denies_everyone(&tool.name, tool.tier))
+        .map(|tool| (tool.name.to_string(), tool));
+    let (page, next) = page(door, request, listed)?;
+    listed!(ListToolsResult, door, era, page.into_iter().map(|it| tool_entry(it, view.names)).collect(), next)
+}
+
+/// The entry of one tool, if this client sees it.
+pub fn tool(door: &McpDoor, name: &str) -> Option<ToolEntry> {
+    let (catalog, view) = (door.studio().catalog(), door.session.view());
+    let tool = catalog.get(name).filter(|tool| !tool.hidden && view.toolset.has(tool))?;
+    Some(tool_entry(tool, view.names))
+}
+
+pub fn resources(door: &McpDoor, request: Option<PaginatedRequestParams>, era: Era) -> Answer {
+    let catalog = door.studio().catalog();
+    let fixed = catalog.resources(&door.session.view().toolset).filter(|it| !it.is_template());
+    let (page, next) = page(door, request, fixed.map(|it| (it.uri.to_string(), it)))?;
+    let entry = |it: &Arc<conductor_gateway::tools::resource::Resource>| {
+        rmcp::model::Resource::new(it.uri.to_string(), it.name.to_string())
+            .with_title(it.title.to_string())
+            .with_description(it.description.to_string())
+            .with_mime_type(it.mime.to_string())
+    };
+    listed!(ListResourcesResult, door, era, page.into_iter().map(entry).collect(), next)
+}
+
+pub fn resource_templates(door: &McpDoor, request: Option<PaginatedRequestParams>, era: Era) -> Answer {
+    let catalog = door.studio().catalog();
+    let templates = catalog.resources(&door.session.view().toolset).filter(|it| it.is_template());
+    let (page, next) = page(door, request, templates.map(|it| (it.uri.to_string(), it)))?;
+    let entry = |it: &Arc<conductor_gateway::tools::resource::Resource>| {
+        rmcp::model::ResourceTemplate::new(it.uri.to_string(), it.name.to_string())
+            .with_title(it.title.to_string())
+            .with_description(it.description.to_string())
+            .with_mime_type(it.mime.to_string())
+    };
+    listed!(ListResourceTemplatesResult, door, era, page.into_iter().map(entry).collect(), next)
+}
+
+pub fn prompts(door: &McpDoor, request: Option<PaginatedRequestParams>, era: Era) -> Answer {
+    let catalog = door.studio().catalog();
+    let listed = catalog.prompts(&door.session.view().toolset).map(|it| (it.name.to_string(), it));
+    let (page, next) = page(door, request, listed)?;
+    let argument = |it: &conductor_gateway::tools::prompt::Argument| {
+        PromptArgument::new(it.name).with_description(it.description).with_required(it.required)
+    };
+    let entry = |it: &Arc<conductor_gateway::tools::prompt::Prompt>| {
+        let arguments = it.arguments.iter().map(argument).collect();
+        rmcp::model::Prompt::new(it.name.to_string(), Some(it.description.to_string()), Some(arguments))
+            .with_title(it.title.to_string())
+    };
+    listed!(ListPromptsResult, door, era, page.into_iter().map(entry).collect(), next)
+}
+
+fn tool_entry(tool: &Tool, names: NameForm) -> ToolEntry {
+    let object = |schema: &Schema| match schema.value() {
+        Value::Object(members) => Arc::new(members),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Arc::default(),
+    };
+    let mut meta = MetaObject::default();
+    meta.insert("conductor/tier".to_owned(), json!(tool.tier));
+    meta.insert("conductor/toolset".to_owned(), json!(tool.toolset));
+    let hints = tool.annotations;
+    let entry = ToolEntry::new(names.of(tool).to_owned(), tool.description.to_string(), object(&tool.published_schema))
+        .with_title(tool.title.to_string())
+        .with_annotations(
+            ToolAnnotations::new()
+                .read_only(hints.read_only)
+                .destructive(hints.destructive)
+                .idempotent(hints.idempotent)
+                .open_world(hints.open_world),
+        )
+        .with_meta(meta);
+    // One widespread SDK throws on a result without a value when its tool promised one.
+    if tool.definition().output_schema.is_null() {
+        entry
+    } else {
+        entry.with_raw_output_schema(object(&tool.output_schema))
+    }
+}
+
+/// One page of a sorted list. The cursor is the last name given, so an entry that is added
+/// or removed between two pages moves nothing.
+fn page<T>(
+    door: &McpDoor,
+    request: Option<PaginatedRequestParams>,
+    entries: impl Iterator<Item = (String, T)>,
+) -> Result<(Vec<T>, Option<String>), ErrorData> {
+    let after = match request.and_then(|it| it.cursor) {
+        None => None,
+        Some(cursor) => {
+            let name = URL_SAFE_NO_PAD.decode(&cursor).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+            Some(name.filter(|it| !it.is_empty()).ok_or_else(|| ErrorData::invalid_params("Unknown cursor", None))?)
+        }
+    };
+    let size = door.studio().settings().mcp.page_size.max(1);
+    let mut rest = entries.filter(|(name, _)| after.as_ref().is_none_or(|after| name > after));
+    let mut page = Vec::new();
+    let mut last = None;
+    for (name, entry) in rest.by_ref().take(size) {
+        page.push(entry);
+        last = Some(name);
+    }
+    let next = rest.next().and(last).map(|name| URL_SAFE_NO_PAD.encode(name));
+    Ok((page, next))
+}

@@ -1,0 +1,139 @@
+//! Every method of the protocol, and what answers it. Both transports come through here.
+
+use rmcp::model::{
+    CacheScope, ClientRequest, CompleteResult, CustomRequest, CustomResult, DiscoverResult, ErrorData,
+    InitializeRequestParams, InitializeResult, RequestId, RequestMetaObject, ServerCapabilities, ServerConfig,
+    ServerNotification, ServerRequest, ServerResult,
+};
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::era::{self, Era};
+use super::{INSTRUCTIONS, McpDoor, call_tool, complete, lists, progress, prompt, resource, subscribe};
+
+const DISCOVER_TTL_MS: u64 = 300_000;
+
+pub type Answer = Result<ServerResult, ErrorData>;
+
+/// What a request brings besides its parameters.
+pub struct Cx {
+    pub id: RequestId,
+    pub meta: RequestMetaObject,
+    pub cancel: CancellationToken,
+    pub out: mpsc::Sender<Outgoing>,
+    /// The name of the bearer token, on HTTP.
+    pub token: Option<String>,
+}
+
+/// What a running request sends to its client.
+pub enum Outgoing {
+    Notification(Box<ServerNotification>),
+    Request { request: Box<ServerRequest>, reply: oneshot::Sender<Result<Value, ErrorData>> },
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "an enum of the SDK that may grow")]
+pub async fn answer(door: &McpDoor, request: ClientRequest, cx: Cx) -> Answer {
+    let is_first = door.session.first_message();
+    let era = era::admit(door, &request, &cx)?;
+    let answer = match request {
+        ClientRequest::InitializeRequest(it) => initialize(door, it.params).map(ServerResult::InitializeResult),
+        ClientRequest::DiscoverRequest(_) => Ok(ServerResult::DiscoverResult(discover(door, era))),
+        ClientRequest::PingRequest(_) if era == Era::Legacy => Ok(ServerResult::empty(())),
+        ClientRequest::PingRequest(_) => Err(era::unknown_method("ping")),
+        ClientRequest::ListToolsRequest(it) => lists::tools(door, it.params, era),
+        ClientRequest::CallToolRequest(it) => call_tool::answer(door, it.params, &cx, era).await,
+        ClientRequest::ListResourcesRequest(it) => lists::resources(door, it.params, era),
+        ClientRequest::ListResourceTemplatesRequest(it) => lists::resource_templates(door, it.params, era),
+        ClientRequest::ReadResourceRequest(it) => resource::read(door, it.params, &cx, era).await,
+        ClientRequest::ListPromptsRequest(it) => lists::prompts(door, it.params, era),
+        ClientRequest::GetPromptRequest(it) => prompt::get(door, it.params, era),
+        ClientRequest::CompleteRequest(it) => {
+            let found = complete::complete(
+                &door.session,
+                &it.params.r#ref,
+                &it.params.argument.name,
+                &it.params.argument.value,
+            );
+            found.map(|values| {
+                let mut result = CompleteResult::new(values);
+                result.meta = door.signed(era);
+                ServerResult::CompleteResult(result)
+            })
+        }
+        ClientRequest::SetLevelRequest(it) if era == Era::Legacy => {
+            door.session.set_log_level(progress::level_asked(&it.params));
+            Ok(ServerResult::empty(()))
+        }
+        ClientRequest::SetLevelRequest(_) => Err(era::unknown_method("logging/setLevel")),
+        ClientRequest::SubscribeRequest(it) if era == Era::Legacy => subscribe::subscribe(door, &it.params.uri),
+        ClientRequest::SubscribeRequest(_) => Err(era::unknown_method("resources/subscribe")),
+        ClientRequest::UnsubscribeRequest(it) if era == Era::Legacy => {
+            door.subscriptions.lock().remove(&it.params.uri);
+            Ok(ServerResult::empty(()))
+        }
+        ClientRequest::UnsubscribeRequest(_) => Err(era::unknown_method("resources/unsubscribe")),
+        ClientRequest::SubscriptionsListenRequest(it) if era == Era::Modern => {
+            Box::pin(subscribe::listen(door, it.params.notifications, &cx)).await
+        }
+        ClientRequest::SubscriptionsListenRequest(_) => Err(era::unknown_method("subscriptions/listen")),
+        ClientRequest::CustomRequest(it) => custom(door, it, &cx, is_first).await,
+        ClientRequest::GetTaskRequest(_) => Err(era::unknown_method("tasks/get")),
+        ClientRequest::UpdateTaskRequest(_) => Err(era::unknown_method("tasks/update")),
+        ClientRequest::CancelTaskRequest(_) => Err(era::unknown_method("tasks/cancel")),
+        _ => Err(era::unknown_method("of a newer protocol")),
+    };
+    answer.map(|result| era::shaped(result, era)).map_err(|error| door.clean(era::coded(error, era)))
+}
+
+pub fn internal() -> ErrorData {
+    ErrorData::internal_error("Internal error", None)
+}
+
+/// The proxy's hello, or a call in the direct dialect. Neither exists on HTTP: a page that got hold
+/// of a token would need no protocol at all.
+async fn custom(door: &McpDoor, request: CustomRequest, cx: &Cx, is_first: bool) -> Answer {
+    let CustomRequest { method, params, .. } = request;
+    let result = if cx.token.is_some() {
+        Err(door.unknown_method(&method))
+    } else if method == "conductor.hello" {
+        if is_first { door.hello(params.as_ref(), false) } else { Err(era::unknown_method("conductor.hello")) }
+    } else {
+        call_tool::direct(door, method, params, cx).await
+    };
+    result.map(|value| ServerResult::CustomResult(CustomResult::new(value)))
+}
+
+pub fn info() -> ServerConfig {
+    let capabilities = ServerCapabilities::builder()
+        .enable_tools()
+        .enable_tool_list_changed()
+        .enable_resources()
+        .enable_resources_list_changed()
+        .enable_resources_subscribe()
+        .enable_prompts()
+        .enable_prompts_list_changed()
+        .enable_completions()
+        .build();
+    ServerConfig::new(progress::with_logging(capabilities))
+        .with_server_info(McpDoor::identity())
+        .with_instructions(INSTRUCTIONS)
+}
+
+/// From here on the client speaks the version that was agreed, not the one it asked for.
+pub fn initialize(door: &McpDoor, mut request: InitializeRequestParams) -> Result<InitializeResult, ErrorData> {
+    let mut agreed = info();
+    agreed.protocol_version = era::agree(&request.protocol_version);
+    request.protocol_version = agreed.protocol_version.clone();
+    door.set_handshake(request);
+    *door.watch.lock() = Some(subscribe::Watch::new(door.studio()));
+    Ok(agreed)
+}
+
+pub fn discover(door: &McpDoor, era: Era) -> DiscoverResult {
+    let mut result = DiscoverResult::from_server_info(era::SUPPORTED.to_vec(), info())
+        .with_ttl_ms(DISCOVER_TTL_MS)
+        .with_cache_scope(CacheScope::Private);
+    result.meta = door.signed(era);
+    result
+}
