@@ -88,12 +88,15 @@ where
     let mut peer = Peer::new(door, outbox);
     let stop = peer.door.shared.stop.clone();
     let (mut paused_until, mut drain_until, mut gone_check) = (None, None, None);
+    let mut stopping = false;
     // When the peer last read something, or had nothing to read.
     let mut last_write = Instant::now();
     loop {
         // Everything that was read is started, as long as the peer reads its answers.
         while paused_until.is_none() && peer.takes_more() {
             let Some(line) = lines.next() else { break };
+            // A peer that never stops asking is not the only one.
+            tokio::task::coop::consume_budget().await;
             peer.take(line.map(|range| lines.buffer.get(range).unwrap_or_default()));
         }
         if peer.out.is_empty() {
@@ -115,7 +118,11 @@ where
         tokio::select! {
             biased;
             () = lifeline.failed.cancelled() => break,
-            () = stop.cancelled() => break,
+            () = stop.cancelled(), if !stopping => {
+                // Calls were cancelled with the daemon; their last answers are still written.
+                (stopping, lines.ended) = (true, true);
+                drain_until = Some(Instant::now() + LAST_WORDS);
+            }
             written = writer.write_buf(&mut peer.out), if !peer.out.is_empty() => {
                 if !matches!(written, Ok(1..)) {
                     lifeline.failed.cancel();

@@ -49,7 +49,7 @@ pub fn admit(door: &McpDoor, request: &ClientRequest, cx: &Cx) -> Result<Era, Er
     // The direct dialect needs neither.
     let is_free = matches!(request, ClientRequest::PingRequest(_) | ClientRequest::CustomRequest(_));
     let is_discover = matches!(request, ClientRequest::DiscoverRequest(_));
-    if !is_modern && !is_free && !is_discover && door.handshake.load().is_none() {
+    if !is_modern && !is_free && door.handshake.load().is_none() {
         return Err(ErrorData::invalid_params(
             "No session: send initialize first, or put io.modelcontextprotocol/protocolVersion and clientCapabilities into params._meta",
             None,
