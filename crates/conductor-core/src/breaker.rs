@@ -5,15 +5,17 @@
 //! the pipeline. A permit is a plain value here so that every end of a call is one explicit
 //! [`Breaker::settle`].
 
+use crate::named_enum::named_enum;
 use std::collections::VecDeque;
 
-/// How failures are counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// `failures` of them within `window_ms`, whatever succeeded between.
-    Window,
-    /// `failures` of them in a row, however long that took.
-    Consecutive,
+named_enum! {
+    /// How failures are counted.
+    pub enum Mode {
+        /// `failures` of them within `window_ms`; successes between them do not reset the count.
+        Window = "window",
+        /// `failures` of them in a row, over any time.
+        Consecutive = "consecutive",
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,15 +35,14 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// Tools with settings of their own: name, `failures`, `open_ms`.
+    pub(crate) const BUILT_IN: [(&str, u32, u64); 3] =
+        [("shell.exec", 3, 60_000), ("database.query", 10, 15_000), ("web.fetch", 5, 10_000)];
+
     /// The defaults of `[circuit.tools]`; every other tool has [`Settings::default`].
     pub fn default_for(tool: &str) -> Self {
-        let base = Self::default();
-        match tool {
-            "shell.exec" => Self { failures: 3, open_ms: 60_000, ..base },
-            "database.query" => Self { failures: 10, open_ms: 15_000, ..base },
-            "web.fetch" => Self { failures: 5, open_ms: 10_000, ..base },
-            _ => base,
-        }
+        let own = Self::BUILT_IN.iter().find(|(name, ..)| *name == tool);
+        own.map_or_else(Self::default, |&(_, failures, open_ms)| Self { failures, open_ms, ..Self::default() })
     }
 }
 

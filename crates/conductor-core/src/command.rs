@@ -6,6 +6,7 @@
 //! commands asks the host of files).
 
 use crate::digest::Digest;
+use crate::named_enum::named_enum;
 use regex::Regex;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -26,11 +27,14 @@ pub struct Template {
     pub slots: BTreeMap<String, Slot>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CommandEffect {
-    /// Runs without asking.
-    Read,
-    Write,
+named_enum! {
+    /// Whether a command asks before it runs.
+    pub enum CommandEffect {
+        /// Runs without asking.
+        Read = "read",
+        /// Asks, unless a rule for one mapping allows it.
+        Write = "write",
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

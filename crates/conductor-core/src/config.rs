@@ -40,6 +40,7 @@ pub use tools::{Database, DatabasePlace, FileRoot, KeyRung, MOST_ROWS_AFFECTED, 
 
 use crate::action::{Action, Transform};
 use crate::mapping::{Continuous, Trigger};
+use crate::named_enum::named_enum;
 use crate::policy::Policy;
 use crate::policy::limits::{Limits, Retry};
 use serde_json::Value;
@@ -96,23 +97,18 @@ pub struct Live {
     pub script_timeout_ms: u32,
 }
 
-/// `[live] host`: what calls mean that name no Set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LiveHostChoice {
-    /// The script in Live, then AbletonOSC, then `default_set`.
-    Auto,
-    Document,
-    AbletonOsc,
-    Script,
-}
-
-impl LiveHostChoice {
-    pub const NAMES: [(&'static str, LiveHostChoice); 4] = [
-        ("auto", LiveHostChoice::Auto),
-        ("document", LiveHostChoice::Document),
-        ("abletonosc", LiveHostChoice::AbletonOsc),
-        ("script", LiveHostChoice::Script),
-    ];
+named_enum! {
+    /// `[live] host`: the target of calls that name no Set.
+    pub enum LiveHostChoice {
+        /// The script in Live, then AbletonOSC, then `default_set`.
+        Auto = "auto",
+        /// Always `default_set`.
+        Document = "document",
+        /// The AbletonOSC script in Live.
+        AbletonOsc = "abletonosc",
+        /// Our own script in Live.
+        Script = "script",
+    }
 }
 
 /// `[live.osc]`. `host` is an address, not a name.
@@ -193,21 +189,28 @@ impl Default for Pd {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PdMode {
-    Off,
-    /// We start it.
-    Spawn,
-    /// The person starts it, with our helper patch in it.
-    Attach,
+named_enum! {
+    /// How Pd runs.
+    pub enum PdMode {
+        /// No Pd.
+        Off = "off",
+        /// The daemon starts it.
+        Spawn = "spawn",
+        /// The person starts it, with our helper patch in it.
+        Attach = "attach",
+    }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PdAudio {
-    Off,
-    /// Whatever Pd takes by itself.
-    Default,
-    Jack,
+named_enum! {
+    /// Audio of a Pd that the daemon starts.
+    pub enum PdAudio {
+        /// No audio.
+        Off = "off",
+        /// Pd's own choice.
+        Default = "default",
+        /// JACK.
+        Jack = "jack",
+    }
 }
 
 /// `[patch.max]`.
@@ -271,7 +274,7 @@ pub struct ContinuousRow {
     pub binding: Option<Continuous>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Device {
     pub alias: String,
     pub description: Option<String>,
@@ -296,20 +299,32 @@ pub struct Device {
     pub template: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Protocol {
-    #[default]
-    Midi,
-    Gamepad,
-    Osc,
+named_enum! {
+    /// How a device talks.
+    #[derive(Default)]
+    pub enum Protocol {
+        /// MIDI ports.
+        #[default]
+        Midi = "Midi",
+        /// A game controller.
+        Gamepad = "Gamepad",
+        /// OSC over UDP.
+        Osc = "Osc",
+    }
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Direction {
-    Input,
-    Output,
-    #[default]
-    Bidirectional,
+named_enum! {
+    /// Which ports of a device are opened.
+    #[derive(Default)]
+    pub enum Direction {
+        /// Only its input.
+        Input = "Input",
+        /// Only its output.
+        Output = "Output",
+        /// Both.
+        #[default]
+        Bidirectional = "Bidirectional",
+    }
 }
 
 impl Direction {
@@ -364,31 +379,20 @@ pub struct Filter {
     pub message_types: Vec<MessageType>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum MessageType {
-    NoteOn,
-    NoteOff,
-    Cc,
-    ProgramChange,
-    PitchBend,
-    Aftertouch,
-    PolyAftertouch,
-    SysEx,
-    Clock,
-}
-
-impl MessageType {
-    pub const ALL: &'static [(&'static str, MessageType)] = &[
-        ("NoteOn", MessageType::NoteOn),
-        ("NoteOff", MessageType::NoteOff),
-        ("CC", MessageType::Cc),
-        ("ProgramChange", MessageType::ProgramChange),
-        ("PitchBend", MessageType::PitchBend),
-        ("Aftertouch", MessageType::Aftertouch),
-        ("PolyAftertouch", MessageType::PolyAftertouch),
-        ("SysEx", MessageType::SysEx),
-        ("Clock", MessageType::Clock),
-    ];
+named_enum! {
+    /// Kinds of MIDI messages that a filter can name.
+    pub enum MessageType {
+        NoteOn = "NoteOn",
+        NoteOff = "NoteOff",
+        Cc = "CC",
+        ProgramChange = "ProgramChange",
+        PitchBend = "PitchBend",
+        Aftertouch = "Aftertouch",
+        PolyAftertouch = "PolyAftertouch",
+        SysEx = "SysEx",
+        /// Clock, start, continue and stop.
+        Clock = "Clock",
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -468,17 +472,26 @@ impl Default for Advanced {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ListenMode {
-    All,
-    Configured,
+named_enum! {
+    /// Which ports are opened.
+    pub enum ListenMode {
+        /// Every port.
+        All = "All",
+        /// Only the ports of configured devices.
+        Configured = "Configured",
+    }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum InputMode {
-    MidiOnly,
-    GamepadOnly,
-    Both,
+named_enum! {
+    /// Which kinds of devices are opened.
+    pub enum InputMode {
+        /// MIDI and OSC only.
+        MidiOnly = "MidiOnly",
+        /// Gamepads only.
+        GamepadOnly = "GamepadOnly",
+        /// All.
+        Both = "Both",
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -501,18 +514,20 @@ impl Default for Led {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum LedScheme {
-    Off,
-    Static,
-    Breathing,
-    Pulse,
-    Rainbow,
-    Wave,
-    Sparkle,
-    Reactive,
-    Vumeter,
-    Spiral,
+named_enum! {
+    /// Pattern of the lights on a controller.
+    pub enum LedScheme {
+        Off = "off",
+        Static = "static",
+        Breathing = "breathing",
+        Pulse = "pulse",
+        Rainbow = "rainbow",
+        Wave = "wave",
+        Sparkle = "sparkle",
+        Reactive = "reactive",
+        Vumeter = "vumeter",
+        Spiral = "spiral",
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -532,14 +547,17 @@ pub struct WindowRule {
     pub mode: String,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum LogLevel {
-    Error,
-    Warn,
-    #[default]
-    Info,
-    Debug,
-    Trace,
+named_enum! {
+    /// Least severe message that is logged.
+    #[derive(Default)]
+    pub enum LogLevel {
+        Error = "error",
+        Warn = "warn",
+        #[default]
+        Info = "info",
+        Debug = "debug",
+        Trace = "trace",
+    }
 }
 
 impl Default for Config {
@@ -593,22 +611,16 @@ pub struct Diagnostic {
     pub column: u32,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Severity {
-    Warning,
-    /// The item is disabled, the rest runs.
-    Error,
-    /// The file as a whole is refused; the old configuration stays.
-    Fatal,
-}
-
-impl Severity {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Severity::Warning => "warning",
-            Severity::Error => "error",
-            Severity::Fatal => "fatal",
-        }
+named_enum! {
+    /// How much of the file a fault disables.
+    #[derive(PartialOrd, Ord)]
+    pub enum Severity {
+        /// Nothing.
+        Warning = "warning",
+        /// The item; the rest runs.
+        Error = "error",
+        /// The file as a whole; the old configuration stays.
+        Fatal = "fatal",
     }
 }
 

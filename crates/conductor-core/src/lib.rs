@@ -22,6 +22,7 @@ pub mod focus;
 pub mod gesture;
 pub mod learn;
 pub mod mapping;
+pub mod named_enum;
 pub mod pending;
 pub mod plan;
 pub mod policy;

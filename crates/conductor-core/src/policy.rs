@@ -6,103 +6,72 @@
 pub mod limits;
 mod version;
 
-use std::fmt;
-use std::str::FromStr;
-
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::digest::{Digest, NotCanonical};
+use crate::named_enum::named_enum;
 use crate::principal::Principal;
 
-/// How far a tool's effects reach.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Tier {
-    ReadOnly,
-    /// Changes state of the daemon or a document that we can undo.
-    Stateful,
-    /// Changes the configuration, by way of a plan only.
-    ConfigChange,
-    /// Every effect outside the daemon's own undoable state: devices, files, processes, databases,
-    /// network.
-    #[serde(rename = "HardwareIO")]
-    HardwareIo,
-}
-
-impl Tier {
-    pub const ALL: [Self; 4] = [Self::ReadOnly, Self::Stateful, Self::ConfigChange, Self::HardwareIo];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::ReadOnly => "ReadOnly",
-            Self::Stateful => "Stateful",
-            Self::ConfigChange => "ConfigChange",
-            Self::HardwareIo => "HardwareIO",
-        }
+named_enum! {
+    /// How far a tool's effects reach.
+    #[derive(PartialOrd, Ord)]
+    pub enum Tier {
+        /// Changes nothing.
+        ReadOnly = "ReadOnly",
+        /// Changes state of the daemon or a document that we can undo.
+        Stateful = "Stateful",
+        /// Changes the configuration, by way of a plan only.
+        ConfigChange = "ConfigChange",
+        /// Every effect outside the daemon's own undoable state: devices, files, processes, databases,
+        /// network.
+        HardwareIo = "HardwareIO",
     }
 }
 
-impl fmt::Display for Tier {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+named_enum! {
+    /// The answer of a policy to a call.
+    pub enum Decision {
+        /// The call runs.
+        Allow = "allow",
+        /// A person is asked first.
+        Ask = "ask",
+        /// The call is refused.
+        Deny = "deny",
+        /// The handler stores a plan and changes nothing else; a person applies it.
+        Plan = "plan",
     }
 }
 
-impl FromStr for Tier {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL
-            .into_iter()
-            .find(|tier| tier.as_str() == text)
-            .ok_or_else(|| "expected ReadOnly, Stateful, ConfigChange or HardwareIO".to_owned())
+named_enum! {
+    /// The weakest kind of channel whose yes counts.
+    #[derive(PartialOrd, Ord)]
+    pub enum Floor {
+        /// The AI client's own dialog is enough.
+        Client = "client",
+        /// A terminal, the console or the pad of this machine.
+        Local = "local",
+        /// Only the held pad.
+        Pad = "pad",
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Decision {
-    Allow,
-    Ask,
-    Deny,
-    /// The handler stores a plan and changes nothing else; a person applies it.
-    Plan,
-}
-
-/// The weakest kind of channel whose yes counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Floor {
-    /// The AI client's own dialog is enough.
-    Client,
-    /// A terminal, the console or the pad of this machine.
-    Local,
-    /// Only the held pad.
-    Pad,
-}
-
-/// The way a person's answer came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Channel {
-    Cli,
-    Terminal,
-    Console,
-    Client,
-    Pad,
+named_enum! {
+    /// The channel a person's answer came through.
+    pub enum Channel {
+        /// `conductor approve` and its siblings.
+        Cli = "cli",
+        /// The question in the terminal that runs the daemon.
+        Terminal = "terminal",
+        /// The web console.
+        Console = "console",
+        /// The AI client's own dialog.
+        Client = "client",
+        /// The held pad.
+        Pad = "pad",
+    }
 }
 
 impl Channel {
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Cli => "cli",
-            Self::Terminal => "terminal",
-            Self::Console => "console",
-            Self::Client => "client",
-            Self::Pad => "pad",
-        }
-    }
-
     pub const fn satisfies(self, floor: Floor) -> bool {
         match floor {
             Floor::Client => true,

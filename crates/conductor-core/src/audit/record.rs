@@ -10,6 +10,7 @@ use uuid::Uuid;
 use super::line::Fields;
 use crate::digest::{Digest, write_hex};
 use crate::error::{AuditResult, Code, Effect};
+use crate::named_enum::named_enum;
 use crate::policy::{Channel, Tier};
 use crate::principal::Principal;
 use crate::timestamp::Timestamp;
@@ -116,67 +117,52 @@ impl AnsweredBy {
     }
 }
 
-macro_rules! words {
-    ($(#[$meta:meta])* $name:ident { $($variant:ident => $text:literal),+ $(,)? }) => {
-        $(#[$meta])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub enum $name { $($variant),+ }
-
-        impl $name {
-            pub const ALL: &[Self] = &[$(Self::$variant),+];
-
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $text),+ }
-            }
-        }
-    };
-}
-
-words! {
-    /// What happened beside calls.
-    EventName {
-        DaemonStart => "daemon.start",
-        DaemonStop => "daemon.stop",
-        ConfigLoaded => "config.loaded",
-        ConfigRejected => "config.rejected",
-        ConfigHeld => "config.held",
-        ConfigAccepted => "config.accepted",
-        PolicyChanged => "policy.changed",
-        AuthFailed => "auth.failed",
-        ApprovalAsked => "approval.asked",
-        ApprovalAllowed => "approval.allowed",
-        ApprovalDenied => "approval.denied",
-        ApprovalExpired => "approval.expired",
-        PlanCreated => "plan.created",
-        PlanApplied => "plan.applied",
-        PlanRejected => "plan.rejected",
-        PlanUndone => "plan.undone",
-        PluginEnabled => "plugin.enabled",
-        PluginDisabled => "plugin.disabled",
-        PluginFailed => "plugin.failed",
-        SecretSet => "secret.set",
-        SecretRemoved => "secret.removed",
-        SecretRotated => "secret.rotated",
-        CircuitTripped => "circuit.tripped",
-        CircuitClosed => "circuit.closed",
-        CircuitReset => "circuit.reset",
-        DeviceLost => "device.lost",
-        AuditRotated => "audit.rotated",
-        AuditAccepted => "audit.accepted",
+named_enum! {
+    /// What happened apart from calls.
+    #[expect(missing_docs, reason = "the wire names say it")]
+    pub enum EventName {
+        DaemonStart = "daemon.start",
+        DaemonStop = "daemon.stop",
+        ConfigLoaded = "config.loaded",
+        ConfigRejected = "config.rejected",
+        ConfigHeld = "config.held",
+        ConfigAccepted = "config.accepted",
+        PolicyChanged = "policy.changed",
+        AuthFailed = "auth.failed",
+        ApprovalAsked = "approval.asked",
+        ApprovalAllowed = "approval.allowed",
+        ApprovalDenied = "approval.denied",
+        ApprovalExpired = "approval.expired",
+        PlanCreated = "plan.created",
+        PlanApplied = "plan.applied",
+        PlanRejected = "plan.rejected",
+        PlanUndone = "plan.undone",
+        PluginEnabled = "plugin.enabled",
+        PluginDisabled = "plugin.disabled",
+        PluginFailed = "plugin.failed",
+        SecretSet = "secret.set",
+        SecretRemoved = "secret.removed",
+        SecretRotated = "secret.rotated",
+        CircuitTripped = "circuit.tripped",
+        CircuitClosed = "circuit.closed",
+        CircuitReset = "circuit.reset",
+        DeviceLost = "device.lost",
+        AuditRotated = "audit.rotated",
+        AuditAccepted = "audit.accepted",
     }
 }
 
-words! {
+named_enum! {
     /// What a recovery record is about.
-    Recovery {
-        // The log ended in bytes that are no record; they were moved aside.
-        TornTail => "audit.torn",
-        // An effect was begun and its end never recorded: it may have happened.
-        Unanswered => "call.unanswered",
-        // A sync failed, so the segment takes no more records.
-        Poisoned => "audit.poisoned",
-        // The log could not be written for a while.
-        Resumed => "audit.resumed",
+    pub enum Recovery {
+        /// The log ended in bytes that are not a record; they were moved aside.
+        TornTail = "audit.torn",
+        /// A call started and its end was never recorded: it may have had an effect.
+        Unanswered = "call.unanswered",
+        /// A sync failed, so the segment takes no more records.
+        Poisoned = "audit.poisoned",
+        /// The log could not be written for a while.
+        Resumed = "audit.resumed",
     }
 }
 

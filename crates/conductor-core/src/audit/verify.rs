@@ -19,6 +19,7 @@ use super::checkpoint::{BadCheckpoint, Checkpoint};
 use super::line::{self, Chain, Head, LineError, Links, MAX_LINE, Seq};
 use super::record::EventName;
 use crate::digest::Digest;
+use crate::named_enum::named_enum;
 
 /// More unanchored records than this cannot come about by themselves: the writer waits for a
 /// checkpoint before it gets there.
@@ -28,29 +29,27 @@ pub const MAX_LAG: u64 = 512;
 /// takes another record.
 pub const MAX_UNSIGNED: u64 = 1;
 
-/// In the order in which one is chosen when several apply.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Verdict {
-    Missing,
-    Broken,
-    Forked,
-    Truncated,
-    Torn,
-    Intact,
+named_enum! {
+    /// The state of a log. In the order in which one is chosen when several apply.
+    #[derive(PartialOrd, Ord)]
+    pub enum Verdict {
+        /// Segments or checkpoints are missing.
+        Missing = "MISSING",
+        /// A record was changed.
+        Broken = "BROKEN",
+        /// Two records claim the same place.
+        Forked = "FORKED",
+        /// The end is missing.
+        Truncated = "TRUNCATED",
+        /// The last line is incomplete.
+        Torn = "TORN",
+        /// Nothing is wrong.
+        Intact = "INTACT",
+    }
 }
 
 impl Verdict {
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Missing => "MISSING",
-            Self::Broken => "BROKEN",
-            Self::Forked => "FORKED",
-            Self::Truncated => "TRUNCATED",
-            Self::Torn => "TORN",
-            Self::Intact => "INTACT",
-        }
-    }
-
+    /// Exit code of `conductor audit verify`.
     pub const fn exit_code(self) -> u8 {
         match self {
             Self::Intact => 0,
@@ -60,12 +59,6 @@ impl Verdict {
             Self::Missing => 13,
             Self::Torn => 14,
         }
-    }
-}
-
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

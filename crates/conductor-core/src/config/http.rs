@@ -3,6 +3,7 @@
 use super::reader::Reader;
 use super::tree::Node;
 use crate::digest::Digest;
+use crate::named_enum::named_enum;
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -27,18 +28,14 @@ pub struct HttpToken {
     pub scopes: BTreeSet<Scope>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Scope {
-    Call,
-    Observe,
-}
-
-impl Scope {
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Scope::Call => "call",
-            Scope::Observe => "observe",
-        }
+named_enum! {
+    /// What a token allows.
+    #[derive(PartialOrd, Ord)]
+    pub enum Scope {
+        /// Calling tools.
+        Call = "call",
+        /// Reading status and events.
+        Observe = "observe",
     }
 }
 
@@ -59,7 +56,7 @@ pub(crate) fn http<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Http> {
     let d = Http::default();
     let allow_remote = f.or(r, "allow_remote", d.allow_remote, Reader::boolean);
     let bind = f.or(r, "bind", d.bind, |r, it| address(r, it, allow_remote));
-    let hosts = f.or(r, "hosts", Vec::new(), |r, it| r.set(it, 0, 64, host));
+    let hosts = f.or_default(r, "hosts", |r, it| r.set(it, 0, 64, host));
     if !bind.ip().is_loopback() {
         let place = node.get("bind").and_then(|it| it.place.clone());
         let help =
@@ -68,12 +65,9 @@ pub(crate) fn http<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Http> {
             "every machine that reaches this address may try tokens on it, and nothing is encrypted".to_owned();
         r.under("bind", |r| r.warn(&place, message, help));
     }
-    let origins = f.or(r, "origins", Vec::new(), |r, it| r.set(it, 0, 64, origin));
+    let origins = f.or_default(r, "origins", |r, it| r.set(it, 0, 64, origin));
     let mut seen = BTreeSet::new();
-    let tokens = f.or(r, "tokens", Vec::new(), |r, it| {
-        let items = r.list(it, 0, 64)?;
-        Some(r.each(items, |r, item| token(r, item, &mut seen)))
-    });
+    let tokens = f.or_default(r, "tokens", |r, it| r.list_of(it, 0, 64, |r, item| token(r, item, &mut seen)));
     f.finish(r);
     Some(Http { bind, allow_remote, hosts, origins, tokens })
 }
@@ -82,13 +76,11 @@ fn address<'t>(r: &mut Reader<'t>, node: &'t Node, allow_remote: bool) -> Option
     let text = r.filled(node)?;
     let Ok(address) = text.parse::<SocketAddr>() else {
         let help = "write a number address and a port, such as \"127.0.0.1:3000\"".to_owned();
-        r.rule_help(&node.place, format!("\"{text}\" is no address"), help);
-        return None;
+        return r.reject(node, format!("\"{text}\" is no address"), help);
     };
     if !address.ip().is_loopback() && !allow_remote {
         let help = "bind 127.0.0.1, or add allow_remote = true".to_owned();
-        r.rule_help(&node.place, format!("{} can be reached from other machines", address.ip()), help);
-        return None;
+        return r.reject(node, format!("{} can be reached from other machines", address.ip()), help);
     }
     Some(address)
 }
@@ -99,8 +91,7 @@ fn host<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
     if !fits {
         let help =
             "write what a browser would send: a name, with its port unless that is 80, such as \"studio.local:3000\"";
-        r.rule_help(&node.place, format!("\"{text}\" is no value of a Host header"), help.to_owned());
-        return None;
+        return r.reject(node, format!("\"{text}\" is no value of a Host header"), help.to_owned());
     }
     Some(text)
 }
@@ -111,14 +102,12 @@ fn origin<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
     let fits = rest.is_some_and(|it| !it.is_empty() && !it.contains(['/', '?', '#', '*', ' ', '@']));
     if !fits {
         let help = "write scheme, name and port and nothing behind them, such as \"https://studio.example\"".to_owned();
-        r.rule_help(&node.place, format!("\"{text}\" is no value of an Origin header"), help);
-        return None;
+        return r.reject(node, format!("\"{text}\" is no value of an Origin header"), help);
     }
     Some(text)
 }
 
 fn token<'t>(r: &mut Reader<'t>, node: &'t Node, seen: &mut BTreeSet<String>) -> Option<HttpToken> {
-    const SCOPES: &[(&str, Scope)] = &[("call", Scope::Call), ("observe", Scope::Observe)];
     let before = r.errors();
     let mut f = r.table(node)?;
     let name = f.need(r, "name", |r, it| {
@@ -144,7 +133,7 @@ fn token<'t>(r: &mut Reader<'t>, node: &'t Node, seen: &mut BTreeSet<String>) ->
         }
         hash
     });
-    let scopes = f.need(r, "scopes", |r, it| r.set(it, 1, SCOPES.len(), |r, it| r.word(it, SCOPES)));
+    let scopes = f.need(r, "scopes", |r, it| r.set(it, 1, Scope::ALL.len(), Reader::named));
     f.finish(r);
     let token = HttpToken { name: name?, hash: hash?, scopes: scopes?.into_iter().collect() };
     (r.errors() == before).then_some(token)

@@ -4,10 +4,10 @@
 //! A fault in one row disables that plugin alone. Not here: whether the file exists or still is
 //! what was enabled; the daemon looks.
 
-use super::limits::whole;
 use super::reader::{Reader, is_slug};
 use super::tree::Node;
 use crate::digest::Digest;
+use crate::named_enum::named_enum;
 use crate::policy::Tier;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -41,26 +41,17 @@ pub struct Plugin {
     pub tools: BTreeMap<String, PluginTool>,
 }
 
-/// Whether a failed call is made again by itself.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PluginRetry {
-    /// Where the tool says that running twice equals running once.
-    #[default]
-    Declared,
-    Always,
-    Never,
-}
-
-impl PluginRetry {
-    const WORDS: &'static [(&'static str, PluginRetry)] =
-        &[("declared", PluginRetry::Declared), ("always", PluginRetry::Always), ("never", PluginRetry::Never)];
-
-    fn as_str(self) -> &'static str {
-        match self {
-            PluginRetry::Declared => "declared",
-            PluginRetry::Always => "always",
-            PluginRetry::Never => "never",
-        }
+named_enum! {
+    /// Whether a failed call of a plugin is repeated automatically.
+    #[derive(Default)]
+    pub enum PluginRetry {
+        /// When the tool is declared idempotent.
+        #[default]
+        Declared = "declared",
+        /// After every failure.
+        Always = "always",
+        /// Never.
+        Never = "never",
     }
 }
 
@@ -107,20 +98,14 @@ impl Plugin {
 }
 
 pub(crate) fn read<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Plugins> {
-    r.table(node)?;
-    let mut plugins = Plugins::new();
-    for entry in node.entries().unwrap_or_default() {
-        let row = r.under(&entry.key, |r| {
-            if !is_slug(&entry.key, 32) {
-                let message = "a plugin's name begins with a-z and holds a-z, 0-9, `_` and `-`, at most 32 characters";
-                r.rule(&entry.key_place, message.to_owned());
-                return None;
-            }
-            plugin(r, &entry.node, &entry.key)
-        });
-        plugins.extend(row.map(|row| (entry.key.clone(), row)));
-    }
-    Some(plugins)
+    r.map_of(node, |r, entry| {
+        if is_slug(&entry.key, 32) {
+            return plugin(r, &entry.node, &entry.key);
+        }
+        let message = "a plugin's name begins with a-z and holds a-z, 0-9, `_` and `-`, at most 32 characters";
+        r.rule(&entry.key_place, message.to_owned());
+        None
+    })
 }
 
 fn plugin<'t>(r: &mut Reader<'t>, node: &'t Node, name: &str) -> Option<Plugin> {
@@ -135,10 +120,10 @@ fn plugin<'t>(r: &mut Reader<'t>, node: &'t Node, name: &str) -> Option<Plugin> 
         files_read: f.or(r, "files_read", d.files_read, |r, it| r.set(it, 0, 64, Reader::alias)),
         files_write: f.or(r, "files_write", d.files_write, |r, it| r.set(it, 0, 64, Reader::alias)),
         secrets: f.or(r, "secrets", d.secrets, |r, it| r.set(it, 0, 64, |r, it| r.text(it, 1, 64))),
-        retry: f.or(r, "retry", d.retry, |r, it| r.word(it, PluginRetry::WORDS)),
-        cpu_ms: f.or(r, "cpu_ms", d.cpu_ms, |r, it| whole(r, it, 10, 60_000)),
-        timeout_ms: f.or(r, "timeout_ms", d.timeout_ms, |r, it| whole(r, it, 10, 600_000)),
-        heap_mb: f.or(r, "heap_mb", d.heap_mb, |r, it| whole(r, it, 1, 1024)),
+        retry: f.or(r, "retry", d.retry, Reader::named),
+        cpu_ms: f.or(r, "cpu_ms", d.cpu_ms, |r, it| r.whole(it, 10, 60_000)),
+        timeout_ms: f.or(r, "timeout_ms", d.timeout_ms, |r, it| r.whole(it, 10, 600_000)),
+        heap_mb: f.or(r, "heap_mb", d.heap_mb, |r, it| r.whole(it, 1, 1024)),
         config: f.or(r, "config", d.config, Reader::object),
         tools: f.or(r, "tools", d.tools, |r, it| tools(r, it, name)),
     };
@@ -153,26 +138,20 @@ fn plugin<'t>(r: &mut Reader<'t>, node: &'t Node, name: &str) -> Option<Plugin> 
 fn tools<'t>(r: &mut Reader<'t>, node: &'t Node, plugin: &str) -> Option<BTreeMap<String, PluginTool>> {
     const TIERS: &[(&str, Tier)] =
         &[("ReadOnly", Tier::ReadOnly), ("Stateful", Tier::Stateful), ("HardwareIO", Tier::HardwareIo)];
-    r.table(node)?;
-    let mut tools = BTreeMap::new();
-    for entry in node.entries().unwrap_or_default() {
-        let tool = r.under(&entry.key, |r| {
-            if !entry.key.starts_with(&format!("{plugin}.")) {
-                let help = format!("write it in quotes and in full, such as \"{plugin}.{}\"", entry.key);
-                r.rule_help(&entry.key_place, format!("no tool of this plugin is named \"{}\"", entry.key), help);
-                return None;
-            }
-            let mut f = r.table(&entry.node)?;
-            let tool = PluginTool {
-                tier: f.opt(r, "tier", |r, it| r.word(it, TIERS)),
-                requires_approval: f.opt(r, "requires_approval", Reader::boolean),
-            };
-            f.finish(r);
-            Some(tool)
-        });
-        tools.extend(tool.map(|tool| (entry.key.clone(), tool)));
-    }
-    Some(tools)
+    r.map_of(node, |r, entry| {
+        if !entry.key.starts_with(&format!("{plugin}.")) {
+            let help = format!("write it in quotes and in full, such as \"{plugin}.{}\"", entry.key);
+            r.rule_help(&entry.key_place, format!("no tool of this plugin is named \"{}\"", entry.key), help);
+            return None;
+        }
+        let mut f = r.table(&entry.node)?;
+        let tool = PluginTool {
+            tier: f.opt(r, "tier", |r, it| r.word(it, TIERS)),
+            requires_approval: f.opt(r, "requires_approval", Reader::boolean),
+        };
+        f.finish(r);
+        Some(tool)
+    })
 }
 
 /// One name in `plugins/`, never a way out of it.
@@ -181,8 +160,7 @@ fn file_name<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
     let known = [".js", ".mjs", ".cjs"].iter().any(|it| name.ends_with(it));
     if !known || name.contains(['/', '\\', '\0']) || name.starts_with('.') {
         let help = "write the name alone: plugins lie in the folder `plugins` of the home".to_owned();
-        r.rule_help(&node.place, format!("\"{name}\" is no name of a .js, .mjs or .cjs file"), help);
-        return None;
+        return r.reject(node, format!("\"{name}\" is no name of a .js, .mjs or .cjs file"), help);
     }
     Some(name)
 }
@@ -203,8 +181,7 @@ fn host<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
     let fits = text.bytes().all(|it| it.is_ascii_lowercase() || it.is_ascii_digit() || b".-:[]".contains(&it));
     if !fits {
         let help = "write the name in lower case, such as \"api.example.org\"; there are no wildcards".to_owned();
-        r.rule_help(&node.place, format!("\"{text}\" is no host"), help);
-        return None;
+        return r.reject(node, format!("\"{text}\" is no host"), help);
     }
     Some(text)
 }

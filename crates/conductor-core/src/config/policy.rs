@@ -7,23 +7,9 @@
 use super::reader::{Reader, nearest};
 use super::tree::{Node, Place};
 use crate::digest;
-use crate::policy::{
-    ApprovalSettings, Decision, Floor, PadSettings, Pattern, Policy, PolicyError, Rule, Tier, TierDefaults,
-};
+use crate::policy::{ApprovalSettings, PadSettings, Pattern, Policy, PolicyError, Rule, Tier, TierDefaults};
 use crate::principal::Principal;
 use serde_json::Value;
-
-const DECISIONS: &[(&str, Decision)] =
-    &[("allow", Decision::Allow), ("ask", Decision::Ask), ("deny", Decision::Deny), ("plan", Decision::Plan)];
-
-const FLOORS: &[(&str, Floor)] = &[("client", Floor::Client), ("local", Floor::Local), ("pad", Floor::Pad)];
-
-const TIERS: [(&str, Tier); 4] = [
-    (Tier::ReadOnly.as_str(), Tier::ReadOnly),
-    (Tier::Stateful.as_str(), Tier::Stateful),
-    (Tier::ConfigChange.as_str(), Tier::ConfigChange),
-    (Tier::HardwareIo.as_str(), Tier::HardwareIo),
-];
 
 /// What a principal can begin with.
 const KINDS: [&str; 7] = ["person", "cli", "socket", "http", "mapping", "plugin", "webhook"];
@@ -34,10 +20,10 @@ const MOST_RULES: usize = 256;
 pub(crate) fn policy<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Policy> {
     let before = r.errors();
     let mut f = r.table(node)?;
-    let default = f.opt(r, "default", defaults).unwrap_or_default();
+    let default = f.or_default(r, "default", defaults);
     let rules_node = f.node("rules");
     let rules = rules_node.map(|it| r.under("rules", |r| rules(r, it))).unwrap_or_default();
-    let approval = f.opt(r, "approval", approval).unwrap_or_default();
+    let approval = f.or_default(r, "approval", approval);
     f.finish(r);
     let policy = Policy { default, rules, approval };
     for fault in policy.faults() {
@@ -82,7 +68,7 @@ fn tell<'t>(r: &mut Reader<'t>, node: &'t Node, fault: &PolicyError) {
 fn defaults<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<TierDefaults> {
     let mut f = r.table(node)?;
     let d = TierDefaults::default();
-    let mut of = |tier: Tier, default| f.or(r, tier.as_str(), default, |r, it| r.word(it, DECISIONS));
+    let mut of = |tier: Tier, default| f.or(r, tier.as_str(), default, Reader::named);
     let defaults = TierDefaults {
         read_only: of(Tier::ReadOnly, d.read_only),
         stateful: of(Tier::Stateful, d.stateful),
@@ -106,10 +92,10 @@ fn rule<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Rule> {
     let rule = Rule {
         tool,
         principal,
-        tier: f.opt(r, "tier", |r, it| r.word(it, &TIERS)),
-        args: f.opt(r, "args", args).unwrap_or_default(),
-        decision: f.opt(r, "decision", |r, it| r.word(it, DECISIONS)),
-        channel: f.opt(r, "channel", |r, it| r.word(it, FLOORS)),
+        tier: f.opt(r, "tier", Reader::named),
+        args: f.or_default(r, "args", args),
+        decision: f.opt(r, "decision", Reader::named),
+        channel: f.opt(r, "channel", Reader::named),
     };
     let says_nothing = !f.has("decision") && !f.has("channel");
     let place = f.place.clone();
@@ -133,8 +119,7 @@ fn pattern<'t>(r: &mut Reader<'t>, node: &'t Node, longest: usize) -> Option<Pat
     let (Pattern::Exact(rest) | Pattern::Prefix(rest)) = &pattern;
     if rest.contains('*') {
         let help = "write the beginning and one `*`, such as \"shell.*\"";
-        r.rule_help(&node.place, "`*` stands for any end, and only at the end".to_owned(), help.to_owned());
-        return None;
+        return r.reject(node, "`*` stands for any end, and only at the end".to_owned(), help.to_owned());
     }
     Some(pattern)
 }
@@ -158,8 +143,7 @@ fn principal<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Pattern> {
         Some(near) => format!("did you mean \"{near}:…\"?"),
         None => "write for example \"socket:1000/*\", \"http:ci\", \"cli:1000\" or \"mapping:Default/copy\"".to_owned(),
     };
-    r.rule_help(&node.place, format!("nobody can be \"{text}\""), help);
-    None
+    r.reject(node, format!("nobody can be \"{text}\""), help)
 }
 
 /// JSON pointer = exact value.
@@ -177,10 +161,10 @@ fn approval<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<ApprovalSettings> 
     let mut f = r.table(node)?;
     let d = ApprovalSettings::default();
     let approval = ApprovalSettings {
-        wait_ms: f.or(r, "wait_ms", d.wait_ms, |r, it| milliseconds(r, it, 0, 600_000)),
-        ttl_ms: f.or(r, "ttl_ms", d.ttl_ms, |r, it| milliseconds(r, it, 1000, 86_400_000)),
+        wait_ms: f.or(r, "wait_ms", d.wait_ms, |r, it| r.whole(it, 0, 600_000)),
+        ttl_ms: f.or(r, "ttl_ms", d.ttl_ms, |r, it| r.whole(it, 1000, 86_400_000)),
         client_tiers: f.or(r, "client_tiers", d.client_tiers, tiers),
-        cooldown_ms: f.or(r, "cooldown_ms", d.cooldown_ms, |r, it| milliseconds(r, it, 0, 3_600_000)),
+        cooldown_ms: f.or(r, "cooldown_ms", d.cooldown_ms, |r, it| r.whole(it, 0, 3_600_000)),
         refuse_descendants: f.or(r, "refuse_descendants", d.refuse_descendants, Reader::boolean),
         pad: f.opt(r, "pad", pad),
     };
@@ -189,19 +173,15 @@ fn approval<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<ApprovalSettings> 
 }
 
 fn tiers<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Vec<Tier>> {
-    r.set(node, 0, TIERS.len(), |r, it| r.word(it, &TIERS))
+    r.set(node, 0, Tier::ALL.len(), Reader::named)
 }
 
 fn pad<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<PadSettings> {
     let mut f = r.table(node)?;
     let device = f.need(r, "device", Reader::heard_device);
     let note = f.need(r, "note", Reader::u7);
-    let hold_ms = f.or(r, "hold_ms", 800, |r, it| milliseconds(r, it, 1, 60_000));
+    let hold_ms = f.or(r, "hold_ms", 800, |r, it| r.whole(it, 1, 60_000));
     let tiers = f.or(r, "tiers", vec![Tier::ConfigChange, Tier::HardwareIo], tiers);
     f.finish(r);
     Some(PadSettings { device: device?, note: note?, hold_ms, tiers })
-}
-
-fn milliseconds<'t>(r: &mut Reader<'t>, node: &'t Node, min: i64, max: i64) -> Option<u64> {
-    r.whole(node, min, max).and_then(|it| u64::try_from(it).ok())
 }

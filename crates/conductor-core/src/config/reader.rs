@@ -8,6 +8,8 @@ use super::tree::{Entry, Kind, Node, Place};
 use super::{Class, Severity, Surroundings};
 use crate::event::{Axis, Button, OscArg, Side};
 use crate::mapping::Scalar;
+use crate::named_enum::{Named, named_enum};
+use std::collections::BTreeMap;
 
 pub(crate) struct Fault {
     pub severity: Severity,
@@ -190,6 +192,12 @@ impl<'t> Reader<'t> {
         self.fault(Severity::Error, Class::Rule, place, message, Some(help));
     }
 
+    /// Reports a value that the schema accepts and we do not.
+    pub fn reject<T>(&mut self, node: &Node, message: impl Into<String>, help: impl Into<String>) -> Option<T> {
+        self.rule_help(&node.place, message.into(), help.into());
+        None
+    }
+
     pub fn warn(&mut self, place: &Place, message: String, help: Option<String>) {
         self.fault(Severity::Warning, Class::Rule, place, message, help);
     }
@@ -236,6 +244,39 @@ impl<'t> Reader<'t> {
         Some(items)
     }
 
+    /// A list of `min` to `max` entries. An entry with a fault is left out.
+    pub fn list_of<T>(
+        &mut self,
+        node: &'t Node,
+        min: usize,
+        max: usize,
+        read: impl FnMut(&mut Self, &'t Node) -> Option<T>,
+    ) -> Option<Vec<T>> {
+        let items = self.list(node, min, max)?;
+        Some(self.each(items, read))
+    }
+
+    /// A table whose keys are names. An entry with a fault is left out.
+    pub fn map_of<T>(
+        &mut self,
+        node: &'t Node,
+        mut read: impl FnMut(&mut Self, &'t Entry) -> Option<T>,
+    ) -> Option<BTreeMap<String, T>> {
+        let entries = self.entries_of(node, |r, entry| Some((entry.key.clone(), read(r, entry)?)))?;
+        Some(entries.into_iter().collect())
+    }
+
+    /// The same, in the order of the file.
+    pub fn entries_of<T>(
+        &mut self,
+        node: &'t Node,
+        mut read: impl FnMut(&mut Self, &'t Entry) -> Option<T>,
+    ) -> Option<Vec<T>> {
+        self.table(node)?;
+        let entries = node.entries().unwrap_or_default();
+        Some(entries.iter().filter_map(|entry| self.under(&entry.key, |r| read(r, entry))).collect())
+    }
+
     /// Every entry read, no two of them written alike, none meaning the same.
     pub fn set<T: PartialEq>(
         &mut self,
@@ -271,7 +312,7 @@ impl<'t> Reader<'t> {
     }
 
     /// A whole number; `36.0` counts, as it does in JSON Schema.
-    pub fn whole(&mut self, node: &'t Node, min: i64, max: i64) -> Option<i64> {
+    pub fn whole<T: TryFrom<i64>>(&mut self, node: &'t Node, min: i64, max: i64) -> Option<T> {
         let Some(number) = as_whole(node) else {
             self.expected(node, &format!("a whole number from {min} to {max}"));
             return None;
@@ -280,7 +321,7 @@ impl<'t> Reader<'t> {
         if within.is_none() {
             self.expected(node, &format!("from {min} to {max}"));
         }
-        within
+        within.and_then(|it| T::try_from(it).ok())
     }
 
     /// A whole number that the schema leaves unbounded and our type does not.
@@ -315,23 +356,23 @@ impl<'t> Reader<'t> {
     }
 
     pub fn u7(&mut self, node: &'t Node) -> Option<u8> {
-        self.whole(node, 0, 127).and_then(|it| u8::try_from(it).ok())
+        self.whole(node, 0, 127)
     }
 
     pub fn u14(&mut self, node: &'t Node) -> Option<u16> {
-        self.whole(node, 0, 16383).and_then(|it| u16::try_from(it).ok())
+        self.whole(node, 0, 16383)
     }
 
     pub fn channel(&mut self, node: &'t Node) -> Option<u8> {
-        self.whole(node, 0, 15).and_then(|it| u8::try_from(it).ok())
+        self.whole(node, 0, 15)
     }
 
     pub fn ms(&mut self, node: &'t Node) -> Option<u32> {
-        self.whole(node, 1, 60_000).and_then(|it| u32::try_from(it).ok())
+        self.whole(node, 1, 60_000)
     }
 
     pub fn ms_or_zero(&mut self, node: &'t Node) -> Option<u32> {
-        self.whole(node, 0, 60_000).and_then(|it| u32::try_from(it).ok())
+        self.whole(node, 0, 60_000)
     }
 
     pub fn number(&mut self, node: &'t Node, min: f64, max: f64) -> Option<f64> {
@@ -486,6 +527,11 @@ impl<'t> Reader<'t> {
         None
     }
 
+    /// The name of a variant.
+    pub fn named<T: Named>(&mut self, node: &'t Node) -> Option<T> {
+        self.word(node, T::NAMED)
+    }
+
     pub fn unknown_word(&mut self, node: &Node, text: &str, names: &[&str]) {
         let message = format!("{} is \"{text}\", which does not exist", self.subject());
         let help = nearest(text, names.iter().copied())
@@ -554,16 +600,8 @@ impl<'t> Reader<'t> {
                 (Scalar::Number(it), _) => self.float32(node, it),
             };
         }
-        #[derive(Clone, Copy)]
-        enum Typed {
-            Int,
-            Float,
-            Text,
-            Bool,
-        }
-        let types = [("int", Typed::Int), ("float", Typed::Float), ("string", Typed::Text), ("bool", Typed::Bool)];
         let mut fields = self.table(node)?;
-        let typed = fields.need(self, "type", |r, it| r.word(it, &types));
+        let typed = fields.need(self, "type", Reader::named);
         let held = fields.need(self, "value", |r, it| r.scalar(it).map(|scalar| (it, scalar)));
         fields.finish(self);
         let (place, scalar) = held?;
@@ -649,9 +687,8 @@ impl<'t> Reader<'t> {
         if modes.contains(&name) {
             return Some(name);
         }
-        let help = suggestion(&name, modes.iter().map(String::as_str), "modes are");
-        self.rule_help(&node.place, format!("there is no mode \"{name}\""), help);
-        None
+        let help = suggestion(&name, modes, "modes are");
+        self.reject(node, format!("there is no mode \"{name}\""), help)
     }
 
     /// An alias, or the name of a port nobody configured (`raw:<port>`).
@@ -664,9 +701,8 @@ impl<'t> Reader<'t> {
         if devices.iter().any(|it| it.alias == name) {
             return Some(name);
         }
-        let help = suggestion(&name, devices.iter().map(|it| it.alias.as_str()), "devices are");
-        self.rule_help(&node.place, format!("there is no device \"{name}\""), help);
-        None
+        let help = suggestion(&name, devices.iter().map(|it| &it.alias), "devices are");
+        self.reject(node, format!("there is no device \"{name}\""), help)
     }
 
     /// A device that something is expected from.
@@ -696,8 +732,7 @@ impl<'t> Reader<'t> {
             return Some(name);
         }
         let message = format!("device \"{name}\" has direction Input: nothing can be sent to it");
-        self.rule_help(&node.place, message, "set its direction to Output or Bidirectional".into());
-        None
+        self.reject(node, message, "set its direction to Output or Bidirectional")
     }
 
     /// A device alias, else the exact name of a port.
@@ -740,9 +775,18 @@ impl<'t> Reader<'t> {
         if tools.contains(&name) {
             return Some(name);
         }
-        let help = suggestion(&name, tools.iter().map(String::as_str), "tools are");
-        self.rule_help(&node.place, format!("there is no tool \"{name}\""), help);
-        None
+        let help = suggestion(&name, tools, "tools are");
+        self.reject(node, format!("there is no tool \"{name}\""), help)
+    }
+}
+
+named_enum! {
+    /// Type of an OSC argument that is written as a table.
+    enum Typed {
+        Int = "int",
+        Float = "float",
+        Text = "string",
+        Bool = "bool",
     }
 }
 
@@ -788,6 +832,15 @@ impl<'t> Fields<'t> {
         read: impl FnOnce(&mut Reader<'t>, &'t Node) -> Option<T>,
     ) -> T {
         self.opt(reader, key, read).unwrap_or(default)
+    }
+
+    pub fn or_default<T: Default>(
+        &mut self,
+        reader: &mut Reader<'t>,
+        key: &'static str,
+        read: impl FnOnce(&mut Reader<'t>, &'t Node) -> Option<T>,
+    ) -> T {
+        self.opt(reader, key, read).unwrap_or_default()
     }
 
     pub fn need<T>(
@@ -940,12 +993,15 @@ pub(crate) fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
     names.join(", ")
 }
 
-fn suggestion<'a>(name: &str, known: impl Iterator<Item = &'a str> + Clone, what: &str) -> String {
-    if let Some(near) = nearest(name, known.clone()) {
-        return format!("did you mean \"{near}\"?");
+/// A hint for an unknown name: the nearest known one, or all of them after `what`.
+pub(crate) fn suggestion<T: AsRef<str>>(name: &str, known: impl IntoIterator<Item = T>, what: &str) -> String {
+    let known: Vec<T> = known.into_iter().collect();
+    let names = || known.iter().map(AsRef::as_ref);
+    match nearest(name, names()) {
+        Some(near) => format!("did you mean \"{near}\"?"),
+        None if known.is_empty() => "none are defined".to_owned(),
+        None => format!("{what} {}", listed(names())),
     }
-    let list = listed(known);
-    if list.is_empty() { "none are defined".to_owned() } else { format!("{what} {list}") }
 }
 
 fn distance_is_small(a: &str, b: &str) -> bool {
@@ -965,23 +1021,6 @@ pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> O
 
 /// Edits between two words. Swapped neighbours count once, a change of case not at all.
 fn distance(a: &str, b: &str) -> usize {
-    let a: Vec<char> = a.chars().take(64).flat_map(char::to_lowercase).collect();
-    let b: Vec<char> = b.chars().take(64).flat_map(char::to_lowercase).collect();
-    let mut before: Vec<usize> = Vec::new();
-    let mut previous: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let mut current = vec![i + 1];
-        for (j, y) in b.iter().enumerate() {
-            let at = |row: &[usize], index: usize| row.get(index).copied().unwrap_or(usize::MAX / 2);
-            let replaced = at(&previous, j) + usize::from(x != y);
-            let mut best = replaced.min(at(&previous, j + 1) + 1).min(at(&current, j) + 1);
-            let swapped = i > 0 && j > 0 && a.get(i - 1) == Some(y) && b.get(j - 1) == Some(x);
-            if swapped {
-                best = best.min(at(&before, j - 1) + 1);
-            }
-            current.push(best);
-        }
-        before = std::mem::replace(&mut previous, current);
-    }
-    previous.last().copied().unwrap_or(0)
+    let folded = |text: &str| text.chars().take(64).flat_map(char::to_lowercase).collect::<String>();
+    strsim::osa_distance(&folded(a), &folded(b))
 }

@@ -57,7 +57,7 @@ impl Diagnostic {
     pub fn to_json(&self) -> Value {
         let placed = self.line > 0;
         json!({
-            "severity": self.severity.name(),
+            "severity": self.severity.as_str(),
             "message": self.message,
             "help": self.help,
             "path": self.path,

@@ -118,7 +118,7 @@ fn read<'t>(r: &mut Reader<'t>, tree: &'t Node) -> Option<Config> {
     schema(r, &mut f);
     r.names = names(tree);
 
-    let devices = f.opt(r, "devices", devices).unwrap_or_default();
+    let devices = f.or_default(r, "devices", devices);
     let modes = f.opt(r, "modes", modes).filter(|it| !it.is_empty()).unwrap_or_else(|| Config::default().modes);
     let global = rows::read(
         r,
@@ -131,34 +131,29 @@ fn read<'t>(r: &mut Reader<'t>, tree: &'t Node) -> Option<Config> {
 
     let config = Config {
         default_mode: f.or(r, "default_mode", first, Reader::mode_name),
-        routes: f
-            .opt(r, "routes", |r, it| r.list(it, 0, usize::MAX).map(|it| r.each(it, device::route)))
-            .unwrap_or_default(),
+        routes: f.or_default(r, "routes", |r, it| r.list_of(it, 0, usize::MAX, device::route)),
         feedback: f
-            .opt(r, "feedback", |r, it| {
-                r.list(it, 0, usize::MAX).map(|it| r.each(it, |r, row| device::feedback(r, row, &ids)))
-            })
-            .unwrap_or_default(),
-        watch: f.opt(r, "config", settings::watch).unwrap_or_default(),
-        advanced: f.opt(r, "advanced_settings", settings::advanced).unwrap_or_default(),
-        performance: f.opt(r, "performance", settings::performance).unwrap_or_default(),
-        led: f.opt(r, "led", settings::led).unwrap_or_default(),
+            .or_default(r, "feedback", |r, it| r.list_of(it, 0, usize::MAX, |r, row| device::feedback(r, row, &ids))),
+        watch: f.or_default(r, "config", settings::watch),
+        advanced: f.or_default(r, "advanced_settings", settings::advanced),
+        performance: f.or_default(r, "performance", settings::performance),
+        led: f.or_default(r, "led", settings::led),
         per_app_modes: f.opt(r, "per_app_modes", settings::per_app_modes),
-        log_level: f.opt(r, "logging", settings::logging).unwrap_or_default(),
-        live: f.opt(r, "live", live::read).unwrap_or_default(),
-        patch: f.opt(r, "patch", patch::read).unwrap_or_default(),
+        log_level: f.or_default(r, "logging", settings::logging),
+        live: f.or_default(r, "live", live::read),
+        patch: f.or_default(r, "patch", patch::read),
         policy: f
             .node("policy")
             .map_or_else(|| policy::without_section(tree), |it| r.under("policy", |r| policy::policy(r, it))),
-        limits: f.opt(r, "limits", limits::limits).unwrap_or_default(),
-        circuit: f.opt(r, "circuit", limits::circuit).unwrap_or_default(),
-        retry: f.opt(r, "retry", limits::retry).unwrap_or_default(),
-        audit: f.opt(r, "audit", audit::audit).unwrap_or_default(),
-        http: f.opt(r, "http", http::http).unwrap_or_default(),
-        mcp: f.opt(r, "mcp", mcp::mcp).unwrap_or_default(),
-        plugins: f.opt(r, "plugins", plugins::read).unwrap_or_default(),
-        tools: f.opt(r, "tools", tools::tools).unwrap_or_default(),
-        secrets: f.opt(r, "secrets", tools::secrets).unwrap_or_default(),
+        limits: f.or_default(r, "limits", limits::limits),
+        circuit: f.or_default(r, "circuit", limits::circuit),
+        retry: f.or_default(r, "retry", limits::retry),
+        audit: f.or_default(r, "audit", audit::audit),
+        http: f.or_default(r, "http", http::http),
+        mcp: f.or_default(r, "mcp", mcp::mcp),
+        plugins: f.or_default(r, "plugins", plugins::read),
+        tools: f.or_default(r, "tools", tools::tools),
+        secrets: f.or_default(r, "secrets", tools::secrets),
         modes,
         global,
         devices,
@@ -204,9 +199,8 @@ fn names(tree: &Node) -> Names {
 }
 
 fn devices<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Vec<Device>> {
-    let items = r.list(node, 0, usize::MAX)?;
     let mut seen = BTreeSet::new();
-    Some(r.each(items, |r, item| {
+    r.list_of(node, 0, usize::MAX, |r, item| {
         let device = device::read(r, item)?;
         if !seen.insert(device.alias.clone()) {
             let place = item.get("alias").and_then(|it| it.place.clone());
@@ -215,7 +209,7 @@ fn devices<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Vec<Device>> {
         }
         warn_of_open_doors(r, item, &device);
         Some(device)
-    }))
+    })
 }
 
 fn warn_of_open_doors(r: &mut Reader<'_>, node: &Node, device: &Device) {
@@ -232,9 +226,8 @@ fn warn_of_open_doors(r: &mut Reader<'_>, node: &Node, device: &Device) {
 }
 
 fn modes<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Vec<Mode>> {
-    let items = r.list(node, 0, usize::MAX)?;
     let mut seen = BTreeSet::new();
-    Some(r.each(items, |r, item| {
+    r.list_of(node, 0, usize::MAX, |r, item| {
         let mut f = r.table(item)?;
         let name = f.need(r, "name", |r, it| {
             let name = r.name(it)?;
@@ -254,7 +247,7 @@ fn modes<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Vec<Mode>> {
         let rows = rows::read(r, &shown, ("mappings", f.node("mappings")), ("continuous", f.node("continuous")));
         f.finish(r);
         Some(Mode { name: name?, color, rows })
-    }))
+    })
 }
 
 fn row_ids(modes: &[Mode], global: &Rows) -> RowIds {

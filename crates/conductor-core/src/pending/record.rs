@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::{Changed, MAX_USES, Present};
 use crate::digest::Digest;
+use crate::named_enum::named_enum;
 use crate::policy::{Channel, Floor, Tier};
 use crate::principal::Principal;
 use crate::timestamp::Timestamp;
@@ -40,16 +41,24 @@ impl fmt::Display for Kind {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum State {
-    Pending,
-    Allowed,
-    Used,
-    Denied,
-    Expired,
-    Stale,
-    Undone,
+named_enum! {
+    /// Where a record is in its life.
+    pub enum State {
+        /// A person has not answered yet.
+        Pending = "pending",
+        /// A person said yes; uses are left.
+        Allowed = "allowed",
+        /// Every use was taken.
+        Used = "used",
+        /// A person said no.
+        Denied = "denied",
+        /// The time to answer or to use the yes is over.
+        Expired = "expired",
+        /// The state it was made for has changed.
+        Stale = "stale",
+        /// The change was rolled back.
+        Undone = "undone",
+    }
 }
 
 impl State {
@@ -58,20 +67,6 @@ impl State {
             Self::Pending | Self::Allowed => false,
             Self::Used | Self::Denied | Self::Expired | Self::Stale | Self::Undone => true,
         }
-    }
-}
-
-impl fmt::Display for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Pending => "pending",
-            Self::Allowed => "allowed",
-            Self::Used => "used",
-            Self::Denied => "denied",
-            Self::Expired => "expired",
-            Self::Stale => "stale",
-            Self::Undone => "undone",
-        })
     }
 }
 

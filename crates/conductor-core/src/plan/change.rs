@@ -151,8 +151,7 @@ fn kind<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>, name: &str) -> Option<Change
         "CreateDeviceIdentity" => {
             let alias = f.need(r, "alias", Reader::alias);
             let matchers = f.need(r, "matchers", |r, it| {
-                let items = r.list(it, 1, 16)?;
-                Some(r.each(items, |r, item| device::matcher(r, item).map(|_| item.to_json())))
+                r.list_of(it, 1, 16, |r, item| device::matcher(r, item).map(|_| item.to_json()))
             });
             let description = f.opt(r, "description", Reader::description);
             Change::CreateDeviceIdentity { alias: alias?, matchers: matchers?, description }
