@@ -1,4 +1,4 @@
-//! One circuit breaker: when a tool is off, who may probe it, and what closes it again.
+//! One circuit breaker: when it trips, which call probes, and when it closes again.
 //!
 //! Pure: time is a parameter, in milliseconds of a monotonic clock. Not here: the map from tool to
 //! breaker and the guard that releases a permit when a call panics or is cancelled; both belong to
@@ -56,7 +56,7 @@ pub enum State {
 /// How a call that held a permit ended, as the breaker sees it: after its last attempt, once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// The call reached the tool and no counted code came back; a refusal by bad input is no
+    /// The call reached the tool and no counted code came back; a refusal by bad input is not a
     /// failure of the tool.
     Good,
     /// A code that counts; see [`crate::error::Code::counts_for_breaker`].
@@ -101,8 +101,8 @@ pub enum Change {
 pub struct Breaker {
     settings: Settings,
     inner: Inner,
-    /// Grows whenever the circuit trips, closes or is reset: what a call says that began before
-    /// then is no news of the tool as it is now.
+    /// Incremented whenever the circuit trips, closes or is reset; results of calls that started
+    /// earlier are ignored.
     epoch: u64,
     failures_total: u64,
     trips_total: u64,
@@ -250,7 +250,7 @@ impl Breaker {
         self.epoch += 1;
     }
 
-    /// New settings from a reloaded file; the state and what was counted stay.
+    /// New settings from a reloaded file; state and counts stay.
     pub fn reconfigure(&mut self, settings: Settings) {
         self.settings = settings;
     }

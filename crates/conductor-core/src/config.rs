@@ -1,5 +1,5 @@
-//! `config.toml` as values. [`load`] gives what can run and every fault with its place: a fault in
-//! one item disables that item, only a fault of the file as a whole refuses it.
+//! `config.toml` as values. [`load`] returns the sound items and every fault with its place: a
+//! fault in one item disables that item, only a fault of the file as a whole refuses it.
 //!
 //! Not here: reading the file, watching it, or writing it back (the shell does; edits are made by
 //! `plan`).
@@ -46,7 +46,7 @@ use crate::policy::limits::{Limits, Retry};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a first run writes: a file that changes nothing and shows by examples what could be said.
+/// The file that a first run writes: it changes nothing and shows examples.
 pub const TUTORIAL: &str = include_str!("config/tutorial.toml");
 
 /// The whole file after reading. Items that had an error are present, so that indexes and names
@@ -81,7 +81,7 @@ pub struct Config {
     pub secrets: KeyRung,
 }
 
-/// `[live]`. Paths as written; `~/` is the person's own folder, a relative one lies in the home.
+/// `[live]`. Paths as written; `~/` is the person's own folder; a relative path is below the home.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Live {
     pub host: LiveHostChoice,
@@ -143,11 +143,11 @@ impl Default for Live {
     }
 }
 
-/// `[patch]`. Paths as written; `~/` is the person's own folder, a relative one lies in `patches`
+/// `[patch]`. Paths as written; `~/` is the person's own folder; a relative path is below `patches`
 /// of the home.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Patch {
-    /// Beside `patches` of the home, which always counts.
+    /// Folders in addition to `patches` of the home.
     pub roots: Vec<String>,
     /// Opened at start.
     pub open: Vec<String>,
@@ -234,7 +234,7 @@ pub struct Rows {
     pub continuous: Vec<ContinuousRow>,
 }
 
-/// A mapping as it stands in the file.
+/// A mapping of the file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mapping {
     /// As written, else made from mode and trigger; unique within its mode.
@@ -294,7 +294,7 @@ pub struct Device {
     pub allow_sensitive_actions: bool,
     pub ask_output: bool,
     pub echo_guard: bool,
-    /// Only hands feed its input, though any program could.
+    /// Its input counts as played by hand, though any program could feed it.
     pub trusted: bool,
     pub template: Option<String>,
 }
@@ -561,7 +561,7 @@ named_enum! {
 }
 
 impl Default for Config {
-    /// What runs when there is no file: one empty mode named `Default`.
+    /// The configuration without a file: one empty mode named `Default`.
     fn default() -> Self {
         Config {
             default_mode: "Default".into(),
@@ -598,7 +598,7 @@ pub struct Diagnostic {
     pub severity: Severity,
     pub class: Class,
     pub message: String,
-    /// What to write instead, when we know.
+    /// A suggested correction.
     pub help: Option<String>,
     /// Where in the file, as a path such as `modes[0].mappings[2].trigger.note`; empty for the
     /// whole file. For the input of a tool, a JSON pointer such as `/trigger/note`; span, line and
@@ -624,23 +624,22 @@ named_enum! {
     }
 }
 
-/// Which check found it.
+/// The check that found a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
     /// Not TOML.
     Syntax,
     /// Refused by the JSON schema too.
     Shape,
-    /// Beyond what a schema can say.
+    /// A rule that no schema can express.
     Rule,
 }
 
-/// What the reader of a file is told about the world the file talks of. What is absent is not
-/// checked.
+/// Facts that the names in a file are checked against. Absent facts are not checked.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Surroundings<'a> {
     pub platform: Option<Platform>,
-    /// Exact names of the ports there are, besides the devices of the file.
+    /// Exact names of the ports present, in addition to the devices of the file.
     pub ports: Option<&'a BTreeSet<String>>,
     /// Every tool of the catalog.
     pub tools: Option<&'a BTreeSet<String>>,

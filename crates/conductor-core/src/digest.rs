@@ -33,7 +33,7 @@ impl Digest {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// HMAC-SHA256: only who has the key can make it.
+    /// HMAC-SHA256: it cannot be computed without the key.
     pub fn keyed(key: &[u8; 32], bytes: &[u8]) -> Self {
         let mut block = [0; 64];
         block[..32].copy_from_slice(key);
@@ -41,8 +41,8 @@ impl Digest {
         Self(mac.finalize().into_bytes().into())
     }
 
-    /// The digest of a value's canonical form: equal values give equal digests, whatever the order
-    /// of their keys.
+    /// The digest of a value's canonical form: equal values give equal digests, regardless of the
+    /// order of their keys.
     pub fn of_json(value: &Value) -> Result<Self, NotCanonical> {
         canonical(value).map(|bytes| Self::of(&bytes))
     }
@@ -81,7 +81,7 @@ impl Digest {
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// `out` is twice as long as `bytes`; what does not fit is left out.
+/// `out` must be twice as long as `bytes`; digits that do not fit are left out.
 pub(crate) fn write_hex(bytes: &[u8], out: &mut [u8]) {
     for (byte, pair) in bytes.iter().zip(out.chunks_exact_mut(2)) {
         pair[0] = HEX[usize::from(byte >> 4)];
@@ -141,7 +141,7 @@ impl<'de> Deserialize<'de> for Digest {
 /// Why a value has no safe canonical form; `pointer` is the JSON pointer of the place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotCanonical {
-    #[error("{pointer}: integers must lie within +-9007199254740991, got {given}; send larger ones as a string")]
+    #[error("{pointer}: integers must be within +-9007199254740991, got {given}; send larger ones as a string")]
     IntegerTooLarge { pointer: String, given: String },
     #[error("{pointer}: nested deeper than {MAX_DEPTH} levels")]
     TooDeep { pointer: String },

@@ -1,8 +1,7 @@
-//! The one error that leaves a tool, and what each door makes of its code.
+//! The error type of every tool, and its form at each door.
 //!
 //! Not here: JSON-RPC and MCP envelopes, which are the doors'. Errors of the pure modules are enums
-//! of their own; the pipeline turns them into a [`ToolError`] where it knows what the caller can do
-//! about them.
+//! of their own; the pipeline turns them into a [`ToolError`] with a hint for the caller.
 
 use std::fmt;
 
@@ -188,14 +187,14 @@ named_enum! {
     }
 }
 
-/// One fault of the arguments: where, and which constraint.
+/// One fault of the arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Violation {
     pub path: String,
     pub message: String,
 }
 
-/// The open question a caller is told about. The id is inert: knowing it gives no power.
+/// The open question that an error reports. Knowing the id grants nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct OpenQuestion {
     pub approval_id: String,
@@ -219,8 +218,8 @@ pub struct Extras {
     pub question: Option<OpenQuestion>,
     pub cause: Option<Cause>,
     pub did_you_mean: Vec<String>,
-    /// Members of one tool's own, such as the risk assessment of a SysEx message. They never
-    /// replace a member named above.
+    /// Members of a single tool, such as the risk assessment of a SysEx message. They never replace
+    /// a standard member.
     pub more: Map<String, Value>,
 }
 
@@ -350,8 +349,8 @@ impl ToolError {
         Value::Object(wire)
     }
 
-    /// Every text of this failure, for whoever must clean them. Values in `more` are not texts and
-    /// are left to the caller.
+    /// Visits every text of this error, so that secrets can be scrubbed. Values in `more` are left
+    /// to the caller.
     pub fn each_text(&mut self, mut look: impl FnMut(&mut String)) {
         let Extras { violations, by: _, question, cause, did_you_mean, more: _ } = &mut *self.extras;
         let subject = self.subject.as_mut().map(Subject::text_mut);
@@ -432,8 +431,8 @@ impl AuditResult {
 mod tests {
     use super::*;
 
-    /// The table of the pipeline's contract, in words: code, audit result, counts, HTTP status,
-    /// direct number without a subject.
+    /// The table of the pipeline's contract: code, audit result, counts, HTTP status, direct number
+    /// without a subject.
     const TABLE: &str = "\
         BAD_INPUT invalid no 400 -32602
         NOT_FOUND error no 404 -32602

@@ -1,5 +1,4 @@
-//! Changes to `config.toml` as values: what a plan would write, shown as a diff, and how to take it
-//! back.
+//! Changes to `config.toml` as values: the text a plan writes, its diff, and its undo.
 //!
 //! Every byte that a change does not concern stays: remarks, order, newline style, byte order mark.
 //! Not here: time, plan ids, approvals and the file itself. A draft is made from bytes and is
@@ -23,7 +22,7 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What would be written, and what a person is shown before it is.
+/// The text to write, and the preview a person sees first.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Draft {
     pub result: Vec<u8>,
@@ -36,8 +35,7 @@ pub struct Draft {
     pub warnings: Vec<String>,
 }
 
-/// One line of a plan. An index is where the row stands in the result, or stood before it was
-/// deleted.
+/// One line of a plan. An index is the position of the row in the result, or before it was deleted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChangeRow {
     pub change_type: &'static str,
@@ -129,11 +127,11 @@ impl fmt::Display for Subject {
 
 impl fmt::Display for PlanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let told =
+        let summaries =
             |diagnostics: &[Diagnostic]| diagnostics.iter().map(Diagnostic::summary).collect::<Vec<_>>().join("; ");
         match self {
             PlanError::Unreadable { diagnostics } => {
-                write!(f, "the configuration cannot be read: {}", told(diagnostics))
+                write!(f, "the configuration cannot be read: {}", summaries(diagnostics))
             }
             PlanError::NotFound { subject, name, known } if known.is_empty() => {
                 write!(f, "there is no {subject} \"{name}\"; there are none at all")
@@ -149,7 +147,9 @@ impl fmt::Display for PlanError {
             }
             PlanError::Taken { subject, name } => write!(f, "there is already a {subject} \"{name}\""),
             PlanError::Refused { message } => f.write_str(message),
-            PlanError::WouldBreak { diagnostics } => write!(f, "the result would not be sound: {}", told(diagnostics)),
+            PlanError::WouldBreak { diagnostics } => {
+                write!(f, "the result would not be sound: {}", summaries(diagnostics))
+            }
             PlanError::Stale { item } => write!(f, "{item} has changed since the plan was applied"),
         }
     }
@@ -169,11 +169,11 @@ pub fn state_hash(bytes: &[u8]) -> String {
 pub fn draft(
     base: &[u8],
     changes: &[Change],
-    around: &Surroundings<'_>,
+    surroundings: &Surroundings<'_>,
     templates: &dyn Fn(&str) -> Option<Template>,
 ) -> Result<Draft, PlanError> {
     let base_text = text_of(base)?;
-    let mut editor = Editor::new(base_text, around)?;
+    let mut editor = Editor::new(base_text, surroundings)?;
     let before = Known::of(editor.view());
     let rows = changes.iter().map(|change| editor.apply(change, templates)).collect::<Result<Vec<_>, _>>()?;
     let (result, after) = editor.into_result();
@@ -187,10 +187,10 @@ pub fn draft_plugin(
     name: &str,
     members: &serde_json::Map<String, Value>,
     description: String,
-    around: &Surroundings<'_>,
+    surroundings: &Surroundings<'_>,
 ) -> Result<Draft, PlanError> {
     let base_text = text_of(base)?;
-    let mut editor = Editor::new(base_text, around)?;
+    let mut editor = Editor::new(base_text, surroundings)?;
     let before = Known::of(editor.view());
     editor.set_plugin(name, members)?;
     let (result, after) = editor.into_result();
@@ -198,7 +198,7 @@ pub fn draft_plugin(
     finish(base_text, &before, &result, &after, vec![row])
 }
 
-/// What was told of a text before it was changed.
+/// The diagnostics of a text before the change.
 struct Known {
     diagnostics: Vec<Diagnostic>,
     waits: Vec<timing_report::WaitNote>,
@@ -233,8 +233,8 @@ fn finish(base: &str, before: &Known, result: &str, after: &View, changes: Vec<C
     })
 }
 
-/// What is told of the result and was not told of the base. Numbers in messages are passed over:
-/// rows move, faults stay the same.
+/// Diagnostics of the result that the base does not have. Numbers in messages are ignored: rows
+/// move, faults stay the same.
 fn news<'d>(before: &[Diagnostic], after: &'d [Diagnostic], wanted: fn(&Diagnostic) -> bool) -> Vec<&'d Diagnostic> {
     let blur = |it: &Diagnostic| it.message.chars().filter(|it| !it.is_ascii_digit()).collect::<String>();
     let mut known: BTreeMap<String, usize> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! What may run, what must be asked first, and how much of it: tiers, rules, floors and limits.
+//! Decides whether a call runs, asks a person or is refused: tiers, rules, floors and limits.
 //!
 //! Pure. Not here: reading `config.toml` (its lowering builds these plain structs), the questions
 //! themselves (`pending`) and the circuit (`breaker`).
@@ -116,7 +116,7 @@ impl Pattern {
     }
 }
 
-/// One `[[policy.rules]]`. What is absent matches everything.
+/// One `[[policy.rules]]`. An absent field matches everything.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Rule {
     pub tool: Option<Pattern>,
@@ -256,8 +256,8 @@ pub struct Policy {
     pub approval: ApprovalSettings,
 }
 
-/// A rule or default that would not do what it seems to say. A policy with faults must not replace
-/// a good one.
+/// A rule or default that would not do what it says. A policy with faults must not replace a good
+/// one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
     #[error(
@@ -273,7 +273,7 @@ pub enum PolicyError {
         "the default of ConfigChange must be `plan` or `deny`: configuration changes only by a plan that a person applies"
     )]
     DefaultWithoutPlan,
-    #[error("rule {rule}: {pointer:?} is no JSON pointer; it must be empty or begin with `/`")]
+    #[error("rule {rule}: {pointer:?} is not a JSON pointer; it must be empty or begin with `/`")]
     NoPointer { rule: usize, pointer: String },
 }
 
@@ -339,8 +339,7 @@ impl Policy {
 
     fn default_decision(&self, subject: &Subject<'_>) -> Decision {
         let by_tier = self.default.of(subject.tier);
-        // A person who denies a whole tier means every tool of it, also one that would ask or allow
-        // by itself.
+        // A denied tier denies every tool of it, also one that would ask or allow by itself.
         if by_tier == Decision::Deny {
             return Decision::Deny;
         }
@@ -570,7 +569,7 @@ mod tests {
         let asked = edit(ByArgs::Ask).verdict(&open);
         assert_eq!((asked.decision, asked.floor), (Decision::Ask, Floor::Local));
         assert_eq!(edit(ByArgs::Usual).under(&open), Decision::Allow);
-        // A person who wants to be asked about the whole tier still is.
+        // A tier that asks still asks.
         let default = TierDefaults { stateful: Decision::Ask, ..TierDefaults::default() };
         let careful = Policy { default, approval, ..Policy::default() };
         let usual = edit(ByArgs::Usual).verdict(&careful);

@@ -1,4 +1,4 @@
-//! Who makes a call.
+//! The principal of a call.
 //!
 //! Not here: the proof. A door makes a principal after it has checked the peer's uid or token; the
 //! text alone proves nothing.
@@ -8,11 +8,11 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The one who makes a call or a decision. `Display` is its text in the audit log, in rules and in
-/// approvals.
+/// The caller of a tool or the author of a decision. `Display` is its text in the audit log, in
+/// rules and in approvals.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Principal {
-    /// A human at a terminal or the console: the only one who may decide, apply, undo, enable, set
+    /// A human at a terminal or the console. Only a person may decide, apply, undo, enable, set
     /// secrets or reset a circuit.
     Person {
         uid: u32,
@@ -21,7 +21,7 @@ pub enum Principal {
     Cli {
         uid: u32,
     },
-    /// An MCP client. `client` is only what it calls itself.
+    /// An MCP client. `client` is the name it declares, unverified.
     Socket {
         uid: u32,
         client: String,
@@ -43,8 +43,8 @@ pub enum Principal {
 }
 
 impl Principal {
-    /// A client of the line socket, under the name it declared, lowered to what a rule or a log
-    /// line can safely hold.
+    /// A client of the line socket, under the name it declared, reduced to characters that are safe
+    /// in a rule or a log line.
     pub fn socket(uid: u32, declared: &str) -> Self {
         Self::Socket { uid, client: client_name(declared) }
     }

@@ -1,6 +1,6 @@
-//! Templates of controllers people own: how to find one, what its controls are called, and the
-//! colours of its lights. Data, not code: one file each in `templates/`, with the document of the
-//! maker that every number in it comes from.
+//! Templates of known controllers: how to find one, the names of its controls, and the colours of
+//! its lights. Data, not code: one file each in `templates/`, with the document of the maker that
+//! every number in it comes from.
 //!
 //! Not here: which port a matcher finds (the shell), and the row a plan writes (`plan`, from
 //! [`Template::devices_row`]).
@@ -45,8 +45,8 @@ pub struct Template {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Control {
     pub name: String,
-    /// What it is to a hand: `pad`, `button`, `fader`, `knob`, `encoder`, `wheel`, `pedal`, `stick`
-    /// or `trigger`.
+    /// Its kind: `pad`, `button`, `fader`, `knob`, `encoder`, `wheel`, `pedal`, `stick` or
+    /// `trigger`.
     pub kind: String,
     pub address: Address,
     /// A scheme may light it.
@@ -65,13 +65,13 @@ pub enum Address {
     Trigger(Side),
 }
 
-/// How lit controls are addressed. They stand row by row, from the bottom left.
+/// How lit controls are addressed: row by row, from the bottom left.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Light {
     pub columns: usize,
     /// The channel on which pads say that they were hit.
     pub input_channel: u8,
-    /// The channel on which they are told what to show.
+    /// The channel of the messages that light them.
     pub channel: u8,
     pub palette: Palette,
 }
@@ -212,7 +212,7 @@ fn light(row: LightRow) -> Result<Light, TemplateError> {
     let colors: Vec<(&str, &[u8])> = row.palette.iter().map(|(word, levels)| (word.as_str(), &levels[..])).collect();
     let palette = Palette::of(&colors);
     if palette.colors.len() != colors.len() {
-        return fault("a colour of the palette is no colour word");
+        return fault("a colour of the palette is not a colour word");
     }
     let palette = if colors.is_empty() { Palette::default() } else { palette };
     Ok(Light { columns: row.columns, input_channel: row.input_channel, channel: row.channel, palette })

@@ -31,7 +31,7 @@ impl Timestamp {
         Self::from_millis(self.0.saturating_add(ms))
     }
 
-    /// Zero when `earlier` is in fact later: wall clocks step back.
+    /// Zero when `earlier` is later: wall clocks can step back.
     pub const fn millis_since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
     }

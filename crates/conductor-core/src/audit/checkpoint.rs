@@ -1,6 +1,6 @@
 //! Signed statements of how far the log went, kept in another directory than the log.
 //!
-//! Not here: where the key lies and when a checkpoint is due.
+//! Not here: where the key is stored and when a checkpoint is due.
 
 use std::fmt;
 

@@ -11,7 +11,7 @@ use crate::digest::Digest;
 /// Number of a record: 0, 1, 2 and so on without gaps, over all segments.
 pub type Seq = u64;
 
-/// Every line ends in `,"hash":"sha256:<64 hex>"}`; the hash is over what stands before.
+/// Every line ends in `,"hash":"sha256:<64 hex>"}`; the hash is over everything before.
 pub const SUFFIX_LEN: usize = 82;
 const SUFFIX_HEAD: &[u8] = b",\"hash\":\"";
 const SUFFIX_TAIL: &[u8] = b"\"}";
@@ -19,7 +19,7 @@ const SUFFIX_TAIL: &[u8] = b"\"}";
 /// Longer lines are never written (every text in a record is cut), so a reader need not hold more.
 pub const MAX_LINE: usize = 256 * 1024;
 
-/// The end of a log: what the next record links to, and what a running daemon vouches for.
+/// The end of a log: the next record links to it, and a running daemon reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
     pub log_id: Uuid,
@@ -286,8 +286,8 @@ mod tests {
         assert_eq!((links.seq, links.call, links.prev), (1, Some("c1"), Some(first.to_string().as_str())));
     }
 
-    /// Both ways of reading must agree on what our writer writes, and the quick one must not take
-    /// what the other refuses.
+    /// Both readers must agree on our own lines, and the quick one must not accept a line that the
+    /// other refuses.
     #[test]
     fn reading_by_place_and_by_name_agree() {
         use crate::audit::record::tests::{call, stamp};
@@ -310,7 +310,7 @@ mod tests {
             assert_ne!(hurt, text);
             assert_eq!(call_links(hurt.as_bytes()), None, "{hurt}");
         }
-        // A whole hash over bytes that are no JSON is still refused.
+        // A correct hash over bytes that are not JSON is still refused.
         let mut forged = body.to_vec();
         let at = text.find(",\"principal\"").expect("a principal");
         forged.insert(at, b',');

@@ -3,7 +3,7 @@
 //! is found.
 //!
 //! A checkpoint is remembered after it is on the disk in the checkpoint file, and that file only
-//! grows. So the file always holds every remembered checkpoint, whatever a crash, a rotation or
+//! grows. So the file always holds every remembered checkpoint, even if a crash, a rotation or
 //! retention did. Not here: reading and writing the places.
 
 use std::fmt;

@@ -1,4 +1,5 @@
-//! What a record says. The order in which [`Entry::write`] names the members is the format.
+//! The content of audit records. The order in which [`Entry::write`] writes the members is the
+//! format.
 
 use std::fmt;
 
@@ -47,14 +48,14 @@ pub enum Entry {
         event: EventName,
         detail: Value,
     },
-    /// What was found and done after something went wrong with the log or the daemon.
+    /// A repair after a failure of the log or the daemon.
     Recovery {
         event: Recovery,
         detail: Value,
     },
 }
 
-/// What is known of a call before it ends; intent and outcome of one call carry the same.
+/// Facts of a call known before it ends; intent and outcome of one call carry the same.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallFacts {
     /// UUIDv7 that pairs intent and outcome.

@@ -1,13 +1,13 @@
 //! The verifier: segments and checkpoints in, one verdict out.
 //!
 //! It is fed bytes in pieces of any size and holds one line at most, so a log of any length is
-//! verified in flat memory. It hashes what it is given and never writes a record anew. Not here:
+//! verified in flat memory. It hashes the given bytes and never encodes a record again. Not here:
 //! opening files and comparing two copies of a log.
 //!
 //! What it can promise: an edit by anyone without the signing key is found up to the last
 //! checkpoint. A log that was put back to an earlier state together with its checkpoints is found
-//! only by a checkpoint remembered elsewhere ([`super::memory`]). Who holds key and files can
-//! rewrite all that no second copy has seen.
+//! only by a checkpoint remembered elsewhere ([`super::memory`]). An attacker with key and files
+//! can rewrite all records that have no second copy.
 
 use std::fmt;
 
@@ -21,8 +21,7 @@ use super::record::EventName;
 use crate::digest::Digest;
 use crate::named_enum::named_enum;
 
-/// More unanchored records than this cannot come about by themselves: the writer waits for a
-/// checkpoint before it gets there.
+/// A correct writer never has more unanchored records than this: it waits for a checkpoint.
 pub const MAX_LAG: u64 = 512;
 
 /// A log that was never signed has its first line at most: the writer signs that one before it
@@ -62,7 +61,7 @@ impl Verdict {
     }
 }
 
-/// One thing that does not hold.
+/// One deviation from a correct log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     pub verdict: Verdict,
@@ -95,7 +94,7 @@ pub struct Accepted {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     pub verdict: Verdict,
-    /// The one that gave the verdict stands first.
+    /// Sorted: the fault that gave the verdict is first.
     pub faults: Vec<Fault>,
     pub accepted: Vec<Accepted>,
     pub records: u64,
@@ -130,7 +129,7 @@ impl Report {
     }
 }
 
-/// The statements a log is held against.
+/// The checkpoints and the head that a log is compared with.
 #[derive(Debug, Clone, Default)]
 pub struct Anchors {
     good: Vec<Anchor>,
@@ -207,7 +206,8 @@ impl Anchors {
         self.good.is_empty() && self.bad.is_empty()
     }
 
-    /// What the running daemon says is the end of its log. Ask it before the files are read.
+    /// Adds the end of the log as reported by the running daemon. Ask the daemon before reading the
+    /// files.
     pub fn with_head(mut self, head: Option<Head>) -> Self {
         if let Some(Head { log_id, seq, hash }) = head {
             self.good.push(Anchor { seq, hash, log_id, line: usize::MAX, signed: false });
@@ -392,7 +392,7 @@ impl Verifier {
                 whole.extend_from_slice(piece);
                 self.line(&whole, seen);
                 whole.clear();
-                // Given back so that its memory is used again.
+                // Keep the buffer for the next line.
                 self.carry = whole;
             }
         }
@@ -487,8 +487,8 @@ impl Verifier {
                     return broken(format!("log {:?}", self.log_id), format!("log {:?}", links.log_id));
                 }
             }
-            // Retention has removed what came before: the log begins where a checkpoint says the
-            // removed part ended.
+            // Retention has removed earlier segments: the log begins where a checkpoint ends the
+            // removed part.
             if self.records == 0 && self.segments == 1 && segment > 1 && self.chain == Chain::start() {
                 let anchored = links.seq.checked_sub(1).zip(prev.flatten());
                 if let Some((seq, hash)) = anchored
@@ -537,7 +537,7 @@ impl Verifier {
 
     fn accept(&mut self, seq: Seq) {
         let mut faults = std::mem::take(&mut self.faults);
-        // The gap itself adds nothing to what is already known to be wrong before it.
+        // Earlier faults already explain the gap.
         let gap = self.restart.take().and_then(|restart| restart.fault).filter(|_| faults.is_empty());
         faults.extend(gap);
         self.lost = false;

@@ -1,7 +1,7 @@
 //! Reading an [`Action`] tree, its conditions, keystrokes and command lines.
 //!
-//! Not here: whether a command matches a template, or what a tool accepts; the pipeline checks
-//! those when the call is made.
+//! Not here: whether a command matches a template and whether a tool accepts its arguments; the
+//! pipeline checks both when the call is made.
 
 use super::reader::{Fields, Reader, Start, listed, nearest, suggestion};
 use super::tree::Node;
@@ -37,7 +37,7 @@ pub(crate) const CURVES: &[(&str, CurveKind)] = &[
     ("scurve", CurveKind::Scurve),
 ];
 
-/// What is left of the allowance of one action tree.
+/// How much of the allowance of one action tree is used.
 struct Budget {
     depth: usize,
     nodes: usize,
@@ -284,7 +284,7 @@ fn velocity_map<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Velocity> {
     velocity
 }
 
-/// `curve` with its `intensity`, and never beside a `lut`.
+/// `curve` with its `intensity`; a `lut` excludes both.
 pub(crate) fn curve<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<Curve> {
     let kind = f.opt(r, "curve", |r, it| r.word(it, CURVES));
     let intensity = f.or(r, "intensity", 0.5, Reader::unit);
@@ -385,7 +385,7 @@ fn warn_of_misspelt_placeholders<'t>(r: &mut Reader<'t>, node: &'t Node) {
 }
 
 fn plugin<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<Action> {
-    let plugins = r.around.plugins;
+    let plugins = r.surroundings.plugins;
     let plugin = f.need(r, "plugin", |r, it| {
         let name = r.text(it, 1, 64)?;
         if plugins.is_some_and(|known| !known.contains_key(&name)) {
@@ -510,7 +510,7 @@ fn keystroke<'t>(r: &mut Reader<'t>, f: &mut Fields<'t>) -> Option<Keystroke> {
         let read = r.each(items, |r, item| r.word(item, MODIFIERS));
         for (index, item) in items.iter().enumerate() {
             if items.iter().take(index).any(|earlier| earlier.text() == item.text()) {
-                r.at_index(index, |r| r.shape(item, "a modifier is there twice".to_owned()));
+                r.at_index(index, |r| r.shape(item, "a modifier is duplicated".to_owned()));
             }
         }
         Some(read)

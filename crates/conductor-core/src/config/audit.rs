@@ -84,5 +84,5 @@ fn folder<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
     if path.starts_with('/') {
         return Some(path);
     }
-    r.reject(node, format!("\"{path}\" is no absolute path"), "begin it with `/`".to_owned())
+    r.reject(node, format!("\"{path}\" is not an absolute path"), "begin it with `/`".to_owned())
 }

@@ -1,6 +1,6 @@
 //! Reading a continuous binding: source, glue, targets.
 //!
-//! Not here: what the stages do to a value.
+//! Not here: the stages that change a value.
 
 use super::action::curve;
 use super::reader::{Fields, Reader};

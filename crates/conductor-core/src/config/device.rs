@@ -57,16 +57,15 @@ pub(crate) fn read<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Device> {
     let echo_guard = f.or(r, "echo_guard", false, Reader::boolean);
     let trusted = f.or(r, "trusted", false, Reader::boolean);
 
-    // Which keys belong to a device depends on its protocol; a misspelt one must not make faults of
-    // the others.
+    // The protocol decides which keys a device has; a misspelt protocol must not make faults of the
+    // other keys.
     if protocol_known {
         check_protocol(r, &mut f, protocol, loopback);
     }
     f.finish(r);
     // Even an alias of the wrong form is a name that rows refer to.
     let alias = alias.or_else(|| Some(node.get("alias")?.text()?.to_owned()))?;
-    // A template knows its controller; whoever writes matchers knows better, and a port of our own
-    // needs none.
+    // Written matchers win over those of the template, and a port of our own needs none.
     let of_template = known.filter(|_| !loopback && virtual_port.is_none()).map(|it| it.matchers.clone());
     let mut device = Device {
         alias,
@@ -131,10 +130,10 @@ fn listen<'t>(r: &mut Reader<'t>, node: &'t Node, allow_network: bool) -> Option
     let text = r.filled(node)?;
     let Ok(address) = text.parse::<SocketAddr>() else {
         let help = "write an address and a port, such as \"127.0.0.1:9000\"".to_owned();
-        return r.reject(node, format!("\"{text}\" is no address to listen on"), help);
+        return r.reject(node, format!("\"{text}\" is not an address to listen on"), help);
     };
     if address.port() == 0 {
-        r.rule(&node.place, "port 0 is no port a surface could send to".to_owned());
+        r.rule(&node.place, "a surface cannot send to port 0".to_owned());
         return None;
     }
     if !address.ip().is_loopback() && !allow_network {
@@ -190,7 +189,7 @@ fn compiles<'t>(r: &mut Reader<'t>, node: &'t Node, pattern: &str) -> Option<()>
 }
 
 fn warn_if_it_cannot_match(r: &mut Reader<'_>, node: &Node, matcher: &Matcher, protocol: Protocol) {
-    let Some(platform) = r.around.platform else { return };
+    let Some(platform) = r.surroundings.platform else { return };
     let here = match platform {
         Platform::Linux => "Linux",
         Platform::MacOs => "macOS",

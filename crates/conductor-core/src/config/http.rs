@@ -19,7 +19,7 @@ pub struct Http {
     pub tokens: Vec<HttpToken>,
 }
 
-/// A token beside the default one. The file holds its digest only.
+/// A further token besides `state/http.token`. The file holds its digest only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpToken {
     /// What its principal is called: `http:<name>`.
@@ -60,7 +60,7 @@ pub(crate) fn http<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Http> {
     if !bind.ip().is_loopback() {
         let place = node.get("bind").and_then(|it| it.place.clone());
         let help =
-            hosts.is_empty().then(|| "nobody out there can, though, until `hosts` has this machine's name".to_owned());
+            hosts.is_empty().then(|| "other machines can use it only after `hosts` names this machine".to_owned());
         let message =
             "every machine that reaches this address may try tokens on it, and nothing is encrypted".to_owned();
         r.under("bind", |r| r.warn(&place, message, help));
@@ -76,7 +76,7 @@ fn address<'t>(r: &mut Reader<'t>, node: &'t Node, allow_remote: bool) -> Option
     let text = r.filled(node)?;
     let Ok(address) = text.parse::<SocketAddr>() else {
         let help = "write a number address and a port, such as \"127.0.0.1:3000\"".to_owned();
-        return r.reject(node, format!("\"{text}\" is no address"), help);
+        return r.reject(node, format!("\"{text}\" is not an address"), help);
     };
     if !address.ip().is_loopback() && !allow_remote {
         let help = "bind 127.0.0.1, or add allow_remote = true".to_owned();
@@ -91,7 +91,7 @@ fn host<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
     if !fits {
         let help =
             "write what a browser would send: a name, with its port unless that is 80, such as \"studio.local:3000\"";
-        return r.reject(node, format!("\"{text}\" is no value of a Host header"), help.to_owned());
+        return r.reject(node, format!("\"{text}\" is not a value of the Host header"), help.to_owned());
     }
     Some(text)
 }
@@ -102,7 +102,7 @@ fn origin<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
     let fits = rest.is_some_and(|it| !it.is_empty() && !it.contains(['/', '?', '#', '*', ' ', '@']));
     if !fits {
         let help = "write scheme, name and port and nothing behind them, such as \"https://studio.example\"".to_owned();
-        return r.reject(node, format!("\"{text}\" is no value of an Origin header"), help);
+        return r.reject(node, format!("\"{text}\" is not a value of the Origin header"), help);
     }
     Some(text)
 }

@@ -1,4 +1,5 @@
-//! The same reading for what a tool sends as JSON. Faults carry a JSON pointer instead of a line.
+//! Reads the JSON arguments of a tool with the readers of the file. Faults carry a JSON pointer
+//! instead of a line.
 //!
 //! Names of modes, devices and ports are not checked here: only a whole file knows them, and the
 //! planner reads the whole file.
@@ -37,9 +38,9 @@ pub(crate) fn read<T>(
     at: &str,
     read: impl for<'t> FnOnce(&mut Reader<'t>, &'t Node) -> Option<T>,
 ) -> Result<T, Vec<Diagnostic>> {
-    let around = Surroundings::default();
+    let surroundings = Surroundings::default();
     let tree = Node::from_json(value);
-    let mut r = Reader::new(&around, Paths::Pointer, at);
+    let mut r = Reader::new(&surroundings, Paths::Pointer, at);
     let held = read(&mut r, &tree);
     let sound = r.errors() == 0;
     match held {

@@ -1,5 +1,5 @@
-//! Reading `[limits]`, `[circuit]` and `[retry]`. A wrong key falls back to its default; the keys
-//! beside it keep their values.
+//! Reading `[limits]`, `[circuit]` and `[retry]`. A wrong key falls back to its default; the other
+//! keys keep their values.
 //!
 //! Not here: the limits themselves (`crate::policy::limits`) and the breaker (`crate::breaker`).
 
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 pub struct Circuit {
     /// Of every tool without an entry.
     pub base: Settings,
-    /// What is left out of a tool's table is as built in for that tool, else as in `base`.
+    /// A key left out of a tool's table has the tool's built-in value, else the one of `base`.
     pub tools: BTreeMap<String, Settings>,
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn limits<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Limits> {
         read: f.or(r, "read", d.read, |r, it| rate(r, it, d.read)),
         effect: f.or(r, "effect", d.effect, |r, it| rate(r, it, d.effect)),
         pending_per_principal: f.or(r, "pending_per_principal", d.pending_per_principal, |r, it| {
-            // Beyond the number for all together it would be a promise nobody keeps.
+            // At most the limit of all principals together, which is 32.
             r.whole(it, 1, 32)
         }),
         asks_per_minute: f.or(r, "asks_per_minute", d.asks_per_minute, |r, it| r.whole(it, 1, 600)),

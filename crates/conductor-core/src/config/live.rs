@@ -1,6 +1,6 @@
-//! Reading `[live]`: where Live Sets may lie, and how many are held open.
+//! Reading `[live]`: the folders of Live Sets and the limits of open Sets.
 //!
-//! Not here: looking whether the folders exist, which the daemon does.
+//! Not here: the check that the folders exist, which the daemon does.
 
 use super::reader::Reader;
 use super::tree::Node;
@@ -47,7 +47,7 @@ fn address<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
         return Some(text);
     }
     let help = "write a number address such as \"127.0.0.1\"".to_owned();
-    r.reject(node, format!("\"{text}\" is no address"), help)
+    r.reject(node, format!("\"{text}\" is not an address"), help)
 }
 
 fn script<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<u32> {

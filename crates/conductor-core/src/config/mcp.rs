@@ -45,7 +45,7 @@ impl Default for Mcp {
     }
 }
 
-/// Words of `tools` that are no names of tools.
+/// Values of `tools` that name a set of tools.
 const TOOLSETS: [&str; 9] = ["all", "daemon", "live", "patch", "filesystem", "shell", "database", "web", "plugins"];
 
 pub(crate) fn mcp<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Mcp> {
@@ -74,7 +74,7 @@ fn toolset<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
         return r.reject(node, format!("there is no toolset \"{word}\""), format!("did you mean \"{near}\"?"));
     }
     // Both spellings of a name are understood; the catalog has the dotted one.
-    if r.around.tools.is_some_and(|tools| tools.iter().any(|it| it.replace('.', "_") == word)) {
+    if r.surroundings.tools.is_some_and(|tools| tools.iter().any(|it| it.replace('.', "_") == word)) {
         return Some(word);
     }
     r.tool_name(node)

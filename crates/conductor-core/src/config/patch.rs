@@ -1,5 +1,5 @@
-//! Reading `[patch]`: where patches may lie, how many are held open, and which running programs
-//! show them.
+//! Reading `[patch]`: the folders of patches, how many may be open, and which running programs show
+//! them.
 //!
 //! Not here: looking whether the folders and programs exist, which the daemon does.
 
@@ -71,8 +71,8 @@ mod tests {
         };
         assert_eq!(load(text).config.map(|it| it.patch), Some(wanted));
         let wrong = load("[patch]\nmax_open = 0\n[patch.pd]\nmode = \"spwan\"\naudio = \"jack\"\nsleep = 1\n");
-        let told = wrong.config.map(|it| (it.patch.max_open, it.patch.pd.mode, it.patch.pd.audio));
-        assert_eq!(told, Some((64, PdMode::Off, PdAudio::Jack)));
+        let found = wrong.config.map(|it| (it.patch.max_open, it.patch.pd.mode, it.patch.pd.audio));
+        assert_eq!(found, Some((64, PdMode::Off, PdAudio::Jack)));
         assert_eq!(wrong.diagnostics.len(), 3, "{:?}", wrong.diagnostics);
     }
 }

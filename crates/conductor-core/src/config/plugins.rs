@@ -1,8 +1,7 @@
-//! Reading `[plugins.<name>]`: which plugins a person has enabled, as which file, and what each may
-//! reach.
+//! Reading `[plugins.<name>]`: the enabled plugins, their files and their grants.
 //!
-//! A fault in one row disables that plugin alone. Not here: whether the file exists or still is
-//! what was enabled; the daemon looks.
+//! A fault in one row disables that plugin alone. Not here: whether the file exists and still has
+//! its digest; the daemon checks.
 
 use super::reader::{Reader, is_slug};
 use super::tree::Node;
@@ -20,7 +19,7 @@ pub struct Plugin {
     pub enabled: bool,
     /// Of a file in `plugins/`.
     pub file: String,
-    /// What a person enabled; without it nobody did.
+    /// Digest of the file that a person enabled; absent when not enabled.
     pub pin: Option<Digest>,
     /// Hosts it may fetch from.
     pub net: Vec<String>,
@@ -35,9 +34,9 @@ pub struct Plugin {
     /// Time on the clock of one call, with everything it waits for.
     pub timeout_ms: u32,
     pub heap_mb: u32,
-    /// What the plugin is given; checked against its own schema when it is loaded.
+    /// Settings passed to the plugin; checked against its schema when it is loaded.
     pub config: Map<String, Value>,
-    /// What a person says about single tools, by their full names.
+    /// Settings of single tools, by their full names.
     pub tools: BTreeMap<String, PluginTool>,
 }
 
@@ -128,7 +127,7 @@ fn plugin<'t>(r: &mut Reader<'t>, node: &'t Node, name: &str) -> Option<Plugin> 
         tools: f.or(r, "tools", d.tools, |r, it| tools(r, it, name)),
     };
     f.finish(r);
-    // A row that says less or other than its author meant must not run.
+    // A row with an error may grant other than its author meant, so it must not run.
     if r.errors() != before {
         row.enabled = false;
     }
@@ -160,7 +159,7 @@ fn file_name<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
     let known = [".js", ".mjs", ".cjs"].iter().any(|it| name.ends_with(it));
     if !known || name.contains(['/', '\\', '\0']) || name.starts_with('.') {
         let help = "write the name alone: plugins lie in the folder `plugins` of the home".to_owned();
-        return r.reject(node, format!("\"{name}\" is no name of a .js, .mjs or .cjs file"), help);
+        return r.reject(node, format!("\"{name}\" is not the name of a .js, .mjs or .cjs file"), help);
     }
     Some(name)
 }
@@ -181,7 +180,7 @@ fn host<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
     let fits = text.bytes().all(|it| it.is_ascii_lowercase() || it.is_ascii_digit() || b".-:[]".contains(&it));
     if !fits {
         let help = "write the name in lower case, such as \"api.example.org\"; there are no wildcards".to_owned();
-        return r.reject(node, format!("\"{text}\" is no host"), help);
+        return r.reject(node, format!("\"{text}\" is not a host"), help);
     }
     Some(text)
 }

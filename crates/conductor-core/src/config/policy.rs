@@ -1,8 +1,8 @@
 //! Reading `[policy]`: defaults per tier, rules, approvals and the pad that approves.
 //!
-//! A section with any fault gives no policy at all: half of a policy may allow what the other half
-//! would have refused. Not here: what a policy decides (`crate::policy`), or which policy stays in
-//! force instead (the shell keeps the old one).
+//! A section with any fault gives no policy at all: half of a policy may allow calls that the other
+//! half refuses. Not here: the decisions of a policy (`crate::policy`), and the policy that stays
+//! in force instead (the daemon keeps the old one).
 
 use super::reader::{Reader, nearest};
 use super::tree::{Node, Place};
@@ -11,10 +11,10 @@ use crate::policy::{ApprovalSettings, PadSettings, Pattern, Policy, PolicyError,
 use crate::principal::Principal;
 use serde_json::Value;
 
-/// What a principal can begin with.
+/// The kinds of principals.
 const KINDS: [&str; 7] = ["person", "cli", "socket", "http", "mapping", "plugin", "webhook"];
 
-/// Beyond these a rule is no longer something a person reads.
+/// A person can no longer review more rules than this.
 const MOST_RULES: usize = 256;
 
 pub(crate) fn policy<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Policy> {
@@ -27,20 +27,20 @@ pub(crate) fn policy<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Policy> {
     f.finish(r);
     let policy = Policy { default, rules, approval };
     for fault in policy.faults() {
-        tell(r, node, &fault);
+        report(r, node, &fault);
     }
     (r.errors() == before).then_some(policy)
 }
 
-/// No section is a policy too: the built-in one. A section under a misspelt name is a faulty one.
+/// Without a section the built-in policy applies. A section under a misspelt name is a faulty one.
 pub(crate) fn without_section(tree: &Node) -> Option<Policy> {
     let misspelt = |key: &str| nearest("policy", std::iter::once(key)).is_some();
     let entries = tree.entries().unwrap_or_default();
     (!entries.iter().any(|entry| misspelt(&entry.key))).then(Policy::default)
 }
 
-/// Points at the value that makes the policy say other than it seems to.
-fn tell<'t>(r: &mut Reader<'t>, node: &'t Node, fault: &PolicyError) {
+/// Reports a fault of the whole policy at the value that causes it.
+fn report<'t>(r: &mut Reader<'t>, node: &'t Node, fault: &PolicyError) {
     let of_rule = |index: &usize, key: &str| {
         let rules = node.get("rules").and_then(Node::items).unwrap_or_default();
         rules.get(*index).and_then(|it| it.get(key)).and_then(|it| it.place.clone())
@@ -79,7 +79,7 @@ fn defaults<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<TierDefaults> {
     Some(defaults)
 }
 
-/// A rule with a fault stands as an empty one, so that the numbers of the others stay true.
+/// A rule with a fault becomes an empty one, so that the indexes of the others stay true.
 fn rules<'t>(r: &mut Reader<'t>, node: &'t Node) -> Vec<Rule> {
     let Some(items) = r.list(node, 0, MOST_RULES) else { return Vec::new() };
     r.each(items, |r, item| Some(rule(r, item).unwrap_or_default()))
@@ -101,7 +101,7 @@ fn rule<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Rule> {
     let place = f.place.clone();
     let before = r.errors();
     f.finish(r);
-    // A misspelt `decision` has been told already.
+    // A misspelt `decision` has been reported already.
     if says_nothing && r.errors() == before {
         r.rule_help(
             &place,
@@ -119,12 +119,12 @@ fn pattern<'t>(r: &mut Reader<'t>, node: &'t Node, longest: usize) -> Option<Pat
     let (Pattern::Exact(rest) | Pattern::Prefix(rest)) = &pattern;
     if rest.contains('*') {
         let help = "write the beginning and one `*`, such as \"shell.*\"";
-        return r.reject(node, "`*` stands for any end, and only at the end".to_owned(), help.to_owned());
+        return r.reject(node, "`*` means any ending and is allowed only at the end".to_owned(), help.to_owned());
     }
     Some(pattern)
 }
 
-/// A principal nobody can be would make a rule that never matches, which for a `deny` is a hole.
+/// A rule for an impossible principal never matches, which for a `deny` is a hole.
 fn principal<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Pattern> {
     let pattern = pattern(r, node, 256)?;
     let possible = match &pattern {
@@ -143,7 +143,7 @@ fn principal<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Pattern> {
         Some(near) => format!("did you mean \"{near}:…\"?"),
         None => "write for example \"socket:1000/*\", \"http:ci\", \"cli:1000\" or \"mapping:Default/copy\"".to_owned(),
     };
-    r.reject(node, format!("nobody can be \"{text}\""), help)
+    r.reject(node, format!("no caller can be \"{text}\""), help)
 }
 
 /// JSON pointer = exact value.

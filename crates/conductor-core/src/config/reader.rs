@@ -1,8 +1,8 @@
 //! Reading a [`Node`] into values while collecting every fault on the way. A reader never stops at
 //! the first one.
 //!
-//! Not here: any key of the file. The files beside this one say which keys exist; what they do not
-//! ask for is unknown, and the suggestion for a misspelt key comes from what they asked for.
+//! Not here: any key of the file. The sibling files define the keys: a key that they do not ask for
+//! is unknown, and suggestions for a misspelt key come from the keys they ask for.
 
 use super::tree::{Entry, Kind, Node, Place};
 use super::{Class, Severity, Surroundings};
@@ -32,8 +32,7 @@ pub(crate) enum Paths {
     Pointer,
 }
 
-/// Names that a row may refer to. Absent means that nobody knows them yet, and they are not
-/// checked.
+/// Names that a row may refer to. Absent names are not known yet and not checked.
 #[derive(Default)]
 pub(crate) struct Names {
     pub modes: Option<Vec<String>>,
@@ -48,7 +47,7 @@ pub(crate) struct DeviceName {
     pub ports: Vec<String>,
 }
 
-/// What an action starts.
+/// The target of a `Shell` or `Launch` action.
 #[derive(Clone, Debug)]
 pub(crate) enum Start {
     /// The words of a `Shell`.
@@ -66,9 +65,9 @@ pub(crate) struct CommandLine {
 pub(crate) struct Reader<'t> {
     pub faults: Vec<Fault>,
     pub names: Names,
-    pub around: &'t Surroundings<'t>,
-    /// Command lines of `Shell` and `Launch` actions, judged once the templates are read: those
-    /// stand further down in the file.
+    pub surroundings: &'t Surroundings<'t>,
+    /// Command lines of `Shell` and `Launch` actions, checked after the templates, which are
+    /// further down in the file.
     pub commands: Vec<CommandLine>,
     path: Vec<Step<'t>>,
     prefix: String,
@@ -77,11 +76,11 @@ pub(crate) struct Reader<'t> {
 }
 
 impl<'t> Reader<'t> {
-    pub fn new(around: &'t Surroundings<'t>, paths: Paths, prefix: &str) -> Self {
+    pub fn new(surroundings: &'t Surroundings<'t>, paths: Paths, prefix: &str) -> Self {
         Reader {
             faults: Vec::new(),
             names: Names::default(),
-            around,
+            surroundings,
             commands: Vec::new(),
             path: Vec::new(),
             prefix: prefix.to_owned(),
@@ -141,7 +140,7 @@ impl<'t> Reader<'t> {
         out
     }
 
-    /// What the person calls the value being read.
+    /// The name of the value being read, for messages.
     fn subject(&self) -> String {
         match self.path.last() {
             Some(Step::Key(key)) => format!("`{key}`"),
@@ -167,14 +166,14 @@ impl<'t> Reader<'t> {
         self.commands.push(CommandLine { start, path: self.path(), place: place.clone() });
     }
 
-    /// At the place where the command line stands.
+    /// Warns at the place of the command line.
     pub fn warn_of_command(&mut self, line: CommandLine, message: String, help: String) {
         let CommandLine { path, place, .. } = line;
         let (severity, class) = (Severity::Warning, Class::Rule);
         self.faults.push(Fault { severity, class, message, help: Some(help), path, place });
     }
 
-    /// What the JSON schema refuses too.
+    /// An error that the JSON schema also finds.
     pub fn shape(&mut self, node: &Node, message: String) {
         self.fault(Severity::Error, Class::Shape, &node.place, message, None);
     }
@@ -183,7 +182,7 @@ impl<'t> Reader<'t> {
         self.fault(Severity::Error, Class::Shape, place, message, help);
     }
 
-    /// What the JSON schema cannot say.
+    /// An error that the JSON schema cannot find.
     pub fn rule(&mut self, place: &Place, message: String) {
         self.fault(Severity::Error, Class::Rule, place, message, None);
     }
@@ -277,7 +276,7 @@ impl<'t> Reader<'t> {
         Some(entries.iter().filter_map(|entry| self.under(&entry.key, |r| read(r, entry))).collect())
     }
 
-    /// Every entry read, no two of them written alike, none meaning the same.
+    /// A list without duplicates, neither in writing nor in meaning.
     pub fn set<T: PartialEq>(
         &mut self,
         node: &'t Node,
@@ -296,7 +295,7 @@ impl<'t> Reader<'t> {
             let twin = earlier.into_iter().find(|(_, other)| *other == value);
             if let Some((other, _)) = twin {
                 let class = if same_json(other, item) { Class::Shape } else { Class::Rule };
-                let message = self.at_index(index, |r| format!("{} is there twice", r.subject()));
+                let message = self.at_index(index, |r| format!("{} is duplicated", r.subject()));
                 self.at_index(index, |r| r.fault(Severity::Error, class, &item.place, message, None));
             }
         }
@@ -624,7 +623,7 @@ impl<'t> Reader<'t> {
     fn int32(&mut self, node: &'t Node) -> Option<OscArg> {
         let number = as_whole(node).flatten().and_then(|it| i32::try_from(it).ok());
         if number.is_none() {
-            let message = format!("{} is no 32-bit whole number: {}", self.subject(), found(node));
+            let message = format!("{} is not a 32-bit whole number: {}", self.subject(), found(node));
             self.rule_help(
                 &node.place,
                 message,
@@ -644,7 +643,7 @@ impl<'t> Reader<'t> {
         None
     }
 
-    /// Any JSON object, for arguments that are checked by whoever receives them.
+    /// Any JSON object, for arguments that the receiving tool checks.
     pub fn object(&mut self, node: &'t Node) -> Option<serde_json::Map<String, serde_json::Value>> {
         if node.entries().is_none() {
             self.expected(node, "a table");
@@ -691,7 +690,7 @@ impl<'t> Reader<'t> {
         self.reject(node, format!("there is no mode \"{name}\""), help)
     }
 
-    /// An alias, or the name of a port nobody configured (`raw:<port>`).
+    /// An alias, or `raw:<port>` for a port without a device.
     pub fn device_name(&mut self, node: &'t Node) -> Option<String> {
         let name = self.filled(node)?;
         if name.strip_prefix("raw:").is_some_and(|port| !port.is_empty()) {
@@ -705,7 +704,7 @@ impl<'t> Reader<'t> {
         self.reject(node, format!("there is no device \"{name}\""), help)
     }
 
-    /// A device that something is expected from.
+    /// A device that must have an input.
     pub fn heard_device(&mut self, node: &'t Node) -> Option<String> {
         let name = self.device_name(node)?;
         self.hears(node, &name);
@@ -750,19 +749,19 @@ impl<'t> Reader<'t> {
             return Some(name);
         }
         let aliases = devices.iter().map(|it| it.alias.as_str());
-        if let Some(ports) = self.around.ports {
+        if let Some(ports) = self.surroundings.ports {
             if ports.contains(&name) {
                 return Some(name);
             }
-            // It may only be unplugged, so the row stays.
+            // The port may be unplugged, so keep the row.
             let help = suggestion(&name, aliases.chain(ports.iter().map(String::as_str)), "ports are");
             self.warn(&node.place, format!("there is no device or port \"{name}\" now"), Some(help));
             return Some(name);
         }
-        // Without a list of ports an unknown name may still be a port that is not plugged in; only
-        // a likely slip is worth a word.
+        // Without a list of ports an unknown name may be a port that is not plugged in, so warn
+        // only about a likely misspelling.
         if let Some(near) = nearest(&name, aliases) {
-            let message = format!("\"{name}\" is no device alias and will be taken as the exact name of a port");
+            let message = format!("\"{name}\" is not a device alias and will be taken as the exact name of a port");
             let help = format!("did you mean \"{near}\"?");
             self.warn(&node.place, message, Some(help));
         }
@@ -771,7 +770,7 @@ impl<'t> Reader<'t> {
 
     pub fn tool_name(&mut self, node: &'t Node) -> Option<String> {
         let name = self.text(node, 1, 128)?;
-        let Some(tools) = self.around.tools else { return Some(name) };
+        let Some(tools) = self.surroundings.tools else { return Some(name) };
         if tools.contains(&name) {
             return Some(name);
         }
@@ -807,7 +806,7 @@ impl<'t> Fields<'t> {
         self.entries.iter().any(|entry| entry.key == key)
     }
 
-    /// Where to point when a key is at fault for being there.
+    /// The place of a key that must not be there.
     pub fn key_place(&self, key: &str) -> Place {
         let entry = self.entries.iter().find(|entry| entry.key == key);
         entry.and_then(|entry| entry.key_place.clone()).or_else(|| self.place.clone())
@@ -851,7 +850,7 @@ impl<'t> Fields<'t> {
     ) -> Option<T> {
         if !self.has(key) {
             self.asked.push(key);
-            // A misspelt required key is reported once, by `finish`, with what was meant.
+            // A misspelt required key is reported once, by `finish`, with a suggestion.
             if self.misspelling_of(key).is_none() {
                 reader.shape_help(&self.place, format!("`{key}` is missing"), None);
             }
@@ -889,7 +888,7 @@ impl<'t> Fields<'t> {
         })
     }
 
-    /// Says that `key` means nothing here, though the schema lets it stand.
+    /// Refuses a `key` that the schema allows but that has no meaning here.
     pub fn refuse(&mut self, reader: &mut Reader<'t>, key: &'static str, because: &str) {
         if self.node(key).is_some() {
             let place = self.key_place(key);
@@ -1009,7 +1008,7 @@ fn distance_is_small(a: &str, b: &str) -> bool {
     distance(a, b) <= (longest / 3).max(1)
 }
 
-/// The known word a person most likely meant, if any is near enough to be worth saying.
+/// The known word that a person most likely meant, if one is near enough.
 pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     known
         .filter(|it| *it != word && it.chars().count().abs_diff(word.chars().count()) <= 3)

@@ -30,8 +30,8 @@ impl<'t> Lines<'t> {
 }
 
 impl Diagnostic {
-    /// `text` must be the text that was read; the caret then stands under the character the fault
-    /// is about.
+    /// `text` must be the text that was read; the caret is then under the character the fault is
+    /// about.
     pub fn render(&self, text: &str, file_name: &str) -> String {
         let severity = match self.severity {
             Severity::Warning => "warning",

@@ -1,7 +1,7 @@
 //! Reading the file as a whole: first the names, then everything that may refer to them.
 //!
 //! A new section is one `f.opt(r, "key", section::read)` here, one field of [`Config`], and one
-//! file beside this one.
+//! file next to this one.
 
 use super::device::{self, RowIds};
 use super::reader::{DeviceName, Fault, Fields, Names, Paths, Reader};
@@ -39,12 +39,12 @@ pub fn load(text: &str) -> Loaded {
     load_with(text, &Surroundings::default())
 }
 
-pub fn load_with(text: &str, around: &Surroundings<'_>) -> Loaded {
-    load_with_tree(text, around).0
+pub fn load_with(text: &str, surroundings: &Surroundings<'_>) -> Loaded {
+    load_with_tree(text, surroundings).0
 }
 
-/// The tree is what was read, item by item, sound or not; absent when the text is not TOML.
-pub(crate) fn load_with_tree(text: &str, around: &Surroundings<'_>) -> (Loaded, Option<Node>) {
+/// The tree holds every item, sound or not; absent when the text is not TOML.
+pub(crate) fn load_with_tree(text: &str, surroundings: &Surroundings<'_>) -> (Loaded, Option<Node>) {
     let body = text.strip_prefix('\u{feff}').unwrap_or(text);
     let shift = text.len() - body.len();
     let document = match toml_edit::Document::parse(body) {
@@ -55,7 +55,7 @@ pub(crate) fn load_with_tree(text: &str, around: &Surroundings<'_>) -> (Loaded, 
         }
     };
     let tree = Node::from_toml(&document, shift);
-    let mut r = Reader::new(around, Paths::Dotted, "");
+    let mut r = Reader::new(surroundings, Paths::Dotted, "");
     let config = read(&mut r, &tree);
     let fatal = r.faults.iter().any(|it| it.severity == Severity::Fatal);
     let diagnostics = placed(text, r.faults);
@@ -63,8 +63,8 @@ pub(crate) fn load_with_tree(text: &str, around: &Surroundings<'_>) -> (Loaded, 
 }
 
 /// A tree made from more than one text. The faults of each text were already reported.
-pub(crate) fn read_tree(tree: &Node, around: &Surroundings<'_>) -> Option<Config> {
-    let mut r = Reader::new(around, Paths::Dotted, "");
+pub(crate) fn read_tree(tree: &Node, surroundings: &Surroundings<'_>) -> Option<Config> {
+    let mut r = Reader::new(surroundings, Paths::Dotted, "");
     let config = read(&mut r, tree);
     config.filter(|_| r.faults.iter().all(|it| it.severity != Severity::Fatal))
 }
@@ -90,7 +90,7 @@ fn syntax_faults(body: &str, shift: usize, first: &toml_edit::TomlError) -> Vec<
         .collect()
 }
 
-/// In the order of the text; what has no place comes first.
+/// In the order of the text; diagnostics without a place come first.
 pub(crate) fn placed(text: &str, faults: Vec<Fault>) -> Vec<Diagnostic> {
     let lines = Lines::new(text);
     let mut diagnostics: Vec<Diagnostic> = faults
@@ -220,7 +220,7 @@ fn warn_of_open_doors(r: &mut Reader<'_>, node: &Node, device: &Device) {
     }
     if device.allow_sensitive_actions {
         let message =
-            format!("senders nobody has authenticated can reach keys, programs and tools through \"{}\"", device.alias);
+            format!("unauthenticated senders can reach keys, programs and tools through \"{}\"", device.alias);
         r.under("allow_sensitive_actions", |r| r.warn(&place("allow_sensitive_actions"), message, None));
     }
 }
@@ -241,8 +241,8 @@ fn modes<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Vec<Mode>> {
             Some(name)
         });
         let color = f.opt(r, "color", settings::color);
-        // A mode without a usable name still has its rows read, so that their faults are told in
-        // the same run.
+        // A mode without a usable name still has its rows read, so that their faults are reported
+        // in the same run.
         let shown = name.clone().unwrap_or_default();
         let rows = rows::read(r, &shown, ("mappings", f.node("mappings")), ("continuous", f.node("continuous")));
         f.finish(r);

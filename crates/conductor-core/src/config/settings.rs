@@ -1,15 +1,15 @@
 //! Reading the sections that hold settings: `config`, `advanced_settings`, `performance`, `led`,
-//! `per_app_modes`, `logging`. A wrong key falls back to its default; the keys beside it keep their
+//! `per_app_modes`, `logging`. A wrong key falls back to its default; the other keys keep their
 //! values.
 //!
-//! Not here: sections of the pipeline, of MCP, of Live and of patches. Each such family gets a file
-//! of its own beside this one and one line in `root`.
+//! Not here: sections of the pipeline, of MCP, of Live and of patches. Each of them has its own
+//! file and one line in `root`.
 
 use super::reader::{Reader, nearest, suggestion};
 use super::tree::{Entry, Node};
 use super::{Advanced, Led, LogLevel, PerAppModes, Performance, Watch, WindowRule};
 
-/// Words for colours that every palette can show something for.
+/// Colour words that every palette can show.
 const COLORS: &[&str] =
     &["off", "white", "red", "orange", "amber", "yellow", "green", "cyan", "blue", "purple", "magenta", "pink"];
 
@@ -63,7 +63,7 @@ pub(crate) fn color<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
     if let Some(hex) = text.strip_prefix('#') {
         if hex.len() != 6 || !hex.bytes().all(|it| it.is_ascii_hexdigit()) {
             let help = Some("write six hex digits, such as \"#0064ff\"".to_owned());
-            r.warn(&node.place, format!("\"{text}\" is no colour"), help);
+            r.warn(&node.place, format!("\"{text}\" is not a colour"), help);
         }
     } else if !COLORS.contains(&text.as_str()) {
         let near = nearest(&text, COLORS.iter().copied());
@@ -71,7 +71,7 @@ pub(crate) fn color<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
             || format!("known colours are {}, or \"#rrggbb\"", COLORS.join(", ")),
             |it| format!("did you mean \"{it}\"?"),
         );
-        r.warn(&node.place, format!("\"{text}\" is no known colour"), Some(help));
+        r.warn(&node.place, format!("\"{text}\" is not a known colour"), Some(help));
     }
     Some(text)
 }

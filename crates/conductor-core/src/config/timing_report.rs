@@ -1,4 +1,4 @@
-//! What a sound configuration means for the hand: how long a press waits, and how much of a
+//! What a sound configuration means for playing: how long a press waits, and how much of a
 //! controller is in use.
 //!
 //! Not here: faults. Nothing in a note needs mending.

@@ -1,5 +1,5 @@
-//! Reading `[tools]` and `[secrets]`: what a person grants to the tools that leave the studio.
-//! Everything is empty until it is written.
+//! Reading `[tools]` and `[secrets]`: the grants of the tools that reach outside the studio. All
+//! are empty by default.
 //!
 //! Not here: opening a folder, a database or a socket, and whether a program exists.
 
@@ -19,7 +19,7 @@ pub struct Tools {
     pub commands: Vec<Template>,
     pub databases: Vec<Database>,
     pub web: Web,
-    /// As the file has it: an approval given under another text is stale.
+    /// The section as written: an approval given under another text is stale.
     pub written: Value,
 }
 
@@ -52,7 +52,7 @@ pub enum DatabasePlace {
     Postgres { url: String },
 }
 
-/// What a database may change in one statement, unless its row says otherwise.
+/// Default of `max_rows_affected`: rows that one statement may change.
 pub const MOST_ROWS_AFFECTED: u64 = 1000;
 
 /// `[tools.web]`.
@@ -117,7 +117,7 @@ fn filesystem<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Vec<FileRoot>> {
                     return Some(path);
                 }
                 let help = "begin it with `/` or `~/`".to_owned();
-                r.reject(it, format!("\"{path}\" is no absolute path"), help)
+                r.reject(it, format!("\"{path}\" is not an absolute path"), help)
             });
             let write = f.or(r, "write", false, Reader::boolean);
             f.finish(r);
@@ -198,7 +198,7 @@ fn command<'t>(
             return Some(program);
         }
         let help = "write where the program is, such as \"/usr/bin/git\"; no search path is used".to_owned();
-        r.reject(it, format!("\"{program}\" is no absolute path"), help)
+        r.reject(it, format!("\"{program}\" is not an absolute path"), help)
     });
     let digest = f.opt(r, "digest", |r, it| {
         let text = r.filled(it)?;
@@ -263,13 +263,12 @@ fn slot<'t>(r: &mut Reader<'t>, node: &'t Node, roots: &[FileRoot], program: Opt
             let place = f.place.clone();
             let pattern = f.need(r, "pattern", |r, it| {
                 let text = r.text(it, 1, 1024)?;
-                // The whole value must fit, or a pattern would allow everything around what it
-                // names.
+                // Anchored: an unanchored pattern would allow any text around its match.
                 let pattern = Regex::new(&format!("^(?:{text})$")).ok();
                 if pattern.is_none() {
                     r.rule(
                         &it.place,
-                        format!("\"{text}\" is no pattern (look-around and back-references are not known)"),
+                        format!("\"{text}\" is not a pattern (look-around and back-references are not known)"),
                     );
                 }
                 pattern
@@ -305,7 +304,7 @@ fn url<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<DatabasePlace> {
             return Some(DatabasePlace::Sqlite { file: file.to_owned() });
         }
         let help = "begin the file with `/` or `~/`".to_owned();
-        return r.reject(node, format!("\"{file}\" is no absolute path"), help);
+        return r.reject(node, format!("\"{file}\" is not an absolute path"), help);
     }
     let rest = text.strip_prefix("postgres://").or_else(|| text.strip_prefix("postgresql://"));
     let Some(rest) = rest else {
@@ -315,7 +314,7 @@ fn url<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<DatabasePlace> {
     let user = rest.split_once('@').map(|(user, _)| user);
     if user.is_some_and(|it| it.contains(':')) || text.contains("password=") {
         let help = "store it with `conductor secrets set NAME` and write password = \"secret:NAME\"".to_owned();
-        return r.reject(node, "a password must not stand in this file".to_owned(), help);
+        return r.reject(node, "a password must not be in this file".to_owned(), help);
     }
     Some(DatabasePlace::Postgres { url: text })
 }
@@ -327,7 +326,7 @@ fn secret_name<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
         return Some(name.to_owned());
     }
     let help = "store it with `conductor secrets set NAME` and write \"secret:NAME\"".to_owned();
-    r.reject(node, "a password must not stand in this file".to_owned(), help)
+    r.reject(node, "a password must not be in this file".to_owned(), help)
 }
 
 fn web<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Web> {
@@ -349,7 +348,7 @@ fn host<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
         return Some(text.to_ascii_lowercase());
     }
     let help = "write a name such as \"api.example.org\", or a name and a port; there are no wildcards".to_owned();
-    r.reject(node, format!("\"{text}\" is no host"), help)
+    r.reject(node, format!("\"{text}\" is not a host"), help)
 }
 
 #[cfg(test)]
@@ -422,19 +421,19 @@ timeout_ms = 5000
     #[test]
     fn one_faulty_row_disables_that_row_alone_and_says_how_to_mend_it() {
         let faulty = [
-            ("program = \"/usr/bin/git\"", "program = \"git\"", "no absolute path"),
+            ("program = \"/usr/bin/git\"", "program = \"git\"", "not an absolute path"),
             ("\"{count}\"", "\"-n{count}\"", "a slot fills a whole word"),
             ("\"{count}\"", "\"{counts}\"", "there is no slot"),
             ("cwd = \"studio\"", "cwd = \"attic\"", "there is no root"),
-            ("password = \"secret:sets-db\"", "password = \"hunter2\"", "must not stand in this file"),
-            ("studio@127.0.0.1", "studio:pw@127.0.0.1", "must not stand in this file"),
-            ("path = \"/tmp/s\"", "path = \"tmp\"", "no absolute path"),
+            ("password = \"secret:sets-db\"", "password = \"hunter2\"", "must not be in this file"),
+            ("studio@127.0.0.1", "studio:pw@127.0.0.1", "must not be in this file"),
+            ("path = \"/tmp/s\"", "path = \"tmp\"", "not an absolute path"),
             ("name = \"scratch\"", "name = \"studio\"", "already a root"),
-            ("\"API.example.org\"", "\"*\"", "no host"),
+            ("\"API.example.org\"", "\"*\"", "not a host"),
             (
                 "slots.path = { type = \"path\", root = \"studio\" }",
                 "slots.path = { type = \"text\", pattern = \"(?=x)\" }",
-                "no pattern",
+                "not a pattern",
             ),
         ];
         for (from, to, wanted) in faulty {

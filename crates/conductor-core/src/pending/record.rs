@@ -70,7 +70,7 @@ impl State {
     }
 }
 
-/// A line of what the approver sees, rendered by us.
+/// A line that the approver sees, rendered by us.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fact {
     pub label: String,
@@ -110,8 +110,8 @@ impl fmt::Display for Short {
 impl FromStr for Short {
     type Err = BadRecord;
 
-    /// Reads what a person types: any case, with or without the dash, and O, I and L for the digits
-    /// they look like.
+    /// Reads a typed code: any case, with or without the dash, and O, I and L for the digits they
+    /// look like.
     fn from_str(text: &str) -> Result<Self, BadRecord> {
         let digits = text.bytes().filter(|byte| *byte != b'-').map(|byte| match byte.to_ascii_uppercase() {
             b'O' => b'0',

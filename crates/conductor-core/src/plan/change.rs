@@ -1,4 +1,4 @@
-//! The changes a plan can be made of, and reading them from what a tool sends.
+//! The changes of a plan, and reading them from the arguments of a tool.
 //!
 //! Rows are kept as they were sent, so that `keys = ["cmd", "c"]` is written as an array; reading
 //! proves that they mean something.
@@ -56,7 +56,7 @@ pub enum Change {
     },
 }
 
-/// An index is where the row stands when the plan is made; the plan itself goes by id.
+/// An index is the position of the row when the plan is made; the plan itself uses ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RowRef {
     Id(String),

@@ -42,7 +42,7 @@ fn print(hunks: &[Vec<DiffOp>], old: &[&str], new: &[&str], positions: bool) -> 
     out.join("\n")
 }
 
-/// The text that a difference makes of `old`, or nothing when it does not fit.
+/// Applies a difference to `old`; `None` when it does not fit.
 pub fn apply(old: &str, diff: &str) -> Option<String> {
     if diff.is_empty() {
         return Some(old.to_owned());
@@ -101,7 +101,7 @@ fn by_context<'t>(old: &[&'t str], lines: &[(ChangeTag, &'t str)]) -> Option<Vec
     let mut cursor = 0;
     let mut at = 0;
     while at < lines.len() {
-        // What the next hunk expects to find: all its lines but the added ones.
+        // The next hunk matches all its lines except the added ones.
         let hunk = hunk_length(old, cursor, at, lines);
         let part = lines.get(at..at + hunk)?;
         let wanted: Vec<&str> =
@@ -117,7 +117,7 @@ fn by_context<'t>(old: &[&'t str], lines: &[(ChangeTag, &'t str)]) -> Option<Vec
     Some(out)
 }
 
-/// Hunks follow each other without a mark. Between two changes stand at most twice [`CONTEXT`]
+/// Hunks follow each other without a separator. Between two changes are at most twice [`CONTEXT`]
 /// equal lines; exactly that many may be the end of one hunk and the beginning of the next.
 fn hunk_length(old: &[&str], cursor: usize, at: usize, lines: &[(ChangeTag, &str)]) -> usize {
     let rest = lines.get(at..).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Carrying changes out on a text, one after the other, each checked against what it should mean.
+//! Applies changes to a text one by one and checks the meaning of the result after each.
 //!
 //! Not here: whether the result as a whole is sound; the caller compares faults before and after.
 
@@ -13,18 +13,18 @@ pub(crate) struct Editor<'a> {
     text: String,
     /// What `text` says.
     view: View,
-    around: &'a Surroundings<'a>,
+    surroundings: &'a Surroundings<'a>,
 }
 
 /// One reading of a text.
 pub(crate) struct View {
     pub config: Config,
     pub diagnostics: Vec<Diagnostic>,
-    /// The file as plain values, for finding places and for checking what an edit did.
+    /// The file as plain values, for finding places and checking edits.
     pub tree: Value,
 }
 
-/// Where the rows of a mode stand.
+/// The place of the rows of a mode.
 #[derive(Clone)]
 pub(crate) struct Place {
     pub owner: Vec<Step>,
@@ -34,8 +34,8 @@ pub(crate) struct Place {
 
 const MARK: &str = "\u{feff}";
 
-pub(crate) fn read(text: &str, around: &Surroundings<'_>) -> Result<View, PlanError> {
-    let (Loaded { config, diagnostics }, tree) = config::load_with_tree(text, around);
+pub(crate) fn read(text: &str, surroundings: &Surroundings<'_>) -> Result<View, PlanError> {
+    let (Loaded { config, diagnostics }, tree) = config::load_with_tree(text, surroundings);
     match (config, tree) {
         (Some(config), Some(tree)) => Ok(View { config, diagnostics, tree: tree.to_json() }),
         (Some(_) | None, _) => Err(PlanError::Unreadable { diagnostics }),
@@ -43,7 +43,7 @@ pub(crate) fn read(text: &str, around: &Surroundings<'_>) -> Result<View, PlanEr
 }
 
 impl View {
-    /// Where a mode stands in the file, which may hold unreadable modes that the configuration
+    /// The index of a mode in the file, which may hold unreadable modes that the configuration
     /// leaves out.
     pub fn mode_index(&self, mode: &str) -> Option<usize> {
         self.tree.get("modes")?.as_array()?.iter().position(|it| it.get("name").and_then(Value::as_str) == Some(mode))
@@ -78,12 +78,12 @@ impl View {
 }
 
 impl<'a> Editor<'a> {
-    pub fn new(text: &str, around: &'a Surroundings<'a>) -> Result<Self, PlanError> {
+    pub fn new(text: &str, surroundings: &'a Surroundings<'a>) -> Result<Self, PlanError> {
         let (mark, body) = text.strip_prefix(MARK).map_or(("", text), |body| (MARK, body));
-        Ok(Editor { mark, text: body.to_owned(), view: read(body, around)?, around })
+        Ok(Editor { mark, text: body.to_owned(), view: read(body, surroundings)?, surroundings })
     }
 
-    /// The text with its mark, and what is told of it.
+    /// The text with its byte order mark, and its diagnostics.
     pub fn into_result(self) -> (String, View) {
         (format!("{}{}", self.mark, self.text), self.view)
     }
@@ -106,7 +106,7 @@ impl<'a> Editor<'a> {
         let edited = splice(&self.text, splices(&layout).ok_or_else(unfit)?);
         let mut wanted = self.view.tree.clone();
         expect(&mut wanted).ok_or_else(unfit)?;
-        let (loaded, tree) = config::load_with_tree(&edited, self.around);
+        let (loaded, tree) = config::load_with_tree(&edited, self.surroundings);
         let tree = tree.map(|it| it.to_json()).filter(|it| same(it, &wanted)).ok_or_else(unfit)?;
         let Loaded { config, diagnostics } = loaded;
         let Some(config) = config else { return Err(PlanError::WouldBreak { diagnostics }) };
@@ -476,7 +476,7 @@ impl<'a> Editor<'a> {
     }
 }
 
-/// A new row with its id written: the one it brings, if nobody has it, else one that is made.
+/// A new row with its id written: its own if it is free, else a generated one.
 fn named(
     row: &Value,
     mut taken: impl Iterator<Item = String>,

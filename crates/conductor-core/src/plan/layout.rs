@@ -1,8 +1,8 @@
-//! Where things stand in the text of a TOML document, and the smallest splices that add, remove and
-//! replace them.
+//! The places of items in the text of a TOML document, and the smallest splices that add, remove
+//! and replace them.
 //!
-//! Printing a whole document would reformat lines nobody touched; splicing at places leaves every
-//! other byte alone. Not here: what a row means.
+//! Printing a whole document would reformat untouched lines; splicing at places leaves every other
+//! byte alone. Not here: the meaning of a row.
 
 use super::write;
 use serde_json::{Map, Value};
@@ -236,7 +236,7 @@ impl<'t> Layout<'t> {
         self.sections.iter().enumerate().filter(move |(_, it)| !at.is_empty() && it.path.starts_with(at))
     }
 
-    /// Start of the remarks that stand directly above a header, without a blank line between.
+    /// Start of the comments directly above a header, without a blank line between.
     fn remarks_start(&self, index: usize) -> usize {
         let Some(section) = self.sections.get(index) else { return 0 };
         let floor = self.sections.get(index.wrapping_sub(1)).map_or(0, |it| it.end);
@@ -251,8 +251,8 @@ impl<'t> Layout<'t> {
         start
     }
 
-    /// The text of a row with the remarks directly above it, when it stands in sections; the value,
-    /// when it stands in a list.
+    /// The text of a row with the remarks directly above it, when it is written as sections; the
+    /// value, when it is in a list.
     pub fn source(&self, owner: &[Step], key: &str, index: usize) -> Option<Source> {
         match self.list(owner, key) {
             List::Absent => None,

@@ -15,7 +15,7 @@ pub struct Rate {
     pub burst: u32,
 }
 
-/// `[limits]`, and the fixed limits beside it.
+/// `[limits]`, and further fixed limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Calls under way over all connections, those that wait for a person not counted.

@@ -1,4 +1,4 @@
-//! The version of a policy: what an approval was given under.
+//! The version of a policy: a hash that approvals are bound to.
 //!
 //! Taken over the policy as read, not over its text, so that a remark or another order of keys
 //! makes no question stale.
