@@ -18,11 +18,16 @@ named_enum! {
     }
 }
 
+/// `[circuit]`, for one tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
+    /// How failures are counted.
     pub mode: Mode,
+    /// Failures that trip the circuit.
     pub failures: u32,
+    /// Length of the window in milliseconds; only for [`Mode::Window`].
     pub window_ms: u64,
+    /// Milliseconds from tripping to the first probe.
     pub open_ms: u64,
     /// Good probes in a row that close the circuit.
     pub close_after: u32,
@@ -46,10 +51,14 @@ impl Settings {
     }
 }
 
+/// Whether calls pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
+    /// Closed: every call passes.
     Passing,
+    /// Open: no call passes.
     Tripped,
+    /// Half open: one call at a time passes.
     Probing,
 }
 
@@ -65,8 +74,8 @@ pub enum End {
     Cancelled,
 }
 
-/// Clearance to call the tool once. Must be handed back by [`Breaker::settle`], or a probe would
-/// stay taken for ever.
+/// Permission to call the tool once. Must be returned by [`Breaker::settle`], or a probe stays
+/// taken for ever.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "an unsettled probe keeps the circuit open"]
 pub struct Permit {
@@ -75,6 +84,7 @@ pub struct Permit {
 }
 
 impl Permit {
+    /// Whether the call probes a tripped circuit.
     pub const fn is_probe(&self) -> bool {
         self.probe
     }
@@ -83,20 +93,24 @@ impl Permit {
 /// The circuit is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Open {
-    /// Until the next probe is admitted. While one is under way its end is unknown, so this is a
-    /// whole `open_ms`.
+    /// Milliseconds until the next probe is admitted; a whole `open_ms` while a probe runs.
     pub retry_after_ms: u64,
+    /// Counted failures.
     pub failures: u32,
 }
 
 /// What a settled call changed; the pipeline records and announces it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
+    /// The state is the same.
     None,
+    /// The circuit has opened.
     Tripped,
+    /// The circuit has closed.
     Closed,
 }
 
+/// The circuit breaker of one tool.
 #[derive(Debug, Clone)]
 pub struct Breaker {
     settings: Settings,
@@ -124,6 +138,7 @@ enum Inner {
 }
 
 impl Breaker {
+    /// A closed circuit.
     pub const fn new(settings: Settings) -> Self {
         Self {
             settings,
@@ -134,10 +149,12 @@ impl Breaker {
         }
     }
 
+    /// The settings in force.
     pub const fn settings(&self) -> &Settings {
         &self.settings
     }
 
+    /// The state at `now_ms`.
     pub const fn state(&self) -> State {
         match self.inner {
             Inner::Passing { .. } => State::Passing,
@@ -146,16 +163,18 @@ impl Breaker {
         }
     }
 
+    /// Counted failures since the start.
     pub const fn failures_total(&self) -> u64 {
         self.failures_total
     }
 
+    /// How often it has tripped since the start.
     pub const fn trips_total(&self) -> u64 {
         self.trips_total
     }
 
-    /// Whether a call would be admitted now. Takes nothing: asked before a person is, so that no
-    /// approval is wasted on an open circuit.
+    /// Whether a call would be admitted now. Takes no permit. Checked before a person is asked, so
+    /// that no approval is wasted on an open circuit.
     pub fn peek(&self, now_ms: u64) -> Result<(), Open> {
         match &self.inner {
             Inner::Passing { .. } | Inner::Probing { taken: false, .. } => Ok(()),

@@ -11,19 +11,26 @@ use regex::Regex;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
+/// One allowed command.
 #[derive(Clone, Debug)]
 pub struct Template {
+    /// Name for calls and messages.
     pub name: String,
     /// Absolute.
     pub program: String,
-    /// Of the program's file; a changed file is not run.
+    /// Digest of the program's file; a changed file is not run.
     pub digest: Option<Digest>,
+    /// Arguments of the program, in order.
     pub words: Vec<Word>,
     /// Name of the root it runs in; absent is `/`.
     pub cwd: Option<String>,
+    /// Whether it asks before it runs.
     pub effect: CommandEffect,
+    /// Additional environment variables.
     pub env: BTreeMap<String, String>,
+    /// The program is killed after this many milliseconds.
     pub timeout_ms: u64,
+    /// Slots by name.
     pub slots: BTreeMap<String, Slot>,
 }
 
@@ -37,32 +44,46 @@ named_enum! {
     }
 }
 
+/// One argument of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Word {
+    /// Always this text.
     Fixed(String),
+    /// The value of the slot with this name.
     Slot(String),
 }
 
+/// The type of a value that a caller fills in.
 #[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "each variant describes its fields")]
 pub enum Slot {
+    /// A whole number within these bounds.
     Integer { min: i64, max: i64 },
+    /// One of these texts.
     Enum(Vec<String>),
+    /// A path below the file root of this name.
     Path { root: String },
+    /// A text that matches as a whole.
     Text { pattern: Regex },
 }
 
 /// One word of a command line that is ready to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ready {
+    /// The word itself.
     Text(String),
     /// Still to be looked up under its root.
     Path {
+        /// Name of the file root.
         root: String,
+        /// Path below the root.
         path: String,
     },
 }
 
+/// Why a command is not run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum CommandError {
     #[error("there is no command \"{asked}\"; there are: {known}")]
     Unknown { asked: String, known: String },

@@ -5,8 +5,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::named_enum::serde_as_text;
 use hmac::{Hmac, KeyInit, Mac};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
@@ -23,12 +23,15 @@ pub const MAX_DEPTH: usize = 64;
 pub struct Digest([u8; 32]);
 
 impl Digest {
+    /// Length of the text form in bytes.
     pub const TEXT_LEN: usize = 71;
 
+    /// From the 32 bytes.
     pub const fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
+    /// SHA-256 of the bytes.
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
@@ -47,6 +50,7 @@ impl Digest {
         canonical(value).map(|bytes| Self::of(&bytes))
     }
 
+    /// The 32 bytes.
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
@@ -59,6 +63,7 @@ impl Digest {
         out
     }
 
+    /// Reads the text form; `None` when it is not exact.
     pub fn from_text(text: &[u8]) -> Option<Self> {
         let hex = text.strip_prefix(b"sha256:")?;
         let mut bytes = [0; 32];
@@ -114,6 +119,7 @@ impl fmt::Debug for Digest {
     }
 }
 
+/// The text is not a digest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not a digest: expected `sha256:` and 64 lower-case hex digits")]
 pub struct NotADigest;
@@ -126,23 +132,16 @@ impl FromStr for Digest {
     }
 }
 
-impl Serialize for Digest {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Digest {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-    }
-}
+serde_as_text!(Digest);
 
 /// Why a value has no safe canonical form; `pointer` is the JSON pointer of the place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant describes its fields")]
 pub enum NotCanonical {
+    /// JavaScript readers would round this integer.
     #[error("{pointer}: integers must be within +-9007199254740991, got {given}; send larger ones as a string")]
     IntegerTooLarge { pointer: String, given: String },
+    /// The nesting exceeds [`MAX_DEPTH`].
     #[error("{pointer}: nested deeper than {MAX_DEPTH} levels")]
     TooDeep { pointer: String },
 }

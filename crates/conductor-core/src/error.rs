@@ -11,8 +11,8 @@ use serde_json::{Map, Value, json};
 use crate::named_enum::named_enum;
 use crate::timestamp::Timestamp;
 
-/// Declares the codes: name, HTTP status, JSON-RPC number, word in the audit log, whether the circuit
-/// breaker counts it, and the default hint.
+/// Declares the codes: name, HTTP status, JSON-RPC number, word in the audit log, whether the
+/// circuit breaker counts it, default hint.
 macro_rules! codes {
     ($($(#[$doc:meta])* $code:ident $name:literal $http:literal $number:literal $audit:ident $counts:literal $hint:literal;)+) => {
         named_enum! {
@@ -190,33 +190,46 @@ named_enum! {
 /// One fault of the arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Violation {
+    /// JSON pointer into the arguments.
     pub path: String,
+    /// The violated constraint.
     pub message: String,
 }
 
 /// The open question that an error reports. Knowing the id grants nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct OpenQuestion {
+    /// UUID of the question.
     pub approval_id: String,
+    /// The id as eight digits for people.
     pub short: String,
+    /// The question ends at this time.
     pub expires_at: Timestamp,
+    /// The question in one line.
     pub summary: String,
 }
 
 /// The last failure behind an open circuit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Cause {
+    /// Code of that failure.
     pub code: Code,
+    /// Message of that failure.
     pub message: String,
 }
 
 /// Members that only some codes have.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Extras {
+    /// Of `BAD_INPUT`.
     pub violations: Vec<Violation>,
+    /// Of `DENIED`.
     pub by: Option<RefusedBy>,
+    /// Of `APPROVAL_REQUIRED`.
     pub question: Option<OpenQuestion>,
+    /// Of `CIRCUIT_OPEN`.
     pub cause: Option<Cause>,
+    /// Of `NOT_FOUND`: similar names.
     pub did_you_mean: Vec<String>,
     /// Members of a single tool, such as the risk assessment of a SysEx message. They never replace
     /// a standard member.
@@ -226,18 +239,25 @@ pub struct Extras {
 /// A failed call, as every door shows it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolError {
+    /// Closed set of codes.
     pub code: Code,
+    /// What failed, for people and models.
     pub message: String,
+    /// What the caller can do next.
     pub hint: String,
+    /// The object the error is about.
     pub subject: Option<Subject>,
     /// Present on every error of an effectful tool.
     pub effect: Option<Effect>,
+    /// A repeated call fails before this time.
     pub retry_after_ms: Option<u64>,
     // Boxed: errors travel in `Result`s far more often as absent than as present.
+    /// Members that only some codes have.
     pub extras: Box<Extras>,
 }
 
 impl ToolError {
+    /// An error with the default hint of its code.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -250,60 +270,70 @@ impl ToolError {
         }
     }
 
+    /// Replaces the default hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = hint.into();
         self
     }
 
+    /// Sets the object the error is about.
     #[must_use]
     pub fn subject(mut self, subject: Subject) -> Self {
         self.subject = Some(subject);
         self
     }
 
+    /// Sets whether the call changed something.
     #[must_use]
     pub fn effect(mut self, effect: Effect) -> Self {
         self.effect = Some(effect);
         self
     }
 
+    /// Sets the time to wait before a repeated call.
     #[must_use]
     pub fn retry_after_ms(mut self, ms: u64) -> Self {
         self.retry_after_ms = Some(ms);
         self
     }
 
+    /// Sets who refused.
     #[must_use]
     pub fn by(mut self, by: RefusedBy) -> Self {
         self.extras.by = Some(by);
         self
     }
 
+    /// Sets the faults of the arguments.
     #[must_use]
     pub fn violations(mut self, violations: Vec<Violation>) -> Self {
         self.extras.violations = violations;
         self
     }
 
+    /// Sets the open question.
     #[must_use]
     pub fn question(mut self, question: OpenQuestion) -> Self {
         self.extras.question = Some(question);
         self
     }
 
+    /// Sets the last failure behind an open circuit.
     #[must_use]
     pub fn cause(mut self, code: Code, message: impl Into<String>) -> Self {
         self.extras.cause = Some(Cause { code, message: message.into() });
         self
     }
 
+    /// Sets similar names.
     #[must_use]
     pub fn did_you_mean(mut self, names: Vec<String>) -> Self {
         self.extras.did_you_mean = names;
         self
     }
 
+    /// Adds a member of a single tool.
     #[must_use]
     pub fn more(mut self, key: impl Into<String>, value: Value) -> Self {
         self.extras.more.insert(key.into(), value);
@@ -319,30 +349,19 @@ impl ToolError {
         wire.insert("message".into(), json!(self.message));
         wire.insert("hint".into(), json!(self.hint));
         wire.insert("subject".into(), json!(self.subject.as_ref().map(Subject::as_str)));
-        if let Some(ms) = self.retry_after_ms {
-            wire.insert("retry_after_ms".into(), json!(ms));
-        }
-        if let Some(cause) = cause {
-            wire.insert("cause".into(), json!(cause));
-        }
-        if let Some(effect) = self.effect {
-            wire.insert("effect".into(), json!(effect));
-        }
-        if !violations.is_empty() {
-            wire.insert("violations".into(), json!(violations));
-        }
-        if let Some(by) = by {
-            wire.insert("by".into(), json!(by));
-        }
-        if let Some(OpenQuestion { approval_id, short, expires_at, summary }) = question {
-            wire.insert("approval_id".into(), json!(approval_id));
-            wire.insert("short".into(), json!(short));
-            wire.insert("expires_at".into(), json!(expires_at));
-            wire.insert("summary".into(), json!(summary));
-        }
-        if !did_you_mean.is_empty() {
-            wire.insert("did_you_mean".into(), json!(did_you_mean));
-        }
+        let optional = [
+            ("retry_after_ms", self.retry_after_ms.map(|it| json!(it))),
+            ("cause", cause.as_ref().map(|it| json!(it))),
+            ("effect", self.effect.map(|it| json!(it))),
+            ("violations", (!violations.is_empty()).then(|| json!(violations))),
+            ("by", by.map(|it| json!(it))),
+            ("approval_id", question.as_ref().map(|it| json!(it.approval_id))),
+            ("short", question.as_ref().map(|it| json!(it.short))),
+            ("expires_at", question.as_ref().map(|it| json!(it.expires_at))),
+            ("summary", question.as_ref().map(|it| json!(it.summary))),
+            ("did_you_mean", (!did_you_mean.is_empty()).then(|| json!(did_you_mean))),
+        ];
+        wire.extend(optional.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))));
         for (key, value) in more {
             wire.entry(key.clone()).or_insert_with(|| value.clone());
         }
@@ -372,10 +391,12 @@ impl ToolError {
         format!("{}\nRecovery: {}", self.message, self.hint)
     }
 
+    /// How the call ended, for the audit log.
     pub fn audit_result(&self) -> AuditResult {
         AuditResult::of(self.code, self.subject.as_ref(), self.extras.by)
     }
 
+    /// The JSON-RPC number of the direct dialect.
     pub const fn direct_number(&self) -> i32 {
         self.code.direct_number(self.subject.as_ref())
     }

@@ -1,8 +1,9 @@
 //! The pure core of Conductor: events of controllers ([`event`]), gestures ([`gesture`]), mappings
 //! from gestures to actions ([`mapping`], [`action`]), and the configuration file ([`config`]).
-//! Around them: what a hand played while learning ([`learn`]), what a controller shows
-//! ([`feedback`]), which window asks for which mode ([`focus`]), the pad that answers a question
-//! ([`approval_pad`]), and controllers people own ([`templates`]).
+//! Around them: learning a control by playing it ([`learn`]), lights and motors ([`feedback`]), modes
+//! that follow the focused window ([`focus`]), the pad that approves ([`approval_pad`]), and
+//! templates of known controllers ([`templates`]). For the pipeline: plans and approvals ([`plan`],
+//! [`pending`]), policy ([`policy`], [`breaker`]), audit records ([`audit`]) and errors ([`error`]).
 //!
 //! Not here: I/O, clocks, threads, randomness. Time and ids are parameters, so a simulation, a test
 //! and the daemon run the same code.

@@ -60,4 +60,37 @@ macro_rules! named_enum {
         }
     };
 }
-pub(crate) use named_enum;
+
+/// Gives an enum with fields `NAMES` and `name`: the names of its variants, as they are written in
+/// the file.
+macro_rules! variant_names {
+    ($enum:ident { $($variant:ident),+ $(,)? }) => {
+        impl $enum {
+            /// The name of every variant, in this order.
+            pub const NAMES: &'static [&'static str] = &[$(stringify!($variant)),+];
+
+            /// The name of its variant.
+            pub fn name(&self) -> &'static str {
+                match self { $(Self::$variant { .. } => stringify!($variant)),+ }
+            }
+        }
+    };
+}
+
+/// Serializes a type by its `Display` and `FromStr`.
+macro_rules! serde_as_text {
+    ($type:ident) => {
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                <String as serde::Deserialize>::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+pub(crate) use {named_enum, serde_as_text, variant_names};

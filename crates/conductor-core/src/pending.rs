@@ -35,7 +35,9 @@ const KEPT_ENDED: usize = 500;
 /// The present state of a call. A yes holds only for the state it was given on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Present {
+    /// Digest of the tool.
     pub pin: Digest,
+    /// Version of the policy in force.
     pub policy_version: Digest,
     /// Hash of the state the call would change, where the tool has one.
     pub state: Option<Digest>,
@@ -44,13 +46,21 @@ pub struct Present {
 /// A call that policy says a person must answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ask {
+    /// The caller.
     pub principal: Principal,
+    /// Full name of the tool.
     pub tool: String,
+    /// Tier of the tool.
     pub tier: Tier,
+    /// Digest of the arguments.
     pub args_hash: Digest,
+    /// The state that a yes is bound to.
     pub present: Present,
+    /// One line for the approver.
     pub summary: String,
+    /// Details for the approver.
     pub facts: Vec<Fact>,
+    /// Weakest channel whose yes counts.
     pub floor: Floor,
     /// The tool comes from a plugin: its pin ends a standing grant. An upgrade of ours does not.
     pub from_plugin: bool,
@@ -72,40 +82,55 @@ pub struct NewIds {
 pub enum Asked {
     /// One use was taken; the call may go on.
     Run {
+        /// The record that allowed the call.
         id: Uuid,
+        /// The person who said yes.
         by: String,
+        /// The channel of the yes.
         channel: AnsweredBy,
     },
     /// There was a yes, but its state has changed since. It is spent; the next call asks again.
     Stale {
+        /// The spent record.
         id: Uuid,
+        /// The part that has changed.
         what: Changed,
     },
     /// A person denied the same call a moment ago, so no new question is made.
     Denied {
+        /// The denied record.
         id: Uuid,
+        /// Rest of the cooldown.
         retry_after_ms: u64,
     },
     /// The same call is being asked already.
     Joined {
+        /// The open record.
         id: Uuid,
     },
     /// A new question: announce it.
     Created {
+        /// The new record.
         id: Uuid,
     },
+    /// A limit refused a new question.
     Limited(Limited),
 }
 
+/// The part of the state that changed after a yes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Changed {
     /// Answered with `PIN_MISMATCH`; the others with `PLAN_STALE`.
     Pin,
+    /// The policy.
     Policy,
+    /// The state that the call would change.
     State,
 }
 
+/// The limit that refused a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each variant describes its fields")]
 pub enum Limited {
     /// Too many open questions and plans of this principal.
     Principal,
@@ -118,10 +143,15 @@ pub enum Limited {
 /// A person's yes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Yes {
+    /// Principal of the person.
     pub by: String,
+    /// The channel of the answer.
     pub channel: Channel,
+    /// Calls that it allows, 1 to [`MAX_USES`].
     pub uses: u32,
+    /// How long it allows them; at most [`MAX_GRANT_MS`].
     pub for_ms: Option<u64>,
+    /// Whether other arguments are allowed too.
     pub any_args: bool,
     /// Of the tool.
     pub grantable: bool,
@@ -138,6 +168,7 @@ impl Yes {
 
 /// Why a decision does not count.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum Refused {
     #[error("there is no such plan or approval")]
     NotFound,
@@ -168,21 +199,35 @@ pub enum Refused {
 /// Everything of a plan but its ids and times.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewPlan {
+    /// The caller.
     pub principal: Principal,
+    /// Full name of the tool.
     pub tool: String,
+    /// Digest of the arguments.
     pub args_hash: Digest,
+    /// Digest of the tool.
     pub pin: Digest,
+    /// Version of the policy in force.
     pub policy_version: Digest,
+    /// One line for the approver.
     pub summary: String,
+    /// Details for the approver.
     pub facts: Vec<Fact>,
+    /// The changes as the tool shows them.
     pub changes: Vec<serde_json::Value>,
+    /// Diff of the file.
     pub diff_preview: String,
+    /// Digest of the file before.
     pub base_state_hash: Digest,
+    /// Digest of the file after.
     pub result_state_hash: Digest,
+    /// Warnings for the approver.
     pub warnings: Vec<String>,
+    /// Weakest channel whose yes counts.
     pub floor: Floor,
 }
 
+/// The store of plans, questions, edits and standing grants.
 #[derive(Debug, Default)]
 pub struct Pending {
     records: BTreeMap<Uuid, Record>,
@@ -206,7 +251,9 @@ pub struct Pending {
 /// Changes that must be written to disk.
 #[derive(Debug, Default, PartialEq)]
 pub struct Changes {
+    /// Records to write.
     pub written: Vec<Record>,
+    /// Records to delete.
     pub removed: Vec<Uuid>,
 }
 
@@ -246,10 +293,12 @@ impl Pending {
         self.open_records().filter(|record| record.state == State::Pending)
     }
 
+    /// The record with this id.
     pub fn get(&self, id: Uuid) -> Option<&Record> {
         self.records.get(&id)
     }
 
+    /// Every record, by id.
     pub fn iter(&self) -> impl Iterator<Item = &Record> {
         self.records.values()
     }
@@ -545,6 +594,7 @@ impl Pending {
         }
     }
 
+    /// Records a yes.
     pub fn allow(&mut self, id: Uuid, yes: &Yes, now: Timestamp) -> Result<(), Refused> {
         let record = self.in_state(id, State::Pending, now)?;
         if record.kind != Kind::Call {
@@ -595,6 +645,7 @@ impl Pending {
         Ok(())
     }
 
+    /// Stores a new plan.
     pub fn create_plan(
         &mut self,
         plan: NewPlan,

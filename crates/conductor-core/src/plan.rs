@@ -1,8 +1,7 @@
 //! Changes to `config.toml` as values: the text a plan writes, its diff, and its undo.
 //!
-//! Every byte that a change does not concern stays: remarks, order, newline style, byte order mark.
-//! Not here: time, plan ids, approvals and the file itself. A draft is made from bytes and is
-//! bytes; the shell keeps and applies it.
+//! Every other byte stays: comments, order, newline style, byte order mark. Not here: time, plan
+//! ids, approvals and the file itself. A draft consists of bytes; the daemon stores and applies it.
 
 mod change;
 pub mod describe;
@@ -25,29 +24,51 @@ use std::fmt;
 /// The text to write, and the preview a person sees first.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Draft {
+    /// The whole file after the plan.
     pub result: Vec<u8>,
+    /// Digest of the file before.
     pub base_state_hash: String,
+    /// Digest of the file after.
     pub result_state_hash: String,
     /// See [`diff`].
     pub diff_preview: String,
+    /// One line per change.
     pub changes: Vec<ChangeRow>,
-    /// What the result is warned of and the base was not.
+    /// Warnings of the result that the base does not have.
     pub warnings: Vec<String>,
 }
 
 /// One line of a plan. An index is the position of the row in the result, or before it was deleted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChangeRow {
+    /// One of [`Change::NAMES`].
     pub change_type: &'static str,
+    /// One sentence for people.
     pub description: String,
+    /// Mode of the row.
     pub mode: Option<String>,
+    /// Position of the row.
     pub index: Option<usize>,
+    /// Id of the row.
     pub mapping_id: Option<String>,
+    /// Alias of the device.
     pub alias: Option<String>,
 }
 
 impl ChangeRow {
-    /// What is done to which item, in one line. The description says how.
+    fn of_row(description: String, mode: &str, index: usize, id: impl Into<String>) -> Self {
+        Self {
+            description,
+            mode: Some(mode.to_owned()),
+            index: Some(index),
+            mapping_id: Some(id.into()),
+            ..Self::default()
+        }
+    }
+}
+
+impl ChangeRow {
+    /// The kind of change and its item, in one line.
     pub fn summary(&self) -> String {
         let quoted = |name: &Option<String>| name.as_ref().map(|it| format!(" \"{it}\"")).unwrap_or_default();
         let trigger = self.description.strip_prefix("Add ").and_then(|it| it.split(" -> ").next());
@@ -78,15 +99,18 @@ impl ChangeRow {
     }
 }
 
-/// What a device template brings into a plan.
+/// The part of a controller template that a plan writes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Template {
+    /// For people.
     pub description: Option<String>,
     /// As the `Matcher` schema has them; may be empty.
     pub matchers: Vec<Value>,
 }
 
+/// Why a plan cannot be made.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum PlanError {
     /// The file as it is cannot be read, so nothing can be planned on it.
     Unreadable { diagnostics: Vec<Diagnostic> },
@@ -104,12 +128,18 @@ pub enum PlanError {
     Stale { item: String },
 }
 
+/// The kind of a missing object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
+    /// A mode.
     Mode,
+    /// A mapping.
     Mapping,
+    /// A continuous binding.
     Continuous,
+    /// A device.
     Device,
+    /// A controller template.
     Template,
 }
 
@@ -157,7 +187,7 @@ impl fmt::Display for PlanError {
 
 impl std::error::Error for PlanError {}
 
-/// `sha256:` and 64 hex digits over the raw bytes, so that even an edited remark makes a plan
+/// `sha256:` and 64 hex digits over the raw bytes, so that even an edited comment makes a plan
 /// stale.
 pub fn state_hash(bytes: &[u8]) -> String {
     let digest = Sha256::digest(bytes);

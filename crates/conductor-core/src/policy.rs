@@ -1,7 +1,7 @@
 //! Decides whether a call runs, asks a person or is refused: tiers, rules, floors and limits.
 //!
-//! Pure. Not here: reading `config.toml` (its lowering builds these plain structs), the questions
-//! themselves (`pending`) and the circuit (`breaker`).
+//! Not here: reading `config.toml` (`config` builds these structs), open questions (`pending`) and
+//! the circuit breaker (`breaker`).
 
 pub mod limits;
 mod version;
@@ -22,8 +22,8 @@ named_enum! {
         Stateful = "Stateful",
         /// Changes the configuration, by way of a plan only.
         ConfigChange = "ConfigChange",
-        /// Every effect outside the daemon's own undoable state: devices, files, processes, databases,
-        /// network.
+        /// Has an effect outside the daemon's own undoable state: devices, files, processes,
+        /// databases, network.
         HardwareIo = "HardwareIO",
     }
 }
@@ -58,7 +58,7 @@ named_enum! {
 named_enum! {
     /// The channel a person's answer came through.
     pub enum Channel {
-        /// `conductor approve` and its siblings.
+        /// A command of the `conductor` program.
         Cli = "cli",
         /// The question in the terminal that runs the daemon.
         Terminal = "terminal",
@@ -72,6 +72,7 @@ named_enum! {
 }
 
 impl Channel {
+    /// Whether a yes through this channel counts under `floor`.
     pub const fn satisfies(self, floor: Floor) -> bool {
         match floor {
             Floor::Client => true,
@@ -90,11 +91,14 @@ impl Channel {
 /// An exact name, or a prefix when written with a final `*`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Pattern {
+    /// The whole name.
     Exact(String),
+    /// Every name that begins with it.
     Prefix(String),
 }
 
 impl Pattern {
+    /// Reads `name` or `prefix*`.
     pub fn parse(text: &str) -> Self {
         match text.strip_suffix('*') {
             Some(prefix) => Self::Prefix(prefix.to_owned()),
@@ -102,6 +106,7 @@ impl Pattern {
         }
     }
 
+    /// Whether the pattern covers `text`.
     pub fn matches(&self, text: &str) -> bool {
         match self {
             Self::Exact(name) => name == text,
@@ -119,13 +124,16 @@ impl Pattern {
 /// One `[[policy.rules]]`. An absent field matches everything.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Rule {
+    /// Full name of the tool.
     pub tool: Option<Pattern>,
+    /// Text of the principal.
     pub principal: Option<Pattern>,
+    /// Tier of the tool.
     pub tier: Option<Tier>,
     /// JSON pointer into the arguments, and the exact value there. The arguments count as they are
     /// written and in their normal forms (root and path of a file, name of a command, host of an
-    /// address), so that another spelling of a call meets the same rule. A rule that allows counts
-    /// the first form only: the others may say less than the call does.
+    /// address), so that another spelling of a call meets the same rule. An `allow` rule looks at
+    /// the first form only, since the others may leave details out.
     pub args: Vec<(String, Value)>,
     /// Absent: the tool's default, which lets a rule raise the channel alone.
     pub decision: Option<Decision>,
@@ -136,11 +144,12 @@ pub struct Rule {
 /// A floor under the rules, which the tool states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AskFloor {
+    /// Rules decide alone.
     #[default]
     None,
     /// No rule lets it run unasked: SysEx can rewrite a device's firmware.
     Always,
-    /// Only a rule that names one exact `mapping:` principal does: a command with `effect =
+    /// Only a rule for one exact `mapping:` principal lets it run unasked: a command with `effect =
     /// "write"`.
     UnlessMapping,
     /// No rule, no grant and no client's dialog answers for a call that the tool itself says must
@@ -152,41 +161,56 @@ pub enum AskFloor {
 /// What policy must know about a call.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject<'a> {
+    /// Full name of the tool.
     pub tool: &'a str,
+    /// Tier of the tool.
     pub tier: Tier,
+    /// The caller.
     pub principal: &'a Principal,
+    /// The arguments as written.
     pub args: &'a Value,
     /// The normal forms of the arguments; see [`Rule::args`]. Each replaces members of `args`.
     pub forms: &'a [Value],
+    /// Whether the tool asks by default.
     pub requires_approval: Option<bool>,
     /// The tool's own decision by its arguments, where it has one.
     pub by_args: Option<ByArgs>,
+    /// The tool's own floor.
     pub ask_floor: AskFloor,
 }
 
+/// A decision that a tool bases on the arguments of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ByArgs {
+    /// The call runs without asking.
     Allow,
+    /// A person is asked.
     Ask,
-    /// The arguments decide nothing: the flag and the tier do.
+    /// The arguments decide nothing; the tool's flag and its tier do.
     Usual,
 }
 
+/// The answer of a policy with the channel it needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verdict {
+    /// The decision.
     pub decision: Decision,
     /// The rule that decided, counted from 0 in file order; absent when a default did.
     pub rule: Option<usize>,
-    /// Which channels may answer, should the decision be `Ask`, or the plan be applied.
+    /// Weakest channel that may answer the question or apply the plan.
     pub floor: Floor,
 }
 
 /// `[policy] default`: one decision per tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TierDefaults {
+    /// Of [`Tier::ReadOnly`].
     pub read_only: Decision,
+    /// Of [`Tier::Stateful`].
     pub stateful: Decision,
+    /// Of [`Tier::ConfigChange`].
     pub config_change: Decision,
+    /// Of [`Tier::HardwareIo`].
     pub hardware_io: Decision,
 }
 
@@ -202,6 +226,7 @@ impl Default for TierDefaults {
 }
 
 impl TierDefaults {
+    /// The decision of a tier.
     pub const fn of(&self, tier: Tier) -> Decision {
         match tier {
             Tier::ReadOnly => self.read_only,
@@ -215,9 +240,13 @@ impl TierDefaults {
 /// `[policy.approval.pad]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PadSettings {
+    /// Alias of the controller.
     pub device: String,
+    /// Note of the pad, 0-127.
     pub note: u8,
+    /// How long the pad must be held.
     pub hold_ms: u64,
+    /// Tiers that the pad can approve.
     pub tiers: Vec<Tier>,
 }
 
@@ -232,7 +261,9 @@ pub struct ApprovalSettings {
     pub client_tiers: Vec<Tier>,
     /// An identical call this soon after a no is refused without asking.
     pub cooldown_ms: u64,
+    /// Whether answers from processes that an AI client started are refused.
     pub refuse_descendants: bool,
+    /// The pad that approves; absent for none.
     pub pad: Option<PadSettings>,
 }
 
@@ -249,16 +280,21 @@ impl Default for ApprovalSettings {
     }
 }
 
+/// `[policy]`.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Policy {
+    /// Decisions for calls without a rule.
     pub default: TierDefaults,
+    /// In the order of the file.
     pub rules: Vec<Rule>,
+    /// `[policy.approval]`.
     pub approval: ApprovalSettings,
 }
 
 /// A rule or default that would not do what it says. A policy with faults must not replace a good
 /// one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum PolicyError {
     #[error(
         "rule {rule} allows a client by the name it gives itself ({principal}); that name is only a claim. End the principal at the \
@@ -278,6 +314,7 @@ pub enum PolicyError {
 }
 
 impl Policy {
+    /// Rules and defaults that contradict themselves.
     pub fn faults(&self) -> Vec<PolicyError> {
         let mut faults = Vec::new();
         for (index, rule) in self.rules.iter().enumerate() {
@@ -311,6 +348,7 @@ impl Policy {
         faults
     }
 
+    /// Decides one call.
     pub fn decide(&self, subject: &Subject<'_>) -> Verdict {
         let principal = subject.principal.to_string();
         let found = self.rules.iter().enumerate().find(|(_, rule)| rule.matches(subject, &principal));
@@ -641,8 +679,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the rules say, a ConfigChange call never runs by itself and a SysEx call never
-        /// runs unasked.
+        /// Under every set of rules, a ConfigChange call only plans and a SysEx call always asks.
         #[test]
         fn no_rule_passes_a_floor(
             decisions in prop::collection::vec(prop_oneof![Just(Decision::Allow), Just(Decision::Ask), Just(Decision::Deny), Just(Decision::Plan)], 0..5),

@@ -27,30 +27,42 @@ const MAX_DETAIL: usize = 16 * 1024;
 pub struct Stamp {
     /// UUIDv7.
     pub id: Uuid,
+    /// Wall-clock time.
     pub ts: Timestamp,
 }
 
+/// One record without its number and chain.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Entry {
     /// First line of each file.
     Segment {
+        /// Random id of the log.
         log_id: Uuid,
+        /// Number of this file, from 1.
         segment: u32,
+        /// Number of the file before.
         prev_segment: Option<u32>,
     },
     /// An effect is about to be tried.
     Intent(CallFacts),
+    /// A call has ended.
     Outcome(CallFacts, OutcomeFacts),
     /// `detail` never holds a value of an argument, a result or a secret.
     Event {
+        /// Who caused it; absent for the daemon.
         principal: Option<Principal>,
+        /// Name of the connection.
         conn: Option<String>,
+        /// What happened.
         event: EventName,
+        /// Facts of this event.
         detail: Value,
     },
     /// A repair after a failure of the log or the daemon.
     Recovery {
+        /// What was repaired.
         event: Recovery,
+        /// Facts of this repair.
         detail: Value,
     },
 }
@@ -60,30 +72,44 @@ pub enum Entry {
 pub struct CallFacts {
     /// UUIDv7 that pairs intent and outcome.
     pub call: Uuid,
+    /// The caller.
     pub principal: Principal,
+    /// Name of the connection.
     pub conn: Option<String>,
     /// An unknown tool keeps the asked name.
     pub tool: String,
     /// Absent for an unknown tool.
     pub tier: Option<Tier>,
+    /// Digest of a plugin tool.
     pub pin: Option<Digest>,
+    /// Keyed hash of the arguments.
     pub input_hash: InputHash,
     /// Scrubbed arguments, only with `detail = "full"`.
     pub input: Option<Value>,
+    /// How the call came, unless as `tools/call`.
     pub via: Option<Via>,
+    /// The yes it ran under.
     pub approval: Option<ApprovalRef>,
 }
 
+/// The end of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OutcomeFacts {
+    /// How it ended.
     pub result: AuditResult,
+    /// Code of the error.
     pub code: Option<Code>,
+    /// Whether a failed call changed something.
     pub effect: Option<Effect>,
+    /// Attempts, the first included.
     pub attempts: u32,
+    /// From acceptance to the end.
     pub duration_ms: u64,
+    /// Size of the result.
     pub output_bytes: u64,
 }
 
+/// A way to call a tool other than `tools/call`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Via {
     /// The call came as `resources/read`.
@@ -93,14 +119,18 @@ pub enum Via {
 /// The yes a call ran under.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApprovalRef {
+    /// Id of the approval.
     pub id: Uuid,
     /// Principal of the person, as text.
     pub by: String,
+    /// How the yes came.
     pub channel: AnsweredBy,
 }
 
+/// The source of a yes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AnsweredBy {
+    /// A person, through this channel.
     Person(Channel),
     /// A further use of an earlier yes.
     Grant,
@@ -109,6 +139,7 @@ pub enum AnsweredBy {
 }
 
 impl AnsweredBy {
+    /// Its word in the log.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Person(channel) => channel.as_str(),
@@ -168,6 +199,7 @@ named_enum! {
 }
 
 impl Entry {
+    /// Its word for `phase`.
     pub const fn phase(&self) -> &'static str {
         match self {
             Self::Segment { .. } => "segment",
@@ -322,6 +354,7 @@ impl fmt::Debug for InputHasher {
 }
 
 impl InputHasher {
+    /// A hasher with the key of this log.
     pub fn new(salt: &[u8; 32]) -> Self {
         // HMAC pads a short key with zeros to the block of the hash; doing it here leaves no length
         // to fail on.

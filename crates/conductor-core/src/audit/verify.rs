@@ -64,14 +64,18 @@ impl Verdict {
 /// One deviation from a correct log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
+    /// The verdict that this fault alone gives.
     pub verdict: Verdict,
     /// The first record it is about.
     pub seq: Seq,
+    /// What a correct log has there.
     pub expected: String,
+    /// What this log has there.
     pub found: String,
 }
 
 impl Fault {
+    /// A fault at `seq`.
     pub fn new(verdict: Verdict, seq: Seq, expected: impl Into<String>, found: impl Into<String>) -> Self {
         Self { verdict, seq, expected: expected.into(), found: found.into() }
     }
@@ -88,29 +92,38 @@ impl fmt::Display for Fault {
 pub struct Accepted {
     /// Of the `audit.accepted` event.
     pub seq: Seq,
+    /// The accepted faults.
     pub faults: Vec<Fault>,
 }
 
+/// The result of a verification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
+    /// The state of the log.
     pub verdict: Verdict,
     /// Sorted: the fault that gave the verdict is first.
     pub faults: Vec<Fault>,
+    /// Faults that a person has accepted.
     pub accepted: Vec<Accepted>,
+    /// Records that hold.
     pub records: u64,
+    /// Segments that were read.
     pub segments: u32,
     /// Where the log begins, when retention has removed segments before.
     pub begins_at: Option<(u32, Seq)>,
     /// The last record whose chain holds.
     pub last: Option<(Seq, Digest)>,
+    /// Id of the log.
     pub log_id: Option<Uuid>,
     /// The last record that a valid checkpoint covers.
     pub anchored_through: Option<Seq>,
     /// Records after that; they rely on local storage only.
     pub unanchored: u64,
+    /// Valid checkpoints.
     pub checkpoints: u64,
     /// The last segment: its number, the length of its good lines, and how many bytes follow them.
     pub last_segment: Option<(u32, u64)>,
+    /// Bytes after the good lines of the last segment.
     pub tail_bytes: u64,
 }
 
@@ -202,6 +215,7 @@ impl Anchors {
         self.latest
     }
 
+    /// Whether there is nothing to compare with.
     pub fn is_empty(&self) -> bool {
         self.good.is_empty() && self.bad.is_empty()
     }
@@ -219,7 +233,9 @@ impl Anchors {
 /// A line that holds, as it is walked over.
 #[derive(Debug)]
 pub struct Seen<'a> {
+    /// Number of the segment.
     pub segment: u32,
+    /// Its links.
     pub links: Links<'a>,
     /// Without its newline.
     pub line: &'a [u8],
@@ -239,7 +255,8 @@ struct Restart {
     fault: Option<Fault>,
 }
 
-#[derive(Debug)]
+/// The state of a verification.
+#[derive(Debug, Default)]
 pub struct Verifier {
     anchors: Vec<Anchor>,
     bad_anchors: Vec<(usize, Fault)>,
@@ -271,31 +288,11 @@ pub struct Verifier {
 }
 
 impl Verifier {
+    /// Starts with the first segment.
     pub fn new(anchors: Anchors) -> Self {
         let Anchors { mut good, bad, checkpoints, .. } = anchors;
         good.sort_by_key(|anchor| anchor.seq);
-        Self {
-            anchors: good,
-            bad_anchors: bad,
-            checkpoints,
-            next_anchor: 0,
-            confirmed: None,
-            segment: None,
-            segments: 0,
-            lines: 0,
-            chain: Chain::start(),
-            log_id: None,
-            records: 0,
-            carry: Vec::new(),
-            good_len: 0,
-            begins_at: None,
-            removed_through: 0,
-            faults: Vec::new(),
-            lost: false,
-            bad: None,
-            restart: None,
-            accepted: Vec::new(),
-        }
+        Self { anchors: good, bad_anchors: bad, checkpoints, ..Self::default() }
     }
 
     /// Starts the walk in the middle: the segment given next is trusted to follow `chain`. For the
@@ -312,6 +309,7 @@ impl Verifier {
         verifier
     }
 
+    /// Announces the segment whose bytes follow.
     pub fn begin_segment(&mut self, number: u32) {
         self.end_segment();
         match self.segment {
@@ -370,6 +368,7 @@ impl Verifier {
         }
     }
 
+    /// Takes the next bytes of the segment and shows each good line.
     pub fn feed(&mut self, mut bytes: &[u8], seen: &mut dyn FnMut(&Seen<'_>)) {
         while !bytes.is_empty() {
             if self.bad.is_some() || (self.lost && self.lines > 0 && self.restart.is_none()) {
@@ -576,6 +575,7 @@ impl Verifier {
         }
     }
 
+    /// Ends the walk.
     pub fn finish(mut self) -> Report {
         self.close_line();
         let next = self.chain.next_seq();

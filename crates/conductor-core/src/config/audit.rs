@@ -7,10 +7,15 @@ use crate::named_enum::named_enum;
 /// `[audit]`. There is no way to turn the log off.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Audit {
+    /// How arguments are recorded.
     pub detail: AuditDetail,
+    /// When the record of a read is on the disk.
     pub read_only_sync: ReadOnlySync,
+    /// A segment ends at this size in MiB.
     pub rotate_mb: u32,
+    /// Records between two checkpoints at most.
     pub checkpoint_records: u32,
+    /// Milliseconds between two checkpoints at most.
     pub checkpoint_ms: u32,
     /// 0 keeps all.
     pub retention_days: u32,

@@ -96,10 +96,12 @@ pub struct Held {
 }
 
 impl Held {
+    /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.sections.is_empty() && self.rows.is_empty()
     }
 
+    /// Everything that waits, for messages.
     pub fn names(&self) -> Vec<String> {
         let sections = self.sections.iter().map(|it| if it.contains('.') { it.clone() } else { format!("[{it}]") });
         sections.chain(self.rows.iter().map(|it| format!("mapping {it}"))).collect()
@@ -109,9 +111,11 @@ impl Held {
 /// The result of reading a file: the part in force and the part that waits.
 #[derive(Debug)]
 pub struct Judged {
+    /// The configuration to run, and all diagnostics.
     pub loaded: Loaded,
     /// The new comparison base; unchanged when the whole file is refused.
     pub accepted: Accepted,
+    /// The parts that wait.
     pub held: Held,
     /// From the configuration in force to the whole file, as lines of `key = value`; empty when
     /// nothing waits.

@@ -7,8 +7,10 @@ use crate::named_enum::named_enum;
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 
+/// `[http]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Http {
+    /// Address and port of the listener.
     pub bind: SocketAddr,
     /// Without it only loopback addresses are bound.
     pub allow_remote: bool,
@@ -16,6 +18,7 @@ pub struct Http {
     pub hosts: Vec<String>,
     /// Further values of the Origin header.
     pub origins: Vec<String>,
+    /// Tokens in addition to the default one.
     pub tokens: Vec<HttpToken>,
 }
 
@@ -24,7 +27,9 @@ pub struct Http {
 pub struct HttpToken {
     /// What its principal is called: `http:<name>`.
     pub name: String,
+    /// SHA-256 of the token.
     pub hash: Digest,
+    /// What it allows.
     pub scopes: BTreeSet<Scope>,
 }
 
@@ -111,27 +116,15 @@ fn token<'t>(r: &mut Reader<'t>, node: &'t Node, seen: &mut BTreeSet<String>) ->
     let before = r.errors();
     let mut f = r.table(node)?;
     let name = f.need(r, "name", |r, it| {
-        let name = r.alias(it)?;
-        if name == "default" {
+        if it.text() == Some("default") {
             r.rule(&it.place, "\"default\" is the token in state/http.token".to_owned());
             return None;
         }
-        if !seen.insert(name.clone()) {
-            r.rule(&it.place, format!("there is already a token \"{name}\""));
-            return None;
-        }
-        Some(name)
+        r.unique_alias(it, seen, "token")
     });
     let hash = f.need(r, "hash", |r, it| {
-        let text = r.filled(it)?;
-        let hash = text.parse::<Digest>().ok();
-        if hash.is_none() {
-            let help =
-                "printf %s \"$TOKEN\" | sha256sum, written as \"sha256:…\"; the token itself is never written here";
-            let message = "`hash` must be `sha256:` and 64 lower-case hex digits".to_owned();
-            r.rule_help(&it.place, message, help.to_owned());
-        }
-        hash
+        let help = "printf %s \"$TOKEN\" | sha256sum, written as \"sha256:…\"; the token itself is never written here";
+        r.digest(it, Some(help))
     });
     let scopes = f.need(r, "scopes", |r, it| r.set(it, 1, Scope::ALL.len(), Reader::named));
     f.finish(r);

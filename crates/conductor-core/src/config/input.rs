@@ -16,6 +16,7 @@ pub fn trigger(value: &Value, at: &str) -> Result<Trigger, Vec<Diagnostic>> {
     read(value, at, super::trigger::read)
 }
 
+/// An action; `at` as for [`trigger`].
 pub fn action(value: &Value, at: &str) -> Result<Action, Vec<Diagnostic>> {
     read(value, at, super::action::read)
 }
@@ -25,10 +26,12 @@ pub fn mapping(value: &Value, at: &str) -> Result<Rule, Vec<Diagnostic>> {
     read(value, at, |r, node| super::rows::mapping(r, node).held)
 }
 
+/// A whole continuous row; `at` as for [`trigger`].
 pub fn continuous(value: &Value, at: &str) -> Result<Continuous, Vec<Diagnostic>> {
     read(value, at, |r, node| super::rows::continuous(r, node).held)
 }
 
+/// A matcher of a device; `at` as for [`trigger`].
 pub fn matcher(value: &Value, at: &str) -> Result<Matcher, Vec<Diagnostic>> {
     read(value, at, super::device::matcher)
 }

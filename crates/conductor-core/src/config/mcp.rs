@@ -4,19 +4,24 @@ use super::reader::{Reader, nearest};
 use super::tree::Node;
 use crate::named_enum::named_enum;
 
+/// `[mcp]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mcp {
     /// Toolsets and exact names of tools.
     pub tools: Vec<String>,
+    /// How names of tools are listed.
     pub tool_names: ToolNames,
     /// One line, or one HTTP body.
     pub max_message_bytes: u32,
     /// Calls of one connection.
     pub max_in_flight: u32,
+    /// Connections of all listeners together.
     pub max_connections: u32,
     /// How long one call waits for the form of a client that has no other way to be asked.
     pub elicitation_wait_ms: u32,
+    /// An HTTP session ends after this many idle seconds.
     pub session_idle_s: u32,
+    /// Entries of one page of a list.
     pub page_size: u32,
 }
 

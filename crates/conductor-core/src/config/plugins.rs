@@ -14,8 +14,10 @@ use std::collections::BTreeMap;
 /// By name. A row with a fault is present and not enabled.
 pub type Plugins = BTreeMap<String, Plugin>;
 
+/// One `[plugins.<name>]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plugin {
+    /// Whether the plugin is loaded.
     pub enabled: bool,
     /// Of a file in `plugins/`.
     pub file: String,
@@ -25,14 +27,17 @@ pub struct Plugin {
     pub net: Vec<String>,
     /// Names of file roots.
     pub files_read: Vec<String>,
+    /// Names of file roots that it may also write.
     pub files_write: Vec<String>,
     /// Names of secrets it may put into requests.
     pub secrets: Vec<String>,
+    /// Whether failed calls are repeated.
     pub retry: PluginRetry,
     /// Processor time of one call.
     pub cpu_ms: u32,
     /// Time on the clock of one call, with everything it waits for.
     pub timeout_ms: u32,
+    /// Memory of the script in MiB.
     pub heap_mb: u32,
     /// Settings passed to the plugin; checked against its schema when it is loaded.
     pub config: Map<String, Value>,
@@ -54,13 +59,17 @@ named_enum! {
     }
 }
 
+/// Settings of one tool; absent fields keep what the plugin declares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PluginTool {
+    /// Replaces the declared tier.
     pub tier: Option<Tier>,
+    /// Replaces the declared value.
     pub requires_approval: Option<bool>,
 }
 
 impl Plugin {
+    /// A disabled plugin with the default settings.
     pub fn of_file(file: impl Into<String>) -> Self {
         Plugin {
             enabled: false,
@@ -114,7 +123,7 @@ fn plugin<'t>(r: &mut Reader<'t>, node: &'t Node, name: &str) -> Option<Plugin> 
     let mut row = Plugin {
         enabled: f.or(r, "enabled", d.enabled, Reader::boolean),
         file: f.or(r, "file", d.file, file_name),
-        pin: f.opt(r, "pin", digest),
+        pin: f.opt(r, "pin", |r, it| r.digest(it, Some("`conductor plugins enable` writes it"))),
         net: f.or(r, "net", d.net, |r, it| r.set(it, 0, 64, host)),
         files_read: f.or(r, "files_read", d.files_read, |r, it| r.set(it, 0, 64, Reader::alias)),
         files_write: f.or(r, "files_write", d.files_write, |r, it| r.set(it, 0, 64, Reader::alias)),
@@ -162,16 +171,6 @@ fn file_name<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<String> {
         return r.reject(node, format!("\"{name}\" is not the name of a .js, .mjs or .cjs file"), help);
     }
     Some(name)
-}
-
-fn digest<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Digest> {
-    let text = r.filled(node)?;
-    let digest = text.parse::<Digest>().ok();
-    if digest.is_none() {
-        let help = "`conductor plugins enable` writes it".to_owned();
-        r.rule_help(&node.place, "`pin` must be `sha256:` and 64 lower-case hex digits".to_owned(), help);
-    }
-    digest
 }
 
 /// A host, with a port where it is not the scheme's own.

@@ -6,10 +6,11 @@
 
 use super::tree::{Entry, Kind, Node, Place};
 use super::{Class, Severity, Surroundings};
+use crate::digest::Digest;
 use crate::event::{Axis, Button, OscArg, Side};
 use crate::mapping::Scalar;
 use crate::named_enum::{Named, named_enum};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) struct Fault {
     pub severity: Severity,
@@ -488,6 +489,25 @@ impl<'t> Reader<'t> {
 
     pub fn alias(&mut self, node: &'t Node) -> Option<String> {
         self.slug(node, 32)
+    }
+
+    /// An alias that no earlier entry has.
+    pub fn unique_alias(&mut self, node: &'t Node, seen: &mut BTreeSet<String>, what: &str) -> Option<String> {
+        let name = self.alias(node)?;
+        if !seen.insert(name.clone()) {
+            self.rule(&node.place, format!("there is already a {what} \"{name}\""));
+            return None;
+        }
+        Some(name)
+    }
+
+    pub fn digest(&mut self, node: &'t Node, help: Option<&str>) -> Option<Digest> {
+        let digest = self.filled(node)?.parse().ok();
+        if digest.is_none() {
+            let message = format!("{} must be `sha256:` and 64 lower-case hex digits", self.subject());
+            self.fault(Severity::Error, Class::Rule, &node.place, message, help.map(str::to_owned));
+        }
+        digest
     }
 
     pub fn osc_address(&mut self, node: &'t Node) -> Option<String> {

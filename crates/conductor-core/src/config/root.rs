@@ -26,19 +26,23 @@ impl Loaded {
         self.diagnostics.iter().all(|it| it.severity < Severity::Error)
     }
 
+    /// Errors, fatal ones included.
     pub fn errors(&self) -> impl Iterator<Item = &Diagnostic> {
         self.diagnostics.iter().filter(|it| it.severity >= Severity::Error)
     }
 
+    /// Warnings.
     pub fn warnings(&self) -> impl Iterator<Item = &Diagnostic> {
         self.diagnostics.iter().filter(|it| it.severity == Severity::Warning)
     }
 }
 
+/// Reads a file without facts to check names against.
 pub fn load(text: &str) -> Loaded {
     load_with(text, &Surroundings::default())
 }
 
+/// Reads a file and checks its names against `surroundings`.
 pub fn load_with(text: &str, surroundings: &Surroundings<'_>) -> Loaded {
     load_with_tree(text, surroundings).0
 }

@@ -6,7 +6,6 @@
 use super::reader::{CommandLine, Reader, Start};
 use super::tree::Node;
 use crate::command::{CommandEffect, Slot, Template, Word, by_app, by_argv, is_carrier};
-use crate::digest::Digest;
 use crate::named_enum::named_enum;
 use regex::Regex;
 use serde_json::Value;
@@ -15,9 +14,13 @@ use std::collections::{BTreeMap, BTreeSet};
 /// `[tools]`.
 #[derive(Clone, Debug, Default)]
 pub struct Tools {
+    /// `[tools.filesystem] roots`.
     pub roots: Vec<FileRoot>,
+    /// `[[tools.shell.commands]]`.
     pub commands: Vec<Template>,
+    /// `[tools.database.<name>]`, in the order of the file.
     pub databases: Vec<Database>,
+    /// `[tools.web]`.
     pub web: Web,
     /// The section as written: an approval given under another text is stale.
     pub written: Value,
@@ -29,26 +32,37 @@ impl PartialEq for Tools {
     }
 }
 
+/// A folder that file tools may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileRoot {
+    /// Name in calls.
     pub name: String,
     /// Absolute, or below the person's own folder by `~/`.
     pub path: String,
+    /// Whether files may be changed.
     pub write: bool,
 }
 
+/// A database that tools may query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Database {
+    /// Name in calls.
     pub name: String,
+    /// Where it is.
     pub place: DatabasePlace,
     /// Name of the secret that holds the password.
     pub password: Option<String>,
+    /// Rows that one statement may change.
     pub max_rows_affected: u64,
 }
 
+/// The address of a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each variant describes its fields")]
 pub enum DatabasePlace {
+    /// A file; absolute or with `~/`.
     Sqlite { file: String },
+    /// A URL without a password.
     Postgres { url: String },
 }
 
@@ -60,7 +74,9 @@ pub const MOST_ROWS_AFFECTED: u64 = 1000;
 pub struct Web {
     /// `host` is fetched without asking; `host:port` may be a private address as well.
     pub allow_hosts: Vec<String>,
+    /// Hosts that may be fetched without TLS.
     pub http_hosts: Vec<String>,
+    /// Longest duration of a request.
     pub timeout_ms: u64,
 }
 
@@ -110,7 +126,7 @@ fn filesystem<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Vec<FileRoot>> {
         r.list_of(it, 0, 64, |r, item| {
             let before = r.errors();
             let mut f = r.table(item)?;
-            let name = f.need(r, "name", |r, it| once(r, it, &mut seen, "root"));
+            let name = f.need(r, "name", |r, it| r.unique_alias(it, &mut seen, "root"));
             let path = f.need(r, "path", |r, it| {
                 let path = r.text(it, 1, 4096)?;
                 if path.starts_with('/') || path.starts_with("~/") {
@@ -165,15 +181,6 @@ fn toml_text(text: &str) -> String {
     toml_edit::Value::from(text).to_string()
 }
 
-fn once<'t>(r: &mut Reader<'t>, node: &'t Node, seen: &mut BTreeSet<String>, what: &str) -> Option<String> {
-    let name = r.alias(node)?;
-    if !seen.insert(name.clone()) {
-        r.rule(&node.place, format!("there is already a {what} \"{name}\""));
-        return None;
-    }
-    Some(name)
-}
-
 fn shell<'t>(r: &mut Reader<'t>, node: &'t Node, roots: &[FileRoot]) -> Option<Vec<Template>> {
     let mut f = r.table(node)?;
     let mut seen = BTreeSet::new();
@@ -191,7 +198,7 @@ fn command<'t>(
 ) -> Option<Template> {
     let before = r.errors();
     let mut f = r.table(node)?;
-    let name = f.need(r, "name", |r, it| once(r, it, seen, "command"));
+    let name = f.need(r, "name", |r, it| r.unique_alias(it, seen, "command"));
     let program = f.need(r, "program", |r, it| {
         let program = r.text(it, 1, 4096)?;
         if program.starts_with('/') && !program.contains("/../") && !program.contains('\0') {
@@ -200,14 +207,7 @@ fn command<'t>(
         let help = "write where the program is, such as \"/usr/bin/git\"; no search path is used".to_owned();
         r.reject(it, format!("\"{program}\" is not an absolute path"), help)
     });
-    let digest = f.opt(r, "digest", |r, it| {
-        let text = r.filled(it)?;
-        let digest = text.parse::<Digest>().ok();
-        if digest.is_none() {
-            r.rule(&it.place, "`digest` must be `sha256:` and 64 lower-case hex digits".to_owned());
-        }
-        digest
-    });
+    let digest = f.opt(r, "digest", |r, it| r.digest(it, None));
     let slots =
         f.or_default(r, "slots", |r, it| r.map_of(it, |r, entry| slot(r, &entry.node, roots, program.as_deref())));
     let words = f.or_default(r, "args", |r, it| r.list_of(it, 0, 256, |r, item| word(r, item, &slots)));

@@ -2,8 +2,7 @@
 //! Otherwise each item the plan touched is put back by its name, onto the file as it is now; an
 //! item that has changed since is not touched.
 //!
-//! What a plan touched follows from the bytes before and after it, so nothing else needs to be
-//! kept.
+//! The touched items follow from the bytes before and after the plan, so nothing else is stored.
 
 use super::edit::{Editor, View, read, step_to};
 use super::layout::{Layout, NewRow, Step, child};
@@ -176,8 +175,7 @@ fn own_keys(item: &Item, value: &Value) -> Value {
     value
 }
 
-/// First what must go; then what comes back, modes before their rows and rows in the order they
-/// had.
+/// Removals first; then restored items, modes before their rows and rows in their old order.
 fn in_order<'i>(touched: &'i [Item], old: &Catalog<'_>) -> Vec<&'i Item> {
     let (mut back, gone): (Vec<&Item>, Vec<&Item>) = touched.iter().partition(|item| old.places.contains_key(*item));
     back.sort_by_key(|item| {
@@ -246,8 +244,7 @@ fn bring_back(editor: &mut Editor<'_>, item: &Item, old_text: &str, old: &View, 
     let position = neighbours(item, old, was).iter().find_map(|it| now.find(it)).map_or(0, |it| it.index + 1);
     let body = old_text.strip_prefix('\u{feff}').unwrap_or(old_text);
     let source = Layout::new(body).and_then(|it| it.source(&was.owner, was.list, was.index));
-    // The text it had keeps its remarks; in a file that has since been laid out otherwise, its keys
-    // must do.
+    // The old text keeps its comments; if the layout has changed since, write only the keys.
     let as_text = source.map(NewRow::Text);
     if let Some(text) = as_text
         && editor.insert_new(&owner, was.list, Some(position), &text, &was.value).is_ok()
@@ -258,7 +255,7 @@ fn bring_back(editor: &mut Editor<'_>, item: &Item, old_text: &str, old: &View, 
     editor.insert(&owner, was.list, Some(position), &keys)
 }
 
-/// The items that stood before this one in its list, the nearest first.
+/// The items before this one in its list, the nearest first.
 fn neighbours(item: &Item, old: &View, was: &Found) -> Vec<Item> {
     let named = |list: &str, key: &str, make: fn(String) -> Item| {
         let rows = old.tree.get(list).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
