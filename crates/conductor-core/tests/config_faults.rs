@@ -1,6 +1,6 @@
 //! Malformed files. Each one of the corpus says in its last lines (`#~ line:column severity part of
-//! the message`) what must be told and where; more are made by damaging a sound file. No file may
-//! panic, and a fault may disable nothing but its own item.
+//! the message`) the diagnostic that must be reported and its place; more are made by damaging a
+//! sound file. No file may panic, and a fault may disable nothing but its own item.
 
 #[path = "config_support/generate.rs"]
 #[allow(dead_code, reason = "only the dice are used here")]
@@ -60,9 +60,9 @@ fn every_file_of_the_corpus_tells_what_its_marks_say() {
     assert!(corpus.len() >= 80, "only {} files", corpus.len());
     for (name, text) in &corpus {
         let loaded = config::load(text);
-        let told: Vec<String> = loaded.diagnostics.iter().map(|it| it.render(text, name)).collect();
+        let found: Vec<String> = loaded.diagnostics.iter().map(|it| it.render(text, name)).collect();
         let expected = expected(text);
-        assert_eq!(loaded.diagnostics.len(), expected.len(), "{name}:\n{}", told.join("\n"));
+        assert_eq!(loaded.diagnostics.len(), expected.len(), "{name}:\n{}", found.join("\n"));
         for (fault, (line, column, severity, message)) in loaded.diagnostics.iter().zip(expected) {
             let found = (fault.line, fault.column, fault.severity);
             assert_eq!(found, (line, column, severity), "{name}:\n{}", fault.render(text, name));
@@ -78,7 +78,7 @@ fn every_file_of_the_corpus_tells_what_its_marks_say() {
     }
 }
 
-/// A row rests exactly when an error was told inside it.
+/// A row is disabled exactly when an error was reported inside it.
 fn assert_exactly_the_faulty_rows_rest(name: &str, loaded: &Loaded) {
     let Some(config) = &loaded.config else { return };
     let faulty = |path: &str| {
@@ -116,7 +116,7 @@ fn a_wrong_mark_is_noticed() {
     );
 }
 
-/// A leaf of a document: its path, where its last key stands, and where its value stands.
+/// A leaf of a document: its path, the place of its last key, and the place of its value.
 struct Leaf {
     path: String,
     key: Option<Range<usize>>,
@@ -164,7 +164,7 @@ fn spliced(text: &str, at: &Range<usize>, with: &str) -> String {
     format!("{}{with}{}", &text[..at.start], &text[at.end..])
 }
 
-/// Which item of the file a path lies in: the part that a fault there disables.
+/// The item of the file that a path is in: the part that a fault there disables.
 fn item_of(path: &str) -> &str {
     let rows = ["mappings[", "continuous["];
     if let Some(at) = rows.iter().find_map(|it| path.find(it)) {
@@ -228,7 +228,7 @@ fn is_a_name(path: &str) -> bool {
         || path == "schema"
 }
 
-/// Whole items and lists of items: replacing them is no fault of one item.
+/// Whole items and lists of items: replacing them is not a fault of one item.
 fn holds_items(path: &str) -> bool {
     !path.contains(['.', '[']) && path != "default_mode"
 }
@@ -241,11 +241,11 @@ fn a_wrong_value_anywhere_is_told_at_its_place_and_disables_its_item_alone() {
         // A date is right nowhere.
         let text = spliced(STUDIO, &leaf.value, "1979-05-27");
         let loaded = config::load(&text);
-        let told: Vec<String> = loaded.diagnostics.iter().map(|it| it.render(&text, &leaf.path)).collect();
+        let found: Vec<String> = loaded.diagnostics.iter().map(|it| it.render(&text, &leaf.path)).collect();
         let fault = loaded.diagnostics.first().unwrap_or_else(|| panic!("{}: no fault", leaf.path));
-        assert_eq!(loaded.diagnostics.len(), 1, "{}", told.join("\n"));
-        assert_eq!(fault.span.start, leaf.value.start, "{}", told.join("\n"));
-        assert!(under_the_caret(fault, &text).starts_with("1979-05-27"), "{}", told.join("\n"));
+        assert_eq!(loaded.diagnostics.len(), 1, "{}", found.join("\n"));
+        assert_eq!(fault.span.start, leaf.value.start, "{}", found.join("\n"));
+        assert!(under_the_caret(fault, &text).starts_with("1979-05-27"), "{}", found.join("\n"));
         let config = loaded.config.unwrap();
         let item = item_of(&leaf.path);
         assert_eq!(without(&config, item), without(&base, item), "{}: more than {item} changed", leaf.path);
@@ -266,15 +266,15 @@ fn a_misspelt_key_anywhere_is_told_at_its_place_with_what_was_meant() {
         let name = &STUDIO[key.clone()];
         let text = spliced(STUDIO, &key, &format!("{name}q"));
         let loaded = config::load(&text);
-        let told: Vec<String> = loaded.diagnostics.iter().map(|it| it.render(&text, &leaf.path)).collect();
+        let found: Vec<String> = loaded.diagnostics.iter().map(|it| it.render(&text, &leaf.path)).collect();
         if name == "type" {
             // Without its type nothing in the table can be judged; the table is pointed at.
-            assert!(told.iter().any(|it| it.contains("`type` is missing")), "{}", told.join("\n"));
+            assert!(found.iter().any(|it| it.contains("`type` is missing")), "{}", found.join("\n"));
         } else {
             let fault = loaded
                 .errors()
                 .find(|it| it.span.start == key.start)
-                .unwrap_or_else(|| panic!("{}: {told:?}", leaf.path));
+                .unwrap_or_else(|| panic!("{}: {found:?}", leaf.path));
             assert_eq!(fault.message, format!("unknown key `{name}q`"));
             assert_eq!(fault.help, Some(format!("did you mean `{name}`?")), "{}", leaf.path);
         }
@@ -336,8 +336,8 @@ fn torn_files_never_panic_and_every_place_is_inside_the_text() {
 fn every_field_of_the_file_changes_the_configuration() {
     let text = include_str!("config_fixtures/every-field.toml");
     let loaded = config::load(text);
-    let told: Vec<String> = loaded.errors().map(|it| it.render(text, "every-field.toml")).collect();
-    assert_eq!(told, Vec::<String>::new());
+    let found: Vec<String> = loaded.errors().map(|it| it.render(text, "every-field.toml")).collect();
+    assert_eq!(found, Vec::<String>::new());
     let base = loaded.config.unwrap();
     // Each line that sets something carries, in its remark, another value that is also right: `key
     // = 1 #| 2`.
@@ -348,8 +348,8 @@ fn every_field_of_the_file_changes_the_configuration() {
         let changed = text.replace(line, &format!("{key} = {other}"));
         assert_ne!(changed, text);
         let loaded = config::load(&changed);
-        let told: Vec<String> = loaded.errors().map(|it| it.render(&changed, "changed")).collect();
-        assert_eq!(told, Vec::<String>::new(), "{line}");
+        let found: Vec<String> = loaded.errors().map(|it| it.render(&changed, "changed")).collect();
+        assert_eq!(found, Vec::<String>::new(), "{line}");
         assert_ne!(loaded.config.unwrap(), base, "{line} changes nothing");
         varied += 1;
         let removed = text.replace(line, "");

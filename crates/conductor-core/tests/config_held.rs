@@ -44,7 +44,7 @@ fn accepted(text: &str) -> Accepted {
     judged.accepted
 }
 
-/// What waits after this change, and what is in force.
+/// The parts that wait after this change, and the configuration in force.
 fn change(from: &str, to: &str) -> (Vec<String>, Config) {
     assert!(HERE.contains(from), "{from}");
     against(&accepted(HERE), &HERE.replacen(from, to, 1))

@@ -1,4 +1,5 @@
-//! Reading `config.toml`: values, defaults, faults with their places, and what a fault disables.
+//! Reading `config.toml`: values, defaults, faults with their places, and the items that a fault
+//! disables.
 
 use conductor_core::action::{Action, Condition, KeyName, Keystroke, MidiOut, Modifier, Velocity};
 use conductor_core::config::{
@@ -92,13 +93,13 @@ fn both_spellings_of_a_keystroke_are_one_value() {
 #[test]
 fn a_command_is_split_by_posix_quoting_and_never_expanded() {
     let argv = |command: &str| {
-        // That nothing allows it is told, and changes nothing about the words.
+        // A warning says that nothing allows it; the words stay the same.
         let loaded = config::load(&row(
             "{ type = \"Note\", note = 36 }",
             &format!("{{ type = \"Shell\", command = {command} }}"),
         ));
-        let told: Vec<&str> = loaded.diagnostics.iter().filter_map(|it| it.help.as_deref()).collect();
-        assert!(matches!(told.as_slice(), [help] if help.contains("[[tools.shell.commands]]")), "{told:?}");
+        let found: Vec<&str> = loaded.diagnostics.iter().filter_map(|it| it.help.as_deref()).collect();
+        assert!(matches!(found.as_slice(), [help] if help.contains("[[tools.shell.commands]]")), "{found:?}");
         let read = loaded.config.expect("sound").modes[0].rows.mappings[0].rule.clone().expect("a rule").action;
         let Action::Shell { argv, timeout_ms: 30_000 } = read else { panic!("{read:?}") };
         argv
@@ -179,10 +180,10 @@ chord_timeout_ms = 0
 hold_threshold_ms = 700
 ";
     let loaded = config::load(text);
-    let told: Vec<(u32, u32, &str)> =
+    let found: Vec<(u32, u32, &str)> =
         loaded.diagnostics.iter().map(|it| (it.line, it.column, it.message.as_str())).collect();
     assert_eq!(
-        told,
+        found,
         [
             (5, 31, "`cc` must be from 0 to 127, found 128"),
             (8, 28, "unknown key `nte`"),
@@ -431,8 +432,8 @@ fn waits_and_coverage() {
     );
     // Appended after [[feedback]], `modes` still means the last one.
     let config = sound(&with_press);
-    let told: Vec<String> = timing_report::waits(&config).iter().map(ToString::to_string).collect();
-    assert_eq!(told, ["Mix: note 51 waits up to 300 ms because of DoubleTap"]);
+    let found: Vec<String> = timing_report::waits(&config).iter().map(ToString::to_string).collect();
+    assert_eq!(found, ["Mix: note 51 waits up to 300 ms because of DoubleTap"]);
     assert_eq!(timing_report::waits(&config)[0].key, Key::Note(51));
     let coverage = timing_report::coverage(&config);
     assert_eq!((coverage.notes_used, coverage.cc_used, coverage.buttons_used, coverage.addresses_used), (5, 2, 0, 1));
@@ -447,9 +448,9 @@ fn tool_input_is_read_by_the_same_code() {
 
     let faults = config::input::trigger(&json!({ "type": "NoteChord", "notes": [1, 200], "tieout_ms": 3 }), "/trigger")
         .unwrap_err();
-    let told: Vec<(&str, &str)> = faults.iter().map(|it| (it.path.as_str(), it.message.as_str())).collect();
+    let found: Vec<(&str, &str)> = faults.iter().map(|it| (it.path.as_str(), it.message.as_str())).collect();
     assert_eq!(
-        told,
+        found,
         [
             ("/trigger/notes/1", "entry 1 of `notes` must be from 0 to 127, found 200"),
             ("/trigger/tieout_ms", "unknown key `tieout_ms`"),

@@ -1,4 +1,4 @@
-//! Plans: what they write, what they show, what they refuse, and that they can be taken back.
+//! Plans: written text, preview, refusals and rollback.
 
 #[path = "config_support/generate.rs"]
 #[allow(dead_code, reason = "nothing is damaged here")]
@@ -479,8 +479,8 @@ fn some_change(dice: &mut Dice, maker: &mut Maker<'_>, schema: &Value, round: us
     Change::read(&value, "").ok()
 }
 
-/// Written rows, descriptions and names, whatever the layout. Made ids count too: they follow from
-/// what is written.
+/// Written rows, descriptions and names, in every layout. Made ids count too: they follow from what
+/// is written.
 fn meaning(text: &str) -> Config {
     loaded(text)
 }
@@ -549,7 +549,7 @@ fn any_changes_on_any_layout_show_what_they_write_and_can_be_taken_back() {
         let back = plan::undo(base.as_bytes(), &made.result, &made.result, &around).unwrap();
         assert_eq!(text(&back), base, "seed {seed}: undo gives the old bytes");
 
-        // Somebody adds a setting and a remark; the plan is taken back by name.
+        // Add a setting and a comment, then roll the plan back by name.
         let extra = format!("{newline}[logging] # since{newline}level = \"debug\"{newline}");
         let mark = if result.starts_with('\u{feff}') { "\u{feff}" } else { "" };
         let top = format!("{mark}# since, at the top{newline}{newline}");
@@ -580,7 +580,7 @@ fn any_changes_on_any_layout_show_what_they_write_and_can_be_taken_back() {
             Err(error) => panic!("seed {seed}: {error}\n{base}\n--- plan\n{}", made.diff_preview),
         }
 
-        // Somebody changes a row the plan wrote; then nothing may be taken back.
+        // Change a row that the plan wrote: the rollback must refuse.
         let ours =
             made.changes.iter().find(|it| it.change_type.ends_with("Mapping") && it.change_type != "DeleteMapping");
         if let Some((mode, id)) = ours.and_then(|it| Some((it.mode.clone()?, it.mapping_id.clone()?))) {

@@ -502,35 +502,15 @@ pub(crate) fn default_size(format: Format, maxclass: &str, text: &str) -> (f64, 
 /// The three names nearest to `name` by edit distance, nearest first; names that share nothing are
 /// left out.
 pub(crate) fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Vec<String> {
-    let wanted: Vec<char> = name.chars().take(64).collect();
+    let folded = |text: &str| text.chars().take(64).map(|it| it.to_ascii_lowercase()).collect::<Vec<char>>();
+    let wanted = folded(name);
     let mut found: Vec<(usize, &str)> = names
-        .map(|candidate| (distance(&wanted, candidate), candidate))
+        .map(|candidate| (strsim::generic_levenshtein(&wanted, &folded(candidate)), candidate))
         .filter(|(distance, candidate)| *distance <= wanted.len().max(candidate.len()) / 2 + 1)
         .collect();
     found.sort();
     found.dedup();
     found.into_iter().take(3).map(|(_, name)| name.to_owned()).collect()
-}
-
-fn distance(a: &[char], b: &str) -> usize {
-    let b: Vec<char> = b.chars().take(64).collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let mut diagonal = i;
-        if let Some(first) = row.first_mut() {
-            *first = i + 1;
-        }
-        for (j, y) in b.iter().enumerate() {
-            let above = row.get(j + 1).copied().unwrap_or(0);
-            let left = row.get(j).copied().unwrap_or(0);
-            let cost = diagonal + usize::from(!x.eq_ignore_ascii_case(y));
-            diagonal = above;
-            if let Some(place) = row.get_mut(j + 1) {
-                *place = cost.min(above + 1).min(left + 1);
-            }
-        }
-    }
-    row.last().copied().unwrap_or(0)
 }
 
 #[cfg(test)]

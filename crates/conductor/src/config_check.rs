@@ -133,7 +133,7 @@ impl Checked {
 
 fn diagnostic(it: &Diagnostic) -> Value {
     json!({
-        "severity": it.severity.name(), "message": it.message, "help": it.help, "path": it.path,
+        "severity": it.severity.as_str(), "message": it.message, "help": it.help, "path": it.path,
         "line": it.line, "column": it.column, "start": it.span.start, "end": it.span.end,
     })
 }

@@ -9,7 +9,6 @@
 //!
 //! Not here: what is held (`conductor_core::config::held`), and reading the file (`config_file`).
 
-use conductor_core::config::KeyRung;
 use conductor_core::config::held::Accepted;
 use conductor_core::digest::Digest;
 use conductor_gateway::audit_log::files::{Disk, Files};
@@ -107,8 +106,7 @@ impl Store {
         };
         // Where to ask for the key is not a secret, and a wrong place has no key that fits.
         let rung = record.tree.pointer("/secrets/key").and_then(Value::as_str);
-        let rung = KeyRung::ALL.iter().find(|(name, _)| Some(*name) == rung).map(|(_, it)| *it);
-        self.secrets.configure(rung.unwrap_or_default());
+        self.secrets.configure(rung.and_then(|it| it.parse().ok()).unwrap_or_default());
         let key = match self.key(seal.key) {
             Ok(Some(key)) => key,
             Ok(None) => return closed("the key of state/accepted.jsonl is gone"),

@@ -50,7 +50,7 @@ fn report(text: &str, loaded: Loaded) -> Value {
     }
     let diagnostics = loaded.diagnostics.iter().map(|it| {
         json!({
-            "severity": it.severity.name(), "message": it.message, "help": it.help, "path": it.path, "line": it.line, "column": it.column,
+            "severity": it.severity.as_str(), "message": it.message, "help": it.help, "path": it.path, "line": it.line, "column": it.column,
         })
     });
     json!({

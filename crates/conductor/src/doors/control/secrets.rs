@@ -116,5 +116,5 @@ async fn work<T: Send + 'static>(
 }
 
 fn shown(status: &Status) -> Value {
-    json!({ "key": status.rung.name(), "sentence": status.sentence, "open": status.open, "count": status.count })
+    json!({ "key": status.rung.as_str(), "sentence": status.sentence, "open": status.open, "count": status.count })
 }
