@@ -207,6 +207,11 @@ macro_rules! numbered {
                 match self { $($name::$variant => $id),+ }
             }
 
+            /// Its place among the members, from 0.
+            pub const fn index(self) -> usize {
+                self as usize
+            }
+
             pub const fn name(self) -> &'static str {
                 match self { $($name::$variant => $wire),+ }
             }

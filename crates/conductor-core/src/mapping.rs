@@ -3,6 +3,7 @@
 //! Not here: how a trigger is recognised (`gesture`), what an action does (`action`), how rows are
 //! read from a file (`config`).
 
+mod compile;
 pub mod table;
 
 use crate::action::{Action, Curve};
@@ -369,6 +370,19 @@ pub enum Target {
 }
 
 impl Target {
+    /// The port and the channel of a MIDI target.
+    pub fn midi(&self) -> Option<(&str, u8)> {
+        match self {
+            Target::Cc { port, channel, .. }
+            | Target::Cc14 { port, channel, .. }
+            | Target::Nrpn { port, channel, .. }
+            | Target::Rpn { port, channel, .. }
+            | Target::PitchBend { port, channel }
+            | Target::Aftertouch { port, channel } => Some((port, *channel)),
+            Target::OscFloat { .. } | Target::LiveParameter { .. } | Target::PatchAttribute { .. } => None,
+        }
+    }
+
     pub const NAMES: &'static [&'static str] =
         &["CC", "CC14", "NRPN", "RPN", "PitchBend", "Aftertouch", "OscFloat", "LiveParameter", "PatchAttribute"];
 }
