@@ -4,7 +4,7 @@
 //! Not here: carrying an action out. Reflexes leave through `hands`, calls through the shell's
 //! pipeline.
 
-use crate::event::OscArg;
+use crate::event::{OscArg, wire_names};
 use serde_json::{Map, Value};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -68,48 +68,12 @@ pub enum Action {
     },
 }
 
-impl Action {
-    /// Every wire name, in the order the documentation lists them.
-    pub const NAMES: &'static [&'static str] = &[
-        "Keystroke",
-        "Text",
-        "Launch",
-        "Shell",
-        "VolumeControl",
-        "ModeChange",
-        "SendMidi",
-        "MidiForward",
-        "Sequence",
-        "Delay",
-        "Repeat",
-        "Conditional",
-        "MouseClick",
-        "OscSend",
-        "CallTool",
-        "Plugin",
-    ];
-
-    pub fn name(&self) -> &'static str {
-        match self {
-            Action::Keystroke(_) => "Keystroke",
-            Action::Text { .. } => "Text",
-            Action::Launch { .. } => "Launch",
-            Action::Shell { .. } => "Shell",
-            Action::VolumeControl(_) => "VolumeControl",
-            Action::ModeChange { .. } => "ModeChange",
-            Action::SendMidi(_) => "SendMidi",
-            Action::MidiForward { .. } => "MidiForward",
-            Action::Sequence { .. } => "Sequence",
-            Action::Delay { .. } => "Delay",
-            Action::Repeat { .. } => "Repeat",
-            Action::Conditional { .. } => "Conditional",
-            Action::MouseClick { .. } => "MouseClick",
-            Action::OscSend { .. } => "OscSend",
-            Action::CallTool { .. } => "CallTool",
-            Action::Plugin { .. } => "Plugin",
-        }
-    }
-}
+wire_names!(Action {
+    Keystroke "Keystroke", Text "Text", Launch "Launch", Shell "Shell", VolumeControl "VolumeControl",
+    ModeChange "ModeChange", SendMidi "SendMidi", MidiForward "MidiForward", Sequence "Sequence", Delay "Delay",
+    Repeat "Repeat", Conditional "Conditional", MouseClick "MouseClick", OscSend "OscSend", CallTool "CallTool",
+    Plugin "Plugin",
+});
 
 /// In canonical form: modifiers in the order cmd, ctrl, alt, shift, then at most one key.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -193,6 +193,58 @@ pub enum OscArg {
     Bool(bool),
 }
 
+/// Gives the variants of an enum their wire names.
+macro_rules! wire_names {
+    ($enum:ident { $($variant:ident $wire:literal),+ $(,)? }) => {
+        impl $enum {
+            /// Every wire name, in the order in which the documentation lists them.
+            pub const NAMES: &'static [&'static str] = &[$($wire),+];
+
+            /// The wire name.
+            pub const fn name(&self) -> &'static str {
+                match self { $($enum::$variant { .. } => $wire),+ }
+            }
+        }
+    };
+}
+pub(crate) use wire_names;
+
+wire_names!(Body {
+    NoteOn "NoteOn", NoteOff "NoteOff", PolyPressure "PolyAftertouch", Cc "CC", Program "ProgramChange",
+    ChannelPressure "Aftertouch", PitchBend "PitchBend", SysEx "SysEx", RealTime "RealTime", Common "Common",
+    ButtonDown "ButtonDown", ButtonUp "ButtonUp", Axis "Axis", Trigger "Trigger", Osc "Osc",
+});
+
+impl Body {
+    /// The channel of a channel message.
+    pub const fn channel(&self) -> Option<u8> {
+        if let Body::NoteOn { channel, .. }
+        | Body::NoteOff { channel, .. }
+        | Body::PolyPressure { channel, .. }
+        | Body::Cc { channel, .. }
+        | Body::Program { channel, .. }
+        | Body::ChannelPressure { channel, .. }
+        | Body::PitchBend { channel, .. } = self
+        {
+            Some(*channel)
+        } else {
+            None
+        }
+    }
+}
+
+impl OscArg {
+    /// The argument as a number; texts have none.
+    pub fn number(&self) -> Option<f64> {
+        match self {
+            OscArg::Int(value) => Some(f64::from(*value)),
+            OscArg::Float(value) => Some(f64::from(*value)),
+            OscArg::Bool(value) => Some(f64::from(u8::from(*value))),
+            OscArg::Text(_) => None,
+        }
+    }
+}
+
 /// Declares a small enum whose members have a wire number and a wire name, and nothing else.
 macro_rules! numbered {
     ($(#[$doc:meta])* $name:ident { $($variant:ident = $id:literal $wire:literal),+ $(,)? }) => {
@@ -245,5 +297,12 @@ numbered!(
 );
 
 numbered!(Axis { LeftX = 128 "left_x", LeftY = 129 "left_y", RightX = 130 "right_x", RightY = 131 "right_y" });
+
+impl Axis {
+    /// Index of the horizontal axis of its stick; the vertical one follows.
+    pub const fn stick(self) -> usize {
+        self.index() & !1
+    }
+}
 
 numbered!(Side { Left = 132 "left", Right = 133 "right" });

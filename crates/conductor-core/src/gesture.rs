@@ -12,9 +12,9 @@ use crate::mapping::table::{ALL_CHANNELS, Entry, Kind, ModeIndex, RowId, Tables}
 use crate::mapping::{Fire, TriggerKind};
 use crate::timer::{TimerKey, Timers};
 
-/// Sixteen channels of notes, and one lane of gamepad buttons.
-const LANES: usize = 17;
-const BUTTON_LANE: u8 = 16;
+/// Sixteen channels of notes, and one channel_index of gamepad buttons.
+const CHANNELS: usize = 17;
+const BUTTONS: u8 = 16;
 const KEYS_PER_DEVICE: usize = 16 * 128 + 19;
 /// A chord has at most this many members, so a flood of notes cannot grow a window.
 const MAX_MEMBERS: usize = 16;
@@ -31,89 +31,58 @@ pub struct PressId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyRef {
     pub device: DeviceSlot,
-    lane: u8,
+    /// 0-15 for the channel of a note; [`BUTTONS`] for buttons.
+    channel_index: u8,
     /// As in the tables: notes 0-127, buttons from 128.
     pub number: u8,
 }
 
 impl KeyRef {
     fn of(event: &Event) -> Option<Self> {
-        let (lane, number) = match &event.body {
-            Body::NoteOn { channel, note, .. } | Body::NoteOff { channel, note, .. } => (*channel & 15, *note & 127),
-            Body::ButtonDown(button) | Body::ButtonUp(button) => (BUTTON_LANE, button.id()),
-            Body::PolyPressure { .. }
-            | Body::Cc { .. }
-            | Body::Program { .. }
-            | Body::ChannelPressure { .. }
-            | Body::PitchBend { .. }
-            | Body::SysEx(_)
-            | Body::RealTime(_)
-            | Body::Common { .. }
-            | Body::Axis { .. }
-            | Body::Trigger { .. }
-            | Body::Osc(_) => return None,
-        };
-        Some(KeyRef { device: event.device, lane, number })
+        let (channel_index, number) =
+            if let Body::NoteOn { channel, note, .. } | Body::NoteOff { channel, note, .. } = &event.body {
+                (*channel & 15, *note & 127)
+            } else if let Body::ButtonDown(button) | Body::ButtonUp(button) = &event.body {
+                (BUTTONS, button.id())
+            } else {
+                return None;
+            };
+        Some(KeyRef { device: event.device, channel_index, number })
     }
 
     fn index(self) -> usize {
-        if self.lane == BUTTON_LANE {
+        if self.channel_index == BUTTONS {
             16 * 128 + usize::from(self.number - 128)
         } else {
-            usize::from(self.lane) * 128 + usize::from(self.number)
+            usize::from(self.channel_index) * 128 + usize::from(self.number)
         }
     }
 
     /// The channel as the tables ask for it; buttons have none and match every mask.
     pub fn channels(self) -> u16 {
-        if self.lane == BUTTON_LANE { ALL_CHANNELS } else { 1 << self.lane }
+        if self.channel_index == BUTTONS { ALL_CHANNELS } else { 1 << self.channel_index }
     }
 
     pub fn channel(self) -> Option<u8> {
-        (self.lane != BUTTON_LANE).then_some(self.lane)
+        (self.channel_index != BUTTONS).then_some(self.channel_index)
     }
 }
 
 /// What was found, in the order it happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GestureEvent {
-    /// A press mapping fires.
-    Press {
-        tap: PressInfo,
-        row: RowId,
-    },
-    Release {
-        tap: PressInfo,
-        row: RowId,
-    },
-    Long {
-        tap: PressInfo,
-        row: RowId,
-    },
-    Double {
-        tap: PressInfo,
-        row: RowId,
-    },
-    Chord {
-        tap: PressInfo,
-        row: RowId,
-    },
+    /// A press, long press, double tap or chord fires its rule.
+    Fired { press: PressInfo, row: RowId },
+    /// A rule for the release of a key fires.
+    Released { press: PressInfo, row: RowId },
     /// The press waits: more than one gesture is still possible.
-    Deferred {
-        tap: PressInfo,
-    },
+    Deferred { press: PressInfo },
     /// Nothing is mapped to what this press turned out to be.
-    Unmatched {
-        tap: PressInfo,
-    },
+    Unmatched { press: PressInfo },
     /// The key came up; what was held for this press ends now.
-    Up {
-        tap: PressInfo,
-    },
+    Up { press: PressInfo },
     /// The press was taken back by a reload or the loss of its device.
-    Cancelled {
-        tap: PressInfo,
-    },
+    Cancelled { press: PressInfo },
 }
 
 /// A press as it was when something was found; the press itself may be over by the time somebody
@@ -132,6 +101,11 @@ pub struct PressInfo {
 }
 
 impl PressInfo {
+    /// The event that pressed the key, as far as it is still known.
+    pub fn event(&self) -> Event {
+        Event { at: self.at, device: self.key.device, taint: self.taint, hops: self.hops, body: self.body() }
+    }
+
     pub fn body(&self) -> Body {
         let number = self.key.number;
         match (self.key.channel(), Button::from_id(i64::from(number))) {
@@ -145,7 +119,7 @@ impl PressInfo {
 /// The deadlines of this stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deadline {
-    Chord { device: DeviceSlot, lane: u8 },
+    Chord { device: DeviceSlot, channel_index: u8 },
     Long { press: PressId, row: RowId },
     Double { press: PressId },
 }
@@ -191,7 +165,7 @@ enum Stage {
 struct Keys {
     /// The press that owns each key.
     current: Box<[u32; KEYS_PER_DEVICE]>,
-    windows: Box<[ChordWindow; LANES]>,
+    windows: Box<[ChordWindow; CHANNELS]>,
 }
 
 impl Default for Keys {
@@ -265,71 +239,69 @@ impl Gestures {
     }
 
     /// Takes a key event; anything else is not for this stage and gives `false`.
-    pub fn feed<T: From<Deadline>>(&mut self, event: &Event, around: &mut GestureCx<'_, T>) -> bool {
+    pub fn feed<T: From<Deadline>>(&mut self, event: &Event, cx: &mut GestureCx<'_, T>) -> bool {
         let Some(key) = KeyRef::of(event) else { return false };
         if let Body::NoteOn { velocity, .. } = &event.body {
-            self.down(key, event, *velocity, around);
+            self.down(key, event, *velocity, cx);
         } else if let Body::ButtonDown(_) = &event.body {
-            self.down(key, event, 127, around);
+            self.down(key, event, 127, cx);
         } else {
-            self.up(key, event.trail(), around);
+            self.up(key, event.trail(), cx);
         }
         true
     }
 
-    pub fn deadline<T: From<Deadline>>(&mut self, deadline: Deadline, around: &mut GestureCx<'_, T>) {
+    pub fn deadline<T: From<Deadline>>(&mut self, deadline: Deadline, cx: &mut GestureCx<'_, T>) {
         match deadline {
-            Deadline::Chord { device, lane } => self.chord_deadline(device, lane, around),
-            Deadline::Long { press, row } => self.long_deadline(press, row, around),
-            Deadline::Double { press } => self.double_deadline(press, around),
+            Deadline::Chord { device, channel_index } => self.chord_deadline(device, channel_index, cx),
+            Deadline::Long { press, row } => self.long_deadline(press, row, cx),
+            Deadline::Double { press } => self.double_deadline(press, cx),
         }
     }
 
     /// A reload: pending gestures are taken back, held keys stay known so that their release still
     /// ends what they hold.
-    pub fn cancel_pending<T>(&mut self, around: &mut GestureCx<'_, T>) {
+    pub fn cancel_pending<T>(&mut self, cx: &mut GestureCx<'_, T>) {
         for index in 0..self.presses.len() as u32 {
-            self.take_back(index, around);
+            self.take_back(index, cx);
         }
         for window in self.devices.iter_mut().flatten().flat_map(|it| it.windows.iter_mut()) {
-            window.clear(around.timers);
+            window.clear(cx.timers);
         }
     }
 
     /// The device is gone or muted: everything it pressed is taken back and comes up.
-    pub fn drop_device<T>(&mut self, device: DeviceSlot, around: &mut GestureCx<'_, T>) {
+    pub fn drop_device<T>(&mut self, device: DeviceSlot, cx: &mut GestureCx<'_, T>) {
         for index in 0..self.presses.len() as u32 {
             let Some(press) = self.presses[index as usize].as_ref().filter(|it| it.key.device == device) else {
                 continue;
             };
-            let tap = press.tap(index);
-            self.take_back(index, around);
-            if self.press(tap.id).is_some() {
+            let info = press.info(index);
+            self.take_back(index, cx);
+            if self.press(info.id).is_some() {
                 // No hand lets go here.
-                around.found.push(GestureEvent::Up { tap: PressInfo { taint: Taint::Tool, ..tap } });
+                cx.found.push(GestureEvent::Up { press: PressInfo { taint: Taint::Tool, ..info } });
                 self.forget(index);
             }
         }
         if let Some(keys) = self.devices.get_mut(usize::from(device.0)).and_then(Option::as_mut) {
             for window in keys.windows.iter_mut() {
-                window.clear(around.timers);
+                window.clear(cx.timers);
             }
         }
     }
 
-    fn take_back<T>(&mut self, index: u32, around: &mut GestureCx<'_, T>) {
+    fn take_back<T>(&mut self, index: u32, cx: &mut GestureCx<'_, T>) {
         let Some(press) = self.presses[index as usize].as_mut() else { return };
-        let tap = press.tap(index);
+        let info = press.info(index);
         let was_pending = matches!(press.stage, Stage::Chord | Stage::Waiting);
-        for timer in press.longs.drain(..).chain(press.double.take().map(|it| it.0)) {
-            around.timers.cancel(timer);
-        }
+        press.cancel_timers(cx.timers);
         press.stage = Stage::Taken;
         press.earlier = None;
         press.long_on_release = None;
         let gone = press.up;
         if was_pending {
-            around.found.push(GestureEvent::Cancelled { tap });
+            cx.found.push(GestureEvent::Cancelled { press: info });
         }
         if gone {
             self.forget(index);
@@ -338,18 +310,18 @@ impl Gestures {
 
     // Down.
 
-    fn down<T: From<Deadline>>(&mut self, key: KeyRef, event: &Event, velocity: u8, around: &mut GestureCx<'_, T>) {
+    fn down<T: From<Deadline>>(&mut self, key: KeyRef, event: &Event, velocity: u8, cx: &mut GestureCx<'_, T>) {
         // A second note-on without a note-off between: some controllers never send one. The key
         // went up in between, unseen.
         if self.current(key).is_some_and(|index| self.presses[index as usize].as_ref().is_some_and(|it| !it.up)) {
-            self.up(key, event.trail(), around);
+            self.up(key, event.trail(), cx);
         }
         let earlier = self.current(key);
-        let index = self.store(key, event, velocity, around.mode);
+        let index = self.store(key, event, velocity, cx.mode);
         let earlier = earlier.filter(|first| {
-            self.presses[*first as usize].as_ref().is_some_and(|it| it.double.is_some() && it.mode == around.mode)
+            self.presses[*first as usize].as_ref().is_some_and(|it| it.double.is_some() && it.mode == cx.mode)
         });
-        let table = around.tables.device(around.mode, key.device);
+        let table = cx.tables.device(cx.mode, key.device);
         let in_chord =
             table.rules(Kind::Chord, usize::from(key.number)).iter().any(|it| it.channels & key.channels() != 0);
         if in_chord {
@@ -359,14 +331,14 @@ impl Gestures {
                 && let Some(press) = self.presses[first as usize].as_mut()
                 && let Some((timer, _)) = press.double
             {
-                around.timers.cancel(timer);
+                cx.timers.cancel(timer);
                 self.presses[index as usize].as_mut().expect("just stored").earlier = Some(first);
             }
-            self.chord_press(index, around);
+            self.chord_press(index, cx);
         } else {
             match earlier {
-                Some(first) => self.second_tap(first, index, around),
-                None => self.tap(index, around),
+                Some(first) => self.second_tap(first, index, cx),
+                None => self.tap_stage(index, cx),
             }
         }
     }
@@ -434,78 +406,78 @@ impl Gestures {
 
     // Chord stage.
 
-    fn chord_press<T: From<Deadline>>(&mut self, index: u32, around: &mut GestureCx<'_, T>) {
+    fn chord_press<T: From<Deadline>>(&mut self, index: u32, cx: &mut GestureCx<'_, T>) {
         let Some(press) = self.presses[index as usize].as_mut() else { return };
         press.stage = Stage::Chord;
         let (key, at, mode) = (press.key, press.at, press.mode);
-        let lane = usize::from(key.lane);
-        if self.keys(key.device).windows[lane].members.is_empty() {
-            return self.open_window(index, around);
+        let channel_index = usize::from(key.channel_index);
+        if self.keys(key.device).windows[channel_index].members.is_empty() {
+            return self.open_window(index, cx);
         }
-        if self.keys(key.device).windows[lane].mode != mode {
-            self.close_window(key.device, key.lane, None, around);
-            return self.open_window(index, around);
+        if self.keys(key.device).windows[channel_index].mode != mode {
+            self.close_window(key.device, key.channel_index, None, cx);
+            return self.open_window(index, cx);
         }
-        let window = &mut self.keys(key.device).windows[lane];
+        let window = &mut self.keys(key.device).windows[channel_index];
         let opened = window.opened;
         let remaining: Vec<RowId> = window
             .candidates
             .iter()
             .copied()
             .filter(|row| {
-                let row = around.tables.row(row.0);
+                let row = cx.tables.row(row.0);
                 at < opened.plus_ms(row.time_ms) && row.chord.contains(&key.number)
             })
             .collect();
         if remaining.is_empty() || window.members.len() + 1 >= MAX_MEMBERS {
-            return self.close_window(key.device, key.lane, Some(index), around);
+            return self.close_window(key.device, key.channel_index, Some(index), cx);
         }
         window.members.push(index);
         window.candidates = remaining;
-        self.settle_window(key.device, key.lane, around);
+        self.settle_window(key.device, key.channel_index, cx);
     }
 
-    fn open_window<T: From<Deadline>>(&mut self, index: u32, around: &mut GestureCx<'_, T>) {
+    fn open_window<T: From<Deadline>>(&mut self, index: u32, cx: &mut GestureCx<'_, T>) {
         let Some(press) = self.presses[index as usize].as_ref() else { return };
-        let (key, at, mode, tap) = (press.key, press.at, press.mode, press.tap(index));
-        let table = around.tables.device(mode, key.device);
+        let (key, at, mode, info) = (press.key, press.at, press.mode, press.info(index));
+        let table = cx.tables.device(mode, key.device);
         let candidates =
             matching(table.rules(Kind::Chord, usize::from(key.number)), key).map(|it| RowId(it.id)).collect();
-        let window = &mut self.keys(key.device).windows[usize::from(key.lane)];
+        let window = &mut self.keys(key.device).windows[usize::from(key.channel_index)];
         window.members.push(index);
         window.candidates = candidates;
         window.opened = at;
         window.mode = mode;
-        around.found.push(GestureEvent::Deferred { tap });
-        self.settle_window(key.device, key.lane, around);
+        cx.found.push(GestureEvent::Deferred { press: info });
+        self.settle_window(key.device, key.channel_index, cx);
     }
 
     /// Fires when the pressed keys are a chord and nothing larger is possible any more, else waits
     /// for the next deadline.
-    fn settle_window<T: From<Deadline>>(&mut self, device: DeviceSlot, lane: u8, around: &mut GestureCx<'_, T>) {
-        let window = &mut self.keys(device).windows[usize::from(lane)];
+    fn settle_window<T: From<Deadline>>(&mut self, device: DeviceSlot, channel_index: u8, cx: &mut GestureCx<'_, T>) {
+        let window = &mut self.keys(device).windows[usize::from(channel_index)];
         if let Some(timer) = window.timer.take() {
-            around.timers.cancel(timer);
+            cx.timers.cancel(timer);
         }
         let pressed = window.members.len();
-        let larger = window.candidates.iter().any(|row| around.tables.row(row.0).chord.len() > pressed);
+        let larger = window.candidates.iter().any(|row| cx.tables.row(row.0).chord.len() > pressed);
         if !larger {
-            return self.close_window(device, lane, None, around);
+            return self.close_window(device, channel_index, None, cx);
         }
         let opened = window.opened;
-        let next = window.candidates.iter().map(|row| opened.plus_ms(around.tables.row(row.0).time_ms)).min();
+        let next = window.candidates.iter().map(|row| opened.plus_ms(cx.tables.row(row.0).time_ms)).min();
         if let Some(next) = next {
-            window.timer = Some(around.timers.set(next, Deadline::Chord { device, lane }.into()));
+            window.timer = Some(cx.timers.set(next, Deadline::Chord { device, channel_index }.into()));
         }
     }
 
-    fn chord_deadline<T: From<Deadline>>(&mut self, device: DeviceSlot, lane: u8, around: &mut GestureCx<'_, T>) {
-        let now = around.now;
-        let window = &mut self.keys(device).windows[usize::from(lane)];
+    fn chord_deadline<T: From<Deadline>>(&mut self, device: DeviceSlot, channel_index: u8, cx: &mut GestureCx<'_, T>) {
+        let now = cx.now;
+        let window = &mut self.keys(device).windows[usize::from(channel_index)];
         window.timer = None;
         let opened = window.opened;
-        window.candidates.retain(|row| now < opened.plus_ms(around.tables.row(row.0).time_ms));
-        self.settle_window(device, lane, around);
+        window.candidates.retain(|row| now < opened.plus_ms(cx.tables.row(row.0).time_ms));
+        self.settle_window(device, channel_index, cx);
     }
 
     /// Ends the window. The largest chord inside the pressed set fires; the others go on to the tap
@@ -514,25 +486,25 @@ impl Gestures {
     fn close_window<T: From<Deadline>>(
         &mut self,
         device: DeviceSlot,
-        lane: u8,
+        channel_index: u8,
         last: Option<u32>,
-        around: &mut GestureCx<'_, T>,
+        cx: &mut GestureCx<'_, T>,
     ) {
-        let window = &mut self.keys(device).windows[usize::from(lane)];
+        let window = &mut self.keys(device).windows[usize::from(channel_index)];
         if let Some(timer) = window.timer.take() {
-            around.timers.cancel(timer);
+            cx.timers.cancel(timer);
         }
         window.candidates.clear();
         let mut members = std::mem::take(&mut window.members);
         let mode = window.mode;
         members.extend(last);
-        let chord = self.largest_chord(device, mode, &members, around.tables);
+        let chord = self.largest_chord(device, mode, &members, cx.tables);
         let owner = chord.and_then(|row| {
-            let keys = &around.tables.row(row.0).chord;
+            let keys = &cx.tables.row(row.0).chord;
             members.iter().rev().copied().find(|it| self.number(*it).is_some_and(|number| keys.contains(&number)))
         });
         if let (Some(row), Some(at)) = (chord, owner) {
-            let keys = &around.tables.row(row.0).chord;
+            let keys = &cx.tables.row(row.0).chord;
             let owner = self.id(at);
             let parts = members.iter().filter_map(|it| self.presses[*it as usize].as_ref());
             let trail = parts
@@ -540,31 +512,31 @@ impl Gestures {
                 .fold(Trail::default(), |trail, it| trail.and(it.trail));
             let Some(press) = self.presses[at as usize].as_mut() else { return };
             press.trail = trail;
-            let tap = press.tap(at);
+            let info = press.info(at);
             for index in &members {
                 let Some(press) = self.presses[*index as usize].as_mut() else { continue };
                 if keys.contains(&press.key.number) {
                     press.stage = Stage::Taken;
                     press.chord_owner = Some(owner);
                     if let Some(first) = press.earlier.take() {
-                        self.resume_double(first, around);
+                        self.resume_double(first, cx);
                     }
                 }
             }
-            around.found.push(GestureEvent::Chord { tap, row });
+            cx.found.push(GestureEvent::Fired { press: info, row });
         }
         for index in members {
             if self.presses[index as usize].as_ref().is_none_or(|it| it.stage != Stage::Chord) {
                 continue;
             }
             if last == Some(index) {
-                self.open_window(index, around);
+                self.open_window(index, cx);
                 continue;
             }
             let earlier = self.presses[index as usize].as_mut().and_then(|it| it.earlier.take());
             match earlier {
-                Some(first) => self.second_tap(first, index, around),
-                None => self.tap(index, around),
+                Some(first) => self.second_tap(first, index, cx),
+                None => self.tap_stage(index, cx),
             }
         }
     }
@@ -603,11 +575,11 @@ impl Gestures {
 
     // PressInfo stage.
 
-    fn tap<T: From<Deadline>>(&mut self, index: u32, around: &mut GestureCx<'_, T>) {
+    fn tap_stage<T: From<Deadline>>(&mut self, index: u32, cx: &mut GestureCx<'_, T>) {
         let id = self.id(index);
         let Some(press) = self.presses[index as usize].as_mut() else { return };
         let (key, number) = (press.key, usize::from(press.key.number));
-        let table = around.tables.device(press.mode, key.device);
+        let table = cx.tables.device(press.mode, key.device);
         let velocity = u16::from(press.velocity);
         press.press_row = table.first(Kind::Press, number, key.channels(), velocity).map(RowId);
         press.release_row = table.first(Kind::Release, number, key.channels(), velocity).map(RowId);
@@ -615,7 +587,7 @@ impl Gestures {
         let longs = matching(table.rules(Kind::Long, number), key);
         let mut times: Vec<(u32, Fire)> = Vec::new();
         for entry in longs {
-            let row = around.tables.row(entry.id);
+            let row = cx.tables.row(entry.id);
             let TriggerKind::LongPress { fire, .. } = row.trigger.kind else { continue };
             // Rules come in order of precedence: of two with the same time the first wins.
             if times.contains(&(row.time_ms, fire)) {
@@ -623,81 +595,76 @@ impl Gestures {
             }
             times.push((row.time_ms, fire));
             let deadline = Deadline::Long { press: id, row: RowId(entry.id) };
-            press.longs.push(around.timers.set(press.at.plus_ms(row.time_ms), deadline.into()));
+            press.longs.push(cx.timers.set(press.at.plus_ms(row.time_ms), deadline.into()));
         }
-        let double = matching(table.rules(Kind::Double, number), key).map(|it| around.tables.row(it.id).time_ms).max();
+        let double = matching(table.rules(Kind::Double, number), key).map(|it| cx.tables.row(it.id).time_ms).max();
         if let Some(time_ms) = double {
             let end = press.at.plus_ms(time_ms);
-            press.double = Some((around.timers.set(end, Deadline::Double { press: id }.into()), end));
+            press.double = Some((cx.timers.set(end, Deadline::Double { press: id }.into()), end));
         }
 
         if press.longs.is_empty() && press.double.is_none() {
             press.stage = Stage::Settled;
             match (press.press_row, press.release_row) {
-                (Some(row), _) => around.found.push(GestureEvent::Press { tap: press.tap(index), row }),
+                (Some(row), _) => cx.found.push(GestureEvent::Fired { press: press.info(index), row }),
                 (None, Some(_)) => {}
-                (None, None) => around.found.push(GestureEvent::Unmatched { tap: press.tap(index) }),
+                (None, None) => cx.found.push(GestureEvent::Unmatched { press: press.info(index) }),
             }
             return;
         }
         press.stage = Stage::Waiting;
-        match press.press_row.filter(|row| is_eager(around.tables, *row)) {
+        match press.press_row.filter(|row| is_eager(cx.tables, *row)) {
             Some(row) => {
                 press.press_row = None;
-                around.found.push(GestureEvent::Press { tap: press.tap(index), row });
+                cx.found.push(GestureEvent::Fired { press: press.info(index), row });
             }
-            None => around.found.push(GestureEvent::Deferred { tap: press.tap(index) }),
+            None => cx.found.push(GestureEvent::Deferred { press: press.info(index) }),
         }
     }
 
-    fn second_tap<T: From<Deadline>>(&mut self, first: u32, second: u32, around: &mut GestureCx<'_, T>) {
+    fn second_tap<T: From<Deadline>>(&mut self, first: u32, second: u32, cx: &mut GestureCx<'_, T>) {
         let Some(press) = self.presses[second as usize].as_ref() else { return };
         let at = press.at;
         let (key, mode) = (press.key, press.mode);
-        let table = around.tables.device(mode, key.device);
+        let table = cx.tables.device(mode, key.device);
         let gap = self.presses[first as usize].as_ref().map_or(u64::MAX, |it| at.since(it.at));
         let row = matching(table.rules(Kind::Double, usize::from(key.number)), key)
-            .find(|it| gap < u64::from(around.tables.row(it.id).time_ms) * 1000)
+            .find(|it| gap < u64::from(cx.tables.row(it.id).time_ms) * 1000)
             .map(|it| RowId(it.id));
         match row {
             Some(row) => {
-                self.cancel_timers(first, around);
-                let earlier = self.presses[first as usize].as_ref().map_or(Trail::default(), |it| it.trail);
+                let earlier = self.presses[first as usize].as_mut().map_or(Trail::default(), |it| {
+                    it.cancel_timers(cx.timers);
+                    it.trail
+                });
                 self.forget(first);
                 // `forget` frees the key only if the first press still owned it; the second one
                 // does by now.
                 if let Some(press) = self.presses[second as usize].as_mut() {
                     press.stage = Stage::Taken;
                     press.trail = press.trail.and(earlier);
-                    around.found.push(GestureEvent::Double { tap: press.tap(second), row });
+                    cx.found.push(GestureEvent::Fired { press: press.info(second), row });
                 }
             }
             None => {
-                self.resume_double(first, around);
-                self.tap(second, around);
+                self.resume_double(first, cx);
+                self.tap_stage(second, cx);
             }
         }
     }
 
     /// The press that might have been a second tap went elsewhere; the first one waits out the rest
     /// of its window.
-    fn resume_double<T: From<Deadline>>(&mut self, first: u32, around: &mut GestureCx<'_, T>) {
+    fn resume_double<T: From<Deadline>>(&mut self, first: u32, cx: &mut GestureCx<'_, T>) {
         let id = self.id(first);
         let Some(press) = self.presses[first as usize].as_mut() else { return };
         if let Some((timer, end)) = press.double {
-            around.timers.cancel(timer);
-            press.double = Some((around.timers.set(end, Deadline::Double { press: id }.into()), end));
+            cx.timers.cancel(timer);
+            press.double = Some((cx.timers.set(end, Deadline::Double { press: id }.into()), end));
         }
     }
 
-    fn cancel_timers<T>(&mut self, index: u32, around: &mut GestureCx<'_, T>) {
-        let Some(press) = self.presses[index as usize].as_mut() else { return };
-        for timer in press.longs.drain(..).chain(press.double.take().map(|it| it.0)) {
-            around.timers.cancel(timer);
-        }
-    }
-
-    fn long_deadline<T: From<Deadline>>(&mut self, id: PressId, row: RowId, around: &mut GestureCx<'_, T>) {
+    fn long_deadline<T: From<Deadline>>(&mut self, id: PressId, row: RowId, cx: &mut GestureCx<'_, T>) {
         if self.press(id).is_none() {
             return;
         }
@@ -706,61 +673,61 @@ impl Gestures {
         press.press_row = None;
         press.release_row = None;
         if let Some((timer, _)) = press.double.take() {
-            around.timers.cancel(timer);
+            cx.timers.cancel(timer);
         }
-        let TriggerKind::LongPress { fire, .. } = around.tables.row(row.0).trigger.kind else { return };
+        let TriggerKind::LongPress { fire, .. } = cx.tables.row(row.0).trigger.kind else { return };
         match fire {
-            Fire::Threshold => around.found.push(GestureEvent::Long { tap: press.tap(id.index), row }),
+            Fire::Threshold => cx.found.push(GestureEvent::Fired { press: press.info(id.index), row }),
             Fire::Release => press.long_on_release = Some(row),
         }
     }
 
-    fn double_deadline<T>(&mut self, id: PressId, around: &mut GestureCx<'_, T>) {
+    fn double_deadline<T>(&mut self, id: PressId, cx: &mut GestureCx<'_, T>) {
         if self.press(id).is_none() {
             return;
         }
         let Some(press) = self.presses[id.index as usize].as_mut() else { return };
         press.double = None;
         if press.up {
-            self.resolve_as_press(id.index, around);
+            self.resolve_as_press(id.index, cx);
             self.forget(id.index);
         } else if press.longs.is_empty() {
-            self.resolve_as_press(id.index, around);
+            self.resolve_as_press(id.index, cx);
         }
     }
 
     /// Neither long nor double: the press is what it looked like at first.
-    fn resolve_as_press<T>(&mut self, index: u32, around: &mut GestureCx<'_, T>) {
+    fn resolve_as_press<T>(&mut self, index: u32, cx: &mut GestureCx<'_, T>) {
         let Some(press) = self.presses[index as usize].as_mut() else { return };
         let eager_fired = press.press_row.is_none();
         press.stage = Stage::Settled;
-        let table = around.tables.device(press.mode, press.key.device);
+        let table = cx.tables.device(press.mode, press.key.device);
         let had_press = table
             .first(Kind::Press, usize::from(press.key.number), press.key.channels(), u16::from(press.velocity))
             .is_some();
         match press.press_row.take() {
-            Some(row) => around.found.push(GestureEvent::Press { tap: press.tap(index), row }),
+            Some(row) => cx.found.push(GestureEvent::Fired { press: press.info(index), row }),
             None if eager_fired && had_press => {}
             None if press.release_row.is_some() => {}
-            None => around.found.push(GestureEvent::Unmatched { tap: press.tap(index) }),
+            None => cx.found.push(GestureEvent::Unmatched { press: press.info(index) }),
         }
         if press.up
             && let Some(row) = press.release_row.take()
         {
-            around.found.push(GestureEvent::Release { tap: press.tap(index), row });
+            cx.found.push(GestureEvent::Released { press: press.info(index), row });
         }
     }
 
     // Up.
 
-    fn up<T: From<Deadline>>(&mut self, key: KeyRef, trail: Trail, around: &mut GestureCx<'_, T>) {
+    fn up<T: From<Deadline>>(&mut self, key: KeyRef, trail: Trail, cx: &mut GestureCx<'_, T>) {
         let Some(index) = self.current(key) else { return };
         // The release decides with the press what fires, so its taint counts too.
         if let Some(press) = self.presses[index as usize].as_mut() {
             press.trail = press.trail.and(trail);
         }
         if self.presses[index as usize].as_ref().is_some_and(|it| it.stage == Stage::Chord) {
-            self.close_window(key.device, key.lane, None, around);
+            self.close_window(key.device, key.channel_index, None, cx);
         }
         let Some(press) = self.presses[index as usize].as_mut() else { return };
         if press.up {
@@ -769,46 +736,46 @@ impl Gestures {
         press.up = true;
         match press.stage {
             Stage::Taken => {
-                let owner = press.chord_owner.filter(|it| *it != press.tap(index).id);
-                around.found.push(GestureEvent::Up { tap: press.tap(index) });
+                let owner = press.chord_owner.filter(|it| *it != press.info(index).id);
+                cx.found.push(GestureEvent::Up { press: press.info(index) });
                 let taint = press.trail.taint;
-                if let Some(owner) = owner.and_then(|it| Some(self.press(it)?.tap(it.index))) {
+                if let Some(owner) = owner.and_then(|it| Some(self.press(it)?.info(it.index))) {
                     // The first key to come up ends the chord.
-                    around.found.push(GestureEvent::Up { tap: PressInfo { taint: owner.taint.max(taint), ..owner } });
+                    cx.found.push(GestureEvent::Up { press: PressInfo { taint: owner.taint.max(taint), ..owner } });
                 }
                 self.forget(index);
             }
             Stage::Settled | Stage::Chord => {
                 let release = press.release_row.take();
-                around.found.push(GestureEvent::Up { tap: press.tap(index) });
+                cx.found.push(GestureEvent::Up { press: press.info(index) });
                 if let Some(row) = release {
-                    around.found.push(GestureEvent::Release { tap: press.tap(index), row });
+                    cx.found.push(GestureEvent::Released { press: press.info(index), row });
                 }
                 self.forget(index);
             }
             Stage::Waiting => {
                 for timer in press.longs.drain(..) {
-                    around.timers.cancel(timer);
+                    cx.timers.cancel(timer);
                 }
                 if press.held_long {
                     let long = press.long_on_release.take();
                     if let Some(row) = long {
-                        around.found.push(GestureEvent::Long { tap: press.tap(index), row });
+                        cx.found.push(GestureEvent::Fired { press: press.info(index), row });
                     }
-                    around.found.push(GestureEvent::Up { tap: press.tap(index) });
+                    cx.found.push(GestureEvent::Up { press: press.info(index) });
                     self.forget(index);
                 } else if press.double.is_some() {
-                    around.found.push(GestureEvent::Up { tap: press.tap(index) });
+                    cx.found.push(GestureEvent::Up { press: press.info(index) });
                 } else {
                     // What fires now is held until the `Up` right behind it.
                     press.up = false;
                     let release = press.release_row;
-                    self.resolve_as_press(index, around);
+                    self.resolve_as_press(index, cx);
                     if let Some(press) = self.presses[index as usize].as_mut() {
                         press.up = true;
-                        around.found.push(GestureEvent::Up { tap: press.tap(index) });
+                        cx.found.push(GestureEvent::Up { press: press.info(index) });
                         if let Some(row) = release {
-                            around.found.push(GestureEvent::Release { tap: press.tap(index), row });
+                            cx.found.push(GestureEvent::Released { press: press.info(index), row });
                         }
                     }
                     self.forget(index);
@@ -832,7 +799,13 @@ fn is_eager(tables: &Tables, row: RowId) -> bool {
 }
 
 impl Press {
-    fn tap(&self, index: u32) -> PressInfo {
+    fn cancel_timers<T>(&mut self, timers: &mut Timers<T>) {
+        for timer in self.longs.drain(..).chain(self.double.take().map(|it| it.0)) {
+            timers.cancel(timer);
+        }
+    }
+
+    fn info(&self, index: u32) -> PressInfo {
         PressInfo {
             id: PressId { index, serial: self.serial },
             key: self.key,

@@ -7,7 +7,7 @@ mod compile;
 pub mod table;
 
 use crate::action::{Action, Curve};
-use crate::event::{Axis, Button, Side};
+use crate::event::{Axis, Button, Side, wire_names};
 
 /// What must happen for an action to fire. `device` is an alias, absent for any; `channel` is 0-15,
 /// absent for any.
@@ -100,48 +100,13 @@ pub enum TriggerKind {
     },
 }
 
-impl TriggerKind {
-    /// Every wire name, in the order the documentation lists them.
-    pub const NAMES: &'static [&'static str] = &[
-        "Note",
-        "CC",
-        "VelocityRange",
-        "LongPress",
-        "DoubleTap",
-        "NoteChord",
-        "EncoderTurn",
-        "Aftertouch",
-        "PolyAftertouch",
-        "PitchBend",
-        "ProgramChange",
-        "GamepadButton",
-        "GamepadButtonChord",
-        "GamepadAnalogStick",
-        "GamepadTrigger",
-        "Osc",
-    ];
-
-    pub fn name(&self) -> &'static str {
-        match self {
-            TriggerKind::Note { .. } => "Note",
-            TriggerKind::Cc { .. } => "CC",
-            TriggerKind::VelocityRange { .. } => "VelocityRange",
-            TriggerKind::LongPress { .. } => "LongPress",
-            TriggerKind::DoubleTap { .. } => "DoubleTap",
-            TriggerKind::NoteChord { .. } => "NoteChord",
-            TriggerKind::EncoderTurn { .. } => "EncoderTurn",
-            TriggerKind::Aftertouch { .. } => "Aftertouch",
-            TriggerKind::PolyAftertouch { .. } => "PolyAftertouch",
-            TriggerKind::PitchBend { .. } => "PitchBend",
-            TriggerKind::ProgramChange { .. } => "ProgramChange",
-            TriggerKind::GamepadButton { .. } => "GamepadButton",
-            TriggerKind::GamepadButtonChord { .. } => "GamepadButtonChord",
-            TriggerKind::GamepadAnalogStick { .. } => "GamepadAnalogStick",
-            TriggerKind::GamepadTrigger { .. } => "GamepadTrigger",
-            TriggerKind::Osc { .. } => "Osc",
-        }
-    }
-}
+wire_names!(TriggerKind {
+    Note "Note", Cc "CC", VelocityRange "VelocityRange", LongPress "LongPress", DoubleTap "DoubleTap",
+    NoteChord "NoteChord", EncoderTurn "EncoderTurn", Aftertouch "Aftertouch", PolyAftertouch "PolyAftertouch",
+    PitchBend "PitchBend", ProgramChange "ProgramChange", GamepadButton "GamepadButton",
+    GamepadButtonChord "GamepadButtonChord", GamepadAnalogStick "GamepadAnalogStick",
+    GamepadTrigger "GamepadTrigger", Osc "Osc",
+});
 
 /// Inclusive at both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -303,21 +268,11 @@ pub enum SourceKind {
     },
 }
 
-impl SourceKind {
-    pub const NAMES: &'static [&'static str] = &[
-        "CC",
-        "CC14",
-        "NRPN",
-        "RPN",
-        "PitchBend",
-        "Aftertouch",
-        "PolyAftertouch",
-        "Encoder",
-        "GamepadAnalogStick",
-        "GamepadTrigger",
-        "Osc",
-    ];
-}
+wire_names!(SourceKind {
+    Cc "CC", Cc14 "CC14", Nrpn "NRPN", Rpn "RPN", PitchBend "PitchBend", Aftertouch "Aftertouch",
+    PolyAftertouch "PolyAftertouch", Encoder "Encoder", GamepadAnalogStick "GamepadAnalogStick",
+    GamepadTrigger "GamepadTrigger", Osc "Osc",
+});
 
 /// The stages between a source and its targets; see `continuous` for their order.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -382,7 +337,9 @@ impl Target {
             Target::OscFloat { .. } | Target::LiveParameter { .. } | Target::PatchAttribute { .. } => None,
         }
     }
-
-    pub const NAMES: &'static [&'static str] =
-        &["CC", "CC14", "NRPN", "RPN", "PitchBend", "Aftertouch", "OscFloat", "LiveParameter", "PatchAttribute"];
 }
+
+wire_names!(Target {
+    Cc "CC", Cc14 "CC14", Nrpn "NRPN", Rpn "RPN", PitchBend "PitchBend", Aftertouch "Aftertouch",
+    OscFloat "OscFloat", LiveParameter "LiveParameter", PatchAttribute "PatchAttribute",
+});

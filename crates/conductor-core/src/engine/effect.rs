@@ -3,7 +3,6 @@
 use crate::action::{Action, Keystroke, MouseButton, Volume};
 use crate::event::{Body, DeviceSlot, OscMessage, Taint};
 use crate::mapping::Target;
-use crate::mapping::table::ModeIndex;
 use std::sync::Arc;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -32,10 +31,6 @@ pub enum Effect {
         at: Option<(i32, i32)>,
     },
     Volume(Volume),
-    ModeChanged {
-        from: ModeIndex,
-        to: ModeIndex,
-    },
     /// A value for a Live parameter or a patch attribute.
     Parameter {
         target: Arc<Target>,

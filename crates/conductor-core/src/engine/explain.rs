@@ -318,7 +318,7 @@ fn same_control_as_written(trigger: &Value, event: &Body) -> bool {
 /// What does not fit, and a remark; nothing when the trigger is about another control.
 fn compare(trigger: &Trigger, event: &Body) -> Option<(Vec<Mismatch>, &'static str)> {
     let mut failed = Vec::new();
-    if let (Some(wanted), Some(got)) = (trigger.channel, super::channel_of(event))
+    if let (Some(wanted), Some(got)) = (trigger.channel, event.channel())
         && wanted != got
     {
         failed.push(Mismatch { field: "channel", wanted: wanted.to_string(), got: got.to_string() });

@@ -17,9 +17,9 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    pub(super) fn fired(&mut self, row: RowId, tap: Option<PressInfo>, taint: Taint) {
-        if let Some(tap) = tap.filter(|it| it.held) {
-            self.held.push((tap.id, row));
+    pub(super) fn fired(&mut self, row: RowId, press: Option<PressInfo>, taint: Taint) {
+        if let Some(press) = press.filter(|it| it.held) {
+            self.held.push((press.id, row));
         }
         if let Some(fired) = self.fired.iter_mut().find(|it| it.0 == row) {
             fired.1 = fired.1.max(taint);

@@ -2,7 +2,7 @@
 //! made when somebody reads them.
 
 use crate::action::{Action, KeyName, Keystroke, MidiOut, Modifier, Volume};
-use crate::event::{Body, DeviceSlot, Micros, script};
+use crate::event::{Body, DeviceSlot, Micros, script, wire_names};
 use crate::mapping::table::{Leaf, Slots};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
@@ -24,41 +24,11 @@ pub enum Outcome {
     Failed,
 }
 
-impl Outcome {
-    pub const ALL: &'static [Outcome] = &[
-        Outcome::Fired,
-        Outcome::NoMatch,
-        Outcome::Deferred,
-        Outcome::Cancelled,
-        Outcome::ConditionFalse,
-        Outcome::Muted,
-        Outcome::Tainted,
-        Outcome::Learning,
-        Outcome::RateLimited,
-        Outcome::QueueFull,
-        Outcome::Failed,
-    ];
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Outcome::Fired => "fired",
-            Outcome::NoMatch => "no_match",
-            Outcome::Deferred => "deferred",
-            Outcome::Cancelled => "cancelled",
-            Outcome::ConditionFalse => "condition_false",
-            Outcome::Muted => "muted",
-            Outcome::Tainted => "tainted",
-            Outcome::Learning => "learning",
-            Outcome::RateLimited => "rate_limited",
-            Outcome::QueueFull => "queue_full",
-            Outcome::Failed => "failed",
-        }
-    }
-
-    pub fn from_name(name: &str) -> Option<Self> {
-        Outcome::ALL.iter().copied().find(|it| it.name() == name)
-    }
-}
+wire_names!(Outcome {
+    Fired "fired", NoMatch "no_match", Deferred "deferred", Cancelled "cancelled", ConditionFalse "condition_false",
+    Muted "muted", Tainted "tainted", Learning "learning", RateLimited "rate_limited", QueueFull "queue_full",
+    Failed "failed",
+});
 
 /// One record as the engine writes it.
 #[derive(Clone, Debug)]
@@ -250,35 +220,11 @@ pub fn keystroke(keys: &Keystroke) -> String {
 
 /// The name a configuration writes for this key.
 pub fn key_name(key: KeyName) -> String {
-    match key {
-        KeyName::Char(c) => c.to_string(),
-        KeyName::F(n) => format!("f{n}"),
-        KeyName::Space
-        | KeyName::Return
-        | KeyName::Tab
-        | KeyName::Escape
-        | KeyName::Backspace
-        | KeyName::Delete
-        | KeyName::Insert
-        | KeyName::Up
-        | KeyName::Down
-        | KeyName::Left
-        | KeyName::Right
-        | KeyName::Home
-        | KeyName::End
-        | KeyName::PageUp
-        | KeyName::PageDown
-        | KeyName::VolumeUp
-        | KeyName::VolumeDown
-        | KeyName::Mute
-        | KeyName::PlayPause
-        | KeyName::Stop
-        | KeyName::Next
-        | KeyName::Previous
-        | KeyName::PrintScreen
-        | KeyName::ScrollLock
-        | KeyName::Pause
-        | KeyName::CapsLock
-        | KeyName::NumLock => format!("{key:?}").to_lowercase(),
+    if let KeyName::Char(c) = key {
+        c.to_string()
+    } else if let KeyName::F(number) = key {
+        format!("f{number}")
+    } else {
+        format!("{key:?}").to_lowercase()
     }
 }

@@ -5,7 +5,7 @@ use super::continuous::{self, Passed, Sent};
 use super::effect::{Effect, Placeholders};
 use super::thresholds::{self, Memory, PULL_HYSTERESIS};
 use super::trace::Outcome;
-use super::{Context, Engine, LastValues, TOO_FAR, Timer, UNHEARD, stick_of};
+use super::{Context, Engine, LastValues, TOO_FAR, Timer, UNHEARD};
 use crate::event::assemble::{Assembled, Change, ParameterKind};
 use crate::event::{Body, DeviceSlot, Event, OscArg, OscMessage, Side, Trail};
 use crate::mapping::table::{BindingId, Kind, RowId};
@@ -57,7 +57,7 @@ impl Engine {
             Body::Program { channel, program } => self.program(event, *channel, *program, out),
             Body::Axis { axis, value } => {
                 self.device(event.device).axes[axis.index()] = f64::from(*value).clamp(-1.0, 1.0);
-                self.stick(event, stick_of(*axis), out)
+                self.stick(event, axis.stick(), out)
             }
             Body::Trigger { side, value } => self.pull(event, *side, f64::from(*value), out),
             Body::Osc(message) => self.osc(event, message, out),
@@ -183,10 +183,10 @@ impl Engine {
         let tables = Arc::clone(&self.tables);
         let rule = tables.row(row.0);
         let note = if let Body::PolyPressure { note, .. } = &event.body { Some(*note) } else { None };
-        let channel = super::channel_of(&event.body);
+        let channel = event.body.channel();
         let context = Context {
             gesture: rule.trigger.kind.name(),
-            tap: None,
+            press: None,
             device: event.device,
             body: Some(event.body.clone()),
             trail: event.trail(),
@@ -344,7 +344,7 @@ impl Engine {
         if !still || !in_reach || self.is_muted(device) {
             return;
         }
-        let first = stick_of(*axis);
+        let first = axis.stick();
         let axes = self.device(device).axes;
         let (x, y) = thresholds::radial(tables.advanced.stick_deadzone, axes[first], axes[first + 1]);
         let value = if axis.index() == first { x } else { y };
@@ -378,13 +378,13 @@ impl Engine {
         });
         if let Some(entry) = rule {
             claim = Claim { taken: true, let_through: tables.row(entry.id).let_through, fired: true };
-            let value = message.args.first().and_then(number).unwrap_or(0.0);
+            let value = message.args.first().and_then(OscArg::number).unwrap_or(0.0);
             self.fire_value(event, RowId(entry.id), value, value.clamp(0.0, 1.0), out);
         }
         let bound = tables.device(self.mode, event.device).rules(Kind::SourceOsc, 0).iter().find_map(|entry| {
             let binding = &tables.bindings[entry.id as usize];
             let SourceKind::Osc { arg_index, .. } = &binding.spec.source.kind else { return None };
-            let value = message.args.get(usize::from(*arg_index)).and_then(number)?;
+            let value = message.args.get(usize::from(*arg_index)).and_then(OscArg::number)?;
             binding.pattern.as_ref().is_some_and(|it| it.is_match(&message.address)).then_some((entry.id, value))
         });
         if let Some((binding, value)) = bound {
@@ -544,18 +544,9 @@ fn heard(value: u8) -> Option<u16> {
     (value != UNHEARD).then_some(u16::from(value))
 }
 
-fn number(arg: &OscArg) -> Option<f64> {
-    match arg {
-        OscArg::Int(value) => Some(f64::from(*value)),
-        OscArg::Float(value) => Some(f64::from(*value)),
-        OscArg::Bool(value) => Some(f64::from(u8::from(*value))),
-        OscArg::Text(_) => None,
-    }
-}
-
 pub(super) fn arg_holds(test: &OscTest, arg: Option<&OscArg>) -> bool {
     let Some(arg) = arg else { return false };
-    let value = number(arg);
+    let value = arg.number();
     let equal = |scalar: &Scalar| match (scalar, arg) {
         (Scalar::Text(want), OscArg::Text(got)) => want == got,
         (Scalar::Bool(want), OscArg::Bool(got)) => want == got,

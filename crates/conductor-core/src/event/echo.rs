@@ -40,28 +40,17 @@ enum Key {
 }
 
 fn key(body: &Body) -> Option<Key> {
-    let plain = match body {
-        Body::NoteOff { channel, note, .. } => &Body::NoteOff { channel: *channel, note: *note, velocity: 0 },
-        Body::SysEx(data) => {
-            // FNV-1a; a collision only taints a message that is clean.
-            let sum = data
-                .iter()
-                .fold(0xCBF2_9CE4_8422_2325, |sum: u64, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3));
-            return Some(Key::SysEx { len: data.len(), sum });
-        }
-        Body::NoteOn { .. }
-        | Body::PolyPressure { .. }
-        | Body::Cc { .. }
-        | Body::Program { .. }
-        | Body::ChannelPressure { .. }
-        | Body::PitchBend { .. }
-        | Body::RealTime(_)
-        | Body::Common { .. }
-        | Body::ButtonDown(_)
-        | Body::ButtonUp(_)
-        | Body::Axis { .. }
-        | Body::Trigger { .. }
-        | Body::Osc(_) => body,
+    if let Body::SysEx(data) = body {
+        // FNV-1a; a collision only taints a message that is clean.
+        let sum = data
+            .iter()
+            .fold(0xCBF2_9CE4_8422_2325, |sum: u64, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3));
+        return Some(Key::SysEx { len: data.len(), sum });
+    }
+    let plain = if let Body::NoteOff { channel, note, .. } = body {
+        &Body::NoteOff { channel: *channel, note: *note, velocity: 0 }
+    } else {
+        body
     };
     short(plain).ok().map(Key::Short)
 }

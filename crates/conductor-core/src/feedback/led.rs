@@ -196,25 +196,16 @@ fn named_pads(config: &Config, device: &Device) -> Vec<Pad> {
 }
 
 fn notes(kind: &TriggerKind) -> Vec<u8> {
-    match kind {
-        TriggerKind::Note { note, .. }
-        | TriggerKind::VelocityRange { note, .. }
-        | TriggerKind::LongPress { key: Key::Note(note), .. }
-        | TriggerKind::DoubleTap { key: Key::Note(note), .. } => vec![*note],
-        TriggerKind::NoteChord { notes, .. } => notes.clone(),
-        TriggerKind::LongPress { key: Key::Button(_), .. }
-        | TriggerKind::DoubleTap { key: Key::Button(_), .. }
-        | TriggerKind::Cc { .. }
-        | TriggerKind::EncoderTurn { .. }
-        | TriggerKind::Aftertouch { .. }
-        | TriggerKind::PolyAftertouch { .. }
-        | TriggerKind::PitchBend { .. }
-        | TriggerKind::ProgramChange { .. }
-        | TriggerKind::GamepadButton { .. }
-        | TriggerKind::GamepadButtonChord { .. }
-        | TriggerKind::GamepadAnalogStick { .. }
-        | TriggerKind::GamepadTrigger { .. }
-        | TriggerKind::Osc { .. } => Vec::new(),
+    if let TriggerKind::Note { note, .. }
+    | TriggerKind::VelocityRange { note, .. }
+    | TriggerKind::LongPress { key: Key::Note(note), .. }
+    | TriggerKind::DoubleTap { key: Key::Note(note), .. } = kind
+    {
+        vec![*note]
+    } else if let TriggerKind::NoteChord { notes, .. } = kind {
+        notes.clone()
+    } else {
+        Vec::new()
     }
 }
 

@@ -132,24 +132,18 @@ impl<'a> Hearing<'a> {
             }
             Body::Axis { axis, value } => {
                 let axes = self.axes.entry(device).or_default();
-                let (number, pair) = match axis {
-                    Axis::LeftX => (0, [Axis::LeftX, Axis::LeftY]),
-                    Axis::LeftY => (1, [Axis::LeftX, Axis::LeftY]),
-                    Axis::RightX => (2, [Axis::RightX, Axis::RightY]),
-                    Axis::RightY => (3, [Axis::RightX, Axis::RightY]),
-                };
-                axes[number] = f64::from(*value).clamp(-1.0, 1.0);
-                let first = number / 2 * 2;
+                axes[axis.index()] = f64::from(*value).clamp(-1.0, 1.0);
+                let first = axis.stick();
                 let (x, y) = thresholds::radial(self.advanced.stick_deadzone, axes[first], axes[first + 1]);
-                put(Control::Stick(pair[0]), Some(x));
-                put(Control::Stick(pair[1]), Some(y));
+                put(Control::Stick(Axis::ALL[first]), Some(x));
+                put(Control::Stick(Axis::ALL[first + 1]), Some(y));
             }
             Body::Trigger { side, value } => {
                 let pulled = thresholds::pull(self.advanced.trigger_deadzone, f64::from(*value));
                 put(Control::Pull(*side), Some((pulled * 127.0).round()));
             }
             Body::Osc(message) => {
-                let value = message.args.first().and_then(number);
+                let value = message.args.first().and_then(OscArg::number);
                 put(Control::Osc(message.address.clone()), value);
             }
             Body::NoteOn { .. }
@@ -160,15 +154,6 @@ impl<'a> Hearing<'a> {
             | Body::RealTime(_)
             | Body::Common { .. } => {}
         }
-    }
-}
-
-fn number(arg: &OscArg) -> Option<f64> {
-    match arg {
-        OscArg::Int(value) => Some(f64::from(*value)),
-        OscArg::Float(value) => Some(f64::from(*value)),
-        OscArg::Bool(value) => Some(f64::from(u8::from(*value))),
-        OscArg::Text(_) => None,
     }
 }
 
