@@ -9,11 +9,11 @@ use crate::config_file;
 use crate::config_file::accepted::Store;
 use crate::config_file::watch::Watch;
 use crate::doors::control::{self, Control};
+use crate::gateway::owner_events::GatewayEvents;
 use crate::gateway::{Gateway, live_watch};
 use crate::home::{Home, HomeError, Lock};
 use crate::log::Log;
 use crate::owner::dispatch::{Dispatch, Hosts};
-use crate::owner::pad_calls::PadCalls;
 use crate::owner::wake::{Wake, Waker};
 use crate::owner::{self, backends, desktop, ports, realtime_priority};
 use crate::socket::{Socket, SocketError};
@@ -166,7 +166,7 @@ impl Daemon {
         let waker = Waker { wakes, bell: bell.clone(), config: config_orders.clone() };
         let handle = OwnerHandle::new(Arc::new(waker.clone()), published.clone(), modes.clone());
         let gateway = Arc::new(Gateway::open(&home, &clock, &ids, &handle, &serving, runtime.handle().clone(), &log)?);
-        let pad_calls = Arc::new(PadCalls::default());
+        let events = Arc::new(GatewayEvents::start(&gateway, &waker)?);
 
         let post = |waker: &Waker| {
             let waker = waker.clone();
@@ -207,7 +207,7 @@ impl Daemon {
 
         let (keys, display_fault) = desktop_of(display.as_deref());
         let desktop = desktop::Desktop::start(display.as_deref(), &waker)?;
-        let hosts = Hosts { desktop: keys, mixer: Box::new(SystemVolume), calls: pad_calls.clone() };
+        let hosts = Hosts { desktop: keys, mixer: Box::new(SystemVolume), events: events.clone() };
         let owner = owner::Owner::new(owner::Parts {
             clock: clock.clone(),
             log: log.clone(),
@@ -224,8 +224,7 @@ impl Daemon {
             watch_error,
             display_fault,
             programs: desktop.apps_wanted(),
-            gateway: gateway.clone(),
-            runtime: runtime.handle().clone(),
+            events,
         });
         let mut waiting = gateway.studio.desk.store().watch();
         let told = waker.clone();
@@ -250,7 +249,6 @@ impl Daemon {
         })?;
 
         let stop = CancellationToken::new();
-        pad_calls.connect(&gateway, runtime.handle().clone(), &waker)?;
         let control = Arc::new(Control {
             handle: handle.clone(),
             home,

@@ -4,41 +4,38 @@
 //! Not here: what a gesture means (`conductor_core::engine`), how an effect leaves (`dispatch`),
 //! opening devices (`ports`), reading the configuration (`config_file`).
 
-pub mod approval_pad;
 pub mod backends;
+mod changes;
 pub mod desktop;
 pub mod dispatch;
+pub mod events;
 mod feedback;
 mod inputs;
-pub mod pad_calls;
 pub mod ports;
 pub mod realtime_priority;
 mod requests;
 pub mod wake;
-mod worker;
 
 use self::wake::Wake;
-use crate::config_file::{Arrival, Remarks};
-use crate::gateway::Gateway;
+use crate::config_file::Remarks;
 use crate::log::Log;
 use crate::owner::desktop::AppsWanted;
 use crate::owner::dispatch::{Dispatch, DispatchError};
+use crate::owner::events::OwnerEvents;
 use crate::owner::inputs::Inputs;
 use arc_swap::ArcSwap;
-use conductor_core::audit::record::EventName;
 use conductor_core::engine::{Effect, Engine, TraceRecord};
-use conductor_core::event::{Body, DeviceSlot, Event, Micros, Taint};
+use conductor_core::event::{DeviceSlot, Event, Micros, Taint};
 use conductor_core::feedback::Fact;
 use conductor_core::learn::Learn;
 use conductor_core::timestamp::Timestamp;
 use conductor_gateway::config_in_force::ConfigInForce;
 use conductor_gateway::owner_handle::{Outgoing, Reply};
-use conductor_gateway::report::{Lifecycle, Modes, Statistics};
+use conductor_gateway::report::{Modes, Statistics};
 use conductor_hosts::midi::ring::Bell;
 use conductor_hosts::system::Clock;
 use feedback::Surface;
-use ports::{News, SharedSlots, Table, with_slots};
-use serde_json::json;
+use ports::{SharedSlots, Table, with_slots};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::{Arc, mpsc};
@@ -78,9 +75,7 @@ pub(crate) struct Parts {
     /// Why no display can be used, as far as is known at start.
     pub display_fault: Option<String>,
     pub programs: AppsWanted,
-    pub gateway: Arc<Gateway>,
-    /// For answers that wait for the disk.
-    pub runtime: tokio::runtime::Handle,
+    pub events: Arc<dyn OwnerEvents>,
 }
 
 /// Who changed the mode: a rule does not hold on to it, a person does.
@@ -123,8 +118,10 @@ pub(crate) struct Owner {
     local_minute: u64,
     learn: Learn,
     surface: Surface,
-    /// The mode is another one than was published.
+    /// The mode or the configuration is another one than was published.
     mode_changed: bool,
+    /// The engine's count of mode changes when the owner last looked.
+    mode_changes: u64,
 }
 
 impl Owner {
@@ -161,6 +158,7 @@ impl Owner {
             learn: Learn::default(),
             surface,
             mode_changed: true,
+            mode_changes: 0,
             parts,
         };
         owner.publish_modes();
@@ -215,11 +213,12 @@ impl Owner {
         {
             fed += 1;
             self.note_event(event.device);
-            if self.is_input(&event) {
-                self.listen(&event);
-                self.engine.feed(&event, &mut self.effects);
-                self.carry_out();
+            if self.surface.watches(event.device) && !self.is_input(&event) {
+                continue;
             }
+            self.listen(&event);
+            self.engine.feed(&event, &mut self.effects);
+            self.carry_out();
         }
         fed
     }
@@ -298,21 +297,10 @@ impl Owner {
         while !self.effects.is_empty() {
             let mut effects = std::mem::take(&mut self.effects);
             for effect in effects.drain(..) {
-                if let Effect::ModeChanged { .. } = effect {
-                    self.mode_changed = true;
-                    self.stop_learning();
-                    self.parts.log.info(format_args!("mode {}", self.engine.mode().1));
-                    match by {
-                        By::Hand => self.surface.focus.chosen_by_hand(),
-                        By::Rule => {}
-                    }
-                } else if let Effect::Midi { .. } = effect {
-                    self.surface.pad.sent(self.parts.clock.now());
-                }
-                self.note_taint(&effect);
-                if let Err(undone) = self.parts.dispatch.carry_out(effect) {
+                self.note_sent(&effect);
+                if let Err(error) = self.parts.dispatch.carry_out(effect) {
                     failed += 1;
-                    self.not_done(undone);
+                    self.not_done(error);
                 }
             }
             if self.effects.is_empty() {
@@ -323,20 +311,7 @@ impl Owner {
         // One action may have several effects, and releases are no actions.
         self.undone += failed.min(self.engine.counters().actions.saturating_sub(self.counted));
         self.counted = self.engine.counters().actions;
-    }
-
-    /// Whatever leaves without a hand is remembered, so that no cable makes a hand of it.
-    fn note_taint(&mut self, effect: &Effect) {
-        let now = self.parts.clock.now();
-        if let Effect::Midi { message, taint, .. } = effect
-            && *taint != Taint::Clean
-        {
-            self.engine.sent_without_hand(message, now);
-        } else if let Effect::Osc { message, taint, .. } = effect
-            && *taint != Taint::Clean
-        {
-            self.engine.sent_without_hand(&Body::Osc(Arc::clone(message)), now);
-        }
+        self.mode_may_have_changed(by);
     }
 
     fn not_done(&mut self, undone: DispatchError) {
@@ -351,137 +326,10 @@ impl Owner {
         }
     }
 
-    fn output_lost(&mut self, port: DeviceSlot) {
-        let now = self.parts.clock.now();
-        self.parts.dispatch.closed(port);
-        self.surface.feedback.port_open(port, false);
-        self.engine.output_lost(port, now, &mut self.effects);
-    }
-
     fn order(&self, order: ports::Order) {
         // Its thread outlives the owner.
         if self.parts.ports.send(order).is_ok() {
             self.parts.knock.wake();
-        }
-    }
-
-    fn ports_changed(&mut self, news: News) {
-        let now = self.parts.clock.now();
-        match news {
-            News::Input { device, lane, taint } => {
-                self.inputs.add(lane, taint);
-                self.inputs.configure(&self.parts.serving.load().config, &self.parts.slots);
-                self.seen.insert(device);
-                self.engine.device_back(device, now, &mut self.effects);
-                self.parts.log.info(format_args!("{} connected", self.name(device)));
-            }
-            News::InputLost { device } => {
-                for event in self.inputs.remove(device) {
-                    self.engine.feed(&event, &mut self.effects);
-                }
-                self.surface.pad.device_lost(device);
-                self.engine.device_lost(device, now, &mut self.effects);
-                self.parts.log.warn(format_args!("{} lost", self.name(device)));
-            }
-            News::Output { port, output } => {
-                self.parts.dispatch.opened(port, output);
-                self.surface.feedback.port_open(port, true);
-                self.engine.output_back(port, now, &mut self.effects);
-                self.carry_out();
-                self.send_waiting(port);
-            }
-            News::OutputLost { port } => self.output_lost(port),
-            News::NotOpened { port, why } => self.refuse_waiting(port, &why),
-            News::Table(table) => {
-                self.note_lost(&table);
-                self.table = table;
-                self.look_at_devices();
-                if self.phase == Phase::Starting {
-                    self.phase = Phase::Serving;
-                    for reply in self.awaiting_ready.drain(..) {
-                        // The waiting client may have hung up.
-                        let _ = reply.send(());
-                    }
-                }
-            }
-        }
-        self.carry_out();
-    }
-
-    /// Writes down which devices of the file are gone since the last table.
-    fn note_lost(&self, now: &Table) {
-        for before in self.table.devices.iter().filter(|it| it.is_configured && it.is_connected()) {
-            let is_lost = |it: &&ports::Bound| it.device_id == before.device_id && !it.is_connected();
-            if now.devices.iter().any(|it| is_lost(&it)) {
-                let studio = self.parts.gateway.studio.clone();
-                let detail = json!({ "device": before.device_id, "port": before.port_name() });
-                self.parts.runtime.spawn(async move {
-                    // The log itself reports what cannot be written.
-                    let _ = studio.audit.event(None, EventName::DeviceLost, detail).await;
-                });
-            }
-        }
-    }
-
-    fn config_arrived(&mut self, arrival: Arrival) {
-        self.reloading = false;
-        match arrival {
-            Arrival::Same => self.parts.config_error = None,
-            Arrival::Accepted(serving) if self.performance_lock => {
-                self.parts.config_error = Some("waits for the performance lock to be lifted".to_owned());
-                self.waiting = Some(serving);
-            }
-            Arrival::Accepted(serving) => self.put_in_force(serving),
-            Arrival::Refused(refusal) => {
-                self.statistics.reloads_failed += 1;
-                self.parts.log.error(format_args!("kept the old configuration: {}", refusal.reason));
-                self.parts.gateway.rejected(&refusal.reason);
-                self.parts.config_error = Some(refusal.reason);
-            }
-        }
-    }
-
-    fn put_in_force(&mut self, serving: Arc<ConfigInForce>) {
-        let now = self.parts.clock.now();
-        with_slots(&self.parts.slots, |slots| {
-            self.engine.reload(&serving.config, slots, now, &mut self.effects);
-            self.surface.reload(&serving.config, slots);
-        });
-        self.carry_out_by(By::Rule);
-        self.parts.programs.set(self.engine.tables().asks_for_programs);
-        let wish = self.surface.focus.reload(serving.config.per_app_modes.clone());
-        self.follow(wish);
-        self.look_at_devices();
-        self.parts.log.set_level(serving.config.log_level);
-        self.parts.log.info(format_args!(
-            "configuration in force: {} modes, {} rows disabled",
-            serving.config.modes.len(),
-            serving.disabled_mappings()
-        ));
-        self.inputs.configure(&serving.config, &self.parts.slots);
-        self.order(ports::Order::Config(serving.config.clone()));
-        self.parts.config_error = None;
-        // Before the words, which tell a person of what waits: whoever hears it finds it here.
-        self.parts.serving.store(Arc::clone(&serving));
-        self.parts.gateway.put_in_force(&serving);
-        self.mode_changed = true;
-        self.publish_modes();
-    }
-
-    /// Where the studio is in its life, as `status` says it.
-    fn lifecycle(&self) -> Lifecycle {
-        let lost = |device: &ports::Bound| {
-            device.wants_input && self.seen.contains(&device.slot) && !self.inputs.is_open(device.slot)
-        };
-        match self.phase {
-            Phase::Starting => Lifecycle::Starting,
-            Phase::Stopping => Lifecycle::Stopping,
-            Phase::Serving if self.reloading => Lifecycle::Reloading,
-            Phase::Serving if self.parts.config_error.is_some() && self.parts.serving.load().text.is_none() => {
-                Lifecycle::Degraded
-            }
-            Phase::Serving if self.table.devices.iter().any(lost) => Lifecycle::Reconnecting,
-            Phase::Serving => Lifecycle::Running,
         }
     }
 
@@ -492,7 +340,7 @@ impl Owner {
         // ordinary way.
         self.feed();
         let now = self.parts.clock.now();
-        self.engine.stop(now, &mut self.effects);
+        self.engine.panic(now, &mut self.effects);
         self.carry_out();
         self.parts.log.info("stopped; nothing is held");
     }

@@ -5,28 +5,18 @@
 
 use super::wake::Waker;
 use crate::log::Log;
-use crate::owner::worker::{InboxFull, Worker};
+use crate::owner::events::OwnerEvents;
 use conductor_core::action::Volume;
-use conductor_core::engine::{Effect, MappingCall};
-use conductor_core::event::{Body, DeviceSlot, OscMessage, Taint, Trail, midi};
-use conductor_core::mapping::Target;
+use conductor_core::engine::Effect;
+use conductor_core::event::{Body, DeviceSlot, OscMessage, Trail, midi};
 use conductor_hosts::desktop::{Desktop, Job, Mixer};
 use conductor_hosts::midi::{Output, SendError};
 use conductor_hosts::osc;
+use conductor_hosts::worker::{Fifo, NotTaken, Worker};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use tokio::sync::mpsc;
-
-/// Actions that take the pipeline. Each call is answered with [`Waker::call_done`], however it
-/// ends.
-pub trait Calls: Send + Sync {
-    fn start(&self, call: MappingCall, owner: &Waker);
-
-    /// A value for what only a host knows. Never waits; a value that does not arrive later is told
-    /// with [`Waker::worker_failed`].
-    fn turn(&self, target: &Target, value: f64, ranged: bool, taint: Taint) -> Result<(), String>;
-}
 
 /// Why an effect did not leave.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,25 +32,24 @@ pub(crate) enum DispatchError {
 pub(crate) struct Hosts {
     pub desktop: Box<dyn Desktop>,
     pub mixer: Box<dyn Mixer>,
-    pub calls: Arc<dyn Calls>,
+    pub events: Arc<dyn OwnerEvents>,
 }
 
 pub(crate) struct Dispatch {
     outputs: BTreeMap<DeviceSlot, Box<dyn Output>>,
     listeners: Vec<(DeviceSlot, mpsc::Sender<Vec<u8>>)>,
     osc: osc::Sender,
-    named_osc: Worker<(Arc<str>, u16, Arc<OscMessage>)>,
-    desktop: Worker<Job>,
-    mixer: Worker<Volume>,
-    calls: Arc<dyn Calls>,
-    owner: Waker,
+    named_osc: Worker<Fifo<(Arc<str>, u16, Arc<OscMessage>)>>,
+    desktop: Worker<Fifo<Job>>,
+    mixer: Worker<Fifo<Volume>>,
+    events: Arc<dyn OwnerEvents>,
     /// Grown once, to the largest message.
     bytes: Vec<u8>,
 }
 
 impl Dispatch {
     pub fn start(hosts: Hosts, owner: Waker, log: &Log) -> std::io::Result<Self> {
-        let Hosts { mut desktop, mut mixer, calls } = hosts;
+        let Hosts { mut desktop, mut mixer, events } = hosts;
         let (keys_log, volume_log, osc_log) = (log.clone(), log.clone(), log.clone());
         let (keys_owner, volume_owner, osc_owner) = (owner.clone(), owner.clone(), owner.clone());
         let mut resolved = osc::Sender::new();
@@ -86,8 +75,7 @@ impl Dispatch {
                     volume_owner.worker_failed();
                 }
             })?,
-            calls,
-            owner,
+            events,
             bytes: Vec::with_capacity(64),
         })
     }
@@ -112,7 +100,7 @@ impl Dispatch {
         self.listeners.push((port, heard));
     }
 
-    /// Carries out one effect. `ModeChanged` is the owner's own business and passes through.
+    /// Carries out one effect.
     pub fn carry_out(&mut self, effect: Effect) -> Result<(), DispatchError> {
         match effect {
             Effect::Midi { port, message, taint, hops } => self.send_body(port, &message, Trail { taint, hops }),
@@ -127,12 +115,11 @@ impl Dispatch {
             Effect::Text(text) => taken(self.desktop.push(Job::Text(text)), "desktop"),
             Effect::Click { button, at } => taken(self.desktop.push(Job::Click { button, at }), "desktop"),
             Effect::Volume(volume) => taken(self.mixer.push(volume), "volume"),
-            Effect::ModeChanged { .. } => Ok(()),
             Effect::Parameter { target, value, ranged, taint } => {
-                self.calls.turn(&target, value, ranged, taint).map_err(DispatchError::Refused)
+                self.events.parameter_turned(&target, value, ranged, taint).map_err(DispatchError::Refused)
             }
             Effect::Call(call) => {
-                self.calls.start(*call, &self.owner);
+                self.events.call_fired(*call);
                 Ok(())
             }
         }
@@ -170,11 +157,11 @@ impl Dispatch {
     }
 }
 
-fn taken(pushed: Result<(), InboxFull>, lane: &str) -> Result<(), DispatchError> {
+fn taken(pushed: Result<(), NotTaken>, lane: &str) -> Result<(), DispatchError> {
     pushed.map_err(|why| {
         DispatchError::Refused(match why {
-            InboxFull::Full => format!("{lane}: more is waiting than can be done"),
-            InboxFull::Gone => format!("{lane}: its worker ended"),
+            NotTaken::Full => format!("{lane}: more is waiting than can be done"),
+            NotTaken::Gone => format!("{lane}: its worker ended"),
         })
     })
 }

@@ -5,10 +5,10 @@
 //! (`conductor_core::focus`), and when a held pad counts (`conductor_core::approval_pad`).
 
 use super::{By, Owner, ports};
-use crate::owner::approval_pad;
 use conductor_core::approval_pad::ApprovalPad;
 use conductor_core::config::Config;
-use conductor_core::event::{DeviceSlot, Event, Micros, Taint};
+use conductor_core::engine::Effect;
+use conductor_core::event::{Body, DeviceSlot, Event, Micros, Taint};
 use conductor_core::feedback::{Fact, Feedback, Light};
 use conductor_core::focus::{Focus, Window, Wish};
 use conductor_core::mapping::table::Slots;
@@ -16,6 +16,7 @@ use conductor_core::policy::PadSettings;
 use conductor_gateway::pending_store::Waiting;
 use conductor_gateway::pipeline::approval::ApproverPresent;
 use conductor_gateway::report::{BackendNow, BackendState};
+use std::sync::Arc;
 
 /// The owner's side of controllers and desktop.
 pub(crate) struct Surface {
@@ -53,6 +54,11 @@ impl Surface {
         [self.feedback.next_deadline(), self.pad.next_deadline()].into_iter().flatten().min()
     }
 
+    /// Whether events of a device also concern its lights, its motor faders or the approval pad.
+    pub fn watches(&self, device: DeviceSlot) -> bool {
+        self.feedback.uses(device) || self.pad.device() == Some(device)
+    }
+
     pub fn backend(&self) -> BackendNow {
         let state = if self.display_fault.is_none() { BackendState::Ready } else { BackendState::Missing };
         BackendNow { name: "desktop".to_owned(), state, reason: self.display_fault.clone() }
@@ -84,6 +90,37 @@ impl Owner {
         true
     }
 
+    /// Remembers a message that is about to leave: the approval pad must not take its copy for a
+    /// press, and where no hand caused it, no cable may make a hand of it.
+    pub(super) fn note_sent(&mut self, effect: &Effect) {
+        let now = self.parts.clock.now();
+        if let Effect::Midi { message, taint, .. } = effect {
+            self.surface.pad.sent(now);
+            if *taint != Taint::Clean {
+                self.engine.sent_without_hand(message, now);
+            }
+        } else if let Effect::Osc { message, taint, .. } = effect
+            && *taint != Taint::Clean
+        {
+            self.engine.sent_without_hand(&Body::Osc(Arc::clone(message)), now);
+        }
+    }
+
+    /// `by` says who changed the mode, if it changed: a rule for windows gives way to a hand.
+    pub(super) fn mode_may_have_changed(&mut self, by: By) {
+        let changes = self.engine.counters().mode_changes;
+        if std::mem::replace(&mut self.mode_changes, changes) == changes {
+            return;
+        }
+        self.mode_changed = true;
+        self.stop_learning();
+        self.parts.log.info(format_args!("mode {}", self.engine.mode().1));
+        match by {
+            By::Hand => self.surface.focus.chosen_by_hand(),
+            By::Rule => {}
+        }
+    }
+
     fn is_hardware(&self, device: DeviceSlot) -> bool {
         self.table.devices.iter().any(|it| it.slot == device && it.is_hardware)
     }
@@ -112,13 +149,7 @@ impl Owner {
     fn answer_by_pad(&mut self, now: Micros) {
         let Some(id) = self.surface.pad.advance(now, self.surface.waiting.only) else { return };
         let Some(settings) = self.surface.pad.settings().cloned() else { return };
-        let (studio, log) = (self.parts.gateway.studio.clone(), self.parts.log.clone());
-        self.parts.runtime.spawn(async move {
-            match approval_pad::answer(&studio, &settings, id).await {
-                Ok(done) => log.info(format_args!("by the pad: {done}")),
-                Err(why) => log.warn(format_args!("the held pad answered nothing: {why}")),
-            }
-        });
+        self.parts.events.pad_held(settings, id);
     }
 
     pub(crate) fn waiting_changed(&mut self, waiting: Waiting) {
@@ -144,7 +175,7 @@ impl Owner {
         if !armed {
             self.surface.armed = None;
         } else if self.surface.armed.is_none() {
-            self.surface.armed = Some(self.parts.gateway.studio.desk.attend());
+            self.surface.armed = Some(self.parts.events.pad_armed());
         }
     }
 

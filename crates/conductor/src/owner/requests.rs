@@ -157,7 +157,7 @@ impl Owner {
         backends.push(self.surface.backend());
         backends.extend(left_out(LEFT_OUT));
         backends.extend(missing("watch", &self.parts.watch_error));
-        backends.extend(missing("http", &self.parts.gateway.http.fault()));
+        backends.extend(missing("http", &self.parts.events.http_fault()));
         backends
     }
 
