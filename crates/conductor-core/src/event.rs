@@ -171,14 +171,6 @@ pub enum Body {
     Osc(Arc<OscMessage>),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum RealTime {
-    Clock,
-    Start,
-    Continue,
-    Stop,
-}
-
 #[derive(Clone, Debug, PartialEq)]
 pub struct OscMessage {
     pub address: String,
@@ -306,3 +298,8 @@ impl Axis {
 }
 
 numbered!(Side { Left = 132 "left", Right = 133 "right" });
+
+numbered!(
+    /// Transport messages, by their status byte.
+    RealTime { Clock = 0xF8 "clock", Start = 0xFA "start", Continue = 0xFB "continue", Stop = 0xFC "stop" }
+);

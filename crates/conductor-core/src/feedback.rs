@@ -72,6 +72,21 @@ pub enum Fact<'a> {
     PendingApprovals(usize),
 }
 
+impl Fact<'_> {
+    fn concerns(&self, from: &FeedbackFrom) -> bool {
+        match (self, from) {
+            (Fact::Mode(_), FeedbackFrom::Mode(_)) => true,
+            (Fact::Pressed { mapping, .. }, FeedbackFrom::Pressed { mapping: shown }) => mapping == shown,
+            (Fact::Value { continuous, .. }, FeedbackFrom::Value { continuous: shown }) => continuous == shown,
+            (Fact::LiveParameter { path, .. }, FeedbackFrom::LiveParameter { path: shown }) => path == shown,
+            (Fact::Connected { device, .. }, FeedbackFrom::Connected { device: shown }) => device == shown,
+            (Fact::PerformanceLock(_), FeedbackFrom::PerformanceLock) => true,
+            (Fact::PendingApprovals(_), FeedbackFrom::PendingApprovals) => true,
+            (_, _) => false,
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 enum State {
     /// A value nobody has told yet is not shown.
@@ -176,7 +191,7 @@ struct Port {
 impl Port {
     fn next_free(&self) -> Option<Micros> {
         let oldest = self.sent.front().filter(|_| self.sent.len() >= PER_SECOND)?;
-        Some(Micros(oldest.0.saturating_add(SECOND_US)))
+        Some(oldest.plus_us(SECOND_US))
     }
 
     fn may_send(&self, now: Micros) -> bool {
@@ -184,7 +199,7 @@ impl Port {
     }
 
     fn paint_free(&self) -> Micros {
-        Micros(self.paid_until.0.saturating_add(PAINT_US))
+        self.paid_until.plus_us(PAINT_US)
     }
 
     fn note(&mut self, now: Micros, paint: bool) {
@@ -293,18 +308,8 @@ impl Feedback {
                 Some((mode.name.clone(), color.clone()))
             })
             .collect();
-        self.surfaces = match self.led.scheme {
-            LedScheme::Off => Vec::new(),
-            LedScheme::Static
-            | LedScheme::Breathing
-            | LedScheme::Pulse
-            | LedScheme::Rainbow
-            | LedScheme::Wave
-            | LedScheme::Sparkle
-            | LedScheme::Reactive
-            | LedScheme::Vumeter
-            | LedScheme::Spiral => led::surfaces(config, slots),
-        };
+        let is_off = self.led.scheme == LedScheme::Off;
+        self.surfaces = if is_off { Vec::new() } else { led::surfaces(config, slots) };
         self.hits.clear();
         for surface in &self.surfaces {
             self.ports.entry(surface.port).or_default();
@@ -370,40 +375,20 @@ impl Feedback {
             Fact::Pressed { .. } | Fact::Value { .. } | Fact::LiveParameter { .. } => {}
         }
         self.set_states(|row| {
-            let state = match (&row.spec.from, fact) {
-                (FeedbackFrom::Mode(wanted), Fact::Mode(mode)) => State::Switch(wanted == mode),
-                (FeedbackFrom::Pressed { mapping: wanted }, Fact::Pressed { mapping, down }) if wanted == mapping => {
+            if !fact.concerns(&row.spec.from) {
+                return None;
+            }
+            let state = match fact {
+                Fact::Pressed { down, .. } => {
                     let State::Press { shown_until, .. } = row.state else { return None };
                     let shown_until = if down { now.plus_ms(FLASH_MS) } else { shown_until };
                     State::Press { held: down, shown_until }
                 }
-                (FeedbackFrom::Value { continuous: wanted }, Fact::Value { continuous, value })
-                    if wanted == continuous && value.is_finite() =>
-                {
-                    State::Value(value)
-                }
-                (FeedbackFrom::LiveParameter { path: wanted }, Fact::LiveParameter { path, value })
-                    if wanted == path && value.is_finite() =>
-                {
-                    State::Value(value)
-                }
-                (FeedbackFrom::Connected { device: wanted }, Fact::Connected { device, connected })
-                    if wanted == device =>
-                {
-                    State::Switch(connected)
-                }
-                (FeedbackFrom::PerformanceLock, Fact::PerformanceLock(on)) => State::Switch(on),
-                (FeedbackFrom::PendingApprovals, Fact::PendingApprovals(count)) => State::Switch(count > 0),
-                (
-                    FeedbackFrom::Mode(_)
-                    | FeedbackFrom::Pressed { .. }
-                    | FeedbackFrom::Value { .. }
-                    | FeedbackFrom::LiveParameter { .. }
-                    | FeedbackFrom::Connected { .. }
-                    | FeedbackFrom::PerformanceLock
-                    | FeedbackFrom::PendingApprovals,
-                    _,
-                ) => return None,
+                Fact::Value { value, .. } | Fact::LiveParameter { value, .. } if !value.is_finite() => return None,
+                Fact::Value { value, .. } | Fact::LiveParameter { value, .. } => State::Value(value),
+                Fact::Mode(mode) => State::Switch(row.spec.from == FeedbackFrom::Mode(mode.to_owned())),
+                Fact::Connected { connected: on, .. } | Fact::PerformanceLock(on) => State::Switch(on),
+                Fact::PendingApprovals(count) => State::Switch(count > 0),
             };
             Some((state, by))
         });
@@ -420,14 +405,14 @@ impl Feedback {
     }
 
     /// Reads what the engine shows of itself: its mode, pressed mappings, and values of bindings.
-    pub fn look(&mut self, hands: &mut Engine, now: Micros) {
-        if self.mode != **hands.mode().1 {
-            let mode = std::sync::Arc::clone(hands.mode().1);
-            self.changed(Fact::Mode(&mode), hands.mode_by(), now);
+    pub fn look(&mut self, engine: &mut Engine, now: Micros) {
+        if self.mode != **engine.mode().1 {
+            let mode = std::sync::Arc::clone(engine.mode().1);
+            self.changed(Fact::Mode(&mode), engine.mode_by(), now);
         }
         let mut fired: Vec<(String, Taint)> = Vec::new();
         let rows = &self.rows;
-        hands.take_fired(|id, by| {
+        engine.take_fired(|id, by| {
             if rows.iter().any(|it| matches!(&it.spec.from, FeedbackFrom::Pressed { mapping } if mapping == id)) {
                 fired.push((id.to_owned(), by));
             }
@@ -435,22 +420,16 @@ impl Feedback {
         for (mapping, by) in &fired {
             self.changed(Fact::Pressed { mapping, down: true }, *by, now);
         }
-        self.set_states(|row| match (&row.spec.from, &row.state) {
-            (FeedbackFrom::Pressed { mapping }, State::Press { shown_until, .. }) => {
-                Some((State::Press { held: hands.is_pressed(mapping), shown_until: *shown_until }, row.by))
+        self.set_states(|row| {
+            if let FeedbackFrom::Pressed { mapping } = &row.spec.from
+                && let State::Press { shown_until, .. } = row.state
+            {
+                Some((State::Press { held: engine.is_pressed(mapping), shown_until }, row.by))
+            } else if let FeedbackFrom::Value { continuous } = &row.spec.from {
+                engine.binding_value(continuous).map(|it| (State::Value(it.0), it.1))
+            } else {
+                None
             }
-            (FeedbackFrom::Value { continuous }, _) => {
-                hands.binding_value(continuous).map(|it| (State::Value(it.0), it.1))
-            }
-            (
-                FeedbackFrom::Mode(_)
-                | FeedbackFrom::Pressed { .. }
-                | FeedbackFrom::LiveParameter { .. }
-                | FeedbackFrom::Connected { .. }
-                | FeedbackFrom::PerformanceLock
-                | FeedbackFrom::PendingApprovals,
-                _,
-            ) => None,
         });
     }
 

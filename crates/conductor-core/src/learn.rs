@@ -16,7 +16,7 @@ use crate::config::Advanced;
 use crate::event::{Body, DeviceSlot, Event, Micros, OscArg};
 use crate::mapping::table::Slots;
 use crate::timestamp::Timestamp;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::collections::{BTreeSet, VecDeque};
 
 /// Of a longer session the newest events are kept: the gesture that was meant is the last one
@@ -226,81 +226,30 @@ impl Captured {
     /// A gamepad's axis or trigger is named under `button`, and a program's number stands under
     /// `value`.
     pub fn to_json(&self, slots: &Slots) -> Value {
-        let mut wire = Map::new();
-        let mut put = |key: &str, value: Value| wire.insert(key.to_owned(), value);
-        match &self.body {
-            Body::NoteOn { channel, note, velocity } => {
-                put("type", json!("NoteOn"));
-                put("note", json!(note));
-                put("velocity", json!(velocity));
-                put("channel", json!(channel));
+        let fields: Vec<(&str, Value)> = match &self.body {
+            Body::NoteOn { note, velocity, .. } | Body::NoteOff { note, velocity, .. } => {
+                vec![("note", json!(note)), ("velocity", json!(velocity))]
             }
-            Body::NoteOff { channel, note, velocity } => {
-                put("type", json!("NoteOff"));
-                put("note", json!(note));
-                put("velocity", json!(velocity));
-                put("channel", json!(channel));
+            Body::PolyPressure { note, pressure, .. } => vec![("note", json!(note)), ("value", json!(pressure))],
+            Body::Cc { controller, value, .. } => vec![("cc", json!(controller)), ("value", json!(value))],
+            Body::Program { program: value, .. } | Body::ChannelPressure { pressure: value, .. } => {
+                vec![("value", json!(value))]
             }
-            Body::PolyPressure { channel, note, pressure } => {
-                put("type", json!("PolyAftertouch"));
-                put("note", json!(note));
-                put("value", json!(pressure));
-                put("channel", json!(channel));
-            }
-            Body::Cc { channel, controller, value } => {
-                put("type", json!("CC"));
-                put("cc", json!(controller));
-                put("value", json!(value));
-                put("channel", json!(channel));
-            }
-            Body::Program { channel, program } => {
-                put("type", json!("ProgramChange"));
-                put("value", json!(program));
-                put("channel", json!(channel));
-            }
-            Body::ChannelPressure { channel, pressure } => {
-                put("type", json!("Aftertouch"));
-                put("value", json!(pressure));
-                put("channel", json!(channel));
-            }
-            Body::PitchBend { channel, value } => {
-                put("type", json!("PitchBend"));
-                put("value", json!(value));
-                put("channel", json!(channel));
-            }
-            Body::ButtonDown(button) => {
-                put("type", json!("ButtonDown"));
-                put("button", json!(button.name()));
-            }
-            Body::ButtonUp(button) => {
-                put("type", json!("ButtonUp"));
-                put("button", json!(button.name()));
-            }
-            Body::Axis { axis, value } => {
-                put("type", json!("Axis"));
-                put("button", json!(axis.name()));
-                put("value", json!(value));
-            }
-            Body::Trigger { side, value } => {
-                put("type", json!("Trigger"));
-                put("button", json!(side.name()));
-                put("value", json!(value));
-            }
+            Body::PitchBend { value, .. } => vec![("value", json!(value))],
+            Body::ButtonDown(button) | Body::ButtonUp(button) => vec![("button", json!(button.name()))],
+            Body::Axis { axis, value } => vec![("button", json!(axis.name())), ("value", json!(value))],
+            Body::Trigger { side, value } => vec![("button", json!(side.name())), ("value", json!(value))],
             Body::Osc(message) => {
-                put("type", json!("Osc"));
-                put("address", json!(message.address));
-                if let Some(value) = message.args.first() {
-                    put("value", osc_value(value));
-                }
+                let value = message.args.first().map(|it| ("value", osc_value(it)));
+                std::iter::once(("address", json!(message.address))).chain(value).collect()
             }
             // Never captured.
-            Body::SysEx(_) | Body::RealTime(_) | Body::Common { .. } => {
-                put("type", json!("System"));
-            }
-        }
-        put("device_id", json!(slots.name(self.device)));
-        put("timestamp", json!(self.wall));
-        Value::Object(wire)
+            Body::SysEx(_) | Body::RealTime(_) | Body::Common { .. } => Vec::new(),
+        };
+        let channel = self.body.channel().map(|it| ("channel", json!(it)));
+        let rest = [("device_id", json!(slots.name(self.device))), ("timestamp", json!(self.wall))];
+        let all = std::iter::once(("type", json!(self.body.name()))).chain(fields).chain(channel).chain(rest);
+        Value::Object(all.map(|(key, value)| (key.to_owned(), value)).collect())
     }
 }
 

@@ -116,7 +116,12 @@ pub struct Window {
 }
 
 impl Window {
+    /// The velocities of a press.
     pub const VELOCITY: Window = Window { min: 1, max: 127 };
+    /// The values of a controller or of pressure.
+    pub const SEVEN_BIT: Window = Window { min: 0, max: 127 };
+    /// The values of pitch bend.
+    pub const FOURTEEN_BIT: Window = Window { min: 0, max: 16383 };
 
     pub fn contains(self, value: u16) -> bool {
         self.min <= value && value <= self.max

@@ -10,7 +10,7 @@ use crate::command::{Template, by_app, by_argv};
 use crate::config::rows::collect_leaves;
 use crate::config::{Config, Mapping, Rule};
 use crate::event::osc::Pattern;
-use crate::event::{Body, Taint};
+use crate::event::{Body, Taint, wire_names};
 use crate::mapping::table::{Slots, Tables};
 use crate::mapping::{Gate, Key, On, Trigger, TriggerKind, Window};
 use serde_json::{Value, json};
@@ -41,20 +41,10 @@ pub enum Verdict {
     Refused,
 }
 
-impl Verdict {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Verdict::Fires => "fires",
-            Verdict::Waits => "waits",
-            Verdict::Depends => "depends",
-            Verdict::NoMatch => "no_match",
-            Verdict::Muted => "muted",
-            Verdict::Absent => "absent",
-            Verdict::Tainted => "tainted",
-            Verdict::Refused => "refused",
-        }
-    }
-}
+wire_names!(Verdict {
+    Fires "fires", Waits "waits", Depends "depends", NoMatch "no_match", Muted "muted", Absent "absent",
+    Tainted "tainted", Refused "refused",
+});
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
@@ -156,6 +146,9 @@ pub fn explain(config: &Config, event: &Body, asked: &Asked<'_>) -> Explanation 
     judge(config, event, asked, candidates)
 }
 
+/// Gestures that begin like a press.
+const LONGER: [&str; 4] = ["LongPress", "DoubleTap", "NoteChord", "GamepadButtonChord"];
+
 fn judge(config: &Config, event: &Body, asked: &Asked<'_>, mut candidates: Vec<Candidate>) -> Explanation {
     let fits = |it: &Candidate| it.failed.is_empty();
     let device = asked.device.map(str::to_owned);
@@ -174,14 +167,12 @@ fn judge(config: &Config, event: &Body, asked: &Asked<'_>, mut candidates: Vec<C
         (Verdict::NoMatch, reason)
     } else {
         waits_ms = wait(config, &candidates);
-        for gesture in ["LongPress", "DoubleTap", "NoteChord", "GamepadButtonChord"] {
+        for gesture in LONGER {
             if let Some(it) = candidates.iter_mut().find(|it| it.failed.is_empty() && it.gesture == gesture) {
                 it.note = "if the hand goes on to it".into();
             }
         }
-        let press = candidates.iter_mut().find(|it| {
-            it.failed.is_empty() && !["LongPress", "DoubleTap", "NoteChord", "GamepadButtonChord"].contains(&it.gesture)
-        });
+        let press = candidates.iter_mut().find(|it| it.failed.is_empty() && !LONGER.contains(&it.gesture));
         match (press, waits_ms) {
             (Some(it), None) => {
                 it.wins = true;
@@ -315,6 +306,13 @@ fn same_control_as_written(trigger: &Value, event: &Body) -> bool {
     }
 }
 
+/// A rule for the press of a key does not fit its release, and the other way round.
+fn wrong_part(wanted: On, got: On) -> Option<Mismatch> {
+    let name = |on: On| if on == On::Press { "press" } else { "release" }.to_owned();
+    let differs = wanted != On::Both && wanted != got;
+    differs.then(|| Mismatch { field: "on", wanted: name(wanted), got: name(got) })
+}
+
 /// What does not fit, and a remark; nothing when the trigger is about another control.
 fn compare(trigger: &Trigger, event: &Body) -> Option<(Vec<Mismatch>, &'static str)> {
     let mut failed = Vec::new();
@@ -343,14 +341,10 @@ fn compare(trigger: &Trigger, event: &Body) -> Option<(Vec<Mismatch>, &'static s
             if want == note =>
         {
             window("velocity", *velocity, u16::from(*got));
-            if *on == On::Release {
-                failed.push(Mismatch { field: "on", wanted: "release".into(), got: "press".into() });
-            }
+            failed.extend(wrong_part(*on, On::Press));
         }
         (TriggerKind::Note { note: want, on, .. }, Body::NoteOff { note, .. }) if want == note => {
-            if *on == On::Press {
-                failed.push(Mismatch { field: "on", wanted: "press".into(), got: "release".into() });
-            }
+            failed.extend(wrong_part(*on, On::Release));
         }
         (TriggerKind::VelocityRange { note: want, velocity, .. }, Body::NoteOn { note, velocity: got, .. })
             if want == note =>
@@ -364,35 +358,31 @@ fn compare(trigger: &Trigger, event: &Body) -> Option<(Vec<Mismatch>, &'static s
         (TriggerKind::NoteChord { notes, .. }, Body::NoteOn { note, .. }) if notes.contains(note) => {}
         (TriggerKind::GamepadButtonChord { buttons, .. }, Body::ButtonDown(button)) if buttons.contains(button) => {}
         (TriggerKind::GamepadButton { button: want, on, .. }, Body::ButtonDown(button)) if want == button => {
-            if *on == On::Release {
-                failed.push(Mismatch { field: "on", wanted: "release".into(), got: "press".into() });
-            }
+            failed.extend(wrong_part(*on, On::Press));
         }
         (TriggerKind::GamepadButton { button: want, on, .. }, Body::ButtonUp(button)) if want == button => {
-            if *on == On::Press {
-                failed.push(Mismatch { field: "on", wanted: "press".into(), got: "release".into() });
-            }
+            failed.extend(wrong_part(*on, On::Release));
         }
         (TriggerKind::Cc { cc, gate }, Body::Cc { controller, value, .. }) if cc == controller => {
-            window("value", gate.window.unwrap_or(Window { min: 0, max: 127 }), u16::from(*value));
+            window("value", gate.window.unwrap_or(Window::SEVEN_BIT), u16::from(*value));
             note = stream(gate);
         }
         (TriggerKind::EncoderTurn { cc, .. }, Body::Cc { controller, .. }) if cc == controller => {
             note = "by its direction, steps and acceleration";
         }
         (TriggerKind::Aftertouch { gate }, Body::ChannelPressure { pressure, .. }) => {
-            window("pressure", gate.window.unwrap_or(Window { min: 0, max: 127 }), u16::from(*pressure));
+            window("pressure", gate.window.unwrap_or(Window::SEVEN_BIT), u16::from(*pressure));
             note = stream(gate);
         }
         (TriggerKind::PolyAftertouch { note: want, gate }, Body::PolyPressure { note: got, pressure, .. })
             if want == got =>
         {
-            window("pressure", gate.window.unwrap_or(Window { min: 0, max: 127 }), u16::from(*pressure));
+            window("pressure", gate.window.unwrap_or(Window::SEVEN_BIT), u16::from(*pressure));
             note = stream(gate);
         }
         (TriggerKind::PitchBend { gate, center_deadzone }, Body::PitchBend { value, .. }) => {
             let value = if value.abs_diff(8192) <= *center_deadzone { 8192 } else { *value };
-            window("value", gate.window.unwrap_or(Window { min: 0, max: 16383 }), value);
+            window("value", gate.window.unwrap_or(Window::FOURTEEN_BIT), value);
             note = stream(gate);
         }
         (TriggerKind::ProgramChange { program, bank_msb, bank_lsb }, Body::Program { program: got, .. }) => {

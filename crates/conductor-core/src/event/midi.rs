@@ -106,14 +106,11 @@ impl Decoder {
                     self.status = byte;
                 }
                 0xF0..=0xF7 => self.system(byte, &mut heard),
-                0xF8..=0xFF => match byte {
-                    0xF8 => heard(Heard::Message(Body::RealTime(RealTime::Clock))),
-                    0xFA => heard(Heard::Message(Body::RealTime(RealTime::Start))),
-                    0xFB => heard(Heard::Message(Body::RealTime(RealTime::Continue))),
-                    0xFC => heard(Heard::Message(Body::RealTime(RealTime::Stop))),
-                    0xFE => self.swallowed.active_sensing += 1,
-                    0xFF => self.swallowed.reset += 1,
-                    _ => self.swallowed.undefined += 1,
+                0xFE => self.swallowed.active_sensing += 1,
+                0xFF => self.swallowed.reset += 1,
+                0xF8..=0xFD => match RealTime::from_id(byte.into()) {
+                    Some(message) => heard(Heard::Message(Body::RealTime(message))),
+                    None => self.swallowed.undefined += 1,
                 },
             }
         }
@@ -277,15 +274,7 @@ pub fn short(body: &Body) -> Result<Short, NoBytes> {
             }
             three(0xE0, channel, ("value", (value & 0x7F) as u8), ("value", (value >> 7) as u8))
         }
-        Body::RealTime(what) => {
-            let status = match what {
-                RealTime::Clock => 0xF8,
-                RealTime::Start => 0xFA,
-                RealTime::Continue => 0xFB,
-                RealTime::Stop => 0xFC,
-            };
-            Ok(Short { bytes: [status, 0, 0], len: 1 })
-        }
+        Body::RealTime(message) => Ok(Short { bytes: [message.id(), 0, 0], len: 1 }),
         Body::Common { status, data: [first, second] } => {
             let len = match status {
                 0xF1 | 0xF3 => 2,

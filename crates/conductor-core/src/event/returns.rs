@@ -10,7 +10,7 @@
 //! Not here: what a device says by transposing or by turning one kind of message into another,
 //! which looks like any other input; and `echo_guard`, which swallows exact copies (`event::echo`).
 
-use super::{Body, Micros, RealTime};
+use super::{Body, Micros};
 
 /// A cable may take a second; the rest is for queues on the way.
 pub const WINDOW: Micros = Micros::from_ms(1500);
@@ -69,10 +69,7 @@ fn cell(body: &Body) -> Option<usize> {
         Body::ChannelPressure { .. } => Some(SINGLE),
         Body::PitchBend { .. } => Some(SINGLE + 1),
         Body::SysEx(_) => Some(SINGLE + 2),
-        Body::RealTime(RealTime::Clock) => Some(SINGLE + 3),
-        Body::RealTime(RealTime::Start) => Some(SINGLE + 4),
-        Body::RealTime(RealTime::Continue) => Some(SINGLE + 5),
-        Body::RealTime(RealTime::Stop) => Some(SINGLE + 6),
+        Body::RealTime(message) => Some(SINGLE + 3 + message.index()),
         Body::Common { .. } => Some(SINGLE + 7),
         Body::Osc(message) => {
             // FNV-1a.

@@ -245,7 +245,7 @@ fn step(token: &str) -> Result<Step, Wrong> {
             }
             Body::SysEx(data.into())
         }
-        "rt" => Body::RealTime(tail.named("message", REAL_TIME, real_time_name)?),
+        "rt" => Body::RealTime(tail.named("message", RealTime::ALL, RealTime::name)?),
         "common" => common(tail)?,
         "dev" => return Ok(Step::Device(name(tail, "device alias")?)),
         "mode" => return Ok(Step::Mode(name(tail, "mode")?)),
@@ -259,17 +259,6 @@ const KINDS: &[&str] = &[
     "on", "off", "cc", "pb", "at", "pat", "pc", "down", "up", "axis", "trig", "osc", "sysex", "rt", "common", "dev",
     "mode", "t",
 ];
-
-const REAL_TIME: &[RealTime] = &[RealTime::Clock, RealTime::Start, RealTime::Continue, RealTime::Stop];
-
-fn real_time_name(what: RealTime) -> &'static str {
-    match what {
-        RealTime::Clock => "clock",
-        RealTime::Start => "start",
-        RealTime::Continue => "continue",
-        RealTime::Stop => "stop",
-    }
-}
 
 fn channel(part: Part<'_>) -> Result<(Part<'_>, u8), Wrong> {
     let (rest, channel) = part.cut('/');
@@ -381,44 +370,20 @@ pub fn token(body: &Body) -> String {
 }
 
 fn write_token(body: &Body, out: &mut String) -> fmt::Result {
-    let on_channel = |out: &mut String, channel: u8| if channel == 0 { Ok(()) } else { write!(out, "/{channel}") };
     match body {
-        Body::NoteOn { channel, note, velocity } => {
-            write!(out, "on:{note}@{velocity}")?;
-            on_channel(out, *channel)
-        }
-        Body::NoteOff { channel, note, velocity } => {
-            write!(out, "off:{note}")?;
-            if *velocity > 0 {
-                write!(out, "@{velocity}")?;
-            }
-            on_channel(out, *channel)
-        }
-        Body::PolyPressure { channel, note, pressure } => {
-            write!(out, "pat:{note}={pressure}")?;
-            on_channel(out, *channel)
-        }
-        Body::Cc { channel, controller, value } => {
-            write!(out, "cc:{controller}={value}")?;
-            on_channel(out, *channel)
-        }
-        Body::Program { channel, program } => {
-            write!(out, "pc:{program}")?;
-            on_channel(out, *channel)
-        }
-        Body::ChannelPressure { channel, pressure } => {
-            write!(out, "at:{pressure}")?;
-            on_channel(out, *channel)
-        }
-        Body::PitchBend { channel, value } => {
-            write!(out, "pb:{value}")?;
-            on_channel(out, *channel)
-        }
+        Body::NoteOn { note, velocity, .. } => write!(out, "on:{note}@{velocity}"),
+        Body::NoteOff { note, velocity: 0, .. } => write!(out, "off:{note}"),
+        Body::NoteOff { note, velocity, .. } => write!(out, "off:{note}@{velocity}"),
+        Body::PolyPressure { note, pressure, .. } => write!(out, "pat:{note}={pressure}"),
+        Body::Cc { controller, value, .. } => write!(out, "cc:{controller}={value}"),
+        Body::Program { program, .. } => write!(out, "pc:{program}"),
+        Body::ChannelPressure { pressure, .. } => write!(out, "at:{pressure}"),
+        Body::PitchBend { value, .. } => write!(out, "pb:{value}"),
         Body::SysEx(data) => {
             out.write_str("sysex:")?;
             data.iter().try_for_each(|byte| write!(out, "{byte:02x}"))
         }
-        Body::RealTime(what) => write!(out, "rt:{}", real_time_name(*what)),
+        Body::RealTime(what) => write!(out, "rt:{what}"),
         Body::Common { status, data: [first, second] } => match status {
             0xF2 => write!(out, "common:f2{first:02x}{second:02x}"),
             0xF6 => out.write_str("common:f6"),
@@ -447,6 +412,10 @@ fn write_token(body: &Body, out: &mut String) -> fmt::Result {
             }
             Ok(())
         }
+    }?;
+    match body.channel() {
+        Some(0) | None => Ok(()),
+        Some(channel) => write!(out, "/{channel}"),
     }
 }
 
@@ -600,7 +569,7 @@ mod tests {
                 .prop_map(|(channel, pressure)| Step::Event(Body::ChannelPressure { channel, pressure })),
             (ch, 0u16..16384).prop_map(|(channel, value)| Step::Event(Body::PitchBend { channel, value })),
             prop::collection::vec(n.clone(), 0..10).prop_map(|data| Step::Event(Body::SysEx(data.into()))),
-            prop::sample::select(REAL_TIME).prop_map(|it| Step::Event(Body::RealTime(it))),
+            prop::sample::select(RealTime::ALL).prop_map(|it| Step::Event(Body::RealTime(it))),
             (n.clone(), n.clone()).prop_map(|(a, b)| Step::Event(Body::Common { status: 0xF2, data: [a, b] })),
             n.prop_map(|a| Step::Event(Body::Common { status: 0xF1, data: [a, 0] })),
             buttons.clone().prop_map(|it| Step::Event(Body::ButtonDown(it))),

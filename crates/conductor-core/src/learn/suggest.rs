@@ -45,14 +45,9 @@ pub(super) enum Tier {
     Pressure,
 }
 
-/// A suggestion before it is ranked.
-pub(super) struct Draft {
+/// A trigger that would fire again on what was played.
+pub(super) struct Guess {
     pub tier: Tier,
-    /// When its control was last touched, or its gesture was complete.
-    pub seen: Micros,
-    pub device: DeviceSlot,
-    /// Present if the control was heard on one channel only.
-    pub channel: Option<u8>,
     pub kind: &'static str,
     pub fields: Vec<(&'static str, Value)>,
     pub confidence: f64,
@@ -60,17 +55,43 @@ pub(super) struct Draft {
     pub needs: Option<&'static str>,
 }
 
+impl Guess {
+    pub fn new(
+        tier: Tier,
+        kind: &'static str,
+        fields: Vec<(&'static str, Value)>,
+        confidence: f64,
+        reason: impl Into<String>,
+    ) -> Self {
+        Guess { tier, kind, fields, confidence, reason: reason.into(), needs: None }
+    }
+
+    pub fn needs(self, needs: &'static str) -> Self {
+        Guess { needs: Some(needs), ..self }
+    }
+}
+
+/// A guess with its device and time, before it is ranked.
+pub(super) struct Draft {
+    pub guess: Guess,
+    /// When its control was last touched, or its gesture was complete.
+    pub seen: Micros,
+    pub device: DeviceSlot,
+    /// Present if the control was heard on one channel only.
+    pub channel: Option<u8>,
+}
+
 impl Draft {
     fn finish(self, slots: &Slots) -> Suggestion {
+        let Guess { kind, fields, confidence, reason, needs, .. } = self.guess;
         let mut trigger = Map::new();
-        trigger.insert("type".into(), json!(self.kind));
-        trigger.extend(self.fields.into_iter().map(|(key, value)| (key.to_owned(), value)));
+        trigger.insert("type".into(), json!(kind));
+        trigger.extend(fields.into_iter().map(|(key, value)| (key.to_owned(), value)));
         trigger.insert("device".into(), json!(slots.name(self.device)));
         if let Some(channel) = self.channel {
             trigger.insert("channel".into(), json!(channel));
         }
-        let trigger = Value::Object(trigger);
-        Suggestion { trigger, confidence: self.confidence, reason: self.reason, needs: self.needs }
+        Suggestion { trigger: Value::Object(trigger), confidence, reason, needs }
     }
 }
 
@@ -79,7 +100,7 @@ pub fn suggest(events: &[Captured], slots: &Slots, advanced: &Advanced) -> Vec<S
     drafts.extend(values::drafts(events, advanced));
     drafts.sort_by(|a, b| {
         let by_time = b.seen.cmp(&a.seen);
-        a.tier.cmp(&b.tier).then(by_time).then(b.confidence.total_cmp(&a.confidence))
+        a.guess.tier.cmp(&b.guess.tier).then(by_time).then(b.guess.confidence.total_cmp(&a.guess.confidence))
     });
     let mut said = BTreeSet::new();
     let mut suggestions: Vec<Suggestion> = drafts.into_iter().map(|it| it.finish(slots)).collect();

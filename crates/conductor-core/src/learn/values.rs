@@ -1,7 +1,7 @@
 //! Controls that are not keys: what kind of knob, wheel, stick or surface sent these values.
 
 use super::Captured;
-use super::suggest::{Draft, Tier, only};
+use super::suggest::{Draft, Guess, Tier, only};
 use crate::config::Advanced;
 use crate::engine::thresholds;
 use crate::event::osc::PATTERN_MAX;
@@ -67,17 +67,7 @@ pub(super) fn drafts(events: &[Captured], advanced: &Advanced) -> Vec<Draft> {
         let (bare, _) = control.split();
         let channel = channels.get(&(device, bare)).and_then(only);
         for guess in guesses(&control, &heard.values) {
-            drafts.push(Draft {
-                tier: guess.tier,
-                seen: heard.seen,
-                device,
-                channel,
-                kind: guess.kind,
-                fields: guess.fields,
-                confidence: guess.confidence,
-                reason: guess.reason,
-                needs: guess.needs,
-            });
+            drafts.push(Draft { guess, seen: heard.seen, device, channel });
         }
     }
     drafts
@@ -157,24 +147,8 @@ impl<'a> Hearing<'a> {
     }
 }
 
-struct Guess {
-    tier: Tier,
-    kind: &'static str,
-    fields: Vec<(&'static str, Value)>,
-    confidence: f64,
-    reason: String,
-    needs: Option<&'static str>,
-}
-
-impl Guess {
-    fn new(kind: &'static str, fields: Vec<(&'static str, Value)>, confidence: f64, reason: impl Into<String>) -> Self {
-        Guess { tier: Tier::Control, kind, fields, confidence, reason: reason.into(), needs: None }
-    }
-
-    fn needs(mut self, needs: &'static str) -> Self {
-        self.needs = Some(needs);
-        self
-    }
+fn guess(kind: &'static str, fields: Vec<(&'static str, Value)>, confidence: f64, reason: impl Into<String>) -> Guess {
+    Guess::new(Tier::Control, kind, fields, confidence, reason)
 }
 
 fn guesses(control: &Control, values: &[f64]) -> Vec<Guess> {
@@ -187,7 +161,7 @@ fn guesses(control: &Control, values: &[f64]) -> Vec<Guess> {
             let mut fields = vec![("program", json!(program))];
             fields.extend(bank.0.map(|it| ("bank_msb", json!(it))));
             fields.extend(bank.1.map(|it| ("bank_lsb", json!(it))));
-            vec![Guess::new("ProgramChange", fields, 0.9, format!("program {program} was chosen"))]
+            vec![guess("ProgramChange", fields, 0.9, format!("program {program} was chosen"))]
         }
         Control::Stick(axis) => stick(*axis, values),
         Control::Pull(side) => pull(*side, values),
@@ -198,18 +172,18 @@ fn guesses(control: &Control, values: &[f64]) -> Vec<Guess> {
 // Controllers.
 
 fn controller(cc: u8, values: &[u8]) -> Vec<Guess> {
-    let plain = |confidence: f64, reason: String| Guess::new("CC", vec![("cc", json!(cc))], confidence, reason);
+    let plain = |confidence: f64, reason: String| guess("CC", vec![("cc", json!(cc))], confidence, reason);
     let (low, high) = (values.iter().min().copied().unwrap_or(0), values.iter().max().copied().unwrap_or(0));
     if is_button(values) {
         let fields = vec![("cc", json!(cc)), ("value_min", json!(64))];
-        return vec![Guess::new("CC", fields, 0.9, format!("CC {cc} sends 127 and 0, like a button"))];
+        return vec![guess("CC", fields, 0.9, format!("CC {cc} sends 127 and 0, like a button"))];
     }
     let mut guesses: Vec<Guess> = encoder(values)
         .into_iter()
         .map(|(mode, confidence, needs)| {
             let fields = vec![("cc", json!(cc)), ("mode", json!(mode))];
             let reason = format!("CC {cc} sent values from {low} to {high}, as {mode} encoders do");
-            Guess { needs, ..Guess::new("EncoderTurn", fields, confidence, reason) }
+            Guess { needs, ..guess("EncoderTurn", fields, confidence, reason) }
         })
         .collect();
     let few = values.len() < ENCODER_MESSAGES && low != high;
@@ -285,26 +259,16 @@ fn bend(values: &[f64]) -> Vec<Guess> {
     if half(up) > 0 {
         let from = BEND_CENTRE + half(up);
         let reason = format!("the wheel went up to {}", centre + up);
-        guesses.push(Guess::new(
-            "PitchBend",
-            vec![("value_min", json!(from))],
-            if up >= down { 0.8 } else { 0.6 },
-            reason,
-        ));
+        guesses.push(guess("PitchBend", vec![("value_min", json!(from))], if up >= down { 0.8 } else { 0.6 }, reason));
     }
     if half(down) > 0 {
         let to = BEND_CENTRE - half(down);
         let reason = format!("the wheel went down to {}", centre - down);
-        guesses.push(Guess::new(
-            "PitchBend",
-            vec![("value_max", json!(to))],
-            if down > up { 0.8 } else { 0.6 },
-            reason,
-        ));
+        guesses.push(guess("PitchBend", vec![("value_max", json!(to))], if down > up { 0.8 } else { 0.6 }, reason));
     }
     if guesses.is_empty() {
-        let guess = Guess::new("PitchBend", Vec::new(), 0.3, "the wheel hardly left its centre");
-        guesses.push(guess.needs("push the wheel further"));
+        let found = guess("PitchBend", Vec::new(), 0.3, "the wheel hardly left its centre");
+        guesses.push(found.needs("push the wheel further"));
     }
     guesses
 }
@@ -313,8 +277,8 @@ fn bend(values: &[f64]) -> Vec<Guess> {
 fn pressure(kind: &'static str, mut fields: Vec<(&'static str, Value)>, values: &[f64]) -> Vec<Guess> {
     let strongest = values.iter().copied().fold(0.0, f64::max);
     fields.push(("pressure_min", json!((strongest / 2.0).ceil() as u8)));
-    let guess = Guess::new(kind, fields, 0.4, format!("pressure rose to {strongest}"));
-    vec![Guess { tier: Tier::Pressure, ..guess }]
+    let found = guess(kind, fields, 0.4, format!("pressure rose to {strongest}"));
+    vec![Guess { tier: Tier::Pressure, ..found }]
 }
 
 // Gamepads.
@@ -331,13 +295,13 @@ fn stick(axis: Axis, values: &[f64]) -> Vec<Guess> {
         }
         let fields = vec![("axis", json!(axis.name())), ("direction", json!(direction))];
         let reason = format!("{axis} went to {:.2}", furthest * sign);
-        let mut guess = Guess::new("GamepadAnalogStick", fields, 0.4 + furthest / 2.0, reason);
+        let mut found = guess("GamepadAnalogStick", fields, 0.4 + furthest / 2.0, reason);
         if furthest < THRESHOLD {
             // A hundredth below, so that rounding cannot put it out of reach.
-            guess.fields.push(("threshold", json!(((furthest * 100.0).floor() - 1.0) / 100.0)));
-            guess = guess.needs("push the stick further");
+            found.fields.push(("threshold", json!(((furthest * 100.0).floor() - 1.0) / 100.0)));
+            found = found.needs("push the stick further");
         }
-        guesses.push(guess);
+        guesses.push(found);
     }
     guesses
 }
@@ -349,12 +313,12 @@ fn pull(side: Side, values: &[f64]) -> Vec<Guess> {
         return Vec::new();
     }
     let fields = vec![("trigger", json!(side.name()))];
-    let mut guess = Guess::new("GamepadTrigger", fields, 0.8, format!("the {side} trigger went to {furthest} of 127"));
+    let mut found = guess("GamepadTrigger", fields, 0.8, format!("the {side} trigger went to {furthest} of 127"));
     if furthest < THRESHOLD {
-        guess.fields.push(("threshold", json!(furthest as u8)));
-        guess = guess.needs("pull the trigger further");
+        found.fields.push(("threshold", json!(furthest as u8)));
+        found = found.needs("pull the trigger further");
     }
-    vec![guess]
+    vec![found]
 }
 
 // OSC.
@@ -373,5 +337,5 @@ fn osc(address: &str, values: &[f64]) -> Vec<Guess> {
     } else {
         format!("{address} was heard")
     };
-    vec![Guess::new("Osc", fields, 0.8, reason)]
+    vec![guess("Osc", fields, 0.8, reason)]
 }

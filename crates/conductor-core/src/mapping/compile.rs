@@ -368,8 +368,6 @@ fn channel_mask(channel: Option<u8>) -> u16 {
 }
 
 const ANY: Window = Window { min: 0, max: u16::MAX };
-const SEVEN_BIT: Window = Window { min: 0, max: 127 };
-const FOURTEEN_BIT: Window = Window { min: 0, max: 16383 };
 
 /// Everything the tables need to know of a trigger.
 struct TriggerShape {
@@ -457,15 +455,15 @@ fn trigger_shape(kind: &TriggerKind, advanced: &Advanced) -> TriggerShape {
             let keys = buttons.iter().map(|it| it.id()).collect();
             TriggerShape::chord(keys, timeout_ms.unwrap_or(advanced.chord_timeout_ms))
         }
-        TriggerKind::Cc { cc, gate } => TriggerShape::cell(Kind::Cc, *cc).gated(gate, SEVEN_BIT),
-        TriggerKind::Aftertouch { gate } => TriggerShape::cell(Kind::Pressure, 0u8).gated(gate, SEVEN_BIT),
+        TriggerKind::Cc { cc, gate } => TriggerShape::cell(Kind::Cc, *cc).gated(gate, Window::SEVEN_BIT),
+        TriggerKind::Aftertouch { gate } => TriggerShape::cell(Kind::Pressure, 0u8).gated(gate, Window::SEVEN_BIT),
         TriggerKind::PolyAftertouch { note, gate } => {
-            TriggerShape::cell(Kind::PolyPressure, *note).gated(gate, SEVEN_BIT)
+            TriggerShape::cell(Kind::PolyPressure, *note).gated(gate, Window::SEVEN_BIT)
         }
-        TriggerKind::PitchBend { gate, .. } => TriggerShape::cell(Kind::Bend, 0u8).gated(gate, FOURTEEN_BIT),
+        TriggerKind::PitchBend { gate, .. } => TriggerShape::cell(Kind::Bend, 0u8).gated(gate, Window::FOURTEEN_BIT),
         TriggerKind::GamepadTrigger { side, threshold, gate } => {
-            let window = Some(Window { min: u16::from(*threshold), ..SEVEN_BIT });
-            TriggerShape::cell(Kind::Pull, side.index()).gated(&Gate { window, ..*gate }, SEVEN_BIT)
+            let window = Some(Window { min: u16::from(*threshold), ..Window::SEVEN_BIT });
+            TriggerShape::cell(Kind::Pull, side.index()).gated(&Gate { window, ..*gate }, Window::SEVEN_BIT)
         }
         TriggerKind::EncoderTurn { cc, encoder, direction, .. } => TriggerShape {
             has_state: true,
