@@ -25,7 +25,7 @@ use crate::owner::events::OwnerEvents;
 use crate::owner::inputs::Inputs;
 use arc_swap::ArcSwap;
 use conductor_core::engine::{Effect, Engine, TraceRecord};
-use conductor_core::event::{DeviceSlot, Event, Micros, Taint};
+use conductor_core::event::{Body, DeviceSlot, Event, Micros, Taint};
 use conductor_core::feedback::Fact;
 use conductor_core::learn::Learn;
 use conductor_core::timestamp::Timestamp;
@@ -312,6 +312,37 @@ impl Owner {
         self.undone += failed.min(self.engine.counters().actions.saturating_sub(self.counted));
         self.counted = self.engine.counters().actions;
         self.mode_may_have_changed(by);
+    }
+
+    /// Remembers a message that is about to leave: the approval pad must not take its copy for a
+    /// press, and where no hand caused it, no cable may make a hand of it.
+    fn note_sent(&mut self, effect: &Effect) {
+        let now = self.parts.clock.now();
+        if let Effect::Midi { message, taint, .. } = effect {
+            self.surface.pad.sent(now);
+            if *taint != Taint::Clean {
+                self.engine.sent_without_hand(message, now);
+            }
+        } else if let Effect::Osc { message, taint, .. } = effect
+            && *taint != Taint::Clean
+        {
+            self.engine.sent_without_hand(&Body::Osc(Arc::clone(message)), now);
+        }
+    }
+
+    /// `by` says who changed the mode, if it changed: a rule for windows gives way to a hand.
+    fn mode_may_have_changed(&mut self, by: By) {
+        let changes = self.engine.counters().mode_changes;
+        if std::mem::replace(&mut self.mode_changes, changes) == changes {
+            return;
+        }
+        self.mode_changed = true;
+        self.stop_learning();
+        self.parts.log.info(format_args!("mode {}", self.engine.mode().1));
+        match by {
+            By::Hand => self.surface.focus.chosen_by_hand(),
+            By::Rule => {}
+        }
     }
 
     fn not_done(&mut self, undone: DispatchError) {

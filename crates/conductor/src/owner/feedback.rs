@@ -7,8 +7,7 @@
 use super::{By, Owner, ports};
 use conductor_core::approval_pad::ApprovalPad;
 use conductor_core::config::Config;
-use conductor_core::engine::Effect;
-use conductor_core::event::{Body, DeviceSlot, Event, Micros, Taint};
+use conductor_core::event::{DeviceSlot, Event, Micros, Taint};
 use conductor_core::feedback::{Fact, Feedback, Light};
 use conductor_core::focus::{Focus, Window, Wish};
 use conductor_core::mapping::table::Slots;
@@ -16,7 +15,6 @@ use conductor_core::policy::PadSettings;
 use conductor_gateway::pending_store::Waiting;
 use conductor_gateway::pipeline::approval::ApproverPresent;
 use conductor_gateway::report::{BackendNow, BackendState};
-use std::sync::Arc;
 
 /// The owner's side of controllers and desktop.
 pub(crate) struct Surface {
@@ -88,37 +86,6 @@ impl Owner {
             }
         }
         true
-    }
-
-    /// Remembers a message that is about to leave: the approval pad must not take its copy for a
-    /// press, and where no hand caused it, no cable may make a hand of it.
-    pub(super) fn note_sent(&mut self, effect: &Effect) {
-        let now = self.parts.clock.now();
-        if let Effect::Midi { message, taint, .. } = effect {
-            self.surface.pad.sent(now);
-            if *taint != Taint::Clean {
-                self.engine.sent_without_hand(message, now);
-            }
-        } else if let Effect::Osc { message, taint, .. } = effect
-            && *taint != Taint::Clean
-        {
-            self.engine.sent_without_hand(&Body::Osc(Arc::clone(message)), now);
-        }
-    }
-
-    /// `by` says who changed the mode, if it changed: a rule for windows gives way to a hand.
-    pub(super) fn mode_may_have_changed(&mut self, by: By) {
-        let changes = self.engine.counters().mode_changes;
-        if std::mem::replace(&mut self.mode_changes, changes) == changes {
-            return;
-        }
-        self.mode_changed = true;
-        self.stop_learning();
-        self.parts.log.info(format_args!("mode {}", self.engine.mode().1));
-        match by {
-            By::Hand => self.surface.focus.chosen_by_hand(),
-            By::Rule => {}
-        }
     }
 
     fn is_hardware(&self, device: DeviceSlot) -> bool {
