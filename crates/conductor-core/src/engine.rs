@@ -1,8 +1,10 @@
-//! The whole way from an event to its effects, as one pure state machine: gestures, matching,
-//! actions with their timers, continuous bindings, routes, and the ledger that lets nothing stick.
-//! `feed` events in order of time, `advance` to the next deadline, carry the effects out.
+//! The engine: events become effects in one pure state machine. It joins gestures, matching,
+//! actions with their timers, continuous bindings, routes, and the ledger that ends every held note
+//! and key. Call `feed` with events in order of time and `advance` at the next deadline, then carry
+//! out the effects. This file is the way of a press; `orders` has everything else that changes the
+//! engine.
 //!
-//! Not here: devices, threads, clocks, and carrying effects out (the shell's `daemon` and `hosts`).
+//! Not here: devices, threads, clocks, and carrying out effects (the daemon's `owner`).
 
 mod actions;
 pub mod continuous;
@@ -42,43 +44,59 @@ use std::sync::Arc;
 use thresholds::Memory;
 use trace::Record;
 
-/// What conditions read. The shell's workers keep it fresh; the engine never looks for itself.
+/// The facts that conditions read. Workers of the daemon update them; the engine never looks them
+/// up.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
+    /// Names of running programs.
     pub running_apps: BTreeSet<String>,
+    /// The program of the window in front, where it is known.
     pub frontmost_app: Option<String>,
     /// Minutes after midnight, local time.
     pub minute_of_day: u16,
     /// 1 is Monday.
     pub weekday: u8,
+    /// Slots of connected devices.
     pub connected: BTreeSet<u16>,
 }
 
+/// What a panic ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PanicReport {
+    /// Notes that were ended.
     pub notes_released: usize,
+    /// Keys that were released.
     pub keys_released: usize,
+    /// Running actions that were cancelled.
     pub actions_cancelled: usize,
 }
 
+/// Counts since the engine was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
+    /// Events taken.
     pub events: u64,
+    /// Actions performed.
     pub actions: u64,
+    /// Actions that failed.
     pub actions_failed: u64,
+    /// Events that a route sent on.
     pub routed: u64,
-    /// Events that a route would have taken, had they not been sent on too often.
+    /// Events that no route took because they had been sent on too often.
     pub over_hops: u64,
+    /// Changes of the mode.
     pub mode_changes: u64,
 }
 
-/// Why a ring ends.
+/// Reason of an outcome: a loop of routes ends here.
 const TOO_FAR: &str = "it was sent on as often as max_route_depth allows";
 
 /// A mode that the configuration does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownMode {
+    /// The name that was asked for.
     pub asked: String,
+    /// The modes there are.
     pub known: Vec<String>,
 }
 
@@ -97,10 +115,10 @@ impl From<Deadline> for Timer {
     }
 }
 
-/// What a device said last, for gates, sticks and banks.
+/// The last values of a device, for gates, sticks and banks.
 #[derive(Debug, Default)]
 struct DeviceState {
-    /// As a person or a tool said in this run; absent: as the file says.
+    /// Set by a person or a tool in this run. Absent: the file decides.
     muted: Option<bool>,
     assembler: Assembler,
     last: Option<Box<LastValues>>,
@@ -139,37 +157,38 @@ struct Firing<'a> {
     released: bool,
 }
 
-/// What an action may need to know of what set it off.
+/// What an action may need to know of the event that fired it.
 #[derive(Clone, Debug)]
 struct Context {
     gesture: &'static str,
     press: Option<PressInfo>,
     device: DeviceSlot,
-    /// What a forward sends on.
+    /// The message that a forward sends on.
     body: Option<Body>,
     trail: Trail,
     values: Placeholders,
 }
 
+/// The state machine from events to effects.
 pub struct Engine {
     tables: Arc<Tables>,
     mode: ModeIndex,
-    /// Who chose the mode: lights that change with it are no hand's either.
+    /// The taint of the event that chose the mode. Lights that change with the mode inherit it.
     mode_by: Taint,
     now: Micros,
     gestures: Gestures,
     timers: Timers<Timer>,
     found: Vec<GestureEvent>,
     devices: Vec<DeviceState>,
-    /// Per stateful rule, what it remembers of each control it hears.
+    /// Per stateful rule, its memory of each control.
     memories: Vec<Vec<Memory>>,
     bindings: Vec<State>,
     selected: Vec<(DeviceSlot, u8, Selected)>,
     ledger: Ledger,
     runs: Runs,
-    /// What was sent without a hand, to whatever port: it may come back anywhere.
+    /// Messages sent without a hand. They may come back on any port.
     returns: Returns,
-    /// What was sent to devices that ask for the guard.
+    /// Messages sent to devices with `echo_guard`.
     guarded: BTreeMap<DeviceSlot, Echo>,
     facts: Facts,
     trace: Trace,
@@ -179,6 +198,7 @@ pub struct Engine {
 }
 
 impl Engine {
+    /// Makes an engine in the default mode.
     pub fn new(config: &Config, slots: &mut Slots, now: Micros) -> Self {
         let tables = Arc::new(Tables::compile(config, slots));
         let mut engine = Engine {
@@ -212,35 +232,42 @@ impl Engine {
         self.bindings = vec![State::default(); self.tables.bindings.len()];
     }
 
+    /// The compiled configuration in force.
     pub fn tables(&self) -> &Arc<Tables> {
         &self.tables
     }
 
+    /// The trace of recent events.
     pub fn trace(&self) -> &Trace {
         &self.trace
     }
 
+    /// The trace, to resize or stamp it.
     pub fn trace_mut(&mut self) -> &mut Trace {
         &mut self.trace
     }
 
+    /// Counts since the engine was made.
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
+    /// The facts that conditions read, to update them.
     pub fn facts_mut(&mut self) -> &mut Facts {
         &mut self.facts
     }
 
-    /// The taint of whatever chose the mode.
+    /// The taint of the event that chose the mode.
     pub fn mode_by(&self) -> Taint {
         self.mode_by
     }
 
+    /// The current mode.
     pub fn mode(&self) -> (ModeIndex, &Arc<str>) {
         (self.mode, self.tables.mode_name(self.mode))
     }
 
+    /// When [`Engine::advance`] must be called at the latest.
     pub fn next_deadline(&self) -> Option<Micros> {
         self.timers.next()
     }
@@ -250,16 +277,17 @@ impl Engine {
         self.ledger.is_empty() && self.gestures.pending() == 0 && self.runs.is_empty()
     }
 
+    /// Presses that wait for a chord.
     pub fn pending_chord_members(&self) -> usize {
         self.gestures.chord_members()
     }
 
-    /// While learning, gestures are found and traced but their actions are held back.
+    /// While learning, gestures are recognised and traced, but their actions do not run.
     pub fn set_learning(&mut self, learning: bool) {
         self.learning = learning;
     }
 
-    /// Everything that was due by `now`, in order.
+    /// Runs every deadline up to `now`, in order.
     pub fn advance(&mut self, now: Micros, out: &mut Vec<Effect>) {
         while let Some((at, timer)) = self.timers.pop(now) {
             self.now = self.now.max(at);
@@ -283,8 +311,8 @@ impl Engine {
         self.ledger.set_now(self.now);
     }
 
-    /// One event. Deadlines up to its time stamp come first, so that the outcome does not depend on
-    /// who polled when.
+    /// Takes one event. Deadlines up to its time stamp run first, so that the outcome does not
+    /// depend on when the owner polled.
     pub fn feed(&mut self, event: &Event, out: &mut Vec<Effect>) {
         self.advance(event.at, out);
         self.counters.events += 1;
@@ -393,7 +421,7 @@ impl Engine {
         &mut self.devices[at]
     }
 
-    /// By a word of this run, else by the file.
+    /// Whether the device is muted: by an order of this run, else by the file.
     pub fn is_muted(&self, device: DeviceSlot) -> bool {
         let said = self.devices.get(usize::from(device.0)).and_then(|it| it.muted);
         said.unwrap_or(!self.tables.facts(device).enabled)
@@ -420,7 +448,7 @@ impl Engine {
         }
     }
 
-    /// Performs one step of an action. Gives the ticket of a call that must be waited for.
+    /// Performs one step of an action. Returns the ticket of a call that the action must wait for.
     fn perform(&mut self, leaf: &Leaf, firing: Firing<'_>, out: &mut Vec<Effect>) -> Option<CallTicket> {
         let Firing { row, context, released } = firing;
         if needs_hand(leaf) && !self.may_touch_the_desktop(context) {
@@ -502,7 +530,7 @@ impl Engine {
         MappingRef { mode, id: Arc::clone(&row.id) }
     }
 
-    /// A trace record in the present mode, with nothing in it yet but these.
+    /// A trace record in the current mode, without event, mapping and action.
     fn record(&self, device: DeviceSlot, outcome: Outcome, reason: &'static str) -> Record {
         Record {
             seq: 0,

@@ -1,11 +1,11 @@
-//! What a hand meant: presses become taps, holds, double taps and chords.
+//! Gestures: presses become taps, long presses, double taps and chords.
 //!
-//! A pure state machine over keys. Every press passes the chord stage (if its key belongs to a
-//! reachable chord) and then the tap stage. Time comes in with events and deadlines only, so the
-//! outcome depends on time stamps, never on when somebody looked.
+//! A pure state machine over keys. A press passes the chord stage (`chord`) if its key belongs to a
+//! reachable chord, then the tap stage. Time comes in with events and deadlines only, so the
+//! outcome depends on time stamps and not on when the owner polled.
 //!
-//! Not here: values that are not keys (`engine::thresholds`), and what happens when something was
-//! found (`hands`).
+//! Not here: values that are not keys (`engine::thresholds`), and the actions of gestures
+//! (`engine`).
 
 mod chord;
 
@@ -15,13 +15,13 @@ use crate::mapping::{Fire, TriggerKind};
 use crate::timer::{TimerKey, Timers};
 use chord::ChordWindow;
 
-/// Sixteen channels of notes, and one channel_index of gamepad buttons.
+/// Sixteen channels of notes, and one more for gamepad buttons.
 const CHANNELS: usize = 17;
 const BUTTONS: u8 = 16;
 const KEYS_PER_DEVICE: usize = 16 * 128 + 19;
 const NONE: u32 = u32::MAX;
 
-/// One physical press, from key down until nothing about it is open any more.
+/// Identifies a physical press, from key down until nothing of it is pending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PressId {
     index: u32,
@@ -31,6 +31,7 @@ pub struct PressId {
 /// A key of one device: a note on a channel, or a button.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyRef {
+    /// The device.
     pub device: DeviceSlot,
     /// 0-15 for the channel of a note; [`BUTTONS`] for buttons.
     channel_index: u8,
@@ -59,18 +60,20 @@ impl KeyRef {
         }
     }
 
-    /// The channel as the tables ask for it; buttons have none and match every mask.
+    /// The channel as a mask for the tables; buttons have no channel and match every mask.
     pub fn channels(self) -> u16 {
         if self.channel_index == BUTTONS { ALL_CHANNELS } else { 1 << self.channel_index }
     }
 
+    /// The channel of a note; buttons have none.
     pub fn channel(self) -> Option<u8> {
         (self.channel_index != BUTTONS).then_some(self.channel_index)
     }
 }
 
-/// What was found, in the order it happened.
+/// A recognised gesture or its state, in the order of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields are named by their types")]
 pub enum GestureEvent {
     /// A press, long press, double tap or chord fires its rule.
     Fired { press: PressInfo, row: RowId },
@@ -78,35 +81,42 @@ pub enum GestureEvent {
     Released { press: PressInfo, row: RowId },
     /// The press waits: more than one gesture is still possible.
     Deferred { press: PressInfo },
-    /// Nothing is mapped to what this press turned out to be.
+    /// No rule matches what this press turned out to be.
     Unmatched { press: PressInfo },
-    /// The key came up; what was held for this press ends now.
+    /// The key came up: everything held for this press ends.
     Up { press: PressInfo },
-    /// The press was taken back by a reload or the loss of its device.
+    /// A reload or the loss of its device cancelled the press.
     Cancelled { press: PressInfo },
 }
 
-/// A press as it was when something was found; the press itself may be over by the time somebody
-/// reads this.
+/// A press at the time of a gesture event; the press itself may have ended since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PressInfo {
+    /// The press.
     pub id: PressId,
+    /// The key.
     pub key: KeyRef,
+    /// When the key went down.
     pub at: Micros,
+    /// 1-127; 127 for buttons.
     pub velocity: u8,
+    /// The mode at the time of the press.
     pub mode: ModeIndex,
+    /// The joined taint of its events.
     pub taint: Taint,
+    /// The most hops of its events.
     pub hops: u8,
     /// Whether an `Up` is still to come.
     pub held: bool,
 }
 
 impl PressInfo {
-    /// The event that pressed the key, as far as it is still known.
+    /// The event that pressed the key, rebuilt from the press.
     pub fn event(&self) -> Event {
         Event { at: self.at, device: self.key.device, taint: self.taint, hops: self.hops, body: self.body() }
     }
 
+    /// The body of the event that pressed the key.
     pub fn body(&self) -> Body {
         let number = self.key.number;
         match (self.key.channel(), Button::from_id(i64::from(number))) {
@@ -117,54 +127,59 @@ impl PressInfo {
     }
 }
 
-/// The deadlines of this stage.
+/// The deadlines of the gesture stages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields are named by their types")]
 pub enum Deadline {
+    /// The chord window of a device and channel closes.
     Chord { device: DeviceSlot, channel_index: u8 },
+    /// A long press reaches the threshold of this rule.
     Long { press: PressId, row: RowId },
+    /// The time for a second tap is over.
     Double { press: PressId },
 }
 
-/// What is known of a press. Kept until the key is up and nothing is pending.
+/// A press, kept until its key is up and nothing is pending.
 #[derive(Clone, Debug)]
 struct Press {
     serial: u32,
     key: KeyRef,
     at: Micros,
-    /// Of every event that had a part in what this press becomes.
+    /// The joined trail of every event that took part.
     trail: Trail,
     velocity: u8,
-    /// The mode the press was made in; its tables decide to the end.
+    /// The mode at the time of the press; its tables decide until the end.
     mode: ModeIndex,
     up: bool,
     stage: Stage,
-    /// Of a chord: the press whose release ends what the chord holds.
+    /// For a member of a chord: the press whose release ends what the chord holds.
     chord_owner: Option<PressId>,
-    /// The tap before this one, still waiting for its double, while this one is in the chord stage.
+    /// While this press is in the chord stage: the tap before it that still waits for its double
+    /// tap.
     earlier: Option<u32>,
     press_row: Option<RowId>,
     release_row: Option<RowId>,
     longs: Vec<TimerKey>,
     double: Option<(TimerKey, Micros)>,
-    /// A long press threshold was reached.
+    /// The threshold of a long press was reached.
     held_long: bool,
-    /// The longest reached threshold among rows that fire on release.
+    /// The rule with the longest threshold reached, among rules that fire on release.
     long_on_release: Option<RowId>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Chord,
-    /// Long press or double tap are possible.
+    /// A long press or a double tap is still possible.
     Waiting,
-    /// The press mapping fired, or there is none: only the release is left.
+    /// The press fired or no rule matches it: only the release is left.
     Settled,
-    /// Went to a long press, a double tap or a chord; the release fires nothing.
+    /// Became a long press, a double tap or a chord; the release fires nothing.
     Taken,
 }
 
 struct Keys {
-    /// The press that owns each key.
+    /// The press of each key.
     current: Box<[u32; KEYS_PER_DEVICE]>,
     windows: Box<[ChordWindow; CHANNELS]>,
 }
@@ -178,6 +193,7 @@ impl Default for Keys {
     }
 }
 
+/// The state of all keys of all devices.
 #[derive(Default)]
 pub struct Gestures {
     presses: Vec<Option<Press>>,
@@ -186,12 +202,17 @@ pub struct Gestures {
     devices: Vec<Option<Keys>>,
 }
 
-/// The tables and the clockwork a step needs; passed down so that the state machine owns neither.
+/// The tables and timers that a step needs; the state machine owns neither.
 pub struct GestureCx<'a, T> {
+    /// The compiled configuration.
     pub tables: &'a Tables,
+    /// The current mode.
     pub mode: ModeIndex,
+    /// The current time.
     pub now: Micros,
+    /// Where deadlines are set.
     pub timers: &'a mut Timers<T>,
+    /// Where gesture events are put.
     pub found: &'a mut Vec<GestureEvent>,
 }
 
@@ -215,11 +236,12 @@ impl Gestures {
         self.presses.iter().flatten().filter(|it| it.stage == Stage::Chord).count()
     }
 
+    /// Presses that are not decided yet.
     pub fn pending(&self) -> usize {
         self.presses.iter().flatten().filter(|it| matches!(it.stage, Stage::Chord | Stage::Waiting)).count()
     }
 
-    /// Takes a key event; anything else is not for this stage and gives `false`.
+    /// Takes a key event. Returns `false` for any other event.
     pub fn feed<T: From<Deadline>>(&mut self, event: &Event, cx: &mut GestureCx<'_, T>) -> bool {
         let Some(key) = KeyRef::of(event) else { return false };
         if let Body::NoteOn { velocity, .. } = &event.body {
@@ -232,6 +254,7 @@ impl Gestures {
         true
     }
 
+    /// A deadline of a gesture is due.
     pub fn deadline<T: From<Deadline>>(&mut self, deadline: Deadline, cx: &mut GestureCx<'_, T>) {
         match deadline {
             Deadline::Chord { device, channel_index } => self.chord_deadline(device, channel_index, cx),
@@ -240,7 +263,7 @@ impl Gestures {
         }
     }
 
-    /// A reload: pending gestures are taken back, held keys stay known so that their release still
+    /// Cancels pending gestures, for a reload. Held keys stay known, so that their release still
     /// ends what they hold.
     pub fn cancel_pending<T>(&mut self, cx: &mut GestureCx<'_, T>) {
         for index in 0..self.presses.len() as u32 {
@@ -251,7 +274,7 @@ impl Gestures {
         }
     }
 
-    /// The device is gone or muted: everything it pressed is taken back and comes up.
+    /// Cancels and releases everything a device has pressed: it is gone or muted.
     pub fn drop_device<T>(&mut self, device: DeviceSlot, cx: &mut GestureCx<'_, T>) {
         for index in 0..self.presses.len() as u32 {
             let Some(press) = self.presses[index as usize].as_ref().filter(|it| it.key.device == device) else {
@@ -260,7 +283,7 @@ impl Gestures {
             let info = press.info(index);
             self.take_back(index, cx);
             if self.press(info.id).is_some() {
-                // No hand lets go here.
+                // Not a hand's release.
                 cx.found.push(GestureEvent::Up { press: PressInfo { taint: Taint::Tool, ..info } });
                 self.forget(index);
             }
@@ -290,8 +313,8 @@ impl Gestures {
     }
 
     fn down<T: From<Deadline>>(&mut self, key: KeyRef, event: &Event, velocity: u8, cx: &mut GestureCx<'_, T>) {
-        // A second note-on without a note-off between: some controllers never send one. The key
-        // went up in between, unseen.
+        // A second note-on without a note-off: some controllers never send one. Treat the key as
+        // released in between.
         if self.current(key).is_some_and(|index| self.presses[index as usize].as_ref().is_some_and(|it| !it.up)) {
             self.up(key, event.trail(), cx);
         }
@@ -304,8 +327,7 @@ impl Gestures {
         let in_chord =
             table.rules(Kind::Chord, usize::from(key.number)).iter().any(|it| it.channels & key.channels() != 0);
         if in_chord {
-            // Whether this is the second half of a double tap is decided when the chord stage lets
-            // go of it.
+            // Whether this is the second tap of a double tap is decided after the chord stage.
             if let Some(first) = earlier
                 && let Some(press) = self.presses[first as usize].as_mut()
                 && let Some((timer, _)) = press.double
@@ -397,7 +419,7 @@ impl Gestures {
         for entry in longs {
             let row = cx.tables.row(entry.id);
             let TriggerKind::LongPress { fire, .. } = row.trigger.kind else { continue };
-            // Rules come in order of precedence: of two with the same time the first wins.
+            // Rules are in order of precedence: of two with the same time the first wins.
             if times.contains(&(row.time_ms, fire)) {
                 continue;
             }
@@ -446,8 +468,8 @@ impl Gestures {
                     it.trail
                 });
                 self.forget(first);
-                // `forget` frees the key only if the first press still owned it; the second one
-                // does by now.
+                // `forget` frees the key only if the first press still owns it; the second owns it
+                // now.
                 if let Some(press) = self.presses[second as usize].as_mut() {
                     press.stage = Stage::Taken;
                     press.trail = press.trail.and(earlier);
@@ -461,8 +483,7 @@ impl Gestures {
         }
     }
 
-    /// The press that might have been a second tap went elsewhere; the first one waits out the rest
-    /// of its window.
+    /// The second press became something else; the first waits for the rest of its window.
     fn resume_double<T: From<Deadline>>(&mut self, first: u32, cx: &mut GestureCx<'_, T>) {
         let id = self.id(first);
         let Some(press) = self.presses[first as usize].as_mut() else { return };
@@ -504,7 +525,7 @@ impl Gestures {
         }
     }
 
-    /// Neither long nor double: the press is what it looked like at first.
+    /// Resolves a press that became neither a long press nor a double tap.
     fn resolve_as_press<T>(&mut self, index: u32, cx: &mut GestureCx<'_, T>) {
         let Some(press) = self.presses[index as usize].as_mut() else { return };
         let eager_fired = press.press_row.is_none();
@@ -528,7 +549,7 @@ impl Gestures {
 
     fn up<T: From<Deadline>>(&mut self, key: KeyRef, trail: Trail, cx: &mut GestureCx<'_, T>) {
         let Some(index) = self.current(key) else { return };
-        // The release decides with the press what fires, so its taint counts too.
+        // The release takes part in the decision, so its taint counts too.
         if let Some(press) = self.presses[index as usize].as_mut() {
             press.trail = press.trail.and(trail);
         }
@@ -573,7 +594,7 @@ impl Gestures {
                 } else if press.double.is_some() {
                     cx.found.push(GestureEvent::Up { press: press.info(index) });
                 } else {
-                    // What fires now is held until the `Up` right behind it.
+                    // Fire the press, then release it immediately.
                     press.up = false;
                     let release = press.release_row;
                     self.resolve_as_press(index, cx);

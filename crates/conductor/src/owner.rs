@@ -1,8 +1,8 @@
 //! The owner: one thread that holds the engine, the open ports and the state of the studio. It
-//! waits for a ring, a message or its own next deadline, and never for anything else.
+//! waits for an event, a message or its next deadline, and for nothing else.
 //!
-//! Not here: what a gesture means (`conductor_core::engine`), how an effect leaves (`dispatch`),
-//! opening devices (`ports`), reading the configuration (`config_file`).
+//! Not here: gestures and actions (`conductor_core::engine`), sending effects (`dispatch`), answers
+//! to requests (`requests`), changes of ports and configuration (`changes`).
 
 pub mod backends;
 mod changes;
@@ -42,43 +42,42 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use tokio::sync::mpsc as async_mpsc;
 
-/// Events fed in one turn before messages are looked at: a flooding device must not keep `panic`
-/// from being heard.
+/// Events per turn before messages are read: a flooding device must not delay `panic`.
 const EVENTS_PER_TURN: usize = 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Ports have not been looked at yet.
+    /// The first scan of ports is not done yet.
     Starting,
     Serving,
     Stopping,
 }
 
-/// What the owner is made of.
+/// The parts of the owner.
 pub(crate) struct Parts {
     pub clock: Arc<dyn Clock>,
     pub log: Log,
     pub bell: Bell,
     pub wakes: mpsc::Receiver<Wake>,
     pub ports: mpsc::Sender<ports::Order>,
-    pub knock: Arc<ports::ScanSignal>,
+    pub scan_signal: Arc<ports::ScanSignal>,
     pub slots: SharedSlots,
     pub serving: Arc<ArcSwap<ConfigInForce>>,
     pub modes: Arc<ArcSwap<Modes>>,
     pub dispatch: Dispatch,
     /// Why the file at start is not in force.
     pub config_error: Option<String>,
-    /// What the file in force names and the machine does not have.
+    /// Names in the file that this machine does not have.
     pub remarks: Remarks,
     /// Why the file is not watched.
     pub watch_error: Option<String>,
-    /// Why no display can be used, as far as is known at start.
+    /// Why no display can be used, as known at the start.
     pub display_fault: Option<String>,
     pub programs: AppsWanted,
     pub events: Arc<dyn OwnerEvents>,
 }
 
-/// Who changed the mode: a rule does not hold on to it, a person does.
+/// Who changed the mode. A mode chosen by hand is kept; one chosen by a rule is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
     Hand,
@@ -92,35 +91,35 @@ pub(crate) struct Owner {
     table: Arc<Table>,
     started: Micros,
     phase: Phase,
-    /// A changed file has been seen and not judged yet.
+    /// A changed file was seen and is not checked yet.
     reloading: bool,
     /// Devices that have been connected in this run.
     seen: BTreeSet<DeviceSlot>,
     last_event: BTreeMap<DeviceSlot, Timestamp>,
     statistics: Statistics,
-    /// Actions that the hands counted and that did not happen.
-    undone: u64,
+    /// Actions that the engine counted but that failed.
+    actions_undone: u64,
     /// Actions whose effects have been carried out.
     counted: u64,
     performance_lock: bool,
-    /// A configuration that waits for the performance lock to be lifted.
+    /// A configuration that waits for the end of the performance lock.
     waiting: Option<Arc<ConfigInForce>>,
     awaiting_ready: Vec<Reply<()>>,
-    /// Answers that are due at a time.
+    /// Replies that are due at a time.
     alarms: Vec<(Micros, Reply<()>)>,
     /// Messages that wait for their port to be opened.
     outgoing: Vec<(DeviceSlot, Outgoing)>,
     monitors: Vec<async_mpsc::Sender<TraceRecord>>,
-    /// Records before this one have been told.
-    told: u64,
+    /// Trace records before this number were sent to the monitors.
+    monitored: u64,
     /// Kept between turns, so that a press does not allocate.
     effects: Vec<Effect>,
     local_minute: u64,
     learn: Learn,
     surface: Surface,
-    /// The mode or the configuration is another one than was published.
+    /// The mode or the configuration changed since it was published.
     mode_changed: bool,
-    /// The engine's count of mode changes when the owner last looked.
+    /// The engine's count of mode changes at the last check.
     mode_changes: u64,
 }
 
@@ -144,7 +143,7 @@ impl Owner {
             seen: BTreeSet::new(),
             last_event: BTreeMap::new(),
             statistics: Statistics::default(),
-            undone: 0,
+            actions_undone: 0,
             counted: 0,
             performance_lock: serving.config.performance.lock,
             waiting: None,
@@ -152,7 +151,7 @@ impl Owner {
             alarms: Vec::new(),
             outgoing: Vec::new(),
             monitors: Vec::new(),
-            told: 0,
+            monitored: 0,
             effects: Vec::with_capacity(64),
             local_minute: u64::MAX,
             learn: Learn::default(),
@@ -165,7 +164,7 @@ impl Owner {
         owner
     }
 
-    /// For those who read the mode without asking.
+    /// Publishes the mode for readers that do not ask the owner.
     fn publish_modes(&mut self) {
         if std::mem::take(&mut self.mode_changed) {
             let config = &self.parts.serving.load().config;
@@ -173,10 +172,10 @@ impl Owner {
         }
     }
 
-    /// Runs until told to stop; then releases everything and returns.
+    /// Runs until it is stopped; then releases everything and returns.
     pub fn run(mut self) {
         loop {
-            // Answered before anything is looked at: what is pushed from now on rings again.
+            // Reset before anything is read: an event pushed from now on rings again.
             self.parts.bell.answer();
             self.read_local_time();
             let first = self.engine.trace().next_seq();
@@ -186,7 +185,7 @@ impl Owner {
             self.publish_modes();
             self.show();
             self.engine.trace_mut().stamp(first, self.parts.clock.now());
-            self.tell_monitors();
+            self.notify_monitors();
             if done.is_break() {
                 return;
             }
@@ -227,7 +226,7 @@ impl Owner {
         self.last_event.insert(device, Timestamp::from_millis(self.parts.clock.wall_ms()));
     }
 
-    /// A learn session hears every event before the hands do.
+    /// A learn session gets every event before the engine does.
     fn listen(&mut self, event: &Event) {
         if self.learn.session().is_some() {
             self.end_learning();
@@ -269,7 +268,7 @@ impl Owner {
                 }
                 Wake::WorkerFailed => {
                     self.statistics.actions_failed += 1;
-                    self.undone += 1;
+                    self.actions_undone += 1;
                 }
                 Wake::Waiting(waiting) => self.waiting_changed(waiting),
                 Wake::Display(found) => self.surface.display_fault = found.err(),
@@ -277,8 +276,8 @@ impl Owner {
                 Wake::Programs(running) => self.engine.facts_mut().running_apps = running,
                 Wake::LiveParameters(values) => {
                     for (path, reading) in &values {
-                        self.tell(Fact::LiveParameter { path, value: reading.share }, Taint::Tool);
-                        self.engine.live_parameter_stands(path, *reading);
+                        self.report(Fact::LiveParameter { path, value: reading.share }, Taint::Tool);
+                        self.engine.live_parameter_read(path, *reading);
                     }
                 }
             }
@@ -290,8 +289,7 @@ impl Owner {
         self.carry_out_by(By::Hand);
     }
 
-    /// Sends what has piled up. An output found dead changes the books, which may add effects; so
-    /// until none are left.
+    /// Carries out all effects. A dead output may add effects, so this loops until none are left.
     fn carry_out_by(&mut self, by: By) {
         let mut failed = 0;
         while !self.effects.is_empty() {
@@ -308,14 +306,14 @@ impl Owner {
                 self.effects = effects;
             }
         }
-        // One action may have several effects, and releases are no actions.
-        self.undone += failed.min(self.engine.counters().actions.saturating_sub(self.counted));
+        // One action may have several effects, and releases are not actions.
+        self.actions_undone += failed.min(self.engine.counters().actions.saturating_sub(self.counted));
         self.counted = self.engine.counters().actions;
         self.mode_may_have_changed(by);
     }
 
-    /// Remembers a message that is about to leave: the approval pad must not take its copy for a
-    /// press, and where no hand caused it, no cable may make a hand of it.
+    /// Remembers a message that is about to leave: its echo must not press the approval pad, and
+    /// where no hand caused it, a copy over a cable must not count as a hand.
     fn note_sent(&mut self, effect: &Effect) {
         let now = self.parts.clock.now();
         if let Effect::Midi { message, taint, .. } = effect {
@@ -330,7 +328,8 @@ impl Owner {
         }
     }
 
-    /// `by` says who changed the mode, if it changed: a rule for windows gives way to a hand.
+    /// Reacts to a change of the mode by `by`, if there was one: a rule for windows gives way to a
+    /// hand.
     fn mode_may_have_changed(&mut self, by: By) {
         let changes = self.engine.counters().mode_changes;
         if std::mem::replace(&mut self.mode_changes, changes) == changes {
@@ -345,9 +344,9 @@ impl Owner {
         }
     }
 
-    fn not_done(&mut self, undone: DispatchError) {
+    fn not_done(&mut self, error: DispatchError) {
         self.statistics.actions_failed += 1;
-        match undone {
+        match error {
             DispatchError::NoOutput(_) => {}
             DispatchError::Died(port) => {
                 self.output_lost(port);
@@ -358,17 +357,17 @@ impl Owner {
     }
 
     fn order(&self, order: ports::Order) {
-        // Its thread outlives the owner.
+        // The port thread outlives the owner.
         if self.parts.ports.send(order).is_ok() {
-            self.parts.knock.wake();
+            self.parts.scan_signal.wake();
         }
     }
 
     fn stop(&mut self) {
         self.phase = Phase::Stopping;
         self.alarms.clear();
-        // What arrived before the order to stop still counts: a release among it ends its note the
-        // ordinary way.
+        // Events that arrived before the stop still count: a release among them ends its note in
+        // the ordinary way.
         self.feed();
         let now = self.parts.clock.now();
         self.engine.panic(now, &mut self.effects);
@@ -376,25 +375,25 @@ impl Owner {
         self.parts.log.info("stopped; nothing is held");
     }
 
-    fn tell_monitors(&mut self) {
+    fn notify_monitors(&mut self) {
         let next = self.engine.trace().next_seq();
         self.monitors.retain(|it| !it.is_closed());
-        if !self.monitors.is_empty() && next > self.told {
+        if !self.monitors.is_empty() && next > self.monitored {
             let records: Vec<TraceRecord> = with_slots(&self.parts.slots, |slots| {
-                let new = self.engine.trace().records().filter(|it| it.seq >= self.told);
+                let new = self.engine.trace().records().filter(|it| it.seq >= self.monitored);
                 new.map(|it| TraceRecord::of(it, slots)).collect()
             });
             for record in records {
                 for monitor in &self.monitors {
-                    // One that is full loses the record; the studio does not wait for it.
+                    // A slow monitor loses the record; the owner does not wait for it.
                     let _ = monitor.try_send(record.clone());
                 }
             }
         }
-        self.told = next;
+        self.monitored = next;
     }
 
-    /// Conditions read local time. Looked up once a minute, and only while something happens.
+    /// Updates the local time for conditions, once a minute and only while something happens.
     fn read_local_time(&mut self) {
         let minute = self.parts.clock.wall_ms() / 60_000;
         if minute != self.local_minute {

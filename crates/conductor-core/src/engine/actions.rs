@@ -1,6 +1,6 @@
-//! Actions that take time. A tree is walked with a stack of frames; a delay, a repetition or a call
-//! in flight parks the walk, and a timer or an answer takes it up again. Nothing sleeps, and
-//! nothing holds up input.
+//! Actions that take time. A run walks its tree with a stack of frames. A delay, a repetition or a
+//! pending call parks the run; a timer or the answer resumes it. Nothing sleeps and nothing delays
+//! input.
 
 use super::effect::{CallTicket, Effect};
 use super::trace::Outcome;
@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 /// Presses that wait while a mapping's action still runs.
 const QUEUE: usize = 4;
-/// Steps a run takes before it lets others have their turn; nested repetitions without delay could
-/// otherwise stop the music.
+/// Steps a run takes before it yields. Nested repetitions without delay could otherwise block the
+/// engine.
 const STEPS_PER_TURN: u32 = 1024;
 const TURN_MS: u32 = 1;
 
@@ -50,7 +50,7 @@ impl Runs {
         self.runs.is_empty()
     }
 
-    /// The key is up: repetitions that last while it is held stop at their next turn.
+    /// The key is up: `while_held` repetitions stop at their next turn.
     pub(super) fn released(&mut self, press: PressId) {
         for run in &mut self.runs {
             if run.context.press.is_some_and(|it| it.id == press) {
@@ -124,7 +124,7 @@ impl Engine {
         }
     }
 
-    /// The pipeline answered a call; the next step of its sequence follows.
+    /// The pipeline answered a call; its sequence continues.
     pub fn call_done(&mut self, ticket: CallTicket, ok: bool, now: Micros, out: &mut Vec<Effect>) {
         self.advance(now, out);
         if ok {
@@ -216,7 +216,7 @@ impl Engine {
                         continue;
                     };
                     if *delay_ms > 0 && !paused {
-                        // Looked at again after the pause: a key that came up in between ends the
+                        // Checked again after the pause: a key released in between ends the
                         // repetition.
                         run.stack.push(Frame::Repeat { node, left, paused: true });
                         return Step::Wait(*delay_ms);

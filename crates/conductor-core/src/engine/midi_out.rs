@@ -26,7 +26,7 @@ impl Engine {
                 return self.note_on(firing, port, message, *duration_ms, out);
             }
             MidiOut::NoteOff { note, velocity } => {
-                // A release has its own speed; the press's says nothing about it.
+                // A release velocity is independent of the press velocity.
                 let by_trigger = matches!(velocity, Velocity::Trigger);
                 let velocity = if by_trigger { 0 } else { curves::velocity(*velocity, context.values.velocity) };
                 for _ in 0..self.ledger.take_note(port, channel, *note) {
@@ -48,7 +48,7 @@ impl Engine {
         self.send(port, message, context.trail, out);
     }
 
-    /// Sends the event that fired the action on to a port. False when it is not a MIDI message, or
+    /// Forwards the event that fired the action to a port. False when it is not a MIDI message, or
     /// one that is never forwarded.
     pub(super) fn forward(
         &mut self,
@@ -69,8 +69,8 @@ impl Engine {
         true
     }
 
-    /// Sends a note-on and books its end: after its duration, at the key's release, or with the
-    /// mapping.
+    /// Sends a note-on and enters it in the ledger: it ends after its duration, at the key's
+    /// release, or with the mapping.
     fn note_on(
         &mut self,
         firing: Firing<'_>,
@@ -101,7 +101,7 @@ impl Engine {
         }
     }
 
-    /// A sustain pedal is held until it is sent up again, or until its device goes.
+    /// Sends a sustain pedal. It is held until it is released, or until its device is lost.
     pub(super) fn pedal(
         &mut self,
         port: DeviceSlot,
@@ -121,7 +121,8 @@ impl Engine {
         }
     }
 
-    /// Every MIDI message leaves here; `trail` is that of what set it off.
+    /// Sends a MIDI message; every message passes here. `trail` is the trail of the event that
+    /// caused it.
     pub(super) fn send(&mut self, port: DeviceSlot, message: Body, trail: Trail, out: &mut Vec<Effect>) {
         self.guard(port, &message);
         if let Body::Cc { channel, controller: 98..=101, .. } = message {

@@ -14,7 +14,7 @@ use crate::timer::Timers;
 use std::sync::Arc;
 
 impl Engine {
-    /// `by` is what asks for it.
+    /// Switches the mode. `by` is the taint of the caller.
     pub fn switch_mode(
         &mut self,
         name: &str,
@@ -41,8 +41,8 @@ impl Engine {
         self.bindings.iter_mut().for_each(State::rearm);
     }
 
-    /// Swaps all tables at once. Pending gestures are taken back; what a mapping holds goes on only
-    /// if the mapping is unchanged.
+    /// Replaces the configuration. Pending gestures are cancelled; notes and keys stay held only
+    /// where their mapping is unchanged.
     pub fn reload(&mut self, config: &Config, slots: &mut Slots, now: Micros, out: &mut Vec<Effect>) {
         self.advance(now, out);
         self.with_gestures(|gestures, cx| gestures.cancel_pending(cx));
@@ -56,8 +56,8 @@ impl Engine {
         self.ledger.end_mappings(unchanged, out);
         self.runs.cancel_all(&mut self.timers);
         self.timers.retain(|timer| match timer {
-            // Notes with a duration still end at their time; an entry that ended early makes its
-            // timer a no-op.
+            // Notes with a duration still end on time. The timer of an entry that has ended does
+            // nothing.
             Timer::NoteEnd(_) => true,
             Timer::Gesture(_) | Timer::Run { .. } | Timer::Flush(_) | Timer::StickRepeat { .. } => false,
         });
@@ -72,7 +72,7 @@ impl Engine {
         self.mode = mode;
     }
 
-    /// The source is gone: what it held ends, what it had begun is taken back.
+    /// The device is gone: everything it holds ends, everything it has started is cancelled.
     pub fn device_lost(&mut self, device: DeviceSlot, now: Micros, out: &mut Vec<Effect>) {
         self.advance(now, out);
         self.let_go(device, out);
@@ -83,12 +83,14 @@ impl Engine {
         state.axes = [0.0; 4];
     }
 
+    /// The device is connected again.
     pub fn device_back(&mut self, device: DeviceSlot, now: Micros, out: &mut Vec<Effect>) {
         self.advance(now, out);
         self.facts.connected.insert(device.0);
         self.bindings.iter_mut().for_each(State::rearm);
     }
 
+    /// Mutes or unmutes a device. Muting releases everything it holds.
     pub fn set_muted(&mut self, device: DeviceSlot, muted: bool, now: Micros, out: &mut Vec<Effect>) {
         self.advance(now, out);
         if muted {
@@ -107,21 +109,22 @@ impl Engine {
         self.timers.retain(|timer| !matches!(timer, Timer::StickRepeat { device: it, .. } if *it == device));
     }
 
+    /// The output port is gone.
     pub fn output_lost(&mut self, port: DeviceSlot, now: Micros, out: &mut Vec<Effect>) {
         self.advance(now, out);
-        // Lost ports are found by a scan at the latest.
+        // A lost port is found by the next scan at the latest.
         let unnoticed_us = (u64::from(self.tables.advanced.scan_interval_ms) * 2 + 1000) * 1000;
         self.ledger.port_lost(port, unnoticed_us);
     }
 
-    /// What ended while the port was away is sent first.
+    /// Sends the ends that were due while the port was closed.
     pub fn output_back(&mut self, port: DeviceSlot, now: Micros, out: &mut Vec<Effect>) {
         self.advance(now, out);
         self.ledger.port_back(port, out);
         self.selected.retain(|it| it.0 != port);
     }
 
-    /// Cancels every timer and running action and ends everything held. The shell then silences
+    /// Cancels every timer and running action and ends everything held. The owner then silences
     /// every open output.
     pub fn panic(&mut self, now: Micros, out: &mut Vec<Effect>) -> PanicReport {
         self.advance(now, out);
@@ -137,14 +140,14 @@ impl Engine {
         PanicReport { notes_released: released.notes, keys_released: released.keys, actions_cancelled }
     }
 
-    /// Books what a tool sent: its notes are released when its connection ends, and its bytes are
-    /// known should they come back.
+    /// Records a message of a tool: its notes end with its connection, and a copy that comes back
+    /// is recognised.
     pub fn tool_sent(&mut self, connection: u64, port: DeviceSlot, message: &Body, now: Micros) {
         self.sent_without_hand(message, now);
         self.hold(connection, port, message, Taint::Tool, now);
     }
 
-    /// Books the notes of a connection, so that they end with it.
+    /// Records the notes of a connection, so that they end with it.
     pub fn hold_for(&mut self, connection: u64, port: DeviceSlot, message: &Body, now: Micros) {
         self.hold(connection, port, message, Taint::Clean, now);
     }
@@ -160,20 +163,21 @@ impl Engine {
         }
     }
 
+    /// A connection ended: its notes end.
     pub fn tool_gone(&mut self, connection: u64, now: Micros, out: &mut Vec<Effect>) {
         self.advance(now, out);
         self.ledger.end_tool(connection, out);
     }
 
-    /// A message leaves, and no hand was the cause: wherever it comes back, it is not a hand's.
+    /// Records a message that no hand caused: wherever it comes back, it does not count as a hand.
     pub fn sent_without_hand(&mut self, message: &Body, now: Micros) {
         self.set_now(now);
         self.returns.note_sent(self.now, message);
     }
 
-    /// A controller was shown something. Where the device repeats what it is told, that is no hand;
-    /// nor is it one where a tool was the cause and a cable brings it back. A light that follows a
-    /// hand is not remembered: the hand may press the same pad again.
+    /// Records a light that was sent. An echo by the device does not count as a hand, nor does a
+    /// copy over a cable where a tool was the cause. A light that follows a hand is not recorded:
+    /// the hand may press the same pad again.
     pub fn shown(&mut self, port: DeviceSlot, message: &Body, by: Taint, now: Micros) {
         self.set_now(now);
         self.guard(port, message);
@@ -182,16 +186,16 @@ impl Engine {
         }
     }
 
-    /// An event that is no input, and why; it is counted and traced like any other.
+    /// Counts and traces an event that is not an input.
     pub fn passed_over(&mut self, event: &Event, reason: &'static str) {
         self.counters.events += 1;
         self.now = self.now.max(event.at);
         self.note_outcome(event, "", Outcome::NoMatch, reason);
     }
 
-    /// Where a parameter of Live stands. Where somebody else moved it, takeover starts again, and a
-    /// relative knob goes on from there.
-    pub fn live_parameter_stands(&mut self, path: &str, reading: Reading) {
+    /// Takes a parameter value read from Live. If it was moved elsewhere, takeover starts again and
+    /// a relative knob continues from there.
+    pub fn live_parameter_read(&mut self, path: &str, reading: Reading) {
         for (binding, state) in self.tables.bindings.iter().zip(&mut self.bindings) {
             let here = |it: &CompiledTarget| matches!(&*it.spec, Target::LiveParameter { path: own } if own == path);
             if binding.targets.iter().any(here) {

@@ -1,5 +1,4 @@
-//! What no mapping took flows on: routes carry events from device to device, filtered and
-//! transformed.
+//! Routes carry events that no mapping took from device to device, filtered and transformed.
 
 use super::effect::{Effect, Placeholders};
 use super::ledger::{Held, Owner};
@@ -13,8 +12,7 @@ use std::sync::Arc;
 const ROUTE: &str = "Route";
 
 impl Engine {
-    /// `press` is the press behind a note-on; its release ends what the route sent, wherever that
-    /// went.
+    /// `press` is the press of a note-on; its release ends the notes that the route sent.
     pub(super) fn route(&mut self, event: &Event, press: Option<&PressInfo>, out: &mut Vec<Effect>) {
         let tables = Arc::clone(&self.tables);
         let mode = press.map_or(self.mode, |it| it.mode);

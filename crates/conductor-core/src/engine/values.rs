@@ -1,5 +1,5 @@
-//! Events that are not keys: controllers, pressure, bend, programs, sticks, triggers, OSC. They
-//! fire rules through gates and drive continuous bindings.
+//! Events of controls that are not keys: controllers, pressure, bend, programs, sticks, triggers,
+//! OSC. They fire rules through gates and drive continuous bindings.
 
 use super::continuous::{self, Passed, Sent};
 use super::effect::{Effect, Placeholders};
@@ -12,7 +12,7 @@ use crate::mapping::table::{BindingId, Kind, RowId};
 use crate::mapping::{EncoderMode, Gate, OscTest, Scalar, SourceKind, TriggerKind, Turn};
 use std::sync::Arc;
 
-/// Whether somebody claimed the event, and whether it may go on to the routes all the same.
+/// Whether a rule or binding took the event, and whether it may still go on to the routes.
 #[derive(Clone, Copy, Default)]
 struct Claim {
     taken: bool,
@@ -144,7 +144,7 @@ impl Engine {
             {
                 (*gate, 0.0, value, seen)
             } else if let TriggerKind::GamepadTrigger { gate, .. } = kind {
-                // Its threshold is a window, whether or not the file spells one.
+                // The threshold is a window even if the file has none.
                 (Gate { window: Some(row.window), ..*gate }, PULL_HYSTERESIS, value, seen)
             } else if let TriggerKind::PitchBend { gate, center_deadzone } = kind {
                 let centred = |it: u16| if it.abs_diff(8192) <= *center_deadzone { 8192 } else { it };
@@ -242,7 +242,7 @@ impl Engine {
             if memory.detents.signum() == -detents.signum() {
                 memory.detents = 0;
             }
-            // Detents that count towards one firing caused it together.
+            // Detents that count towards one firing caused it together, so their trails are joined.
             memory.trail = if memory.detents == 0 { event.trail() } else { memory.trail.and(event.trail()) };
             memory.detents += detents;
             let step = i32::from((*step).max(1));
@@ -462,7 +462,7 @@ impl Engine {
         }
     }
 
-    /// Before the bindings go: the last value of each is still sent.
+    /// Sends the last value of each binding before the bindings are replaced.
     pub(super) fn flush_all(&mut self, out: &mut Vec<Effect>) {
         for id in 0..self.bindings.len() as u32 {
             self.flush(BindingId(id), out);
@@ -551,7 +551,7 @@ pub(super) fn arg_holds(test: &OscTest, arg: Option<&OscArg>) -> bool {
         (Scalar::Text(want), OscArg::Text(got)) => want == got,
         (Scalar::Bool(want), OscArg::Bool(got)) => want == got,
         (Scalar::Number(want), OscArg::Int(_) | OscArg::Float(_)) => {
-            // A float32 on the wire equals the decimal it was written as.
+            // A float32 on the wire equals the decimal number it was written as.
             value.is_some_and(|got| got == *want || got as f32 == *want as f32)
         }
         (Scalar::Text(_) | Scalar::Bool(_) | Scalar::Number(_), _) => false,

@@ -1,5 +1,4 @@
-//! The event script: what a hand did, as text. `simulate`, `explain`, `monitor` and the tests speak
-//! it.
+//! The event script: events as text, for `simulate`, `explain`, `monitor` and tests.
 //!
 //! Tokens are separated by blanks; a token that begins with `#` starts a comment up to the end of
 //! its line.
@@ -17,31 +16,37 @@
 //! | `dev:ALIAS` `mode:NAME` `t:600` | from here on this device; switch the mode; let 600 ms pass |
 //!
 //! A character that would end a token or an argument is written as `%` and two hexadecimal digits
-//! per UTF-8 byte. Not here: running a script (the simulation does).
+//! per UTF-8 byte. Not here: running a script (`engine::sim`).
 
 use super::{Axis, Body, Button, Micros, OscArg, OscMessage, RealTime, Side};
 use std::fmt::{self, Write};
 
-/// At most this many faults are listed for one script.
+/// The most faults that are listed for one script.
 pub const FAULTS_MAX: usize = 20;
 
+/// One step of a script.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
+    /// An event.
     Event(Body),
     /// Later events come from this device.
     Device(String),
+    /// Switch to this mode.
     Mode(String),
     /// Time passes before the next event.
     Advance(Micros),
 }
 
-/// What is wrong with one token, and where it stands. Line and column are 1-based; columns count
-/// characters.
+/// A fault in one token and its place. Line and column are 1-based; columns count characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
+    /// From 1.
     pub line: usize,
+    /// From 1, in characters.
     pub column: usize,
+    /// The token.
     pub token: String,
+    /// What is wrong.
     pub reason: String,
 }
 
@@ -89,7 +94,7 @@ pub fn parse_token(text: &str) -> Result<Step, Fault> {
     }
 }
 
-/// Prints steps so that [`parse`] reads the same ones.
+/// Prints steps in a form that [`parse`] reads back.
 pub fn print(steps: &[Step]) -> String {
     let words: Vec<String> = steps.iter().map(Step::to_string).collect();
     words.join(" ")
@@ -117,10 +122,10 @@ fn clip(token: &str) -> String {
     }
 }
 
-/// Byte offset in the token, and what is wrong there.
+/// Byte offset in the token, and the fault.
 type Wrong = (usize, String);
 
-/// A part of a token that knows where it stands.
+/// A part of a token with its offset.
 #[derive(Clone, Copy)]
 struct Part<'a> {
     at: usize,
@@ -275,7 +280,7 @@ fn note(press: bool, part: Part<'_>) -> Result<Body, Wrong> {
     let (number, velocity) = rest.cut('@');
     let note = number.seven("note")?;
     let velocity = velocity.map_or(Ok(if press { 100 } else { 0 }), |it| it.seven("velocity"))?;
-    // A press without velocity is a release on the wire as well.
+    // A note-on without velocity is a release in MIDI too.
     Ok(if press && velocity > 0 {
         Body::NoteOn { channel, note, velocity }
     } else {
@@ -337,7 +342,7 @@ fn osc_arg(part: Part<'_>) -> Result<OscArg, Wrong> {
     }
 }
 
-/// A word that reads as something other than text.
+/// An argument that is not text.
 fn unquoted(word: &str) -> Option<OscArg> {
     match word {
         "true" => return Some(OscArg::Bool(true)),
@@ -361,7 +366,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// One event as its token, as the trace prints it.
+/// The token of an event.
 pub fn token(body: &Body) -> String {
     let mut out = String::new();
     // Writing to a string cannot fail.
@@ -401,7 +406,7 @@ fn write_token(body: &Body, out: &mut String) -> fmt::Result {
                 mark = ',';
                 match arg {
                     OscArg::Int(value) => write!(out, "{value}")?,
-                    // `{:?}` keeps the decimal point that tells a float from an integer.
+                    // `{:?}` keeps the decimal point that distinguishes a float from an integer.
                     OscArg::Float(value) => write!(out, "{value:?}")?,
                     OscArg::Bool(value) => write!(out, "{value}")?,
                     OscArg::Text(text) if text.is_empty() || text.starts_with('\'') || unquoted(text).is_some() => {

@@ -19,7 +19,7 @@ pub(super) struct ChordWindow {
 }
 
 impl ChordWindow {
-    /// Nothing waits in it any more, and nothing will come due for it.
+    /// Empties the window and cancels its timer.
     pub(super) fn clear<T>(&mut self, timers: &mut Timers<T>) {
         self.members.clear();
         self.candidates.clear();
@@ -76,8 +76,8 @@ impl Gestures {
         self.settle_window(key.device, key.channel_index, cx);
     }
 
-    /// Fires when the pressed keys are a chord and nothing larger is possible any more, else waits
-    /// for the next deadline.
+    /// Fires when the pressed keys are a chord and no larger one is possible; otherwise waits for
+    /// the next deadline.
     fn settle_window<T: From<Deadline>>(&mut self, device: DeviceSlot, channel_index: u8, cx: &mut GestureCx<'_, T>) {
         let window = &mut self.keys(device).windows[usize::from(channel_index)];
         if let Some(timer) = window.timer.take() {
@@ -109,9 +109,9 @@ impl Gestures {
         self.settle_window(device, channel_index, cx);
     }
 
-    /// Ends the window. The largest chord inside the pressed set fires; the others go on to the tap
-    /// stage in the order of their presses. `last` is the press that left no candidate: it may
-    /// complete a chord, else it begins a window of its own.
+    /// Ends the window. The largest chord among the pressed keys fires; the other presses go on to
+    /// the tap stage in order. `last` is the press that left no candidate: it may complete a chord,
+    /// otherwise it opens its own window.
     pub(super) fn close_window<T: From<Deadline>>(
         &mut self,
         device: DeviceSlot,
@@ -174,8 +174,7 @@ impl Gestures {
         self.presses[index as usize].as_ref().map(|it| it.key.number)
     }
 
-    /// The largest chord whose keys are all among the members and were pressed within its own time;
-    /// ties go by precedence.
+    /// The largest chord whose keys were all pressed within its time; ties go by precedence.
     fn largest_chord(&self, device: DeviceSlot, mode: ModeIndex, members: &[u32], tables: &Tables) -> Option<RowId> {
         let table = tables.device(mode, device);
         let presses: Vec<&Press> = members.iter().filter_map(|it| self.presses[*it as usize].as_ref()).collect();

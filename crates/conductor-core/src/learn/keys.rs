@@ -1,8 +1,7 @@
-//! Keys that were pressed while learning: chords, double taps, long presses, single presses and how
-//! hard they were.
+//! Suggestions for keys: chords, double taps, long presses, single presses and their velocities.
 //!
-//! The rules are those of `gesture`, seen from the other side: what is found here is what a lone
-//! mapping would find again.
+//! The rules mirror those of `gesture`: a suggestion is a trigger that would fire on the same
+//! events if it were mapped alone.
 
 use super::Captured;
 use super::suggest::{Draft, Guess, Tier, only};
@@ -11,13 +10,13 @@ use crate::event::{Body, Button, DeviceSlot, Micros};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// From here on a press was held on purpose.
+/// A press this long counts as held on purpose.
 const LONG_FROM_MS: u64 = 500;
 const MAX_MS: u64 = 60_000;
-/// Three presses tell soft from hard when they differ by more than this.
+/// Three presses are split into soft and hard when they differ by more than this.
 const VELOCITY_SPREAD: u8 = 30;
 const VELOCITY_PRESSES: usize = 3;
-/// Added to the time a chord took, since nobody plays it twice alike.
+/// Added to the time of a chord, because it is never played twice alike.
 const CHORD_ROOM_MS: u64 = 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,7 +33,7 @@ impl Key {
         }
     }
 
-    fn words(self) -> String {
+    fn text(self) -> String {
         match self {
             Key::Note(note) => format!("note {note}"),
             Key::Button(button) => format!("button {button}"),
@@ -42,7 +41,7 @@ impl Key {
     }
 }
 
-/// Where chords are looked for: the keys of one device on one channel, or its buttons.
+/// The keys that can form a chord: those of one device on one channel, or its buttons.
 type Source = (DeviceSlot, Option<u8>);
 
 struct Press {
@@ -77,8 +76,7 @@ fn listen(events: &[Captured], chord_ms: u32) -> Heard {
     for event in events {
         let Some((source, key, velocity)) = key_of(event) else { continue };
         let Some(velocity) = velocity else {
-            // Any release ends the group: a chord found across one could begin with a key that was
-            // let go, and never fire again.
+            // Any release ends the group: a chord that spans a release could never fire again.
             heard.close(open.remove(&source));
             if let Some(press) = down.remove(&(source, key)).and_then(|at| heard.presses.get_mut(at)) {
                 press.up = Some(event.at);
@@ -86,7 +84,7 @@ fn listen(events: &[Captured], chord_ms: u32) -> Heard {
             continue;
         };
         let index = heard.presses.len();
-        // Some controllers never send a release; the key went up in between, unseen.
+        // Some controllers never send a release. Treat the key as released in between.
         let unseen_release = down.insert((source, key), index).is_some();
         let group = open.entry(source).or_default();
         let first = group.first().and_then(|it| heard.presses.get(*it)).map(|it| it.at);
@@ -139,14 +137,14 @@ impl Heard {
         self.chords.push(group);
     }
 
-    /// The channel of some keys of a device, if they were heard on one only.
+    /// The channel of some keys of a device, if they used only one.
     fn channel(&self, device: DeviceSlot, keys: &[Key]) -> Option<u8> {
         let presses = self.presses.iter().filter(|it| it.source.0 == device && keys.contains(&it.key));
         only(&presses.filter_map(|it| it.source.1).collect())
     }
 
     fn chords(&self, advanced: &Advanced, drafts: &mut Vec<Draft>) {
-        // The slowest playing of a chord counts, so that every one of them would fire.
+        // The slowest playing of a chord counts, so that all of them would fire.
         let mut found: BTreeMap<(DeviceSlot, Vec<Key>), (Micros, u64)> = BTreeMap::new();
         for group in &self.chords {
             let presses: Vec<&Press> = group.iter().filter_map(|it| self.presses.get(*it)).collect();
@@ -182,9 +180,9 @@ impl Heard {
             }
         }
         for ((device, key), (seen, gap_us)) in found {
-            // Said in full, so that the mapping keeps working when the setting is changed.
+            // Written in full, so that the mapping still works when the setting is changed.
             let fields = vec![key.field(), ("timeout_ms", json!(advanced.double_tap_timeout_ms))];
-            let reason = format!("{} was pressed twice within {} ms", key.words(), gap_us / 1000);
+            let reason = format!("{} was pressed twice within {} ms", key.text(), gap_us / 1000);
             let guess = Guess::new(Tier::Gesture, "DoubleTap", fields, 0.85, reason);
             drafts.push(Draft { guess, seen, device, channel: self.channel(device, &[key]) });
         }
@@ -202,7 +200,7 @@ impl Heard {
         for ((device, key), (seen, held_ms)) in found {
             let duration = (held_ms / 100 * 100).min(MAX_MS);
             let fields = vec![key.field(), ("duration_ms", json!(duration))];
-            let reason = format!("{} was held for {held_ms} ms", key.words());
+            let reason = format!("{} was held for {held_ms} ms", key.text());
             let guess = Guess::new(Tier::Gesture, "LongPress", fields, 0.8, reason);
             drafts.push(Draft { guess, seen, device, channel: self.channel(device, &[key]) });
         }
@@ -225,7 +223,7 @@ impl Heard {
                 Key::Note(_) => ("Note", vec![key.field(), ("velocity_range", json!([1, 127]))]),
                 Key::Button(_) => ("GamepadButton", vec![key.field()]),
             };
-            let reason = format!("{} was pressed {times}", key.words());
+            let reason = format!("{} was pressed {times}", key.text());
             drafts.push(Draft { guess: Guess::new(Tier::Key, kind, fields, 0.7, reason), seen, device, channel });
             if matches!(key, Key::Note(_)) {
                 velocity_thirds(device, channel, key, seen, &velocities, drafts);
@@ -234,8 +232,8 @@ impl Heard {
     }
 }
 
-/// Soft, medium and hard. The span that was played is cut in three and the outer thirds reach to
-/// the ends; a third that nobody played is left out, since nothing shows that this hand can hit it.
+/// Soft, medium and hard. The played range is cut in three and the outer thirds reach to the ends;
+/// a third without any press is left out.
 fn velocity_thirds(
     device: DeviceSlot,
     channel: Option<u8>,
@@ -259,7 +257,7 @@ fn velocity_thirds(
             continue;
         }
         let fields = vec![key.field(), ("min", json!(min)), ("max", json!(max))];
-        let reason = format!("{word} presses of {}: velocities from {low} to {high} were played", key.words());
+        let reason = format!("{word} presses of {}: velocities from {low} to {high} were played", key.text());
         let guess = Guess::new(Tier::Velocity, "VelocityRange", fields, confidence, reason);
         drafts.push(Draft { guess, seen, device, channel });
     }

@@ -1,8 +1,7 @@
-//! The ranking of what was heard: gestures of keys, the latest first; then single keys; then
-//! everything that is not a key.
+//! Ranks suggestions: gestures of keys, the latest first; then single keys; then all other
+//! controls.
 //!
-//! Every suggestion is a trigger the reader accepts, and mapped alone it fires when the same events
-//! come again.
+//! Every suggestion is a valid trigger, and mapped alone it fires on the same events.
 
 use super::{Captured, keys, values};
 use crate::config::Advanced;
@@ -11,21 +10,24 @@ use crate::mapping::table::Slots;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
-/// More would not help anybody choose.
+/// The most suggestions; more do not help.
 const MAX_SUGGESTIONS: usize = 16;
 
+/// A suggested trigger.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Suggestion {
-    /// As it goes into a mapping.
+    /// The trigger as a mapping writes it.
     pub trigger: Value,
     /// 0..=1.
     pub confidence: f64,
+    /// Why it is suggested.
     pub reason: String,
-    /// What the person could do to make it certain.
+    /// What the person could do to confirm it.
     pub needs: Option<&'static str>,
 }
 
 impl Suggestion {
+    /// Confidence, reason and need, as the wire form.
     pub fn info(&self) -> Value {
         let mut info = json!({"confidence": self.confidence, "reason": self.reason});
         if let (Some(needs), Some(info)) = (self.needs, info.as_object_mut()) {
@@ -35,7 +37,7 @@ impl Suggestion {
     }
 }
 
-/// Coarse rank of a suggestion; within one the latest comes first, then the surest.
+/// Coarse rank of a suggestion; within one rank the latest comes first, then the most confident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Tier {
     Gesture,
@@ -45,7 +47,7 @@ pub(super) enum Tier {
     Pressure,
 }
 
-/// A trigger that would fire again on what was played.
+/// A trigger that would fire on the recorded events.
 pub(super) struct Guess {
     pub tier: Tier,
     pub kind: &'static str,
@@ -77,7 +79,7 @@ pub(super) struct Draft {
     /// When its control was last touched, or its gesture was complete.
     pub seen: Micros,
     pub device: DeviceSlot,
-    /// Present if the control was heard on one channel only.
+    /// Present if the control used one channel only.
     pub channel: Option<u8>,
 }
 
@@ -95,6 +97,7 @@ impl Draft {
     }
 }
 
+/// Suggests triggers for recorded events.
 pub fn suggest(events: &[Captured], slots: &Slots, advanced: &Advanced) -> Vec<Suggestion> {
     let mut drafts = keys::drafts(events, advanced);
     drafts.extend(values::drafts(events, advanced));

@@ -1,4 +1,5 @@
-//! Controls that are not keys: what kind of knob, wheel, stick or surface sent these values.
+//! Suggestions for controls that are not keys: which kind of knob, wheel, stick or surface sent
+//! these values.
 
 use super::Captured;
 use super::suggest::{Draft, Guess, Tier, only};
@@ -9,7 +10,7 @@ use crate::event::{Axis, Body, DeviceSlot, Micros, OscArg, Side};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Fewer messages do not tell what kind of encoder sent them.
+/// Fewer messages do not show the kind of encoder.
 const ENCODER_MESSAGES: usize = 8;
 const OTHER_WAY: &str = "turn the other way";
 const BEND_CENTRE: u16 = 8192;
@@ -45,7 +46,7 @@ impl Control {
     }
 }
 
-/// What a control sent, in order.
+/// The values of a control, in order.
 #[derive(Default)]
 struct Sent {
     seen: Micros,
@@ -74,7 +75,7 @@ pub(super) fn drafts(events: &[Captured], advanced: &Advanced) -> Vec<Draft> {
 }
 
 /// Reads events as the engine does: sticks and triggers after their dead zones, programs with the
-/// bank in force.
+/// selected bank.
 struct Hearing<'a> {
     advanced: &'a Advanced,
     axes: BTreeMap<DeviceSlot, [f64; 4]>,
@@ -193,14 +194,14 @@ fn controller(cc: u8, values: &[u8]) -> Vec<Guess> {
     guesses
 }
 
-/// Presses send 127 and, most of them, 0 after it. Eight or more messages are still a button's when
+/// Buttons send 127 and usually 0 after it. Eight or more messages still come from a button when
 /// they alternate strictly: an encoder sends runs.
 fn is_button(values: &[u8]) -> bool {
     let only_ends = values.iter().all(|it| matches!(it, 0 | 127)) && values.contains(&127);
     only_ends && (values.len() < ENCODER_MESSAGES || values.windows(2).all(|pair| pair[0] != pair[1]))
 }
 
-/// Which encoders send such values, with the confidence in each.
+/// The encoders that send such values, with the confidence in each.
 fn encoder(values: &[u8]) -> Vec<(&'static str, f64, Option<&'static str>)> {
     if values.len() < ENCODER_MESSAGES {
         return Vec::new();
@@ -273,7 +274,7 @@ fn bend(values: &[f64]) -> Vec<Guess> {
     guesses
 }
 
-/// Half of the strongest push: reached again without effort, and not by resting a finger.
+/// Half of the strongest pressure: easy to reach again, and not by resting a finger.
 fn pressure(kind: &'static str, mut fields: Vec<(&'static str, Value)>, values: &[f64]) -> Vec<Guess> {
     let strongest = values.iter().copied().fold(0.0, f64::max);
     fields.push(("pressure_min", json!((strongest / 2.0).ceil() as u8)));
@@ -285,7 +286,7 @@ fn pressure(kind: &'static str, mut fields: Vec<(&'static str, Value)>, values: 
 
 fn stick(axis: Axis, values: &[f64]) -> Vec<Guess> {
     const THRESHOLD: f64 = 0.5;
-    /// Less is a thumb resting on the stick, or its sister axis trembling.
+    /// Less is a resting thumb, or the other axis trembling.
     const LEAST: f64 = 0.2;
     let mut guesses = Vec::new();
     for (direction, sign) in [("positive", 1.0), ("negative", -1.0)] {
@@ -324,7 +325,7 @@ fn pull(side: Side, values: &[f64]) -> Vec<Guess> {
 // OSC.
 
 fn osc(address: &str, values: &[f64]) -> Vec<Guess> {
-    // In a trigger these are wildcards; one wildcard character matches the character itself.
+    // These are wildcards in a trigger; `?` matches each of them.
     let pattern = address.replace(['?', '*', '[', ']', '{', '}'], "?");
     if !pattern.starts_with('/') || pattern.chars().count() > PATTERN_MAX {
         return Vec::new();

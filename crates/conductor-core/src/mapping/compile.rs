@@ -1,8 +1,7 @@
 //! Compiles a configuration into the dense tables of [`table`](super::table). Runs when a
 //! configuration comes into force, never for an event.
 //!
-//! One function says what the tables need to know of each kind of trigger ([`trigger_shape`]), and one of
-//! each kind of source ([`source_cell`]).
+//! [`trigger_shape`] describes each kind of trigger, [`source_cell`] each kind of source.
 
 use super::table::{
     ALL_CHANNELS, ActionId, Binding, CELLS, CROWDED, Cell, ChannelSpans, CompiledCondition, CompiledRoute,
@@ -143,8 +142,8 @@ impl<'a> Compiler<'a> {
             Action::Text { text } => Node::Leaf(Leaf::Text(text.as_str().into())),
             Action::MouseClick { button, at } => Node::Leaf(Leaf::Click { button: *button, at: *at }),
             Action::VolumeControl(volume) => Node::Leaf(Leaf::Volume(*volume)),
-            // An unknown mode is a load error, so the rule would not be here; the present mode is
-            // the harmless reading.
+            // An unknown mode is an error of the file, so no rule has one; doing nothing is the
+            // safe fallback.
             Action::ModeChange { mode } => match self.mode_named(mode) {
                 Some(mode) => Node::Leaf(Leaf::ModeChange(mode)),
                 None => Node::Sequence(Vec::new()),
@@ -317,8 +316,8 @@ impl DeviceTable {
         table
     }
 
-    /// Lays the windows of one channel side by side; where they overlap the rule that comes first
-    /// in `group` owns the velocity.
+    /// Puts the windows of one channel side by side; where they overlap, the rule that comes first
+    /// in `group` takes the velocity.
     fn lay_out(&mut self, group: &[(usize, Rank, Entry)], channel: usize) -> ChannelSpans {
         let mut owners = [NO_RULE; 128];
         for (_, _, entry) in group {
@@ -332,7 +331,7 @@ impl DeviceTable {
         }
         let start = self.spans.len();
         let mut high = 0u8;
-        // Velocity 0 is a release and never asked for.
+        // Velocity 0 is a release and never looked up.
         for run in owners[1..].chunk_by(|a, b| a == b) {
             high += run.len() as u8;
             self.spans.push(Span { high, owner: run[0] });
@@ -371,17 +370,17 @@ const ANY: Window = Window { min: 0, max: u16::MAX };
 
 /// Everything the tables need to know of a trigger.
 struct TriggerShape {
-    /// Where it is looked up: one cell, two for a trigger on press and release, one per member of a
-    /// chord.
+    /// Its cells: one, two for a trigger on press and release, one per member of a chord.
     cells: Vec<usize>,
     window: Window,
-    /// The dimensions it constrains apart from the channel, for the third rule of precedence.
+    /// The number of constrained dimensions apart from the channel, for the third rule of
+    /// precedence.
     constraints: u8,
     /// The gesture's own time: a long press's duration, a double tap's or chord's timeout.
     time_ms: u32,
     /// The keys of a chord; empty otherwise.
     chord: Vec<u8>,
-    /// Whether the rule remembers what its control did before.
+    /// Whether the rule has a memory of its control.
     has_state: bool,
     pattern: Option<Pattern>,
 }
@@ -415,7 +414,7 @@ impl TriggerShape {
         TriggerShape { cells, chord: keys, time_ms, ..TriggerShape::cell(Kind::Chord, 0u8) }
     }
 
-    /// A window is a constraint where it is narrower than all values there are.
+    /// A window counts as a constraint if it is narrower than the full range.
     fn windowed(self, window: Window, full: Window) -> Self {
         TriggerShape { window, constraints: u8::from(window.min > full.min || window.max < full.max), ..self }
     }

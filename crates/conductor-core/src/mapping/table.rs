@@ -1,10 +1,9 @@
-//! Modes, mappings and bindings compiled into dense tables. A lookup is an index, a channel mask
-//! and a window; it does not grow with the number of mappings, clones no action and touches no
-//! string.
+//! The compiled configuration and its lookup. A lookup is an index, a channel mask and a window;
+//! its cost does not grow with the number of mappings. It clones no action and touches no string.
 //!
-//! For every mode and every device that some rule names (and one row for all others) there is one
-//! [`DeviceTable`]. Each of its cells lists the rules of the mode and the global rules that can
-//! match one control, already in the order of precedence.
+//! There is one [`DeviceTable`] for every mode and every device that a rule names, and one for all
+//! other devices. Each of its cells lists the rules that can match one control, of the mode and
+//! global, in order of precedence. Not here: compiling (`compile`).
 
 use crate::action::{Action, Keystroke, MidiOut, MouseButton, Transform, Volume};
 use crate::config::{Advanced, ContinuousRow, Filter, Mapping};
@@ -14,18 +13,17 @@ use crate::mapping::{Continuous, Target, Trigger, Window};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Names of devices and ports, numbered once and never again: a slot means the same device for the
-/// life of the daemon.
+/// Names of devices and ports, numbered once: a slot means the same device for the life of the
+/// daemon.
 #[derive(Clone, Debug, Default)]
 pub struct Slots {
     names: Vec<Arc<str>>,
 }
 
 impl Slots {
-    /// The number of a device alias or port name, given out on first use.
+    /// The number of a device alias or port name, assigned on first use.
     ///
-    /// There are 65,536 numbers and a studio has a handful of names; past the end every further
-    /// name shares the last number.
+    /// There are 65,536 numbers; beyond them every further name shares the last one.
     pub fn slot(&mut self, name: &str) -> DeviceSlot {
         if let Some(slot) = self.find(name) {
             return slot;
@@ -36,66 +34,82 @@ impl Slots {
         DeviceSlot((self.names.len() - 1) as u16)
     }
 
+    /// The number of a name that has one.
     pub fn find(&self, name: &str) -> Option<DeviceSlot> {
         self.names.iter().position(|it| &**it == name).map(|at| DeviceSlot(at as u16))
     }
 
+    /// The name of a slot.
     pub fn name(&self, slot: DeviceSlot) -> &str {
         self.names.get(usize::from(slot.0)).map_or("?", |it| it)
     }
 
+    /// How many names have a number.
     pub fn len(&self) -> usize {
         self.names.len()
     }
 
+    /// Whether no name has a number.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
 }
 
+/// Index of a mapping in [`Tables::rows`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RowId(pub u32);
 
+/// Index of an action in [`Tables::nodes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ActionId(pub u32);
 
+/// Index of a binding in [`Tables::bindings`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BindingId(pub u32);
 
+/// Index of a mode in the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ModeIndex(pub u16);
 
-/// A mapping that takes part, with its defaults filled in.
+/// An enabled mapping with its defaults filled in.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// Absent for a global mapping.
     pub mode: Option<ModeIndex>,
-    /// Its place among the mappings of its mode in the file.
+    /// Its index among the mappings of its mode in the file.
     pub index: u32,
+    /// The id of the mapping.
     pub id: Arc<str>,
+    /// The trigger as it was written.
     pub trigger: Trigger,
+    /// The device; absent for any.
     pub device: Option<DeviceSlot>,
+    /// The mask of channels.
     pub channels: u16,
+    /// The values that count.
     pub window: Window,
     /// The gesture's own time: a long press's duration, a double tap's or chord's timeout.
     pub time_ms: u32,
+    /// Whether the event also goes to the routes.
     pub let_through: bool,
+    /// The action.
     pub action: ActionId,
     /// Upper velocity and action of each zone, ascending.
     pub zones: Vec<(u8, ActionId)>,
     /// The keys of a chord, as numbers of the tables; empty otherwise.
     pub chord: Vec<u8>,
-    /// Which cell of gate states belongs to this rule; absent for key gestures.
+    /// Index of its memory; absent for key gestures.
     pub state: Option<u32>,
     /// Compiled only for OSC triggers.
     pub pattern: Option<Pattern>,
+    /// Its precedence.
     pub rank: Rank,
-    /// Tells whether a reload left this mapping as it was.
+    /// The row of the file, to find out whether a reload changed it.
     pub written: Arc<Mapping>,
 }
 
 impl Row {
-    /// The action for a press of this velocity: its zone's, else the mapping's own.
+    /// The action for a press of this velocity: that of its zone, else the mapping's own.
     pub fn action_for(&self, velocity: u8) -> ActionId {
         self.zones.iter().find(|(max, _)| velocity <= *max).map_or(self.action, |(_, action)| *action)
     }
@@ -104,32 +118,45 @@ impl Row {
 /// Precedence of a rule among those on one control; the smallest wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rank {
+    /// Rules of the mode come before global rules.
     pub global: bool,
+    /// Rules for a device come before rules for any device.
     pub any_device: bool,
     /// 255 minus the number of constrained dimensions, so that more constrained rules sort first.
     pub slack: u8,
+    /// Narrow windows come before wide ones.
     pub width: u16,
+    /// The order in the file.
     pub order: u32,
 }
 
-/// A continuous binding that takes part.
+/// An enabled continuous binding.
 #[derive(Clone, Debug)]
 pub struct Binding {
+    /// Absent for a global binding.
     pub mode: Option<ModeIndex>,
+    /// The id of the binding.
     pub id: Arc<str>,
+    /// The binding as it was written.
     pub spec: Continuous,
+    /// The device; absent for any.
     pub device: Option<DeviceSlot>,
+    /// The mask of channels.
     pub channels: u16,
+    /// The targets.
     pub targets: Vec<CompiledTarget>,
+    /// Compiled only for OSC sources.
     pub pattern: Option<Pattern>,
+    /// Its precedence.
     pub rank: Rank,
+    /// The row of the file.
     pub written: Arc<ContinuousRow>,
 }
 
-/// A target with its port looked up. Live and patch targets keep their names; the shell resolves
-/// them.
+/// A target with its port resolved. Live and patch targets keep their names.
 #[derive(Clone, Debug)]
 pub struct CompiledTarget {
+    /// The target as it was written.
     pub spec: Arc<Target>,
     /// For MIDI targets.
     pub port: Option<DeviceSlot>,
@@ -137,6 +164,7 @@ pub struct CompiledTarget {
 
 /// One node of an action tree.
 #[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "as in `Action`")]
 pub enum Node {
     Sequence(Vec<ActionId>),
     Delay(u32),
@@ -145,7 +173,9 @@ pub enum Node {
     Leaf(Leaf),
 }
 
+/// An action without parts.
 #[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "as in `Action`")]
 pub enum Leaf {
     Keystroke(Arc<Keystroke>),
     Text(Arc<str>),
@@ -160,7 +190,7 @@ pub enum Leaf {
         channel: u8,
         message: MidiOut,
     },
-    /// `port` absent means back to the event's own device.
+    /// Without `port` the message goes back to the event's own device.
     Forward {
         port: Option<DeviceSlot>,
         transform: Arc<Transform>,
@@ -170,11 +200,13 @@ pub enum Leaf {
         port: u16,
         message: Arc<OscMessage>,
     },
-    /// Shell, Launch, CallTool, Plugin: through the pipeline.
+    /// Shell, Launch, CallTool and Plugin, which take the pipeline.
     Call(Arc<Action>),
 }
 
+/// A condition with its names resolved.
 #[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "as in `Condition`")]
 pub enum CompiledCondition {
     Always,
     Never,
@@ -189,23 +221,33 @@ pub enum CompiledCondition {
     Not(Box<CompiledCondition>),
 }
 
+/// A route with its devices resolved.
 #[derive(Clone, Debug)]
 pub struct CompiledRoute {
+    /// The source device.
     pub from: DeviceSlot,
+    /// The target device.
     pub to: DeviceSlot,
+    /// Which events pass.
     pub filter: Filter,
+    /// Changes to the events.
     pub transform: Arc<Transform>,
-    /// Bit per mode; all ones for every mode.
+    /// The modes in which the route is active.
     pub modes: Vec<ModeIndex>,
+    /// Whether the route is active in every mode.
     pub any_mode: bool,
 }
 
-/// What the engine must know of a device beyond its number.
+/// Settings of a device that the engine needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceFacts {
+    /// Whether the file enables the device.
     pub enabled: bool,
+    /// The mask of channels it listens on.
     pub channels: u16,
+    /// Whether network events may press keys and call tools.
     pub allow_sensitive_actions: bool,
+    /// Whether echoes of sent messages are dropped.
     pub echo_guard: bool,
 }
 
@@ -215,6 +257,7 @@ impl Default for DeviceFacts {
     }
 }
 
+/// The mask of all channels.
 pub const ALL_CHANNELS: u16 = u16::MAX;
 
 /// Notes 0-127, then the gamepad buttons.
@@ -228,6 +271,7 @@ const SOURCE_SINGLE: usize = SOURCE + 128 + 32 + 128;
 /// The kinds of cells. The value of each is where its cells begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum Kind {
     Press = 0,
     Release = KEYS,
@@ -258,8 +302,8 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The mask that a control on this channel asks for. Controls of gamepads and OSC have no
-    /// channel and match every rule.
+    /// The channel mask of a lookup. Controls of gamepads and OSC have no channel and match every
+    /// rule.
     pub fn channels(self, channel: u8) -> u16 {
         use Kind::{Osc, Pull, SourceOsc, SourcePull, SourceStick, Stick};
         if matches!(self, Stick | Pull | Osc | SourceStick | SourcePull | SourceOsc) {
@@ -272,8 +316,7 @@ impl Kind {
 
 pub(super) const CELLS: usize = Kind::SourceOsc as usize + 1;
 
-/// More rules than this on one key are split by channel and velocity, so that a crowded key costs
-/// no more than a lonely one.
+/// Keys with more rules than this are split by channel and velocity, so that a lookup stays short.
 pub(super) const CROWDED: usize = 8;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -284,12 +327,16 @@ pub(super) struct Cell {
     pub(super) split: bool,
 }
 
-/// A rule as the hot path sees it.
+/// A rule in a cell.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
+    /// Index of the row or binding.
     pub id: u32,
+    /// The mask of channels.
     pub channels: u16,
+    /// The lowest value.
     pub low: u16,
+    /// The highest value.
     pub high: u16,
 }
 
@@ -299,30 +346,31 @@ impl Entry {
     }
 }
 
+/// The rules for one device in one mode.
 #[derive(Clone, Debug)]
 pub struct DeviceTable {
     pub(super) cells: Box<[Cell]>,
     pub(super) entries: Vec<Entry>,
-    /// A crowded press cell has one entry per channel here, side by side, so that finding its rule
-    /// is one more step, not a search.
+    /// A crowded press cell has one entry per channel here, so that its rule is found in one more
+    /// step.
     pub(super) crowded: Vec<[ChannelSpans; 16]>,
     /// Runs of spans for channels that have more than two.
     pub(super) spans: Vec<Span>,
 }
 
-/// Nobody owns these velocities.
+/// No rule takes these velocities.
 pub(super) const NO_RULE: u32 = u32::MAX;
 
 /// The velocities 1-127 of one key on one channel.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ChannelSpans {
-    /// Up to and including the number one owner, above it the other.
+    /// One rule up to and including the velocity, another above it.
     Two(u8, u32, u32),
     /// A run of `spans`.
     Many(u32, u8),
 }
 
-/// Velocities up to `high`, from where the span before ends, belong to one rule.
+/// Velocities above the previous span, up to and including `high`, belong to one rule.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     pub(super) high: u8,
@@ -330,8 +378,8 @@ pub(super) struct Span {
 }
 
 impl DeviceTable {
-    /// All rules of a cell in order of precedence. Empty for a crowded press cell, which is only
-    /// asked through [`Self::first`].
+    /// All rules of a cell in order of precedence. Empty for a crowded press cell, which only
+    /// [`Self::first`] reads.
     #[inline]
     pub fn rules(&self, kind: Kind, number: usize) -> &[Entry] {
         match self.cells.get(kind as usize + number) {
@@ -370,48 +418,60 @@ fn range(start: u32, len: u16) -> Range<usize> {
     start as usize..start as usize + usize::from(len)
 }
 
-/// One configuration, ready to run.
+/// A compiled configuration.
 #[derive(Clone, Debug)]
 pub struct Tables {
+    /// The names of the modes, in file order.
     pub mode_names: Vec<Arc<str>>,
+    /// The mode at the start.
     pub default_mode: ModeIndex,
+    /// The mappings.
     pub rows: Vec<Row>,
+    /// The continuous bindings.
     pub bindings: Vec<Binding>,
+    /// The parts of all actions.
     pub nodes: Vec<Node>,
-    /// How many rules keep a state per control (`Row::state`).
+    /// Number of rules with a memory (`Row::state`).
     pub states: usize,
+    /// The routes.
     pub routes: Vec<CompiledRoute>,
-    /// Some condition asks which programs run, so somebody must look.
+    /// Whether a condition depends on running programs.
     pub asks_for_programs: bool,
+    /// Timing and limits.
     pub advanced: Advanced,
+    /// Settings by device slot.
     pub devices: Vec<DeviceFacts>,
-    /// Device slot to the row of its table; slots beyond the end and devices that no rule names use
-    /// row 0.
+    /// The table of each device slot. Devices that no rule names use table 0.
     pub(super) table_row: Vec<u16>,
     pub(super) tables_per_mode: usize,
     pub(super) tables: Vec<DeviceTable>,
 }
 
 impl Tables {
+    /// The table of a device in a mode.
     #[inline]
     pub fn device(&self, mode: ModeIndex, device: DeviceSlot) -> &DeviceTable {
         let row = self.table_row.get(usize::from(device.0)).copied().unwrap_or(0);
         &self.tables[usize::from(mode.0) * self.tables_per_mode + usize::from(row)]
     }
 
+    /// A mapping by its index.
     #[inline]
     pub fn row(&self, id: u32) -> &Row {
         &self.rows[id as usize]
     }
 
+    /// Settings of a device.
     pub fn facts(&self, device: DeviceSlot) -> DeviceFacts {
         self.devices.get(usize::from(device.0)).copied().unwrap_or_default()
     }
 
+    /// The mode of this name.
     pub fn mode_named(&self, name: &str) -> Option<ModeIndex> {
         self.mode_names.iter().position(|it| &**it == name).map(|at| ModeIndex(at as u16))
     }
 
+    /// The name of a mode.
     pub fn mode_name(&self, mode: ModeIndex) -> &Arc<str> {
         &self.mode_names[usize::from(mode.0)]
     }

@@ -39,7 +39,7 @@ impl Owner {
             News::Table(table) => {
                 self.note_lost(&table);
                 self.table = table;
-                self.look_at_devices();
+                self.devices_changed();
                 if self.phase == Phase::Starting {
                     self.phase = Phase::Serving;
                     for reply in self.awaiting_ready.drain(..) {
@@ -52,7 +52,7 @@ impl Owner {
         self.carry_out();
     }
 
-    /// Writes down which devices of the file are gone since the last table.
+    /// Reports the devices of the file that were lost since the last table.
     fn note_lost(&self, now: &Table) {
         for before in self.table.devices.iter().filter(|it| it.is_configured && it.is_connected()) {
             let is_lost = |it: &&ports::Bound| it.device_id == before.device_id && !it.is_connected();
@@ -97,7 +97,7 @@ impl Owner {
         self.parts.programs.set(self.engine.tables().asks_for_programs);
         let wish = self.surface.focus.reload(serving.config.per_app_modes.clone());
         self.follow(wish);
-        self.look_at_devices();
+        self.devices_changed();
         self.parts.log.set_level(serving.config.log_level);
         self.parts.log.info(format_args!(
             "configuration in force: {} modes, {} rows disabled",
@@ -107,14 +107,14 @@ impl Owner {
         self.inputs.configure(&serving.config, &self.parts.slots);
         self.order(ports::Order::Config(serving.config.clone()));
         self.parts.config_error = None;
-        // Before the words, which tell a person of what waits: whoever hears it finds it here.
+        // Stored before the event: its receivers read the configuration from here.
         self.parts.serving.store(Arc::clone(&serving));
         self.parts.events.config_in_force(&serving);
         self.mode_changed = true;
         self.publish_modes();
     }
 
-    /// Where the studio is in its life, as `status` says it.
+    /// The lifecycle state that `status` reports.
     pub(super) fn lifecycle(&self) -> Lifecycle {
         let lost = |device: &ports::Bound| {
             device.wants_input && self.seen.contains(&device.slot) && !self.inputs.is_open(device.slot)

@@ -1,5 +1,5 @@
-//! Carrying effects out. MIDI and OSC leave from here at once; keys, text, mouse and volume go to
-//! their lanes, calls to the pipeline. Nothing here waits.
+//! Carries out effects. MIDI and OSC are sent at once; keys, text, mouse and volume go to their
+//! workers, calls to the gateway. Nothing here waits.
 //!
 //! Not here: deciding what happens (`conductor_core::engine`).
 
@@ -21,9 +21,9 @@ use tokio::sync::mpsc;
 /// Why an effect did not leave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum DispatchError {
-    /// The port is not open now. What must end there is kept by the ledger until it is.
+    /// The port is not open. The ledger keeps the ends that are due there until it is.
     NoOutput(DeviceSlot),
-    /// The port was open and is gone; the owner takes it out of its books.
+    /// The port was open and is gone; the owner closes it.
     Died(DeviceSlot),
     Refused(String),
 }
@@ -43,7 +43,7 @@ pub(crate) struct Dispatch {
     desktop: Worker<Fifo<Job>>,
     mixer: Worker<Fifo<Volume>>,
     events: Arc<dyn OwnerEvents>,
-    /// Grown once, to the largest message.
+    /// Reused for every message.
     bytes: Vec<u8>,
 }
 
@@ -136,7 +136,7 @@ impl Dispatch {
         sent
     }
 
-    /// One whole message, already checked or made by us.
+    /// Sends one whole message, already checked or made by us.
     pub fn send(&mut self, port: DeviceSlot, bytes: &[u8], trail: Trail) -> Result<(), DispatchError> {
         let output = self.outputs.get_mut(&port).ok_or(DispatchError::NoOutput(port))?;
         match output.send(bytes, trail) {
@@ -149,7 +149,7 @@ impl Dispatch {
                 return Err(DispatchError::Refused(fault.to_string()));
             }
         }
-        // A listener that is full or gone must not hold up the port; a gone one is forgotten.
+        // A slow listener must not delay the port; a closed one is removed.
         self.listeners.retain(|(at, heard)| {
             *at != port || !matches!(heard.try_send(bytes.to_vec()), Err(mpsc::error::TrySendError::Closed(_)))
         });
@@ -166,14 +166,13 @@ fn taken(pushed: Result<(), NotTaken>, lane: &str) -> Result<(), DispatchError> 
     })
 }
 
-/// On its lane: the resolver may block.
+/// Runs on its worker, because the resolver may block.
 fn send_to_name(out: &mut osc::Sender, host: &str, port: u16, message: &OscMessage) -> Result<(), String> {
     let to = (host, port).to_socket_addrs().map_err(|error| error.to_string())?.next();
     out.send(to.ok_or("the name has no address")?, message).map_err(|fault| fault.to_string())
 }
 
-/// The address of a host that can be told without asking anyone. Other names need a resolver, which
-/// may block for seconds.
+/// The address of a host that needs no resolver. A resolver may block for seconds.
 fn literal(host: &str) -> Option<IpAddr> {
     if host.eq_ignore_ascii_case("localhost") {
         return Some(Ipv4Addr::LOCALHOST.into());
