@@ -21,13 +21,13 @@ pub const QUIET: Micros = Micros::from_ms(2000);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotCounted {
     /// The device is not hardware.
-    #[error("its device is no hardware, so a program could press it")]
+    #[error("its device is not hardware, so a program could press it")]
     NoHardware,
     /// The event is tainted.
     #[error("no hand pressed it")]
     NoHand,
     /// The press echoes the pad's own light.
-    #[error("it only repeats what it was told to show")]
+    #[error("it only echoes its own light")]
     OwnLight,
     /// MIDI was sent too recently.
     #[error("a tool or a mapping sent MIDI within the last two seconds; wait a moment and hold it again")]

@@ -433,10 +433,11 @@ impl Engine {
         if self.learning {
             return self.note(row, &context, Outcome::Learning, None, "learning holds actions back");
         }
-        if let Some(refused) = self.runs.queue_behind(row, action, &context) {
-            return if refused {
+        if let Some(is_full) = self.runs.queue_behind(row, action, &context) {
+            if is_full {
                 self.note(row, &context, Outcome::QueueFull, None, "its action still runs and four presses wait");
-            };
+            }
+            return;
         }
         let tables = Arc::clone(&self.tables);
         match tables.nodes.get(action.0 as usize) {
@@ -591,5 +592,9 @@ fn sends_on(leaf: &Leaf) -> bool {
 /// Whether only a hand may fire the action: keys, text, clicks, and everything that takes the
 /// pipeline.
 fn needs_hand(leaf: &Leaf) -> bool {
-    matches!(leaf, Leaf::Keystroke(_) | Leaf::Text(_) | Leaf::Click { .. } | Leaf::Call(_))
+    match leaf {
+        Leaf::Keystroke(_) | Leaf::Text(_) | Leaf::Click { .. } | Leaf::Call(_) => true,
+        Leaf::Volume(_) | Leaf::ModeChange(_) | Leaf::SendMidi { .. } => false,
+        Leaf::Forward { .. } | Leaf::Osc { .. } => false,
+    }
 }

@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(at(window(2, "Firefox", "Mail")), Some(("Web".into(), Because::AppRule)));
         assert_eq!(at(window(3, "xterm", "sh")), Some(("Default".into(), Because::Default)));
         assert_eq!(at(window(3, "xterm", "sh")), None, "nothing changed");
-        assert_eq!(at(None), None, "nobody knows: the rules rest");
+        assert_eq!(at(None), None, "unknown: the rules do nothing");
     }
 
     #[test]

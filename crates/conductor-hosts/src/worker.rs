@@ -1,7 +1,8 @@
 //! A thread with a bounded inbox, for work that may be slow: the engine leaves a job and goes on.
 //!
 //! The inbox decides what happens to jobs that wait. [`Fifo`] keeps their order and refuses more
-//! than it can hold; [`Latest`] keeps only the newest value of each knob. Not here: what a job does.
+//! than it can hold; [`Latest`] keeps only the newest value of each knob. Not here: what a job
+//! does.
 
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
@@ -181,7 +182,7 @@ mod tests {
         })
         .unwrap();
         worker.push(("first", 0.0)).unwrap();
-        // Taken out before the barrier, or waiting beside the others: both leave one value each.
+        // The first job runs or still waits; either way at most one value of each knob waits.
         for value in 0..10 {
             worker.push(("knob", f64::from(value))).unwrap();
         }

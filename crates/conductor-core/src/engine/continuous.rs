@@ -336,14 +336,14 @@ mod tests {
             state.pass(&glue, false, value, 0, Micros::from_ms(ms))
         };
         state.read = Some(0.5);
-        assert_eq!(turn(&mut state, 0.3, 0), Passed::Nothing, "it stands at one half");
+        assert_eq!(turn(&mut state, 0.3, 0), Passed::Nothing, "it is at one half");
         assert_eq!(turn(&mut state, 0.5, 10), Passed::Now(0.5));
         state.read = Some(0.5);
         assert_eq!(turn(&mut state, 0.8, 60), Passed::Now(0.8), "read before the knob went on");
         state.read = Some(0.8);
         assert_eq!(turn(&mut state, 0.9, 2000), Passed::Now(0.9), "read where we put it");
         state.read = Some(0.2);
-        assert_eq!(turn(&mut state, 0.95, 4000), Passed::Nothing, "somebody moved it");
+        assert_eq!(turn(&mut state, 0.95, 4000), Passed::Nothing, "it was moved elsewhere");
         assert_eq!(turn(&mut state, 0.1, 4010), Passed::Now(0.1), "crossed");
         // A relative knob goes on from where the target is.
         let mut knob = State { read: Some(0.75), ..State::default() };

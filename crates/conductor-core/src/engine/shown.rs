@@ -5,7 +5,7 @@ use crate::event::Taint;
 use crate::gesture::{PressId, PressInfo};
 use crate::mapping::table::RowId;
 
-/// Mappings that fired since the last look. More than this cannot be told apart on a controller.
+/// Mappings that fired since the last look. More than this cannot be distinguished on a controller.
 const FIRED_MAX: usize = 64;
 
 #[derive(Debug, Default)]

@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(at(1000, 1), 8, "no pause at all");
         assert_eq!(at(1025, 1), 5, "1 + 7/2, rounded half away from zero");
         assert_eq!(at(1075, 1), 1, "50 ms is slow");
-        assert_eq!(at(1076, -1), -1, "the other way starts anew");
+        assert_eq!(at(1076, -1), -1, "the other way starts again");
         assert_eq!(at(1076, -1), -8);
     }
 
