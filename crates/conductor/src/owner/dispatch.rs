@@ -35,11 +35,14 @@ pub(crate) struct Hosts {
     pub events: Arc<dyn OwnerEvents>,
 }
 
+/// An OSC message for a host that needs a resolver.
+type NamedOsc = (Arc<str>, u16, Arc<OscMessage>);
+
 pub(crate) struct Dispatch {
     outputs: BTreeMap<DeviceSlot, Box<dyn Output>>,
     listeners: Vec<(DeviceSlot, mpsc::Sender<Vec<u8>>)>,
     osc: osc::Sender,
-    named_osc: Worker<Fifo<(Arc<str>, u16, Arc<OscMessage>)>>,
+    named_osc: Worker<Fifo<NamedOsc>>,
     desktop: Worker<Fifo<Job>>,
     mixer: Worker<Fifo<Volume>>,
     events: Arc<dyn OwnerEvents>,
@@ -57,7 +60,7 @@ impl Dispatch {
             outputs: BTreeMap::new(),
             listeners: Vec::new(),
             osc: osc::Sender::new(),
-            named_osc: Worker::start("osc names", move |(host, port, message): (Arc<str>, u16, Arc<OscMessage>)| {
+            named_osc: Worker::start("osc names", move |(host, port, message): NamedOsc| {
                 if let Err(error) = send_to_name(&mut resolved, &host, port, &message) {
                     osc_log.debug(format_args!("osc: {host}:{port}: {error}"));
                     osc_owner.worker_failed();
