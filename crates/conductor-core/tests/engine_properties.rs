@@ -221,7 +221,7 @@ impl Stage {
 
     fn stop(&mut self) {
         let mut out = Vec::new();
-        self.engine.stop(self.now, &mut out);
+        self.engine.panic(self.now, &mut out);
         self.world.hear(&mut out);
         self.world.away.clear();
         for port in PORTS {

@@ -214,25 +214,25 @@ fn the_hands_are_shown() {
     let mut out = Vec::new();
     let down = stage.event("pads", Body::NoteOn { channel: 0, note: 36, velocity: 90 });
     engine.feed(&down, &mut out);
-    stage.feedback.look(&mut engine, stage.now);
+    stage.feedback.read_engine(&mut engine, stage.now);
     stage.pass(500);
     assert_eq!(stage.told(), "pads on:51@5", "held");
     let up = stage.event("pads", Body::NoteOff { channel: 0, note: 36, velocity: 0 });
     engine.feed(&up, &mut out);
-    stage.feedback.look(&mut engine, stage.now);
+    stage.feedback.read_engine(&mut engine, stage.now);
     stage.pass(0);
     assert_eq!(stage.told(), "pads off:51");
     let moved = stage.event("faders", Body::Cc { channel: 0, controller: 7, value: 100 });
     assert!(stage.feedback.hear(&moved));
     engine.feed(&moved, &mut out);
-    stage.feedback.look(&mut engine, stage.now);
+    stage.feedback.read_engine(&mut engine, stage.now);
     stage.pass(149);
     assert_eq!(stage.told(), "", "a hand is on it");
     stage.pass(1);
     assert_eq!(stage.told(), "faders cc:7=100");
     let now = stage.now;
     engine.switch_mode("Mix", Taint::Clean, now, &mut out).expect("a mode of the studio");
-    stage.feedback.look(&mut engine, now);
+    stage.feedback.read_engine(&mut engine, now);
     stage.pass(0);
     assert!(stage.told().contains("on:50@21"));
 }
@@ -276,7 +276,7 @@ fn a_fader_that_answers_everything_we_send_makes_no_loop() {
             if light.port == answer.device && stage.feedback.hear(&answer) {
                 heard += 1;
                 engine.feed(&answer, &mut out);
-                stage.feedback.look(&mut engine, stage.now);
+                stage.feedback.read_engine(&mut engine, stage.now);
             }
         }
     }

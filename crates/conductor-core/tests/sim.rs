@@ -90,7 +90,6 @@ pub fn sent(text: &str, script: &str) -> String {
         | Effect::Text(_)
         | Effect::Click { .. }
         | Effect::Volume(_)
-        | Effect::ModeChanged { .. }
         | Effect::Parameter { .. }
         | Effect::Call(_) => None,
     });

@@ -100,7 +100,6 @@ impl Stage {
             | Effect::Text(_)
             | Effect::Click { .. }
             | Effect::Volume(_)
-            | Effect::ModeChanged { .. }
             | Effect::Parameter { .. }
             | Effect::Call(_) => None,
         };

@@ -16,7 +16,6 @@ pub mod files;
 pub mod focus;
 #[cfg(feature = "gamepad")]
 pub mod gamepad;
-pub mod latest_value_worker;
 pub mod live;
 pub mod max;
 pub mod midi;
@@ -28,6 +27,7 @@ pub mod plugin;
 pub mod shell;
 pub mod system;
 pub mod web;
+pub mod worker;
 
 use std::path::{Component, Path, PathBuf};
 

@@ -31,9 +31,9 @@ pub mod ring;
 #[cfg(any(feature = "alsa", target_os = "macos"))]
 mod threaded_output;
 
-use conductor_core::event::midi::{Decoder, Heard};
 use conductor_core::event::{Micros, Trail};
 use ring::EventSender;
+pub(crate) use ring::Intake;
 use std::fmt;
 use std::sync::Arc;
 
@@ -362,28 +362,6 @@ pub const LEFT_OUT: &[&str] = &[
     #[cfg(not(feature = "gamepad"))]
     "gamepad",
 ];
-
-/// The callback's half of an input: bytes in, events to the lane.
-pub(crate) struct Intake {
-    decoder: Decoder,
-    lane: EventSender,
-}
-
-impl Intake {
-    pub(crate) fn new(lane: EventSender) -> Self {
-        Intake { decoder: Decoder::default(), lane }
-    }
-
-    /// Takes bytes cut anywhere. No lock, no allocation.
-    pub(crate) fn hear(&mut self, at: Micros, trail: impl Into<Trail>, bytes: &[u8]) {
-        let (lane, trail) = (&mut self.lane, trail.into());
-        self.decoder.decode(bytes, |heard| match heard {
-            Heard::Message(body) => lane.push(at, trail, body),
-            Heard::SysEx(data) => lane.push_sysex(at, trail, data),
-        });
-        lane.note_swallowed(self.decoder.swallowed());
-    }
-}
 
 #[cfg(test)]
 mod tests {

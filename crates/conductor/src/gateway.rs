@@ -4,10 +4,12 @@
 //! Not here: the hands (`run`), and how a call passes (`pipeline`). A home whose audit log was
 //! tampered with still plays; it only serves no tool until a person has looked.
 
+mod approval_pad;
 pub mod audit;
 pub mod grants;
 pub mod listener;
 pub mod live_watch;
+pub mod owner_events;
 pub mod plugins;
 mod settings;
 
@@ -67,7 +69,7 @@ pub struct Gateway {
     pub studio: Arc<Studio>,
     pub shared: Arc<Shared>,
     pub http: Arc<Http>,
-    pub(crate) patches: Arc<Patches>,
+    patches: Arc<Patches>,
     pub grants: Grants,
     pub plugins: Arc<Plugins>,
     pub live: Arc<Live>,
@@ -82,7 +84,7 @@ pub struct Gateway {
     /// What is not in force until a person accepts it; the terminal of `up` asks.
     waiting: watch::Sender<Waiting>,
     runtime: tokio::runtime::Handle,
-    pub(crate) log: Log,
+    log: Log,
 }
 
 impl Gateway {
@@ -221,14 +223,9 @@ impl Gateway {
         Ok(reloaded)
     }
 
-    /// A file that does not come into force.
-    pub(crate) fn rejected(&self, reason: &str) {
-        self.note(EventName::ConfigRejected, json!({ "reason": reason }));
-    }
-
     /// A configuration that was accepted. Does not wait for anything but short locks: the owner
     /// calls it.
-    pub(crate) fn put_in_force(&self, serving: &ConfigInForce) {
+    fn put_in_force(&self, serving: &ConfigInForce) {
         let config: &Config = &serving.config;
         let seen = self.listed();
         self.record_loaded(serving);

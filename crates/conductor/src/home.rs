@@ -1,6 +1,6 @@
-//! The home folder: where everything of one studio lives, and the lock that gives it one owner.
+//! The home folder of a studio, and the lock that gives it one owner.
 //!
-//! Not here: what stands in the files. Sockets are bound by [`crate::socket`], the configuration is
+//! Not here: the content of the files. Sockets are bound by [`crate::socket`], the configuration is
 //! read by [`crate::config_file`].
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
@@ -27,7 +27,7 @@ impl Home {
         self.root.join("config.toml")
     }
 
-    /// The human door.
+    /// The door for people.
     pub fn control_socket(&self) -> PathBuf {
         self.root.join("control.sock")
     }
@@ -49,16 +49,15 @@ impl Home {
         self.state().join("daemon.lock")
     }
 
-    /// Makes the folder, `state/` and `plugins/`, private to their owner. A home that was open to
-    /// others is closed: it holds the human door.
+    /// Creates the folder, `state/` and `plugins/`, private to their owner. A home that was open to
+    /// others is closed, because it holds the door for people.
     pub fn create(&self) -> Result<(), HomeError> {
         private_dir(&self.root)?;
         private_dir(&self.state())?;
         private_dir(&self.plugins())
     }
 
-    /// Takes the home for this process until the returned lock is dropped. The home must have been
-    /// created.
+    /// Locks the home for this process until the returned lock is dropped. The home must exist.
     pub fn lock(&self) -> Result<Lock, HomeError> {
         let path = self.lock_file();
         let failed = |source| HomeError::Io { path: path.clone(), source };
@@ -66,7 +65,7 @@ impl Home {
             .read(true)
             .write(true)
             .create(true)
-            // Not truncated on opening: the pid in it belongs to the holder until the lock is ours.
+            // Not truncated on opening: the pid in it belongs to the holder until we have the lock.
             .truncate(false)
             .mode(0o600)
             .open(&path)
@@ -85,8 +84,7 @@ impl Home {
     }
 }
 
-/// Held as long as the daemon lives; the kernel lets go of it when the process ends, however it
-/// ends.
+/// Held as long as the daemon runs; the kernel releases it when the process ends in any way.
 #[derive(Debug)]
 pub struct Lock {
     _file: File,

@@ -2,7 +2,7 @@
 
 use super::sessions::SessionKey;
 use super::{Live, LiveSet, Refusal};
-use crate::latest_value_worker::LatestValueWorker;
+use crate::worker::{Latest, Worker};
 use conductor_core::event::Micros;
 use conductor_set::PathId;
 use std::collections::BTreeMap;
@@ -33,9 +33,9 @@ pub fn start(
     runtime: tokio::runtime::Handle,
     now: impl Fn() -> Micros + Send + 'static,
     failed: impl Fn(&Knob, Refusal) + Send + 'static,
-) -> std::io::Result<LatestValueWorker<Knob>> {
+) -> std::io::Result<Worker<Latest<Knob>>> {
     let live: Weak<Live> = Arc::downgrade(live);
-    LatestValueWorker::start("live knobs", move |knob: Knob, value| {
+    Worker::start("live knobs", move |(knob, value): (Knob, f64)| {
         let Some(live) = live.upgrade() else { return };
         if let Err(refusal) = runtime.block_on(live.turn(&knob, value, now())) {
             failed(&knob, refusal);

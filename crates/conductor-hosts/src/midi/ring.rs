@@ -25,7 +25,7 @@
 //!
 //! Not here: decoding (`conductor_core::event::midi`), and what an event means.
 
-use conductor_core::event::midi::Swallowed;
+use conductor_core::event::midi::{Decoder, Heard, Swallowed};
 use conductor_core::event::{Axis, Body, Button, DeviceSlot, Event, Micros, Side, Taint, Trail};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -311,6 +311,28 @@ pub struct EventSender {
     rate: Rate,
     /// Dropped last, when the receiver can see that the ring is abandoned.
     _farewell: Farewell,
+}
+
+/// The callback's half of an input: bytes in, events to the lane.
+pub(crate) struct Intake {
+    decoder: Decoder,
+    lane: EventSender,
+}
+
+impl Intake {
+    pub(crate) fn new(lane: EventSender) -> Self {
+        Intake { decoder: Decoder::default(), lane }
+    }
+
+    /// Takes bytes cut anywhere. No lock, no allocation.
+    pub(crate) fn hear(&mut self, at: Micros, trail: impl Into<Trail>, bytes: &[u8]) {
+        let (lane, trail) = (&mut self.lane, trail.into());
+        self.decoder.decode(bytes, |heard| match heard {
+            Heard::Message(body) => lane.push(at, trail, body),
+            Heard::SysEx(data) => lane.push_sysex(at, trail, data),
+        });
+        lane.note_swallowed(self.decoder.swallowed());
+    }
 }
 
 /// Wakes the engine once more when the callback is gone.

@@ -1,6 +1,7 @@
 //! Pipeline, doors and tools, driven as a caller drives them.
 
 mod approval;
+mod architecture;
 mod bridges;
 mod builtin;
 mod canary;

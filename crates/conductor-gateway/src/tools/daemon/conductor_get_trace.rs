@@ -40,7 +40,7 @@ pub fn definition(owner: &OwnerHandle) -> Definition {
         "since_seq?": { "type": "integer", "minimum": 0 },
         "device?": { "type": "string", "minLength": 1, "maxLength": 256 },
         "mapping_id?": { "type": "string", "minLength": 1, "maxLength": 64 },
-        "outcome?": { "enum": Outcome::ALL.iter().map(|it| it.name()).collect::<Vec<_>>() },
+        "outcome?": { "enum": Outcome::NAMES },
     })))
     .output(object(json!({
         "records": list(object(json!({
