@@ -5,7 +5,7 @@
 #![expect(clippy::print_stdout, reason = "a bench says what it measured")]
 #![expect(clippy::disallowed_methods, reason = "measuring is reading the clock")]
 
-#[path = "../tests/all/large.rs"]
+#[path = "../tests/it/large.rs"]
 mod large;
 
 use conductor_set::{DEFAULT_XML_LIMIT, Document, Guard, LiveEdit, Note, NoteWindow, OpenSet};

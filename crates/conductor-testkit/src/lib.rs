@@ -1,6 +1,8 @@
 //! What tests share: real programs to run against.
 
 pub mod auth_proxy;
+pub mod backend_contract;
+pub mod daemon;
 pub mod foreign_client;
 pub mod golden;
 pub mod http_client;

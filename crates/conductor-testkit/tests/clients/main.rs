@@ -3,6 +3,8 @@
 //!
 //! Not here: the same clients against the product; see the end-to-end tests of `conductor`.
 
+mod skips;
+
 use std::io::Write;
 use std::process::{Command, Stdio};
 

@@ -124,7 +124,7 @@ impl Stage {
         Peer::start(&self.name, arguments)
     }
 
-    /// Another program of `tests/jack`.
+    /// Another program of `tests/end_to_end/jack`.
     pub fn script(&self, script: &str, arguments: &[&str]) -> Result<Peer, Missing> {
         Peer::run(&self.name, script, arguments)
     }
@@ -143,7 +143,7 @@ impl Peer {
 
     fn run(server: &str, script: &str, arguments: &[&str]) -> Result<Self, Missing> {
         let python = mido::python()?;
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/jack").join(script);
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/end_to_end/jack").join(script);
         let mut command = Command::new(python);
         command.arg(script).args(arguments).env("JACK_DEFAULT_SERVER", server);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();

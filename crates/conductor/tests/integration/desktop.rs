@@ -1,21 +1,16 @@
 //! Keys, text, mouse and focus against a real X server, a real terminal, and xdotool as the second
 //! opinion.
 
-#![cfg(feature = "desktop")]
-
-use conductor::app::{Machine, Options};
-use conductor::home::Home;
-use conductor::log::Log;
+use conductor::app::Machine;
 use conductor_core::action::{KeyName, Keystroke, Modifier, MouseButton};
 use conductor_core::config::load;
 use conductor_core::engine::Stroke;
 use conductor_core::focus::{Focus, Window};
-use conductor_gateway::owner_handle::SentBy;
-use conductor_gateway::report::{BackendState, Status};
+use conductor_gateway::report::BackendState;
 use conductor_hosts::desktop::keys::Keys;
 use conductor_hosts::desktop::{Desktop, Job};
 use conductor_hosts::focus::{self, Watcher};
-use conductor_hosts::system::{RandomIds, RealClock};
+use conductor_testkit::daemon::{Setup, TestDaemon};
 use conductor_testkit::real::{PATIENCE, wait_for, x11};
 use conductor_testkit::require;
 use std::ops::ControlFlow;
@@ -223,43 +218,26 @@ name = "Mix"
 }
 
 /// A daemon on this server, with a pad per action under test.
-struct Daemon {
-    daemon: Option<conductor::app::Daemon>,
-    home: tempfile::TempDir,
+struct Daemon(TestDaemon);
+
+impl std::ops::Deref for Daemon {
+    type Target = TestDaemon;
+
+    fn deref(&self) -> &TestDaemon {
+        &self.0
+    }
 }
 
 impl Daemon {
     fn start(server: &x11::Running, config: &str) -> Self {
-        let home = tempfile::tempdir().expect("a directory");
-        std::fs::write(home.path().join("config.toml"), config).expect("written");
-        let clock = Arc::new(RealClock::new());
         let machine = Machine { display: Some(server.display.clone()), ..Machine::default() };
-        let options = Options {
-            home: Home::at(home.path().to_owned()),
-            clock: clock.clone(),
-            ids: Arc::new(RandomIds),
-            log: Log::new(clock, Box::new(std::io::sink())),
-            first_config: "",
-            extra_devices: Vec::new(),
-        };
-        let daemon = conductor::app::Daemon::start_on(machine, options).expect("it starts");
-        daemon.block_on(daemon.handle().ready()).expect("it is ready");
-        Daemon { daemon: Some(daemon), home }
-    }
-
-    fn daemon(&self) -> &conductor::app::Daemon {
-        self.daemon.as_ref().expect("not stopped yet")
-    }
-
-    fn status(&self) -> Status {
-        self.daemon().block_on(self.daemon().handle().status()).expect("it runs")
+        Daemon(TestDaemon::start_with(Setup { machine, ..Setup::default() }, config))
     }
 
     /// Presses the pad of a note and lets go of it.
     fn tap(&self, note: u8) {
-        let messages = vec![vec![0x90, note, 100], vec![0x80, note, 0]];
-        let sent = self.daemon().handle().send("pads hand".into(), messages, SentBy::Person);
-        assert_eq!(self.daemon().block_on(sent), Ok(2));
+        self.send("pads hand", &[0x90, note, 100]);
+        self.send("pads hand", &[0x80, note, 0]);
     }
 
     fn until_mode(&self, wanted: &str) {
@@ -268,23 +246,7 @@ impl Daemon {
     }
 
     fn switch(&self, mode: &str) {
-        self.daemon().block_on(self.daemon().handle().switch_mode(mode.into())).expect("there is such a mode");
-    }
-
-    /// Saves the file and has it read. A question to the owner behind it is answered when it is in
-    /// force.
-    fn reload(&self, config: &str) {
-        std::fs::write(self.home.path().join("config.toml"), config).expect("written");
-        self.daemon().block_on(self.daemon().handle().accept_config(None)).expect("sound");
-        self.status();
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        if let Some(daemon) = self.daemon.take() {
-            daemon.stop();
-        }
+        self.block_on(self.handle().switch_mode(mode.into())).expect("there is such a mode");
     }
 }
 
@@ -361,7 +323,7 @@ fn the_window_in_front_chooses_the_mode_until_a_person_does() {
     // A pad is a hand: what it chose stays until another window comes, or for good.
     daemon.tap(36);
     daemon.until_mode("Mix");
-    let auto = daemon.daemon().block_on(daemon.daemon().handle().auto_mode()).expect("there are rules");
+    let auto = daemon.block_on(daemon.handle().auto_mode()).expect("there are rules");
     assert_eq!(auto.mode_name, "Default");
     daemon.switch("Mix");
     // Two changes may reach the watcher as one, which is none: they go on until both were seen.
@@ -390,6 +352,6 @@ fn the_window_in_front_chooses_the_mode_until_a_person_does() {
         .is_some()
     );
     daemon.reload(&format!("{PADS}{modes}"));
-    let refused = daemon.daemon().block_on(daemon.daemon().handle().auto_mode()).expect_err("no rules");
+    let refused = daemon.block_on(daemon.handle().auto_mode()).expect_err("no rules");
     assert!(refused.message.contains("per_app_modes"), "{}", refused.message);
 }

@@ -8,7 +8,7 @@ use conductor_core::mapping::{Key, TriggerKind, Window};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
-const STUDIO: &str = include_str!("config_fixtures/studio.toml");
+const STUDIO: &str = include_str!("../config_fixtures/studio.toml");
 
 fn sound(text: &str) -> Config {
     let loaded = config::load(text);
@@ -482,7 +482,7 @@ fn a_policy_with_any_fault_is_no_policy() {
 
 #[test]
 fn every_line_of_a_policy_is_in_its_version_and_remarks_are_not() {
-    let text = include_str!("config_fixtures/every-field.toml");
+    let text = include_str!("../config_fixtures/every-field.toml");
     let version = |text: &str| config::load(text).config.unwrap().policy.unwrap().version(&json!({}), &json!({}));
     let base = version(text);
     assert_eq!(version(&text.replace("#|", "# or")), base);

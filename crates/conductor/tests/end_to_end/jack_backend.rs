@@ -3,15 +3,11 @@
 //! libjack finds its server through the environment of the process, so every test runs again in a
 //! child of its own with a server name of its own; the part after `inside` is what the child does.
 
-#![cfg(feature = "jack")]
-
-#[path = "shared/contract.rs"]
-mod contract;
-
 use conductor_core::event::{Body, DeviceSlot, Micros, Taint};
 use conductor_hosts::midi::jack::Jack;
 use conductor_hosts::midi::ring::{Bell, EventReceiver, lane};
 use conductor_hosts::midi::{Announcement, Backend, Cause, Malformed, PortError, SendError, Way};
+use conductor_testkit::backend_contract as contract;
 use conductor_testkit::real::{self, Missing, PATIENCE, jack, mido, wait_for};
 use conductor_testkit::require;
 use std::io::{BufRead, BufReader, Write};
@@ -31,7 +27,7 @@ fn inside(test: &str, extra: &[(&str, &Path)]) -> Result<String, Output> {
         return Ok(std::env::var(SERVER).unwrap());
     }
     let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .args(["--exact", &format!("jack_backend::{test}"), "--nocapture", "--test-threads=1"])
         .env(INSIDE, "1")
         .env(SERVER, format!("ct-{}-{test}", std::process::id()).chars().take(40).collect::<String>())
         .env("JACK_NO_AUDIO_RESERVATION", "1")
@@ -83,7 +79,7 @@ struct Peer {
 
 impl Peer {
     fn start(python: &str, args: &[&str]) -> Peer {
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/jack/peer.py");
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/end_to_end/jack/peer.py");
         let mut child = Command::new(python)
             .arg(script)
             .args(args)

@@ -1,15 +1,11 @@
 //! Plans: what they write, what they show, what they refuse, and that they can be taken back.
 
-#[path = "config_support/generate.rs"]
-#[allow(dead_code, reason = "nothing is damaged here")]
-mod generate;
-
+use crate::generate::{Dice, Maker};
 use conductor_core::config::{self, Config, Surroundings};
 use conductor_core::plan::{self, Change, Draft, PlanError, RowRef, Subject, Template, diff};
-use generate::{Dice, Maker};
 use serde_json::{Value, json};
 
-const STUDIO: &str = include_str!("config_fixtures/studio.toml");
+const STUDIO: &str = include_str!("../config_fixtures/studio.toml");
 
 fn no_templates(_: &str) -> Option<Template> {
     None
@@ -487,7 +483,7 @@ fn meaning(text: &str) -> Config {
 
 #[test]
 fn any_changes_on_any_layout_show_what_they_write_and_can_be_taken_back() {
-    let defs = serde_json::from_str::<Value>(include_str!("../src/config/schema.json")).unwrap();
+    let defs = serde_json::from_str::<Value>(include_str!("../../src/config/schema.json")).unwrap();
     let defs = defs["$defs"].as_object().unwrap();
     let schema = defs["Mapping"].clone();
     let around = Surroundings::default();

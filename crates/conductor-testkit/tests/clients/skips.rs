@@ -15,7 +15,7 @@ fn needs_jack() {
 fn child(required: bool, counted: &Path) -> Output {
     let nowhere = tempfile::tempdir().unwrap();
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "needs_jack", "--nocapture"]).env("PATH", nowhere.path());
+    command.args(["--exact", "skips::needs_jack", "--nocapture"]).env("PATH", nowhere.path());
     command.env("CONDUCTOR_REQUIRE_REAL", if required { "1" } else { "0" });
     command.env("CONDUCTOR_SKIPS", counted);
     command.output().unwrap()
@@ -30,7 +30,10 @@ fn a_hidden_part_is_a_skip_that_names_its_package() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("SKIP jack: ") && said.contains("(Debian package jackd2)"), "{said}");
     let lines = std::fs::read_to_string(&counted).unwrap();
-    assert!(lines.starts_with("skips::needs_jack\tjack: ") && lines.lines().count() == 1, "counted by name: {lines}");
+    assert!(
+        lines.starts_with("clients::skips::needs_jack\tjack: ") && lines.lines().count() == 1,
+        "counted by name: {lines}"
+    );
 }
 
 /// The end of `.ci/test`, on lines as the tests write them and summaries as the runners do.

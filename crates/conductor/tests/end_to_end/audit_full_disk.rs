@@ -2,10 +2,6 @@
 //!
 //! The work is done by a child of this same binary inside a mount namespace of its own; where none
 //! can be made, the test says so.
-#![cfg(target_os = "linux")]
-
-#[path = "shared/audit.rs"]
-mod audit;
 
 use conductor_hosts::system::{Ids, RealClock, SeededIds};
 use std::io::{BufRead, BufReader, Write};
@@ -15,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use audit::{facts, good, verdict};
+use crate::audit_files::{facts, good, verdict};
 use conductor_core::audit::Verdict;
 use conductor_core::policy::Tier;
 use conductor_gateway::audit_log::files::Disk;
@@ -223,7 +219,8 @@ fn on_a_small_disk(child: &str, size: &str) {
             return;
         }
     }
-    let output = inside(&format!("{mount} && exec \"$1\" --ignored --exact {child} --nocapture")).expect("runs");
+    let output = inside(&format!("{mount} && exec \"$1\" --ignored --exact audit_full_disk::{child} --nocapture"))
+        .expect("runs");
     let text = [output.stdout, output.stderr].concat();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&text));
     assert!(String::from_utf8_lossy(&text).contains("1 passed"), "the child ran: {}", String::from_utf8_lossy(&text));

@@ -1,10 +1,10 @@
 //! Taps, holds, double taps and chords.
 
-use crate::{fired, rows, run};
+use super::{fired, rows, run};
 use conductor_core::engine::Outcome;
 
 fn keys(mappings: &str) -> String {
-    rows(&mappings.replace("HIT", crate::HIT))
+    rows(&mappings.replace("HIT", super::HIT))
 }
 
 /// Tap, hold and double tap on one pad.

@@ -1,6 +1,6 @@
 //! Controllers, pressure, bend, programs, encoders, sticks, OSC, and continuous bindings.
 
-use crate::{DEVICES, HIT, fired, rows, sent};
+use super::{DEVICES, HIT, fired, rows, sent};
 
 fn rules(mappings: &str) -> String {
     rows(&mappings.replace("HIT", HIT))

@@ -33,9 +33,9 @@ fn blocks(document: &str) -> Vec<String> {
 #[test]
 fn what_the_documents_show_can_be_used() {
     let documents = [
-        include_str!("../../../README.md"),
-        include_str!("../../../docs/first-steps.md"),
-        include_str!("../../../docs/configuration.md"),
+        include_str!("../../../../README.md"),
+        include_str!("../../../../docs/first-steps.md"),
+        include_str!("../../../../docs/configuration.md"),
     ];
     let shown: Vec<String> = documents.iter().flat_map(|it| blocks(it)).collect();
     assert!(!shown.is_empty());

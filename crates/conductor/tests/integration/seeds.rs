@@ -4,18 +4,12 @@
 //! `seeds.json` holds the documents' own examples: request, documented result, and what had to be
 //! named before it can be asked.
 
-use conductor::app::{Daemon, Options};
-use conductor::home::Home;
-use conductor::log::Log;
 use conductor_core::digest::Digest;
 use conductor_core::timestamp::Timestamp;
-use conductor_gateway::owner_handle::SentBy;
-use conductor_hosts::system::{RandomIds, RealClock};
+use conductor_testkit::daemon::TestDaemon;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::sync::Arc;
 
 const CONFIG: &str = r#"
 schema = 1
@@ -88,34 +82,21 @@ impl Wire {
     }
 }
 
-fn start(home: &Path) -> (Daemon, Wire) {
-    std::fs::write(home.join("config.toml"), CONFIG).unwrap();
-    let clock = Arc::new(RealClock::new());
-    let daemon = Daemon::start(Options {
-        home: Home::at(home),
-        clock: clock.clone(),
-        ids: Arc::new(RandomIds),
-        log: Log::new(clock, Box::new(std::io::sink())),
-        first_config: "",
-        extra_devices: Vec::new(),
-    })
-    .unwrap();
-    daemon.block_on(daemon.handle().ready()).unwrap();
-    let wire = Wire { stream: BufReader::new(UnixStream::connect(home.join("mcp.sock")).unwrap()) };
-    (daemon, wire)
+fn start() -> (TestDaemon, Wire) {
+    let daemon = TestDaemon::start(CONFIG);
+    let stream = UnixStream::connect(daemon.home.path().join("mcp.sock")).unwrap();
+    (daemon, Wire { stream: BufReader::new(stream) })
 }
 
 #[test]
 fn every_documented_exchange_has_its_documented_shape() {
-    let home = tempfile::tempdir().unwrap();
-    let (daemon, mut wire) = start(home.path());
+    let (daemon, mut wire) = start();
     let exchanges: Vec<Value> = serde_json::from_str(include_str!("seeds.json")).unwrap();
     for exchange in &exchanges {
         let request = exchange["request"].to_string();
         if exchange["request"]["method"] == "conductor_stop_midi_learn" {
             for message in [[0x90, 36, 100], [0x80, 36, 0]] {
-                let played = daemon.handle().send("pads hand".into(), vec![message.to_vec()], SentBy::Person);
-                daemon.block_on(played).unwrap();
+                daemon.send("pads hand", &message);
             }
         }
         let answer = wire.say(&request);
@@ -134,14 +115,12 @@ fn every_documented_exchange_has_its_documented_shape() {
         assert_eq!(answer["id"], exchange["request"]["id"]);
         assert_eq!(answer["jsonrpc"], "2.0");
     }
-    daemon.stop();
 }
 
 /// The values themselves, of a studio whose every part is known.
 #[test]
 fn every_answer_about_the_studio_says_what_is() {
-    let home = tempfile::tempdir().unwrap();
-    let (daemon, mut wire) = start(home.path());
+    let (daemon, mut wire) = start();
     let mut call = |method: &str, params: Value| {
         let request = json!({ "jsonrpc": "2.0", "method": method, "params": params, "id": 1 });
         let answer = wire.say(&request.to_string());
@@ -149,7 +128,7 @@ fn every_answer_about_the_studio_says_what_is() {
     };
     let config = call("conductor_get_config", json!({}));
     assert_eq!(config["content"], CONFIG);
-    assert_eq!(config["path"], home.path().join("config.toml").display().to_string());
+    assert_eq!(config["path"], daemon.home.path().join("config.toml").display().to_string());
     assert_eq!(config["hash"], Digest::of(CONFIG.as_bytes()).to_string());
 
     let status = call("conductor_get_status", json!({}));
@@ -222,7 +201,7 @@ fn every_answer_about_the_studio_says_what_is() {
     let ms = |it: &Value| it.as_str().unwrap().parse::<Timestamp>().unwrap().as_millis();
     assert_eq!(ms(&learning["until"]) - ms(&learning["since"]), 30_000, "the documented default");
     for message in [[0x90, 36, 100], [0x80, 36, 0]] {
-        daemon.block_on(daemon.handle().send("pads hand".into(), vec![message.to_vec()], SentBy::Person)).unwrap();
+        daemon.send("pads hand", &message);
     }
     let learned = call("conductor_stop_midi_learn", json!({}));
     let heard: Vec<Value> = learned["events"].as_array().unwrap().clone();
@@ -249,7 +228,6 @@ fn every_answer_about_the_studio_says_what_is() {
         call("conductor_send_midi", json!({ "port": "other", "messages": messages })),
         json!({ "success": true, "messages_sent": 2, "port": "other" })
     );
-    daemon.stop();
 }
 
 /// Devices are looked for every five seconds where the file says nothing else.

@@ -9,9 +9,9 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-const STUDIO: &str = include_str!("engine_properties/studio.toml");
+const STUDIO: &str = include_str!("../engine_properties/studio.toml");
 /// The same studio after an edit: some mappings gone, some changed.
-const EDITED: &str = include_str!("engine_properties/edited.toml");
+const EDITED: &str = include_str!("../engine_properties/edited.toml");
 
 fn config(text: &str) -> Config {
     let loaded = load(text);

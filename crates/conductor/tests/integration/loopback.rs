@@ -1,13 +1,10 @@
 //! The in-process backend keeps the contract of the real ones.
 
-#[path = "shared/contract.rs"]
-mod contract;
-
 use conductor_core::event::{DeviceSlot, Micros, Trail};
 use conductor_hosts::midi::loopback::Loopback;
 use conductor_hosts::midi::ring::{Bell, lane};
 use conductor_hosts::midi::{Backend, Output, SendError};
-use contract::{Cable, keeps_the_contract};
+use conductor_testkit::backend_contract::{Cable, keeps_the_contract};
 use std::sync::Arc;
 use std::time::Duration;
 

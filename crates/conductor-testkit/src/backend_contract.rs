@@ -1,11 +1,11 @@
 //! What every MIDI backend keeps, the in-process one and the real ones. Each test binary joins the
 //! two ends in its own way.
 
+use crate::real::wait_for;
 use conductor_core::event::midi::{Decoder, Heard};
 use conductor_core::event::{Body, Taint};
 use conductor_hosts::midi::ring::EventReceiver;
 use conductor_hosts::midi::{Backend, Input, Malformed, Output, PortError, SendError};
-use conductor_testkit::real::wait_for;
 use std::time::Duration;
 
 /// Two ends of one cable through a backend.

@@ -1,13 +1,9 @@
 //! Simulations in virtual time: what a hand does, as a script; what the product does then, as its
 //! trace.
 
-#[path = "sim/actions.rs"]
 mod actions;
-#[path = "sim/gestures.rs"]
 mod gestures;
-#[path = "sim/precedence.rs"]
 mod precedence;
-#[path = "sim/values.rs"]
 mod values;
 
 use conductor_core::config::{Config, load};

@@ -4,10 +4,8 @@
 
 #![cfg(all(feature = "alsa", feature = "gamepad"))]
 
-#[path = "shared/contract.rs"]
-mod contract;
 #[expect(dead_code, reason = "a part of what the end-to-end tests use")]
-#[path = "end_to_end/studio.rs"]
+#[path = "../end_to_end/studio.rs"]
 mod studio;
 
 use conductor_core::event::{Axis, Body, Button, DeviceSlot, Micros, Side, Taint};
@@ -15,6 +13,7 @@ use conductor_hosts::gamepad::Gamepads;
 use conductor_hosts::midi::alsa::Alsa;
 use conductor_hosts::midi::ring::{Bell, EventReceiver, EventSender, lane};
 use conductor_hosts::midi::{Announce, Announcement, Backend, PortError, PortInfo, Stamp, Way};
+use conductor_testkit::backend_contract as contract;
 use conductor_testkit::real::{Missing, mido, skip, wait_for};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -460,7 +459,9 @@ fn a_program_of_the_sequencer_that_ends_lets_go_of_its_note_and_plays_again_when
     let mut stage = Stage::open(matcher, "type = \"Note\", note = 60");
     for _ in 0..2 {
         let mut command = Command::new(python);
-        command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/jack/peer.py")).args(["hold", "out-of-mido"]);
+        command
+            .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/end_to_end/jack/peer.py"))
+            .args(["hold", "out-of-mido"]);
         let mut keys = Plugged::start(command.env("MIDI_API", "LINUX_ALSA"));
         stage.tells(true, "Running");
         keys.say("go");

@@ -2,10 +2,6 @@
 //! record is lost, and the log is whole after each reopening.
 //!
 //! The writer is this same test binary, run as a child with a home in its environment.
-#![cfg(unix)]
-
-#[path = "shared/audit.rs"]
-mod audit;
 
 use conductor_hosts::system::{Ids, RealClock, SeededIds};
 use std::collections::HashMap;
@@ -14,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use audit::{facts, good, verdict};
+use crate::audit_files::{facts, good, verdict};
 use conductor_core::audit::{EventName, Verdict};
 use conductor_core::policy::Tier;
 use conductor_gateway::audit_log::files::Disk;
@@ -93,7 +89,7 @@ type Promised = HashMap<u64, (String, String)>;
 /// Starts a writer, lets it make `acks` promises, kills it, and reads every promise it still made.
 fn write_and_kill(home: &Path, seed: u64, acks: u64, promised: &mut Promised) -> u64 {
     let mut child = Command::new(std::env::current_exe().expect("own path"))
-        .args(["--ignored", "--exact", "writer", "--nocapture", "--test-threads=1"])
+        .args(["--ignored", "--exact", "audit_kill::writer", "--nocapture", "--test-threads=1"])
         .env(HOME, home)
         .env(SEED, seed.to_string())
         .stdout(Stdio::piped())

@@ -1,6 +1,6 @@
 //! Which of several rules fires.
 
-use crate::{HIT, config, fired, rows};
+use super::{HIT, config, fired, rows};
 use conductor_core::event::DeviceSlot;
 use conductor_core::mapping::table::{Kind, ModeIndex, Slots, Tables};
 

@@ -1,19 +1,16 @@
 //! The published schemas and the reader are two descriptions of one thing. These tests walk from
 //! each to the other.
 
-#[path = "config_support/generate.rs"]
-mod generate;
-
+use crate::generate::{Dice, Maker, pointers};
 use conductor_core::action::Action;
 use conductor_core::config::{Class, Diagnostic, input, schema};
 use conductor_core::mapping::{SourceKind, Target, TriggerKind};
 use conductor_core::plan::Change;
-use generate::{Dice, Maker, pointers};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
 fn document() -> Map<String, Value> {
-    let whole: Value = serde_json::from_str(include_str!("../src/config/schema.json")).unwrap();
+    let whole: Value = serde_json::from_str(include_str!("../../src/config/schema.json")).unwrap();
     whole["$defs"].as_object().unwrap().clone()
 }
 

@@ -2,16 +2,12 @@
 //! the message`) what must be told and where; more are made by damaging a sound file. No file may
 //! panic, and a fault may disable nothing but its own item.
 
-#[path = "config_support/generate.rs"]
-#[allow(dead_code, reason = "only the dice are used here")]
-mod generate;
-
+use crate::generate::Dice;
 use conductor_core::config::{self, Config, Diagnostic, Loaded, Severity};
-use generate::Dice;
 use std::ops::Range;
 use std::path::Path;
 
-const STUDIO: &str = include_str!("config_fixtures/studio.toml");
+const STUDIO: &str = include_str!("../config_fixtures/studio.toml");
 
 fn corpus() -> Vec<(String, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/config_faults");
@@ -334,7 +330,7 @@ fn torn_files_never_panic_and_every_place_is_inside_the_text() {
 
 #[test]
 fn every_field_of_the_file_changes_the_configuration() {
-    let text = include_str!("config_fixtures/every-field.toml");
+    let text = include_str!("../config_fixtures/every-field.toml");
     let loaded = config::load(text);
     let told: Vec<String> = loaded.errors().map(|it| it.render(text, "every-field.toml")).collect();
     assert_eq!(told, Vec::<String>::new());

@@ -1,28 +1,24 @@
 //! Plans and approvals through the real path: a daemon in this process, its pipeline, its audit log
 //! and its files.
 
-use conductor::app::{Daemon, Options};
-use conductor::home::Home;
-use conductor::log::Log;
 use conductor_core::error::{Code, ToolError};
 use conductor_core::pending::{Kind, State, Yes};
 use conductor_core::policy::Channel;
 use conductor_core::principal::Principal;
-use conductor_gateway::owner_handle::{OwnerHandle, SentBy};
+use conductor_gateway::owner_handle::SentBy;
 use conductor_gateway::pipeline::call::Outcome;
 use conductor_gateway::pipeline::{self, Call};
 use conductor_gateway::studio::Studio;
 use conductor_gateway::tools::lint;
-use conductor_hosts::system::{ManualClock, RandomIds};
+use conductor_hosts::system::ManualClock;
+use conductor_testkit::daemon::{Setup, TestDaemon};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::future::Future;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tempfile::TempDir;
 
 const CONFIG: &str = r#"# my studio
 schema = 1
@@ -57,49 +53,33 @@ trigger = { type = "Note", note = 37, device = "pads" }
 action = { type = "CallTool", tool = "conductor_send_midi", arguments = { port = "rig", messages = [{ type = "cc", channel = 1, controller = 1, value = 1 }] } }
 "#;
 
-struct Room {
-    daemon: Option<Daemon>,
+/// A daemon on a clock that moves by hand.
+struct Fixture {
+    daemon: TestDaemon,
     clock: Arc<ManualClock>,
-    home: TempDir,
 }
 
-impl Room {
+impl std::ops::Deref for Fixture {
+    type Target = TestDaemon;
+
+    fn deref(&self) -> &TestDaemon {
+        &self.daemon
+    }
+}
+
+impl Fixture {
     fn new() -> Self {
-        let home = tempfile::tempdir().unwrap();
-        std::fs::write(home.path().join("config.toml"), CONFIG).unwrap();
         let clock = ManualClock::at_wall_ms(1_800_000_000_000);
-        let daemon = Daemon::start(Options {
-            home: Home::at(home.path()),
-            clock: clock.clone(),
-            ids: Arc::new(RandomIds),
-            log: Log::new(clock.clone(), Box::new(std::io::sink())),
-            first_config: "",
-            extra_devices: Vec::new(),
-        })
-        .unwrap();
-        let room = Room { daemon: Some(daemon), clock, home };
-        room.run(room.owner().ready()).unwrap();
-        room
-    }
-
-    fn daemon(&self) -> &Daemon {
-        self.daemon.as_ref().unwrap()
-    }
-
-    fn owner(&self) -> OwnerHandle {
-        self.daemon().handle().clone()
+        let daemon = TestDaemon::start_with(Setup { clock: clock.clone(), ..Setup::default() }, CONFIG);
+        Fixture { daemon, clock }
     }
 
     fn studio(&self) -> Arc<Studio> {
-        Arc::clone(&self.daemon().gateway().studio)
-    }
-
-    fn run<F: Future>(&self, future: F) -> F::Output {
-        self.daemon().block_on(future)
+        Arc::clone(&self.gateway().studio)
     }
 
     fn call(&self, principal: Principal, tool: &str, arguments: Value) -> Result<Value, ToolError> {
-        self.run(call(self.studio(), principal, tool.to_owned(), arguments))
+        self.block_on(call(self.studio(), principal, tool.to_owned(), arguments))
     }
 
     fn plan(&self) -> String {
@@ -122,14 +102,6 @@ impl Room {
     fn status_of(&self, id: &str) -> String {
         let plan = self.call(model(), "conductor_get_plan", json!({ "plan_id": id })).unwrap();
         plan["status"].as_str().unwrap().to_owned()
-    }
-}
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        if let Some(daemon) = self.daemon.take() {
-            daemon.stop();
-        }
     }
 }
 
@@ -159,33 +131,33 @@ fn new_mapping() -> Value {
 
 #[test]
 fn the_model_plans_a_person_applies_and_the_pad_does_it() {
-    let room = Room::new();
-    let before = room.config();
-    let id = room.plan();
-    assert_eq!(room.config(), before, "a plan changes nothing");
-    room.apply(&id).unwrap();
-    let after = room.config();
+    let daemon = Fixture::new();
+    let before = daemon.config();
+    let id = daemon.plan();
+    assert_eq!(daemon.config(), before, "a plan changes nothing");
+    daemon.apply(&id).unwrap();
+    let after = daemon.config();
     assert!(after.starts_with("# my studio\n") && after.contains("alias = \"pads\"      # sixteen of them"), "{after}");
-    let mut synth = room.run(room.owner().listen("synth".into())).unwrap();
-    room.run(room.owner().send("pads hand".into(), vec![vec![0x90, 40, 100]], SentBy::Person)).unwrap();
-    assert_eq!(room.run(synth.recv()), Some(vec![0xB0, 21, 2]));
-    assert_eq!(room.status_of(&id), "applied");
+    let mut synth = daemon.block_on(daemon.handle().listen("synth".into())).unwrap();
+    daemon.block_on(daemon.handle().send("pads hand".into(), vec![vec![0x90, 40, 100]], SentBy::Person)).unwrap();
+    assert_eq!(daemon.block_on(synth.recv()), Some(vec![0xB0, 21, 2]));
+    assert_eq!(daemon.status_of(&id), "applied");
 
-    let undo = room.call(model(), "conductor_undo_plan", json!({ "plan_id": id })).unwrap();
-    room.apply(undo["plan_id"].as_str().unwrap()).unwrap();
-    assert_eq!(room.config(), before, "undo gives the old bytes");
-    assert_eq!(room.status_of(&id), "undone");
+    let undo = daemon.call(model(), "conductor_undo_plan", json!({ "plan_id": id })).unwrap();
+    daemon.apply(undo["plan_id"].as_str().unwrap()).unwrap();
+    assert_eq!(daemon.config(), before, "undo gives the old bytes");
+    assert_eq!(daemon.status_of(&id), "undone");
 }
 
 #[test]
 fn of_a_hundred_applies_at_once_exactly_one_wins() {
-    let room = Room::new();
-    let id = room.plan();
-    let results = room.run(async {
+    let daemon = Fixture::new();
+    let id = daemon.plan();
+    let results = daemon.block_on(async {
         let mut tasks = Vec::new();
         for _ in 0..100 {
             let arguments = json!({ "plan_id": id, "channel": "cli" });
-            tasks.push(tokio::spawn(call(room.studio(), person(), "plan.apply".into(), arguments)));
+            tasks.push(tokio::spawn(call(daemon.studio(), person(), "plan.apply".into(), arguments)));
         }
         let mut results = Vec::new();
         for task in tasks {
@@ -203,31 +175,31 @@ fn of_a_hundred_applies_at_once_exactly_one_wins() {
 
 #[test]
 fn a_file_edited_in_between_makes_the_plan_stale_and_stays_as_it_is() {
-    let room = Room::new();
-    let id = room.plan();
-    let edited = room.config() + "# a remark\n";
-    std::fs::write(room.config_file(), &edited).unwrap();
-    assert_eq!(room.apply(&id).unwrap_err().code, Code::PlanStale);
-    assert_eq!(room.config(), edited);
-    assert_eq!(room.status_of(&id), "stale");
-    assert_eq!(room.apply(&id).unwrap_err().code, Code::PlanStale);
+    let daemon = Fixture::new();
+    let id = daemon.plan();
+    let edited = daemon.config() + "# a remark\n";
+    std::fs::write(daemon.config_file(), &edited).unwrap();
+    assert_eq!(daemon.apply(&id).unwrap_err().code, Code::PlanStale);
+    assert_eq!(daemon.config(), edited);
+    assert_eq!(daemon.status_of(&id), "stale");
+    assert_eq!(daemon.apply(&id).unwrap_err().code, Code::PlanStale);
 }
 
 #[test]
 fn a_plan_lives_five_minutes_to_the_millisecond() {
-    let room = Room::new();
-    let id = room.plan();
-    room.clock.advance(Duration::from_millis(300_000));
-    assert_eq!(room.apply(&id).unwrap_err().code, Code::PlanExpired);
-    let id = room.plan();
-    room.clock.advance(Duration::from_millis(299_999));
-    room.apply(&id).unwrap();
+    let daemon = Fixture::new();
+    let id = daemon.plan();
+    daemon.clock.advance(Duration::from_millis(300_000));
+    assert_eq!(daemon.apply(&id).unwrap_err().code, Code::PlanExpired);
+    let id = daemon.plan();
+    daemon.clock.advance(Duration::from_millis(299_999));
+    daemon.apply(&id).unwrap();
 }
 
 #[test]
 fn nobody_but_a_person_reaches_what_decides() {
-    let room = Room::new();
-    let id = room.plan();
+    let daemon = Fixture::new();
+    let id = daemon.plan();
     let others = [
         model(),
         Principal::Cli { uid: 1000 },
@@ -236,11 +208,11 @@ fn nobody_but_a_person_reaches_what_decides() {
     ];
     for principal in others {
         for tool in ["plan.apply", "plan_apply", "plan.reject", "llm_apply_plan", "llm_reject_plan"] {
-            let refused = room.call(principal.clone(), tool, json!({ "plan_id": id, "channel": "cli" })).unwrap_err();
+            let refused = daemon.call(principal.clone(), tool, json!({ "plan_id": id, "channel": "cli" })).unwrap_err();
             assert_eq!(refused.code, Code::NotFound, "{principal} {tool}");
         }
     }
-    assert_eq!(room.status_of(&id), "pending");
+    assert_eq!(daemon.status_of(&id), "pending");
 }
 
 /// One client at `mcp.sock`, in the way of MCP.
@@ -335,8 +307,8 @@ fn fitting(schema: &Value, root: &Value, text: &str) -> Value {
 /// question that wait.
 #[test]
 fn no_tool_decides_whatever_it_is_given() {
-    let room = Room::new();
-    let mut client = McpClient::connect(room.home.path());
+    let daemon = Fixture::new();
+    let mut client = McpClient::connect(daemon.home.path());
     let call = |client: &mut McpClient, tool: &str, arguments: &Value| {
         client.send("tools/call", json!({ "name": tool, "arguments": arguments }))
     };
@@ -347,8 +319,8 @@ fn no_tool_decides_whatever_it_is_given() {
     let answers = client.answers(&asked);
     let word = |id: u64, key: &str| answers[&id]["result"]["structuredContent"][key].as_str().unwrap().to_owned();
     let (plan, approval, short) = (word(asked[0], "plan_id"), word(asked[1], "approval_id"), word(asked[1], "short"));
-    let config = room.config();
-    let policy = room.studio().policy().version;
+    let config = daemon.config();
+    let policy = daemon.studio().policy().version;
 
     let tools = client.tools();
     assert!(tools.len() > 100, "{}", tools.len());
@@ -375,18 +347,18 @@ fn no_tool_decides_whatever_it_is_given() {
     }
     assert!(passed * 10 > of * 8, "most calls are valid and reach the code of their tool: {passed} of {of}");
 
-    assert_eq!(room.status_of(&plan), "pending");
-    let question = room.studio().desk.get(approval.parse().unwrap()).unwrap();
+    assert_eq!(daemon.status_of(&plan), "pending");
+    let question = daemon.studio().desk.get(approval.parse().unwrap()).unwrap();
     assert_eq!(question.state, State::Pending);
-    assert_eq!(room.config(), config);
-    assert_eq!(room.studio().policy().version, policy);
-    let log = std::fs::read_to_string(room.home.path().join("audit.log")).unwrap();
+    assert_eq!(daemon.config(), config);
+    assert_eq!(daemon.studio().policy().version, policy);
+    let log = std::fs::read_to_string(daemon.home.path().join("audit.log")).unwrap();
     for event in ["approval.allowed", "approval.denied", "plan.applied", "plan.rejected", "plan.undone", "secret.set"] {
         assert!(!log.contains(&format!("\"event\":\"{event}\"")), "{event}");
     }
     // The same ids decide when a person says so.
-    room.apply(&plan).unwrap();
-    assert_eq!(room.status_of(&plan), "applied");
+    daemon.apply(&plan).unwrap();
+    assert_eq!(daemon.status_of(&plan), "applied");
 }
 
 /// The clock on the wall is set back by an hour, and later forward by one.
@@ -394,60 +366,64 @@ fn no_tool_decides_whatever_it_is_given() {
 fn a_clock_that_is_set_prolongs_no_question_and_holds_none_up() {
     let hour = Duration::from_secs(3600);
     let sysex = |byte: u8| json!({ "port": "synth", "data": [0x7D, byte] });
-    let room = Room::new();
-    let ask = |byte: u8| room.call(model(), "conductor_send_sysex", sysex(byte)).unwrap_err();
+    let daemon = Fixture::new();
+    let ask = |byte: u8| daemon.call(model(), "conductor_send_sysex", sysex(byte)).unwrap_err();
     let question = |error: &ToolError| error.to_wire()["approval_id"].as_str().unwrap().parse().unwrap();
-    let state = |id| room.studio().desk.get(id).unwrap().state;
-    let plan = room.plan();
+    let state = |id| daemon.studio().desk.get(id).unwrap().state;
+    let plan = daemon.plan();
     let questions: Vec<uuid::Uuid> = (0..6).map(|byte| question(&ask(byte))).collect();
     assert_eq!(ask(6).code, Code::RateLimited, "six a minute");
-    let studio = room.studio();
-    let deny = |id| room.run(async { studio.desk.deny(&studio, id, "person:1000", Channel::Cli).await.unwrap() });
+    let studio = daemon.studio();
+    let deny =
+        |id| daemon.block_on(async { studio.desk.deny(&studio, id, "person:1000", Channel::Cli).await.unwrap() });
     deny(questions[0]);
     assert_eq!(ask(0).code, Code::Denied, "asked again a moment after the no");
 
-    room.clock.set_wall_back(hour);
-    room.clock.advance(Duration::from_secs(61));
+    daemon.clock.set_wall_back(hour);
+    daemon.clock.advance(Duration::from_secs(61));
     let seventh = ask(6);
     assert_eq!(seventh.code, Code::ApprovalRequired, "a minute is over on the monotonic clock");
     assert_eq!(ask(0).code, Code::ApprovalRequired, "and the time after a no as well");
     // Five minutes after they were asked the first ones are over, whatever the wall says.
-    room.clock.advance(Duration::from_millis(300_000 - 61_000));
-    room.run(async { studio.desk.expire(&studio).await.unwrap() });
+    daemon.clock.advance(Duration::from_millis(300_000 - 61_000));
+    daemon.block_on(async { studio.desk.expire(&studio).await.unwrap() });
     assert_eq!(state(questions[1]), State::Expired);
-    assert_eq!(room.apply(&plan).unwrap_err().code, Code::PlanExpired);
+    assert_eq!(daemon.apply(&plan).unwrap_err().code, Code::PlanExpired);
     assert_eq!(state(question(&seventh)), State::Pending);
 
     // A yes ends in time too.
     let yes = conductor_core::pending::Yes { grant_ms: Some(60_000), ..Yes::once("person:1000", Channel::Cli) };
-    room.run(async { studio.desk.allow(&studio, question(&seventh), yes).await.unwrap() });
-    room.clock.set_wall_back(hour);
-    room.clock.advance(Duration::from_millis(60_000));
+    daemon.block_on(async { studio.desk.allow(&studio, question(&seventh), yes).await.unwrap() });
+    daemon.clock.set_wall_back(hour);
+    daemon.clock.advance(Duration::from_millis(60_000));
     assert_eq!(ask(6).code, Code::ApprovalRequired, "the yes is over");
     assert_eq!(state(question(&seventh)), State::Expired);
 
     // Forward: the wall says so first.
-    let late = room.plan();
-    room.clock.set_wall_forward(hour);
-    assert_eq!(room.apply(&late).unwrap_err().code, Code::PlanExpired);
+    let late = daemon.plan();
+    daemon.clock.set_wall_forward(hour);
+    assert_eq!(daemon.apply(&late).unwrap_err().code, Code::PlanExpired);
 }
 
 #[test]
 fn an_applied_mapping_may_call_what_it_was_applied_for_and_a_hand_written_one_asks() {
-    let room = Room::new();
-    let mut rig = room.run(room.owner().listen("rig".into())).unwrap();
+    let daemon = Fixture::new();
+    let mut rig = daemon.block_on(daemon.handle().listen("rig".into())).unwrap();
     let press = |note: u8, by: SentBy| {
-        room.run(room.owner().send("pads hand".into(), vec![vec![0x90, note, 100], vec![0x80, note, 0]], by)).unwrap();
+        daemon
+            .block_on(daemon.handle().send("pads hand".into(), vec![vec![0x90, note, 100], vec![0x80, note, 0]], by))
+            .unwrap();
     };
     let questions = || {
-        room.studio()
+        daemon
+            .studio()
             .desk
             .store()
             .read(|pending| pending.iter().filter(|it| it.kind == Kind::Call && it.state == State::Pending).count())
     };
     // Written by hand: the press parks a question.
     press(37, SentBy::Person);
-    room.run(async {
+    daemon.block_on(async {
         while questions() == 0 {
             tokio::task::yield_now().await;
         }
@@ -455,7 +431,7 @@ fn an_applied_mapping_may_call_what_it_was_applied_for_and_a_hand_written_one_as
     assert!(rig.try_recv().is_err());
 
     let send = json!({ "port": "rig", "messages": [{ "type": "cc", "channel": 1, "controller": 2, "value": 9 }] });
-    let plan = room
+    let plan = daemon
         .call(
             model(),
             "conductor_create_mapping",
@@ -465,15 +441,15 @@ fn an_applied_mapping_may_call_what_it_was_applied_for_and_a_hand_written_one_as
             }),
         )
         .unwrap();
-    room.apply(plan["plan_id"].as_str().unwrap()).unwrap();
+    daemon.apply(plan["plan_id"].as_str().unwrap()).unwrap();
     press(41, SentBy::Person);
-    assert_eq!(room.run(rig.recv()), Some(vec![0xB0, 2, 9]), "the plan's grant answers");
+    assert_eq!(daemon.block_on(rig.recv()), Some(vec![0xB0, 2, 9]), "the plan's grant answers");
 
     // Pressed by a tool it is no hand, grant or not.
     press(41, SentBy::Tool { connection: 9 });
-    room.run(async {
+    daemon.block_on(async {
         let tainted = conductor_gateway::owner_handle::Wanted { outcome: Some("tainted".into()), ..Default::default() };
-        while room.owner().trace(tainted.clone()).await.unwrap().records.is_empty() {
+        while daemon.handle().trace(tainted.clone()).await.unwrap().records.is_empty() {
             tokio::task::yield_now().await;
         }
     });
@@ -483,8 +459,8 @@ fn an_applied_mapping_may_call_what_it_was_applied_for_and_a_hand_written_one_as
 
 #[test]
 fn every_tool_of_the_product_keeps_the_rules_that_clients_need() {
-    let room = Room::new();
-    let catalog = room.studio().catalog();
+    let daemon = Fixture::new();
+    let catalog = daemon.studio().catalog();
     for tool in catalog.tools().filter(|it| !it.hidden) {
         let broken = lint::lint(tool);
         assert!(broken.is_empty(), "{}: {broken:#?}", tool.name);
@@ -499,64 +475,65 @@ fn every_tool_of_the_product_keeps_the_rules_that_clients_need() {
 
 #[test]
 fn a_tool_that_learns_says_what_would_fire() {
-    let room = Room::new();
-    room.call(model(), "conductor_start_midi_learn", json!({})).unwrap();
-    room.run(room.owner().send("pads hand".into(), vec![vec![0x90, 50, 90], vec![0x80, 50, 0]], SentBy::Person))
+    let daemon = Fixture::new();
+    daemon.call(model(), "conductor_start_midi_learn", json!({})).unwrap();
+    daemon
+        .block_on(daemon.handle().send("pads hand".into(), vec![vec![0x90, 50, 90], vec![0x80, 50, 0]], SentBy::Person))
         .unwrap();
-    let learned = room.run(async {
+    let learned = daemon.block_on(async {
         // The events travel through the callback lane; the owner has them once it says so.
         loop {
-            let status = room.owner().status().await.unwrap();
+            let status = daemon.handle().status().await.unwrap();
             if status.statistics.events_processed >= 2 {
                 break;
             }
             tokio::task::yield_now().await;
         }
-        call(room.studio(), model(), "conductor_stop_midi_learn".into(), json!({})).await.unwrap()
+        call(daemon.studio(), model(), "conductor_stop_midi_learn".into(), json!({})).await.unwrap()
     });
     assert_eq!(learned["suggestions"][0]["type"], "Note", "{learned}");
     assert_eq!(learned["suggestions"][0]["note"], 50);
     assert_eq!(learned["suggestions"][0]["device"], "pads");
-    let nothing = room.call(model(), "conductor_stop_midi_learn", json!({})).unwrap();
+    let nothing = daemon.call(model(), "conductor_stop_midi_learn", json!({})).unwrap();
     assert_eq!(nothing["events"], json!([]));
 }
 
 #[test]
 fn sysex_waits_for_a_person_and_is_sent_once() {
-    let room = Room::new();
+    let daemon = Fixture::new();
     let arguments = json!({ "port": "synth", "data": ["F0", "7E", 127, 6, 1, "F7"] });
-    let asked = room.call(model(), "conductor_send_sysex", arguments.clone()).unwrap_err();
+    let asked = daemon.call(model(), "conductor_send_sysex", arguments.clone()).unwrap_err();
     assert_eq!(asked.code, Code::ApprovalRequired);
     let wire = asked.to_wire();
     assert_eq!(wire["status"], "requires_confirmation");
     assert_eq!(wire["risk_assessment"]["category"], "identity_request");
     let id = wire["approval_id"].as_str().unwrap().parse().unwrap();
-    let mut synth = room.run(room.owner().listen("synth".into())).unwrap();
-    room.run(async {
+    let mut synth = daemon.block_on(daemon.handle().listen("synth".into())).unwrap();
+    daemon.block_on(async {
         let yes = conductor_core::pending::Yes {
             grantable: false,
             grant_ms: Some(60_000),
             ..conductor_core::pending::Yes::once("person:1000", conductor_core::policy::Channel::Cli)
         };
-        let studio = room.studio();
+        let studio = daemon.studio();
         studio.desk.allow(&studio, id, yes).await.unwrap();
     });
     let other = json!({ "port": "synth", "data": [1] });
-    assert_eq!(room.call(model(), "conductor_send_sysex", other).unwrap_err().code, Code::ApprovalRequired);
-    let sent = room.call(model(), "conductor_send_sysex", arguments.clone()).unwrap();
+    assert_eq!(daemon.call(model(), "conductor_send_sysex", other).unwrap_err().code, Code::ApprovalRequired);
+    let sent = daemon.call(model(), "conductor_send_sysex", arguments.clone()).unwrap();
     assert_eq!(sent, json!({ "status": "confirmed", "bytes_sent": 6, "port": "synth" }));
-    assert_eq!(room.run(synth.recv()), Some(vec![0xF0, 0x7E, 127, 6, 1, 0xF7]));
-    assert_eq!(room.call(model(), "conductor_send_sysex", arguments).unwrap_err().code, Code::ApprovalRequired);
+    assert_eq!(daemon.block_on(synth.recv()), Some(vec![0xF0, 0x7E, 127, 6, 1, 0xF7]));
+    assert_eq!(daemon.call(model(), "conductor_send_sysex", arguments).unwrap_err().code, Code::ApprovalRequired);
 }
 
 #[test]
 fn a_bad_message_among_good_ones_sends_nothing() {
-    let room = Room::new();
-    let mut synth = room.run(room.owner().listen("synth".into())).unwrap();
+    let daemon = Fixture::new();
+    let mut synth = daemon.block_on(daemon.handle().listen("synth".into())).unwrap();
     let good = json!({ "type": "note_on", "channel": 1, "note": 60 });
     let bad = json!({ "type": "note_on", "channel": 17, "note": 60 });
     let messages = json!({ "port": "synth", "messages": [good, good, bad, good, good] });
-    let refused = room.call(model(), "conductor_send_midi", messages).unwrap_err();
+    let refused = daemon.call(model(), "conductor_send_midi", messages).unwrap_err();
     assert_eq!(refused.code, Code::BadInput);
     assert!(refused.to_wire().to_string().contains("/messages/2"), "{}", refused.to_wire());
     assert!(synth.try_recv().is_err());
@@ -565,8 +542,8 @@ fn a_bad_message_among_good_ones_sends_nothing() {
 /// `CONDUCTOR_BLESS=1 cargo test -p conductor --test words` writes the page anew.
 #[test]
 fn the_page_of_tools_is_the_catalog() {
-    let room = Room::new();
-    let page = conductor_gateway::tools::docs::page(&room.studio().catalog());
+    let daemon = Fixture::new();
+    let page = conductor_gateway::tools::docs::page(&daemon.studio().catalog());
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/tools.md");
     #[expect(clippy::disallowed_methods, reason = "a person asks for the page to be written")]
     if std::env::var_os("CONDUCTOR_BLESS").is_some() {

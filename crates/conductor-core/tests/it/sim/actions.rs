@@ -1,6 +1,6 @@
 //! What actions do over time, and that nothing sticks.
 
-use crate::{DEVICES, fired, rows, run, sent};
+use super::{DEVICES, fired, rows, run, sent};
 use conductor_core::engine::{Effect, Outcome, Stroke};
 
 const NOTE: &str = r#""SendMidi", port = "daw", channel = 0, message_type = "NoteOn", note = 60"#;
@@ -122,7 +122,7 @@ fn facts_decide_times_days_and_apps() {
     use conductor_core::engine::Facts;
     use conductor_core::engine::sim::simulate_with;
     let says = |condition: &str, facts: Facts| {
-        let config = crate::config(&rows(&format!(
+        let config = super::config(&rows(&format!(
             r#"c: "Note", note = 36 -> "Conditional", condition = {{ type = {condition} }}, then_action = {{ type = "Text", text = "x" }}"#
         )));
         simulate_with(&config, "on:36", None, facts).unwrap().records[0].outcome == Outcome::Fired
