@@ -4,13 +4,13 @@
 use super::{Studio, pause};
 use conductor::app::{Machine, MakeBackend};
 use conductor_core::event::{Body, Taint};
-use conductor_gateway::owner_handle::{SentBy, Wanted};
+use conductor_gateway::owner_handle::Wanted;
 use conductor_hosts::midi::loopback::{Hand, Loopback};
 use conductor_hosts::midi::ring::EventSender;
 use conductor_hosts::midi::{Backend, Input, Output, PortError, PortInfo, Stamp, Unavailable};
 use conductor_testkit::line_client::{LineClient, modern};
 use conductor_testkit::real::{PATIENCE, wait_for};
-use conductor_testkit::tools;
+use conductor_testkit::tools as test_tools;
 use serde_json::json;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
@@ -42,7 +42,7 @@ name = "Mix"
 
 impl Studio {
     pub(super) fn ear(&self, port: &str) -> async_mpsc::Receiver<Vec<u8>> {
-        self.block_on(self.daemon().handle().listen(port.to_owned())).unwrap()
+        self.block_on(self.handle().listen(port.to_owned())).unwrap()
     }
 
     /// The next message at a port; fails when none comes.
@@ -64,15 +64,6 @@ impl Studio {
             }
             heard.push(message);
         }
-    }
-
-    fn send(&self, port: &str, message: &[u8]) {
-        let sent = self.daemon().handle().send(port.to_owned(), vec![message.to_vec()], SentBy::Person);
-        assert_eq!(self.block_on(sent), Ok(1));
-    }
-
-    pub(super) fn play(&self, message: &[u8]) {
-        self.send("pads hand", message);
     }
 
     /// What a controller shows after the daemon started on these lines and had time to paint: the
@@ -148,8 +139,7 @@ pub(super) fn feedback_rows_show_what_they_are_told_to_show() {
         }
         heard
     };
-    let to_play: Act<'_> =
-        &|studio| drop(studio.block_on(studio.daemon().handle().switch_mode("Play".into())).unwrap());
+    let to_play: Act<'_> = &|studio| drop(studio.block_on(studio.handle().switch_mode("Play".into())).unwrap());
     let modes = shown(&row("{ type = \"Mode\", mode = \"Mix\" }"), &[&|studio| studio.play(&[0x90, 37, 90]), to_play]);
     assert_eq!(modes, [off(), on(), off()], "the pad changes the mode, the mode the light");
     let pressed = shown(
@@ -157,10 +147,10 @@ pub(super) fn feedback_rows_show_what_they_are_told_to_show() {
         &[&|studio| studio.play(&[0x90, 36, 90]), &|studio| studio.play(&[0x80, 36, 0])],
     );
     assert_eq!(pressed, [off(), on(), off()], "it goes out when it is let go of");
-    let lock = |on: bool| move |it: &Studio| it.block_on(it.daemon().handle().set_performance_lock(on)).unwrap();
+    let lock = |on: bool| move |it: &Studio| it.block_on(it.handle().set_performance_lock(on)).unwrap();
     let locked = shown(&row("{ type = \"PerformanceLock\" }"), &[&lock(true), &lock(false)]);
     assert_eq!(locked, [off(), on(), off()]);
-    let ask: Act<'_> = &|it| assert_eq!(it.code(&mut it.client(), tools::DANGER), "APPROVAL_REQUIRED");
+    let ask: Act<'_> = &|it| assert_eq!(it.code(&mut it.client(), test_tools::DANGER), "APPROVAL_REQUIRED");
     assert_eq!(shown(&row("{ type = \"PendingApprovals\" }"), &[ask]), [off(), on()]);
     let absent =
         BOARD.replace("direction = \"Output\"\nloopback = true", "direction = \"Output\"\nvirtual_port = \"x\"");
@@ -190,7 +180,7 @@ pub(super) fn a_value_is_scaled_into_its_range_and_a_motor_is_not_a_hand() {
     // answer of this test comes in time is the machine's affair, so it may try again.
     let studio = Studio::start(&format!("{BOARD}\n{}", row.replace("controller = 20", "controller = 7")));
     let mut pads = studio.ear("pads");
-    let traced = || studio.block_on(studio.daemon().handle().trace(Wanted::default())).unwrap();
+    let traced = || studio.block_on(studio.handle().trace(Wanted::default())).unwrap();
     let is_motor = (0..50).any(|turn: u8| {
         studio.play(&[0xB0, 7, turn]);
         let light = studio.hear(&mut pads);
@@ -342,17 +332,17 @@ const UP: [u8; 3] = [0x80, 51, 0];
 
 impl Studio {
     fn is_attended(&self) -> bool {
-        self.daemon().gateway().studio.desk.is_attended()
+        self.gateway().studio.desk.is_attended()
     }
 
     fn open_questions(&self) -> usize {
-        let desk = &self.daemon().gateway().studio.desk;
+        let desk = &self.gateway().studio.desk;
         desk.store().read(|pending| pending.waiting().count())
     }
 
     /// Starts a call that must be asked about; it is held while the pad is armed.
     fn ask(&self, client: &mut LineClient, text: &str) -> i64 {
-        let params = modern(json!({ "name": tools::DANGER, "arguments": { "text": text } }));
+        let params = modern(json!({ "name": test_tools::DANGER, "arguments": { "text": text } }));
         let before = self.open_questions();
         let id = self.block_on(client.start("tools/call", params));
         assert!(wait_for(PATIENCE, || (self.open_questions() > before).then_some(())).is_some());
@@ -369,7 +359,7 @@ fn a_held_pad_allows_the_one_call_that_waits() {
     assert!(hand.play(&DOWN, Taint::Clean));
     let reply = studio.block_on(client.reply(call));
     assert_eq!(reply["result"]["isError"], json!(false), "{reply}");
-    assert_eq!(studio.runs.of(tools::DANGER), 1);
+    assert_eq!(studio.runs.of(test_tools::DANGER), 1);
     assert!(studio.audit_text().contains("\"channel\":\"pad\""));
 }
 
@@ -378,33 +368,39 @@ pub(super) fn a_call_waits_for_a_person_as_long_as_the_file_says() {
     let section = pad_section("keys", 51, 50, "[\"HardwareIO\"]").replace("wait_ms = 60000", "wait_ms = 1");
     let (studio, _hand) = with_cable(&section);
     assert!(studio.is_attended(), "somebody could answer");
-    assert_eq!(studio.code(&mut studio.client(), tools::DANGER), "APPROVAL_REQUIRED");
+    assert_eq!(studio.code(&mut studio.client(), test_tools::DANGER), "APPROVAL_REQUIRED");
 }
 
 #[test]
 pub(super) fn each_key_of_the_pad_counts() {
+    const TIERS: &str = "[\"HardwareIO\"]";
     // Another note, another device, a longer hold, other tiers: the same gesture does nothing.
-    for (what, config) in [
-        ("note", pad_section("keys", 52, 50, "[\"HardwareIO\"]")),
-        ("device", pad_section("pads", 51, 50, "[\"HardwareIO\"]")),
-        ("hold_ms", pad_section("keys", 51, 60_000, "[\"HardwareIO\"]")),
+    let others = [
+        ("note", pad_section("keys", 52, 50, TIERS)),
+        ("device", pad_section("pads", 51, 50, TIERS)),
+        ("hold_ms", pad_section("keys", 51, 60_000, TIERS)),
         ("tiers", pad_section("keys", 51, 50, "[\"Stateful\"]")),
         ("no section", KEYS.to_owned()),
-    ] {
+    ];
+    let others = others.map(|(what, config)| {
         let (studio, hand) = with_cable(&config);
         assert_eq!(studio.is_attended(), ["note", "hold_ms", "tiers"].contains(&what), "{what}");
         let mut client = studio.client();
-        let call = studio.block_on(
-            client.start("tools/call", modern(json!({ "name": tools::DANGER, "arguments": { "text": "x" } }))),
-        );
-        assert!(wait_for(PATIENCE, || (studio.open_questions() == 1).then_some(())).is_some());
+        studio.ask(&mut client, "x");
         hand.play(&DOWN, Taint::Clean);
-        // Long after 50 ms of the daemon's own time, which a second question to it cannot make
-        // shorter; and longer than is usual.
-        pause(1200);
-        hand.play(&UP, Taint::Clean);
-        assert_eq!((studio.open_questions(), studio.runs.of(tools::DANGER)), (1, 0), "{what}");
-        drop((client, call));
+        (what, studio, hand, client)
+    });
+    // Pressed last and for as long as is usual: once this call is allowed, the others have been held
+    // for longer than that.
+    let usual = pad_section("keys", 51, 50, TIERS).replace("hold_ms = 50\n", "");
+    let (studio, hand) = with_cable(&usual);
+    let mut client = studio.client();
+    let call = studio.ask(&mut client, "x");
+    hand.play(&DOWN, Taint::Clean);
+    let reply = studio.block_on(client.reply(call));
+    assert_eq!(reply["result"]["isError"], json!(false), "{reply}");
+    for (what, studio, ..) in &others {
+        assert_eq!((studio.open_questions(), studio.runs.of(test_tools::DANGER)), (1, 0), "{what}");
     }
 }
 
@@ -423,14 +419,14 @@ fn what_a_model_can_reach_never_holds_the_pad() {
     assert_eq!(studio.call(&mut other, "conductor_send_midi", press).0, "ok");
     hand.play(&DOWN, Taint::Clean);
     pause(200);
-    assert_eq!((studio.open_questions(), studio.runs.of(tools::DANGER)), (1, 0));
+    assert_eq!((studio.open_questions(), studio.runs.of(test_tools::DANGER)), (1, 0));
     hand.play(&UP, Taint::Clean);
     // And a loopback device is never hardware, whoever plays it.
     studio.reload(&pad_section("pads", 51, 50, "[\"HardwareIO\"]"));
     assert!(!studio.is_attended());
     studio.play(&DOWN);
     pause(200);
-    assert_eq!((studio.open_questions(), studio.runs.of(tools::DANGER)), (1, 0));
+    assert_eq!((studio.open_questions(), studio.runs.of(test_tools::DANGER)), (1, 0));
 }
 
 #[test]
@@ -441,7 +437,7 @@ fn two_questions_are_one_too_many_for_a_pad() {
     studio.ask(&mut two, "second");
     hand.play(&DOWN, Taint::Clean);
     pause(200);
-    assert_eq!((studio.open_questions(), studio.runs.of(tools::DANGER)), (2, 0));
+    assert_eq!((studio.open_questions(), studio.runs.of(test_tools::DANGER)), (2, 0));
 }
 
 #[test]
