@@ -2,6 +2,7 @@
 //! lxml, turn and turn about in one run. Each round is a process of its own, so that its memory is
 //! its own too.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
 #![expect(clippy::print_stdout, reason = "a bench says what it measured")]
 #![expect(clippy::disallowed_methods, reason = "measuring is reading the clock")]
 

@@ -1,6 +1,8 @@
 //! A Set of 10 MB against what its cost cannot go below: inflating, compressing, and the same track
 //! in a small Set.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
+
 #[path = "../tests/it/large.rs"]
 mod large;
 

@@ -1,5 +1,7 @@
 //! Writes the Set that the recorded exchanges are compared on, and draws it: `golden OUT.als`.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
+
 #[allow(dead_code, reason = "shared with the tests, which use all of it")]
 #[path = "../tests/it/fixtures.rs"]
 mod fixtures;

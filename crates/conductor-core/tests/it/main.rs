@@ -1,5 +1,7 @@
 //! The crate from outside: one binary, one module per concern.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
+
 mod config_faults;
 mod config_held;
 mod config_load;

@@ -1,6 +1,8 @@
 //! Memory stays in proportion to the file, whatever the file says. A binary of its own: its
 //! allocator counts.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 

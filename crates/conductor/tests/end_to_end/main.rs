@@ -1,5 +1,7 @@
 //! The built binary as a child process: what a person at a terminal would see.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
+
 mod approvals;
 mod audit;
 mod audit_files;

@@ -2,6 +2,7 @@
 //! `crates/conductor-testkit/vm/run.sh` boots. Elsewhere every test here is a skip that says so.
 //! Time inside the guest means nothing; only function is asserted.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
 #![cfg(all(feature = "alsa", feature = "gamepad"))]
 
 #[expect(dead_code, reason = "a part of what the end-to-end tests use")]
