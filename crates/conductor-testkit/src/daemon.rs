@@ -91,8 +91,8 @@ impl TestDaemon {
         }
     }
 
-    /// Saves the file and accepts it as a person does; gives its faults. The owner answers the status
-    /// question behind it only once the file is in force.
+    /// Saves the file and accepts it as a person does; gives its faults. The owner answers the
+    /// question for its status only once the file is in force.
     pub fn reload(&self, config: &str) -> Vec<String> {
         std::fs::write(self.home.path().join("config.toml"), config).expect("the home can be written");
         let reloaded = self.block_on(self.handle().accept_config(None)).expect("the file is accepted");

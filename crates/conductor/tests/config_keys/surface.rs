@@ -390,8 +390,8 @@ pub(super) fn each_key_of_the_pad_counts() {
         hand.play(&DOWN, Taint::Clean);
         (what, studio, hand, client)
     });
-    // Pressed last and for as long as is usual: once this call is allowed, the others have been held
-    // for longer than that.
+    // Pressed last and for as long as is usual: once this call is allowed, the others have been
+    // held for longer than that.
     let usual = pad_section("keys", 51, 50, TIERS).replace("hold_ms = 50\n", "");
     let (studio, hand) = with_cable(&usual);
     let mut client = studio.client();

@@ -16,6 +16,8 @@ use conductor_core::audit::Verdict;
 use conductor_core::policy::Tier;
 use conductor_gateway::audit_log::files::Disk;
 use conductor_gateway::audit_log::{AuditLog, Durability, Settings};
+use conductor_testkit::real::skip;
+use conductor_testkit::stranger::DirectClient;
 use serde_json::{Value, json};
 
 const HOME: &str = "CONDUCTOR_FULL_HOME";
@@ -91,12 +93,8 @@ impl<'a> Daemon<'a> {
     }
 
     fn call(&self, tool: &str, arguments: &Value) -> Value {
-        let mut stream = BufReader::new(UnixStream::connect(self.home.join("mcp.sock")).expect("a socket"));
-        let line = json!({ "jsonrpc": "2.0", "id": 1, "method": tool, "params": arguments });
-        writeln!(stream.get_mut(), "{line}").expect("sent");
-        let mut answer = String::new();
-        stream.read_line(&mut answer).expect("an answer");
-        serde_json::from_str(&answer).expect("JSON")
+        let stream = UnixStream::connect(self.home.join("mcp.sock")).expect("a socket");
+        DirectClient::over(stream).call(tool, arguments)
     }
 
     fn run(&self, words: &[&str]) -> (Option<i32>, String) {
@@ -194,14 +192,7 @@ fn serve_on_a_full_disk() {
     assert!(matches!(found, Verdict::Intact | Verdict::Torn), "{faults}");
 }
 
-/// Where real parts are required, a missing one is a failure.
-#[expect(clippy::disallowed_methods, reason = "the test run is told so by the environment")]
-fn required() -> bool {
-    std::env::var_os("CONDUCTOR_REQUIRE_REAL").is_some_and(|value| value == "1")
-}
-
 /// Runs a test of this binary on a small file system of its own; says so where none can be had.
-#[expect(clippy::print_stdout, reason = "a skipped test says why")]
 fn on_a_small_disk(child: &str, size: &str) {
     let home = tempfile::tempdir().expect("a folder");
     let inside = |script: &str| {
@@ -214,8 +205,7 @@ fn on_a_small_disk(child: &str, size: &str) {
     match inside(&mount) {
         Ok(output) if output.status.success() => {}
         failed => {
-            assert!(!required(), "no mount namespace of our own here ({failed:?})");
-            println!("skipped: no mount namespace of our own here ({failed:?})");
+            skip(format!("no mount namespace of our own here ({failed:?})"));
             return;
         }
     }

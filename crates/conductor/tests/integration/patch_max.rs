@@ -45,6 +45,13 @@ impl FakeMax {
         FakeMax { child, orders, answers: BufReader::new(answers) }
     }
 
+    /// Starts it and waits until the bridge has dialled in.
+    fn attach(tools: &PatchTools, max: &MaxHost) -> FakeMax {
+        let fake = FakeMax::start(tools.studio.home.path());
+        assert!(wait_for(PATIENCE, || max.is_attached().then_some(())).is_some(), "the bridge did not dial in");
+        fake
+    }
+
     /// The value of an expression about `world`.
     fn look(&mut self, expression: &str) -> Value {
         writeln!(self.orders, "{expression}").expect("it reads");
@@ -97,17 +104,21 @@ fn named(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     named
 }
 
+/// The patch tools, with a host that waits for a Max.
+fn listening() -> (PatchTools, Arc<MaxHost>) {
+    let tools = PatchTools::new();
+    let (home, voice) = (tools.studio.home.path(), tools.patches.voice().clone());
+    let max = MaxHost::listen(home, 0, &RandomIds, voice, Arc::new(RealClock::new())).expect("a port");
+    tools.patches.drive(Arc::clone(&max) as Arc<dyn PatchHost>);
+    (tools, max)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_patch_is_edited_through_the_bridge_and_refusals_change_nothing() {
     require!(node());
-    let tools = PatchTools::new();
-    let home = tools.studio.home.path().to_owned();
-    let max = MaxHost::listen(&home, 0, &RandomIds, tools.patches.voice().clone(), Arc::new(RealClock::new()))
-        .expect("a port");
-    tools.patches.drive(Arc::clone(&max) as Arc<dyn PatchHost>);
+    let (tools, max) = listening();
     assert_eq!(tools.no("create_patch", json!({ "host": "max" })).await.code, Code::HostOffline);
-    let mut fake = FakeMax::start(&home);
-    assert!(wait_for(PATIENCE, || max.is_attached().then_some(())).is_some(), "the bridge did not dial in");
+    let mut fake = FakeMax::attach(&tools, &max);
 
     let made = tools.ok("create_patch", json!({ "host": "max", "path": "m.maxpat", "alias": "m" })).await;
     assert!(made["capabilities"]["edit"].as_str().is_some_and(|it| it.contains("untested in real Max")), "{made}");
@@ -200,13 +211,8 @@ async fn a_patch_is_edited_through_the_bridge_and_refusals_change_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_running_max_is_given_nothing_that_reaches_without_a_yes() {
     require!(node());
-    let tools = PatchTools::new();
-    let home = tools.studio.home.path().to_owned();
-    let max = MaxHost::listen(&home, 0, &RandomIds, tools.patches.voice().clone(), Arc::new(RealClock::new()))
-        .expect("a port");
-    tools.patches.drive(Arc::clone(&max) as Arc<dyn PatchHost>);
-    let _fake = FakeMax::start(&home);
-    assert!(wait_for(PATIENCE, || max.is_attached().then_some(())).is_some(), "the bridge did not dial in");
+    let (tools, max) = listening();
+    let _fake = FakeMax::attach(&tools, &max);
     tools.ok("create_patch", json!({ "host": "max", "path": "m.maxpat", "alias": "m" })).await;
     let pure = json!([
         { "op": "add", "obj_type": "metro 500", "position": [10, 10], "varname": "m" },
@@ -271,13 +277,8 @@ async fn a_running_max_is_given_nothing_that_reaches_without_a_yes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn lock_state_windows_and_the_front_are_what_max_says() {
     require!(node());
-    let tools = PatchTools::new();
-    let home = tools.studio.home.path().to_owned();
-    let max = MaxHost::listen(&home, 0, &RandomIds, tools.patches.voice().clone(), Arc::new(RealClock::new()))
-        .expect("a port");
-    tools.patches.drive(Arc::clone(&max) as Arc<dyn PatchHost>);
-    let mut fake = FakeMax::start(&home);
-    assert!(wait_for(PATIENCE, || max.is_attached().then_some(())).is_some(), "the bridge did not dial in");
+    let (tools, max) = listening();
+    let mut fake = FakeMax::attach(&tools, &max);
     tools.ok("create_patch", json!({ "host": "max", "path": "a.maxpat", "alias": "a" })).await;
     tools.ok("create_patch", json!({ "host": "max", "path": "b.maxpat", "alias": "b" })).await;
     let state = || tools.ok("get_patch_lock_state", json!({ "patch_id": "a" }));

@@ -7,8 +7,8 @@
 use conductor_core::digest::Digest;
 use conductor_core::timestamp::Timestamp;
 use conductor_testkit::daemon::TestDaemon;
+use conductor_testkit::stranger::DirectClient;
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 
 const CONFIG: &str = r#"
@@ -69,23 +69,10 @@ fn fits(documented: &Value, got: &Value, at: &str) -> Result<(), String> {
     }
 }
 
-struct Wire {
-    stream: BufReader<UnixStream>,
-}
-
-impl Wire {
-    fn say(&mut self, line: &str) -> Value {
-        self.stream.get_mut().write_all(format!("{line}\n").as_bytes()).unwrap();
-        let mut answer = String::new();
-        self.stream.read_line(&mut answer).unwrap();
-        serde_json::from_str(&answer).unwrap()
-    }
-}
-
-fn start() -> (TestDaemon, Wire) {
+fn start() -> (TestDaemon, DirectClient) {
     let daemon = TestDaemon::start(CONFIG);
     let stream = UnixStream::connect(daemon.home.path().join("mcp.sock")).unwrap();
-    (daemon, Wire { stream: BufReader::new(stream) })
+    (daemon, DirectClient::over(stream))
 }
 
 #[test]
