@@ -1,4 +1,4 @@
-# Two commands are all a newcomer needs: `make run` and `make test`. Everything else is a part of them.
+# `make run` and `make test` are all a newcomer needs; everything else is a part of them.
 
 # Where rustup puts its tools; a toolchain found earlier on PATH that is too old must not win.
 export PATH := $(HOME)/.cargo/bin:$(PATH)
@@ -16,6 +16,7 @@ run: tools ## install what is missing, build, and start the demo studio
 	cargo run --release --locked --package conductor --features $(FEATURES) -- up --demo
 
 test: test-tools ## install what is missing, and run every test
+	.ci/comments
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --features conductor/studio --locked -- -D warnings
 	.ci/test
@@ -24,9 +25,11 @@ test-vm: tools ## ALSA sequencer and gamepads on a real kernel, in a virtual mac
 	@.ci/install .ci/packages.vm
 	crates/conductor-testkit/vm/test.sh
 
-check: tools ## formatting and lints only
+check: tools ## formatting, lints and dependencies only
+	.ci/comments
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --features conductor/studio --locked -- -D warnings
+	.ci/deny
 
 check-macos: tools ## lints of what runs on macOS, from any machine; nothing is linked or run
 	.ci/check-macos

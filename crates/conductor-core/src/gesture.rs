@@ -333,7 +333,9 @@ impl Gestures {
                 && let Some((timer, _)) = press.double
             {
                 cx.timers.cancel(timer);
-                self.presses[index as usize].as_mut().expect("just stored").earlier = Some(first);
+                if let Some(second) = self.presses[index as usize].as_mut() {
+                    second.earlier = Some(first);
+                }
             }
             self.chord_press(index, cx);
         } else {

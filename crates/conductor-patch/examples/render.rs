@@ -1,5 +1,7 @@
 //! Draws a patch file: `cargo run --example render -- FILE > picture.svg`.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
+
 use conductor_patch::{Document, Format, Limits, render};
 
 #[expect(clippy::print_stdout, reason = "the picture is the program's output")]

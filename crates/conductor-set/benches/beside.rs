@@ -2,10 +2,11 @@
 //! lxml, turn and turn about in one run. Each round is a process of its own, so that its memory is
 //! its own too.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
 #![expect(clippy::print_stdout, reason = "a bench says what it measured")]
 #![expect(clippy::disallowed_methods, reason = "measuring is reading the clock")]
 
-#[path = "../tests/all/large.rs"]
+#[path = "../tests/it/large.rs"]
 mod large;
 
 use conductor_set::{DEFAULT_XML_LIMIT, Document, Guard, LiveEdit, Note, NoteWindow, OpenSet};

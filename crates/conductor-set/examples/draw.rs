@@ -1,5 +1,7 @@
 //! Draws a Set, or one of its clips: `draw FILE.als OUT.svg [CLIP_ID]`.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
+
 use conductor_set::{DEFAULT_XML_LIMIT, Document};
 use std::error::Error;
 

@@ -1,5 +1,7 @@
 //! Tells what is in a Set, as JSON: `info FILE.als`.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
+
 use conductor_set::{DEFAULT_XML_LIMIT, Document, check};
 use std::error::Error;
 use std::io::Write;

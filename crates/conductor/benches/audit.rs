@@ -3,6 +3,8 @@
 //!
 //! Prints the median and the spread over rounds that take turns, since the cost of a sync moves
 //! with the load of the disk.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
 #![expect(clippy::print_stdout, reason = "a bench prints its figures")]
 #![expect(clippy::disallowed_methods, reason = "a bench reads the real clock")]
 

@@ -1,6 +1,8 @@
 //! Bytes to events, and the callback lane, against one push and pop of a bare ring in the same run.
 //! Time stamps advance.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
+
 use conductor_core::event::midi::{Decoder, Heard};
 use conductor_core::event::{Body, DeviceSlot, Micros, Taint};
 use conductor_hosts::midi::ring::{Bell, lane};

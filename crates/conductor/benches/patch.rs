@@ -2,6 +2,7 @@
 //! same file; an object added to a running Pd, beside a bare round trip to a Pd; the check of a
 //! layout from 100 to 10,000 boxes. Medians with the range of the rounds.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
 #![expect(clippy::disallowed_methods, reason = "a measurement reads the clock")]
 #![expect(clippy::print_stdout, reason = "the figures are the result")]
 

@@ -2,7 +2,7 @@
 //! attribute, ids, slots), and by Python's own XML reader through `read_set.py`.
 
 #[allow(dead_code)]
-#[path = "../../tests/all/fixtures.rs"]
+#[path = "../../tests/it/fixtures.rs"]
 mod fixtures;
 
 use conductor_set::{ClipProps, Document, LiveEdit, Note, PathId, TrackKind, TrackProps};

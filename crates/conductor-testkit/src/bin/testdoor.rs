@@ -4,6 +4,7 @@
 //! `testdoor serve HOME` opens `mcp.sock` and a free HTTP port and prints the port; `testdoor proxy
 //! HOME [WORDS...]` is `mcp start`.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program of its own, for tests")]
 
 use std::io;
