@@ -211,7 +211,7 @@ fn keep_secrets(studio: &Studio, tool: &Tool, paper: &CallRecord) -> Result<(), 
         return Ok(());
     }
     Err(ToolError::new(Code::Denied, format!("{}: the arguments hold a stored secret", tool.name))
-        .hint("Clearance the secret out; where a configuration or a plugin wants it, it is named as secret:NAME.")
+        .hint("Leave the secret out; where a configuration or a plugin wants it, it is named as secret:NAME.")
         .subject(Subject::Tool(tool.name.to_string()))
         .by(RefusedBy::Policy)
         .into())

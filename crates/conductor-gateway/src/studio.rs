@@ -117,7 +117,7 @@ pub struct Studio {
     pub home: PathBuf,
     pub audit: Arc<dyn AuditSink>,
     /// Where questions lie until a person answers.
-    pub desk: ApprovalQueue,
+    pub approvals: ApprovalQueue,
     /// One plan is applied at a time; a second apply sees what the first one made.
     pub applying: tokio::sync::Mutex<()>,
     pub traffic: Traffic,
@@ -166,7 +166,7 @@ impl Studio {
             ids,
             home,
             audit,
-            desk: ApprovalQueue::new(pending),
+            approvals: ApprovalQueue::new(pending),
             applying: tokio::sync::Mutex::default(),
             traffic: Traffic::default(),
             catalog: ArcSwap::from_pointee(catalog),

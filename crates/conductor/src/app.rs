@@ -227,7 +227,7 @@ impl Daemon {
             gateway: gateway.clone(),
             runtime: runtime.handle().clone(),
         });
-        let mut waiting = gateway.studio.desk.store().watch();
+        let mut waiting = gateway.studio.approvals.store().watch();
         let told = waker.clone();
         runtime.spawn(async move {
             waiting.mark_changed();

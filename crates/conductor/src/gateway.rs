@@ -314,7 +314,7 @@ impl Gateway {
                     () = shared.stop.cancelled() => return,
                 }
                 // A disk that refuses is told by the next call that needs it.
-                let _ = studio.desk.expire(studio).await;
+                let _ = studio.approvals.expire(studio).await;
                 if gateway.audit.wants_another_try() {
                     let gateway = Arc::clone(&gateway);
                     let _ = tokio::task::spawn_blocking(move || gateway.audit.try_again()).await;
@@ -322,7 +322,7 @@ impl Gateway {
                 if studio.clock.now() >= clean_at {
                     clean_at = studio.clock.now().plus_us(CLEAN_UP_US);
                     let gateway = Arc::clone(&gateway);
-                    let old = move || clean_up(gateway.studio.desk.store(), gateway.studio.timestamp(), &gateway.log);
+                    let old = move || clean_up(gateway.studio.approvals.store(), gateway.studio.timestamp(), &gateway.log);
                     let _ = tokio::task::spawn_blocking(old).await;
                 }
             }

@@ -259,7 +259,7 @@ fn approvals_live_and_a_no_counts_as_long_as_the_file_says() {
     let studio = Studio::start("[policy.approval]\nttl_ms = 5000\n");
     let mut client = studio.client();
     let ask = |client: &mut LineClient, text: &str| studio.call(client, tools::DANGER, json!({ "text": text })).0;
-    let desk = || &studio.daemon().gateway().studio.desk;
+    let desk = || &studio.daemon().gateway().studio.approvals;
     let questions = || desk().store().read(|pending| pending.iter().cloned().collect::<Vec<_>>());
     assert_eq!(ask(&mut client, "a"), "APPROVAL_REQUIRED");
     let first = questions().remove(0);
@@ -524,7 +524,7 @@ decision = "ask"
     let danger = |client: &mut LineClient, text: &str| studio.call(client, tools::DANGER, json!({ "text": text })).0;
     assert_eq!(danger(&mut client, "quiet"), "ok");
     assert_eq!(danger(&mut client, "loud"), "APPROVAL_REQUIRED");
-    let asked = studio.daemon().gateway().studio.desk.store().read(|pending| pending.iter().next().cloned()).unwrap();
+    let asked = studio.daemon().gateway().studio.approvals.store().read(|pending| pending.iter().next().cloned()).unwrap();
     assert_eq!(asked.channel_floor, Floor::Local, "the tier alone would let the client answer");
     assert_eq!(studio.code(&mut client, tools::ECHO), "DENIED");
     assert_eq!(studio.code(&mut client, tools::SET), "APPROVAL_REQUIRED");

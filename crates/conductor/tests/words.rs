@@ -376,7 +376,7 @@ fn no_tool_decides_whatever_it_is_given() {
     assert!(passed * 10 > of * 8, "most calls are valid and reach the code of their tool: {passed} of {of}");
 
     assert_eq!(room.status_of(&plan), "pending");
-    let question = room.studio().desk.get(approval.parse().unwrap()).unwrap();
+    let question = room.studio().approvals.get(approval.parse().unwrap()).unwrap();
     assert_eq!(question.state, State::Pending);
     assert_eq!(room.config(), config);
     assert_eq!(room.studio().policy().version, policy);
@@ -397,12 +397,12 @@ fn a_clock_that_is_set_prolongs_no_question_and_holds_none_up() {
     let room = Room::new();
     let ask = |byte: u8| room.call(model(), "conductor_send_sysex", sysex(byte)).unwrap_err();
     let question = |error: &ToolError| error.to_wire()["approval_id"].as_str().unwrap().parse().unwrap();
-    let state = |id| room.studio().desk.get(id).unwrap().state;
+    let state = |id| room.studio().approvals.get(id).unwrap().state;
     let plan = room.plan();
     let questions: Vec<uuid::Uuid> = (0..6).map(|byte| question(&ask(byte))).collect();
     assert_eq!(ask(6).code, Code::RateLimited, "six a minute");
     let studio = room.studio();
-    let deny = |id| room.run(async { studio.desk.deny(&studio, id, "person:1000", Channel::Cli).await.unwrap() });
+    let deny = |id| room.run(async { studio.approvals.deny(&studio, id, "person:1000", Channel::Cli).await.unwrap() });
     deny(questions[0]);
     assert_eq!(ask(0).code, Code::Denied, "asked again a moment after the no");
 
@@ -413,14 +413,14 @@ fn a_clock_that_is_set_prolongs_no_question_and_holds_none_up() {
     assert_eq!(ask(0).code, Code::ApprovalRequired, "and the time after a no as well");
     // Five minutes after they were asked the first ones are over, whatever the wall says.
     room.clock.advance(Duration::from_millis(300_000 - 61_000));
-    room.run(async { studio.desk.expire(&studio).await.unwrap() });
+    room.run(async { studio.approvals.expire(&studio).await.unwrap() });
     assert_eq!(state(questions[1]), State::Expired);
     assert_eq!(room.apply(&plan).unwrap_err().code, Code::PlanExpired);
     assert_eq!(state(question(&seventh)), State::Pending);
 
     // A yes ends in time too.
     let yes = conductor_core::pending::Yes { grant_ms: Some(60_000), ..Yes::once("person:1000", Channel::Cli) };
-    room.run(async { studio.desk.allow(&studio, question(&seventh), yes).await.unwrap() });
+    room.run(async { studio.approvals.allow(&studio, question(&seventh), yes).await.unwrap() });
     room.clock.set_wall_back(hour);
     room.clock.advance(Duration::from_millis(60_000));
     assert_eq!(ask(6).code, Code::ApprovalRequired, "the yes is over");
@@ -441,7 +441,7 @@ fn an_applied_mapping_may_call_what_it_was_applied_for_and_a_hand_written_one_as
     };
     let questions = || {
         room.studio()
-            .desk
+            .approvals
             .store()
             .read(|pending| pending.iter().filter(|it| it.kind == Kind::Call && it.state == State::Pending).count())
     };
@@ -539,7 +539,7 @@ fn sysex_waits_for_a_person_and_is_sent_once() {
             ..conductor_core::pending::Yes::once("person:1000", conductor_core::policy::Channel::Cli)
         };
         let studio = room.studio();
-        studio.desk.allow(&studio, id, yes).await.unwrap();
+        studio.approvals.allow(&studio, id, yes).await.unwrap();
     });
     let other = json!({ "port": "synth", "data": [1] });
     assert_eq!(room.call(model(), "conductor_send_sysex", other).unwrap_err().code, Code::ApprovalRequired);

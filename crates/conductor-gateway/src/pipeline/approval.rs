@@ -384,8 +384,8 @@ impl<'a> Question<'a> {
         Self { studio, tool, call, ask, more: own.more, full }
     }
 
-    fn desk(&self) -> &ApprovalQueue {
-        &self.studio.desk
+    fn queue(&self) -> &ApprovalQueue {
+        &self.studio.approvals
     }
 
     async fn ask(&self) -> Result<Asked, Stop> {
@@ -395,7 +395,7 @@ impl<'a> Question<'a> {
         let (force, settings, now) = (self.studio.policy(), self.studio.settings(), self.studio.timestamp());
         let ask = self.ask.clone();
         let asked = self
-            .desk()
+            .queue()
             .ask(ids.id, self.full.clone(), move |pending| {
                 pending.ask(ask, ids, &force.policy.approval, &settings.limits, now)
             })
@@ -406,8 +406,8 @@ impl<'a> Question<'a> {
         if let Asked::Created { id } = &asked {
             let detail = json!({ "approval": id.to_string(), "tool": self.tool.name });
             let _ = self.studio.audit.event(Some(self.call.principal.clone()), EventName::ApprovalAsked, detail).await;
-            if let Some(record) = self.desk().get(*id) {
-                let _ = self.desk().news.send(ApprovalEvent::Asked(Arc::new(record)));
+            if let Some(record) = self.queue().get(*id) {
+                let _ = self.queue().news.send(ApprovalEvent::Asked(Arc::new(record)));
             }
         }
         Ok(asked)
@@ -416,7 +416,7 @@ impl<'a> Question<'a> {
     /// The answer that came with a modern client's repeated call. What no longer counts is refused
     /// without a reason.
     async fn take_client_answer(&self, answered: &Answered) -> Result<(), Stop> {
-        let record = Uuid::parse_str(&answered.approval).ok().and_then(|id| self.desk().get(id)).filter(|record| {
+        let record = Uuid::parse_str(&answered.approval).ok().and_then(|id| self.queue().get(id)).filter(|record| {
             record.kind == Kind::Call
                 && record.state == State::Pending
                 && record.principal == self.ask.principal
@@ -435,9 +435,9 @@ impl<'a> Question<'a> {
         if yes {
             let yes =
                 Yes { grantable: self.tool.grantable, grant_ms: self.tool.grant_ms, ..Yes::once(by, Channel::Client) };
-            self.desk().allow(self.studio, id, yes).await
+            self.queue().allow(self.studio, id, yes).await
         } else {
-            self.desk().deny(self.studio, id, &by, Channel::Client).await
+            self.queue().deny(self.studio, id, &by, Channel::Client).await
         }
     }
 
@@ -452,15 +452,15 @@ impl<'a> Question<'a> {
             return Err(Stop::AskClient { approval: id.to_string(), message: self.message(id) });
         }
         let wait_ms = self.studio.policy().policy.approval.wait_ms;
-        let attended = self.desk().is_attended() && wait_ms > 0;
+        let attended = self.queue().is_attended() && wait_ms > 0;
         if client.is_none() && !attended {
             return Err(self.required(id).into());
         }
-        let mut news = self.desk().listen();
-        let store = Arc::clone(self.desk().store());
+        let mut news = self.queue().listen();
+        let store = Arc::clone(self.queue().store());
         // In memory only: nothing to write, so no thread is needed.
         if !store.change(|pending| pending.begin_wait(id)).unwrap_or(false) {
-            return match self.desk().get(id).map(|record| record.state) {
+            return match self.queue().get(id).map(|record| record.state) {
                 // Decided in the meantime: ask again.
                 Some(State::Allowed | State::Denied) => Ok(()),
                 Some(State::Pending | State::Used | State::Expired | State::Stale | State::Undone) | None => {
@@ -512,7 +512,7 @@ impl<'a> Question<'a> {
                     Ok(ApprovalEvent::Decided(_) | ApprovalEvent::Asked(_)) => {}
                     // Some news was lost: look at the record itself.
                     Err(broadcast::error::RecvError::Lagged(_)) => {
-                        if self.desk().get(id).is_none_or(|record| record.state != State::Pending) {
+                        if self.queue().get(id).is_none_or(|record| record.state != State::Pending) {
                             return Ok(());
                         }
                     }
@@ -549,7 +549,7 @@ impl<'a> Question<'a> {
 
     /// Target, tool, effect, reversibility, id and expiry, for the client's own dialog.
     fn message(&self, id: Uuid) -> String {
-        let (short, until) = match self.desk().get(id) {
+        let (short, until) = match self.queue().get(id) {
             Some(record) => (record.short.to_string(), record.expires_at.map(|at| at.to_string()).unwrap_or_default()),
             None => (id.to_string(), String::new()),
         };
@@ -573,7 +573,7 @@ impl<'a> Question<'a> {
     }
 
     fn required(&self, id: Uuid) -> ToolError {
-        let record = self.desk().get(id);
+        let record = self.queue().get(id);
         let short = record.as_ref().map(|it| it.short.to_string()).unwrap_or_default();
         let expires_at = record.as_ref().and_then(|it| it.expires_at).unwrap_or(Timestamp::from_millis(0));
         let mut error = ToolError::new(Code::ApprovalRequired, format!("{} needs a person's yes ({short})", self.tool.name))

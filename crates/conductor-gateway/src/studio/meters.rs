@@ -102,7 +102,7 @@ pub fn exposition(studio: &Studio) -> String {
         page.line("conductor_plugin_restarts_total", &[("plugin", plugin)], *count);
     }
     drop(counted);
-    let pending = studio.desk.waiting();
+    let pending = studio.approvals.waiting();
     page.head("conductor_approvals_pending", "gauge", "Questions that wait for a person");
     page.line("conductor_approvals_pending", &[], pending as u64);
     page.head("conductor_audit_up", "gauge", "1 when a record can be written");

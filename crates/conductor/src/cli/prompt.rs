@@ -22,8 +22,8 @@ use tokio::sync::{broadcast, mpsc};
 /// Asks until the daemon stops. The desk is attended for as long as this runs.
 pub async fn run(gateway: Arc<Gateway>, owner: OwnerHandle) {
     let studio = &gateway.studio;
-    let _someone_is_here = studio.desk.attend();
-    let mut news = studio.desk.listen();
+    let _someone_is_here = studio.approvals.attend();
+    let mut news = studio.approvals.listen();
     let mut waiting = gateway.waiting();
     waiting.mark_changed();
     let mut lines = read_lines();
@@ -133,9 +133,9 @@ async fn answer(studio: &Arc<Studio>, record: &Record, lines: &mut mpsc::Receive
     let done = if yes {
         let tool = studio.catalog().get(&record.tool).cloned();
         let grant_ms = tool.and_then(|it| it.grant_ms);
-        studio.desk.allow(studio, record.id, Yes { grant_ms, ..Yes::once(by, Channel::Terminal) }).await
+        studio.approvals.allow(studio, record.id, Yes { grant_ms, ..Yes::once(by, Channel::Terminal) }).await
     } else {
-        studio.desk.deny(studio, record.id, &by, Channel::Terminal).await
+        studio.approvals.deny(studio, record.id, &by, Channel::Terminal).await
     };
     match done {
         Ok(()) => say(if yes { "allowed\n" } else { "denied\n" }),
@@ -145,9 +145,9 @@ async fn answer(studio: &Arc<Studio>, record: &Record, lines: &mut mpsc::Receive
 }
 
 async fn decided(studio: &Arc<Studio>, record: &Record) {
-    let mut news = studio.desk.listen();
+    let mut news = studio.approvals.listen();
     loop {
-        if studio.desk.get(record.id).is_none_or(|it| it.state != State::Pending) {
+        if studio.approvals.get(record.id).is_none_or(|it| it.state != State::Pending) {
             return;
         }
         match news.recv().await {

@@ -144,7 +144,7 @@ impl Owner {
         if !armed {
             self.surface.armed = None;
         } else if self.surface.armed.is_none() {
-            self.surface.armed = Some(self.parts.gateway.studio.desk.attend());
+            self.surface.armed = Some(self.parts.gateway.studio.approvals.attend());
         }
     }
 

@@ -164,7 +164,7 @@ async fn a_tool_with_an_effect_is_not_given_a_secret_in_any_spelling() {
     }
     assert!(!room.path("x").exists());
     let asked =
-        room.studio.studio.desk.store().read(|pending| pending.iter().filter(|it| it.kind == Kind::Call).count());
+        room.studio.studio.approvals.store().read(|pending| pending.iter().filter(|it| it.kind == Kind::Call).count());
     assert_eq!(asked, 1, "the question of the negative control alone");
 }
 

@@ -91,14 +91,14 @@ impl ApprovalQueue {
         let error = self.no(tool, arguments.clone()).await;
         assert_eq!(error.code, Code::ApprovalRequired, "{tool} {arguments}: {error:?}");
         let id = error.extras.question.expect("a question").approval_id.parse().expect("an id");
-        self.studio.studio.desk.get(id).expect("a record")
+        self.studio.studio.approvals.get(id).expect("a record")
     }
 
     /// A person is asked about a call and says yes; the call is not repeated.
     pub async fn allow(&self, tool: &str, arguments: Value) {
         let question = self.asked(tool, arguments).await;
         let studio = &self.studio.studio;
-        studio.desk.allow(studio, question.id, Yes::once("person:1000", Channel::Cli)).await.expect("it counts");
+        studio.approvals.allow(studio, question.id, Yes::once("person:1000", Channel::Cli)).await.expect("it counts");
     }
 
     /// A call that a person is asked about and says yes to.

@@ -671,7 +671,7 @@ async fn a_persons_override_sets_the_tier() {
     let tier = |tool: &str| room.test.studio.catalog().get(tool).unwrap().tier.to_string();
     assert_eq!((tier("x.add"), tier("x.plain")), ("HardwareIO".into(), "Stateful".into()));
     assert_eq!(room.text("x.add", json!({})).await, "APPROVAL_REQUIRED");
-    let records = room.test.studio.desk.store().read(|pending| pending.iter().cloned().collect::<Vec<_>>());
+    let records = room.test.studio.approvals.store().read(|pending| pending.iter().cloned().collect::<Vec<_>>());
     let floors: Vec<_> = records.iter().map(|it| it.channel_floor).collect();
     assert_eq!(floors, [conductor_core::policy::Floor::Local]);
     assert!(records.iter().flat_map(|it| &it.facts).all(|it| !it.text.contains("Can be undone")), "{records:?}");

@@ -80,7 +80,7 @@ impl AuditNow {
 
 pub fn with_waiting(studio: &Studio, status: Status) -> StatusAndPlans {
     let now = studio.timestamp();
-    let pending_plans = studio.desk.store().read(|pending| {
+    let pending_plans = studio.approvals.store().read(|pending| {
         let waits = |it: &&Record| it.kind == Kind::Plan && it.state == State::Pending && !it.is_over(now);
         pending.iter().filter(waits).count()
     });
@@ -139,7 +139,7 @@ pub async fn make_undo(
         )
         .subject(Subject::Plan(id.to_string())));
     }
-    let store = studio.desk.store();
+    let store = studio.approvals.store();
     let bytes = |which| store.bytes(id, which).map_err(|fault| lost(id, &fault));
     let (before, after) = (bytes(Beside::Before)?, bytes(Beside::After)?);
     let base = present_bytes(studio)?;
@@ -184,7 +184,7 @@ async fn keep(
     };
     let ids = new_ids(studio);
     let (settings, limits, now) = (force.policy.approval.clone(), studio.settings().limits.clone(), studio.timestamp());
-    let (store, base) = (Arc::clone(studio.desk.store()), base.to_vec());
+    let (store, base) = (Arc::clone(studio.approvals.store()), base.to_vec());
     let made = tokio::task::spawn_blocking(move || {
         store.change_with(&[(Beside::Before, base.as_slice()), (Beside::After, result.as_slice())], |pending| {
             let id = pending.create_plan(plan, ids, &settings, &limits, now)?;
@@ -220,7 +220,7 @@ fn change_json(row: &plan::ChangeRow) -> Value {
 
 /// By id or short form.
 pub fn find(studio: &Studio, text: &str) -> Result<Record, ToolError> {
-    let found = studio.desk.store().read(|pending| {
+    let found = studio.approvals.store().read(|pending| {
         let id = pending.find(text)?;
         Ok(pending.get(id).filter(|it| it.kind == Kind::Plan).cloned())
     });
@@ -235,9 +235,9 @@ pub fn find(studio: &Studio, text: &str) -> Result<Record, ToolError> {
 
 /// Every plan, newest first.
 pub async fn list(studio: &Arc<Studio>) -> Result<Vec<Value>, ToolError> {
-    studio.desk.expire(studio).await.map_err(|fault| internal(&fault))?;
+    studio.approvals.expire(studio).await.map_err(|fault| internal(&fault))?;
     let mut plans: Vec<Record> =
-        studio.desk.store().read(|pending| pending.iter().filter(|it| it.kind == Kind::Plan).cloned().collect());
+        studio.approvals.store().read(|pending| pending.iter().filter(|it| it.kind == Kind::Plan).cloned().collect());
     plans.sort_by_key(|it| std::cmp::Reverse(it.created_at));
     Ok(plans.iter().filter_map(Record::config_plan).collect())
 }
@@ -257,7 +257,7 @@ pub async fn apply(
     }
     let record = find(studio, &id.to_string())?;
     let base = present_bytes(studio)?;
-    let (store, now, who) = (Arc::clone(studio.desk.store()), studio.timestamp(), by.to_string());
+    let (store, now, who) = (Arc::clone(studio.approvals.store()), studio.timestamp(), by.to_string());
     let present = Present { pin: record.pin, policy_version: studio.policy().version, state: Some(Digest::of(&base)) };
     let taken = {
         let store = Arc::clone(&store);
@@ -387,7 +387,7 @@ fn rule_of<'a>(config: &'a Config, mode: &str, id: &str) -> Option<&'a config::R
 
 pub async fn reject(studio: &Arc<Studio>, by: &Principal, channel: Channel, id: Uuid) -> Result<Value, ToolError> {
     find(studio, &id.to_string())?;
-    let (store, who, now) = (Arc::clone(studio.desk.store()), by.to_string(), studio.timestamp());
+    let (store, who, now) = (Arc::clone(studio.approvals.store()), by.to_string(), studio.timestamp());
     let denied = tokio::task::spawn_blocking(move || store.change(|pending| pending.deny(id, &who, channel, now)));
     denied
         .await

@@ -71,7 +71,7 @@ pub(super) fn keep<T>(
     after: Option<Digest>,
 ) -> Result<Uuid, ToolError> {
     let studio = &asked.studio;
-    let store = studio.desk.store();
+    let store = studio.approvals.store();
     let mut bits = [0; 8];
     studio.ids.fill(&mut bits);
     let ids = NewIds { id: studio.ids.v4(), short: u64::from_le_bytes(bits) };
@@ -111,7 +111,7 @@ pub(super) fn keep<T>(
 pub(super) fn forget<T>(asked: &Asked<T>, id: Uuid) {
     let now = asked.studio.timestamp();
     // A record that stays undoes nothing: the file is not what it says.
-    let _ = asked.studio.desk.store().change(|pending| pending.undo(id, now));
+    let _ = asked.studio.approvals.store().change(|pending| pending.undo(id, now));
 }
 
 pub fn definition(files: &Arc<Files>) -> Definition {
@@ -163,14 +163,14 @@ fn run(studio: &Studio, files: &Files, id: &str) -> Result<Output, ToolError> {
         (None, true) => {}
         (_, false) if was == FOLDER => place.make_folder()?,
         (_, false) => {
-            let before = studio.desk.store().bytes(record.id, Beside::Before).map_err(|fault| {
+            let before = studio.approvals.store().bytes(record.id, Beside::Before).map_err(|fault| {
                 ToolError::new(Code::Internal, format!("what was there cannot be read: {fault}")).subject(subject())
             })?;
             place.replace(&before, present.as_ref(), true, &record.id.to_string())?;
         }
     }
     let now = studio.timestamp();
-    let undone = studio.desk.store().change(|pending| pending.undo(record.id, now));
+    let undone = studio.approvals.store().change(|pending| pending.undo(record.id, now));
     undone
         .map_err(|fault| ToolError::new(Code::Internal, fault.to_string()))?
         .map_err(|why| ToolError::new(Code::BadInput, why.to_string()).subject(subject()))?;
@@ -178,7 +178,7 @@ fn run(studio: &Studio, files: &Files, id: &str) -> Result<Output, ToolError> {
 }
 
 fn find(studio: &Studio, id: &str) -> Option<Record> {
-    studio.desk.store().read(|pending| {
+    studio.approvals.store().read(|pending| {
         let id = pending.find(id).ok()?;
         pending.get(id).filter(|it| it.kind == Kind::Edit).cloned()
     })

@@ -84,7 +84,7 @@ impl<'a> Arguments<'a> {
         let size = self.pair("size");
         if size.is_some_and(|(w, h)| w <= 0.0 || h <= 0.0) {
             return Err(
-                bad("size", "size: width and height must be more than 0").hint("Clearance size out for the usual one.")
+                bad("size", "size: width and height must be more than 0").hint("Leave size out for the usual one.")
             );
         }
         Ok(Op::Add(NewBox {

@@ -142,7 +142,7 @@ pub async fn answer(
         GatewayMethod::PlansList => {
             let Nothing {} = read(params)?;
             let plans = plans::list(studio).await?;
-            let edits: Vec<Value> = studio.desk.store().read(|pending| {
+            let edits: Vec<Value> = studio.approvals.store().read(|pending| {
                 pending.iter().filter(|it| it.kind == Kind::Edit && it.state == State::Used).map(shown).collect()
             });
             json!({ "plans": plans, "shorts": shorts(control, Kind::Plan), "edits": edits })
@@ -181,8 +181,8 @@ pub async fn answer(
         }
         GatewayMethod::ApprovalsList => {
             let Nothing {} = read(params)?;
-            let _ = studio.desk.expire(studio).await;
-            let waiting: Vec<Value> = studio.desk.store().read(|pending| {
+            let _ = studio.approvals.expire(studio).await;
+            let waiting: Vec<Value> = studio.approvals.store().read(|pending| {
                 pending.iter().filter(|it| it.kind == Kind::Call && it.state == State::Pending).map(shown).collect()
             });
             json!({ "approvals": waiting })
@@ -193,7 +193,7 @@ pub async fn answer(
             match full_from {
                 None => shown(&record),
                 Some(from) => {
-                    let facts = studio.desk.full(&record).await.map_err(|fault| {
+                    let facts = studio.approvals.full(&record).await.map_err(|fault| {
                         ToolError::new(Code::Internal, format!("the whole question cannot be read: {fault}"))
                     })?;
                     page(&facts, from)
@@ -214,7 +214,7 @@ pub async fn answer(
                 grantable: tool.as_ref().is_some_and(|it| it.grantable),
                 grant_ms: tool.as_ref().and_then(|it| it.grant_ms),
             };
-            studio.desk.allow(studio, record.id, yes).await.map_err(not_decided)?;
+            studio.approvals.allow(studio, record.id, yes).await.map_err(not_decided)?;
             shown(&question(control, &record.id.to_string())?)
         }
         GatewayMethod::ApprovalsDeny => {
@@ -222,13 +222,13 @@ pub async fn answer(
             let person = control.recognise(caller.peer).map_err(refuse)?;
             let record = question(control, &id)?;
             let by = Principal::Person { uid: person.uid }.to_string();
-            studio.desk.deny(studio, record.id, &by, Channel::Cli).await.map_err(not_decided)?;
+            studio.approvals.deny(studio, record.id, &by, Channel::Cli).await.map_err(not_decided)?;
             shown(&question(control, &record.id.to_string())?)
         }
         GatewayMethod::ApprovalsWatch => {
             let Nothing {} = read(params)?;
             control.recognise(caller.peer).map_err(refuse)?;
-            return Ok(Answer::Stream(Stream::Questions(studio.desk.attend(), studio.desk.listen())));
+            return Ok(Answer::Stream(Stream::Questions(studio.approvals.attend(), studio.approvals.listen())));
         }
         GatewayMethod::AuditHead => {
             let Nothing {} = read(params)?;
@@ -304,7 +304,7 @@ pub async fn answer(
 /// A plan, or a change of a file that can be undone.
 fn plan_or_edit(control: &Control, id: &str) -> Result<Record, ToolError> {
     let studio = &control.gateway.studio;
-    let edit = studio.desk.store().read(|pending| {
+    let edit = studio.approvals.store().read(|pending| {
         let id = pending.find(id).ok()?;
         pending.get(id).filter(|it| it.kind == Kind::Edit).cloned()
     });
@@ -340,7 +340,7 @@ async fn decide_plan(control: &Control, caller: Caller, tool: &str, id: &str) ->
 }
 
 fn question(control: &Control, text: &str) -> Result<Record, ToolError> {
-    let found = control.gateway.studio.desk.store().read(|pending| {
+    let found = control.gateway.studio.approvals.store().read(|pending| {
         let id: Uuid = pending.find(text)?;
         Ok::<_, Refused>(pending.get(id).filter(|it| it.kind == Kind::Call).cloned())
     });
@@ -382,7 +382,7 @@ fn shown(record: &Record) -> Value {
 }
 
 fn shorts(control: &Control, kind: Kind) -> Value {
-    control.gateway.studio.desk.store().read(|pending| {
+    control.gateway.studio.approvals.store().read(|pending| {
         pending
             .iter()
             .filter(|it| it.kind == kind)

@@ -167,7 +167,7 @@ impl Door {
             return refuse(StatusCode::SERVICE_UNAVAILABLE, "as many streams are open as there may be");
         };
         let studio = &self.shared.studio;
-        let stream = stream(studio.news.listen(), studio.desk.listen(), seat);
+        let stream = stream(studio.news.listen(), studio.approvals.listen(), seat);
         let mut response = Sse::new(stream).keep_alive(KeepAlive::new().interval(STILL_HERE)).into_response();
         response.headers_mut().insert("x-accel-buffering", http::HeaderValue::from_static("no"));
         response
