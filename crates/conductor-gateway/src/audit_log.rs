@@ -510,6 +510,11 @@ fn run(keeper: &mut Syncer) {
     }
 }
 
+/// The end of a log, as reports and events show it.
+pub fn head_value(head: &Head) -> Value {
+    json!({ "log_id": head.log_id.to_string(), "seq": head.seq, "hash": head.hash })
+}
+
 /// Id and time of a record made now.
 pub fn stamp(clock: &dyn Clock, ids: &dyn Ids) -> Stamp {
     let ts = clock.timestamp();

@@ -31,7 +31,7 @@ use conductor_gateway::owner_handle::OwnerHandle;
 use conductor_gateway::pending_store::PendingStore;
 use conductor_gateway::pipeline::record::AuditSink;
 use conductor_gateway::secrets::{KeychainNote, Scrubber};
-use conductor_gateway::studio::hub::Change;
+use conductor_gateway::studio::events::Change;
 use conductor_gateway::studio::{Parts, RealSleeper, Studio};
 use conductor_gateway::tools::catalog::{Catalog, CatalogError, Tool};
 use conductor_gateway::tools::daemon::{self as tools};
@@ -138,7 +138,7 @@ impl Gateway {
             settings: settings::settings(config),
             scrubber,
         });
-        audit.tell(&studio.news);
+        audit.send_checkpoints_to(&studio.events);
         conductor_gateway::tools::live::connect(&studio, &live);
         let (farewell, left) = (owner.clone(), Arc::clone(&live));
         studio.on_connection_end(move |conn| {
@@ -274,7 +274,7 @@ impl Gateway {
         self.watched_live.send_replace(live_watch::watched(config));
         self.http.configure(&config.http, config.mcp.session_idle_s.into());
         if seen != self.listed() {
-            self.studio.hub.tell(Change::Tools);
+            self.studio.events.changed(Change::Tools);
         }
         // The old one may have been large.
         crate::release_memory::trim_soon(&self.runtime);

@@ -20,7 +20,7 @@ use conductor_core::policy::{Channel, Decision, Floor, Verdict};
 use conductor_core::text::{self, escape};
 use conductor_core::timestamp::Timestamp;
 use serde_json::{Value, json};
-use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
 use uuid::Uuid;
 
 use super::call::{Answered, AskClient, Call, ClientAnswer, LogLevel};
@@ -29,6 +29,7 @@ use super::record::CallRecord;
 use super::{Stop, shown};
 use crate::pending_store::{Beside, PendingStore};
 use crate::studio::Studio;
+use crate::studio::events::{Event, Listener};
 use crate::tools::catalog::{AskFacts, Source, Target, Tool};
 
 /// Characters that the target of a call may have. It is never cut, and must fit on a screen
@@ -39,18 +40,9 @@ const LONGEST_SUMMARY: usize = 150;
 /// While a call waits, its client hears of it this often.
 const STILL_WAITING: Duration = Duration::from_secs(5);
 
-/// What channels hear of.
-#[derive(Debug, Clone)]
-pub enum ApprovalEvent {
-    Asked(Arc<Record>),
-    /// Allowed, denied, expired or stale.
-    Decided(Uuid),
-}
-
-/// Where questions lie until a person answers.
+/// Questions that wait for a person's answer.
 pub struct ApprovalQueue {
     store: Arc<PendingStore>,
-    news: broadcast::Sender<ApprovalEvent>,
     attended: Arc<AtomicUsize>,
 }
 
@@ -74,7 +66,7 @@ pub enum ApprovalError {
 
 impl ApprovalQueue {
     pub fn new(store: PendingStore) -> Self {
-        Self { store: Arc::new(store), news: broadcast::channel(256).0, attended: Arc::default() }
+        Self { store: Arc::new(store), attended: Arc::default() }
     }
 
     pub fn store(&self) -> &Arc<PendingStore> {
@@ -88,10 +80,6 @@ impl ApprovalQueue {
 
     pub fn is_attended(&self) -> bool {
         self.attended.load(Ordering::Acquire) > 0
-    }
-
-    pub fn listen(&self) -> broadcast::Receiver<ApprovalEvent> {
-        self.news.subscribe()
     }
 
     /// One change of the store. The disk is waited for on a thread of its own.
@@ -171,7 +159,7 @@ impl ApprovalQueue {
         let now = studio.timestamp();
         for id in self.change(move |pending| pending.expire(now)).await? {
             let _ = studio.audit.event(None, EventName::ApprovalExpired, json!({ "approval": id.to_string() })).await;
-            let _ = self.news.send(ApprovalEvent::Decided(id));
+            studio.events.send(Event::ApprovalDecided(id));
         }
         Ok(())
     }
@@ -181,7 +169,7 @@ impl ApprovalQueue {
         let decision = if event == EventName::ApprovalAllowed { "allowed" } else { "denied" };
         studio.meters.decision(decision, channel.as_str());
         let _ = studio.audit.event(by.parse().ok(), event, detail).await;
-        let _ = self.news.send(ApprovalEvent::Decided(id));
+        studio.events.send(Event::ApprovalDecided(id));
     }
 }
 
@@ -407,7 +395,7 @@ impl<'a> Question<'a> {
             let detail = json!({ "approval": id.to_string(), "tool": self.tool.name });
             let _ = self.studio.audit.event(Some(self.call.principal.clone()), EventName::ApprovalAsked, detail).await;
             if let Some(record) = self.queue().get(*id) {
-                let _ = self.queue().news.send(ApprovalEvent::Asked(Arc::new(record)));
+                self.studio.events.send(Event::ApprovalAsked(Arc::new(record)));
             }
         }
         Ok(asked)
@@ -456,7 +444,7 @@ impl<'a> Question<'a> {
         if client.is_none() && !attended {
             return Err(self.required(id).into());
         }
-        let mut news = self.queue().listen();
+        let mut events = self.studio.events.listen(Event::is_approval);
         let store = Arc::clone(self.queue().store());
         // In memory only: nothing to write, so no thread is needed.
         if !store.change(|pending| pending.begin_wait(id)).unwrap_or(false) {
@@ -471,7 +459,7 @@ impl<'a> Question<'a> {
         let _waiting = Waiting { store, id };
         // A person may take minutes; the daemon's slot goes to someone who works.
         let had_slot = slot.take().is_some();
-        let answered = self.hold(id, client.cloned(), attended.then_some(wait_ms), &mut news).await;
+        let answered = self.hold(id, client.cloned(), attended.then_some(wait_ms), &mut events).await;
         if had_slot {
             *slot = Some(self.studio.traffic.slot_after_wait());
         }
@@ -483,7 +471,7 @@ impl<'a> Question<'a> {
         id: Uuid,
         client: Option<Arc<dyn AskClient>>,
         wait_ms: Option<u64>,
-        news: &mut broadcast::Receiver<ApprovalEvent>,
+        events: &mut Listener,
     ) -> Result<(), Stop> {
         let started = self.studio.clock.now().0;
         let give_up = wait_ms.map(|ms| Micros(started.saturating_add(ms.saturating_mul(1000))));
@@ -507,16 +495,16 @@ impl<'a> Question<'a> {
             tokio::select! {
                 biased;
                 () = self.call.cancel.cancelled() => return Err(Stop::Cancelled),
-                heard = news.recv() => match heard {
-                    Ok(ApprovalEvent::Decided(decided)) if decided == id => return Ok(()),
-                    Ok(ApprovalEvent::Decided(_) | ApprovalEvent::Asked(_)) => {}
-                    // Some news was lost: look at the record itself.
-                    Err(broadcast::error::RecvError::Lagged(_)) => {
+                event = events.recv() => match event {
+                    Ok(Event::ApprovalDecided(decided)) if decided == id => return Ok(()),
+                    Ok(_) => {}
+                    // Some events were lost: look at the record itself.
+                    Err(RecvError::Lagged(_)) => {
                         if self.queue().get(id).is_none_or(|record| record.state != State::Pending) {
                             return Ok(());
                         }
                     }
-                    Err(broadcast::error::RecvError::Closed) => return Err(self.required(id).into()),
+                    Err(RecvError::Closed) => return Err(self.required(id).into()),
                 },
                 said = &mut dialog => {
                     return match said {

@@ -19,6 +19,7 @@ use super::gate::Gate;
 use super::record::CallRecord;
 use super::{Stop, is_effectful};
 use crate::studio::Studio;
+use crate::studio::events::Event;
 use crate::tools::catalog::{Source, Tool};
 use crate::tools::schema::cut;
 
@@ -72,7 +73,11 @@ async fn settle(studio: &Studio, tool: &Tool, permit: Option<PermitGuard>, faile
         Change::None => return,
     };
     let target = Some(permit.target()).filter(|it| !it.is_empty());
-    studio.news.tell("circuit.changed", || json!({ "tool": tool.name, "target": target, "state": state }));
+    studio.events.observe_with(|| Event::CircuitChanged {
+        tool: tool.name.to_string(),
+        target: target.map(str::to_owned),
+        state,
+    });
     let cause = failed.map(|it| it.code.as_str());
     let _ = studio.audit.event(None, event, json!({ "tool": tool.name, "target": target, "cause": cause })).await;
 }

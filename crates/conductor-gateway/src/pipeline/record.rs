@@ -17,6 +17,7 @@ use super::{Step, Steps, handler, is_effectful};
 use crate::audit_log::{AuditLog, Durability, Health};
 use crate::secrets::Scrubber;
 use crate::studio::Studio;
+use crate::studio::events::Event;
 use crate::tools::catalog::Tool;
 
 /// How far a record has come when it was handed over. A read is written at once, and a future for
@@ -250,12 +251,14 @@ pub(super) async fn record(studio: &Arc<Studio>, call: &Call, mut paper: CallRec
     let always = paper.tool.as_ref().is_some_and(|tool| tool.always);
     let written = studio.audit.outcome(paper.facts(call), facts.clone(), durable).done();
     let written = if always { promptly(studio, written).await } else { written.await };
-    studio.count(paper.tool.as_deref(), result, elapsed);
-    studio.news.tell("tool.complete", || {
-        json!({
-            "call": paper.id.to_string(), "tool": told_name(paper.tool.as_deref()), "principal": call.principal.to_string(),
-            "result": result.as_str(), "code": code, "duration_ms": elapsed / 1000,
-        })
+    studio.meters.call(tool_name(&paper), result, elapsed);
+    studio.events.observe_with(|| Event::CallEnded {
+        call: paper.id,
+        tool: tool_name(&paper).to_owned(),
+        principal: call.principal.to_string(),
+        result,
+        code,
+        duration_ms: elapsed / 1000,
     });
     let outcome = match written {
         Ok(()) => outcome,
@@ -315,15 +318,17 @@ fn clean(scrubber: &Scrubber, mut outcome: Outcome) -> Outcome {
     outcome
 }
 
-/// Observers hear of tools there are; what else a caller asked for stays between it and the log.
-fn told_name(tool: Option<&Tool>) -> &str {
-    tool.map_or("_unknown", |tool| tool.name.as_ref())
+/// The name for observers and metrics. An unknown name is caller-supplied text, so only the audit
+/// log gets it.
+fn tool_name(paper: &CallRecord) -> &str {
+    paper.tool.as_ref().map_or("_unknown", |tool| tool.name.as_ref())
 }
 
 /// The call is about to run.
 pub(super) fn started(studio: &Studio, call: &Call, paper: &CallRecord) {
-    studio.news.tell("tool.start", || {
-        let tool = told_name(paper.tool.as_deref());
-        json!({ "call": paper.id.to_string(), "tool": tool, "principal": call.principal.to_string() })
+    studio.events.observe_with(|| Event::CallStarted {
+        call: paper.id,
+        tool: tool_name(paper).to_owned(),
+        principal: call.principal.to_string(),
     });
 }

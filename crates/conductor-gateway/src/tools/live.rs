@@ -188,10 +188,10 @@ fn announce(studio: &Studio, set: &LiveSet, changed: &[PathId], shifted: bool) {
     let tracks = set.host.known_ids().tracks;
     for resource in Resource::touched_by(changed, tracks, shifted) {
         let uri = resource.uri();
-        studio.hub.uri_changed(&format!("{uri}?set={}", set.id));
-        studio.hub.uri_changed(&uri);
+        studio.events.uri_changed(&format!("{uri}?set={}", set.id));
+        studio.events.uri_changed(&uri);
     }
-    studio.hub.uri_changed("ableton://sets");
+    studio.events.uri_changed("ableton://sets");
 }
 
 /// From now on subscribers hear of what somebody changes in a running Live.

@@ -298,10 +298,10 @@ fn announce(studio: &Studio, body: &Value) {
     let ends = id.match_indices('/').map(|(at, _)| at).chain([id.len()]);
     for end in ends {
         let uri = format!("patch://{}", percent_encode(id.get(..end).unwrap_or_default()));
-        studio.hub.uri_changed(&uri);
-        studio.hub.uri_changed(&format!("{uri}/objects"));
+        studio.events.uri_changed(&uri);
+        studio.events.uri_changed(&format!("{uri}/objects"));
     }
-    studio.hub.uri_changed("patch://console");
+    studio.events.uri_changed("patch://console");
 }
 
 fn bad(argument: &str, text: impl Into<String>) -> ToolError {

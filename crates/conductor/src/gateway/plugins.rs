@@ -14,6 +14,7 @@ use conductor_core::config::{self, Plugin};
 use conductor_core::digest::Digest;
 use conductor_core::text::escape;
 use conductor_gateway::studio::Studio;
+use conductor_gateway::studio::events::Event;
 use conductor_gateway::tools::catalog::Tool;
 use conductor_gateway::tools::plugins::reach::{Means, Reach, Say};
 use conductor_gateway::tools::plugins::{self as tools};
@@ -297,7 +298,7 @@ impl Plugins {
 
     async fn tell(&self, name: &str, status: Status, reason: Option<&str>) {
         let reason = escape(reason.unwrap_or_default()).into_owned();
-        self.studio.news.tell("plugin.changed", || json!({ "plugin": name, "status": status }));
+        self.studio.events.send(Event::PluginChanged { plugin: name.to_owned(), status: json!(status) });
         match status {
             Status::Disabled => self.log.debug(format_args!("plugin {name}: {reason}")),
             Status::Ready => self.log.info(format_args!("plugin {name} is ready")),

@@ -148,7 +148,7 @@ async fn someone_is_there_so_the_call_is_held() {
             let studio = Arc::clone(&studio.studio);
             async move { pipeline::run(&studio, call).await }
         });
-        let mut news = studio.studio.approvals.listen();
+        let mut news = studio.studio.events.listen(conductor_gateway::studio::events::Event::is_approval);
         let id = loop {
             let open = studio.studio.approvals.store().read(|pending| pending.iter().map(|it| it.id).next());
             if let (Some(id), Some(_)) = (open, studio.time.next_wake()) {

@@ -185,7 +185,7 @@ async fn a_secret_comes_out_of_no_notification() {
         client.request("resources/subscribe", json!({ "uri": uri })).await;
         let mut heard: BTreeMap<String, String> = BTreeMap::new();
         for how in ["say", "error", "panic"] {
-            room.studio.studio.hub.uri_changed(&uri);
+            room.studio.studio.events.uri_changed(&uri);
             let params = json!({ "name": "parrot", "arguments": { "how": how }, "_meta": { "progressToken": how } });
             let id = client.start("tools/call", params).await;
             loop {

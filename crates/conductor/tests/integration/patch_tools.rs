@@ -16,7 +16,7 @@ use conductor_core::policy::{Channel, Decision, Pattern, Policy, Rule, Tier};
 use conductor_gateway::pipeline::call::{Content, Outcome, Output};
 use conductor_gateway::pipeline::{self, Call};
 use conductor_gateway::studio::Settings as StudioSettings;
-use conductor_gateway::studio::hub::Change;
+use conductor_gateway::studio::events::{Change, Event};
 use conductor_gateway::tools::catalog::Catalog;
 use conductor_gateway::tools::lint::lint_catalog;
 use conductor_gateway::tools::names::Toolset;
@@ -852,13 +852,13 @@ async fn only_so_many_patches_are_open_and_none_with_work_in_it_is_lost() {
 async fn watchers_hear_of_edits_and_not_of_previews() {
     let desk = ApprovalQueue::new();
     desk.ok("create_patch", json!({ "alias": "p" })).await;
-    let mut hub = desk.studio.studio.hub.listen();
+    let mut events = desk.studio.studio.events.listen(Event::is_change);
     let edits = json!([{ "op": "add", "obj_type": "button", "position": [1, 1] }]);
     desk.ok("edit_patch", json!({ "patch_id": "p", "edits": edits, "dry_run": true })).await;
-    assert!(hub.try_recv().is_err());
+    assert!(events.try_recv().is_err());
     desk.ok("edit_patch", json!({ "patch_id": "p", "edits": edits })).await;
     let mut heard = BTreeSet::new();
-    while let Ok(change) = hub.try_recv() {
+    while let Ok(Event::Changed(change)) = events.try_recv() {
         heard.insert(change);
     }
     for uri in ["patch://p", "patch://p/objects", "patch://console"] {

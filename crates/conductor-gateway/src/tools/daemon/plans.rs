@@ -200,7 +200,7 @@ async fn keep(
     let made = made.await.map_err(|fault| internal(&fault))?.map_err(not_kept)?.map_err(not_taken)?;
     let detail = json!({ "plan": ids.id.to_string() });
     let _ = studio.audit.event(Some(leave.principal().clone()), EventName::PlanCreated, detail).await;
-    studio.hub.tell(crate::studio::hub::Change::Uri("conductor://plans".into()));
+    studio.events.uri_changed("conductor://plans");
     Ok(made)
 }
 
@@ -286,7 +286,7 @@ pub async fn apply(
         if record.facts.iter().any(|it| it.label == UNDOES) { EventName::PlanUndone } else { EventName::PlanApplied };
     let _ = studio.audit.event(Some(by.clone()), event, json!({ "plan": id.to_string() })).await;
     for uri in ["conductor://plans", "conductor://config"] {
-        studio.hub.tell(crate::studio::hub::Change::Uri(uri.into()));
+        studio.events.uri_changed(uri);
     }
     let plan = find(studio, &id.to_string())?.config_plan().unwrap_or(Value::Null);
     Ok(json!({ "plan": plan, "hash": reloaded.hash, "faults": reloaded.faults, "held": reloaded.held }))
@@ -395,7 +395,7 @@ pub async fn reject(studio: &Arc<Studio>, by: &Principal, channel: Channel, id: 
         .map_err(|fault| internal(&fault))?
         .map_err(|why| not_applied(id, why))?;
     let _ = studio.audit.event(Some(by.clone()), EventName::PlanRejected, json!({ "plan": id.to_string() })).await;
-    studio.hub.tell(crate::studio::hub::Change::Uri("conductor://plans".into()));
+    studio.events.uri_changed("conductor://plans");
     Ok(find(studio, &id.to_string())?.config_plan().unwrap_or(Value::Null))
 }
 

@@ -16,7 +16,7 @@ pub fn definition(live: &Arc<Live>) -> Definition {
         let (path, template): (PathBuf, Option<PathBuf>) = (ask.need("path")?, ask.take("template")?);
         let skeleton = template.is_none() && ask.live.settings().template_set.is_none();
         let set = ask.live.create(&ask.key, &path, template.as_deref()).await.map_err(refused)?;
-        ask.studio.hub.uri_changed("ableton://sets");
+        ask.studio.events.uri_changed("ableton://sets");
         ask.studio.circuits.reset_host(&ask.studio.catalog(), HOST);
         let mut value = overview(&set).await?;
         if skeleton {

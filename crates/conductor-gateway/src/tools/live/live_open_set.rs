@@ -26,7 +26,7 @@ pub fn definition(live: &Arc<Live>) -> Definition {
             ask.live.sessions(|sessions| sessions.shifted(&set.id));
             ask.tell(&set, &[], true);
         }
-        ask.studio.hub.uri_changed("ableton://sets");
+        ask.studio.events.uri_changed("ableton://sets");
         ask.studio.circuits.reset_host(&ask.studio.catalog(), HOST);
         set.host.refresh().await.map_err(refused)?;
         let structure = set.host.state().structure;

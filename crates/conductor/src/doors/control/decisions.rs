@@ -7,15 +7,16 @@
 use super::methods::{Answer, Stream, read, refuse};
 use super::{Caller, Control};
 use crate::doors::mcp::render;
-use crate::gateway::audit::head_value;
 use conductor_core::audit::record::EventName;
 use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::pending::{Fact, Kind, Record, Refused, State, Yes};
 use conductor_core::policy::Channel;
 use conductor_core::principal::Principal;
+use conductor_gateway::audit_log::head_value;
 use conductor_gateway::pipeline::approval::ApprovalError;
 use conductor_gateway::pipeline::call::{ConnId, Outcome};
 use conductor_gateway::pipeline::{self, Call};
+use conductor_gateway::studio::events::Event;
 use conductor_gateway::tools::daemon::plans;
 use conductor_gateway::tools::filesystem;
 use serde::Deserialize;
@@ -228,7 +229,7 @@ pub async fn answer(
         GatewayMethod::ApprovalsWatch => {
             let Nothing {} = read(params)?;
             control.recognise(caller.peer).map_err(refuse)?;
-            return Ok(Answer::Stream(Stream::Questions(studio.approvals.attend(), studio.approvals.listen())));
+            return Ok(Answer::Stream(Stream::Questions(studio.approvals.attend(), studio.events.listen(Event::is_approval))));
         }
         GatewayMethod::AuditHead => {
             let Nothing {} = read(params)?;
