@@ -89,10 +89,10 @@ impl From<ToolError> for Stop {
 pub async fn run(studio: &Arc<Studio>, call: Call) -> Reply {
     let studio = Arc::clone(studio);
     let mut work = Box::pin(async move {
-        let mut paper = CallRecord::open(&studio, &call);
+        let mut record = CallRecord::open(&studio, &call);
         // No early return below: an unrecorded call must be impossible, a panic of our own
         // included.
-        let attempted = AssertUnwindSafe(attempt(&studio, &call, &mut paper)).catch_unwind().await;
+        let attempted = AssertUnwindSafe(attempt(&studio, &call, &mut record)).catch_unwind().await;
         let outcome = match attempted {
             Ok(Ok(output)) => Outcome::Done(Ok(output)),
             Ok(Err(Stop::Refused(error))) => Outcome::Done(Err(error)),
@@ -100,7 +100,7 @@ pub async fn run(studio: &Arc<Studio>, call: Call) -> Reply {
             Ok(Err(Stop::AskClient { approval, message })) => Outcome::Ask { approval, message },
             Err(_panic) => Outcome::Done(Err(ToolError::new(Code::Internal, "the call failed inside Conductor"))),
         };
-        Reply::new(record::record(&studio, &call, paper, outcome).await)
+        Reply::new(record::record(&studio, &call, record, outcome).await)
     });
     // A read that waits for nothing ends here, and no other thread is woken for it.
     if let Poll::Ready(reply) = poll_fn(|context| Poll::Ready(work.as_mut().poll(context))).await {
@@ -114,29 +114,29 @@ pub async fn run(studio: &Arc<Studio>, call: Call) -> Reply {
     }
 }
 
-async fn attempt(studio: &Arc<Studio>, call: &Call, paper: &mut CallRecord) -> Result<Output, Stop> {
-    let tool = paper.at(Step::Resolve, |paper| resolve(studio, call, paper))?;
-    paper.at(Step::Validate, |paper| validate(studio, &tool, call, paper))?;
+async fn attempt(studio: &Arc<Studio>, call: &Call, record: &mut CallRecord) -> Result<Output, Stop> {
+    let tool = record.at(Step::Resolve, |record| resolve(studio, call, record))?;
+    record.at(Step::Validate, |record| validate(studio, &tool, call, record))?;
     let target = aim(studio, &tool, call).await;
-    let verdict = paper.at(Step::Policy, |paper| {
-        keep_secrets(studio, &tool, paper)?;
+    let verdict = record.at(Step::Policy, |record| {
+        keep_secrets(studio, &tool, record)?;
         decide(studio, &tool, call, &target)
     })?;
-    let mut slot = paper.at(Step::RateLimit, |_| limits::admit(studio, &tool, call))?;
-    paper.at(Step::CircuitPeek, |_| circuit::peek(studio, &tool, &target))?;
-    paper.pass(Step::Approval);
-    let consent = approval::answer(studio, &tool, call, &target, &verdict, &mut slot, paper).await?;
-    paper.pass(Step::Recheck);
-    let permit = gate::recheck(studio, &tool, call, &target, &consent, paper).await?;
-    paper.pass(Step::Intent);
-    let gate = gate::open(studio, &tool, call, permit, paper).await?;
-    paper.pass(Step::Handler);
-    record::started(studio, call, paper);
-    handler::run(studio, call, gate, paper).await
+    let mut slot = record.at(Step::RateLimit, |_| limits::admit(studio, &tool, call))?;
+    record.at(Step::CircuitPeek, |_| circuit::peek(studio, &tool, &target))?;
+    record.pass(Step::Approval);
+    let consent = approval::answer(studio, &tool, call, &target, &verdict, &mut slot, record).await?;
+    record.pass(Step::Recheck);
+    let permit = gate::recheck(studio, &tool, call, &target, &consent, record).await?;
+    record.pass(Step::Intent);
+    let gate = gate::open(studio, &tool, call, permit, record).await?;
+    record.pass(Step::Handler);
+    record::started(studio, call, record);
+    handler::run(studio, call, gate, record).await
 }
 
 /// Step 3. The definition found here is kept for the whole call, whatever a plugin does meanwhile.
-fn resolve(studio: &Studio, call: &Call, paper: &mut CallRecord) -> Result<Arc<Tool>, Stop> {
+fn resolve(studio: &Studio, call: &Call, record: &mut CallRecord) -> Result<Arc<Tool>, Stop> {
     let catalog = studio.catalog();
     let found = catalog.get(&call.tool).filter(|tool| {
         // Hidden tools are for people and pads; to everyone else they do not exist.
@@ -157,7 +157,7 @@ fn resolve(studio: &Studio, call: &Call, paper: &mut CallRecord) -> Result<Arc<T
             .did_you_mean(near)
             .into());
     };
-    paper.tool = Some(Arc::clone(tool));
+    record.tool = Some(Arc::clone(tool));
     if let Some(reason) = studio.pin_fault(tool) {
         return Err(ToolError::new(Code::PinMismatch, reason).subject(Subject::Tool(tool.name.to_string())).into());
     }
@@ -165,7 +165,7 @@ fn resolve(studio: &Studio, call: &Call, paper: &mut CallRecord) -> Result<Arc<T
 }
 
 /// Step 4, before any code of the tool, its summary and state hash included.
-fn validate(studio: &Studio, tool: &Tool, call: &Call, paper: &mut CallRecord) -> Result<(), Stop> {
+fn validate(studio: &Studio, tool: &Tool, call: &Call, record: &mut CallRecord) -> Result<(), Stop> {
     let violations = match digest::canonical(&call.arguments) {
         Err(fault) => vec![Violation { path: String::new(), message: fault.to_string() }],
         Ok(canonical) => {
@@ -178,7 +178,7 @@ fn validate(studio: &Studio, tool: &Tool, call: &Call, paper: &mut CallRecord) -
             } else {
                 violations(tool, &call.arguments)
             };
-            paper.arguments = Some(canonical);
+            record.arguments = Some(canonical);
             violations
         }
     };
@@ -205,8 +205,8 @@ fn violations(tool: &Tool, arguments: &serde_json::Value) -> Vec<Violation> {
 /// Part of step 5. What a tool with an effect is given may be in a file, a device or on the way to
 /// another machine when it ends, where nobody scrubs. A tool that only reads may be asked with a
 /// secret: what it answers is scrubbed.
-fn keep_secrets(studio: &Studio, tool: &Tool, paper: &CallRecord) -> Result<(), Stop> {
-    let told = paper.arguments.as_ref().is_some_and(|arguments| studio.scrubber.finds(arguments));
+fn keep_secrets(studio: &Studio, tool: &Tool, record: &CallRecord) -> Result<(), Stop> {
+    let told = record.arguments.as_ref().is_some_and(|arguments| studio.scrubber.finds(arguments));
     if !told || !is_effectful(tool) {
         return Ok(());
     }

@@ -322,7 +322,8 @@ impl Gateway {
                 if studio.clock.now() >= clean_at {
                     clean_at = studio.clock.now().plus_us(CLEAN_UP_US);
                     let gateway = Arc::clone(&gateway);
-                    let old = move || clean_up(gateway.studio.approvals.store(), gateway.studio.timestamp(), &gateway.log);
+                    let old =
+                        move || clean_up(gateway.studio.approvals.store(), gateway.studio.timestamp(), &gateway.log);
                     let _ = tokio::task::spawn_blocking(old).await;
                 }
             }

@@ -524,7 +524,8 @@ decision = "ask"
     let danger = |client: &mut LineClient, text: &str| studio.call(client, tools::DANGER, json!({ "text": text })).0;
     assert_eq!(danger(&mut client, "quiet"), "ok");
     assert_eq!(danger(&mut client, "loud"), "APPROVAL_REQUIRED");
-    let asked = studio.daemon().gateway().studio.approvals.store().read(|pending| pending.iter().next().cloned()).unwrap();
+    let asked =
+        studio.daemon().gateway().studio.approvals.store().read(|pending| pending.iter().next().cloned()).unwrap();
     assert_eq!(asked.channel_floor, Floor::Local, "the tier alone would let the client answer");
     assert_eq!(studio.code(&mut client, tools::ECHO), "DENIED");
     assert_eq!(studio.code(&mut client, tools::SET), "APPROVAL_REQUIRED");

@@ -239,14 +239,14 @@ pub async fn answer(
     target: &Target,
     verdict: &Verdict,
     slot: &mut Option<Slot>,
-    paper: &mut CallRecord,
+    record: &mut CallRecord,
 ) -> Result<Consent, Stop> {
     match verdict.decision {
         Decision::Allow | Decision::Plan | Decision::Deny => Ok(Consent::NotNeeded),
         // Boxed, so that the calls nobody is asked about do not carry the room for it.
         Decision::Ask => {
             can_be_shown(tool, target)?;
-            Box::pin(async { Question::of(studio, tool, call, target, verdict, paper).await.answered(slot).await })
+            Box::pin(async { Question::of(studio, tool, call, target, verdict, record).await.answered(slot).await })
                 .await
         }
     }
@@ -323,9 +323,9 @@ impl<'a> Question<'a> {
         call: &'a Call,
         target: &Target,
         verdict: &Verdict,
-        paper: &CallRecord,
+        record: &CallRecord,
     ) -> Self {
-        let canonical = paper.arguments.as_deref().unwrap_or_default();
+        let canonical = record.arguments.as_deref().unwrap_or_default();
         let present = Present {
             pin: tool.pin,
             policy_version: studio.policy().version,

@@ -127,10 +127,10 @@ pub struct Gate {
 }
 
 impl Gate {
-    pub fn leave(&self, call: &Call, paper: &CallRecord) -> Clearance {
+    pub fn clearance(&self, call: &Call, record: &CallRecord) -> Clearance {
         Clearance {
             tool: Arc::clone(&self.tool),
-            call: paper.id,
+            call: record.id,
             principal: call.principal.clone(),
             conn: call.conn,
             via: call.via.clone(),
@@ -138,10 +138,10 @@ impl Gate {
             cancel: self.cancel.clone(),
             progress: call.progress.clone(),
             intent: self.intent,
-            attempt: paper.attempts,
+            attempt: record.attempts,
             tainted: call.tainted,
             hand: call.hand,
-            seen_state: paper.seen_state,
+            seen_state: record.seen_state,
             #[cfg(feature = "conformance")]
             client: call.client.clone(),
         }
@@ -176,12 +176,12 @@ pub async fn recheck(
     call: &Call,
     target: &Target,
     consent: &Consent,
-    paper: &mut CallRecord,
+    record: &mut CallRecord,
 ) -> Result<Option<PermitGuard>, Stop> {
     if let Some(given) = consent.given() {
         unchanged(studio, tool, call, given).await?;
-        paper.approval = Some(given.reference().clone());
-        paper.seen_state = given.seen_state();
+        record.approval = Some(given.reference().clone());
+        record.seen_state = given.seen_state();
     }
     if tool.always {
         return Ok(None);
@@ -219,20 +219,20 @@ pub async fn open(
     tool: &Arc<Tool>,
     call: &Call,
     permit: Option<PermitGuard>,
-    paper: &mut CallRecord,
+    record: &mut CallRecord,
 ) -> Result<Gate, Stop> {
     if call.cancel.is_cancelled() {
         return Err(Stop::Cancelled);
     }
     let intent = if tool.always {
-        record::promptly(studio, studio.audit.intent(paper.facts(call))).await.ok()
+        record::promptly(studio, studio.audit.intent(record.facts(call))).await.ok()
     } else if is_effectful(tool) {
-        Some(studio.audit.intent(paper.facts(call)).await.map_err(unavailable)?)
+        Some(studio.audit.intent(record.facts(call)).await.map_err(unavailable)?)
     } else {
         studio.audit.up().map_err(unavailable)?;
         None
     };
-    paper.intent = intent;
+    record.intent = intent;
     let deadline = Micros(studio.clock.now().0.saturating_add(tool.timeout_ms.saturating_mul(1000)));
     Ok(Gate { tool: Arc::clone(tool), permit, deadline, cancel: call.cancel.child_token(), intent })
 }

@@ -33,24 +33,24 @@ enum End {
     Killed,
 }
 
-pub async fn run(studio: &Arc<Studio>, call: &Call, gate: Gate, paper: &mut CallRecord) -> Result<Output, Stop> {
+pub async fn run(studio: &Arc<Studio>, call: &Call, gate: Gate, record: &mut CallRecord) -> Result<Output, Stop> {
     let tool = Arc::clone(gate.tool());
     if gate.is_probe() {
         log(call, LogLevel::Info, &format!("{} was off; this call probes it", tool.name));
     }
-    let ended = attempts(studio, call, &gate, paper).await;
+    let ended = attempts(studio, call, &gate, record).await;
     let permit = gate.into_permit();
     match ended {
         End::Finished(Ok(output)) => {
             settle(studio, &tool, permit, None).await;
-            finish(studio, &tool, output, paper)
+            finish(studio, &tool, output, record)
         }
         // Stopped with nothing done: recorded as cancelled. What was done is recorded as what
         // happened.
         End::Finished(Err(error))
             if call.cancel.is_cancelled() && error.effect.unwrap_or(Effect::None) == Effect::None =>
         {
-            paper.effect = is_effectful(&tool).then_some(Effect::None);
+            record.effect = is_effectful(&tool).then_some(Effect::None);
             Err(Stop::Cancelled)
         }
         End::Finished(Err(error)) => {
@@ -58,7 +58,7 @@ pub async fn run(studio: &Arc<Studio>, call: &Call, gate: Gate, paper: &mut Call
             Err(error.into())
         }
         End::Killed => {
-            paper.effect = is_effectful(&tool).then_some(Effect::Unknown);
+            record.effect = is_effectful(&tool).then_some(Effect::Unknown);
             Err(Stop::Cancelled)
         }
     }
@@ -82,23 +82,23 @@ async fn settle(studio: &Studio, tool: &Tool, permit: Option<PermitGuard>, faile
     let _ = studio.audit.event(None, event, json!({ "tool": tool.name, "target": target, "cause": cause })).await;
 }
 
-async fn attempts(studio: &Arc<Studio>, call: &Call, gate: &Gate, paper: &mut CallRecord) -> End {
+async fn attempts(studio: &Arc<Studio>, call: &Call, gate: &Gate, record: &mut CallRecord) -> End {
     let retry = studio.settings().retry;
     loop {
-        paper.attempts += 1;
-        let error = match once(studio, call, gate, paper).await {
+        record.attempts += 1;
+        let error = match once(studio, call, gate, record).await {
             End::Finished(Err(error)) => error,
             end @ (End::Finished(Ok(_)) | End::Killed) => return end,
         };
         let tool = gate.tool();
         let may = tool.retries()
             && is_passing(tool, &error)
-            && paper.attempts < retry.attempts
+            && record.attempts < retry.attempts
             && !call.cancel.is_cancelled();
         if !may {
             return End::Finished(Err(with_effect(tool, error)));
         }
-        let delay_ms = retry.delay_ms(paper.attempts, studio.jitter());
+        let delay_ms = retry.delay_ms(record.attempts, studio.jitter());
         let next = Micros(studio.clock.now().0.saturating_add(delay_ms.saturating_mul(1000)));
         if next >= gate.deadline() {
             return End::Finished(Err(with_effect(tool, error)));
@@ -118,13 +118,13 @@ fn is_passing(tool: &Tool, error: &ToolError) -> bool {
     error.code == Code::Internal || (error.code == Code::Timeout && tool.tier == Tier::ReadOnly)
 }
 
-async fn once(studio: &Arc<Studio>, call: &Call, gate: &Gate, paper: &CallRecord) -> End {
+async fn once(studio: &Arc<Studio>, call: &Call, gate: &Gate, record: &CallRecord) -> End {
     let tool = gate.tool();
-    let leave = gate.leave(call, paper);
+    let clearance = gate.clearance(call, record);
     let (run, inner, arguments) = (Arc::clone(&tool.run), Arc::clone(studio), call.arguments.clone());
     // In the call's own task: another hop between threads would cost more than most reads do. A
     // panic stops here, and leaving this function drops the work, which is how it is killed.
-    let task = AssertUnwindSafe(async move { run(inner, leave, arguments).await }).catch_unwind();
+    let task = AssertUnwindSafe(async move { run(inner, clearance, arguments).await }).catch_unwind();
     tokio::pin!(task);
     let deadline = studio.sleeper.until(gate.deadline());
     tokio::select! {
@@ -182,7 +182,7 @@ pub fn with_effect(tool: &Tool, error: ToolError) -> ToolError {
 }
 
 /// Measures the result and holds it to its size. The text is kept: every door sends it.
-fn finish(studio: &Studio, tool: &Tool, mut output: Output, paper: &mut CallRecord) -> Result<Output, Stop> {
+fn finish(studio: &Studio, tool: &Tool, mut output: Output, record: &mut CallRecord) -> Result<Output, Stop> {
     if cfg!(debug_assertions) && output.is_structured() && !tool.output_validator.fits(&output.value) {
         let first =
             tool.output_validator.violations(&output.value).into_iter().next().map(|it| it.message).unwrap_or_default();
@@ -213,7 +213,7 @@ fn finish(studio: &Studio, tool: &Tool, mut output: Output, paper: &mut CallReco
         }
     }
     output.is_error = is_error;
-    paper.output_bytes = bytes as u64;
+    record.output_bytes = bytes as u64;
     Ok(output)
 }
 

@@ -217,12 +217,12 @@ impl Recorded {
 
 /// Consumes the outcome; what comes out is what may be told. Effects are on the disk before the
 /// reply, reads and refusals with the kernel.
-pub(super) async fn record(studio: &Arc<Studio>, call: &Call, mut paper: CallRecord, outcome: Outcome) -> Recorded {
-    paper.pass(Step::Outcome);
+pub(super) async fn record(studio: &Arc<Studio>, call: &Call, mut record: CallRecord, outcome: Outcome) -> Recorded {
+    record.pass(Step::Outcome);
     let outcome = match outcome {
-        Outcome::Done(Err(error)) => Outcome::Done(Err(match &paper.tool {
+        Outcome::Done(Err(error)) => Outcome::Done(Err(match &record.tool {
             // Before the handler nothing can have happened.
-            Some(tool) if is_effectful(tool) && paper.attempts == 0 && error.effect.is_none() => {
+            Some(tool) if is_effectful(tool) && record.attempts == 0 && error.effect.is_none() => {
                 error.effect(Effect::None)
             }
             Some(tool) => handler::with_effect(tool, error),
@@ -235,26 +235,26 @@ pub(super) async fn record(studio: &Arc<Studio>, call: &Call, mut paper: CallRec
     let (result, code, effect) = match &outcome {
         Outcome::Done(Ok(_)) => (AuditResult::Ok, None, None),
         Outcome::Done(Err(error)) => (error.audit_result(), Some(error.code), error.effect),
-        Outcome::Cancelled => (AuditResult::Cancelled, None, paper.effect),
+        Outcome::Cancelled => (AuditResult::Cancelled, None, record.effect),
         Outcome::Ask { .. } => (AuditResult::Pending, Some(Code::ApprovalRequired), None),
     };
-    let elapsed = studio.clock.now().0.saturating_sub(paper.started.0);
+    let elapsed = studio.clock.now().0.saturating_sub(record.started.0);
     let facts = OutcomeFacts {
         result,
         code,
         effect,
-        attempts: paper.attempts,
+        attempts: record.attempts,
         duration_ms: elapsed / 1000,
-        output_bytes: paper.output_bytes,
+        output_bytes: record.output_bytes,
     };
-    let durable = paper.intent.is_some() || studio.settings().read_only_before_reply;
-    let always = paper.tool.as_ref().is_some_and(|tool| tool.always);
-    let written = studio.audit.outcome(paper.facts(call), facts.clone(), durable).done();
+    let durable = record.intent.is_some() || studio.settings().read_only_before_reply;
+    let always = record.tool.as_ref().is_some_and(|tool| tool.always);
+    let written = studio.audit.outcome(record.facts(call), facts.clone(), durable).done();
     let written = if always { promptly(studio, written).await } else { written.await };
-    studio.meters.call(tool_name(&paper), result, elapsed);
+    studio.meters.call(tool_name(&record), result, elapsed);
     studio.events.observe_with(|| Event::CallEnded {
-        call: paper.id,
-        tool: tool_name(&paper).to_owned(),
+        call: record.id,
+        tool: tool_name(&record).to_owned(),
         principal: call.principal.to_string(),
         result,
         code,
@@ -263,18 +263,18 @@ pub(super) async fn record(studio: &Arc<Studio>, call: &Call, mut paper: CallRec
     let outcome = match written {
         Ok(()) => outcome,
         // Silence is never refused: its record waits in memory.
-        Err(_) if always => pending(outcome, studio.audit.keep(paper.facts(call), facts)),
+        Err(_) if always => pending(outcome, studio.audit.keep(record.facts(call), facts)),
         Err(reason) => {
             let error = unavailable(reason);
-            let ran = paper.attempts > 0;
-            Outcome::Done(Err(match &paper.tool {
+            let ran = record.attempts > 0;
+            Outcome::Done(Err(match &record.tool {
                 Some(tool) if is_effectful(tool) => error.effect(if ran { Effect::Done } else { Effect::None }),
                 Some(_) | None => error,
             }))
         }
     };
-    paper.pass(Step::Respond);
-    Recorded { outcome, tool: paper.tool, steps: paper.steps }
+    record.pass(Step::Respond);
+    Recorded { outcome, tool: record.tool, steps: record.steps }
 }
 
 /// The log says itself what is wrong with it.
@@ -320,15 +320,15 @@ fn clean(scrubber: &Scrubber, mut outcome: Outcome) -> Outcome {
 
 /// The name for observers and metrics. An unknown name is caller-supplied text, so only the audit
 /// log gets it.
-fn tool_name(paper: &CallRecord) -> &str {
-    paper.tool.as_ref().map_or("_unknown", |tool| tool.name.as_ref())
+fn tool_name(record: &CallRecord) -> &str {
+    record.tool.as_ref().map_or("_unknown", |tool| tool.name.as_ref())
 }
 
 /// The call is about to run.
-pub(super) fn started(studio: &Studio, call: &Call, paper: &CallRecord) {
+pub(super) fn started(studio: &Studio, call: &Call, record: &CallRecord) {
     studio.events.observe_with(|| Event::CallStarted {
-        call: paper.id,
-        tool: tool_name(paper).to_owned(),
+        call: record.id,
+        tool: tool_name(record).to_owned(),
         principal: call.principal.to_string(),
     });
 }

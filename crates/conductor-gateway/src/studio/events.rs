@@ -36,10 +36,28 @@ pub enum Event {
     ApprovalAsked(Arc<Record>),
     /// Allowed, denied, expired or stale.
     ApprovalDecided(Uuid),
-    CallStarted { call: Uuid, tool: String, principal: String },
-    CallEnded { call: Uuid, tool: String, principal: String, result: AuditResult, code: Option<Code>, duration_ms: u64 },
-    CircuitChanged { tool: String, target: Option<String>, state: &'static str },
-    PluginChanged { plugin: String, status: Value },
+    CallStarted {
+        call: Uuid,
+        tool: String,
+        principal: String,
+    },
+    CallEnded {
+        call: Uuid,
+        tool: String,
+        principal: String,
+        result: AuditResult,
+        code: Option<Code>,
+        duration_ms: u64,
+    },
+    CircuitChanged {
+        tool: String,
+        target: Option<String>,
+        state: &'static str,
+    },
+    PluginChanged {
+        plugin: String,
+        status: Value,
+    },
     AuditCheckpoint(Head),
 }
 
@@ -77,9 +95,7 @@ impl Event {
             Self::CircuitChanged { tool, target, state } => {
                 ("circuit.changed", json!({ "tool": tool, "target": target, "state": state }))
             }
-            Self::PluginChanged { plugin, status } => {
-                ("plugin.changed", json!({ "plugin": plugin, "status": status }))
-            }
+            Self::PluginChanged { plugin, status } => ("plugin.changed", json!({ "plugin": plugin, "status": status })),
             Self::AuditCheckpoint(head) => ("audit.checkpoint", head_value(head)),
         })
     }

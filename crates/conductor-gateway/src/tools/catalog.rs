@@ -171,7 +171,7 @@ impl Definition {
             target: None,
             undoable: false,
             check: None,
-            run: Arc::new(move |studio, leave, arguments| Box::pin(run(studio, leave, arguments))),
+            run: Arc::new(move |studio, clearance, arguments| Box::pin(run(studio, clearance, arguments))),
         }
     }
 

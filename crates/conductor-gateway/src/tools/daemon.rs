@@ -107,8 +107,8 @@ pub(super) fn take<T: DeserializeOwned>(arguments: Value) -> Result<T, ToolError
 }
 
 /// While the performance lock is on, only the person in the room changes what is on stage.
-async fn unlocked(owner: &OwnerHandle, leave: &Clearance, what: &str) -> Result<(), ToolError> {
-    if leave.by_person() || !owner.status().await?.performance_lock {
+async fn unlocked(owner: &OwnerHandle, clearance: &Clearance, what: &str) -> Result<(), ToolError> {
+    if clearance.by_person() || !owner.status().await?.performance_lock {
         return Ok(());
     }
     Err(locked(what))

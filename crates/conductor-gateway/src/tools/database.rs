@@ -81,9 +81,9 @@ fn statement(databases: &Databases, arguments: &Value) -> Option<Statement> {
 
 /// The pipeline ends the call a moment later; a statement that ends by itself says so in its own
 /// words.
-fn bounds(studio: &Studio, leave: &Clearance) -> Bounds {
-    let deadline = conductor_core::event::Micros(leave.deadline().0.saturating_sub(500_000));
-    Bounds { clock: Arc::clone(&studio.clock), deadline, cancel: leave.cancel().clone() }
+fn bounds(studio: &Studio, clearance: &Clearance) -> Bounds {
+    let deadline = conductor_core::event::Micros(clearance.deadline().0.saturating_sub(500_000));
+    Bounds { clock: Arc::clone(&studio.clock), deadline, cancel: clearance.cancel().clone() }
 }
 
 fn database_schema() -> Value {

@@ -57,11 +57,16 @@ where
     F: Fn(&Asked<T>) -> Result<Value, ToolError> + Send + Sync + 'static,
 {
     let (files, looked, run) = (Arc::clone(files), Arc::clone(files), Arc::new(run));
-    let mut definition = Definition::new(name, tier, TOOLSET, move |studio, leave, arguments| {
+    let mut definition = Definition::new(name, tier, TOOLSET, move |studio, clearance, arguments| {
         let (files, run) = (Arc::clone(&files), Arc::clone(&run));
         blocking(move || {
-            let asked =
-                Asked { arguments: super::daemon::take(arguments.clone())?, whole: arguments, studio, leave, files };
+            let asked = Asked {
+                arguments: super::daemon::take(arguments.clone())?,
+                whole: arguments,
+                studio,
+                clearance,
+                files,
+            };
             run(&asked).map(Output::new)
         })
     });
@@ -120,7 +125,7 @@ struct Asked<T> {
     arguments: T,
     whole: Value,
     studio: Arc<Studio>,
-    leave: Clearance,
+    clearance: Clearance,
     files: Arc<Files>,
 }
 

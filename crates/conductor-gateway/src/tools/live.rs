@@ -147,12 +147,12 @@ struct Ask {
 }
 
 impl Ask {
-    fn new(studio: Arc<Studio>, live: Arc<Live>, leave: &Clearance, arguments: Value) -> Ask {
+    fn new(studio: Arc<Studio>, live: Arc<Live>, clearance: &Clearance, arguments: Value) -> Ask {
         let arguments = match whole_numbers(arguments) {
             Value::Object(arguments) => arguments,
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Map::new(),
         };
-        Ask { studio, live, key: SessionKey::of(leave.principal(), leave.conn().0), arguments }
+        Ask { studio, live, key: SessionKey::of(clearance.principal(), clearance.conn().0), arguments }
     }
 
     /// Takes an optional argument out, so that what stays is the tool's own.
@@ -243,10 +243,10 @@ where
     R: Future<Output = Result<Output, ToolError>> + Send + 'static,
 {
     let live = Arc::clone(live);
-    Definition::new(name, tier, TOOLSET, move |studio, leave, arguments| {
+    Definition::new(name, tier, TOOLSET, move |studio, clearance, arguments| {
         let (live, run) = (Arc::clone(&live), run.clone());
         async move {
-            let mut ask = Ask::new(studio, Arc::clone(&live), &leave, arguments);
+            let mut ask = Ask::new(studio, Arc::clone(&live), &clearance, arguments);
             let set = ask.set().await?;
             let key = ask.key.clone();
             if tier == Tier::ReadOnly {
@@ -268,9 +268,9 @@ where
     R: Future<Output = Result<Output, ToolError>> + Send + 'static,
 {
     let live = Arc::clone(live);
-    Definition::new(name, Tier::Stateful, TOOLSET, move |studio, leave, arguments| {
+    Definition::new(name, Tier::Stateful, TOOLSET, move |studio, clearance, arguments| {
         let (live, run) = (Arc::clone(&live), run.clone());
-        async move { run(Ask::new(studio, live, &leave, arguments)).await }
+        async move { run(Ask::new(studio, live, &clearance, arguments)).await }
     })
 }
 
@@ -321,13 +321,13 @@ fn deleting(live: &Arc<Live>, name: &'static str, edit: &'static str, id: &'stat
     }));
     definition.facts = Some(Arc::new(move |_, arguments| facts_of_deletion(&shows, arguments, id)));
     let run = Arc::clone(&definition.run);
-    definition.run = Arc::new(move |studio, leave, mut arguments| {
+    definition.run = Arc::new(move |studio, clearance, mut arguments| {
         let (live, run) = (Arc::clone(&checks), Arc::clone(&run));
         Box::pin(async move {
             if !live.may_be_running(named_set(&arguments)) {
                 // The call itself may attach a Live, which the decision could not see. The Set is
                 // named from here on, so that no other call of the session can exchange it.
-                let key = SessionKey::of(leave.principal(), leave.conn().0);
+                let key = SessionKey::of(clearance.principal(), clearance.conn().0);
                 let set = live.set(&key, named_set(&arguments)).await.map_err(refused)?;
                 if is_running(&set.id) {
                     return Err(ToolError::new(
@@ -339,7 +339,7 @@ fn deleting(live: &Arc<Live>, name: &'static str, edit: &'static str, id: &'stat
                 }
                 arguments["setId"] = Value::from(set.id.clone());
             }
-            run(studio, leave, arguments).await
+            run(studio, clearance, arguments).await
         })
     });
     definition

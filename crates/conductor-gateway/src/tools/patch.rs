@@ -267,13 +267,13 @@ fn facts(question: Question) -> AskFacts {
 
 fn tool(name: &'static str, tier: Tier, patches: &Arc<Patches>, work: Work) -> Definition {
     let patches = Arc::clone(patches);
-    Definition::new(name, tier, TOOLSET, move |studio, leave, value| {
+    Definition::new(name, tier, TOOLSET, move |studio, clearance, value| {
         let asked = Asked {
             patches: Arc::clone(&patches),
-            principal: leave.principal().to_string(),
+            principal: clearance.principal().to_string(),
             tool: name,
             value,
-            consent: Consent::Call(leave.seen_state()),
+            consent: Consent::Call(clearance.seen_state()),
         };
         async move {
             // A large document or a slow disk holds a worker thread, not the threads that serve

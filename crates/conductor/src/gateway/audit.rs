@@ -118,7 +118,7 @@ impl DaemonLog {
             }
         });
         let (kept, lost) = std::mem::take(&mut *self.kept.lock());
-        log.owe(kept.into(), lost);
+        log.keep_for_retry(kept.into(), lost);
         self.state.store(Arc::new(State::Open { log, keychain }));
         Ok(())
     }
@@ -183,7 +183,7 @@ impl DaemonLog {
         }
         let mut owed = Vec::new();
         if let State::Open { log, .. } = &**self.state.load() {
-            owed = log.take_owed();
+            owed = log.take_unwritten();
             log.stop();
         }
         let copy_to = self.settings.copy_to.as_deref();

@@ -166,7 +166,9 @@ async fn someone_is_there_so_the_call_is_held() {
         );
         match answer {
             "yes" => studio.studio.approvals.allow(&studio.studio, id, yes()).await.expect("allowed"),
-            "no" => studio.studio.approvals.deny(&studio.studio, id, "person:1000", Channel::Cli).await.expect("denied"),
+            "no" => {
+                studio.studio.approvals.deny(&studio.studio, id, "person:1000", Channel::Cli).await.expect("denied")
+            }
             "cancel" => cancel.cancel(),
             _ => {
                 for _ in 0..6 {

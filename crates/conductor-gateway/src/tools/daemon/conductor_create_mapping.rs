@@ -22,7 +22,7 @@ pub fn definition() -> Definition {
         Action::NAMES.join(", "),
         MESSAGE_TYPES.join(", "),
     );
-    Definition::new("conductor_create_mapping", Tier::ConfigChange, TOOLSET, |studio, leave, arguments| async move {
+    Definition::new("conductor_create_mapping", Tier::ConfigChange, TOOLSET, |studio, clearance, arguments| async move {
         let (trigger, action) = (&arguments["trigger"], &arguments["action"]);
         let mut mapping = json!({ "trigger": trigger, "action": action });
         let description = arguments.get("description").and_then(Value::as_str);
@@ -34,7 +34,7 @@ pub fn definition() -> Definition {
             mapping,
             position: arguments.get("position").and_then(Value::as_u64).and_then(|it| usize::try_from(it).ok()),
         };
-        Ok(Output::new(plans::make(&studio, &leave, &arguments, &[change], None).await?))
+        Ok(Output::new(plans::make(&studio, &clearance, &arguments, &[change], None).await?))
     })
     .text("Create mapping", description)
     .input(schema::with_defs(object(json!({

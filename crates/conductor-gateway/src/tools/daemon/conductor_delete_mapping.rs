@@ -15,9 +15,9 @@ pub fn definition() -> Definition {
         "id?": { "type": "string", "minLength": 1, "maxLength": 64, "description": "As in conductor_get_mappings; stays when rows move" },
     }));
     input["oneOf"] = json!([{ "required": ["id"] }, { "required": ["index"] }]);
-    let mut definition = Definition::new("conductor_delete_mapping", Tier::ConfigChange, TOOLSET, |studio, leave, arguments| async move {
+    let mut definition = Definition::new("conductor_delete_mapping", Tier::ConfigChange, TOOLSET, |studio, clearance, arguments| async move {
         let change = Change::read(&row_of("DeleteMapping", &arguments), "").map_err(plans::bad_change)?;
-        Ok(Output::new(plans::make(&studio, &leave, &arguments, &[change], None).await?))
+        Ok(Output::new(plans::make(&studio, &clearance, &arguments, &[change], None).await?))
     })
     .text(
         "Delete mapping",

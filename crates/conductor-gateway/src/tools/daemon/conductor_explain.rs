@@ -17,7 +17,7 @@ struct Arguments {
 
 pub fn definition(owner: &OwnerHandle) -> Definition {
     let owner = owner.clone();
-    Definition::new("conductor_explain", Tier::ReadOnly, TOOLSET, move |_studio, _leave, arguments| {
+    Definition::new("conductor_explain", Tier::ReadOnly, TOOLSET, move |_studio, _clearance, arguments| {
         let owner = owner.clone();
         async move {
             let Arguments { event, mode, device } = take(arguments)?;

@@ -15,7 +15,7 @@ use std::io;
 
 pub fn definition(owner: &OwnerHandle) -> Definition {
     let owner = owner.clone();
-    Definition::new("conductor_get_config", Tier::ReadOnly, TOOLSET, move |studio, _leave, _arguments| {
+    Definition::new("conductor_get_config", Tier::ReadOnly, TOOLSET, move |studio, _clearance, _arguments| {
         let serving = owner.serving();
         async move {
             let content = file(&studio)?;

@@ -7,7 +7,7 @@ use conductor_core::policy::Tier;
 use serde_json::{Value, json};
 
 pub fn definition() -> Definition {
-    Definition::new("conductor_get_plan", Tier::ReadOnly, TOOLSET, |studio, _leave, arguments| async move {
+    Definition::new("conductor_get_plan", Tier::ReadOnly, TOOLSET, |studio, _clearance, arguments| async move {
         let id = plan_id(&arguments)?;
         // Writes down what ran out, so that the status is true to the millisecond.
         plans::list(&studio).await?;

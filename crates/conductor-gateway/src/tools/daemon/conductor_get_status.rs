@@ -8,7 +8,7 @@ use serde_json::json;
 
 pub fn definition(owner: &OwnerHandle) -> Definition {
     let owner = owner.clone();
-    Definition::new("conductor_get_status", Tier::ReadOnly, TOOLSET, move |studio, _leave, _arguments| {
+    Definition::new("conductor_get_status", Tier::ReadOnly, TOOLSET, move |studio, _clearance, _arguments| {
         let owner = owner.clone();
         async move { give(&plans::with_waiting(&studio, owner.status().await?)) }
     })

@@ -20,7 +20,7 @@ struct Arguments {
 
 pub fn definition(owner: &OwnerHandle) -> Definition {
     let owner = owner.clone();
-    Definition::new("conductor_get_trace", Tier::ReadOnly, TOOLSET, move |_studio, _leave, arguments| {
+    Definition::new("conductor_get_trace", Tier::ReadOnly, TOOLSET, move |_studio, _clearance, arguments| {
         let owner = owner.clone();
         async move {
             let Arguments { limit, since_seq, device, mapping_id, outcome } = take(arguments)?;

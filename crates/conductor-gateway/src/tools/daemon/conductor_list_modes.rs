@@ -8,7 +8,7 @@ use serde_json::json;
 
 pub fn definition(owner: &OwnerHandle) -> Definition {
     let owner = owner.clone();
-    Definition::new("conductor_list_modes", Tier::ReadOnly, TOOLSET, move |_studio, _leave, _arguments| {
+    Definition::new("conductor_list_modes", Tier::ReadOnly, TOOLSET, move |_studio, _clearance, _arguments| {
         let owner = owner.clone();
         async move { give(&*owner.modes()) }
     })

@@ -8,7 +8,7 @@ use conductor_core::templates;
 use serde_json::json;
 
 pub fn definition() -> Definition {
-    Definition::new("conductor_list_templates", Tier::ReadOnly, TOOLSET, |_studio, _leave, _arguments| async move {
+    Definition::new("conductor_list_templates", Tier::ReadOnly, TOOLSET, |_studio, _clearance, _arguments| async move {
         Ok(Output::new(templates::list()))
     })
     .text(

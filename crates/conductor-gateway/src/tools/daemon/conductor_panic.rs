@@ -9,7 +9,7 @@ use serde_json::json;
 
 pub fn definition(owner: &OwnerHandle) -> Definition {
     let owner = owner.clone();
-    let mut definition = Definition::new("conductor_panic", Tier::Stateful, TOOLSET, move |_studio, _leave, _arguments| {
+    let mut definition = Definition::new("conductor_panic", Tier::Stateful, TOOLSET, move |_studio, _clearance, _arguments| {
         let owner = owner.clone();
         async move { give(&owner.panic().await?) }
     })

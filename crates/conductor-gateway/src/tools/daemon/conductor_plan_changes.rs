@@ -10,10 +10,10 @@ use conductor_core::policy::Tier;
 use serde_json::{Value, json};
 
 pub fn definition() -> Definition {
-    Definition::new("conductor_plan_changes", Tier::ConfigChange, TOOLSET, |studio, leave, arguments| async move {
+    Definition::new("conductor_plan_changes", Tier::ConfigChange, TOOLSET, |studio, clearance, arguments| async move {
         let changes = changes(&arguments).map_err(plans::bad_change)?;
         let description = arguments.get("description").and_then(Value::as_str).map(str::to_owned);
-        Ok(Output::new(plans::make(&studio, &leave, &arguments, &changes, description).await?))
+        Ok(Output::new(plans::make(&studio, &clearance, &arguments, &changes, description).await?))
     })
     .text(
         "Plan changes",

@@ -8,10 +8,10 @@ use serde_json::json;
 
 pub fn definition(owner: &OwnerHandle) -> Definition {
     let owner = owner.clone();
-    Definition::new("conductor_scan_ports", Tier::Stateful, TOOLSET, move |_studio, leave, _arguments| {
+    Definition::new("conductor_scan_ports", Tier::Stateful, TOOLSET, move |_studio, clearance, _arguments| {
         let owner = owner.clone();
         async move {
-            unlocked(&owner, &leave, "no scan is started").await?;
+            unlocked(&owner, &clearance, "no scan is started").await?;
             give(&owner.scan_ports().await?)
         }
     })

@@ -44,21 +44,21 @@ struct Message {
 pub fn definition(owner: &OwnerHandle) -> Definition {
     let (asking, owner) = (owner.clone(), owner.clone());
     let sent: Arc<Mutex<HashMap<String, Minute>>> = Arc::default();
-    let mut definition = Definition::new("conductor_send_midi", Tier::HardwareIo, TOOLSET, move |studio, leave, arguments| {
+    let mut definition = Definition::new("conductor_send_midi", Tier::HardwareIo, TOOLSET, move |studio, clearance, arguments| {
         let (owner, sent) = (owner.clone(), Arc::clone(&sent));
         async move {
             let Arguments { port, messages } = take(arguments)?;
             let bytes = encode(&messages)?;
-            if !leave.by_person() {
+            if !clearance.by_person() {
                 let allowed = owner.serving().config.performance.allow_output.contains(&port);
                 if !allowed && owner.status().await?.performance_lock {
                     return Err(locked(&format!("nothing is sent to {port}")));
                 }
             }
-            charge(&sent, leave.principal(), bytes.len() as u64, studio.now_ms())?;
-            let connection = leave.conn().0;
-            let count = owner.send(port.clone(), bytes, sent_by(&leave)).await?;
-            if leave.conn() == ConnId::NONE {
+            charge(&sent, clearance.principal(), bytes.len() as u64, studio.now_ms())?;
+            let connection = clearance.conn().0;
+            let count = owner.send(port.clone(), bytes, sent_by(&clearance)).await?;
+            if clearance.conn() == ConnId::NONE {
                 let (owner, until) = (owner.clone(), studio.sleeper.until(studio.clock.now().plus_us(RELEASE_AFTER_US)));
                 tokio::spawn(async move {
                     until.await;
@@ -91,9 +91,9 @@ pub fn definition(owner: &OwnerHandle) -> Definition {
 }
 
 /// A person's own call counts as their hand; what anybody else sends does not.
-fn sent_by(leave: &Clearance) -> SentBy {
-    let connection = leave.conn().0;
-    if leave.by_hand() { SentBy::Hand { connection } } else { SentBy::Tool { connection } }
+fn sent_by(clearance: &Clearance) -> SentBy {
+    let connection = clearance.conn().0;
+    if clearance.by_hand() { SentBy::Hand { connection } } else { SentBy::Tool { connection } }
 }
 
 fn encode(messages: &[Message]) -> Result<Vec<Vec<u8>>, ToolError> {

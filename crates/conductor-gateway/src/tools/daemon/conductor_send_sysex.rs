@@ -18,16 +18,16 @@ const GRANT_MS: u64 = 60_000;
 
 pub fn definition(owner: &OwnerHandle) -> Definition {
     let (aiming, owner) = (owner.clone(), owner.clone());
-    let mut definition = Definition::new("conductor_send_sysex", Tier::HardwareIo, TOOLSET, move |_studio, leave, arguments| {
+    let mut definition = Definition::new("conductor_send_sysex", Tier::HardwareIo, TOOLSET, move |_studio, clearance, arguments| {
         let owner = owner.clone();
         async move {
             let (port, body) = read(&arguments)?;
-            if !leave.by_person() && owner.status().await?.performance_lock {
+            if !clearance.by_person() && owner.status().await?.performance_lock {
                 return Err(locked("no SysEx is sent"));
             }
             let message = [&[0xF0][..], &body, &[0xF7]].concat();
             let sent = message.len();
-            owner.send(port.clone(), vec![message], SentBy::Tool { connection: leave.conn().0 }).await?;
+            owner.send(port.clone(), vec![message], SentBy::Tool { connection: clearance.conn().0 }).await?;
             Ok(Output::new(json!({ "status": "confirmed", "bytes_sent": sent, "port": port })))
         }
     })

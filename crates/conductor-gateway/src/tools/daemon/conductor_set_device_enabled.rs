@@ -15,10 +15,10 @@ struct Arguments {
 
 pub fn definition(owner: &OwnerHandle) -> Definition {
     let owner = owner.clone();
-    Definition::new("conductor_set_device_enabled", Tier::Stateful, TOOLSET, move |_studio, leave, arguments| {
+    Definition::new("conductor_set_device_enabled", Tier::Stateful, TOOLSET, move |_studio, clearance, arguments| {
         let owner = owner.clone();
         async move {
-            unlocked(&owner, &leave, "no device is muted or unmuted").await?;
+            unlocked(&owner, &clearance, "no device is muted or unmuted").await?;
             let Arguments { device_id, enabled } = take(arguments)?;
             give(&owner.set_device_enabled(device_id, enabled).await?)
         }

@@ -18,12 +18,12 @@ struct Arguments {
 
 pub fn definition(owner: &OwnerHandle) -> Definition {
     let owner = owner.clone();
-    Definition::new("conductor_start_midi_learn", Tier::Stateful, TOOLSET, move |_studio, leave, arguments| {
+    Definition::new("conductor_start_midi_learn", Tier::Stateful, TOOLSET, move |_studio, clearance, arguments| {
         let owner = owner.clone();
         async move {
-            unlocked(&owner, &leave, "nothing is learned").await?;
+            unlocked(&owner, &clearance, "nothing is learned").await?;
             let Arguments { timeout_ms, let_through } = take(arguments)?;
-            let client = Some(leave.conn()).filter(|it| *it != ConnId::NONE).map(|it| it.0);
+            let client = Some(clearance.conn()).filter(|it| *it != ConnId::NONE).map(|it| it.0);
             let timeout_ms = timeout_ms.unwrap_or(DEFAULT_MS);
             let started = owner.learn_start(timeout_ms, let_through.unwrap_or(false), client).await?;
             Ok(Output::new(started))

@@ -9,7 +9,7 @@ use serde_json::json;
 
 pub fn definition(owner: &OwnerHandle) -> Definition {
     let owner = owner.clone();
-    Definition::new("conductor_stop_midi_learn", Tier::Stateful, TOOLSET, move |_studio, _leave, _arguments| {
+    Definition::new("conductor_stop_midi_learn", Tier::Stateful, TOOLSET, move |_studio, _clearance, _arguments| {
         let owner = owner.clone();
         async move { Ok(Output::new(owner.learn_stop().await?)) }
     })

@@ -15,12 +15,12 @@ struct Arguments {
 
 pub fn definition(owner: &OwnerHandle) -> Definition {
     let owner = owner.clone();
-    Definition::new("conductor_switch_mode", Tier::Stateful, TOOLSET, move |_studio, leave, arguments| {
+    Definition::new("conductor_switch_mode", Tier::Stateful, TOOLSET, move |_studio, clearance, arguments| {
         let owner = owner.clone();
         async move {
-            unlocked(&owner, &leave, "the mode stays as it is").await?;
+            unlocked(&owner, &clearance, "the mode stays as it is").await?;
             let Arguments { mode } = take(arguments)?;
-            let by = if leave.by_hand() { Taint::Clean } else { Taint::Tool };
+            let by = if clearance.by_hand() { Taint::Clean } else { Taint::Tool };
             give(&owner.switch_mode_by(mode, by).await?)
         }
     })

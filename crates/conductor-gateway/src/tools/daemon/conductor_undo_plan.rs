@@ -7,9 +7,9 @@ use conductor_core::policy::Tier;
 use serde_json::json;
 
 pub fn definition() -> Definition {
-    Definition::new("conductor_undo_plan", Tier::ConfigChange, TOOLSET, |studio, leave, arguments| async move {
+    Definition::new("conductor_undo_plan", Tier::ConfigChange, TOOLSET, |studio, clearance, arguments| async move {
         let id = plan_id(&arguments)?;
-        Ok(Output::new(plans::make_undo(&studio, &leave, &arguments, id).await?))
+        Ok(Output::new(plans::make_undo(&studio, &clearance, &arguments, id).await?))
     })
     .text(
         "Undo plan",

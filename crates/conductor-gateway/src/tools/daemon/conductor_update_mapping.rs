@@ -17,9 +17,9 @@ pub fn definition() -> Definition {
     // leaves out.
     input["oneOf"] = json!([{ "required": ["id"] }, { "required": ["index"] }]);
     input["anyOf"] = json!([{ "required": ["trigger"] }, { "required": ["action"] }, { "required": ["description"] }, { "required": ["enabled"] }]);
-    Definition::new("conductor_update_mapping", Tier::ConfigChange, TOOLSET, |studio, leave, arguments| async move {
+    Definition::new("conductor_update_mapping", Tier::ConfigChange, TOOLSET, |studio, clearance, arguments| async move {
         let change = change(&arguments).map_err(plans::bad_change)?;
-        Ok(Output::new(plans::make(&studio, &leave, &arguments, &[change], None).await?))
+        Ok(Output::new(plans::make(&studio, &clearance, &arguments, &[change], None).await?))
     })
     .text(
         "Update mapping",

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 pub fn definition(owner: &OwnerHandle) -> Definition {
     let owner = owner.clone();
-    Definition::new("conductor_validate_config", Tier::ReadOnly, TOOLSET, move |studio, _leave, _arguments| {
+    Definition::new("conductor_validate_config", Tier::ReadOnly, TOOLSET, move |studio, _clearance, _arguments| {
         let owner = owner.clone();
         async move {
             let text = super::conductor_get_config::file(&studio)?;

@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 
 pub fn apply(owner: &OwnerHandle) -> Definition {
     let owner = owner.clone();
-    hidden("plan.apply", move |studio, leave, arguments| {
+    hidden("plan.apply", move |studio, clearance, arguments| {
         let owner = owner.clone();
         async move {
-            let by = person(&leave)?;
+            let by = person(&clearance)?;
             let (id, channel) = (plan_id(&arguments)?, channel(&arguments));
             Ok(Output::new(plans::apply(&studio, &owner, &by, channel, id).await?))
         }
@@ -24,8 +24,8 @@ pub fn apply(owner: &OwnerHandle) -> Definition {
 }
 
 pub fn reject() -> Definition {
-    hidden("plan.reject", |studio, leave, arguments| async move {
-        let by = person(&leave)?;
+    hidden("plan.reject", |studio, clearance, arguments| async move {
+        let by = person(&clearance)?;
         Ok(Output::new(plans::reject(&studio, &by, channel(&arguments), plan_id(&arguments)?).await?))
     })
     .text("Reject plan", "Ends the plan without writing anything.")
@@ -45,11 +45,11 @@ where
 }
 
 /// A pad may call tools, but no tool that decides.
-pub(super) fn person(leave: &Clearance) -> Result<Principal, ToolError> {
-    if leave.principal().is_person() {
-        return Ok(leave.principal().clone());
+pub(super) fn person(clearance: &Clearance) -> Result<Principal, ToolError> {
+    if clearance.principal().is_person() {
+        return Ok(clearance.principal().clone());
     }
-    let name = leave.tool().name.to_string();
+    let name = clearance.tool().name.to_string();
     Err(ToolError::new(Code::NotFound, format!("Unknown tool: {name}")).subject(Subject::Tool(name)))
 }
 

@@ -72,7 +72,7 @@ struct AuditNow {
 impl AuditNow {
     fn of(studio: &Studio) -> Self {
         let health = studio.audit.health();
-        let (waiting, copy_fault) = health.map(|it| (it.owed, it.copy_fault)).unwrap_or_default();
+        let (waiting, copy_fault) = health.map(|it| (it.unwritten, it.copy_fault)).unwrap_or_default();
         let reason = studio.audit.up().err().map(|it| studio.scrubber.text(&it).into_owned());
         AuditNow { writable: reason.is_none(), reason, copy_fault, waiting }
     }
@@ -90,21 +90,21 @@ pub fn with_waiting(studio: &Studio, status: Status) -> StatusAndPlans {
 /// Drafts the changes on the file as it is and keeps the plan. Nothing else changes.
 pub async fn make(
     studio: &Arc<Studio>,
-    leave: &Clearance,
+    clearance: &Clearance,
     arguments: &Value,
     changes: &[Change],
     description: Option<String>,
 ) -> Result<Value, ToolError> {
     let base = present_bytes(studio)?;
     let draft = with_surroundings(studio, |around| plan::draft(&base, changes, around, &template)).map_err(refused)?;
-    keep(studio, leave, arguments, &base, draft, description, Vec::new()).await
+    keep(studio, clearance, arguments, &base, draft, description, Vec::new()).await
 }
 
 /// Drafts keys of a plugin's row on the file as it is and keeps the plan. Only `plugin.set` asks
 /// for it.
 pub async fn make_plugin(
     studio: &Arc<Studio>,
-    leave: &Clearance,
+    clearance: &Clearance,
     arguments: &Value,
     name: &str,
     row: &serde_json::Map<String, Value>,
@@ -112,7 +112,7 @@ pub async fn make_plugin(
 ) -> Result<Value, ToolError> {
     let base = present_bytes(studio)?;
     let draft = with_surroundings(studio, |around| plan::draft_plugin(&base, name, row, description.clone(), around));
-    keep(studio, leave, arguments, &base, draft.map_err(refused)?, Some(description), Vec::new()).await
+    keep(studio, clearance, arguments, &base, draft.map_err(refused)?, Some(description), Vec::new()).await
 }
 
 fn template(name: &str) -> Option<plan::Template> {
@@ -127,7 +127,7 @@ fn template(name: &str) -> Option<plan::Template> {
 /// Drafts the inverse of an applied plan.
 pub async fn make_undo(
     studio: &Arc<Studio>,
-    leave: &Clearance,
+    clearance: &Clearance,
     arguments: &Value,
     id: Uuid,
 ) -> Result<Value, ToolError> {
@@ -145,12 +145,12 @@ pub async fn make_undo(
     let base = present_bytes(studio)?;
     let draft = with_surroundings(studio, |around| plan::undo(&before, &after, &base, around)).map_err(refused)?;
     let facts = vec![Fact { label: UNDOES.into(), text: id.to_string() }];
-    keep(studio, leave, arguments, &base, draft, Some(format!("Undo: {}", record.summary)), facts).await
+    keep(studio, clearance, arguments, &base, draft, Some(format!("Undo: {}", record.summary)), facts).await
 }
 
 async fn keep(
     studio: &Arc<Studio>,
-    leave: &Clearance,
+    clearance: &Clearance,
     arguments: &Value,
     base: &[u8],
     draft: Draft,
@@ -166,9 +166,9 @@ async fn keep(
     });
     let changes: Vec<Value> = changes.iter().map(change_json).collect();
     let force = studio.policy();
-    let tool = leave.tool();
+    let tool = clearance.tool();
     let plan = NewPlan {
-        principal: leave.principal().clone(),
+        principal: clearance.principal().clone(),
         tool: tool.name.to_string(),
         args_hash: Digest::of_json(arguments).map_err(|fault| ToolError::new(Code::BadInput, fault.to_string()))?,
         pin: tool.pin,
@@ -199,7 +199,7 @@ async fn keep(
     };
     let made = made.await.map_err(|fault| internal(&fault))?.map_err(not_kept)?.map_err(not_taken)?;
     let detail = json!({ "plan": ids.id.to_string() });
-    let _ = studio.audit.event(Some(leave.principal().clone()), EventName::PlanCreated, detail).await;
+    let _ = studio.audit.event(Some(clearance.principal().clone()), EventName::PlanCreated, detail).await;
     studio.events.uri_changed("conductor://plans");
     Ok(made)
 }

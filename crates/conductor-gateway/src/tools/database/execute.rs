@@ -20,14 +20,14 @@ struct Arguments {
 
 pub fn definition(shelf: &Shelf) -> Definition {
     let (aiming, shelf) = (shelf.clone(), shelf.clone());
-    let mut definition = Definition::new("database.execute", Tier::HardwareIo, TOOLSET, move |studio, leave, arguments| {
+    let mut definition = Definition::new("database.execute", Tier::HardwareIo, TOOLSET, move |studio, clearance, arguments| {
         let shelf = shelf.clone();
         async move {
             let Arguments { sql, database, params } = take(arguments)?;
             let database = database.as_deref();
             let password = shelf.password(database).await?;
             let password = password.as_ref().map(crate::secrets::Secret::expose);
-            let done = shelf.databases.execute(database, sql, params, password, bounds(&studio, &leave)).await;
+            let done = shelf.databases.execute(database, sql, params, password, bounds(&studio, &clearance)).await;
             let changed = done.map_err(ToolError::from)?;
             Ok(Output::new(json!({ "rows_affected": changed.rows_affected, "last_insert_id": changed.last_insert_id })))
         }

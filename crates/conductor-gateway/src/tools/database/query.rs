@@ -25,7 +25,7 @@ pub fn definition(shelf: &Shelf) -> Definition {
         { "type": "string" }, { "type": "number" }, { "type": "boolean" }, { "type": "null" }, { "type": "object" },
         { "type": "array" },
     ] });
-    let mut definition = Definition::new("database.query", Tier::ReadOnly, TOOLSET, move |studio, leave, arguments| {
+    let mut definition = Definition::new("database.query", Tier::ReadOnly, TOOLSET, move |studio, clearance, arguments| {
         let shelf = shelf.clone();
         async move {
             let Arguments { sql, database, params, limit } = take(arguments)?;
@@ -34,7 +34,7 @@ pub fn definition(shelf: &Shelf) -> Definition {
             let password = password.as_ref().map(crate::secrets::Secret::expose);
             let rows = shelf
                 .databases
-                .query(database, sql, params, limit.unwrap_or(1000), password, bounds(&studio, &leave))
+                .query(database, sql, params, limit.unwrap_or(1000), password, bounds(&studio, &clearance))
                 .await
                 .map_err(ToolError::from)?;
             let columns: Vec<Value> = rows.columns.iter().map(|(name, kind)| json!({ "name": name, "type": kind })).collect();

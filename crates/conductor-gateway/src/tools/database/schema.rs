@@ -19,14 +19,14 @@ struct Arguments {
 pub fn definition(shelf: &Shelf) -> Definition {
     let (aiming, shelf) = (shelf.clone(), shelf.clone());
     let mut definition =
-        Definition::new("database.schema", Tier::ReadOnly, TOOLSET, move |studio, leave, arguments| {
+        Definition::new("database.schema", Tier::ReadOnly, TOOLSET, move |studio, clearance, arguments| {
             let shelf = shelf.clone();
             async move {
                 let Arguments { database, table } = take(arguments)?;
                 let database = database.as_deref();
                 let password = shelf.password(database).await?;
                 let password = password.as_ref().map(crate::secrets::Secret::expose);
-                let tables = shelf.databases.schema(database, table, password, bounds(&studio, &leave)).await;
+                let tables = shelf.databases.schema(database, table, password, bounds(&studio, &clearance)).await;
                 let tables = tables.map_err(ToolError::from)?;
                 let shown = tables.iter().map(|it| {
                     let columns: Vec<Value> =

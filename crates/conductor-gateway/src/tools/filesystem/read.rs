@@ -50,7 +50,7 @@ pub fn definition(files: &Arc<Files>) -> Definition {
 fn run(asked: &Asked<Arguments>) -> Result<Value, ToolError> {
     let Arguments { at, offset, limit, encoding } = &asked.arguments;
     let place = at.place(&asked.files)?;
-    let room = room(&asked.studio, asked.leave.tool().max_result_bytes);
+    let room = room(&asked.studio, asked.clearance.tool().max_result_bytes);
     let most = match encoding {
         Encoding::Utf8 => room,
         Encoding::Base64 => room / 4 * 3,

@@ -60,7 +60,7 @@ fn run(asked: &Asked<Arguments>) -> Result<Value, ToolError> {
     let until = Micros(asked.studio.clock.now().0.saturating_add(PATIENCE_US));
     let query = Query { pattern: compiled, glob: chosen, limit: limit.unwrap_or(100), until };
     let place = asked.files.place(root.as_deref(), path)?;
-    let found = place.search(&query, &*asked.studio.clock, asked.leave.cancel())?;
+    let found = place.search(&query, &*asked.studio.clock, asked.clearance.cancel())?;
     let matches = found
         .matches
         .iter()

@@ -75,10 +75,10 @@ pub(super) fn keep<T>(
     let mut bits = [0; 8];
     studio.ids.fill(&mut bits);
     let ids = NewIds { id: studio.ids.v4(), short: u64::from_le_bytes(bits) };
-    let tool = asked.leave.tool();
+    let tool = asked.clearance.tool();
     let fact = |label: &str, text: String| Fact { label: label.to_owned(), text };
     let ask = Ask {
-        principal: asked.leave.principal().clone(),
+        principal: asked.clearance.principal().clone(),
         tool: tool.name.to_string(),
         tier: tool.tier,
         args_hash: Digest::of_json(&asked.whole).map_err(|fault| ToolError::new(Code::BadInput, fault.to_string()))?,
@@ -116,21 +116,22 @@ pub(super) fn forget<T>(asked: &Asked<T>, id: Uuid) {
 
 pub fn definition(files: &Arc<Files>) -> Definition {
     let files = Arc::clone(files);
-    let mut definition = Definition::new(UNDO, Tier::HardwareIo, TOOLSET, move |studio, leave, arguments: Value| {
-        let files = Arc::clone(&files);
-        blocking(move || {
-            if !leave.principal().is_person() {
-                let name = leave.tool().name.to_string();
-                return Err(
-                    ToolError::new(Code::NotFound, format!("Unknown tool: {name}")).subject(Subject::Tool(name))
-                );
-            }
-            run(&studio, &files, arguments["undo_id"].as_str().unwrap_or_default())
+    let mut definition =
+        Definition::new(UNDO, Tier::HardwareIo, TOOLSET, move |studio, clearance, arguments: Value| {
+            let files = Arc::clone(&files);
+            blocking(move || {
+                if !clearance.principal().is_person() {
+                    let name = clearance.tool().name.to_string();
+                    return Err(
+                        ToolError::new(Code::NotFound, format!("Unknown tool: {name}")).subject(Subject::Tool(name))
+                    );
+                }
+                run(&studio, &files, arguments["undo_id"].as_str().unwrap_or_default())
+            })
         })
-    })
-    .text("Undo file change", "Puts back what a write or a delete took away, if nobody has changed it since.")
-    .input(object(json!({ "undo_id": { "type": "string", "format": "uuid" } })))
-    .output(object(json!({ "path": text(), "restored": boolean() })));
+        .text("Undo file change", "Puts back what a write or a delete took away, if nobody has changed it since.")
+        .input(object(json!({ "undo_id": { "type": "string", "format": "uuid" } })))
+        .output(object(json!({ "path": text(), "restored": boolean() })));
     definition.hidden = true;
     // The person who calls it has decided.
     definition.requires_approval = Some(false);

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 pub fn definition(live: &Arc<Live>) -> Definition {
     let live = Arc::clone(live);
-    Definition::new("live_list_sets", Tier::ReadOnly, TOOLSET, move |_studio, _leave, _arguments| {
+    Definition::new("live_list_sets", Tier::ReadOnly, TOOLSET, move |_studio, _clearance, _arguments| {
         let live = Arc::clone(&live);
         async move {
             let sets: Vec<Value> = live

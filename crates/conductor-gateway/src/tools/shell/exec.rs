@@ -41,7 +41,7 @@ impl Arguments {
 
 pub fn definition(shell: &Arc<Shell>) -> Definition {
     let (deciding, aiming, shell) = (Arc::clone(shell), Arc::clone(shell), Arc::clone(shell));
-    let mut definition = Definition::new("shell.exec", Tier::HardwareIo, TOOLSET, move |studio, leave, arguments| {
+    let mut definition = Definition::new("shell.exec", Tier::HardwareIo, TOOLSET, move |studio, clearance, arguments| {
         let shell = Arc::clone(&shell);
         async move {
             let arguments: Arguments = take(arguments)?;
@@ -51,7 +51,7 @@ pub fn definition(shell: &Arc<Shell>) -> Definition {
             }
             let started = studio.clock.now();
             let late = studio.sleeper.until(started.plus_us(prepared.timeout_ms.saturating_mul(1000)));
-            let cancel = leave.cancel().clone();
+            let cancel = clearance.cancel().clone();
             let enough = async move {
                 tokio::select! {
                     () = late => {}
@@ -60,7 +60,7 @@ pub fn definition(shell: &Arc<Shell>) -> Definition {
             };
             let ran = shell.run(&prepared, enough).await.map_err(ToolError::from)?;
             let duration_ms = studio.clock.now().0.saturating_sub(started.0) / 1000;
-            let room = room(&studio, leave.tool().max_result_bytes);
+            let room = room(&studio, clearance.tool().max_result_bytes);
             let (stderr, cut_err) = fit(&ran.stderr, room / 2);
             let (stdout, cut_out) = fit(&ran.stdout, room / 2);
             Ok(Output::new(json!({

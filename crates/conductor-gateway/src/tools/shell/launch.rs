@@ -21,7 +21,7 @@ struct Arguments {
 pub fn definition(shell: &Arc<Shell>) -> Definition {
     let (deciding, showing, shell) = (Arc::clone(shell), Arc::clone(shell), Arc::clone(shell));
     let mut definition =
-        Definition::new("desktop.launch", Tier::HardwareIo, TOOLSET, move |_studio, _leave, arguments| {
+        Definition::new("desktop.launch", Tier::HardwareIo, TOOLSET, move |_studio, _clearance, arguments| {
             let shell = Arc::clone(&shell);
             async move {
                 let Arguments { app } = take(arguments)?;

@@ -40,7 +40,7 @@ const OURS: [HeaderName; 6] =
 
 pub fn definition(web: &Arc<Web>) -> Definition {
     let (deciding, web) = (Arc::clone(web), Arc::clone(web));
-    let mut definition = Definition::new("web.fetch", Tier::HardwareIo, TOOLSET, move |studio, leave, arguments| {
+    let mut definition = Definition::new("web.fetch", Tier::HardwareIo, TOOLSET, move |studio, clearance, arguments| {
         let web = Arc::clone(&web);
         async move {
             let arguments: Arguments = take(arguments)?;
@@ -58,7 +58,7 @@ pub fn definition(web: &Arc<Web>) -> Definition {
             let body = studio.scrubber.piece(&fetched.body, 0..most.min(fetched.body.len()));
             let whole = String::from_utf8_lossy(&body);
             let taken = Value::Object(named.clone()).to_string().len();
-            let (content, cut) = fit(&whole, room(&studio, leave.tool().max_result_bytes).saturating_sub(taken));
+            let (content, cut) = fit(&whole, room(&studio, clearance.tool().max_result_bytes).saturating_sub(taken));
             Ok(Output::new(json!({
                 "url": fetched.url.as_str(), "status": fetched.status, "headers": named, "content_type": kind, "content": content,
                 "truncated": fetched.truncated || fetched.body.len() > most || cut,

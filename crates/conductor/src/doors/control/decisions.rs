@@ -229,7 +229,10 @@ pub async fn answer(
         GatewayMethod::ApprovalsWatch => {
             let Nothing {} = read(params)?;
             control.recognise(caller.peer).map_err(refuse)?;
-            return Ok(Answer::Stream(Stream::Questions(studio.approvals.attend(), studio.events.listen(Event::is_approval))));
+            return Ok(Answer::Stream(Stream::Questions(
+                studio.approvals.attend(),
+                studio.events.listen(Event::is_approval),
+            )));
         }
         GatewayMethod::AuditHead => {
             let Nothing {} = read(params)?;
