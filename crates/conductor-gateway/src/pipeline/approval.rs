@@ -222,9 +222,9 @@ impl Given {
 
 /// What a call would change, as it is now: its resolved target and the content there.
 pub async fn state_of(studio: &Arc<Studio>, tool: &Tool, call: &Call, target: &Target) -> Option<Digest> {
-    let content = match &tool.state_hash {
-        Some(state_hash) => state_hash(Arc::clone(studio), call.arguments.clone()).await,
-        None => None,
+    let content = match (target.state, &tool.state_hash) {
+        (None, Some(state_hash)) => state_hash(Arc::clone(studio), call.arguments.clone()).await,
+        (state, _) => state,
     };
     if target.shown.is_empty() {
         return content;
@@ -331,7 +331,7 @@ impl<'a> Question<'a> {
             policy_version: studio.policy().version,
             state: state_of(studio, tool, call, target).await,
         };
-        let own = own_facts(studio, tool, call).await;
+        let own = own_facts(studio, tool, call, target).await;
         let clean = |text: &str| studio.scrubber.text(text).into_owned();
         let summary = text::middle(&clean(&tool.summarize(&call.arguments)), LONGEST_SUMMARY).into_owned();
         let fact = |label: &str, text: String| Fact { label: label.to_owned(), text };
@@ -627,8 +627,8 @@ fn bad_state() -> ToolError {
 }
 
 /// The tool's own facts. They may need the disk.
-async fn own_facts(studio: &Arc<Studio>, tool: &Tool, call: &Call) -> AskFacts {
-    let Some(facts) = tool.facts.clone() else { return AskFacts::default() };
+async fn own_facts(studio: &Arc<Studio>, tool: &Tool, call: &Call, target: &Target) -> AskFacts {
+    let Some(facts) = tool.facts.clone() else { return target.facts.clone() };
     let (studio, arguments) = (Arc::clone(studio), call.arguments.clone());
     tokio::task::spawn_blocking(move || facts(&studio, &arguments)).await.unwrap_or_default()
 }

@@ -66,6 +66,10 @@ pub struct Target {
     pub key: Option<String>,
     /// Decides before [`Definition::decide`], for tools that must resolve the target first.
     pub by_args: Option<ByArgs>,
+    /// Hash of what the call would change. Replaces [`Definition::state_hash`].
+    pub state: Option<Digest>,
+    /// Facts for the approver, for tools without [`Definition::facts`].
+    pub facts: AskFacts,
     /// The handler would refuse the call for this reason, so no person is asked about it.
     pub fault: Option<ToolError>,
 }

@@ -32,24 +32,28 @@ mod conductor_undo_plan;
 mod conductor_update_mapping;
 mod conductor_validate_config;
 pub mod mapping_call;
-mod mirrors;
 mod plan_apply;
 pub mod plans;
 mod plugin_set;
+mod prelude;
+mod prompts;
+mod resources;
 pub mod surroundings;
 pub mod sysex;
 
-pub use mirrors::{add_prompts, add_resources};
+pub use prompts::add_prompts;
+pub use resources::add_resources;
 
 use super::catalog::{Aim, Definition, Target};
-use super::schema_builder::{boolean, integer, list, nullable, object, said, text};
+use super::schema_builder::object;
 use crate::owner_handle::OwnerHandle;
 use crate::pipeline::call::{Call, Output};
 use crate::pipeline::gate::Clearance;
+use crate::studio::Studio;
 use conductor_core::action::Action;
 use conductor_core::error::{Code, RefusedBy, ToolError};
 use conductor_core::mapping::TriggerKind;
-use conductor_core::policy::ByArgs;
+use conductor_core::policy::{ByArgs, Tier};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -92,6 +96,18 @@ pub fn definitions(owner: &OwnerHandle) -> Vec<Definition> {
         plan_apply::reject(),
         plugin_set::definition(owner),
     ]
+}
+
+/// A tool that asks the owner of the studio.
+fn owner_tool<F, R>(name: &'static str, tier: Tier, owner: &OwnerHandle, run: F) -> Definition
+where
+    F: Fn(OwnerHandle, Arc<Studio>, Clearance, Value) -> R + Send + Sync + 'static,
+    R: Future<Output = Result<Output, ToolError>> + Send + 'static,
+{
+    let owner = owner.clone();
+    Definition::new(name, tier, TOOLSET, move |studio, clearance, arguments| {
+        run(owner.clone(), studio, clearance, arguments)
+    })
 }
 
 /// The value as a result.
@@ -144,7 +160,7 @@ fn output_target(owner: &OwnerHandle, asks: bool) -> Aim {
                 forms: names.iter().map(|it| json!({ "port": it })).collect(),
                 key: Some(names.iter().min().map_or_else(String::new, |it| (*it).clone())),
                 by_args: asks.then_some(if asked { ByArgs::Ask } else { ByArgs::Allow }),
-                fault: None,
+                ..Target::default()
             }
         })
     })

@@ -33,11 +33,14 @@ mod live_set_tempo;
 mod live_set_track_props;
 mod live_transport;
 mod live_undo;
-mod mirrors;
+mod prelude;
+mod prompts;
 mod refusal;
+mod resources;
 mod schema;
 
-pub use mirrors::{add_prompts, add_resources};
+pub use prompts::add_prompts;
+pub use resources::add_resources;
 
 use super::catalog::{Aim, AskFacts, Catalog, CatalogError, Definition, Target, Tool};
 use crate::pipeline::call::Output;

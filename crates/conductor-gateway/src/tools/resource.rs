@@ -1,18 +1,20 @@
-//! Resources: fixed URIs and templates, each the mirror of one read tool.
+//! Resources: fixed URIs and templates. Each mirrors one read tool.
 //!
-//! Not here: reading. A read becomes a call to the mirrored tool, so policy, limits and audit hold
-//! for it.
+//! Not here: reading. A read becomes a call of the mirrored tool, so that policy, limits and audit
+//! apply to it.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::studio::Studio;
 
+/// Values by name: the variables of a template, or the arguments of a prompt.
+pub type Variables = BTreeMap<String, String>;
 /// From the variables of a template to the arguments of the mirrored tool.
-pub type ToArguments = Arc<dyn Fn(&BTreeMap<String, String>) -> Value + Send + Sync>;
+pub type ToArguments = Arc<dyn Fn(&Variables) -> Value + Send + Sync>;
 /// Completion from cached state; it starts nothing.
 pub type Completer = Arc<dyn Fn(&Studio, &str) -> Vec<String> + Send + Sync>;
 
@@ -28,6 +30,33 @@ pub struct Resource {
     pub tool: Cow<'static, str>,
     pub arguments: ToArguments,
     pub complete: BTreeMap<&'static str, Completer>,
+}
+
+/// The value of a variable; empty when it is absent.
+pub fn variable(given: &Variables, name: &str) -> String {
+    given.get(name).cloned().unwrap_or_default()
+}
+
+impl Resource {
+    /// The answer of a read tool without arguments, under a fixed URI.
+    pub fn json(
+        (toolset, tool): (&'static str, &'static str),
+        uri: &'static str,
+        name: &'static str,
+        description: &'static str,
+    ) -> Self {
+        Self {
+            uri: uri.into(),
+            name: name.into(),
+            title: name.into(),
+            description: description.into(),
+            mime: "application/json".into(),
+            toolset: toolset.into(),
+            tool: tool.into(),
+            arguments: Arc::new(|_| json!({})),
+            complete: BTreeMap::new(),
+        }
+    }
 }
 
 impl Resource {

@@ -1,12 +1,8 @@
 //! `conductor_create_device_identity`: plans a device row, so that mappings can name a controller.
 
-use super::{TOOLSET, config_plan, object, plans};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
+use super::prelude::*;
 use conductor_core::config::schema;
 use conductor_core::plan::Change;
-use conductor_core::policy::Tier;
-use serde_json::{Value, json};
 
 pub fn definition() -> Definition {
     Definition::new("conductor_create_device_identity", Tier::ConfigChange, TOOLSET, |studio, clearance, arguments| async move {

@@ -1,14 +1,10 @@
 //! `conductor_create_mapping`: plans a new mapping.
 
-use super::{TOOLSET, config_plan, object, plans};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
+use super::prelude::*;
 use conductor_core::action::Action;
 use conductor_core::config::{Diagnostic, input, schema};
 use conductor_core::mapping::TriggerKind;
 use conductor_core::plan::Change;
-use conductor_core::policy::Tier;
-use serde_json::{Value, json};
 
 /// In the order the documentation lists them.
 pub const MESSAGE_TYPES: [&str; 6] = ["NoteOn", "NoteOff", "CC", "ProgramChange", "PitchBend", "Aftertouch"];

@@ -1,12 +1,9 @@
 //! `conductor_delete_mapping`: plans the removal of one mapping.
 
 use super::conductor_update_mapping::which;
-use super::{TOOLSET, config_plan, object, plans, row_of};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
+use super::prelude::*;
+use super::row_of;
 use conductor_core::plan::Change;
-use conductor_core::policy::Tier;
-use serde_json::json;
 
 pub fn definition() -> Definition {
     let mut input = object(json!({

@@ -1,16 +1,10 @@
 //! `conductor_get_config`: the file on disk, with the hash a plan would start from, and what of it
 //! is not in force.
 
-use super::{TOOLSET, list, nullable, object, said, text};
-use crate::owner_handle::OwnerHandle;
-use crate::pipeline::call::Output;
+use super::prelude::*;
 use crate::studio::Studio;
-use crate::tools::catalog::Definition;
 use conductor_core::digest::Digest;
-use conductor_core::error::{Code, Subject, ToolError};
-use conductor_core::policy::Tier;
 use conductor_hosts::atomic_file;
-use serde_json::json;
 use std::io;
 
 pub fn definition(owner: &OwnerHandle) -> Definition {

@@ -1,10 +1,6 @@
 //! `conductor_get_plan`: one plan.
 
-use super::{TOOLSET, config_plan, object, plan_id, plans};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_core::policy::Tier;
-use serde_json::{Value, json};
+use super::prelude::*;
 
 pub fn definition() -> Definition {
     Definition::new("conductor_get_plan", Tier::ReadOnly, TOOLSET, |studio, _clearance, arguments| async move {

@@ -1,10 +1,6 @@
 //! `conductor_list_plans`: every plan, newest first.
 
-use super::{TOOLSET, object, plans};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_core::policy::Tier;
-use serde_json::json;
+use super::prelude::*;
 
 pub fn definition() -> Definition {
     Definition::new("conductor_list_plans", Tier::ReadOnly, TOOLSET, |studio, _clearance, _arguments| async move {

@@ -1,13 +1,9 @@
 //! `conductor_plan_changes`: one plan for any number of changes. The tools with a single change go
 //! the same way.
 
-use super::{TOOLSET, config_plan, object, plans};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
+use super::prelude::*;
 use conductor_core::config::{Diagnostic, schema};
 use conductor_core::plan::Change;
-use conductor_core::policy::Tier;
-use serde_json::{Value, json};
 
 pub fn definition() -> Definition {
     Definition::new("conductor_plan_changes", Tier::ConfigChange, TOOLSET, |studio, clearance, arguments| async move {

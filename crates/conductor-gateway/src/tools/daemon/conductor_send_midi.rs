@@ -1,21 +1,17 @@
 //! `conductor_send_midi`: plain MIDI to a device. All messages are checked before the first byte
 //! leaves.
 
-use super::{TOOLSET, boolean, integer, locked, object, output_target, take, text};
-use crate::owner_handle::{OwnerHandle, SentBy};
-use crate::pipeline::call::{ConnId, Output, Principal};
+use super::prelude::*;
+use super::{locked, output_target};
+use crate::owner_handle::SentBy;
+use crate::pipeline::call::{ConnId, Principal};
 use crate::pipeline::gate::Clearance;
-use crate::tools::catalog::Definition;
 use conductor_core::config::schema;
-use conductor_core::error::{Code, RefusedBy, Subject, ToolError};
+use conductor_core::error::RefusedBy;
 use conductor_core::event::Body;
 use conductor_core::event::midi::short;
-use conductor_core::policy::Tier;
 use parking_lot::Mutex;
-use serde::Deserialize;
-use serde_json::{Value, json};
 use std::collections::HashMap;
-use std::sync::Arc;
 
 /// Messages a principal may send in one minute.
 const PER_MINUTE: u64 = 2000;

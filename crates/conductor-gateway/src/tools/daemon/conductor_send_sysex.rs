@@ -1,17 +1,15 @@
 //! `conductor_send_sysex`: raw SysEx to a device. Every call asks a person; no rule can allow it
 //! beforehand.
 
-use super::{TOOLSET, integer, locked, object, output_target, sysex, text};
-use crate::owner_handle::{OwnerHandle, SentBy};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::{AskFacts, Definition};
+use super::prelude::*;
+use super::{locked, output_target, sysex};
+use crate::owner_handle::SentBy;
+use crate::tools::catalog::AskFacts;
 use conductor_core::config::schema;
 use conductor_core::digest::Digest;
-use conductor_core::error::{Code, ToolError};
-use conductor_core::policy::{AskFloor, Tier};
-use serde_json::{Map, Value, json};
+use conductor_core::policy::AskFloor;
+use serde_json::Map;
 use std::fmt::Write;
-use std::sync::Arc;
 
 /// How long a yes stays usable.
 const GRANT_MS: u64 = 60_000;

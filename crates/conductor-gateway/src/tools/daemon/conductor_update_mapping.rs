@@ -1,12 +1,9 @@
 //! `conductor_update_mapping`: plans a change of one mapping.
 
-use super::{TOOLSET, config_plan, mapping_input, plans, row_of};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
+use super::prelude::*;
+use super::{mapping_input, row_of};
 use conductor_core::config::Diagnostic;
 use conductor_core::plan::Change;
-use conductor_core::policy::Tier;
-use serde_json::{Value, json};
 
 pub fn definition() -> Definition {
     let mut input = mapping_input(json!({

@@ -1,14 +1,10 @@
 //! `plan.apply` and `plan.reject`: hidden, and only for a person. The human door and the approval
 //! pad are the only ways to them.
 
-use super::{TOOLSET, object, plan_id, plans};
-use crate::owner_handle::OwnerHandle;
-use crate::pipeline::call::{Output, Principal};
+use super::prelude::*;
+use crate::pipeline::call::Principal;
 use crate::pipeline::gate::Clearance;
-use crate::tools::catalog::Definition;
-use conductor_core::error::{Code, Subject, ToolError};
-use conductor_core::policy::{Channel, Tier};
-use serde_json::{Value, json};
+use conductor_core::policy::Channel;
 
 pub fn apply(owner: &OwnerHandle) -> Definition {
     let owner = owner.clone();

@@ -2,14 +2,10 @@
 //! and applied at once, so that it is kept, recorded and undone like any other change of the
 //! configuration.
 
-use super::{TOOLSET, object, plan_apply, plans};
-use crate::owner_handle::OwnerHandle;
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
+use super::plan_apply;
+use super::prelude::*;
 use conductor_core::audit::record::EventName;
-use conductor_core::error::{Code, ToolError};
-use conductor_core::policy::{Channel, Tier};
-use serde_json::{Value, json};
+use conductor_core::policy::Channel;
 
 pub fn definition(owner: &OwnerHandle) -> Definition {
     let owner = owner.clone();

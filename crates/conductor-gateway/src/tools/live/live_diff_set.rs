@@ -1,12 +1,8 @@
 //! `live_diff_set`: what differs between two states or two Sets.
 
-use super::{reading, refused, schema, to_object};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_hosts::live::{Live, blocking};
-use serde_json::{Value, json};
+use super::prelude::*;
+use super::to_object;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 /// Changes in one answer; the count tells how many there are.
 const MAX_CHANGES: usize = 400;

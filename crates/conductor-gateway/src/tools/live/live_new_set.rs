@@ -1,12 +1,8 @@
 //! `live_new_set`: a new file from a template or the built-in skeleton.
 
-use super::{HOST, on_files, overview, refused, schema};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_hosts::live::Live;
-use serde_json::{Value, json};
+use super::prelude::*;
+use super::{HOST, overview};
 use std::path::PathBuf;
-use std::sync::Arc;
 
 const UNTESTED: &str =
     "made from the built-in skeleton, which has not been tested in a running Live; a template saved by Live is safer";

@@ -1,13 +1,8 @@
 //! `live_open_set`: opens a file and makes it the caller's current Set.
 
-use super::{HOST, on_files, overview, refused, schema};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_core::error::{Code, ToolError};
-use conductor_hosts::live::Live;
-use serde_json::{Value, json};
+use super::prelude::*;
+use super::{HOST, overview};
 use std::path::PathBuf;
-use std::sync::Arc;
 
 pub fn definition(live: &Arc<Live>) -> Definition {
     on_files(live, "live_open_set", |mut ask| async move {

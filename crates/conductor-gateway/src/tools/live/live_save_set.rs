@@ -1,14 +1,8 @@
 //! `live_save_set`: writes the file, with a backup of the old one beside it.
 
-use super::{on_files, refused, schema};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_hosts::live::Live;
+use super::prelude::*;
 use conductor_hosts::live::document::Saving;
-use schema::{boolean, integer, nullable, object, text};
-use serde_json::json;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 pub fn definition(live: &Arc<Live>) -> Definition {
     let mut definition = on_files(live, "live_save_set", |mut ask| async move {

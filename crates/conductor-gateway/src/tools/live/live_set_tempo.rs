@@ -1,10 +1,6 @@
 //! `live_set_tempo`: beats per minute of the Set.
 
-use super::{editing, schema};
-use crate::tools::catalog::Definition;
-use conductor_hosts::live::Live;
-use serde_json::{Value, json};
-use std::sync::Arc;
+use super::prelude::*;
 
 pub fn definition(live: &Arc<Live>) -> Definition {
     let mut members = schema::overview_members();

@@ -1,14 +1,8 @@
 //! `live_transport`: play, stop and record in a running Live.
 
-use super::{on_set, refused, schema, whole_numbers};
-use crate::pipeline::call::Output;
-use crate::tools::catalog::Definition;
-use conductor_core::error::{Code, ToolError};
-use conductor_core::policy::Tier;
-use conductor_hosts::live::{Live, Op, Transport};
-use schema::{boolean, number, object};
-use serde_json::json;
-use std::sync::Arc;
+use super::prelude::*;
+use super::whole_numbers;
+use conductor_hosts::live::Transport;
 
 pub fn definition(live: &Arc<Live>) -> Definition {
     on_set(live, "live_transport", Tier::Stateful, |mut ask, set| async move {
