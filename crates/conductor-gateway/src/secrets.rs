@@ -117,14 +117,19 @@ pub fn home_key(home: &Path, name: &str, ids: &dyn Ids) -> io::Result<[u8; 32]> 
     if let Some(key) = std::fs::read(folder.join(name)).ok().and_then(|it| <[u8; 32]>::try_from(it).ok()) {
         return Ok(key);
     }
-    match std::fs::DirBuilder::new().mode(0o700).create(&folder) {
-        Err(fault) if fault.kind() != io::ErrorKind::AlreadyExists => return Err(fault),
-        Ok(()) | Err(_) => {}
-    }
+    make_private(&folder)?;
     let mut key = [0; 32];
     ids.fill(&mut key);
     atomic_file::replace(&RealDisk, &folder.join(name), &key, 0o600, &ids.v4().to_string())?;
     Ok(key)
+}
+
+/// Creates a folder that only its owner can read; an existing one stays as it is.
+fn make_private(folder: &Path) -> io::Result<()> {
+    match std::fs::DirBuilder::new().mode(0o700).create(folder) {
+        Err(fault) if fault.kind() != io::ErrorKind::AlreadyExists => Err(fault),
+        Ok(()) | Err(_) => Ok(()),
+    }
 }
 
 /// Every secret of a home.
@@ -187,20 +192,19 @@ impl Secrets {
 
     /// As [`Secrets::open_now`], unless there is nothing to open.
     pub fn open_if_any(&self) -> Result<(), SecretError> {
-        match Vault::read(&self.folder) {
-            Ok(None) => Ok(()),
-            Ok(Some(vault)) if vault.listed().next().is_none() => Ok(()),
-            Ok(Some(_)) | Err(_) => self.open_now(),
-        }
+        if self.is_empty() { Ok(()) } else { self.open_now() }
+    }
+
+    /// Whether the vault holds nothing; false when it cannot be read.
+    fn is_empty(&self) -> bool {
+        Vault::read(&self.folder).is_ok_and(|vault| vault.is_none_or(|vault| vault.listed().next().is_none()))
     }
 
     /// For what must be provably ours. May block: the key's holder is asked when secrets are still
     /// locked.
     pub fn mac_key(&self) -> MacKey {
-        match Vault::read(&self.folder) {
-            Ok(None) => return MacKey::NoSecrets,
-            Ok(Some(vault)) if vault.listed().next().is_none() => return MacKey::NoSecrets,
-            Ok(Some(_)) | Err(_) => {}
+        if self.is_empty() {
+            return MacKey::NoSecrets;
         }
         match self.opened(&mut self.state(), Make::Nothing) {
             Ok(open) => {
@@ -319,22 +323,16 @@ impl Secrets {
     pub fn status(&self) -> Status {
         let mut state = self.state();
         let rung = state.rung;
-        let count = |vault: &Vault| vault.listed().count();
-        let usable = self.holders.probe(rung);
-        if let Err(reason) = usable {
-            let count = Vault::read(&self.folder).ok().flatten().as_ref().map_or(0, count);
-            return Status { rung, sentence: format!("locked: {reason}"), open: false, count };
-        }
-        match self.opened(&mut state, Make::Nothing) {
-            Ok(open) => {
-                Status { rung, sentence: keys::sentence(rung).to_owned(), open: true, count: count(&open.vault) }
+        let reason = match self.holders.probe(rung).map(|()| self.opened(&mut state, Make::Nothing)) {
+            Ok(Ok(open)) => {
+                let (sentence, count) = (keys::sentence(rung).to_owned(), open.vault.listed().count());
+                return Status { rung, sentence, open: true, count };
             }
-            Err(_) => {
-                let count = Vault::read(&self.folder).ok().flatten().as_ref().map_or(0, count);
-                let reason = state.reason.clone();
-                Status { rung, sentence: format!("locked: {reason}"), open: false, count }
-            }
-        }
+            Ok(Err(_)) => state.reason.clone(),
+            Err(reason) => reason,
+        };
+        let count = Vault::read(&self.folder).ok().flatten().map_or(0, |vault| vault.listed().count());
+        Status { rung, sentence: format!("locked: {reason}"), open: false, count }
     }
 
     pub fn set(&self, name: &str, value: &str, hosts: Vec<String>, allow_file: bool) -> Result<u64, SecretError> {

@@ -16,6 +16,7 @@ use arc_swap::ArcSwap;
 use conductor_core::breaker;
 use conductor_core::digest::Digest;
 use conductor_core::event::Micros;
+use conductor_core::pending::NewIds;
 use conductor_core::policy::Policy;
 use conductor_core::policy::limits::{Limits, Retry};
 use conductor_core::timestamp::Timestamp;
@@ -242,6 +243,13 @@ impl Studio {
             crate::tools::catalog::Source::Builtin => None,
             crate::tools::catalog::Source::Plugin { name, .. } => self.pin_faults.load().get(name).cloned(),
         }
+    }
+
+    /// Ids for a new question, plan or edit.
+    pub fn new_ids(&self) -> NewIds {
+        let mut bits = [0; 8];
+        self.ids.fill(&mut bits);
+        NewIds { id: self.ids.v4(), short: u64::from_le_bytes(bits) }
     }
 
     /// Uniform over all of `u32`, for retry delays.

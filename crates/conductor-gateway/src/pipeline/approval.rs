@@ -14,7 +14,7 @@ use conductor_core::digest::Digest;
 use conductor_core::error::{Code, Effect, OpenQuestion, RefusedBy, Subject, ToolError};
 use conductor_core::event::Micros;
 use conductor_core::pending::{
-    Ask, Asked, Changed, Fact, Kind, Limited, NewIds, Pending, Present, Record, Refused, State, Yes,
+    Ask, Asked, Changed, Fact, Kind, Limited, Pending, Present, Record, Refused, State, Yes,
 };
 use conductor_core::policy::{Channel, Decision, Floor, Verdict};
 use conductor_core::text::{self, escape};
@@ -377,9 +377,7 @@ impl<'a> Question<'a> {
     }
 
     async fn ask(&self) -> Result<Asked, Stop> {
-        let mut bits = [0; 8];
-        self.studio.ids.fill(&mut bits);
-        let ids = NewIds { id: self.studio.ids.v4(), short: u64::from_le_bytes(bits) };
+        let ids = self.studio.new_ids();
         let (force, settings, now) = (self.studio.policy(), self.studio.settings(), self.studio.timestamp());
         let ask = self.ask.clone();
         let asked = self

@@ -4,7 +4,7 @@
 //! the breaker itself (`conductor_core::breaker`), and what a call's target is
 //! (`tools::catalog::Target`). State is not kept over a restart.
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -75,10 +75,6 @@ impl Circuit {
 
 type Tools = Arc<Mutex<BTreeMap<String, Circuit>>>;
 
-fn lock(tools: &Tools) -> MutexGuard<'_, BTreeMap<String, Circuit>> {
-    tools.lock()
-}
-
 pub struct Circuits {
     tools: Tools,
     clock: Arc<dyn Clock>,
@@ -105,7 +101,8 @@ pub struct TargetStatus {
     pub cause: Option<(Code, String)>,
 }
 
-type Refused = (Open, Option<(Code, String)>);
+/// The open circuit, and the failure that opened it.
+type CircuitOpenError = (Open, Option<(Code, String)>);
 
 impl Circuits {
     pub fn new(clock: Arc<dyn Clock>) -> Self {
@@ -116,15 +113,15 @@ impl Circuits {
         self.clock.now().0 / 1000
     }
 
-    pub fn peek(&self, tool: &str, target: &str) -> Result<(), Refused> {
-        match lock(&self.tools).get(tool).and_then(|it| it.find(target)) {
+    pub fn peek(&self, tool: &str, target: &str) -> Result<(), CircuitOpenError> {
+        match self.tools.lock().get(tool).and_then(|it| it.find(target)) {
             None => Ok(()),
             Some(entry) => entry.breaker.peek(self.now_ms()).map_err(|open| (open, entry.cause.clone())),
         }
     }
 
-    pub fn admit(&self, tool: &str, target: &str, settings: Settings) -> Result<PermitGuard, Refused> {
-        let mut tools = lock(&self.tools);
+    pub fn admit(&self, tool: &str, target: &str, settings: Settings) -> Result<PermitGuard, CircuitOpenError> {
+        let mut tools = self.tools.lock();
         let circuit = match tools.get_mut(tool) {
             Some(circuit) => circuit,
             None => tools.entry(tool.to_owned()).or_default(),
@@ -145,16 +142,16 @@ impl Circuits {
     /// Forgets one tool's failures; false when there was nothing to forget. The entries stay: a
     /// breaker remembers which permits are from before.
     pub fn reset(&self, tool: &str) -> bool {
-        lock(&self.tools).get_mut(tool).map(|it| it.targets.values_mut().for_each(Entry::reset)).is_some()
+        self.tools.lock().get_mut(tool).map(|it| it.targets.values_mut().for_each(Entry::reset)).is_some()
     }
 
     pub fn reset_all(&self) {
-        lock(&self.tools).values_mut().flat_map(|it| it.targets.values_mut()).for_each(Entry::reset);
+        self.tools.lock().values_mut().flat_map(|it| it.targets.values_mut()).for_each(Entry::reset);
     }
 
     /// New settings from a reloaded file.
     pub fn reconfigure(&self, settings: impl Fn(&str) -> Settings) {
-        for (tool, circuit) in lock(&self.tools).iter_mut() {
+        for (tool, circuit) in self.tools.lock().iter_mut() {
             circuit.targets.values_mut().for_each(|it| it.breaker.reconfigure(settings(tool)));
         }
     }
@@ -186,7 +183,7 @@ impl Circuits {
                 })
                 .collect(),
         };
-        lock(&self.tools).iter().map(status).collect()
+        self.tools.lock().iter().map(status).collect()
     }
 }
 
@@ -232,7 +229,7 @@ impl PermitGuard {
 
     fn end(&mut self, end: End, cause: Option<&ToolError>) -> Change {
         let Some(permit) = self.permit.take() else { return Change::None };
-        let mut tools = lock(&self.tools);
+        let mut tools = self.tools.lock();
         let Some(circuit) = tools.get_mut(&self.tool) else { return Change::None };
         circuit.failures_total += u64::from(end == End::Failed);
         let Some(entry) = circuit.targets.get_mut(&self.target) else { return Change::None };
@@ -272,7 +269,7 @@ pub fn admit(studio: &Studio, tool: &Tool, target: &Target) -> Result<PermitGuar
     studio.circuits.admit(&tool.name, &name, settings).map_err(|refused| refusal(tool, &name, refused).into())
 }
 
-fn refusal(tool: &Tool, target: &str, (open, cause): Refused) -> ToolError {
+fn refusal(tool: &Tool, target: &str, (open, cause): CircuitOpenError) -> ToolError {
     let seconds = open.retry_after_ms.div_ceil(1000);
     let (for_target, other) =
         if target.is_empty() { (String::new(), "tool") } else { (format!(" for {target}"), "target or tool") };

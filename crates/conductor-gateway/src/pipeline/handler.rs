@@ -159,26 +159,8 @@ pub fn with_effect(tool: &Tool, error: ToolError) -> ToolError {
     if !is_effectful(tool) || error.effect.is_some() {
         return error;
     }
-    let effect = match error.code {
-        Code::Timeout | Code::Internal => Effect::Unknown,
-        Code::BadInput
-        | Code::NotFound
-        | Code::StaleReference
-        | Code::WrongType
-        | Code::Unsupported
-        | Code::SdkRejected
-        | Code::HostOffline
-        | Code::Denied
-        | Code::ApprovalRequired
-        | Code::PlanExpired
-        | Code::PlanStale
-        | Code::CircuitOpen
-        | Code::RateLimited
-        | Code::PinMismatch
-        | Code::AuditUnavailable
-        | Code::Busy => Effect::None,
-    };
-    error.effect(effect)
+    let unknown = matches!(error.code, Code::Timeout | Code::Internal);
+    error.effect(if unknown { Effect::Unknown } else { Effect::None })
 }
 
 /// Measures the result and holds it to its size. The text is kept: every door sends it.

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest as _, Sha256};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use zeroize::Zeroizing;
@@ -240,11 +240,7 @@ fn key_file(folder: &Path) -> Result<Vec<Key>, String> {
 }
 
 fn save_file(folder: &Path, keys: &[Key]) -> io::Result<()> {
-    if let Err(fault) = std::fs::DirBuilder::new().mode(0o700).create(folder)
-        && fault.kind() != io::ErrorKind::AlreadyExists
-    {
-        return Err(fault);
-    }
+    super::make_private(folder)?;
     let unique = keys.last().map(Key::id).unwrap_or_default();
     atomic_file::replace(&RealDisk, &folder.join("key"), text_of(keys).as_bytes(), 0o600, &unique)
 }

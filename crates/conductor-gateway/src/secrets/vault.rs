@@ -13,7 +13,6 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use uuid::Uuid;
 
@@ -65,11 +64,7 @@ impl Vault {
     }
 
     pub fn write(&self, folder: &Path, unique: &str) -> io::Result<()> {
-        match std::fs::DirBuilder::new().mode(0o700).create(folder) {
-            Ok(()) => {}
-            Err(there) if there.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(fault) => return Err(fault),
-        }
+        super::make_private(folder)?;
         let mut bytes = serde_json::to_vec_pretty(self)?;
         bytes.push(b'\n');
         atomic_file::replace(&RealDisk, &folder.join("vault.json"), &bytes, 0o600, unique)

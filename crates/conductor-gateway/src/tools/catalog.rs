@@ -491,41 +491,19 @@ impl Catalog {
 
     /// Up to three listed names that a mistyped one may have meant, the closest first.
     pub fn nearest(&self, name: &str, toolset: &Toolset) -> Vec<String> {
-        let asked: Vec<char> = safe_form(name).to_lowercase().chars().take(64).collect();
+        let asked: String = safe_form(name).to_lowercase().chars().take(64).collect();
         let mut close: Vec<(usize, &str)> = self
             .list(toolset)
             .filter_map(|tool| {
-                let known: Vec<char> = tool.safe_name().to_lowercase().chars().collect();
-                let far = distance(&asked, &known);
-                // A third of the name may be wrong; a name that holds the asked one is near
-                // whatever its length.
-                let held = asked.len() >= 4 && tool.safe_name().contains(&asked.iter().collect::<String>());
-                (far <= (known.len() / 3).max(2) || held).then_some((far, tool.name.as_ref()))
+                let known = tool.safe_name().to_lowercase();
+                let far = strsim::levenshtein(&asked, &known);
+                // A third of the name may be wrong. A name that contains the asked one is near at
+                // any length.
+                let contained = asked.len() >= 4 && tool.safe_name().contains(&asked);
+                (far <= (known.len() / 3).max(2) || contained).then_some((far, tool.name.as_ref()))
             })
             .collect();
         close.sort();
         close.into_iter().take(3).map(|(_, name)| name.to_owned()).collect()
     }
-}
-
-/// Edits from one to the other, one row at a time.
-fn distance(from: &[char], to: &[char]) -> usize {
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (i, a) in from.iter().enumerate() {
-        let mut diagonal = i;
-        let mut left = i + 1;
-        for (j, b) in to.iter().enumerate() {
-            let above = row.get(j + 1).copied().unwrap_or(0);
-            let best = (diagonal + usize::from(a != b)).min(above + 1).min(left + 1);
-            diagonal = above;
-            if let Some(cell) = row.get_mut(j) {
-                *cell = left;
-            }
-            left = best;
-        }
-        if let Some(cell) = row.last_mut() {
-            *cell = left;
-        }
-    }
-    row.last().copied().unwrap_or(0)
 }

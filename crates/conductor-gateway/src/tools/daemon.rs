@@ -50,9 +50,7 @@ use crate::owner_handle::OwnerHandle;
 use crate::pipeline::call::{Call, Output};
 use crate::pipeline::gate::Clearance;
 use crate::studio::Studio;
-use conductor_core::action::Action;
 use conductor_core::error::{Code, RefusedBy, ToolError};
-use conductor_core::mapping::TriggerKind;
 use conductor_core::policy::{ByArgs, Tier};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -187,24 +185,18 @@ fn row_of(change_type: &str, arguments: &Value) -> Value {
     change
 }
 
-/// The input of a tool that changes one mapping. Triggers and actions are published in full once,
-/// in `conductor_create_mapping`; here they are told by their type and read in full all the same.
-fn mapping_input(more: Value) -> Value {
+/// The input of a tool that names one mapping, by id or by index. The published copy leaves the
+/// root's `oneOf` out.
+fn row_input(more: Value) -> Value {
     let mut properties = json!({
         "mode": { "type": "string", "minLength": 1, "maxLength": 64, "description": "Mode name, or * for global" },
         "index?": { "type": "integer", "minimum": 0, "description": "Counted from 0, as in conductor_get_mappings" },
         "id?": { "type": "string", "minLength": 1, "maxLength": 64, "description": "As in conductor_get_mappings; stays when rows move" },
-        "trigger?": {
-            "type": "object", "properties": { "type": { "enum": TriggerKind::NAMES } }, "required": ["type"],
-            "description": "As in conductor_create_mapping",
-        },
-        "action?": {
-            "type": "object", "properties": { "type": { "enum": Action::NAMES } }, "required": ["type"],
-            "description": "As in conductor_create_mapping",
-        },
     });
     if let (Value::Object(all), Value::Object(more)) = (&mut properties, more) {
         all.extend(more);
     }
-    object(properties)
+    let mut input = object(properties);
+    input["oneOf"] = json!([{ "required": ["id"] }, { "required": ["index"] }]);
+    input
 }

@@ -80,6 +80,17 @@ where
     definition
 }
 
+/// A change of a file: a person is asked, sees the difference, and can undo it.
+fn undoable(mut definition: Definition, files: &Arc<Files>) -> Definition {
+    let (looked, compared) = (Arc::clone(files), Arc::clone(files));
+    definition.requires_approval = Some(true);
+    definition.open_world = Some(false);
+    definition.undoable = true;
+    definition.facts = Some(Arc::new(move |_, arguments| change::facts(&compared, arguments)));
+    definition.state_hash = Some(Arc::new(move |_, arguments| Box::pin(state(Arc::clone(&looked), arguments))));
+    definition
+}
+
 /// The file or folder that is meant, in every granted folder that holds it. A folder counts for the
 /// granted folders in it too, because a search goes down into them.
 fn target(files: &Files, arguments: &Value) -> Target {

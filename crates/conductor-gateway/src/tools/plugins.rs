@@ -172,26 +172,19 @@ fn disclaim(structured: &mut Value) {
 /// approval, limits and pins, which are not a plugin's to decide.
 fn claimed(code: Option<&str>) -> Code {
     let code = code.and_then(|it| it.parse().ok()).unwrap_or(Code::Internal);
-    match code {
+    let own_work = matches!(
+        code,
         Code::BadInput
-        | Code::NotFound
-        | Code::StaleReference
-        | Code::WrongType
-        | Code::Unsupported
-        | Code::SdkRejected
-        | Code::HostOffline
-        | Code::Timeout
-        | Code::Denied => code,
-        Code::ApprovalRequired
-        | Code::PlanExpired
-        | Code::PlanStale
-        | Code::CircuitOpen
-        | Code::RateLimited
-        | Code::PinMismatch
-        | Code::AuditUnavailable
-        | Code::Busy
-        | Code::Internal => Code::Internal,
-    }
+            | Code::NotFound
+            | Code::StaleReference
+            | Code::WrongType
+            | Code::Unsupported
+            | Code::SdkRejected
+            | Code::HostOffline
+            | Code::Timeout
+            | Code::Denied
+    );
+    if own_work { code } else { Code::Internal }
 }
 
 fn failure(tool: &str, fault: Fault) -> ToolError {

@@ -15,7 +15,7 @@ use conductor_core::audit::record::EventName;
 use conductor_core::config::{self, Config, Diagnostic, Surroundings};
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, Effect, Subject, ToolError, Violation};
-use conductor_core::pending::{Ask, Fact, Kind, Limited, NewIds, NewPlan, Present, Record, Refused, State};
+use conductor_core::pending::{Ask, Fact, Kind, Limited, NewPlan, Pending, Present, Record, Refused, State};
 use conductor_core::plan::{self, Change, Draft, PlanError};
 use conductor_core::policy::{Channel, Floor};
 use conductor_core::principal::Principal;
@@ -182,7 +182,7 @@ async fn keep(
         warnings,
         floor: Floor::Local,
     };
-    let ids = new_ids(studio);
+    let ids = studio.new_ids();
     let (settings, limits, now) = (force.policy.approval.clone(), studio.settings().limits.clone(), studio.timestamp());
     let (store, base) = (Arc::clone(studio.approvals.store()), base.to_vec());
     let made = tokio::task::spawn_blocking(move || {
@@ -259,15 +259,7 @@ pub async fn apply(
     let base = present_bytes(studio)?;
     let (store, now, who) = (Arc::clone(studio.approvals.store()), studio.timestamp(), by.to_string());
     let present = Present { pin: record.pin, policy_version: studio.policy().version, state: Some(Digest::of(&base)) };
-    let taken = {
-        let store = Arc::clone(&store);
-        tokio::task::spawn_blocking(move || store.change(|pending| pending.apply(id, &who, channel, &present, now)))
-    };
-    taken
-        .await
-        .map_err(|fault| internal(&fault))?
-        .map_err(|fault| internal(&fault))?
-        .map_err(|why| not_applied(id, why))?;
+    decide(studio, id, move |pending| pending.apply(id, &who, channel, &present, now)).await?;
     let written = write(studio, &store, &record, &base);
     if let Err(error) = written {
         // Nothing of it was done, so it waits again.
@@ -364,7 +356,7 @@ fn settle_grants(
                     from_plugin: false,
                     tainted: false,
                 },
-                new_ids(studio),
+                studio.new_ids(),
             ));
         }
         store
@@ -387,33 +379,33 @@ fn rule_of<'a>(config: &'a Config, mode: &str, id: &str) -> Option<&'a config::R
 
 pub async fn reject(studio: &Arc<Studio>, by: &Principal, channel: Channel, id: Uuid) -> Result<Value, ToolError> {
     find(studio, &id.to_string())?;
-    let (store, who, now) = (Arc::clone(studio.approvals.store()), by.to_string(), studio.timestamp());
-    let denied = tokio::task::spawn_blocking(move || store.change(|pending| pending.deny(id, &who, channel, now)));
-    denied
-        .await
-        .map_err(|fault| internal(&fault))?
-        .map_err(|fault| internal(&fault))?
-        .map_err(|why| not_applied(id, why))?;
+    let (who, now) = (by.to_string(), studio.timestamp());
+    decide(studio, id, move |pending| pending.deny(id, &who, channel, now)).await?;
     let _ = studio.audit.event(Some(by.clone()), EventName::PlanRejected, json!({ "plan": id.to_string() })).await;
     studio.events.uri_changed("conductor://plans");
     Ok(find(studio, &id.to_string())?.config_plan().unwrap_or(Value::Null))
 }
 
-fn new_ids(studio: &Studio) -> NewIds {
-    let mut bits = [0; 8];
-    studio.ids.fill(&mut bits);
-    NewIds { id: studio.ids.v4(), short: u64::from_le_bytes(bits) }
+/// Stores a person's decision about a plan. The disk is waited for on a thread that may block.
+async fn decide<T: Send + 'static>(
+    studio: &Studio,
+    id: Uuid,
+    change: impl FnOnce(&mut Pending) -> Result<T, Refused> + Send + 'static,
+) -> Result<T, ToolError> {
+    let store = Arc::clone(studio.approvals.store());
+    let decided = tokio::task::spawn_blocking(move || store.change(change)).await;
+    let decided = decided.map_err(|fault| internal(&fault))?.map_err(|fault| internal(&fault))?;
+    decided.map_err(|why| not_applied(id, why))
 }
 
 fn not_applied(id: Uuid, why: Refused) -> ToolError {
     let subject = Subject::Plan(id.to_string());
     match why {
-        Refused::Expired => ToolError::new(Code::PlanExpired, format!("plan {id} has expired")).subject(subject),
         Refused::Changed(_) | Refused::Already(State::Stale) => {
             ToolError::new(Code::PlanStale, "the configuration changed since the plan was made; nothing was written")
                 .subject(subject)
         }
-        Refused::Already(State::Expired) => {
+        Refused::Expired | Refused::Already(State::Expired) => {
             ToolError::new(Code::PlanExpired, format!("plan {id} has expired")).subject(subject)
         }
         Refused::Already(state) => {

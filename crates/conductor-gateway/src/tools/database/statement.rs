@@ -31,99 +31,20 @@ pub struct Statement {
     pub text: String,
 }
 
-const VERBS: &[&str] = &[
-    "ALTER",
-    "ANALYZE",
-    "ATTACH",
-    "BEGIN",
-    "CALL",
-    "CLUSTER",
-    "COMMENT",
-    "COMMIT",
-    "COPY",
-    "CREATE",
-    "DELETE",
-    "DETACH",
-    "DO",
-    "DROP",
-    "EXECUTE",
-    "GRANT",
-    "IMPORT",
-    "INSERT",
-    "LISTEN",
-    "LOAD",
-    "LOCK",
-    "MERGE",
-    "NOTIFY",
-    "PRAGMA",
-    "PREPARE",
-    "REASSIGN",
-    "REFRESH",
-    "REINDEX",
-    "REPLACE",
-    "RESET",
-    "REVOKE",
-    "ROLLBACK",
-    "SAVEPOINT",
-    "SECURITY",
-    "SELECT",
-    "TRUNCATE",
-    "UPDATE",
-    "VACUUM",
-    "VALUES",
-];
+const VERBS: &str = "ALTER ANALYZE ATTACH BEGIN CALL CLUSTER COMMENT COMMIT COPY CREATE DELETE DETACH DO DROP \
+    EXECUTE GRANT IMPORT INSERT LISTEN LOAD LOCK MERGE NOTIFY PRAGMA PREPARE REASSIGN REFRESH \
+    REINDEX REPLACE RESET REVOKE ROLLBACK SAVEPOINT SECURITY SELECT TRUNCATE UPDATE VACUUM \
+    VALUES";
 /// Words between a verb and the kind of thing it is about.
-const MODIFIERS: &[&str] = &[
-    "OR",
-    "REPLACE",
-    "TEMP",
-    "TEMPORARY",
-    "UNIQUE",
-    "VIRTUAL",
-    "MATERIALIZED",
-    "GLOBAL",
-    "LOCAL",
-    "UNLOGGED",
-    "RECURSIVE",
-    "FOREIGN",
-];
+const MODIFIERS: &str = "OR REPLACE TEMP TEMPORARY UNIQUE VIRTUAL MATERIALIZED GLOBAL LOCAL UNLOGGED RECURSIVE \
+    FOREIGN";
 /// Words that a table's name follows.
-const BEFORE_A_NAME: &[&str] = &[
-    "FROM",
-    "JOIN",
-    "INTO",
-    "UPDATE",
-    "TABLE",
-    "VIEW",
-    "INDEX",
-    "TRIGGER",
-    "REFERENCES",
-    "TRUNCATE",
-    "COPY",
-    "USING",
-    "ON",
-    "REINDEX",
-    "VACUUM",
-];
+const BEFORE_A_NAME: &str = "FROM JOIN INTO UPDATE TABLE VIEW INDEX TRIGGER REFERENCES TRUNCATE COPY USING ON REINDEX \
+    VACUUM";
 /// Words that may come between these and the name.
-const SKIPPED: &[&str] = &[
-    "IF",
-    "NOT",
-    "EXISTS",
-    "ONLY",
-    "OR",
-    "ROLLBACK",
-    "ABORT",
-    "REPLACE",
-    "FAIL",
-    "IGNORE",
-    "CONCURRENTLY",
-    "LATERAL",
-    "TABLE",
-];
+const SKIPPED: &str = "IF NOT EXISTS ONLY OR ROLLBACK ABORT REPLACE FAIL IGNORE CONCURRENTLY LATERAL TABLE";
 /// Words that are not names although they come where a name could.
-const NOT_A_NAME: &[&str] =
-    &["SELECT", "VALUES", "SET", "WHERE", "CONFLICT", "DELETE", "UPDATE", "INSERT", "BEGIN", "TRUE", "FALSE"];
+const NOT_A_NAME: &str = "SELECT VALUES SET WHERE CONFLICT DELETE UPDATE INSERT BEGIN TRUE FALSE";
 
 impl Statement {
     pub fn read(sql: &str, dialect: Dialect) -> Self {
@@ -141,7 +62,7 @@ impl Statement {
             let Some(this) = word(at) else { continue };
             let before = at.checked_sub(1).and_then(word);
             // `ON DELETE`, `FOR UPDATE` and the function `replace(…)` begin nothing.
-            let begins = VERBS.contains(&this)
+            let begins = is_one_of(VERBS, this)
                 && !matches!(
                     (before, this),
                     (Some("ON" | "FOR" | "OR" | "AFTER" | "BEFORE" | "OF"), _) | (Some("DO"), "UPDATE")
@@ -149,7 +70,7 @@ impl Statement {
                 && !(this == "REPLACE" && sign(at + 1, '('));
             if begins {
                 let mut next = at + 1;
-                while word(next).is_some_and(|it| MODIFIERS.contains(&it)) {
+                while word(next).is_some_and(|it| is_one_of(MODIFIERS, it)) {
                     next += 1;
                 }
                 let kind = match (this, word(next)) {
@@ -158,10 +79,10 @@ impl Statement {
                 };
                 put(&mut read.kinds, kind);
             }
-            if BEFORE_A_NAME.contains(&this) {
+            if is_one_of(BEFORE_A_NAME, this) {
                 let mut next = at + 1;
                 loop {
-                    while word(next).is_some_and(|it| SKIPPED.contains(&it)) {
+                    while word(next).is_some_and(|it| is_one_of(SKIPPED, it)) {
                         next += 1;
                     }
                     let Some((name, after)) = name(&tokens, next) else { break };
@@ -184,6 +105,10 @@ impl Statement {
     }
 }
 
+fn is_one_of(words: &str, word: &str) -> bool {
+    words.split(' ').any(|it| it == word)
+}
+
 fn put(list: &mut Vec<String>, item: String) {
     if !list.contains(&item) {
         list.push(item);
@@ -195,9 +120,7 @@ fn name(tokens: &[(Token, String)], mut at: usize) -> Option<(String, usize)> {
     let mut parts = Vec::new();
     loop {
         match tokens.get(at) {
-            Some((Token::Word(upper, written), _)) if !NOT_A_NAME.contains(&upper.as_str()) => {
-                parts.push(written.clone())
-            }
+            Some((Token::Word(upper, written), _)) if !is_one_of(NOT_A_NAME, upper) => parts.push(written.clone()),
             Some((Token::Name(written), _)) => parts.push(written.clone()),
             Some((Token::Word(..) | Token::Value | Token::Sign(_), _)) | None => break,
         }

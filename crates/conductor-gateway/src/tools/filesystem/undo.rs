@@ -12,7 +12,7 @@ use crate::tools::catalog::Definition;
 use crate::tools::schema_builder::{boolean, object, text};
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, Subject, ToolError};
-use conductor_core::pending::{Ask, Fact, Kind, NewIds, Present, Record, State};
+use conductor_core::pending::{Ask, Fact, Kind, Present, Record, State};
 use conductor_core::policy::{Floor, Tier};
 use conductor_hosts::files::{Files, Place};
 use serde_json::{Value, json};
@@ -72,9 +72,7 @@ pub(super) fn keep<T>(
 ) -> Result<Uuid, ToolError> {
     let studio = &asked.studio;
     let store = studio.approvals.store();
-    let mut bits = [0; 8];
-    studio.ids.fill(&mut bits);
-    let ids = NewIds { id: studio.ids.v4(), short: u64::from_le_bytes(bits) };
+    let ids = studio.new_ids();
     let tool = asked.clearance.tool();
     let fact = |label: &str, text: String| Fact { label: label.to_owned(), text };
     let ask = Ask {

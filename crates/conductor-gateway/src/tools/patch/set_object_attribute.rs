@@ -13,19 +13,22 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
 
 fn run(asked: &Asked) -> Result<Output, ToolError> {
     let arguments = asked.arguments();
-    asked.edit(|it| it.set_attribute(), |_, outcome| {
-        let Outcome::AttributeSet { old, value, stored_in } = outcome else { return None };
-        let stored = match stored_in {
-            StoredIn::Box => "box",
-            StoredIn::Text => "text",
-        };
-        let mut members = json!({
-            "varname": arguments.word("varname"), "attribute": arguments.word("attribute"),
-            "value": value.as_ref().map(answer::value), "stored_in": stored,
-        });
-        if let Some(old) = old {
-            members["old_value"] = answer::value(old);
-        }
-        Some(members)
-    })
+    asked.edit(
+        |it| it.set_attribute(),
+        |_, outcome| {
+            let Outcome::AttributeSet { old, value, stored_in } = outcome else { return None };
+            let stored = match stored_in {
+                StoredIn::Box => "box",
+                StoredIn::Text => "text",
+            };
+            let mut members = json!({
+                "varname": arguments.word("varname"), "attribute": arguments.word("attribute"),
+                "value": value.as_ref().map(answer::value), "stored_in": stored,
+            });
+            if let Some(old) = old {
+                members["old_value"] = answer::value(old);
+            }
+            Some(members)
+        },
+    )
 }
