@@ -33,7 +33,7 @@ use crate::tools::catalog::{Catalog, Tool};
 use conductor_hosts::system::{Clock, Ids};
 use events::{Change, Events};
 
-/// Waiting, on the same clock as [`Clock::now`]. A test moves both by hand.
+/// Sleeps on the same clock as [`Clock::now`]. A test advances both itself.
 pub trait Sleeper: Send + Sync {
     fn until(&self, at: Micros) -> BoxFuture<'static, ()>;
 }
@@ -55,7 +55,7 @@ impl Sleeper for RealSleeper {
     }
 }
 
-/// The policy in force and its digest: an approval given under one version is stale under another.
+/// The policy in force and its digest. An approval that was given under another version is stale.
 pub struct PolicyInForce {
     pub policy: Policy,
     pub version: Digest,
@@ -89,7 +89,7 @@ impl Default for McpSettings {
     }
 }
 
-/// What a reload may change.
+/// Settings that a reload can change.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     pub limits: Limits,
@@ -116,7 +116,7 @@ pub struct Studio {
     pub home: PathBuf,
     pub audit: Arc<dyn AuditSink>,
     pub approvals: ApprovalQueue,
-    /// One plan is applied at a time; a second apply sees what the first one made.
+    /// Held while a plan is applied, so that a second one sees the result of the first.
     pub applying: tokio::sync::Mutex<()>,
     pub traffic: Traffic,
     pub circuits: Circuits,
@@ -126,7 +126,7 @@ pub struct Studio {
     catalog_editor: Mutex<()>,
     policy: ArcSwap<PolicyInForce>,
     settings: ArcSwap<Settings>,
-    /// Plugins whose code is no longer what a person enabled, by plugin name.
+    /// Why a plugin's code is not the code that a person enabled, by plugin name.
     pin_faults: ArcSwap<BTreeMap<String, String>>,
     pub meters: meters::Meters,
     /// Shared with the audit log, which sends checkpoints and holds no studio.
@@ -134,7 +134,7 @@ pub struct Studio {
     on_connection_end: OnceLock<Box<dyn Fn(ConnId) + Send + Sync>>,
 }
 
-/// What a studio is made of.
+/// The parts that [`Studio::new`] needs.
 pub struct Parts {
     pub clock: Arc<dyn Clock>,
     pub sleeper: Arc<dyn Sleeper>,
@@ -199,10 +199,10 @@ impl Studio {
         self.catalog.load_full()
     }
 
-    /// Edits a copy and swaps it in; running calls keep the definitions they were resolved to.
+    /// Edits a copy and swaps it in. Running calls keep the definitions they were resolved to.
     /// Sends an event for each list that differs.
     pub fn edit_catalog<T>(&self, edit: impl FnOnce(&mut Catalog) -> T) -> T {
-        // One editor at a time: two that copied the same catalog would lose one edit.
+        // Two editors of the same copy would lose one edit.
         let _one = self.catalog_editor.lock();
         let old = self.catalog();
         let mut new = old.copy();

@@ -35,7 +35,7 @@ use conductor_gateway::studio::events::Change;
 use conductor_gateway::studio::{Parts, RealSleeper, Studio};
 use conductor_gateway::tools::catalog::{Catalog, CatalogError, Tool};
 use conductor_gateway::tools::daemon::{self as tools};
-use conductor_gateway::tools::plugins::reach::Means;
+use conductor_gateway::tools::plugins::reach::PluginAccess;
 use conductor_hosts::live::{self, Live};
 use conductor_hosts::max::MaxHost;
 use conductor_hosts::patch::reach::Consent;
@@ -145,7 +145,7 @@ impl Gateway {
             farewell.tool_gone(conn.0);
             left.connection_ended(conn.0);
         });
-        let means = Means {
+        let means = PluginAccess {
             files: Arc::clone(&grants.files),
             web: Arc::clone(&grants.web),
             secrets: Arc::clone(&grants.secrets),

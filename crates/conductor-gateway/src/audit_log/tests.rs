@@ -475,7 +475,7 @@ fn a_failed_sync_poisons_the_segment() {
     running.synced(ended(3)).expect("written");
     let report = log.verify();
     assert_eq!((report.verdict, report.segments), (Verdict::Intact, 2), "{:?}", report.faults);
-    assert_eq!(log.count("/event", "audit.sync_failed"), 1);
+    assert_eq!(log.count("/event", "audit.poisoned"), 1);
     assert_eq!(
         log.count("/call", &Uuid::from_u128(2).to_string()),
         1,

@@ -1,5 +1,5 @@
-//! The last look before anything happens, the durable intent, and the only place a [`Clearance`] is
-//! made.
+//! The last check before a handler runs, the durable intent, and the only place that makes a
+//! [`Clearance`].
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ use super::{Stop, is_effectful};
 use crate::studio::Studio;
 use crate::tools::catalog::{Target, Tool};
 
-/// What a handler needs to run. Its fields are private and nothing outside this file makes one, so
-/// a handler that ran was allowed to.
+/// Permission to run a handler once. Its fields are private and only this file makes one, so every
+/// handler that runs has passed the gate.
 pub struct Clearance {
     tool: Arc<Tool>,
     call: Uuid,
@@ -59,12 +59,12 @@ impl Clearance {
         &self.via
     }
 
-    /// On the studio's monotonic clock; the work is stopped then.
+    /// When the work is stopped, on the studio's monotonic clock.
     pub fn deadline(&self) -> Micros {
         self.deadline
     }
 
-    /// Signalled when the caller no longer wants the result and at the deadline. A handler stops at
+    /// Cancelled when the caller no longer wants the result, and at the deadline. A handler stops at
     /// its next safe point.
     pub fn cancel(&self) -> &CancellationToken {
         &self.cancel
@@ -84,19 +84,18 @@ impl Clearance {
         self.tainted
     }
 
-    /// Whether a person made this call with their own hands.
+    /// Whether a person made this call at a terminal.
     pub fn by_hand(&self) -> bool {
         self.hand
     }
 
-    /// What a person saw of the state and said yes to, for this very call; none when nobody was
-    /// asked.
+    /// The state that a person saw and approved for this call; none when no person was asked.
     pub fn seen_state(&self) -> Option<Digest> {
         self.seen_state
     }
 
-    /// Whether a recognised person made the call. `cli:` alone proves nothing: any process can run
-    /// the command.
+    /// Whether a recognised person made the call. `cli:` alone is no proof: any process can run the
+    /// command.
     pub fn by_person(&self) -> bool {
         self.hand || self.principal.is_person()
     }
@@ -117,7 +116,7 @@ impl Clearance {
     }
 }
 
-/// An opened gate: one call may now run its handler, as often as retries need.
+/// An opened gate: one call may run its handler, including retries.
 pub struct Gate {
     tool: Arc<Tool>,
     permit: Option<PermitGuard>,
@@ -168,8 +167,8 @@ impl Gate {
     }
 }
 
-/// Step 9: nothing that was looked at before a person was asked may have changed; then the
-/// breaker's permit.
+/// Step 9: checks that nothing has changed since a person was asked, then takes the permit of the
+/// circuit breaker.
 pub async fn recheck(
     studio: &Arc<Studio>,
     tool: &Arc<Tool>,
@@ -189,8 +188,8 @@ pub async fn recheck(
     circuit::admit(studio, tool, target).map(Some)
 }
 
-/// The yes was for this definition, this policy and this state; the store compared them when it
-/// gave the yes out, and a person may have been waited for since.
+/// The approval is for this definition, this policy and this state. The store compared them when it
+/// returned the approval, but the call may have waited since.
 async fn unchanged(studio: &Arc<Studio>, tool: &Arc<Tool>, call: &Call, given: &Given) -> Result<(), Stop> {
     let stale = |code, text: &str| {
         ToolError::new(code, format!("{}: {text}", tool.name)).subject(Subject::Tool(tool.name.to_string()))
@@ -204,16 +203,16 @@ async fn unchanged(studio: &Arc<Studio>, tool: &Arc<Tool>, call: &Call, given: &
             return Err(stale(Code::PlanStale, "the policy changed while the call waited").into());
         }
     }
-    // The target is resolved again: a link may lead elsewhere by now.
-    let target = super::aim(studio, tool, call).await;
+    // Resolve the target again: a link may point elsewhere by now.
+    let target = super::resolve_target(studio, tool, call).await;
     if approval::state_of(studio, tool, call, &target).await != given.present().state {
         return Err(stale(Code::PlanStale, "what the call would change is not what was approved").into());
     }
     Ok(())
 }
 
-/// Step 10: for every tier but ReadOnly the intent is on the disk before the gate opens. With the
-/// log down nothing runs but the tool that is never refused.
+/// Step 10: for every tier but ReadOnly the intent is on the disk before the gate opens. While the
+/// log is down, only the tool that is never refused runs.
 pub async fn open(
     studio: &Arc<Studio>,
     tool: &Arc<Tool>,

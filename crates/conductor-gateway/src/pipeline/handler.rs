@@ -1,5 +1,5 @@
-//! Step 11: the handler under one deadline, again only when that is safe. Its panic ends the call,
-//! not the daemon.
+//! Step 11: runs the handler under one deadline and retries only when that is safe. A panic ends
+//! the call, not the daemon.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -45,8 +45,8 @@ pub async fn run(studio: &Arc<Studio>, call: &Call, gate: Gate, record: &mut Cal
             settle(studio, &tool, permit, None).await;
             finish(studio, &tool, output, record)
         }
-        // Stopped with nothing done: recorded as cancelled. What was done is recorded as what
-        // happened.
+        // A call that was stopped without an effect is recorded as cancelled; otherwise its outcome
+        // is recorded.
         End::Finished(Err(error))
             if call.cancel.is_cancelled() && error.effect.unwrap_or(Effect::None) == Effect::None =>
         {
@@ -64,7 +64,7 @@ pub async fn run(studio: &Arc<Studio>, call: &Call, gate: Gate, record: &mut Cal
     }
 }
 
-/// Counts the call for its breaker, and reports and records a change of its state.
+/// Counts the call for its circuit breaker, and records a change of the breaker's state.
 async fn settle(studio: &Studio, tool: &Tool, permit: Option<PermitGuard>, failed: Option<&ToolError>) {
     let Some(mut permit) = permit else { return };
     let (state, event) = match permit.settle(failed) {
@@ -92,7 +92,7 @@ async fn attempts(studio: &Arc<Studio>, call: &Call, gate: &Gate, record: &mut C
         };
         let tool = gate.tool();
         let may = tool.retries()
-            && is_passing(tool, &error)
+            && is_transient(tool, &error)
             && record.attempts < retry.attempts
             && !call.cancel.is_cancelled();
         if !may {
@@ -111,10 +111,10 @@ async fn attempts(studio: &Arc<Studio>, call: &Call, gate: &Gate, record: &mut C
     }
 }
 
-/// Failures that another attempt may cure. A timeout of an effectful tool is not one: the work may
-/// have been done. Nor is a host that is offline: it does not come back within the time of a call,
-/// and the caller can do something about it at once.
-fn is_passing(tool: &Tool, error: &ToolError) -> bool {
+/// Failures that a retry may cure. A timeout of an effectful tool is not one: the work may have been
+/// done. An offline host is not one either: it does not come back during a call, and the caller can
+/// act at once.
+fn is_transient(tool: &Tool, error: &ToolError) -> bool {
     error.code == Code::Internal || (error.code == Code::Timeout && tool.tier == Tier::ReadOnly)
 }
 
@@ -122,8 +122,8 @@ async fn once(studio: &Arc<Studio>, call: &Call, gate: &Gate, record: &CallRecor
     let tool = gate.tool();
     let clearance = gate.clearance(call, record);
     let (run, inner, arguments) = (Arc::clone(&tool.run), Arc::clone(studio), call.arguments.clone());
-    // In the call's own task: another hop between threads would cost more than most reads do. A
-    // panic stops here, and leaving this function drops the work, which is how it is killed.
+    // In the call's own task: a switch of threads would cost more than most reads. A panic stops
+    // here, and returning drops the work, which kills it.
     let task = AssertUnwindSafe(async move { run(inner, clearance, arguments).await }).catch_unwind();
     tokio::pin!(task);
     let deadline = studio.sleeper.until(gate.deadline());
@@ -146,15 +146,15 @@ async fn once(studio: &Arc<Studio>, call: &Call, gate: &Gate, record: &CallRecor
     }
 }
 
-// The panic's own text may hold arguments or secrets; it goes to the log by the panic hook, never
-// to the caller.
+// The text of the panic may hold arguments or secrets. The panic hook logs it; the caller never
+// gets it.
 fn crashed(tool: &Tool) -> ToolError {
     ToolError::new(Code::Internal, format!("{} failed inside Conductor", tool.name))
         .subject(Subject::Tool(tool.name.to_string()))
 }
 
-/// Every error of an effectful tool says whether something happened. Where the handler does not
-/// know better, only a crash or a deadline leaves it open.
+/// Every error of an effectful tool says whether it had an effect. Unless the handler says so, only
+/// a crash or a timeout leaves that unknown.
 pub fn with_effect(tool: &Tool, error: ToolError) -> ToolError {
     if !is_effectful(tool) || error.effect.is_some() {
         return error;
@@ -163,7 +163,7 @@ pub fn with_effect(tool: &Tool, error: ToolError) -> ToolError {
     error.effect(if unknown { Effect::Unknown } else { Effect::None })
 }
 
-/// Measures the result and holds it to its size. The text is kept: every door sends it.
+/// Renders the result and limits its size. Every door sends the rendered text.
 fn finish(studio: &Studio, tool: &Tool, mut output: Output, record: &mut CallRecord) -> Result<Output, Stop> {
     if cfg!(debug_assertions) && output.is_structured() && !tool.output_validator.fits(&output.value) {
         let first =
@@ -184,8 +184,7 @@ fn finish(studio: &Studio, tool: &Tool, mut output: Output, record: &mut CallRec
                 output = Output::new(json!({ "text": cut(output.text(), most), "truncated": true }));
                 bytes = output.render();
             }
-            // Our own tools cut their lists; one that did not is at fault, and half a JSON text
-            // would be worse than none.
+            // Built-in tools truncate their own lists. Half a JSON text would be worse than an error.
             Source::Builtin => {
                 let text = format!("the result of {} is {bytes} bytes, at most {most} are sent", tool.name);
                 let error =

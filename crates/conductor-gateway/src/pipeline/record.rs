@@ -1,4 +1,4 @@
-//! Step 12: what the audit log is told, and the proof that it was.
+//! Step 12: writes the outcome of a call to the audit log, and proves in a type that it was written.
 //!
 //! Not here: writing, chaining and syncing (`audit_log`).
 
@@ -20,8 +20,8 @@ use crate::studio::Studio;
 use crate::studio::events::Event;
 use crate::tools::catalog::Tool;
 
-/// How far a record has come when it was handed over. A read is written at once, and a future for
-/// it would cost more than the write.
+/// The state of a record that was given to the log. A read is written immediately: a future would
+/// cost more than the write.
 pub enum Written {
     Now(Result<(), String>),
     Later(BoxFuture<'static, Result<(), String>>),
@@ -36,26 +36,26 @@ impl Written {
     }
 }
 
-/// What the pipeline needs of an audit log.
+/// An audit log, as the pipeline uses it.
 pub trait AuditSink: Send + Sync {
-    /// Why nothing can be written now.
+    /// Fails with the reason when nothing can be written.
     fn up(&self) -> Result<(), String>;
-    /// For metrics; none where there is no log behind it.
+    /// For metrics; none without a real log.
     fn health(&self) -> Option<Health> {
         None
     }
-    /// Under the salt of this log.
+    /// Hashes with the salt of this log.
     fn hash_input(&self, arguments: &Value) -> InputHash;
     /// Durable when it returns.
     fn intent(&self, facts: CallFacts) -> BoxFuture<'static, Result<u64, String>>;
-    /// With `durable` on the disk when it is done, else with the kernel.
+    /// With `durable`, done when the record is on the disk; else when the kernel has it.
     fn outcome(&self, facts: CallFacts, outcome: OutcomeFacts, durable: bool) -> Written;
-    /// Keeps the outcome of a call that runs whether or not the log can be written. Gives whether
-    /// it will be written later.
+    /// Keeps the outcome of a call that runs even while the log is down. Returns whether it will be
+    /// written later.
     fn keep(&self, _facts: CallFacts, _outcome: OutcomeFacts) -> bool {
         false
     }
-    /// What happened beside calls; `detail` holds no argument, no result, no secret.
+    /// Records an event outside calls; `detail` holds no argument, no result and no secret.
     fn event(
         &self,
         principal: Option<Principal>,
@@ -115,17 +115,17 @@ impl AuditSink for AuditLog {
     }
 }
 
-/// What is known of one call while it runs.
+/// The facts about one call, collected while it runs.
 pub struct CallRecord {
     pub id: Uuid,
     pub tool: Option<Arc<Tool>>,
     input_hash: InputHash,
     /// Whether records hold the arguments themselves.
     full_detail: bool,
-    /// Canonical bytes of the arguments, once they were found to have some.
+    /// Canonical bytes of the arguments, if they have a canonical form.
     pub arguments: Option<Vec<u8>>,
     pub approval: Option<ApprovalRef>,
-    /// The state that a person saw before the yes.
+    /// The state that a person saw and approved.
     pub seen_state: Option<Digest>,
     pub intent: Option<u64>,
     pub attempts: u32,
@@ -187,8 +187,8 @@ impl CallRecord {
     }
 }
 
-/// Arguments as a record holds them. Half a JSON text proves nothing; the hash beside it stands for
-/// the whole either way.
+/// Arguments as a record holds them. Long ones are left out: the hash of the whole is recorded
+/// anyway.
 fn input_of(scrubber: &Scrubber, arguments: &Value) -> Value {
     const MOST_BYTES: usize = 4096;
     let bytes = arguments.to_string().len();
@@ -201,8 +201,8 @@ fn input_of(scrubber: &Scrubber, arguments: &Value) -> Value {
     }
 }
 
-/// A call whose outcome the audit log has taken, or could not take and said so. Only [`record`]
-/// makes one.
+/// A call whose outcome is in the audit log, or whose reply says that it could not be written. Only
+/// [`record`] makes one.
 pub struct Recorded {
     outcome: Outcome,
     tool: Option<Arc<Tool>>,
@@ -215,13 +215,13 @@ impl Recorded {
     }
 }
 
-/// Consumes the outcome; what comes out is what may be told. Effects are on the disk before the
-/// reply, reads and refusals with the kernel.
+/// Records the outcome and returns what may be answered. Effects are on the disk before the reply;
+/// reads and refusals are with the kernel.
 pub(super) async fn record(studio: &Arc<Studio>, call: &Call, mut record: CallRecord, outcome: Outcome) -> Recorded {
     record.pass(Step::Outcome);
     let outcome = match outcome {
         Outcome::Done(Err(error)) => Outcome::Done(Err(match &record.tool {
-            // Before the handler nothing can have happened.
+            // The handler has not run, so there was no effect.
             Some(tool) if is_effectful(tool) && record.attempts == 0 && error.effect.is_none() => {
                 error.effect(Effect::None)
             }
@@ -230,7 +230,7 @@ pub(super) async fn record(studio: &Arc<Studio>, call: &Call, mut record: CallRe
         })),
         other @ (Outcome::Done(Ok(_)) | Outcome::Cancelled | Outcome::Ask { .. }) => other,
     };
-    // The one way out: whatever a reply holds, it holds no secret.
+    // Every reply passes here, so none holds a secret.
     let outcome = clean(&studio.scrubber, outcome);
     let (result, code, effect) = match &outcome {
         Outcome::Done(Ok(_)) => (AuditResult::Ok, None, None),
@@ -262,7 +262,7 @@ pub(super) async fn record(studio: &Arc<Studio>, call: &Call, mut record: CallRe
     });
     let outcome = match written {
         Ok(()) => outcome,
-        // Silence is never refused: its record waits in memory.
+        // Panic is never refused: its record waits in memory.
         Err(_) if always => pending(outcome, studio.audit.keep(record.facts(call), facts)),
         Err(reason) => {
             let error = unavailable(reason);
@@ -277,12 +277,11 @@ pub(super) async fn record(studio: &Arc<Studio>, call: &Call, mut record: CallRe
     Recorded { outcome, tool: record.tool, steps: record.steps }
 }
 
-/// The log says itself what is wrong with it.
 pub(super) fn unavailable(reason: String) -> ToolError {
     ToolError::new(Code::AuditUnavailable, reason)
 }
 
-/// For the tool that runs whatever the log does: a record is waited for only this long.
+/// How long a tool that always runs waits for its record.
 const PROMPT_US: u64 = 200_000;
 
 pub(super) async fn promptly<T>(
@@ -297,7 +296,7 @@ pub(super) async fn promptly<T>(
     }
 }
 
-/// The answer of a call whose record is not in the log yet.
+/// Marks the answer of a call whose record is not in the log yet.
 fn pending(mut outcome: Outcome, kept: bool) -> Outcome {
     if let Outcome::Done(Ok(output)) = &mut outcome {
         output.value["audit"] = if kept { "pending" } else { "counted only: too many records wait already" }.into();
@@ -324,7 +323,7 @@ fn tool_name(record: &CallRecord) -> &str {
     record.tool.as_ref().map_or("_unknown", |tool| tool.name.as_ref())
 }
 
-/// The call is about to run.
+/// Sends the event for a call whose handler is about to run.
 pub(super) fn started(studio: &Studio, call: &Call, record: &CallRecord) {
     studio.events.observe_with(|| Event::CallStarted {
         call: record.id,

@@ -1,5 +1,5 @@
-//! `vault.json`: names, versions and hosts in clear, values sealed. Knows nothing of where its key
-//! comes from.
+//! `vault.json`: names, versions and hosts in clear text, values sealed. Not here: the holder of
+//! the key.
 
 use super::Secret;
 use super::keys::Key;
@@ -21,7 +21,7 @@ use uuid::Uuid;
 pub struct Vault {
     v: u32,
     install: Uuid,
-    /// For a key that is made of a passphrase.
+    /// For deriving a key from a passphrase.
     salt: String,
     secrets: BTreeMap<String, Sealed>,
 }
@@ -80,7 +80,7 @@ impl Vault {
         self.salt = STANDARD.encode(salt);
     }
 
-    /// The key that everything is sealed with; none while there is nothing.
+    /// The key that all values are sealed with; none for an empty vault.
     pub fn key_id(&self) -> Option<&str> {
         self.secrets.values().next().map(|it| it.key_id.as_str())
     }
@@ -106,7 +106,7 @@ impl Vault {
         Ok(Secret { value: SecretString::from(value), hosts: sealed.hosts.clone() })
     }
 
-    /// What a value is bound to.
+    /// The associated data that a sealed value is bound to.
     fn associated(&self, name: &str, version: u64, hosts: &[String]) -> Vec<u8> {
         format!("conductor-secret/1\0{}\0{name}\0{version}\0{}", self.install, hosts.join(",")).into_bytes()
     }

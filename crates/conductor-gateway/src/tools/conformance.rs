@@ -1,8 +1,7 @@
-//! What the public MCP suite wants a server to have: tools, resources and prompts that show every
-//! shape the protocol knows.
+//! Fixtures of the public MCP suite: tools, resources and prompts with every shape of the protocol.
 //!
-//! In the fixture build only, and through the same catalog, pipeline, doors and audit as everything
-//! else. Exempt from the catalog's rules: some fixtures exist to break them.
+//! They exist only in the fixture build, and use the same catalog, pipeline, doors and audit as all
+//! tools. They are exempt from the rules of `lint`, because some of them break rules on purpose.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! The `conductor_*` tools: the controller daemon in the model's hands. One file per tool; this one
-//! holds what they share.
+//! The `conductor_*` tools, which control the daemon. One file per tool; this one holds the shared
+//! parts.
 //!
 //! None of them applies, approves, confirms or unlocks anything: a change of the configuration is a
 //! plan that a person applies.
@@ -44,7 +44,7 @@ pub mod sysex;
 pub use prompts::add_prompts;
 pub use resources::add_resources;
 
-use super::catalog::{Aim, Definition, Target};
+use super::catalog::{Definition, ResolveTarget, Target};
 use super::schema_builder::object;
 use crate::owner_handle::OwnerHandle;
 use crate::pipeline::call::{Call, Output};
@@ -60,7 +60,7 @@ use uuid::Uuid;
 
 pub const TOOLSET: &str = "daemon";
 
-/// Every tool of this set. They speak to the owner of the studio through its handle.
+/// All tools of this set.
 pub fn definitions(owner: &OwnerHandle) -> Vec<Definition> {
     vec![
         conductor_explain::definition(owner),
@@ -108,19 +108,19 @@ where
     })
 }
 
-/// The value as a result.
-pub(super) fn give(value: &impl Serialize) -> Result<Output, ToolError> {
+/// Serialises a value as the result of a tool.
+pub(super) fn to_output(value: &impl Serialize) -> Result<Output, ToolError> {
     serde_json::to_value(value)
         .map(Output::new)
         .map_err(|fault| ToolError::new(Code::Internal, format!("the result cannot be written: {fault}")))
 }
 
-/// Arguments that passed validation, as a type of the tool's own.
-pub(super) fn take<T: DeserializeOwned>(arguments: Value) -> Result<T, ToolError> {
+/// Parses validated arguments.
+pub(super) fn parse_arguments<T: DeserializeOwned>(arguments: Value) -> Result<T, ToolError> {
     serde_json::from_value(arguments).map_err(|fault| ToolError::new(Code::BadInput, fault.to_string()))
 }
 
-/// While the performance lock is on, only the person in the room changes what is on stage.
+/// Refuses the call while the performance lock is on, unless a person makes it.
 async fn unlocked(owner: &OwnerHandle, clearance: &Clearance, what: &str) -> Result<(), ToolError> {
     if clearance.by_person() || !owner.status().await?.performance_lock {
         return Ok(());
@@ -128,16 +128,15 @@ async fn unlocked(owner: &OwnerHandle, clearance: &Clearance, what: &str) -> Res
     Err(locked(what))
 }
 
-/// The answer to everything that the performance lock keeps back.
+/// The error of a call that the performance lock refuses.
 pub fn locked(what: &str) -> ToolError {
     ToolError::new(Code::Denied, format!("the performance lock is on: {what}"))
         .by(RefusedBy::Policy)
         .hint("Reads and plans still work. A person switches the lock off with `conductor performance off` when the show is over.")
 }
 
-/// The output that a call means, by its alias and by the name of its port, whichever of the two the
-/// caller wrote.
-fn output_target(owner: &OwnerHandle, asks: bool) -> Aim {
+/// The output of a call, by alias and by port name, whichever the caller wrote.
+fn output_target(owner: &OwnerHandle, asks: bool) -> ResolveTarget {
     let owner = owner.clone();
     Arc::new(move |_, call: &Call| {
         let owner = owner.clone();
@@ -164,7 +163,7 @@ fn output_target(owner: &OwnerHandle, asks: bool) -> Aim {
     })
 }
 
-/// What every planning tool gives.
+/// The result of every planning tool.
 fn config_plan() -> Value {
     conductor_plan_changes::plan_schema()
 }
@@ -174,7 +173,7 @@ fn plan_id(arguments: &Value) -> Result<Uuid, ToolError> {
     text.parse().map_err(|_| ToolError::new(Code::BadInput, format!("{text:?} is no plan id")))
 }
 
-/// A change that names one row, from the arguments of a tool that does.
+/// A change of the row that the arguments name.
 fn row_of(change_type: &str, arguments: &Value) -> Value {
     let mut change = json!({ "change_type": change_type });
     for key in ["mode", "id", "index"] {

@@ -15,7 +15,7 @@ use crate::studio::Studio;
 pub type Variables = BTreeMap<String, String>;
 /// From the variables of a template to the arguments of the mirrored tool.
 pub type ToArguments = Arc<dyn Fn(&Variables) -> Value + Send + Sync>;
-/// Completion from cached state; it starts nothing.
+/// Completes from cached state, without any work.
 pub type Completer = Arc<dyn Fn(&Studio, &str) -> Vec<String> + Send + Sync>;
 
 #[derive(Clone)]
@@ -64,8 +64,7 @@ impl Resource {
         self.uri.contains('{')
     }
 
-    /// The variables of a URI this entry answers for. A variable takes one segment: a raw `/` in
-    /// its place does not match, `%2F` does.
+    /// The variables of a matching URI. A variable matches one segment: `%2F` matches, `/` does not.
     pub fn matches(&self, uri: &str) -> Option<BTreeMap<String, String>> {
         let mut variables = BTreeMap::new();
         let mut pattern: &str = &self.uri;
@@ -93,8 +92,7 @@ impl Resource {
     }
 }
 
-/// Decoded once: `%252F` is the text `%2F`. What is not a full escape, or not UTF-8, is no URI of
-/// ours.
+/// Decodes once: `%252F` becomes `%2F`. Fails on incomplete escapes and on text that is not UTF-8.
 pub fn percent_decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();

@@ -16,7 +16,7 @@ use conductor_core::text::escape;
 use conductor_gateway::studio::Studio;
 use conductor_gateway::studio::events::Event;
 use conductor_gateway::tools::catalog::Tool;
-use conductor_gateway::tools::plugins::reach::{Means, Reach, Say};
+use conductor_gateway::tools::plugins::reach::{ConsoleSink, PluginAccess, Reach};
 use conductor_gateway::tools::plugins::{self as tools};
 use conductor_gateway::tools::schema::Validator;
 use conductor_hosts::atomic_file::{self, RealDisk};
@@ -92,7 +92,7 @@ pub struct Plugins {
     kept: PathBuf,
     program: ArcSwap<PathBuf>,
     studio: Arc<Studio>,
-    means: Means,
+    means: PluginAccess,
     log: Log,
     rows: ArcSwap<config::Plugins>,
     known: Mutex<BTreeMap<String, Known>>,
@@ -105,7 +105,7 @@ pub struct Plugins {
 }
 
 impl Plugins {
-    pub fn new(studio: &Arc<Studio>, program: PathBuf, means: Means, log: &Log) -> Arc<Self> {
+    pub fn new(studio: &Arc<Studio>, program: PathBuf, means: PluginAccess, log: &Log) -> Arc<Self> {
         Arc::new(Plugins {
             folder: studio.home.join("plugins"),
             kept: studio.home.join("state/plugins"),
@@ -429,7 +429,7 @@ impl Plugins {
         })
     }
 
-    fn say(&self) -> Say {
+    fn say(&self) -> ConsoleSink {
         let log = self.log.clone();
         Arc::new(move |plugin, level, text| {
             let line = format!("plugin {plugin}: {}", escape(text));

@@ -14,7 +14,7 @@ use conductor_gateway::pipeline::call::{Outcome, Principal};
 use conductor_gateway::pipeline::{self, Call};
 use conductor_gateway::secrets::{Secrets, SystemKeys};
 use conductor_gateway::studio::{PolicyInForce, Settings};
-use conductor_gateway::tools::database::Shelf;
+use conductor_gateway::tools::database::DatabaseAccess;
 use conductor_gateway::tools::{database, filesystem, shell, web};
 use conductor_hosts::database::Databases;
 use conductor_hosts::files::Files;
@@ -61,7 +61,7 @@ impl Room {
         let keys = Box::new(SystemKeys::new(None));
         let scrubber = Arc::clone(&studio.studio.scrubber);
         let secrets = Secrets::new(studio.home.path(), KeyRung::File, keys, Arc::new(RandomIds), scrubber);
-        let shelf = Shelf { databases, secrets: Arc::clone(&secrets) };
+        let shelf = DatabaseAccess { databases, secrets: Arc::clone(&secrets) };
         studio.studio.edit_catalog(|catalog| {
             filesystem::add(catalog, &files).unwrap();
             shell::add(catalog, &shell).unwrap();

@@ -13,7 +13,7 @@ use conductor_core::error::{Code, ToolError};
 use conductor_gateway::pipeline::Reply;
 use conductor_gateway::pipeline::call::{Content, Outcome};
 use conductor_gateway::secrets::{Secrets, SystemKeys};
-use conductor_gateway::tools::plugins::{look, reach::Means};
+use conductor_gateway::tools::plugins::{look, reach::PluginAccess};
 use conductor_hosts::files::Files;
 use conductor_hosts::plugin::Limits;
 use conductor_hosts::plugin::process::{Fault, Launch, NoAnswers, Over};
@@ -303,7 +303,7 @@ async fn what_is_given_works() {
 struct Room {
     test: TestStudio,
     plugins: Arc<Plugins>,
-    means: Means,
+    means: PluginAccess,
     log: Arc<Mutex<Vec<u8>>>,
     _scratch: tempfile::TempDir,
     scratch: PathBuf,
@@ -337,7 +337,7 @@ impl Room {
             ids.clone(),
             Arc::clone(&test.studio.scrubber),
         );
-        let means = Means { files, web: Web::new(web::system_tls().unwrap()), secrets, ids };
+        let means = PluginAccess { files, web: Web::new(web::system_tls().unwrap()), secrets, ids };
         let log: Arc<Mutex<Vec<u8>>> = Arc::default();
         let sink = Log::new(Arc::new(RealClock::new()), Box::new(Sink(Arc::clone(&log))));
         let plugins = Plugins::new(&test.studio, PROGRAM.into(), means.clone(), &sink);

@@ -6,7 +6,7 @@ use conductor_core::config::{Diagnostic, input, schema};
 use conductor_core::mapping::TriggerKind;
 use conductor_core::plan::Change;
 
-/// In the order the documentation lists them.
+/// In the order of the documentation.
 pub const MESSAGE_TYPES: [&str; 6] = ["NoteOn", "NoteOff", "CC", "ProgramChange", "PitchBend", "Aftertouch"];
 
 pub fn definition() -> Definition {
@@ -44,9 +44,9 @@ pub fn definition() -> Definition {
         let read = |key: &str, faults: fn(&Value, &str) -> Vec<Diagnostic>| {
             arguments.get(key).map(|it| plans::violations(&faults(it, &format!("/{key}")))).unwrap_or_default()
         };
-        let mut told = read("trigger", |it, at| input::trigger(it, at).err().unwrap_or_default());
-        told.extend(read("action", |it, at| input::action(it, at).err().unwrap_or_default()));
-        told
+        let mut violations = read("trigger", |it, at| input::trigger(it, at).err().unwrap_or_default());
+        violations.extend(read("action", |it, at| input::action(it, at).err().unwrap_or_default()));
+        violations
     })
     .output(config_plan())
     .summary(|arguments| format!("plan a new mapping in {}", arguments["mode"]))

@@ -11,7 +11,7 @@ struct Arguments {
 
 pub fn definition(owner: &OwnerHandle) -> Definition {
     owner_tool("conductor_explain", Tier::ReadOnly, owner, |owner, _studio, _clearance, arguments| async move {
-        let Arguments { event, mode, device } = take(arguments)?;
+        let Arguments { event, mode, device } = parse_arguments(arguments)?;
         Ok(Output::new(owner.explain(&event, mode.as_deref(), device.as_deref()).await?.to_json()))
     })
     .text(

@@ -1,5 +1,5 @@
-//! `conductor_get_config`: the file on disk, with the hash a plan would start from, and what of it
-//! is not in force.
+//! `conductor_get_config`: the file on disk, the hash that a plan would start from, and the parts
+//! that are not in force.
 
 use super::prelude::*;
 use crate::studio::Studio;

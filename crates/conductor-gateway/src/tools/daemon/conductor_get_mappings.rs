@@ -9,8 +9,8 @@ struct Arguments {
 
 pub fn definition(owner: &OwnerHandle) -> Definition {
     owner_tool("conductor_get_mappings", Tier::ReadOnly, owner, |owner, _studio, _clearance, arguments| async move {
-        let Arguments { mode } = take(arguments)?;
-        give(&owner.mappings(&mode)?)
+        let Arguments { mode } = parse_arguments(arguments)?;
+        to_output(&owner.mappings(&mode)?)
     })
     .text(
         "Get mappings",

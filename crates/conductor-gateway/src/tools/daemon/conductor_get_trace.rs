@@ -1,4 +1,4 @@
-//! `conductor_get_trace`: what happened lately, and why.
+//! `conductor_get_trace`: recent events and their results.
 
 use super::prelude::*;
 use crate::owner_handle::Wanted;
@@ -15,7 +15,7 @@ struct Arguments {
 
 pub fn definition(owner: &OwnerHandle) -> Definition {
     owner_tool("conductor_get_trace", Tier::ReadOnly, owner, |owner, _studio, _clearance, arguments| async move {
-        let Arguments { limit, since_seq, device, mapping_id, outcome } = take(arguments)?;
+        let Arguments { limit, since_seq, device, mapping_id, outcome } = parse_arguments(arguments)?;
         let wanted = Wanted { limit: Some(limit.unwrap_or(50)), since_seq, device, mapping_id, outcome };
         let traced = owner.trace(wanted).await?;
         let records: Vec<Value> = traced.records.iter().map(|it| it.to_json()).collect();

@@ -3,7 +3,7 @@
 use super::prelude::*;
 
 pub fn definition(owner: &OwnerHandle) -> Definition {
-    owner_tool("conductor_list_devices", Tier::ReadOnly, owner, |owner, _studio, _clearance, _arguments| async move { give(&owner.devices().await?) })
+    owner_tool("conductor_list_devices", Tier::ReadOnly, owner, |owner, _studio, _clearance, _arguments| async move { to_output(&owner.devices().await?) })
     .text(
         "List devices",
         "MIDI inputs and outputs, gamepads and OSC listeners by name, from the last scan. Any of the output names is a valid port for \

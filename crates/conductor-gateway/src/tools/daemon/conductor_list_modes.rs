@@ -4,7 +4,7 @@ use super::prelude::*;
 
 pub fn definition(owner: &OwnerHandle) -> Definition {
     owner_tool("conductor_list_modes", Tier::ReadOnly, owner, |owner, _studio, _clearance, _arguments| async move {
-        give(&*owner.modes())
+        to_output(&*owner.modes())
     })
     .text("List modes", "Every mode with its colour and the number of its mappings, and the active one.")
     .output(object(json!({

@@ -1,10 +1,10 @@
-//! `conductor_panic`: silence, now. No policy, lock, limit or breaker comes before it, and it does
-//! not wait for the audit log.
+//! `conductor_panic`: silences everything. It ignores policy, locks, limits and circuit breakers, and
+//! does not wait for the audit log.
 
 use super::prelude::*;
 
 pub fn definition(owner: &OwnerHandle) -> Definition {
-    let mut definition = owner_tool("conductor_panic", Tier::Stateful, owner, |owner, _studio, _clearance, _arguments| async move { give(&owner.panic().await?) })
+    let mut definition = owner_tool("conductor_panic", Tier::Stateful, owner, |owner, _studio, _clearance, _arguments| async move { to_output(&owner.panic().await?) })
     .text(
         "Panic",
         "Stops everything that sounds or is held: running actions are cancelled, notes and keys released, and every output gets sustain \

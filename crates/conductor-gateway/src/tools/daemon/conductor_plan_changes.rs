@@ -1,5 +1,4 @@
-//! `conductor_plan_changes`: one plan for any number of changes. The tools with a single change go
-//! the same way.
+//! `conductor_plan_changes`: one plan for any number of changes.
 
 use super::prelude::*;
 use conductor_core::config::{Diagnostic, schema};

@@ -1,5 +1,5 @@
-//! `conductor_send_midi`: plain MIDI to a device. All messages are checked before the first byte
-//! leaves.
+//! `conductor_send_midi`: sends MIDI messages to a device. All of them are checked before the first
+//! byte is sent.
 
 use super::prelude::*;
 use super::{locked, output_target};
@@ -15,7 +15,7 @@ use std::collections::HashMap;
 
 /// Messages a principal may send in one minute.
 const PER_MINUTE: u64 = 2000;
-/// Callers without a connection have their notes released this long after the call.
+/// When the notes of callers without a connection are released.
 const RELEASE_AFTER_US: u64 = 10_000_000;
 
 #[derive(Deserialize)]
@@ -43,7 +43,7 @@ pub fn definition(owner: &OwnerHandle) -> Definition {
     let mut definition = Definition::new("conductor_send_midi", Tier::HardwareIo, TOOLSET, move |studio, clearance, arguments| {
         let (owner, sent) = (owner.clone(), Arc::clone(&sent));
         async move {
-            let Arguments { port, messages } = take(arguments)?;
+            let Arguments { port, messages } = parse_arguments(arguments)?;
             let bytes = encode(&messages)?;
             if !clearance.by_person() {
                 let allowed = owner.serving().config.performance.allow_output.contains(&port);
@@ -86,7 +86,7 @@ pub fn definition(owner: &OwnerHandle) -> Definition {
     definition
 }
 
-/// A person's own call counts as their hand; what anybody else sends does not.
+/// Only a person's own call counts as played by hand.
 fn sent_by(clearance: &Clearance) -> SentBy {
     let connection = clearance.conn().0;
     if clearance.by_hand() { SentBy::Hand { connection } } else { SentBy::Tool { connection } }
@@ -107,7 +107,7 @@ fn encode(messages: &[Message]) -> Result<Vec<Vec<u8>>, ToolError> {
         let need =
             |name: &str, value: Option<u8>| value.ok_or_else(|| bad(index, format!("{} needs {name}", message.kind)));
         let body = match message.kind.as_str() {
-            // A note-on with velocity 0 is a note-off on the wire; sent as what it means.
+            // On the wire a note-on with velocity 0 is a note-off.
             "note_on" if message.velocity == Some(0) => {
                 Body::NoteOff { channel, note: need("note", message.note)?, velocity: 0 }
             }
@@ -130,7 +130,7 @@ fn encode(messages: &[Message]) -> Result<Vec<Vec<u8>>, ToolError> {
     Ok(bytes)
 }
 
-/// The messages of one principal in the running minute.
+/// The messages of one principal in the current minute.
 #[derive(Clone, Copy, Default)]
 struct Minute {
     began_ms: u64,

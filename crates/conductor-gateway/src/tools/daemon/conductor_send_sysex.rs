@@ -1,5 +1,5 @@
-//! `conductor_send_sysex`: raw SysEx to a device. Every call asks a person; no rule can allow it
-//! beforehand.
+//! `conductor_send_sysex`: sends raw SysEx to a device. Every call asks a person; no rule can allow
+//! it in advance.
 
 use super::prelude::*;
 use super::{locked, output_target, sysex};
@@ -11,7 +11,7 @@ use conductor_core::policy::AskFloor;
 use serde_json::Map;
 use std::fmt::Write;
 
-/// How long a yes stays usable.
+/// How long an approval is valid.
 const GRANT_MS: u64 = 60_000;
 
 pub fn definition(owner: &OwnerHandle) -> Definition {
@@ -64,7 +64,7 @@ fn read(arguments: &Value) -> Result<(String, Vec<u8>), ToolError> {
     Ok((port, sysex::parse(data)?))
 }
 
-/// What the person sees, all rendered by us.
+/// The facts for the approver.
 fn facts(arguments: &Value) -> AskFacts {
     let Ok((_, body)) = read(arguments) else { return AskFacts::default() };
     let risk = sysex::assess(&body);

@@ -1,4 +1,4 @@
-//! `conductor_set_device_enabled`: mutes a device or lets it speak again.
+//! `conductor_set_device_enabled`: mutes or unmutes a device.
 
 use super::prelude::*;
 
@@ -11,8 +11,8 @@ struct Arguments {
 pub fn definition(owner: &OwnerHandle) -> Definition {
     owner_tool("conductor_set_device_enabled", Tier::Stateful, owner, |owner, _studio, clearance, arguments| async move {
         unlocked(&owner, &clearance, "no device is muted or unmuted").await?;
-        let Arguments { device_id, enabled } = take(arguments)?;
-        give(&owner.set_device_enabled(device_id, enabled).await?)
+        let Arguments { device_id, enabled } = parse_arguments(arguments)?;
+        to_output(&owner.set_device_enabled(device_id, enabled).await?)
     })
     .text(
         "Mute or unmute a device",

@@ -7,10 +7,10 @@ use conductor_core::config::load;
 use conductor_core::engine::{SimError, simulate};
 use conductor_core::error::Violation;
 
-/// A script of 10,000 events takes milliseconds; this is where a model has lost its way.
+/// Far more than a sensible script needs.
 const MAX_SCRIPT: usize = 256 * 1024;
 const MAX_CONFIG: usize = 256 * 1024;
-/// Records given back; the rest is cut and said.
+/// Longest list of records; more are truncated and reported.
 const MAX_RECORDS: usize = 2000;
 
 #[derive(Deserialize)]
@@ -22,8 +22,8 @@ struct Arguments {
 
 pub fn definition(owner: &OwnerHandle) -> Definition {
     owner_tool("conductor_simulate", Tier::ReadOnly, owner, |owner, _studio, _clearance, arguments| async move {
-        let arguments: Arguments = take(arguments)?;
-        // Long scripts are work for a thread that nobody waits on.
+        let arguments: Arguments = parse_arguments(arguments)?;
+        // Long scripts must not block the threads that serve calls.
         let run = tokio::task::spawn_blocking(move || run(&owner, &arguments));
         run.await.map_err(|_| ToolError::new(Code::Internal, "the simulation failed"))?
     })

@@ -1,4 +1,4 @@
-//! `conductor_start_midi_learn`: listens to what a person plays, to make triggers of it.
+//! `conductor_start_midi_learn`: collects played events, to suggest triggers.
 
 use super::prelude::*;
 use crate::pipeline::call::ConnId;
@@ -14,7 +14,7 @@ struct Arguments {
 pub fn definition(owner: &OwnerHandle) -> Definition {
     owner_tool("conductor_start_midi_learn", Tier::Stateful, owner, |owner, _studio, clearance, arguments| async move {
         unlocked(&owner, &clearance, "nothing is learned").await?;
-        let Arguments { timeout_ms, let_through } = take(arguments)?;
+        let Arguments { timeout_ms, let_through } = parse_arguments(arguments)?;
         let client = Some(clearance.conn()).filter(|it| *it != ConnId::NONE).map(|it| it.0);
         let timeout_ms = timeout_ms.unwrap_or(DEFAULT_MS);
         let started = owner.learn_start(timeout_ms, let_through.unwrap_or(false), client).await?;

@@ -1,4 +1,4 @@
-//! `conductor_stop_midi_learn`: what was played, and triggers that would fire on it.
+//! `conductor_stop_midi_learn`: the played events, and triggers that would fire on them.
 
 use super::prelude::*;
 

@@ -11,9 +11,9 @@ struct Arguments {
 pub fn definition(owner: &OwnerHandle) -> Definition {
     owner_tool("conductor_switch_mode", Tier::Stateful, owner, |owner, _studio, clearance, arguments| async move {
         unlocked(&owner, &clearance, "the mode stays as it is").await?;
-        let Arguments { mode } = take(arguments)?;
+        let Arguments { mode } = parse_arguments(arguments)?;
         let by = if clearance.by_hand() { Taint::Clean } else { Taint::Tool };
-        give(&owner.switch_mode_by(mode, by).await?)
+        to_output(&owner.switch_mode_by(mode, by).await?)
     })
     .text(
         "Switch mode",

@@ -1,14 +1,14 @@
 //! `conductor_validate_config`: every fault of the file, with its place.
 
 use super::prelude::*;
-use super::surroundings::Around;
+use super::surroundings::OwnedSurroundings;
 use conductor_core::config::timing_report::coverage;
 use conductor_core::config::{Config, Loaded, Severity};
 
 pub fn definition(owner: &OwnerHandle) -> Definition {
     owner_tool("conductor_validate_config", Tier::ReadOnly, owner, |owner, studio, _clearance, _arguments| async move {
         let text = super::conductor_get_config::file(&studio)?;
-        let around = Around::look(&studio, &owner).await;
+        let around = OwnedSurroundings::read(&studio, &owner).await;
         Ok(Output::new(report(&text, around.load(&studio, &text))))
     })
     .text(

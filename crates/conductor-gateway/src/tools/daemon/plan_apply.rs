@@ -1,5 +1,5 @@
-//! `plan.apply` and `plan.reject`: hidden, and only for a person. The human door and the approval
-//! pad are the only ways to them.
+//! `plan.apply` and `plan.reject`: hidden tools for a person, who calls them through the control
+//! socket or the approval pad.
 
 use super::prelude::*;
 use crate::pipeline::call::Principal;
@@ -40,7 +40,7 @@ where
     definition
 }
 
-/// A pad may call tools, but no tool that decides.
+/// Refuses everyone but a person: a pad may call tools, but must not decide.
 pub(super) fn person(clearance: &Clearance) -> Result<Principal, ToolError> {
     if clearance.principal().is_person() {
         return Ok(clearance.principal().clone());

@@ -1,6 +1,5 @@
-//! `plugin.set`: hidden, and only for a person. Writes the row of a plugin as a plan that is made
-//! and applied at once, so that it is kept, recorded and undone like any other change of the
-//! configuration.
+//! `plugin.set`: a hidden tool for a person. Writes the row of a plugin as a plan that is applied at
+//! once, so that it is stored, recorded and undone like any other change of the configuration.
 
 use super::plan_apply;
 use super::prelude::*;

@@ -1,6 +1,6 @@
 //! Names that nearly every `conductor_*` tool uses.
 
-pub(super) use super::{TOOLSET, config_plan, give, owner_tool, plan_id, plans, take, unlocked};
+pub(super) use super::{TOOLSET, config_plan, owner_tool, parse_arguments, plan_id, plans, to_output, unlocked};
 pub use crate::owner_handle::OwnerHandle;
 pub use crate::pipeline::call::Output;
 pub use crate::tools::catalog::Definition;

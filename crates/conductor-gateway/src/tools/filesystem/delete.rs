@@ -1,4 +1,4 @@
-//! `filesystem.delete`: a file, or an empty folder. What was in the file is kept for an undo.
+//! `filesystem.delete`: deletes a file or an empty folder. The content is kept for an undo.
 
 use super::undo::{Was, keep};
 use super::{Asked, At, at_schema, expected, hash_schema, over, undo_schema, undoable};

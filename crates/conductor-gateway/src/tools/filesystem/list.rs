@@ -1,4 +1,4 @@
-//! `filesystem.list`: what lies in a folder.
+//! `filesystem.list`: the content of a folder.
 
 use super::{Asked, over, root_schema};
 use crate::tools::catalog::Definition;

@@ -1,11 +1,11 @@
-//! What is kept of a change for its undo, and `filesystem.undo`, which only a person can call, from
-//! the human door.
+//! Keeps file changes for undo, and `filesystem.undo`, which only a person can call, through the
+//! control socket.
 //!
-//! A kept change is a record of kind `edit` beside plans and approvals, with the bytes that were
-//! there. It ends after a week.
+//! A kept change is a record of kind `edit`, stored with plans and approvals, and the old bytes. It
+//! ends after a week.
 
 use super::{Asked, TOOLSET, blocking};
-use crate::pending_store::Beside;
+use crate::pending_store::Attachment;
 use crate::pipeline::call::Output;
 use crate::studio::Studio;
 use crate::tools::catalog::Definition;
@@ -30,7 +30,7 @@ fn io(fault: &std::io::Error) -> ToolError {
     ToolError::new(Code::SdkRejected, format!("what was there cannot be kept, so nothing was changed: {fault}"))
 }
 
-/// What was there before a change.
+/// The content before a change.
 #[derive(Clone, Copy)]
 pub(super) enum Was<'a> {
     Nothing,
@@ -63,7 +63,7 @@ fn absent() -> Digest {
     Digest::of(b"absent")
 }
 
-/// Keeps what was there. `after` is what will be there then; none when nothing will.
+/// Stores the old content. `after` is the hash of the new content; none for a deletion.
 pub(super) fn keep<T>(
     asked: &Asked<T>,
     place: &Place,
@@ -92,8 +92,8 @@ pub(super) fn keep<T>(
         tainted: false,
     };
     let now = studio.timestamp();
-    let bytes: Vec<(Beside, &[u8])> = match before {
-        Was::File(before) => vec![(Beside::Before, before)],
+    let bytes: Vec<(Attachment, &[u8])> = match before {
+        Was::File(before) => vec![(Attachment::Before, before)],
         Was::Nothing | Was::Folder => Vec::new(),
     };
     let after = after.unwrap_or_else(absent);
@@ -105,10 +105,10 @@ pub(super) fn keep<T>(
     Ok(id)
 }
 
-/// The change was not made after all.
+/// Marks the record of a change that failed.
 pub(super) fn forget<T>(asked: &Asked<T>, id: Uuid) {
     let now = asked.studio.timestamp();
-    // A record that stays undoes nothing: the file is not what it says.
+    // A leftover record is harmless: it does not match the file.
     let _ = asked.studio.approvals.store().change(|pending| pending.undo(id, now));
 }
 
@@ -131,7 +131,7 @@ pub fn definition(files: &Arc<Files>) -> Definition {
         .input(object(json!({ "undo_id": { "type": "string", "format": "uuid" } })))
         .output(object(json!({ "path": text(), "restored": boolean() })));
     definition.hidden = true;
-    // The person who calls it has decided.
+    // Only a person can call it.
     definition.requires_approval = Some(false);
     definition
 }
@@ -162,7 +162,7 @@ fn run(studio: &Studio, files: &Files, id: &str) -> Result<Output, ToolError> {
         (None, true) => {}
         (_, false) if was == FOLDER => place.make_folder()?,
         (_, false) => {
-            let before = studio.approvals.store().bytes(record.id, Beside::Before).map_err(|fault| {
+            let before = studio.approvals.store().bytes(record.id, Attachment::Before).map_err(|fault| {
                 ToolError::new(Code::Internal, format!("what was there cannot be read: {fault}")).subject(subject())
             })?;
             place.replace(&before, present.as_ref(), true, &record.id.to_string())?;

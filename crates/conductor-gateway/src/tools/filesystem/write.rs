@@ -1,4 +1,4 @@
-//! `filesystem.write`: a file, whole or not at all. What was there is kept for an undo.
+//! `filesystem.write`: writes a file atomically. The old content is kept for an undo.
 
 use super::undo::{Was, keep};
 use super::{Asked, At, Encoding, at_schema, encoding_schema, expected, hash_schema, over, undo_schema, undoable};
@@ -56,7 +56,7 @@ fn run(asked: &Asked<Arguments>) -> Result<Value, ToolError> {
     let before = place.present()?;
     expected(expected_hash.as_deref(), before.as_ref().map(|it| Digest::of(&it.bytes)), &place.inside())?;
     let hash = Digest::of(&bytes);
-    // Kept before anything is changed: what can be found can be undone.
+    // Store the old content before changing anything.
     let undo = keep(asked, &place, before.as_ref().map_or(Was::Nothing, |it| Was::File(&it.bytes)), Some(hash))?;
     if let Err(fault) = place.replace(&bytes, before.as_ref(), *create_dirs, &undo.to_string()) {
         super::undo::forget(asked, undo);

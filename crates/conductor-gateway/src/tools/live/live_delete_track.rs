@@ -1,4 +1,4 @@
-//! `live_delete_track`: removes a track, a group with all it holds.
+//! `live_delete_track`: removes a track, or a group with its tracks.
 
 use super::deleting;
 use super::prelude::*;

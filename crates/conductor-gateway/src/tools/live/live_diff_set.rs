@@ -4,7 +4,7 @@ use super::prelude::*;
 use super::to_object;
 use std::path::PathBuf;
 
-/// Changes in one answer; the count tells how many there are.
+/// Most changes in one answer; `count` has the total.
 const MAX_CHANGES: usize = 400;
 
 pub fn definition(live: &Arc<Live>) -> Definition {

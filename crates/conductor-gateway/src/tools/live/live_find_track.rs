@@ -1,11 +1,11 @@
-//! `live_find_track`: from a name to ids.
+//! `live_find_track`: finds tracks by name.
 
 use super::prelude::*;
 
 pub fn definition(live: &Arc<Live>) -> Definition {
     reading(live, "live_find_track", |mut ask, set| async move {
         let found = set.host.find_track(ask.need("query")?).await.map_err(refused)?;
-        give(&found)
+        to_output(&found)
     })
     .text(
         "Find track",

@@ -15,7 +15,7 @@ pub fn definition(live: &Arc<Live>) -> Definition {
         // A page of a time window counts from that window's start, not from the clip's.
         let from_start = (query.from_beat.is_none() && query.to_beat.is_none()).then(|| query.offset.unwrap_or(0));
         ask.live.sessions(|sessions| sessions.read_notes(&ask.key, &set.id, clip, from_start, shown));
-        give(&notes)
+        to_output(&notes)
     })
     .text(
         "Get notes",

@@ -1,4 +1,4 @@
-//! `live_get_song_overview`: the Set at a glance.
+//! `live_get_song_overview`: a summary of the Set.
 
 use super::overview;
 use super::prelude::*;

@@ -6,7 +6,7 @@ use super::prelude::*;
 pub fn definition(live: &Arc<Live>) -> Definition {
     reading(live, "live_get_track", |mut ask, set| async move {
         let track = ask.id("trackId")?;
-        give(&set.host.track_detail(track).await.map_err(refused)?)
+        to_output(&set.host.track_detail(track).await.map_err(refused)?)
     })
     .text(
         "Get track",

@@ -6,7 +6,7 @@ use super::schema::clip_kind;
 pub fn definition(live: &Arc<Live>) -> Definition {
     reading(live, "live_list_clips", |mut ask, set| async move {
         let (track, offset) = (ask.id("trackId")?, ask.take("offset")?.unwrap_or(0));
-        give(&set.host.clips(track, offset).await.map_err(refused)?)
+        to_output(&set.host.clips(track, offset).await.map_err(refused)?)
     })
     .text(
         "List clips",

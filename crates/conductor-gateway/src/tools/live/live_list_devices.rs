@@ -5,7 +5,7 @@ use super::prelude::*;
 pub fn definition(live: &Arc<Live>) -> Definition {
     reading(live, "live_list_devices", |mut ask, set| async move {
         let chain = ask.id("trackId")?;
-        give(&set.host.devices(chain).await.map_err(refused)?)
+        to_output(&set.host.devices(chain).await.map_err(refused)?)
     })
     .text(
         "List devices",

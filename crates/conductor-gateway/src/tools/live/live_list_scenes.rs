@@ -4,7 +4,7 @@ use super::prelude::*;
 
 pub fn definition(live: &Arc<Live>) -> Definition {
     reading(live, "live_list_scenes", |_ask, set| async move {
-        give(&set.host.scenes().await.map_err(refused)?)
+        to_output(&set.host.scenes().await.map_err(refused)?)
     })
     .text(
         "List scenes",

@@ -19,7 +19,7 @@ pub fn definition(live: &Arc<Live>) -> Definition {
             let turn = set.lane.enter().await.map_err(refused)?;
             set.file().map_err(refused)?.reload(turn).await.map_err(refused)?;
             ask.live.sessions(|sessions| sessions.shifted(&set.id));
-            ask.tell(&set, &[], true);
+            ask.notify(&set, &[], true);
         }
         ask.studio.events.uri_changed("ableton://sets");
         ask.studio.circuits.reset_host(&ask.studio.catalog(), HOST);

@@ -1,4 +1,4 @@
-//! `live_redo`: makes undone edits again.
+//! `live_redo`: redoes undone edits.
 
 use super::prelude::*;
 use super::stepping;

@@ -14,7 +14,7 @@ pub fn definition(live: &Arc<Live>) -> Definition {
         let width: u32 = ask.take("width")?.unwrap_or(DEFAULT_WIDTH);
         let format: String = ask.take("format")?.unwrap_or_else(|| "png".into());
         let drawn = set.host.draw_clip(clip, width).await.map_err(refused)?;
-        let output = give(&drawn)?;
+        let output = to_output(&drawn)?;
         let content = if format == "svg" {
             // Model APIs refuse SVG as an image; as a resource a client can still show it.
             let uri = Resource::ClipNotes(clip).uri();

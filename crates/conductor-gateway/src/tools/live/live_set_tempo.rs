@@ -5,7 +5,7 @@ use super::prelude::*;
 pub fn definition(live: &Arc<Live>) -> Definition {
     let mut members = schema::overview_members();
     if let Value::Object(members) = &mut members {
-        // They are the write's own.
+        // `changed` adds them.
         members.shift_remove("revision");
         members.shift_remove("warnings?");
     }

@@ -1,4 +1,4 @@
-//! `live_undo`: takes edits back.
+//! `live_undo`: undoes edits.
 
 use super::prelude::*;
 use super::stepping;

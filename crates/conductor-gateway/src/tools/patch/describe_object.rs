@@ -1,4 +1,4 @@
-//! `describe_object`: what is known about a class.
+//! `describe_object`: the known facts about a class.
 
 use super::prelude::*;
 use conductor_patch::Format;

@@ -1,4 +1,4 @@
-//! `diff_patch`: what is different between a patch and what it was, or another file.
+//! `diff_patch`: compares a patch with an earlier state or another file.
 
 use super::prelude::*;
 use conductor_patch::{Diff, DiffKind, Document, Format, Limits, diff, diff_bytes};

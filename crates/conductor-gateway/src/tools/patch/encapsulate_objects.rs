@@ -1,5 +1,4 @@
-//! `encapsulate_objects`: moves objects into a new subpatcher and joins it to what they were joined
-//! to.
+//! `encapsulate_objects`: moves objects into a new subpatcher and reconnects their cords.
 
 use super::prelude::*;
 use super::{single, unexpected_outcome};

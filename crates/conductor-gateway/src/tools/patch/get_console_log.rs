@@ -1,4 +1,4 @@
-//! `get_console_log`: what hosts had to say.
+//! `get_console_log`: messages of the hosts.
 
 use super::prelude::*;
 use conductor_hosts::patch::console::{Level, Question};

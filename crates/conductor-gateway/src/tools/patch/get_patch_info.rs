@@ -1,4 +1,4 @@
-//! `get_patch_info`: what a patch is.
+//! `get_patch_info`: the facts of a patch.
 
 use super::prelude::*;
 

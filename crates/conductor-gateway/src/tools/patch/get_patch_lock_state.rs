@@ -1,4 +1,4 @@
-//! `get_patch_lock_state`: whether a patch is locked for hands.
+//! `get_patch_lock_state`: whether a patch is locked for editing by hand.
 
 use super::prelude::*;
 use conductor_hosts::patch::HostKind;
@@ -12,7 +12,7 @@ pub fn definition(patches: &Arc<Patches>) -> Definition {
 
 fn run(asked: &Asked) -> Result<Output, ToolError> {
     asked.look(|scene| {
-        // A document is its own truth; a running program is asked.
+        // Ask a running program; a document knows its own state.
         let host = scene.open.host();
         let asked = if host.kind() == HostKind::Document { Some(scene.patch.locked()) } else { host.locked(scene.open.id())? };
         Ok(json!({

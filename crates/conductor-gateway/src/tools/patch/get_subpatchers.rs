@@ -1,4 +1,4 @@
-//! `get_subpatchers`: what is inside a patch.
+//! `get_subpatchers`: the subpatchers of a patch.
 
 use super::prelude::*;
 use conductor_patch::{Format, Subpatcher};

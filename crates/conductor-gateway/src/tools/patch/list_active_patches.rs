@@ -23,7 +23,7 @@ fn run(asked: &Asked) -> Result<Output, ToolError> {
     let chosen = open.iter().filter(|it| group.is_none_or(|group| it.group() == Some(group)));
     let mut patches = Vec::new();
     for open in chosen {
-        // One that was closed in between is not open any more.
+        // Skip a patch that was closed in between.
         let info = asked.patches.look(open.id(), |scene| {
             let mut info = answer::info(scene);
             info.retain(|name, _| LISTED.contains(&name.as_str()));

@@ -1,4 +1,4 @@
-//! `redo_patch`: makes steps again.
+//! `redo_patch`: redoes steps.
 
 use super::prelude::*;
 

@@ -1,4 +1,4 @@
-//! `set_patch_lock_state`: locks a patch for hands, or unlocks it.
+//! `set_patch_lock_state`: locks a patch for editing by hand, or unlocks it.
 
 use super::prelude::*;
 use conductor_hosts::patch::Edited;

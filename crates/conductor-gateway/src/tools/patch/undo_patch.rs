@@ -1,4 +1,4 @@
-//! `undo_patch`: takes steps back.
+//! `undo_patch`: undoes steps.
 
 use super::prelude::*;
 

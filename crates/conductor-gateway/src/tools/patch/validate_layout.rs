@@ -1,4 +1,4 @@
-//! `validate_layout`: finds faults in the layout.
+//! `validate_layout`: finds layout problems.
 
 use super::prelude::*;
 use conductor_patch::BoxId;

@@ -16,7 +16,7 @@ use conductor_gateway::owner_handle::{self, SentBy, Wanted};
 use conductor_gateway::pipeline::approval::ApproverPresent;
 use conductor_gateway::studio::events::{Event, Listener};
 use conductor_gateway::tools::daemon::plans;
-use conductor_gateway::tools::daemon::surroundings::Around;
+use conductor_gateway::tools::daemon::surroundings::OwnedSurroundings;
 use conductor_hosts::atomic_file;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -333,7 +333,7 @@ pub async fn answer(control: &Control, caller: Caller, method: Method, params: V
         Method::ConfigCheck => {
             let Nothing {} = read(params)?;
             let studio = &control.gateway.studio;
-            let around = Around::look(studio, handle).await;
+            let around = OwnedSurroundings::read(studio, handle).await;
             Checked::here(&control.home.config_file(), studio, &around).to_json()
         }
         Method::ConfigWaiting => {
