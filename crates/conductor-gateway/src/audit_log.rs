@@ -6,9 +6,9 @@
 //! copies, and recovers the log after a failure. A call with an effect continues when the sync that
 //! covers its record has returned; a read continues immediately and is synced within 100 ms.
 //!
-//! Never call it from a device callback or the engine thread, because it takes a lock. Not here: the
-//! content of a record and the verification of a log (`conductor_core::audit`), and the commands
-//! that read logs (`cli::audit`).
+//! Never call it from a device callback or the engine thread, because it takes a lock. Not here:
+//! the content of a record and the verification of a log (`conductor_core::audit`), and the
+//! commands that read logs (`cli::audit`).
 
 mod copy;
 pub mod files;
@@ -186,8 +186,8 @@ pub struct AuditLog {
 }
 
 impl AuditLog {
-    /// Opens the log of a home: recovers it after a crash, refuses a log that was tampered with, and
-    /// starts the syncer.
+    /// Opens the log of a home: recovers it after a crash, refuses a log that was tampered with,
+    /// and starts the syncer.
     pub fn open(
         home: &std::path::Path,
         files: Arc<dyn files::Files>,
@@ -247,7 +247,8 @@ impl AuditLog {
         self.shared.room.notify_waiters();
     }
 
-    /// Keeps the outcome of a call that did not wait for the log. Returns whether it will be written.
+    /// Keeps the outcome of a call that did not wait for the log. Returns whether it will be
+    /// written.
     pub fn keep_outcome(&self, call: CallFacts, outcome: OutcomeFacts) -> bool {
         let mut segments = self.shared.segments();
         let stamp = segments.stamp();
@@ -263,8 +264,8 @@ impl AuditLog {
         self.append(Entry::Intent(call), Durability::Synced).await
     }
 
-    /// Records how a call ended. A record that cannot be written is kept in memory and written first
-    /// when the log is up again; the caller still answers `AUDIT_UNAVAILABLE`.
+    /// Records how a call ended. A record that cannot be written is kept in memory and written
+    /// first when the log is up again; the caller still answers `AUDIT_UNAVAILABLE`.
     pub async fn outcome(
         &self,
         call: CallFacts,
@@ -412,8 +413,8 @@ impl Shared {
                     let outcome = outcome.then_some((stamp, entry));
                     segments.waiters.push_back(Waiter { seq, wake, outcome });
                 }
-                // A wake-up is a system call: one per 100 ms of reads, per waiter and per checkpoint
-                // is enough.
+                // A wake-up is a system call: one per 100 ms of reads, per waiter and per
+                // checkpoint is enough.
                 if waits || was_clean || segments.unanchored() == limit || segments.wants_rotation() {
                     self.signal(|signal| signal.work = true);
                 }

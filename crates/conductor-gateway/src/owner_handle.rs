@@ -236,8 +236,8 @@ impl OwnerHandle {
         self.inbox.request(Request::ToolGone { connection });
     }
 
-    /// Receives every message that is sent to `port` from now on. A receiver that falls behind loses
-    /// messages; the studio does not wait for it.
+    /// Receives every message that is sent to `port` from now on. A receiver that falls behind
+    /// loses messages; the studio does not wait for it.
     pub async fn listen(&self, port: String) -> Result<async_mpsc::Receiver<Vec<u8>>, ToolError> {
         let (heard, receiver) = async_mpsc::channel(LISTENER_BACKLOG);
         self.ask(|reply| Request::Listen { port, heard, reply }).await??;

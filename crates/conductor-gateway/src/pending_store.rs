@@ -5,8 +5,8 @@
 //! and a restart cannot make it usable again. Each change costs two syncs: call it from a thread
 //! that may block. Not here: the rules (`conductor_core::pending`).
 //!
-//! After a restart an approval is valid only with its seal, a MAC over the record: an AI client with
-//! file tools of its own could otherwise write one.
+//! After a restart an approval is valid only with its seal, a MAC over the record: an AI client
+//! with file tools of its own could otherwise write one.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::convert::Infallible;
@@ -112,7 +112,8 @@ impl PendingStore {
         Ok((store, skipped))
     }
 
-    /// Sets the clock whose monotonic time also expires questions and plans, in addition to wall time.
+    /// Sets the clock whose monotonic time also expires questions and plans, in addition to wall
+    /// time.
     pub fn run_on(&self, clock: &Arc<dyn Clock>) {
         let _ = self.clock.set(Arc::clone(clock));
     }

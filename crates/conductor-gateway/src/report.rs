@@ -255,8 +255,8 @@ pub struct BindingNow {
     pub is_configured: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Any program can feed its input and the file does not say `trusted`, so its events do not count
-    /// as played by hand.
+    /// Any program can feed its input and the file does not say `trusted`, so its events do not
+    /// count as played by hand.
     pub tainted: bool,
 }
 

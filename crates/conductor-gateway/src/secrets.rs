@@ -364,8 +364,8 @@ impl Secrets {
         Ok(())
     }
 
-    /// Seals every secret with a new key: all or none. The holder keeps both keys until the vault is
-    /// written, so that a crash loses nothing.
+    /// Seals every secret with a new key: all or none. The holder keeps both keys until the vault
+    /// is written, so that a crash loses nothing.
     pub fn rotate(&self) -> Result<usize, SecretError> {
         let mut state = self.state();
         let rung = state.rung;

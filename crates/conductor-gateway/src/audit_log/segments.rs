@@ -159,7 +159,8 @@ impl Segments {
         let lasting = self.is_refused();
         let sync_failed = sync_failed || self.down.as_ref().is_some_and(|down| down.sync_failed);
         if sync_failed {
-            // Without a failed sync the bytes are in the kernel, and the next sync wakes the callers.
+            // Without a failed sync the bytes are in the kernel, and the next sync wakes the
+            // callers.
             self.fail_waiters(&reason);
         }
         let retry_at_ms = (!lasting).then_some(now + RETRY_MS);
@@ -312,8 +313,8 @@ impl Segments {
         Ok((Active { number, file, len: bytes.len() as u64, durable_len: 0 }, chain))
     }
 
-    /// Tries to write again, starting with the unwritten outcomes, and syncs. Leaves the log down on
-    /// any failure.
+    /// Tries to write again, starting with the unwritten outcomes, and syncs. Leaves the log down
+    /// on any failure.
     pub fn repair(&mut self) -> io::Result<()> {
         if self.is_refused() {
             return Err(io::Error::other("the audit log is refused"));
@@ -371,8 +372,8 @@ impl Segments {
                 return Err(error);
             }
             active.durable_len = active.len;
-            // The old file was read back. Another sync of it would prove nothing: the kernel reports
-            // a failure only once.
+            // The old file was read back. Another sync of it would prove nothing: the kernel
+            // reports a failure only once.
             self.active = None;
             self.adopt(active, chain, border);
             self.directory_dirty = false;

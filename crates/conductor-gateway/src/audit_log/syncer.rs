@@ -297,8 +297,8 @@ impl Syncer {
         }
     }
 
-    /// Stores the checkpoint elsewhere too, so that a log restored to an earlier state together with
-    /// its checkpoints is noticed. A place that fails is retried with the next checkpoint.
+    /// Stores the checkpoint elsewhere too, so that a log restored to an earlier state together
+    /// with its checkpoints is noticed. A place that fails is retried with the next checkpoint.
     fn remember(&self, head: Head, line: &str) {
         let _ = memory::advance_state(&*self.files, &self.layout, head, line);
         let Some(copy) = &self.copy else { return };

@@ -1,7 +1,7 @@
 //! Step 8: the approval of a call, and the queue of questions that wait for a person.
 //!
-//! Not here: the states of a question and their transitions (`conductor_core::pending`), their files
-//! (`pending_store`), and the user interfaces (terminal, client dialog).
+//! Not here: the states of a question and their transitions (`conductor_core::pending`), their
+//! files (`pending_store`), and the user interfaces (terminal, client dialog).
 
 use std::fmt::Write as _;
 use std::io;
@@ -32,8 +32,8 @@ use crate::studio::Studio;
 use crate::studio::events::{Event, Listener};
 use crate::tools::catalog::{AskFacts, Source, Target, Tool};
 
-/// Longest target of a call, in characters. It is never truncated, and must fit on a screen together
-/// with the question.
+/// Longest target of a call, in characters. It is never truncated, and must fit on a screen
+/// together with the question.
 const LONGEST_TARGET: usize = 1200;
 /// Longest summary in lists, in characters.
 const LONGEST_SUMMARY: usize = 150;
@@ -154,8 +154,8 @@ impl ApprovalQueue {
         Ok(())
     }
 
-    /// Expires old questions and plans. Each request does so too; the daemon's timer calls this for UIs
-    /// that only display them.
+    /// Expires old questions and plans. Each request does so too; the daemon's timer calls this for
+    /// UIs that only display them.
     pub async fn expire(&self, studio: &Studio) -> io::Result<()> {
         let now = studio.timestamp();
         for id in self.change(move |pending| pending.expire(now)).await? {
@@ -400,8 +400,8 @@ impl<'a> Question<'a> {
         Ok(asked)
     }
 
-    /// Takes the answer that a modern client sends with the repeated call. An answer that is no longer
-    /// valid is refused without a reason.
+    /// Takes the answer that a modern client sends with the repeated call. An answer that is no
+    /// longer valid is refused without a reason.
     async fn take_client_answer(&self, answered: &Answered) -> Result<(), Stop> {
         let record = Uuid::parse_str(&answered.approval).ok().and_then(|id| self.queue().get(id)).filter(|record| {
             record.kind == Kind::Call

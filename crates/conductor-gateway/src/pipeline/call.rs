@@ -178,8 +178,8 @@ pub struct Output {
     text: String,
     /// False for a plugin that returned finished blocks without a value.
     structured: bool,
-    /// The tool itself reports that it could not do the work. This is an answer, not a failure of the
-    /// tool.
+    /// The tool itself reports that it could not do the work. This is an answer, not a failure of
+    /// the tool.
     pub is_error: bool,
     #[cfg(feature = "conformance")]
     pub special: Option<Special>,
@@ -269,8 +269,8 @@ pub enum Outcome {
     },
 }
 
-/// The reply that a door sends. It is built only from a [`Recorded`], so that every answer is in the
-/// audit log.
+/// The reply that a door sends. It is built only from a [`Recorded`], so that every answer is in
+/// the audit log.
 pub struct Reply {
     outcome: Outcome,
     tool: Option<Arc<crate::tools::catalog::Tool>>,

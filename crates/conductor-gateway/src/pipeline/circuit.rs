@@ -16,8 +16,8 @@ use crate::studio::Studio;
 use crate::tools::catalog::{Catalog, Target, Tool};
 use conductor_hosts::system::Clock;
 
-/// Targets of one tool that have a breaker of their own. Callers name targets, so the number must be
-/// bounded.
+/// Targets of one tool that have a breaker of their own. Callers name targets, so the number must
+/// be bounded.
 const MOST_TARGETS: usize = 64;
 /// The breaker of all targets beyond these.
 const OTHERS: &str = "others";
@@ -195,8 +195,8 @@ fn worst(states: impl Iterator<Item = State>) -> State {
     states.max_by_key(rank).unwrap_or(State::Passing)
 }
 
-/// A breaker's permit for one call. When a panic or cancel drops it, it settles as cancelled: a lost
-/// probe would keep the circuit open forever.
+/// A breaker's permit for one call. When a panic or cancel drops it, it settles as cancelled: a
+/// lost probe would keep the circuit open forever.
 pub struct PermitGuard {
     tools: Tools,
     clock: Arc<dyn Clock>,

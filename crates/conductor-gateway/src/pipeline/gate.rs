@@ -64,8 +64,8 @@ impl Clearance {
         self.deadline
     }
 
-    /// Cancelled when the caller no longer wants the result, and at the deadline. A handler stops at
-    /// its next safe point.
+    /// Cancelled when the caller no longer wants the result, and at the deadline. A handler stops
+    /// at its next safe point.
     pub fn cancel(&self) -> &CancellationToken {
         &self.cancel
     }

@@ -111,9 +111,9 @@ async fn attempts(studio: &Arc<Studio>, call: &Call, gate: &Gate, record: &mut C
     }
 }
 
-/// Failures that a retry may cure. A timeout of an effectful tool is not one: the work may have been
-/// done. An offline host is not one either: it does not come back during a call, and the caller can
-/// act at once.
+/// Failures that a retry may cure. A timeout of an effectful tool is not one: the work may have
+/// been done. An offline host is not one either: it does not come back during a call, and the
+/// caller can act at once.
 fn is_transient(tool: &Tool, error: &ToolError) -> bool {
     error.code == Code::Internal || (error.code == Code::Timeout && tool.tier == Tier::ReadOnly)
 }
@@ -184,7 +184,8 @@ fn finish(studio: &Studio, tool: &Tool, mut output: Output, record: &mut CallRec
                 output = Output::new(json!({ "text": cut(output.text(), most), "truncated": true }));
                 bytes = output.render();
             }
-            // Built-in tools truncate their own lists. Half a JSON text would be worse than an error.
+            // Built-in tools truncate their own lists. Half a JSON text would be worse than an
+            // error.
             Source::Builtin => {
                 let text = format!("the result of {} is {bytes} bytes, at most {most} are sent", tool.name);
                 let error =

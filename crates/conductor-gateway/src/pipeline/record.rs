@@ -1,4 +1,5 @@
-//! Step 12: writes the outcome of a call to the audit log, and proves in a type that it was written.
+//! Step 12: writes the outcome of a call to the audit log, and proves in a type that it was
+//! written.
 //!
 //! Not here: writing, chaining and syncing (`audit_log`).
 

@@ -76,7 +76,8 @@ pub trait KeyHolders: Send + Sync {
     fn forget(&self, rung: KeyRung, place: &Place<'_>, id: &str) -> Result<(), String>;
     /// Takes the passphrase that a person typed when the daemon started.
     fn take_passphrase(&self, passphrase: SecretString);
-    /// Stores a name in the keychain. A failure is ignored, because the name is only a second proof.
+    /// Stores a name in the keychain. A failure is ignored, because the name is only a second
+    /// proof.
     fn remember(&self, _tag: &str) {}
     fn remembers(&self, _tag: &str) -> bool {
         false

@@ -1,8 +1,8 @@
 //! Replaces known secrets by `[secret:NAME]` in everything that is written, sent, shown or logged.
 //!
-//! It finds values as plain bytes, JSON-escaped, percent-encoded and in base64 (also inside a longer
-//! base64 text). Values shorter than eight bytes are ignored, because they would match everywhere.
-//! Not here: the sinks; each one calls the scrubber itself.
+//! It finds values as plain bytes, JSON-escaped, percent-encoded and in base64 (also inside a
+//! longer base64 text). Values shorter than eight bytes are ignored, because they would match
+//! everywhere. Not here: the sinks; each one calls the scrubber itself.
 
 use aho_corasick::{AhoCorasick, MatchKind};
 use arc_swap::ArcSwapOption;
@@ -92,7 +92,8 @@ impl Scrubber {
         self.patterns.load().as_ref().map_or(0, |it| it.find.max_pattern_len())
     }
 
-    /// A piece of `whole` with secrets replaced, including those that begin before it or end after it.
+    /// A piece of `whole` with secrets replaced, including those that begin before it or end after
+    /// it.
     pub fn piece<'t>(&self, whole: &'t [u8], piece: Range<usize>) -> Cow<'t, [u8]> {
         let plain = |range: Range<usize>| whole.get(range).unwrap_or_default();
         let Some(patterns) = &*self.patterns.load() else { return Cow::Borrowed(plain(piece)) };
@@ -173,7 +174,8 @@ fn forms_of(value: &str) -> Vec<Vec<u8>> {
         }
         forms.push(percent);
     }
-    // Base64 encodes groups of three bytes, so a value has three spellings, depending on its offset.
+    // Base64 encodes groups of three bytes, so a value has three spellings, depending on its
+    // offset.
     for ahead in 0..3_usize {
         let mut bytes = vec![0; ahead];
         bytes.extend_from_slice(value.as_bytes());

@@ -231,8 +231,8 @@ pub struct Annotations {
 }
 
 impl Annotations {
-    /// All four are always set, because the protocol's defaults are destructive and open-world. They
-    /// enforce nothing.
+    /// All four are always set, because the protocol's defaults are destructive and open-world.
+    /// They enforce nothing.
     fn of(definition: &Definition) -> Self {
         let (destructive, idempotent, open_world) = match definition.tier {
             Tier::ReadOnly => (false, true, false),

@@ -1,8 +1,8 @@
 //! The `live_*` tools: they read and edit Live Sets, as files or in a running Live. One file per
 //! tool; this one holds the shared parts.
 //!
-//! A tool parses its arguments, finds its Set, calls the host once, and shapes the answer. Not here:
-//! the hosts (`hosts/live`), and the effect of an edit on a document (`conductor-set`).
+//! A tool parses its arguments, finds its Set, calls the host once, and shapes the answer. Not
+//! here: the hosts (`hosts/live`), and the effect of an edit on a document (`conductor-set`).
 
 mod errors;
 mod live_create_midi_clip;

@@ -62,7 +62,8 @@ pub struct UnknownToolset {
 }
 
 impl Toolset {
-    /// `is_tool` checks a safe name. Plugins can be loaded later, so `plugin:<name>` is not checked.
+    /// `is_tool` checks a safe name. Plugins can be loaded later, so `plugin:<name>` is not
+    /// checked.
     pub fn parse(words: &[String], is_tool: impl Fn(&str) -> bool) -> Result<Self, UnknownToolset> {
         let mut chosen = BTreeSet::new();
         for word in words {

@@ -64,7 +64,8 @@ impl Resource {
         self.uri.contains('{')
     }
 
-    /// The variables of a matching URI. A variable matches one segment: `%2F` matches, `/` does not.
+    /// The variables of a matching URI. A variable matches one segment: `%2F` matches, `/` does
+    /// not.
     pub fn matches(&self, uri: &str) -> Option<BTreeMap<String, String>> {
         let mut variables = BTreeMap::new();
         let mut pattern: &str = &self.uri;

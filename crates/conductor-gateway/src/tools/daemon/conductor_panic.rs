@@ -1,5 +1,5 @@
-//! `conductor_panic`: silences everything. It ignores policy, locks, limits and circuit breakers, and
-//! does not wait for the audit log.
+//! `conductor_panic`: silences everything. It ignores policy, locks, limits and circuit breakers,
+//! and does not wait for the audit log.
 
 use super::prelude::*;
 

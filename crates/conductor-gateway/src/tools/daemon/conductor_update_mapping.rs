@@ -16,7 +16,7 @@ pub fn definition() -> Definition {
         })
     };
     let mut input = row_input(json!({
-        "trigger?": of_type(&TriggerKind::NAMES), "action?": of_type(&Action::NAMES),
+        "trigger?": of_type(TriggerKind::NAMES), "action?": of_type(Action::NAMES),
         "description?": { "type": "string", "maxLength": 1024 },
         "enabled?": { "type": "boolean" },
     }));

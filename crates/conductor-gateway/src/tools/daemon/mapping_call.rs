@@ -4,8 +4,8 @@ use conductor_core::action::Action;
 use conductor_core::engine::Placeholders;
 use serde_json::{Map, Value, json};
 
-/// The tool and arguments of an action, with `$` placeholders filled in. `None` when the action does
-/// not call a tool.
+/// The tool and arguments of an action, with `$` placeholders filled in. `None` when the action
+/// does not call a tool.
 pub fn of(action: &Action, values: &Placeholders) -> Option<(String, Value)> {
     let (tool, template) = template(action)?;
     Some((tool, fill(&template, values)))

@@ -1,5 +1,5 @@
-//! Plans: changes of the configuration that are drafted as a diff, kept until a person applies them,
-//! and rolled back by undo.
+//! Plans: changes of the configuration that are drafted as a diff, kept until a person applies
+//! them, and rolled back by undo.
 //!
 //! The listed tools only draft plans. `plan.apply` and `plan.reject` are hidden tools that only a
 //! `person:` can call, through the control socket.

@@ -1,5 +1,5 @@
-//! `get_frontmost_patch`: the patch in the front window of a program that reports it, else the patch
-//! used last.
+//! `get_frontmost_patch`: the patch in the front window of a program that reports it, else the
+//! patch used last.
 
 use super::prelude::*;
 

@@ -312,8 +312,8 @@ impl Granted {
         Ok((headers, sealed))
     }
 
-    /// A header's value with its secrets filled in, and the hosts that may get all of them; none for
-    /// a value without secrets.
+    /// A header's value with its secrets filled in, and the hosts that may get all of them; none
+    /// for a value without secrets.
     fn filled(&self, url: &Url, value: &str) -> Result<Option<(String, Vec<String>)>, ToolError> {
         let (begin, end) = SECRET_HANDLE;
         let mut filled = String::new();
