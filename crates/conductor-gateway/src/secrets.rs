@@ -73,7 +73,9 @@ pub enum SecretError {
     Unknown(String),
     #[error("the secret \"{name}\" cannot be opened: {why}")]
     Damaged { name: String, why: String },
-    #[error("\"{0}\" is no name of a secret: it begins with a-z or 0-9 and holds a-z, 0-9, `.`, `_`, `-`, at most 64")]
+    #[error(
+        "\"{0}\" is not a name of a secret: it begins with a-z or 0-9 and holds a-z, 0-9, `.`, `_`, `-`, at most 64"
+    )]
     BadName(String),
     #[error("a secret must not be empty, nor longer than 65536 bytes")]
     BadValue,

@@ -94,7 +94,7 @@ impl Clearance {
         self.seen_state
     }
 
-    /// Whether a recognised person made the call. `cli:` alone is no proof: any process can run the
+    /// Whether a recognised person made the call. `cli:` alone proves nothing: any process can run the
     /// command.
     pub fn by_person(&self) -> bool {
         self.hand || self.principal.is_person()

@@ -284,7 +284,7 @@ impl std::fmt::Debug for Tool {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CatalogError {
-    #[error("{0:?} is no tool name: 1-64 characters of A-Z a-z 0-9 _ . - are")]
+    #[error("{0:?} is not a tool name, which has 1-64 characters of A-Z a-z 0-9 _ . -")]
     BadName(String),
     #[error("{name} and {other} are the same name once every dot is an underscore")]
     SameName { name: String, other: String },

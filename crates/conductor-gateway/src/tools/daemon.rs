@@ -170,7 +170,7 @@ fn config_plan() -> Value {
 
 fn plan_id(arguments: &Value) -> Result<Uuid, ToolError> {
     let text = arguments["plan_id"].as_str().unwrap_or_default();
-    text.parse().map_err(|_| ToolError::new(Code::BadInput, format!("{text:?} is no plan id")))
+    text.parse().map_err(|_| ToolError::new(Code::BadInput, format!("{text:?} is not a plan id")))
 }
 
 /// A change of the row that the arguments name.

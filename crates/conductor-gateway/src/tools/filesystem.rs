@@ -212,7 +212,7 @@ impl Encoding {
         match self {
             Encoding::Utf8 => Ok(content.as_bytes().to_vec()),
             Encoding::Base64 => STANDARD.decode(content).map_err(|fault| {
-                ToolError::new(Code::BadInput, format!("content is no base64: {fault}"))
+                ToolError::new(Code::BadInput, format!("content is not base64: {fault}"))
                     .subject(Subject::Argument("/content".into()))
             }),
         }

@@ -24,7 +24,7 @@ pub fn parse(data: &[Value]) -> Result<Vec<u8>, ToolError> {
             }
             Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
         };
-        bytes.push(byte.ok_or_else(|| bad(index, format!("{item} is no byte")))?);
+        bytes.push(byte.ok_or_else(|| bad(index, format!("{item} is not a byte")))?);
     }
     let first = usize::from(bytes.first() == Some(&0xF0));
     if first == 1 {

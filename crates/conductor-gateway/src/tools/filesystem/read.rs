@@ -66,7 +66,7 @@ fn run(asked: &Asked<Arguments>) -> Result<Value, ToolError> {
     let bytes = scrubber.piece(&slice.bytes, piece);
     let content = match encoding {
         Encoding::Utf8 => whole_characters(bytes.into_owned(), *offset > 0 || truncated).ok_or_else(|| {
-            ToolError::new(Code::WrongType, format!("{} is no UTF-8 text", place.inside()))
+            ToolError::new(Code::WrongType, format!("{} is not UTF-8 text", place.inside()))
                 .hint("Read it with encoding base64.")
                 .subject(Subject::Other(at.path.clone()))
         })?,

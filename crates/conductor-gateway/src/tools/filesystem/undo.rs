@@ -141,7 +141,7 @@ fn run(studio: &Studio, files: &Files, id: &str) -> Result<Output, ToolError> {
     let record = find(studio, id)
         .ok_or_else(|| ToolError::new(Code::NotFound, format!("there is no change {id:?}")).subject(subject()))?;
     if record.state != State::Used {
-        let text = format!("the change is {}, only one that stands can be undone", record.state);
+        let text = format!("the change is {}, only one that was applied can be undone", record.state);
         return Err(ToolError::new(Code::BadInput, text).subject(subject()));
     }
     let fact =

@@ -73,7 +73,7 @@ pub fn refused(refusal: Refusal) -> ToolError {
             .subject(about(&path)),
         Refusal::OutsideRoots { path, roots } => {
             let roots: Vec<String> = roots.iter().map(|it| it.display().to_string()).collect();
-            ToolError::new(Code::Denied, format!("{} lies outside the folders that tools may reach", path.display()))
+            ToolError::new(Code::Denied, format!("{} is outside the folders that tools may reach", path.display()))
                 .hint(format!("Use a path under {}. The person may add folders to [live] file_roots.", roots.join(" or ")))
                 .subject(about(&path))
         }

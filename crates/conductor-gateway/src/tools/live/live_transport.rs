@@ -8,7 +8,7 @@ pub fn definition(live: &Arc<Live>) -> Definition {
     on_set(live, "live_transport", Tier::Stateful, |mut ask, set| async move {
         let word: String = ask.need("action")?;
         let action = Transport::ALL.into_iter().find(|it| it.word() == word);
-        let action = action.ok_or_else(|| ToolError::new(Code::BadInput, format!("{word:?} is no action")))?;
+        let action = action.ok_or_else(|| ToolError::new(Code::BadInput, format!("{word:?} is not an action")))?;
         set.needs(Op::Transport).map_err(refused)?;
         let now = set.host.transport(action, ask.take("beat")?).await.map_err(refused)?;
         let now = json!({ "isPlaying": now.is_playing, "beat": now.beat, "tempo": now.tempo });

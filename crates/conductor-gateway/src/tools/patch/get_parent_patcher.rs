@@ -13,7 +13,7 @@ fn run(asked: &Asked) -> Result<Output, ToolError> {
     asked.look(|scene| {
         let parent = scene.view.id().parent().ok_or_else(|| {
             ToolError::new(Code::NotFound, "No parent patcher (top-level patch)")
-                .hint("This patch stands alone; get_subpatchers tells what is inside it.")
+                .hint("This patch has no parent; get_subpatchers lists its subpatchers.")
         })?;
         let view = scene.patch.document().view(&parent);
         let name = match &view {

@@ -131,7 +131,7 @@ fn wanted(arguments: &Arguments) -> Result<Wanted, ToolError> {
     let mut headers = HeaderMap::new();
     for (name, value) in &arguments.headers {
         let place = format!("/headers/{name}");
-        let key: HeaderName = name.parse().map_err(|_| bad(&place, format!("{name:?} is no name of a header")))?;
+        let key: HeaderName = name.parse().map_err(|_| bad(&place, format!("{name:?} is not a name of a header")))?;
         let value = value.as_str().unwrap_or_default();
         let value =
             HeaderValue::from_str(value).map_err(|_| bad(&place, format!("{name}: not a value of a header")))?;
