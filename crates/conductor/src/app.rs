@@ -225,7 +225,7 @@ impl Daemon {
             programs: desktop.apps_wanted(),
             events,
         });
-        let mut waiting = gateway.studio.desk.store().watch();
+        let mut waiting = gateway.studio.approvals.store().watch();
         let waiting_waker = waker.clone();
         runtime.spawn(async move {
             waiting.mark_changed();

@@ -9,7 +9,7 @@ use conductor_core::timestamp::Timestamp;
 use conductor_gateway::config_in_force::ConfigInForce;
 use conductor_gateway::owner_handle::OwnerHandle;
 use conductor_gateway::studio::Studio;
-use conductor_gateway::tools::daemon::surroundings::Around;
+use conductor_gateway::tools::daemon::surroundings::OwnedSurroundings;
 use conductor_hosts::atomic_file;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -23,7 +23,7 @@ pub(super) fn examiner(studio: &Arc<Studio>, owner: &OwnerHandle, runtime: tokio
     Box::new(move |text| {
         let known: BTreeSet<(String, String)> =
             config::load(text).diagnostics.into_iter().map(|it| (it.path, it.message)).collect();
-        let surroundings = runtime.block_on(Around::look(&studio, &owner));
+        let surroundings = runtime.block_on(OwnedSurroundings::read(&studio, &owner));
         let mut found = surroundings.load(&studio, text).diagnostics;
         found.retain(|it| !known.contains(&(it.path.clone(), it.message.clone())));
         found
@@ -52,7 +52,7 @@ impl Checked {
     }
 
     /// Checks the file with the existing tools, plugins and ports.
-    pub fn here(path: &Path, studio: &Studio, surroundings: &Around) -> Self {
+    pub fn here(path: &Path, studio: &Studio, surroundings: &OwnedSurroundings) -> Self {
         let mut checked = Checked::of(path);
         if let Some(Ok(serving)) = &mut checked.found {
             serving.diagnostics = surroundings.load(studio, &checked.text).diagnostics;

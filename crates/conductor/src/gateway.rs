@@ -33,11 +33,11 @@ use conductor_gateway::owner_handle::OwnerHandle;
 use conductor_gateway::pending_store::PendingStore;
 use conductor_gateway::pipeline::record::AuditSink;
 use conductor_gateway::secrets::{KeychainNote, Scrubber};
-use conductor_gateway::studio::hub::Change;
+use conductor_gateway::studio::events::Change;
 use conductor_gateway::studio::{Parts, RealSleeper, Studio};
 use conductor_gateway::tools::catalog::{Catalog, CatalogError, Tool};
 use conductor_gateway::tools::daemon::{self as tools};
-use conductor_gateway::tools::plugins::reach::Means;
+use conductor_gateway::tools::plugins::reach::PluginAccess;
 use conductor_hosts::live::{self, Live};
 use conductor_hosts::max::MaxHost;
 use conductor_hosts::patch::reach::Consent;
@@ -140,14 +140,14 @@ impl Gateway {
             settings: settings::settings(config),
             scrubber,
         });
-        audit.tell(&studio.news);
+        audit.send_checkpoints_to(&studio.events);
         conductor_gateway::tools::live::connect(&studio, &live);
         let (farewell, left) = (owner.clone(), Arc::clone(&live));
         studio.on_connection_end(move |conn| {
             farewell.tool_gone(conn.0);
             left.connection_ended(conn.0);
         });
-        let means = Means {
+        let means = PluginAccess {
             files: Arc::clone(&grants.files),
             web: Arc::clone(&grants.web),
             secrets: Arc::clone(&grants.secrets),
@@ -271,7 +271,7 @@ impl Gateway {
         self.watched_live.send_replace(live_watch::watched(config));
         self.http.configure(&config.http, config.mcp.session_idle_s.into());
         if seen != self.listed() {
-            self.studio.hub.tell(Change::Tools);
+            self.studio.events.changed(Change::Tools);
         }
         // The old one may have been large.
         crate::release_memory::trim_soon(&self.runtime);
@@ -311,7 +311,7 @@ impl Gateway {
                     () = shared.stop.cancelled() => return,
                 }
                 // A disk that refuses is told by the next call that needs it.
-                let _ = studio.desk.expire(studio).await;
+                let _ = studio.approvals.expire(studio).await;
                 if gateway.audit.wants_another_try() {
                     let gateway = Arc::clone(&gateway);
                     let _ = tokio::task::spawn_blocking(move || gateway.audit.try_again()).await;
@@ -319,7 +319,8 @@ impl Gateway {
                 if studio.clock.now() >= clean_at {
                     clean_at = studio.clock.now().plus_us(CLEAN_UP_US);
                     let gateway = Arc::clone(&gateway);
-                    let old = move || clean_up(gateway.studio.desk.store(), gateway.studio.timestamp(), &gateway.log);
+                    let old =
+                        move || clean_up(gateway.studio.approvals.store(), gateway.studio.timestamp(), &gateway.log);
                     let _ = tokio::task::spawn_blocking(old).await;
                 }
             }

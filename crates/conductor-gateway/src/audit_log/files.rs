@@ -10,14 +10,14 @@ use std::sync::Arc;
 
 use conductor_hosts::atomic_file;
 
-/// A file that only grows, or is cut back.
+/// A file that only grows or is truncated.
 pub trait LogFile: Send + Sync + std::fmt::Debug {
     /// One write at the end of the file. Fewer bytes than given may be taken, as by the system
     /// call.
     fn append(&self, bytes: &[u8]) -> io::Result<usize>;
     /// Returns when the content, and the length it needs, are on the disk.
     fn sync(&self) -> io::Result<()>;
-    fn cut(&self, len: u64) -> io::Result<()>;
+    fn truncate(&self, len: u64) -> io::Result<()>;
     fn size(&self) -> io::Result<u64>;
 }
 
@@ -57,7 +57,7 @@ impl Files for Disk {
     fn names(&self, dir: &Path) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(dir)? {
-            // A name that is no UTF-8 is none of ours.
+            // Our own names are UTF-8; skip all others.
             names.extend(entry?.file_name().into_string());
         }
         names.sort();
@@ -68,7 +68,7 @@ impl Files for Disk {
         let mut file = fs::File::open(path)?;
         let left = file.metadata()?.len().saturating_sub(offset).min(u64::try_from(max).unwrap_or(u64::MAX));
         file.seek(SeekFrom::Start(offset))?;
-        // One more, so that the end of the file is seen without growing.
+        // One more byte, so that reading to the end does not grow the buffer.
         let mut bytes = Vec::with_capacity(usize::try_from(left).unwrap_or(0).saturating_add(1));
         file.take(u64::try_from(max).unwrap_or(u64::MAX)).read_to_end(&mut bytes)?;
         Ok(bytes)
@@ -134,7 +134,7 @@ impl LogFile for DiskFile {
         self.0.sync_data()
     }
 
-    fn cut(&self, len: u64) -> io::Result<()> {
+    fn truncate(&self, len: u64) -> io::Result<()> {
         self.0.set_len(len)
     }
 
@@ -143,8 +143,7 @@ impl LogFile for DiskFile {
     }
 }
 
-/// Appends all of it or fails; a short write is a failure, since the disk that took half will not
-/// take the rest.
+/// Appends all bytes or fails. A short write is a failure: the disk is full.
 pub fn append_whole(file: &dyn LogFile, bytes: &[u8]) -> io::Result<()> {
     let taken = file.append(bytes)?;
     if taken == bytes.len() {
@@ -161,12 +160,12 @@ pub fn replace(files: &dyn Files, dir: &Path, name: &str, bytes: &[u8]) -> io::R
     atomic_file::swap(&Steps(files), &temporary, &dir.join(name), bytes, 0o600, || Ok(()))
 }
 
-/// The steps of a replacement over these files, which are all readable by the owner alone.
+/// Atomic replacement over [`Files`]; all of them are readable by the owner alone.
 struct Steps<'a>(&'a dyn Files);
 
 impl atomic_file::Disk for Steps<'_> {
     fn write(&self, path: &Path, bytes: &[u8], _mode: u32) -> io::Result<()> {
-        // Left by a crash of ours.
+        // An earlier crash may have left it.
         match self.0.remove(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             Ok(()) | Err(_) => {}

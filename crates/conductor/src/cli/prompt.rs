@@ -12,8 +12,8 @@ use conductor_core::policy::Channel;
 use conductor_core::principal::Principal;
 use conductor_gateway::config_in_force::ConfigInForce;
 use conductor_gateway::owner_handle::OwnerHandle;
-use conductor_gateway::pipeline::approval::ApprovalEvent;
 use conductor_gateway::studio::Studio;
+use conductor_gateway::studio::events::Event;
 use serde_json::json;
 use std::io::{self, BufRead, Write};
 use std::sync::Arc;
@@ -22,8 +22,8 @@ use tokio::sync::{broadcast, mpsc};
 /// Asks until the daemon stops. The desk is attended for as long as this runs.
 pub async fn run(gateway: Arc<Gateway>, owner: OwnerHandle) {
     let studio = &gateway.studio;
-    let _someone_is_here = studio.desk.attend();
-    let mut news = studio.desk.listen();
+    let _someone_is_here = studio.approvals.attend();
+    let mut events = studio.events.listen(Event::is_approval);
     let mut waiting = gateway.waiting();
     waiting.mark_changed();
     let mut lines = read_lines();
@@ -31,7 +31,7 @@ pub async fn run(gateway: Arc<Gateway>, owner: OwnerHandle) {
         // A call that waits comes before a file that waits.
         let asked = tokio::select! {
             biased;
-            asked = news.recv() => asked,
+            asked = events.recv() => asked,
             changed = waiting.changed() => {
                 if changed.is_err() {
                     return;
@@ -43,7 +43,7 @@ pub async fn run(gateway: Arc<Gateway>, owner: OwnerHandle) {
                 let serving = owner.serving();
                 let asked = tokio::select! {
                     biased;
-                    asked = news.recv() => asked,
+                    asked = events.recv() => asked,
                     // The file changed again; the new difference is shown.
                     changed = waiting.changed() => {
                         if changed.is_err() {
@@ -65,8 +65,8 @@ pub async fn run(gateway: Arc<Gateway>, owner: OwnerHandle) {
             }
         };
         let record = match asked {
-            Ok(ApprovalEvent::Asked(record)) => record,
-            Ok(ApprovalEvent::Decided(_)) | Err(broadcast::error::RecvError::Lagged(_)) => continue,
+            Ok(Event::ApprovalAsked(record)) => record,
+            Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => continue,
             Err(broadcast::error::RecvError::Closed) => return,
         };
         if answer(studio, &record, &mut lines).await.is_none() {
@@ -133,9 +133,9 @@ async fn answer(studio: &Arc<Studio>, record: &Record, lines: &mut mpsc::Receive
     let done = if yes {
         let tool = studio.catalog().get(&record.tool).cloned();
         let grant_ms = tool.and_then(|it| it.grant_ms);
-        studio.desk.allow(studio, record.id, Yes { grant_ms, ..Yes::once(by, Channel::Terminal) }).await
+        studio.approvals.allow(studio, record.id, Yes { grant_ms, ..Yes::once(by, Channel::Terminal) }).await
     } else {
-        studio.desk.deny(studio, record.id, &by, Channel::Terminal).await
+        studio.approvals.deny(studio, record.id, &by, Channel::Terminal).await
     };
     match done {
         Ok(()) => say(if yes { "allowed\n" } else { "denied\n" }),
@@ -145,12 +145,12 @@ async fn answer(studio: &Arc<Studio>, record: &Record, lines: &mut mpsc::Receive
 }
 
 async fn decided(studio: &Arc<Studio>, record: &Record) {
-    let mut news = studio.desk.listen();
+    let mut events = studio.events.listen(Event::is_approval);
     loop {
-        if studio.desk.get(record.id).is_none_or(|it| it.state != State::Pending) {
+        if studio.approvals.get(record.id).is_none_or(|it| it.state != State::Pending) {
             return;
         }
-        match news.recv().await {
+        match events.recv().await {
             Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => {}
             Err(broadcast::error::RecvError::Closed) => return,
         }

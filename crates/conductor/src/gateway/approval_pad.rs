@@ -16,8 +16,8 @@ use uuid::Uuid;
 /// Allows the one open call, or applies the one open plan. The text is for the log: what was
 /// answered, or why nothing was.
 pub(crate) async fn answer(studio: &Arc<Studio>, pad: &PadSettings, id: Uuid) -> Result<String, String> {
-    studio.desk.expire(studio).await.map_err(|fault| format!("the questions cannot be read: {fault}"))?;
-    let waiting: Vec<Record> = studio.desk.store().read(|pending| pending.waiting().cloned().collect());
+    studio.approvals.expire(studio).await.map_err(|fault| format!("the questions cannot be read: {fault}"))?;
+    let waiting: Vec<Record> = studio.approvals.store().read(|pending| pending.waiting().cloned().collect());
     let [record] = waiting.as_slice() else {
         return Err(format!("{} questions wait; a pad answers when there is exactly one", waiting.len()));
     };
@@ -40,7 +40,7 @@ pub(crate) async fn answer(studio: &Arc<Studio>, pad: &PadSettings, id: Uuid) ->
         Kind::Call | Kind::Standing | Kind::Edit => {
             let grant_ms = studio.catalog().get(&record.tool).and_then(|it| it.grant_ms);
             let yes = Yes { grant_ms, ..Yes::once(by.to_string(), Channel::Pad) };
-            studio.desk.allow(studio, id, yes).await.map_err(|fault| fault.to_string())?;
+            studio.approvals.allow(studio, id, yes).await.map_err(|fault| fault.to_string())?;
             Ok(format!("{} allowed: {}", record.short, record.summary))
         }
     }

@@ -16,11 +16,11 @@ use conductor_gateway::audit_log::layout::Layout;
 use conductor_gateway::audit_log::{self, AuditLog, Health, OpenError, Opened, Settings, keys, memory, walk};
 use conductor_gateway::pipeline::record::{AuditSink, Written};
 use conductor_gateway::secrets::KeychainNote;
-use conductor_gateway::studio::news::Newsroom;
+use conductor_gateway::studio::events::{Event, Events};
 use conductor_hosts::system::{Clock, Ids};
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -47,7 +47,7 @@ pub struct DaemonLog {
     note: Option<KeychainNote>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
-    news: Arc<OnceLock<Arc<Newsroom>>>,
+    events: Arc<OnceLock<Arc<Events>>>,
     state: ArcSwap<State>,
     /// Of panics while no log is open, and how many more there were.
     kept: Mutex<(VecDeque<(Stamp, Entry)>, u64)>,
@@ -72,7 +72,7 @@ impl DaemonLog {
             note,
             clock,
             ids,
-            news: Arc::default(),
+            events: Arc::default(),
             state: ArcSwap::from_pointee(closed),
             kept: Mutex::default(),
             no_salt: InputHasher::new(&[0; 32]),
@@ -85,9 +85,9 @@ impl DaemonLog {
         this
     }
 
-    /// Checkpoints are news.
-    pub fn tell(&self, news: &Arc<Newsroom>) {
-        let _ = self.news.set(Arc::clone(news));
+    /// Sets where an event is sent for each checkpoint.
+    pub fn send_checkpoints_to(&self, events: &Arc<Events>) {
+        let _ = self.events.set(Arc::clone(events));
     }
 
     fn start(&self) -> Result<(), String> {
@@ -108,17 +108,17 @@ impl DaemonLog {
         };
         self.report(&opened);
         let keychain = self.note.clone().and_then(|note| Keychain::start(note, &log, &self.home, &self.log));
-        let (news, lines) = (Arc::clone(&self.news), keychain.as_ref().map(|it| it.messages.clone()));
+        let (events, lines) = (Arc::clone(&self.events), keychain.as_ref().map(|it| it.messages.clone()));
         log.on_checkpoint(move |head, line| {
-            if let Some(news) = news.get() {
-                news.tell("audit.checkpoint", || head_value(&head));
+            if let Some(events) = events.get() {
+                events.send(Event::AuditCheckpoint(head));
             }
             if let Some(lines) = &lines {
                 let _ = lines.send(Message::Remember(line.to_owned()));
             }
         });
         let (kept, lost) = std::mem::take(&mut *self.kept.lock());
-        log.owe(kept.into(), lost);
+        log.keep_for_retry(kept.into(), lost);
         self.state.store(Arc::new(State::Open { log, keychain }));
         Ok(())
     }
@@ -183,7 +183,7 @@ impl DaemonLog {
         }
         let mut owed = Vec::new();
         if let State::Open { log, .. } = &**self.state.load() {
-            owed = log.take_owed();
+            owed = log.take_unwritten();
             log.stop();
         }
         let copy_to = self.settings.copy_to.as_deref();
@@ -224,10 +224,6 @@ pub fn settings(audit: &config::Audit) -> Settings {
 
 fn refusal(fault: &dyn std::fmt::Display) -> String {
     format!("{fault}; look with `conductor audit verify`, then go on with `conductor audit accept-rollback`")
-}
-
-pub fn head_value(head: &Head) -> Value {
-    json!({ "log_id": head.log_id.to_string(), "seq": head.seq, "hash": head.hash })
 }
 
 /// What every place remembers, and why the keychain does not when it should.

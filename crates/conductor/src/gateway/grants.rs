@@ -7,7 +7,7 @@ use crate::log::Log;
 use conductor_core::config::{Config, KeyRung};
 use conductor_gateway::secrets::{Scrubber, Secrets, SystemKeys};
 use conductor_gateway::tools::catalog::{Catalog, CatalogError};
-use conductor_gateway::tools::database::Shelf;
+use conductor_gateway::tools::database::DatabaseAccess;
 use conductor_gateway::tools::{database, filesystem, shell, web};
 use conductor_hosts::database::Databases;
 use conductor_hosts::files::Files;
@@ -59,7 +59,7 @@ impl Grants {
     pub fn add_tools(&self, catalog: &mut Catalog) -> Result<(), CatalogError> {
         filesystem::add(catalog, &self.files)?;
         shell::add(catalog, &self.shell)?;
-        let shelf = Shelf { databases: Arc::clone(&self.databases), secrets: Arc::clone(&self.secrets) };
+        let shelf = DatabaseAccess { databases: Arc::clone(&self.databases), secrets: Arc::clone(&self.secrets) };
         database::add(catalog, &shelf)?;
         web::add(catalog, &self.web)
     }

@@ -94,7 +94,7 @@ impl OwnerEvents for GatewayEvents {
     }
 
     fn pad_armed(&self) -> ApproverPresent {
-        self.gateway.studio.desk.attend()
+        self.gateway.studio.approvals.attend()
     }
 
     fn pad_held(&self, settings: PadSettings, question: Uuid) {

@@ -14,8 +14,9 @@ use conductor_core::config::{self, Plugin};
 use conductor_core::digest::Digest;
 use conductor_core::text::escape;
 use conductor_gateway::studio::Studio;
+use conductor_gateway::studio::events::Event;
 use conductor_gateway::tools::catalog::Tool;
-use conductor_gateway::tools::plugins::reach::{Means, Reach, Say};
+use conductor_gateway::tools::plugins::reach::{ConsoleSink, PluginAccess, Reach};
 use conductor_gateway::tools::plugins::{self as tools};
 use conductor_gateway::tools::schema::Validator;
 use conductor_hosts::atomic_file::{self, RealDisk};
@@ -91,7 +92,7 @@ pub struct Plugins {
     kept: PathBuf,
     program: ArcSwap<PathBuf>,
     studio: Arc<Studio>,
-    means: Means,
+    means: PluginAccess,
     log: Log,
     rows: ArcSwap<config::Plugins>,
     known: Mutex<BTreeMap<String, Known>>,
@@ -104,7 +105,7 @@ pub struct Plugins {
 }
 
 impl Plugins {
-    pub fn new(studio: &Arc<Studio>, program: PathBuf, means: Means, log: &Log) -> Arc<Self> {
+    pub fn new(studio: &Arc<Studio>, program: PathBuf, means: PluginAccess, log: &Log) -> Arc<Self> {
         Arc::new(Plugins {
             folder: studio.home.join("plugins"),
             kept: studio.home.join("state/plugins"),
@@ -297,7 +298,7 @@ impl Plugins {
 
     async fn tell(&self, name: &str, status: Status, reason: Option<&str>) {
         let reason = escape(reason.unwrap_or_default()).into_owned();
-        self.studio.news.tell("plugin.changed", || json!({ "plugin": name, "status": status }));
+        self.studio.events.send(Event::PluginChanged { plugin: name.to_owned(), status: json!(status) });
         match status {
             Status::Disabled => self.log.debug(format_args!("plugin {name}: {reason}")),
             Status::Ready => self.log.info(format_args!("plugin {name} is ready")),
@@ -428,7 +429,7 @@ impl Plugins {
         })
     }
 
-    fn say(&self) -> Say {
+    fn say(&self) -> ConsoleSink {
         let log = self.log.clone();
         Arc::new(move |plugin, level, text| {
             let line = format!("plugin {plugin}: {}", escape(text));

@@ -50,7 +50,7 @@ pub(super) fn approvals_live_and_a_no_counts_as_long_as_the_file_says() {
     let studio = Studio::start("[policy.approval]\nttl_ms = 5000\n");
     let mut client = studio.client();
     let ask = |client: &mut LineClient, text: &str| studio.call(client, test_tools::DANGER, json!({ "text": text })).0;
-    let desk = || &studio.gateway().studio.desk;
+    let desk = || &studio.gateway().studio.approvals;
     let questions = || desk().store().read(|pending| pending.iter().cloned().collect::<Vec<_>>());
     assert_eq!(ask(&mut client, "a"), "APPROVAL_REQUIRED");
     let first = questions().remove(0);
@@ -94,7 +94,7 @@ decision = "ask"
         |client: &mut LineClient, text: &str| studio.call(client, test_tools::DANGER, json!({ "text": text })).0;
     assert_eq!(danger(&mut client, "quiet"), "ok");
     assert_eq!(danger(&mut client, "loud"), "APPROVAL_REQUIRED");
-    let asked = studio.gateway().studio.desk.store().read(|pending| pending.iter().next().cloned()).unwrap();
+    let asked = studio.gateway().studio.approvals.store().read(|pending| pending.iter().next().cloned()).unwrap();
     assert_eq!(asked.channel_floor, Floor::Local, "the tier alone would let the client answer");
     assert_eq!(studio.code(&mut client, test_tools::ECHO), "DENIED");
     assert_eq!(studio.code(&mut client, test_tools::SET), "APPROVAL_REQUIRED");

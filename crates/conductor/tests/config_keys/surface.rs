@@ -332,11 +332,11 @@ const UP: [u8; 3] = [0x80, 51, 0];
 
 impl Studio {
     fn is_attended(&self) -> bool {
-        self.gateway().studio.desk.is_attended()
+        self.gateway().studio.approvals.is_attended()
     }
 
     fn open_questions(&self) -> usize {
-        let desk = &self.gateway().studio.desk;
+        let desk = &self.gateway().studio.approvals;
         desk.store().read(|pending| pending.waiting().count())
     }
 

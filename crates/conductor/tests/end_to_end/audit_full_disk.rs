@@ -56,7 +56,7 @@ fn fill() {
         };
         tokio::time::timeout(Duration::from_secs(20), up).await.expect("up again by itself");
         log.intent(facts(ids.v4(), Tier::ReadOnly)).await.expect("written");
-        assert_eq!(log.health().owed, 0, "the outcome that did not fit was written first");
+        assert_eq!(log.health().unwritten, 0, "the outcome that did not fit was written first");
     });
     log.stop();
     let (found, faults) = verdict(home);

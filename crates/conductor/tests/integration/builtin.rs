@@ -14,7 +14,7 @@ use conductor_gateway::pipeline::call::{Outcome, Principal};
 use conductor_gateway::pipeline::{self, Call};
 use conductor_gateway::secrets::{Secrets, SystemKeys};
 use conductor_gateway::studio::{PolicyInForce, Settings};
-use conductor_gateway::tools::database::Shelf;
+use conductor_gateway::tools::database::DatabaseAccess;
 use conductor_gateway::tools::{database, filesystem, shell, web};
 use conductor_hosts::database::Databases;
 use conductor_hosts::files::Files;
@@ -61,7 +61,7 @@ impl ExternalTools {
         let keys = Box::new(SystemKeys::new(None));
         let scrubber = Arc::clone(&studio.studio.scrubber);
         let secrets = Secrets::new(studio.home.path(), KeyRung::File, keys, Arc::new(RandomIds), scrubber);
-        let shelf = Shelf { databases, secrets: Arc::clone(&secrets) };
+        let shelf = DatabaseAccess { databases, secrets: Arc::clone(&secrets) };
         studio.studio.edit_catalog(|catalog| {
             filesystem::add(catalog, &files).unwrap();
             shell::add(catalog, &shell).unwrap();
@@ -95,7 +95,7 @@ impl ExternalTools {
         let asked = self.call(tool, arguments.clone()).await.unwrap_err();
         assert_eq!(asked.code, Code::ApprovalRequired, "{asked:?}");
         let id = asked.extras.question.unwrap().approval_id.parse().unwrap();
-        let desk = &self.studio.studio.desk;
+        let desk = &self.studio.studio.approvals;
         desk.allow(&self.studio.studio, id, Yes::once("person:1000", Channel::Cli)).await.unwrap();
         self.call(tool, arguments).await
     }
@@ -168,7 +168,7 @@ async fn a_write_is_asked_bound_to_what_is_there_and_undone_by_a_person_alone() 
     let asked = fixture.call("filesystem.write", write.clone()).await.unwrap_err();
     let id = asked.extras.question.unwrap().approval_id.parse().unwrap();
     let studio = &fixture.studio.studio;
-    studio.desk.allow(studio, id, Yes::once("person:1000", Channel::Cli)).await.unwrap();
+    studio.approvals.allow(studio, id, Yes::once("person:1000", Channel::Cli)).await.unwrap();
     fixture.put("a.txt", "changed by another program");
     assert_eq!(fixture.call("filesystem.write", write).await.unwrap_err().code, Code::PlanStale);
     assert_eq!(std::fs::read_to_string(fixture.path("a.txt")).unwrap(), "changed by another program");
@@ -191,7 +191,7 @@ async fn a_write_is_asked_bound_to_what_is_there_and_undone_by_a_person_alone() 
     fixture.person("filesystem.undo", json!({ "undo_id": gone["undo_id"] })).await.unwrap();
     assert_eq!(std::fs::read_to_string(fixture.path("a.txt")).unwrap(), "changed by another program");
     let edits = studio
-        .desk
+        .approvals
         .store()
         .read(|pending| pending.iter().filter(|it| it.kind == Kind::Edit && it.state == State::Undone).count());
     assert_eq!(edits, 3);
@@ -263,10 +263,10 @@ async fn only_allowed_commands_run_and_only_those_that_change_something_ask() {
     assert!(!fixture.path("made.txt").exists());
     let studio = &fixture.studio.studio;
     let asked = fixture.call("shell.exec", touched.clone()).await.unwrap_err().extras.question.unwrap();
-    let record = studio.desk.get(asked.approval_id.parse().unwrap()).unwrap();
+    let record = studio.approvals.get(asked.approval_id.parse().unwrap()).unwrap();
     let runs = record.facts.iter().find(|it| it.label == "runs").unwrap();
     assert!(runs.text.starts_with("/usr/bin/touch /"), "the whole command line is shown: {}", runs.text);
-    studio.desk.allow(studio, record.id, Yes::once("person:1000", Channel::Cli)).await.unwrap();
+    studio.approvals.allow(studio, record.id, Yes::once("person:1000", Channel::Cli)).await.unwrap();
     assert_eq!(fixture.call("shell.exec", touched).await.unwrap()["exit_code"], 0);
     assert!(fixture.path("made.txt").exists());
 
@@ -595,7 +595,7 @@ async fn a_rule_about_a_database_or_a_host_meets_its_other_names() {
 
 /// The facts of the only open question.
 fn question(fixture: &ExternalTools) -> Vec<(String, String)> {
-    let open = fixture.studio.studio.desk.store().read(|pending| pending.waiting().cloned().collect::<Vec<_>>());
+    let open = fixture.studio.studio.approvals.store().read(|pending| pending.waiting().cloned().collect::<Vec<_>>());
     let [record] = open.as_slice() else { panic!("{} questions are open", open.len()) };
     record.facts.iter().map(|it| (it.label.clone(), it.text.clone())).collect()
 }
@@ -629,8 +629,8 @@ async fn a_person_sees_the_path_and_the_difference_of_a_write() {
         assert_eq!(facts[2].1, "nothing");
         assert!(fact(&facts, "summary").contains("\"run-at-login.sh\""), "{facts:?}");
         assert!(fact(&facts, "difference").contains(payload), "decoded, and its end is seen: {facts:?}");
-        let record = fixture.studio.studio.desk.store().read(|pending| pending.waiting().next().cloned()).unwrap();
-        let full = fixture.studio.studio.desk.full(&record).await.unwrap();
+        let record = fixture.studio.studio.approvals.store().read(|pending| pending.waiting().next().cloned()).unwrap();
+        let full = fixture.studio.studio.approvals.full(&record).await.unwrap();
         let whole = full.iter().find(|it| it.label == "difference").unwrap();
         assert_eq!(whole.text.matches("nightly backup").count(), 70, "--full has all of it");
     }
@@ -666,7 +666,7 @@ async fn a_target_that_cannot_be_shown_is_not_asked_about() {
     for path in ["../x", "/etc/passwd"] {
         assert_eq!(code(&fixture, "filesystem.write", json!({ "path": path, "content": "x" })).await, "DENIED");
     }
-    assert_eq!(fixture.studio.studio.desk.waiting(), 0);
+    assert_eq!(fixture.studio.studio.approvals.waiting(), 0);
 }
 
 /// A yes is for the place that was shown, also when a link leads elsewhere by the time it is used.
@@ -679,8 +679,14 @@ async fn a_link_that_turns_after_the_yes_ends_it() {
     let asked = json!({ "path": "way/x.txt", "content": "new" });
     assert_eq!(code(&fixture, "filesystem.write", asked.clone()).await, "APPROVAL_REQUIRED");
     assert!(question(&fixture)[0].1.ends_with("/studio/a/x.txt"));
-    let id = fixture.studio.studio.desk.store().read(|pending| pending.waiting().next().map(|it| it.id)).unwrap();
-    fixture.studio.studio.desk.allow(&fixture.studio.studio, id, Yes::once("person:1000", Channel::Cli)).await.unwrap();
+    let id = fixture.studio.studio.approvals.store().read(|pending| pending.waiting().next().map(|it| it.id)).unwrap();
+    fixture
+        .studio
+        .studio
+        .approvals
+        .allow(&fixture.studio.studio, id, Yes::once("person:1000", Channel::Cli))
+        .await
+        .unwrap();
     std::fs::remove_file(fixture.path("way")).unwrap();
     std::os::unix::fs::symlink("b", fixture.path("way")).unwrap();
     assert_eq!(code(&fixture, "filesystem.write", asked).await, "PLAN_STALE");
@@ -705,8 +711,9 @@ async fn a_person_sees_what_a_statement_does_before_its_text() {
         assert!(first[0].0 == "database" && first[0].1.starts_with("studio ("), "{first:?}");
         assert_eq!(first[1..], [("statement", "DROP TABLE"), ("tables", "songs")]);
         assert_eq!(fact(&facts, "sql").replace('"', ""), "DROP TABLE songs");
-        let id = fixture.studio.studio.desk.store().read(|pending| pending.waiting().next().map(|it| it.id)).unwrap();
-        fixture.studio.studio.desk.deny(&fixture.studio.studio, id, "person:1000", Channel::Cli).await.unwrap();
+        let id =
+            fixture.studio.studio.approvals.store().read(|pending| pending.waiting().next().map(|it| it.id)).unwrap();
+        fixture.studio.studio.approvals.deny(&fixture.studio.studio, id, "person:1000", Channel::Cli).await.unwrap();
     }
 }
 

@@ -164,8 +164,12 @@ async fn a_tool_with_an_effect_is_not_given_a_secret_in_any_spelling() {
         assert!(refused.message.contains("stored secret"), "{refused:?}");
     }
     assert!(!fixture.path("x").exists());
-    let asked =
-        fixture.studio.studio.desk.store().read(|pending| pending.iter().filter(|it| it.kind == Kind::Call).count());
+    let asked = fixture
+        .studio
+        .studio
+        .approvals
+        .store()
+        .read(|pending| pending.iter().filter(|it| it.kind == Kind::Call).count());
     assert_eq!(asked, 1, "the question of the negative control alone");
 }
 
@@ -186,7 +190,7 @@ async fn a_secret_comes_out_of_no_notification() {
         client.request("resources/subscribe", json!({ "uri": uri })).await;
         let mut heard: BTreeMap<String, String> = BTreeMap::new();
         for how in ["say", "error", "panic"] {
-            fixture.studio.studio.hub.uri_changed(&uri);
+            fixture.studio.studio.events.uri_changed(&uri);
             let params = json!({ "name": "parrot", "arguments": { "how": how }, "_meta": { "progressToken": how } });
             let id = client.start("tools/call", params).await;
             loop {

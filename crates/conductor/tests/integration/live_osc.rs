@@ -117,7 +117,7 @@ async fn a_track_or_clip_that_the_person_moved_is_not_written_to() {
 async fn what_the_person_does_reaches_subscribers() {
     let OscStage { stage, mut live, way: _way } = require!(osc_stage(SHORT).await);
     let mut client = attached(&stage, "abletonosc").await;
-    let mut heard = stage.studio.studio.hub.listen();
+    let mut heard = stage.studio.studio.events.listen(conductor_gateway::studio::events::Event::is_change);
     live.run("song.tempo = 99.5");
     assert!(crate::live::hears(&mut heard, "ableton://song").await);
     live.run("song.tracks[1].clip_slots[0].fire()");

@@ -251,7 +251,11 @@ async fn a_running_max_is_given_nothing_that_reaches_without_a_yes() {
         let limits = question.facts.iter().find(|it| it.label == "limits").expect("what limits the program");
         assert!(limits.text.contains("nothing limits it"), "{limits:?}");
         let studio = &tools.studio.studio;
-        studio.desk.deny(studio, question.id, "person:1000", conductor_core::policy::Channel::Cli).await.expect("a no");
+        studio
+            .approvals
+            .deny(studio, question.id, "person:1000", conductor_core::policy::Channel::Cli)
+            .await
+            .expect("a no");
         tools.studio.time.advance(std::time::Duration::from_secs(60));
     }
     assert_eq!(tools.ok("get_patch_info", json!({ "patch_id": "m" })).await["revision"], 2);

@@ -103,9 +103,9 @@ async fn opening_a_patch_that_writes_a_file_asks_and_nothing_runs_before_the_yes
     // The client's own dialog does not count.
     let studio = &tools.studio.studio;
     let client = Yes::once("socket:1000/demo", Channel::Client);
-    assert!(studio.desk.allow(studio, question.id, client).await.is_err());
+    assert!(studio.approvals.allow(studio, question.id, client).await.is_err());
     // A yes for one content is no yes for another.
-    studio.desk.allow(studio, question.id, Yes::once("person:1000", Channel::Cli)).await.expect("it counts");
+    studio.approvals.allow(studio, question.id, Yes::once("person:1000", Channel::Cli)).await.expect("it counts");
     let file = std::fs::read_to_string(tools.file("x.pd")).expect("saved");
     tools.write("x.pd", &file.replace("out.txt", "other.txt"));
     assert_eq!(tools.no("open_patch", arguments.clone()).await.code, Code::PlanStale);
@@ -154,7 +154,7 @@ async fn pure_edits_ask_nobody() {
     tools.ok("save_patch", json!({ "patch_id": id, "path": "pure.pd" })).await;
     tools.ok("close_patch", json!({ "patch_id": id })).await;
     tools.ok("open_patch", json!({ "path": "pure.pd", "host": "pd" })).await;
-    assert_eq!(tools.studio.studio.desk.store().read(|it| it.iter().count()), 0, "somebody was asked");
+    assert_eq!(tools.studio.studio.approvals.store().read(|it| it.iter().count()), 0, "somebody was asked");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -221,7 +221,7 @@ async fn every_way_to_a_box_that_reaches_asks() {
         assert!(fact(&question, "reaches").contains("new or changed"), "{tool} {arguments}: {question:?}");
         let studio = &tools.studio.studio;
         // Room for the next question.
-        studio.desk.deny(studio, question.id, "person:1000", Channel::Cli).await.expect("a no");
+        studio.approvals.deny(studio, question.id, "person:1000", Channel::Cli).await.expect("a no");
         tools.studio.time.advance(std::time::Duration::from_secs(60));
     }
     // The same in a subpatch.
@@ -288,7 +288,7 @@ async fn what_is_upstream_of_a_box_that_reaches_is_part_of_it() {
     for (tool, arguments) in upstream {
         let question = tools.asked(tool, arguments).await;
         let studio = &tools.studio.studio;
-        studio.desk.deny(studio, question.id, "person:1000", Channel::Cli).await.expect("a no");
+        studio.approvals.deny(studio, question.id, "person:1000", Channel::Cli).await.expect("a no");
         tools.studio.time.advance(std::time::Duration::from_secs(60));
     }
     // A knob that a tool or the network turns is no exception; a hand is.
@@ -381,7 +381,7 @@ async fn statements_that_pd_carries_out_on_opening_ask() {
         let question = tools.asked("open_patch", json!({ "path": name, "host": "pd" })).await;
         assert_eq!(question.state, State::Pending, "{text}");
         let studio = &tools.studio.studio;
-        studio.desk.deny(studio, question.id, "person:1000", Channel::Cli).await.expect("a no");
+        studio.approvals.deny(studio, question.id, "person:1000", Channel::Cli).await.expect("a no");
         tools.studio.time.advance(std::time::Duration::from_secs(60));
         tools.ok("open_patch", json!({ "path": name, "alias": format!("d{n}") })).await;
     }
@@ -414,7 +414,7 @@ async fn closing_with_discard_asks_when_something_would_be_lost() {
     assert_eq!(tools.ok("get_patch_info", json!({ "patch_id": "p" })).await["object_count"], 1);
     // More is lost by now than the yes was for.
     let studio = &tools.studio.studio;
-    studio.desk.allow(studio, question.id, Yes::once("person:1000", Channel::Cli)).await.expect("it counts");
+    studio.approvals.allow(studio, question.id, Yes::once("person:1000", Channel::Cli)).await.expect("it counts");
     tools.ok("add_max_object", json!({ "patch_id": "p", "obj_type": "f", "position": [1, 50] })).await;
     assert_eq!(tools.no("close_patch", json!({ "patch_id": "p", "discard": true })).await.code, Code::PlanStale);
     tools.yes("close_patch", json!({ "patch_id": "p", "discard": true })).await;

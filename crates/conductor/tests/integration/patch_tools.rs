@@ -16,7 +16,7 @@ use conductor_core::policy::{Channel, Decision, Pattern, Policy, Rule, Tier};
 use conductor_gateway::pipeline::call::{Content, Outcome, Output};
 use conductor_gateway::pipeline::{self, Call};
 use conductor_gateway::studio::Settings as StudioSettings;
-use conductor_gateway::studio::hub::Change;
+use conductor_gateway::studio::events::{Change, Event};
 use conductor_gateway::tools::catalog::Catalog;
 use conductor_gateway::tools::lint::lint_catalog;
 use conductor_gateway::tools::names::Toolset;
@@ -91,14 +91,14 @@ impl PatchTools {
         let error = self.no(tool, arguments.clone()).await;
         assert_eq!(error.code, Code::ApprovalRequired, "{tool} {arguments}: {error:?}");
         let id = error.extras.question.expect("a question").approval_id.parse().expect("an id");
-        self.studio.studio.desk.get(id).expect("a record")
+        self.studio.studio.approvals.get(id).expect("a record")
     }
 
     /// A person is asked about a call and says yes; the call is not repeated.
     pub async fn allow(&self, tool: &str, arguments: Value) {
         let question = self.asked(tool, arguments).await;
         let studio = &self.studio.studio;
-        studio.desk.allow(studio, question.id, Yes::once("person:1000", Channel::Cli)).await.expect("it counts");
+        studio.approvals.allow(studio, question.id, Yes::once("person:1000", Channel::Cli)).await.expect("it counts");
     }
 
     /// A call that a person is asked about and says yes to.
@@ -856,13 +856,13 @@ async fn only_so_many_patches_are_open_and_none_with_work_in_it_is_lost() {
 async fn watchers_hear_of_edits_and_not_of_previews() {
     let tools = PatchTools::new();
     tools.ok("create_patch", json!({ "alias": "p" })).await;
-    let mut hub = tools.studio.studio.hub.listen();
+    let mut events = tools.studio.studio.events.listen(Event::is_change);
     let edits = json!([{ "op": "add", "obj_type": "button", "position": [1, 1] }]);
     tools.ok("edit_patch", json!({ "patch_id": "p", "edits": edits, "dry_run": true })).await;
-    assert!(hub.try_recv().is_err());
+    assert!(events.try_recv().is_err());
     tools.ok("edit_patch", json!({ "patch_id": "p", "edits": edits })).await;
     let mut heard = BTreeSet::new();
-    while let Ok(change) = hub.try_recv() {
+    while let Ok(Event::Changed(change)) = events.try_recv() {
         heard.insert(change);
     }
     for uri in ["patch://p", "patch://p/objects", "patch://console"] {

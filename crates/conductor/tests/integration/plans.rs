@@ -348,7 +348,7 @@ fn no_tool_decides_whatever_it_is_given() {
     assert!(passed * 10 > of * 8, "most calls are valid and reach the code of their tool: {passed} of {of}");
 
     assert_eq!(daemon.status_of(&plan), "pending");
-    let question = daemon.studio().desk.get(approval.parse().unwrap()).unwrap();
+    let question = daemon.studio().approvals.get(approval.parse().unwrap()).unwrap();
     assert_eq!(question.state, State::Pending);
     assert_eq!(daemon.config(), config);
     assert_eq!(daemon.studio().policy().version, policy);
@@ -369,13 +369,13 @@ fn a_clock_that_is_set_prolongs_no_question_and_holds_none_up() {
     let daemon = Fixture::new();
     let ask = |byte: u8| daemon.call(model(), "conductor_send_sysex", sysex(byte)).unwrap_err();
     let question = |error: &ToolError| error.to_wire()["approval_id"].as_str().unwrap().parse().unwrap();
-    let state = |id| daemon.studio().desk.get(id).unwrap().state;
+    let state = |id| daemon.studio().approvals.get(id).unwrap().state;
     let plan = daemon.plan();
     let questions: Vec<uuid::Uuid> = (0..6).map(|byte| question(&ask(byte))).collect();
     assert_eq!(ask(6).code, Code::RateLimited, "six a minute");
     let studio = daemon.studio();
     let deny =
-        |id| daemon.block_on(async { studio.desk.deny(&studio, id, "person:1000", Channel::Cli).await.unwrap() });
+        |id| daemon.block_on(async { studio.approvals.deny(&studio, id, "person:1000", Channel::Cli).await.unwrap() });
     deny(questions[0]);
     assert_eq!(ask(0).code, Code::Denied, "asked again a moment after the no");
 
@@ -386,14 +386,14 @@ fn a_clock_that_is_set_prolongs_no_question_and_holds_none_up() {
     assert_eq!(ask(0).code, Code::ApprovalRequired, "and the time after a no as well");
     // Five minutes after they were asked the first ones are over, whatever the wall says.
     daemon.clock.advance(Duration::from_millis(300_000 - 61_000));
-    daemon.block_on(async { studio.desk.expire(&studio).await.unwrap() });
+    daemon.block_on(async { studio.approvals.expire(&studio).await.unwrap() });
     assert_eq!(state(questions[1]), State::Expired);
     assert_eq!(daemon.apply(&plan).unwrap_err().code, Code::PlanExpired);
     assert_eq!(state(question(&seventh)), State::Pending);
 
     // A yes ends in time too.
     let yes = conductor_core::pending::Yes { grant_ms: Some(60_000), ..Yes::once("person:1000", Channel::Cli) };
-    daemon.block_on(async { studio.desk.allow(&studio, question(&seventh), yes).await.unwrap() });
+    daemon.block_on(async { studio.approvals.allow(&studio, question(&seventh), yes).await.unwrap() });
     daemon.clock.set_wall_back(hour);
     daemon.clock.advance(Duration::from_millis(60_000));
     assert_eq!(ask(6).code, Code::ApprovalRequired, "the yes is over");
@@ -417,7 +417,7 @@ fn an_applied_mapping_may_call_what_it_was_applied_for_and_a_hand_written_one_as
     let questions = || {
         daemon
             .studio()
-            .desk
+            .approvals
             .store()
             .read(|pending| pending.iter().filter(|it| it.kind == Kind::Call && it.state == State::Pending).count())
     };
@@ -516,7 +516,7 @@ fn sysex_waits_for_a_person_and_is_sent_once() {
             ..conductor_core::pending::Yes::once("person:1000", conductor_core::policy::Channel::Cli)
         };
         let studio = daemon.studio();
-        studio.desk.allow(&studio, id, yes).await.unwrap();
+        studio.approvals.allow(&studio, id, yes).await.unwrap();
     });
     let other = json!({ "port": "synth", "data": [1] });
     assert_eq!(daemon.call(model(), "conductor_send_sysex", other).unwrap_err().code, Code::ApprovalRequired);

@@ -13,7 +13,7 @@ use conductor_core::error::{Code, ToolError};
 use conductor_gateway::pipeline::Reply;
 use conductor_gateway::pipeline::call::{Content, Outcome};
 use conductor_gateway::secrets::{Secrets, SystemKeys};
-use conductor_gateway::tools::plugins::{look, reach::Means};
+use conductor_gateway::tools::plugins::{look, reach::PluginAccess};
 use conductor_hosts::files::Files;
 use conductor_hosts::plugin::Limits;
 use conductor_hosts::plugin::process::{Fault, Launch, NoAnswers, Over};
@@ -303,7 +303,7 @@ async fn what_is_given_works() {
 struct PluginStudio {
     test: TestStudio,
     plugins: Arc<Plugins>,
-    means: Means,
+    means: PluginAccess,
     log: Arc<Mutex<Vec<u8>>>,
     _scratch: tempfile::TempDir,
     scratch: PathBuf,
@@ -337,7 +337,7 @@ impl PluginStudio {
             ids.clone(),
             Arc::clone(&test.studio.scrubber),
         );
-        let means = Means { files, web: Web::new(web::system_tls().unwrap()), secrets, ids };
+        let means = PluginAccess { files, web: Web::new(web::system_tls().unwrap()), secrets, ids };
         let log: Arc<Mutex<Vec<u8>>> = Arc::default();
         let sink = Log::new(Arc::new(RealClock::new()), Box::new(Sink(Arc::clone(&log))));
         let plugins = Plugins::new(&test.studio, PROGRAM.into(), means.clone(), &sink);
@@ -671,7 +671,7 @@ async fn a_persons_override_sets_the_tier() {
     let tier = |tool: &str| fixture.test.studio.catalog().get(tool).unwrap().tier.to_string();
     assert_eq!((tier("x.add"), tier("x.plain")), ("HardwareIO".into(), "Stateful".into()));
     assert_eq!(fixture.text("x.add", json!({})).await, "APPROVAL_REQUIRED");
-    let records = fixture.test.studio.desk.store().read(|pending| pending.iter().cloned().collect::<Vec<_>>());
+    let records = fixture.test.studio.approvals.store().read(|pending| pending.iter().cloned().collect::<Vec<_>>());
     let floors: Vec<_> = records.iter().map(|it| it.channel_floor).collect();
     assert_eq!(floors, [conductor_core::policy::Floor::Local]);
     assert!(records.iter().flat_map(|it| &it.facts).all(|it| !it.text.contains("Can be undone")), "{records:?}");

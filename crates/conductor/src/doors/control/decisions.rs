@@ -7,15 +7,16 @@
 use super::methods::{Answer, Stream, read, refuse};
 use super::{Caller, Control};
 use crate::doors::mcp::render;
-use crate::gateway::audit::head_value;
 use conductor_core::audit::record::EventName;
 use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::pending::{Fact, Kind, Record, Refused, State, Yes};
 use conductor_core::policy::Channel;
 use conductor_core::principal::Principal;
+use conductor_gateway::audit_log::head_value;
 use conductor_gateway::pipeline::approval::ApprovalError;
 use conductor_gateway::pipeline::call::{ConnId, Outcome};
 use conductor_gateway::pipeline::{self, Call};
+use conductor_gateway::studio::events::Event;
 use conductor_gateway::tools::daemon::plans;
 use conductor_gateway::tools::filesystem;
 use serde::Deserialize;
@@ -142,7 +143,7 @@ pub async fn answer(
         GatewayMethod::PlansList => {
             let Nothing {} = read(params)?;
             let plans = plans::list(studio).await?;
-            let edits: Vec<Value> = studio.desk.store().read(|pending| {
+            let edits: Vec<Value> = studio.approvals.store().read(|pending| {
                 pending.iter().filter(|it| it.kind == Kind::Edit && it.state == State::Used).map(shown).collect()
             });
             json!({ "plans": plans, "shorts": shorts(control, Kind::Plan), "edits": edits })
@@ -181,8 +182,8 @@ pub async fn answer(
         }
         GatewayMethod::ApprovalsList => {
             let Nothing {} = read(params)?;
-            let _ = studio.desk.expire(studio).await;
-            let waiting: Vec<Value> = studio.desk.store().read(|pending| {
+            let _ = studio.approvals.expire(studio).await;
+            let waiting: Vec<Value> = studio.approvals.store().read(|pending| {
                 pending.iter().filter(|it| it.kind == Kind::Call && it.state == State::Pending).map(shown).collect()
             });
             json!({ "approvals": waiting })
@@ -193,7 +194,7 @@ pub async fn answer(
             match full_from {
                 None => shown(&record),
                 Some(from) => {
-                    let facts = studio.desk.full(&record).await.map_err(|fault| {
+                    let facts = studio.approvals.full(&record).await.map_err(|fault| {
                         ToolError::new(Code::Internal, format!("the whole question cannot be read: {fault}"))
                     })?;
                     page(&facts, from)
@@ -214,7 +215,7 @@ pub async fn answer(
                 grantable: tool.as_ref().is_some_and(|it| it.grantable),
                 grant_ms: tool.as_ref().and_then(|it| it.grant_ms),
             };
-            studio.desk.allow(studio, record.id, yes).await.map_err(not_decided)?;
+            studio.approvals.allow(studio, record.id, yes).await.map_err(not_decided)?;
             shown(&question(control, &record.id.to_string())?)
         }
         GatewayMethod::ApprovalsDeny => {
@@ -222,13 +223,16 @@ pub async fn answer(
             let person = control.recognise(caller.peer).map_err(refuse)?;
             let record = question(control, &id)?;
             let by = Principal::Person { uid: person.uid }.to_string();
-            studio.desk.deny(studio, record.id, &by, Channel::Cli).await.map_err(not_decided)?;
+            studio.approvals.deny(studio, record.id, &by, Channel::Cli).await.map_err(not_decided)?;
             shown(&question(control, &record.id.to_string())?)
         }
         GatewayMethod::ApprovalsWatch => {
             let Nothing {} = read(params)?;
             control.recognise(caller.peer).map_err(refuse)?;
-            return Ok(Answer::Stream(Stream::Questions(studio.desk.attend(), studio.desk.listen())));
+            return Ok(Answer::Stream(Stream::Questions(
+                studio.approvals.attend(),
+                studio.events.listen(Event::is_approval),
+            )));
         }
         GatewayMethod::AuditHead => {
             let Nothing {} = read(params)?;
@@ -304,7 +308,7 @@ pub async fn answer(
 /// A plan, or a change of a file that can be undone.
 fn plan_or_edit(control: &Control, id: &str) -> Result<Record, ToolError> {
     let studio = &control.gateway.studio;
-    let edit = studio.desk.store().read(|pending| {
+    let edit = studio.approvals.store().read(|pending| {
         let id = pending.find(id).ok()?;
         pending.get(id).filter(|it| it.kind == Kind::Edit).cloned()
     });
@@ -340,7 +344,7 @@ async fn decide_plan(control: &Control, caller: Caller, tool: &str, id: &str) ->
 }
 
 fn question(control: &Control, text: &str) -> Result<Record, ToolError> {
-    let found = control.gateway.studio.desk.store().read(|pending| {
+    let found = control.gateway.studio.approvals.store().read(|pending| {
         let id: Uuid = pending.find(text)?;
         Ok::<_, Refused>(pending.get(id).filter(|it| it.kind == Kind::Call).cloned())
     });
@@ -382,7 +386,7 @@ fn shown(record: &Record) -> Value {
 }
 
 fn shorts(control: &Control, kind: Kind) -> Value {
-    control.gateway.studio.desk.store().read(|pending| {
+    control.gateway.studio.approvals.store().read(|pending| {
         pending
             .iter()
             .filter(|it| it.kind == kind)

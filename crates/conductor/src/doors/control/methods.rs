@@ -13,14 +13,16 @@ use conductor_core::error::{Code, RefusedBy, Subject, ToolError};
 use conductor_core::event::Taint;
 use conductor_core::principal::Principal;
 use conductor_gateway::owner_handle::{self, SentBy, Wanted};
-use conductor_gateway::pipeline::approval::{ApprovalEvent, ApproverPresent};
+use conductor_gateway::pipeline::approval::ApproverPresent;
+use conductor_gateway::studio::events::{Event, Listener};
 use conductor_gateway::tools::daemon::plans;
-use conductor_gateway::tools::daemon::surroundings::Around;
+use conductor_gateway::tools::daemon::surroundings::OwnedSurroundings;
 use conductor_hosts::atomic_file;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::mpsc;
 
 macro_rules! methods {
     ($($variant:ident = $name:literal),+ $(,)?) => {
@@ -110,7 +112,7 @@ pub enum Stream {
     Bytes(mpsc::Receiver<Vec<u8>>),
     /// Questions as they come and are answered. Somebody is there to answer for as long as it
     /// lives.
-    Questions(ApproverPresent, broadcast::Receiver<ApprovalEvent>),
+    Questions(ApproverPresent, Listener),
 }
 
 impl Stream {
@@ -118,12 +120,12 @@ impl Stream {
         match self {
             Stream::Records(records) => records.recv().await.map(|it| it.to_json()),
             Stream::Bytes(heard) => heard.recv().await.map(|it| json!({ "bytes": it })),
-            Stream::Questions(_, news) => loop {
-                match news.recv().await {
-                    Ok(ApprovalEvent::Asked(record)) => return serde_json::from_slice(&record.to_json()).ok(),
-                    Ok(ApprovalEvent::Decided(id)) => return Some(json!({ "decided": id.to_string() })),
-                    Err(broadcast::error::RecvError::Lagged(_)) => {}
-                    Err(broadcast::error::RecvError::Closed) => return None,
+            Stream::Questions(_, events) => loop {
+                match events.recv().await {
+                    Ok(Event::ApprovalAsked(record)) => return serde_json::from_slice(&record.to_json()).ok(),
+                    Ok(Event::ApprovalDecided(id)) => return Some(json!({ "decided": id.to_string() })),
+                    Ok(_) | Err(RecvError::Lagged(_)) => {}
+                    Err(RecvError::Closed) => return None,
                 }
             },
         }
@@ -331,7 +333,7 @@ pub async fn answer(control: &Control, caller: Caller, method: Method, params: V
         Method::ConfigCheck => {
             let Nothing {} = read(params)?;
             let studio = &control.gateway.studio;
-            let around = Around::look(studio, handle).await;
+            let around = OwnedSurroundings::read(studio, handle).await;
             Checked::here(&control.home.config_file(), studio, &around).to_json()
         }
         Method::ConfigWaiting => {

@@ -16,8 +16,8 @@ use axum::routing::{get, post};
 use conductor_core::error::{Code, ToolError};
 use conductor_gateway::audit_log::lines::{Filter, newest};
 use conductor_gateway::pipeline;
-use conductor_gateway::pipeline::approval::ApprovalEvent;
 use conductor_gateway::pipeline::call::Outcome;
+use conductor_gateway::studio::events::Listener;
 use conductor_gateway::studio::meters;
 use conductor_gateway::tools::catalog::Tool;
 use futures_util::Stream;
@@ -167,7 +167,7 @@ impl Door {
             return refuse(StatusCode::SERVICE_UNAVAILABLE, "as many streams are open as there may be");
         };
         let studio = &self.shared.studio;
-        let stream = stream(studio.news.listen(), studio.desk.listen(), seat);
+        let stream = stream(studio.events.observe(), seat);
         let mut response = Sse::new(stream).keep_alive(KeepAlive::new().interval(STILL_HERE)).into_response();
         response.headers_mut().insert("x-accel-buffering", http::HeaderValue::from_static("no"));
         response
@@ -223,31 +223,21 @@ fn form(query: &str) -> Vec<(String, String)> {
         .unwrap_or_default()
 }
 
-/// News of the pipeline and of the desk as one stream. A slow reader loses the oldest and is told
-/// how many.
-fn stream(
-    news: broadcast::Receiver<conductor_gateway::studio::news::News>,
-    desk: broadcast::Receiver<ApprovalEvent>,
-    seat: OwnedSemaphorePermit,
-) -> impl Stream<Item = Result<Event, Infallible>> {
-    futures_util::stream::unfold((news, desk, seat), |(mut news, mut desk, seat)| async move {
-        let (name, data) = tokio::select! {
-            told = news.recv() => match told {
-                Ok(news) => (news.name, news.data),
-                Err(broadcast::error::RecvError::Lagged(missed)) => ("lagged", json!({ "missed": missed })),
+/// The studio's events as one stream. A slow reader loses the oldest and gets their number.
+fn stream(events: Listener, seat: OwnedSemaphorePermit) -> impl Stream<Item = Result<Event, Infallible>> {
+    futures_util::stream::unfold((events, seat), |(mut events, seat)| async move {
+        let (name, data) = loop {
+            match events.recv().await {
+                Ok(event) => {
+                    if let Some(observed) = event.observed() {
+                        break observed;
+                    }
+                }
+                Err(broadcast::error::RecvError::Lagged(missed)) => break ("lagged", json!({ "missed": missed })),
                 Err(broadcast::error::RecvError::Closed) => return None,
-            },
-            told = desk.recv() => match told {
-                Ok(ApprovalEvent::Asked(record)) => ("approval.pending", json!({
-                    "id": record.id.to_string(), "short": record.short, "tool": record.tool, "tier": record.tier,
-                    "principal": record.principal.to_string(),
-                })),
-                Ok(ApprovalEvent::Decided(id)) => ("approval.decided", json!({ "id": id.to_string() })),
-                Err(broadcast::error::RecvError::Lagged(missed)) => ("lagged", json!({ "missed": missed })),
-                Err(broadcast::error::RecvError::Closed) => return None,
-            },
+            }
         };
-        Some((Ok(Event::default().event(name).data(data.to_string())), (news, desk, seat)))
+        Some((Ok(Event::default().event(name).data(data.to_string())), (events, seat)))
     })
 }
 

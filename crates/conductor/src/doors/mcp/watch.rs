@@ -1,6 +1,6 @@
 //! Which client hears of which change, and how often.
 //!
-//! Not here: what changed (`studio::hub`). List changes within a window give one message at its
+//! Not here: what changed (`studio::events`). List changes within a window give one message at its
 //! end; a URI is announced at most four times a second, its last change always.
 
 use parking_lot::Mutex;
@@ -14,7 +14,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 
 use conductor_gateway::studio::Studio;
-use conductor_gateway::studio::hub::Change;
+use conductor_gateway::studio::events::{Change, Event, Listener};
 
 const LIST_WINDOW_US: u64 = 100_000;
 const URI_WINDOW_US: u64 = 250_000;
@@ -58,7 +58,7 @@ impl Announcements {
 /// One listener's stream of announcements.
 pub struct Watch {
     studio: Arc<Studio>,
-    changes: tokio::sync::broadcast::Receiver<Change>,
+    events: Listener,
     announcements: Announcements,
 }
 
@@ -71,7 +71,8 @@ pub enum News {
 
 impl Watch {
     pub fn new(studio: &Arc<Studio>) -> Self {
-        Self { studio: Arc::clone(studio), changes: studio.hub.listen(), announcements: Announcements::default() }
+        let events = studio.events.listen(Event::is_change);
+        Self { studio: Arc::clone(studio), events, announcements: Announcements::default() }
     }
 
     /// Names of documents are in addresses, and a secret may be such a name.
@@ -94,8 +95,8 @@ impl Watch {
             }
             let wake = self.announcements.next();
             tokio::select! {
-                change = self.changes.recv() => match change {
-                    Ok(change) if wanted(&change) => self.announcements.note(change, self.studio.clock.now().0),
+                event = self.events.recv() => match event {
+                    Ok(Event::Changed(change)) if wanted(&change) => self.announcements.note(change, self.studio.clock.now().0),
                     Ok(_) => {}
                     Err(RecvError::Lagged(_)) => return Some(News::Lagged),
                     Err(RecvError::Closed) => return None,

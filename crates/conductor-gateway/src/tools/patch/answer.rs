@@ -1,11 +1,11 @@
-//! What the tools tell, in the words of the wire.
+//! Answers of the patch tools as JSON.
 
 use crate::pipeline::call::Output;
 use conductor_hosts::patch::{Ability, Edited, Scene};
 use conductor_patch::{Atom, Basis, BoxView, Document, Point, Value as Given, Warning};
 use serde_json::{Map, Value, json};
 
-/// Lists and diffs end before a body grows past this.
+/// Lists and diffs are truncated at this size.
 pub const MOST_BYTES: usize = 400_000;
 
 /// An object whose absent members are left out.
@@ -31,15 +31,13 @@ pub fn of(scene: &Scene<'_>, body: Value) -> Value {
 /// The body of an edit.
 pub fn edited(edit: Edited<Value>) -> Output {
     let Edited { patch_id, revision, warnings, made } = edit;
-    let told = json!({
-        "patch_id": patch_id, "revision": revision, "status": "success", "success": true, "warnings": warnings_out(&warnings),
+    let warning =
+        |it: &Warning| object(json!({ "code": it.code.name(), "message": it.message, "subject": it.subject }));
+    let common = json!({
+        "patch_id": patch_id, "revision": revision, "status": "success", "success": true,
+        "warnings": warnings.iter().map(warning).collect::<Vec<_>>(),
     });
-    Output::new(extend(made, told))
-}
-
-fn warnings_out(warnings: &[Warning]) -> Vec<Value> {
-    let one = |it: &Warning| object(json!({ "code": it.code.name(), "message": it.message, "subject": it.subject }));
-    warnings.iter().map(one).collect()
+    Output::new(extend(made, common))
 }
 
 pub fn point(point: Point) -> Value {
@@ -95,13 +93,13 @@ pub fn box_of(scene: &Scene<'_>, it: &BoxView<'_>, index: usize, detail: Detail)
     }))
 }
 
-/// Items from an offset on, as many as fit; and where to go on when some are left.
+/// The items from an offset on, as many as fit, and the offset of the next page if there is one.
 pub fn page(items: impl Iterator<Item = Value>, offset: usize, limit: usize) -> (Vec<Value>, Option<usize>) {
     let mut page = Vec::new();
     let mut bytes = 0;
     for item in items.skip(offset) {
         bytes += item.to_string().len();
-        // One item always fits: a list that gives nothing would never end.
+        // A page has at least one item, or paging would never end.
         if page.len() == limit || (bytes > MOST_BYTES && !page.is_empty()) {
             let next = offset + page.len();
             return (page, Some(next));
@@ -121,12 +119,12 @@ pub fn info(scene: &Scene<'_>) -> Map<String, Value> {
         .capabilities(document.format())
         .into_iter()
         .map(|(name, ability)| {
-            let told = match ability {
+            let text = match ability {
                 Ability::Yes => "yes".to_owned(),
                 Ability::Degraded(why) => format!("degraded: {why}"),
                 Ability::No(why) => format!("no: {why}"),
             };
-            (name.to_owned(), json!(told))
+            (name.to_owned(), json!(text))
         })
         .collect();
     let body = object(json!({
@@ -159,8 +157,14 @@ pub fn display_name(name: &str) -> &str {
     }
 }
 
-/// What was odd about the file.
-pub fn diagnostics(document: &Document) -> Vec<Value> {
+/// The facts of a patch that was just opened, with the oddities of its file.
+pub fn opened(scene: &Scene<'_>) -> Output {
+    let mut members = info(scene);
+    members.insert("diagnostics".to_owned(), diagnostics(scene.patch.document()).into());
+    Output::new(members.into())
+}
+
+fn diagnostics(document: &Document) -> Vec<Value> {
     let one = |it: &conductor_patch::Diagnostic| {
         let severity = match it.severity {
             conductor_patch::Severity::Info => "info",
@@ -171,7 +175,7 @@ pub fn diagnostics(document: &Document) -> Vec<Value> {
     document.diagnostics().iter().take(500).map(one).collect()
 }
 
-/// A diff text cut at a line before a body grows too large.
+/// A diff text, truncated at a line when it is too large.
 pub fn cut_diff(text: String) -> (String, bool) {
     if text.len() <= MOST_BYTES {
         return (text, false);

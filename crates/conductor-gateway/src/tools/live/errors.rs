@@ -1,13 +1,11 @@
-//! Why a Set refused, in the words of the tools: the one place that turns a host's refusal into
-//! what a caller sees.
+//! Turns errors of Live hosts into tool errors.
 
 use conductor_core::error::{Code, Effect, Subject, ToolError};
 use conductor_hosts::live::{Op, Refusal};
 use conductor_set::{Elsewhere, Listing, LiveError};
 use std::path::PathBuf;
 
-/// Which host can do what the asked one cannot. A caller that follows it must not meet the same
-/// refusal there.
+/// A hint that names a host which supports the operation.
 fn who_can(op: Op) -> &'static str {
     match op {
         Op::Launch | Op::Transport => in_other_host(Elsewhere::Running),
@@ -19,7 +17,7 @@ fn who_can(op: Op) -> &'static str {
              render its audio tracks there."
         }
         Op::TryOut => {
-            "The host that can: a document. Clearance dryRun out and use live_undo, or open the saved .als file with live_open_set \
+            "The host that can: a document. Leave dryRun out and use live_undo, or open the saved .als file with live_open_set \
              and try it there."
         }
     }
@@ -75,7 +73,7 @@ pub fn refused(refusal: Refusal) -> ToolError {
             .subject(about(&path)),
         Refusal::OutsideRoots { path, roots } => {
             let roots: Vec<String> = roots.iter().map(|it| it.display().to_string()).collect();
-            ToolError::new(Code::Denied, format!("{} lies outside the folders that tools may reach", path.display()))
+            ToolError::new(Code::Denied, format!("{} is outside the folders that tools may reach", path.display()))
                 .hint(format!("Use a path under {}. The person may add folders to [live] file_roots.", roots.join(" or ")))
                 .subject(about(&path))
         }
@@ -84,7 +82,7 @@ pub fn refused(refusal: Refusal) -> ToolError {
                 .hint("Ask the person which one to keep: live_open_set with reload: true takes the file, live_save_set with overwrite: true takes ours (the file is kept as a backup).")
                 .subject(about(&path))
         }
-        Refusal::AllDirty { open } => ToolError::new(Code::Busy, "as many Sets as may be are open, and each has unsaved edits or a running write")
+        Refusal::AllDirty { open } => ToolError::new(Code::Busy, "the limit of open Sets is reached, and each has unsaved edits or a running write")
             .hint(format!("Save one first: live_save_set with one of these as setId: {}.", open.join(", "))),
         Refusal::Io { path, reason } => ToolError::new(Code::SdkRejected, format!("{}: {reason}", path.display()))
             .hint("The system refused. Tell the person; nothing of the old file is lost.")
@@ -97,7 +95,7 @@ pub fn refused(refusal: Refusal) -> ToolError {
             .subject(Subject::Host(host.into())),
         Refusal::Said { host, code, message, subject } => {
             let error = ToolError::new(code, message);
-            // This Live is too old for it. A document does not depend on its version.
+            // This Live is too old for the operation; a document does not depend on its version.
             let error = if code == Code::Unsupported {
                 error.hint(
                     "Do not retry another way in this Live. The host that may: a document. The person saves the Set in Live; then \
@@ -111,8 +109,7 @@ pub fn refused(refusal: Refusal) -> ToolError {
         Refusal::HalfDone { done, why } => {
             let mut error = refused(*why);
             error.message = format!("{}; {done}", error.message);
-            // A host that is gone may be asked again by itself; a write that may have been made
-            // must not be.
+            // HostOffline may be retried automatically, but this write may have been made.
             if error.code == Code::HostOffline {
                 error.code = Code::Timeout;
             }
@@ -173,7 +170,7 @@ fn of_set(error: &LiveError) -> ToolError {
     }
 }
 
-/// A hint of the document crate as a sentence.
+/// Turns a lower-case clause into a sentence.
 fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(|it| it.to_uppercase().to_string()).unwrap_or_default();
