@@ -28,7 +28,8 @@ pub enum Command {
     /// List modes
     Modes,
     /// Change the mode
-    Mode(Mode),
+    #[command(subcommand)]
+    Mode(ModeCommand),
     /// Release every note and key now
     Panic,
     /// Show what happens, as it happens
@@ -42,42 +43,47 @@ pub enum Command {
     /// Show why an event does, or does not, fire a mapping
     Explain(Explain),
     /// Check or show the configuration
-    Config(Config),
+    #[command(subcommand)]
+    Config(ConfigCommand),
     /// Check, describe, compare or draw patch files of Max and Pure Data
-    Patch(Patch),
+    #[command(subcommand)]
+    Patch(PatchCommand),
     /// Install what runs inside Pure Data, Max or Live, so that they can be driven
-    Bridge(Bridge),
+    #[command(subcommand)]
+    Bridge(BridgeCommand),
     /// Look for what is missing on this machine
     Doctor,
     /// Let an AI client in
-    Mcp(Mcp),
+    #[command(subcommand)]
+    Mcp(McpCommand),
     /// Call any tool
     Call(CallArgs),
     /// List, apply or undo changes that wait for you
-    Plans(Plans),
+    #[command(subcommand)]
+    Plans(PlansCommand),
     /// Answer what an AI client may do
-    Approvals(Approvals),
+    #[command(subcommand)]
+    Approvals(ApprovalsCommand),
     /// Read and check the log of every call
-    Audit(Audit),
+    #[command(subcommand)]
+    Audit(super::audit::AuditCommand),
     /// Store what tools need and nobody should see
-    Secrets(Secrets),
+    #[command(subcommand)]
+    Secrets(SecretsCommand),
     /// Keep everyone but you from changing what is on stage
     Performance(Performance),
     /// Show or reset tools that are off after failures
-    Circuit(Circuit),
+    #[command(subcommand)]
+    Circuit(CircuitCommand),
     /// Check, show, compare or draw Live Sets
-    Set(super::set::Args),
+    #[command(subcommand)]
+    Set(super::set::SetCommand),
     /// List, check, write and enable plugins: tools of your own, in JavaScript
-    Plugins(Plugins),
+    #[command(subcommand)]
+    Plugins(PluginsCommand),
     /// The process of one plugin; the daemon starts it
     #[command(hide = true)]
     PluginHost(PluginHost),
-}
-
-#[derive(Debug, ClapArgs)]
-pub struct Plugins {
-    #[command(subcommand)]
-    pub command: PluginsCommand,
 }
 
 #[derive(Debug, Subcommand)]
@@ -134,12 +140,6 @@ pub struct PluginHost {
     pub stack_kb: u32,
 }
 
-#[derive(Debug, ClapArgs)]
-pub struct Bridge {
-    #[command(subcommand)]
-    pub command: BridgeCommand,
-}
-
 #[derive(Debug, Subcommand)]
 pub enum BridgeCommand {
     /// Write the bridge with the address of this studio, and say where it is
@@ -160,12 +160,6 @@ pub enum BridgeName {
     Max,
     /// A helper patch for a Pure Data that you start yourself
     Pd,
-}
-
-#[derive(Debug, ClapArgs)]
-pub struct Mcp {
-    #[command(subcommand)]
-    pub command: McpCommand,
 }
 
 #[derive(Debug, Subcommand)]
@@ -215,12 +209,6 @@ pub struct CallArgs {
     pub arguments: Option<String>,
 }
 
-#[derive(Debug, ClapArgs)]
-pub struct Plans {
-    #[command(subcommand)]
-    pub command: PlansCommand,
-}
-
 #[derive(Debug, Subcommand)]
 pub enum PlansCommand {
     /// Every plan, newest first
@@ -233,12 +221,6 @@ pub enum PlansCommand {
     Reject { id: String },
     /// Take an applied plan back; shows the diff and asks
     Undo { id: String },
-}
-
-#[derive(Debug, ClapArgs)]
-pub struct Approvals {
-    #[command(subcommand)]
-    pub command: ApprovalsCommand,
 }
 
 #[derive(Debug, Subcommand)]
@@ -277,18 +259,6 @@ pub enum ApprovalsCommand {
     Deny { id: String },
 }
 
-#[derive(Debug, ClapArgs)]
-pub struct Audit {
-    #[command(subcommand)]
-    pub command: super::audit::AuditCommand,
-}
-
-#[derive(Debug, ClapArgs)]
-pub struct Secrets {
-    #[command(subcommand)]
-    pub command: SecretsCommand,
-}
-
 #[derive(Debug, Subcommand)]
 pub enum SecretsCommand {
     /// Store a value: typed without echo, or from stdin, never from the command line
@@ -324,21 +294,6 @@ pub enum Switch {
     Off,
 }
 
-impl Switch {
-    pub fn is_on(self) -> bool {
-        match self {
-            Switch::On => true,
-            Switch::Off => false,
-        }
-    }
-}
-
-#[derive(Debug, ClapArgs)]
-pub struct Circuit {
-    #[command(subcommand)]
-    pub command: CircuitCommand,
-}
-
 #[derive(Debug, Subcommand)]
 pub enum CircuitCommand {
     /// Tools that have failed
@@ -359,12 +314,6 @@ pub struct Up {
     /// Serve HTTP clients at this address, instead of [http] bind; port 0 picks a free one
     #[arg(long, value_name = "ADDR")]
     pub http: Option<std::net::SocketAddr>,
-}
-
-#[derive(Debug, ClapArgs)]
-pub struct Mode {
-    #[command(subcommand)]
-    pub command: ModeCommand,
 }
 
 #[derive(Debug, Subcommand)]
@@ -430,12 +379,6 @@ pub struct Explain {
     pub device: Option<String>,
 }
 
-#[derive(Debug, ClapArgs)]
-pub struct Config {
-    #[command(subcommand)]
-    pub command: ConfigCommand,
-}
-
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
     /// List every fault of the file, with its place
@@ -449,12 +392,6 @@ pub enum ConfigCommand {
     Path,
     /// Show what of the file is not in force, and put it in force after a yes
     Accept,
-}
-
-#[derive(Debug, ClapArgs)]
-pub struct Patch {
-    #[command(subcommand)]
-    pub command: PatchCommand,
 }
 
 #[derive(Debug, Subcommand)]
