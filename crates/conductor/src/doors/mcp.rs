@@ -255,7 +255,7 @@ impl McpDoor {
         let view = View::of(self.studio(), &words, names)
             .map_err(|fault| ErrorData::invalid_params(fault.to_string(), None))?;
         self.session.set_view(view);
-        self.session.seat_parent(&self.shared.clients);
+        self.session.register_starters(&self.shared.clients);
         Ok(json!({ "v": 1, "daemon": env!("CARGO_PKG_VERSION"), "took": took }))
     }
 
