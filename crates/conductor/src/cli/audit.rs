@@ -71,7 +71,7 @@ pub enum AuditCommand {
     Export(ExportArgs),
     /// Print the input_hash of given arguments in this log.
     Hash {
-        /// The arguments of a call, as JSON.
+        /// Arguments of a call, as JSON.
         json: String,
     },
 }

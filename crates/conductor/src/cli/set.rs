@@ -13,25 +13,25 @@ use std::path::{Path, PathBuf};
 
 #[derive(Debug, Subcommand)]
 pub enum SetCommand {
-    /// Say whether each file can be read, is sound, and would be saved unchanged
+    /// Check that files can be read, and that saving them would not change a byte
     Check {
         #[arg(required = true, num_args = 1..)]
         files: Vec<PathBuf>,
     },
     /// Show tempo, tracks and scenes
     Info { file: PathBuf },
-    /// List what differs; exit code 1 when something does
+    /// Compare two Sets; exit code 1 when they differ
     Diff { old: PathBuf, new: PathBuf },
-    /// Draw the session grid, or one clip, as SVG, or as PNG by the ending of OUTPUT
+    /// Draw the session grid or one clip as SVG, or as PNG if OUTPUT ends in .png
     Render {
         file: PathBuf,
-        /// A clip id, such as track:0/clipslot:1/clip
+        /// Id of a clip, such as track:0/clipslot:1/clip
         #[arg(long)]
         clip: Option<String>,
         /// Width in pixels
         #[arg(long, default_value_t = 1200, value_parser = clap::value_parser!(u32).range(320..=4096))]
         width: u32,
-        /// Write here instead of to stdout
+        /// Output file, instead of stdout
         #[arg(short, long)]
         output: Option<PathBuf>,
     },
