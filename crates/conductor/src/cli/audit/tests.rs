@@ -265,7 +265,7 @@ fn the_help_says_what_is_found_and_what_is_not() {
     let verify = command.find_subcommand_mut("verify").expect("there");
     let help = verify.render_long_help().to_string().split_whitespace().collect::<Vec<_>>().join(" ");
     for words in [
-        "a log, a segment or a checkpoint file that is missing or was shortened",
+        "a missing or shortened log, segment or checkpoint file",
         "a rollback of audit/, state/, the keychain entry and the second copy together",
         "secrets/audit.key",
     ] {
