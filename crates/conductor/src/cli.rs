@@ -1,7 +1,8 @@
-//! The command line. Each command is one file; it asks the daemon over the human door, or reads files
-//! itself where no daemon is needed.
+//! The command line. Each command is one file; it asks the daemon over the human door, or reads
+//! files itself where no daemon is needed.
 //!
-//! Exit codes: 0 success, 1 failure, 2 usage error. Results go to stdout, everything else to stderr.
+//! Exit codes: 0 success, 1 failure, 2 usage error. Results go to stdout, everything else to
+//! stderr.
 
 mod approvals;
 mod args;

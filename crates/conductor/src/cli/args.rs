@@ -102,8 +102,8 @@ pub enum PluginsCommand {
     },
     /// Show a plugin, ask, and enable it
     ///
-    /// The manifest and the file are pinned: when they change, the tools are refused until you enable
-    /// the plugin again. Options that are not given keep their value. This needs a terminal.
+    /// The manifest and the file are pinned: when they change, the tools are refused until you
+    /// enable the plugin again. Options that are not given keep their value. This needs a terminal.
     Enable(PluginEnable),
     /// Disable a plugin and remove its tools
     Disable {
@@ -289,8 +289,8 @@ pub enum SecretsCommand {
         /// Host it may be sent to; can be repeated. Without one it is sent to no host
         #[arg(long = "host", value_name = "HOST")]
         hosts: Vec<String>,
-        /// Create the key file, with [secrets] key = "file". Anyone who can read your files can then
-        /// read your secrets
+        /// Create the key file, with [secrets] key = "file". Anyone who can read your files can
+        /// then read your secrets
         #[arg(long)]
         allow_key_file: bool,
     },

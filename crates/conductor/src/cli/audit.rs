@@ -48,14 +48,15 @@ pub enum AuditCommand {
     /// Check that no record was changed, removed or added.
     ///
     /// Detected, also after a restart of the daemon: a changed, removed or added record; a missing
-    /// or shortened log, segment or checkpoint file; a log that was rolled back to an earlier state,
-    /// as long as state/, the OS keychain or the second copy ([audit] copy_to) still has a later
-    /// checkpoint.
+    /// or shortened log, segment or checkpoint file; a log that was rolled back to an earlier
+    /// state, as long as state/, the OS keychain or the second copy ([audit] copy_to) still has a
+    /// later checkpoint.
     ///
-    /// Not detected: the removal of records after the last checkpoint (at most 60 s or 256 records);
-    /// a rollback of audit/, state/, the keychain entry and the second copy together; and changes by
-    /// a program that can read the signing key (secrets/audit.key), unless a second copy already has
-    /// the records. Keep that copy where this user cannot write, and compare it with --against.
+    /// Not detected: the removal of records after the last checkpoint (at most 60 s or 256
+    /// records); a rollback of audit/, state/, the keychain entry and the second copy together; and
+    /// changes by a program that can read the signing key (secrets/audit.key), unless a second copy
+    /// already has the records. Keep that copy where this user cannot write, and compare it with
+    /// --against.
     ///
     /// Exit codes: 0 INTACT, 10 BROKEN, 11 TRUNCATED, 12 FORKED, 13 MISSING, 14 TORN, 1 could not
     /// read, 2 usage.
@@ -148,8 +149,8 @@ pub enum Format {
 /// Who records that a person accepts the damage.
 #[derive(Clone, Copy)]
 pub enum Acceptor<'a> {
-    /// The running daemon, which checks for a person itself. Returns the person, and the seq at which
-    /// the log continues.
+    /// The running daemon, which checks for a person itself. Returns the person, and the seq at
+    /// which the log continues.
     Daemon(&'a dyn Fn() -> Result<(String, u64), String>),
     /// This command, for the person at the terminal, when no daemon runs. The function stores the
     /// new checkpoint line in the keychain.

@@ -1,5 +1,5 @@
-//! `conductor config check|show|path|accept`. All but `accept` read the file themselves, so that they
-//! work when the file is broken or no daemon runs.
+//! `conductor config check|show|path|accept`. All but `accept` read the file themselves, so that
+//! they work when the file is broken or no daemon runs.
 
 use super::approvals::{ask_yes, at_a_terminal};
 use super::args::ConfigCommand;
@@ -37,8 +37,8 @@ pub fn run(command: &ConfigCommand, home: &Home, out: &mut Out) -> Result<Verdic
     }
 }
 
-/// Shows the difference and asks. The daemon checks that a person answers, and that the file has not
-/// changed since.
+/// Shows the difference and asks. The daemon checks that a person answers, and that the file has
+/// not changed since.
 fn accept(home: &Home, out: &mut Out) -> Result<Verdict, Failure> {
     at_a_terminal()?;
     let waiting = ask(home, "config.waiting", json!({}))?;

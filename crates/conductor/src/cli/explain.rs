@@ -1,5 +1,5 @@
-//! `conductor explain`: which mapping an event fires, and why the others do not. A daemon answers with
-//! its connected and muted devices; without a daemon only the file counts.
+//! `conductor explain`: which mapping an event fires, and why the others do not. A daemon answers
+//! with its connected and muted devices; without a daemon only the file counts.
 
 use super::args::Explain;
 use super::{Failure, Verdict, ask_or_offline, out::Out, text};

@@ -24,8 +24,8 @@ pub fn run(args: &Learn, home: &Home, out: &mut Out) -> Result<Verdict, Failure>
     Ok(Verdict::good_if(!list(&learned, "suggestions").is_empty()))
 }
 
-/// Prints events on a thread of its own, since the command waits for Enter. The thread ends with the
-/// command.
+/// Prints events on a thread of its own, since the command waits for Enter. The thread ends with
+/// the command.
 fn show_events(mut client: Client) -> Result<(), Failure> {
     client.ask("monitor", json!({}))?;
     std::thread::Builder::new().name("heard".into()).spawn(move || {

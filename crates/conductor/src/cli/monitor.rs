@@ -1,6 +1,6 @@
 //! `conductor monitor`: shows devices, events, fired mappings with reasons, latency and drops. On a
-//! terminal it redraws one screen; elsewhere it prints a summary and then one line per record, until
-//! interrupted. With `--port` it prints the bytes at a port.
+//! terminal it redraws one screen; elsewhere it prints a summary and then one line per record,
+//! until interrupted. With `--port` it prints the bytes at a port.
 
 use super::args::Monitor;
 use super::{Failure, Verdict, devices, list, out::Out, text};

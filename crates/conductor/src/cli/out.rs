@@ -1,7 +1,7 @@
 //! Writes results and errors to stdout and stderr; the rest of the command line does not.
 //!
-//! Names of modes, tracks and files are untrusted, so every line is escaped here: no output can move
-//! the cursor or hide a part of itself. JSON stays JSON.
+//! Names of modes, tracks and files are untrusted, so every line is escaped here: no output can
+//! move the cursor or hide a part of itself. JSON stays JSON.
 
 use super::{Failure, Verdict};
 use conductor_core::text::{escape, escape_json};

@@ -1,8 +1,8 @@
 //! Asks questions on the terminal of `conductor up`: shown on stderr, answered with `y` or `n` and
 //! Enter.
 //!
-//! Input typed before the question is discarded, and a `y` that comes quicker than a person can read
-//! does not count.
+//! Input typed before the question is discarded, and a `y` that comes quicker than a person can
+//! read does not count.
 
 use super::question::{self, Answer};
 use crate::gateway::Gateway;
@@ -75,8 +75,8 @@ pub async fn run(gateway: Arc<Gateway>, owner: OwnerHandle) {
     }
 }
 
-/// Asks whether to accept the parts of `config.toml` that are not in force. `None` when the terminal
-/// is closed.
+/// Asks whether to accept the parts of `config.toml` that are not in force. `None` when the
+/// terminal is closed.
 async fn ask_config(gateway: &Gateway, serving: &ConfigInForce, lines: &mut mpsc::Receiver<String>) -> Option<bool> {
     question::discard_input();
     while lines.try_recv().is_ok() {}

@@ -31,8 +31,8 @@ pub fn columns(terminal: impl std::os::fd::AsFd) -> usize {
     if found == 0 { 80 } else { found }
 }
 
-/// The question as text: every fact in order, and the most important ones (target, tool, tier) again
-/// at the end, where the answer is typed.
+/// The question as text: every fact in order, and the most important ones (target, tool, tier)
+/// again at the end, where the answer is typed.
 pub fn text(record: &Record, columns: usize) -> String {
     let mut text = format!("Approval {}\n", record.short);
     facts(&mut text, &record.facts, columns);
@@ -89,8 +89,8 @@ pub fn facts(out: &mut String, facts: &[Fact], columns: usize) {
     }
 }
 
-/// Replaces runs of more than two blanks by their number, so that a value cannot align its text with
-/// our labels. Other kinds of blanks are written as escapes.
+/// Replaces runs of more than two blanks by their number, so that a value cannot align its text
+/// with our labels. Other kinds of blanks are written as escapes.
 fn fold_blanks(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut run = 0_usize;

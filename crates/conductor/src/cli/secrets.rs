@@ -1,5 +1,5 @@
-//! `conductor secrets`: stores the secrets that tools need. A value is typed without echo or read from
-//! stdin, never taken from the command line, which other programs can read.
+//! `conductor secrets`: stores the secrets that tools need. A value is typed without echo or read
+//! from stdin, never taken from the command line, which other programs can read.
 
 use super::args::SecretsCommand;
 use super::{Failure, Verdict, approvals::at_a_terminal, ask, ask_and_show, list, out::Out, text, texts};
@@ -95,7 +95,8 @@ fn hidden_line(question: &str, line: &mut String) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads the keys up to Enter, without the buffer of `Stdin`, which would keep a copy of the secret.
+/// Reads the keys up to Enter, without the buffer of `Stdin`, which would keep a copy of the
+/// secret.
 fn typed_line(from: impl AsFd) -> io::Result<Zeroizing<Vec<u8>>> {
     let mut line = Zeroizing::new(Vec::with_capacity(1 << 10));
     let mut key = [0];

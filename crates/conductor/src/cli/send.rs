@@ -1,5 +1,5 @@
-//! `conductor send`: plays events on a port. Events sent to `NAME hand` arrive as if a hand had played
-//! the loopback device NAME.
+//! `conductor send`: plays events on a port. Events sent to `NAME hand` arrive as if a hand had
+//! played the loopback device NAME.
 
 use super::args::Send;
 use super::{Failure, Verdict, ask_and_show, out::Out};

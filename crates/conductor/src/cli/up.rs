@@ -15,8 +15,8 @@ use std::io::{self, IsTerminal};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Disables core dumps, so that a crash does not write the key of the secrets to disk. The filter is
-/// for systems that pipe dumps to a program, which ignore the limit. The process itself stays
+/// Disables core dumps, so that a crash does not write the key of the secrets to disk. The filter
+/// is for systems that pipe dumps to a program, which ignore the limit. The process itself stays
 /// dumpable, since otherwise root would own its /proc entries.
 fn forbid_core_dumps() {
     use rustix::process::{Resource, Rlimit, setrlimit};
@@ -90,8 +90,8 @@ pub fn run(args: &Up, home: &Home, environment: &Environment, out: &mut Out) -> 
     Ok(Verdict::Good)
 }
 
-/// With `[secrets] key = "passphrase"`, asks for it once. Without a terminal the secrets stay locked,
-/// and tools that need one report that.
+/// With `[secrets] key = "passphrase"`, asks for it once. Without a terminal the secrets stay
+/// locked, and tools that need one report that.
 fn ask_passphrase(daemon: &Daemon) -> Result<(), Failure> {
     let wanted = daemon.handle().serving().config.secrets == KeyRung::Passphrase;
     if wanted && io::stdin().is_terminal() {

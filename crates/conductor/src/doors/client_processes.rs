@@ -83,8 +83,8 @@ impl Drop for ClientProcess {
     }
 }
 
-/// Finds the local process at the other end of a TCP connection in the kernel's tables. Reads all of
-/// `/proc`, so call it from a thread that may block.
+/// Finds the local process at the other end of a TCP connection in the kernel's tables. Reads all
+/// of `/proc`, so call it from a thread that may block.
 #[cfg(target_os = "linux")]
 pub fn peer_of(peer: std::net::SocketAddr, ours: std::net::SocketAddr) -> Option<i32> {
     if !peer.ip().to_canonical().is_loopback() {

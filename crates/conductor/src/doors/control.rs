@@ -1,4 +1,5 @@
-//! `control.sock`: the human door. It serves JSON-RPC 2.0, one message per line, to the command line.
+//! `control.sock`: the human door. It serves JSON-RPC 2.0, one message per line, to the command
+//! line.
 //!
 //! Not here: MCP and the direct dialect, whose doors have no request that decides anything, and the
 //! rule for who counts as a person ([`person`]).

@@ -1,7 +1,7 @@
 //! The HTTP door: listener, router, and the checks in front of every route.
 //!
-//! Host and Origin are checked before routing, on every path, so a page that reaches this port by DNS
-//! rebinding gets only a 403. There are no CORS headers. Not here: the routes themselves.
+//! Host and Origin are checked before routing, on every path, so a page that reaches this port by
+//! DNS rebinding gets only a 403. There are no CORS headers. Not here: the routes themselves.
 
 pub mod plain;
 

@@ -161,8 +161,8 @@ impl McpDoor {
 
     fn principal(&self, context: &RequestContext<RoleServer>) -> Principal {
         // On HTTP the guard has added the token's name to the request.
-        let beside = || context.extensions.get::<::http::request::Parts>()?.extensions.get::<Who>();
-        if let Some(token) = context.extensions.get::<Who>().or_else(beside) {
+        let from_http = || context.extensions.get::<::http::request::Parts>()?.extensions.get::<Who>();
+        if let Some(token) = context.extensions.get::<Who>().or_else(from_http) {
             return match token {
                 Who::Token(token) => Principal::Http { token: token.clone() },
                 Who::Uid(uid) => Principal::socket(*uid, "unknown"),
@@ -410,8 +410,8 @@ impl LineService {
             if !first {
                 return Err(era::unknown_method("conductor.hello"));
             }
-            let told = self.0.hello(custom.params.as_ref(), false);
-            return told.map(|it| ServerResult::CustomResult(CustomResult::new(it)));
+            let answer = self.0.hello(custom.params.as_ref(), false);
+            return answer.map(|it| ServerResult::CustomResult(CustomResult::new(it)));
         }
         era::admit(&request, &context)?;
         Service::handle_request(&self.0, request, context).await

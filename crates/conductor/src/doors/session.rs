@@ -36,7 +36,8 @@ impl View {
         Ok(Self { toolset: Arc::new(toolset), names })
     }
 
-    /// The view of `[mcp]`. Unknown names were reported when the file was loaded and are skipped here.
+    /// The view of `[mcp]`. Unknown names were reported when the file was loaded and are skipped
+    /// here.
     pub fn configured(studio: &Studio) -> Self {
         let settings = studio.settings();
         let catalog = studio.catalog();
@@ -155,8 +156,8 @@ impl Session {
         call
     }
 
-    /// Counts rate-limit refusals in a row; true when the door should pause reading, so that a flood
-    /// cannot fill the log.
+    /// Counts rate-limit refusals in a row; true when the door should pause reading, so that a
+    /// flood cannot fill the log.
     pub fn refused_for_speed(&self, refused: bool) -> bool {
         if !refused {
             self.refused_in_a_row.store(0, Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! Compares a log with a second copy of it. Equal hashes of a record mean that all records before it
-//! are equal too, so both are read in step, by number and hash.
+//! Compares a log with a second copy of it. Equal hashes of a record mean that all records before
+//! it are equal too, so both are read in step, by number and hash.
 
 use std::io;
 use std::path::Path;

@@ -9,8 +9,8 @@ pub(super) struct Chain {
 }
 
 impl Chain {
-    /// The entry of a call, made from its outcome record; `None` for other records. `hash` is the hex
-    /// SHA-256 of the entry without `hash`.
+    /// The entry of a call, made from its outcome record; `None` for other records. `hash` is the
+    /// hex SHA-256 of the entry without `hash`.
     pub fn entry(&mut self, record: &Value) -> Option<String> {
         let member = |key: &str| record.get(key).cloned().unwrap_or(Value::Null);
         if record.get("phase").and_then(Value::as_str) != Some("outcome") {

@@ -64,8 +64,8 @@ pub struct Refused {
 impl Client {
     pub fn connect(socket: &Path) -> Result<Self, ClientError> {
         let stream = connect(socket).map_err(|error| {
-            let nobody = matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused);
-            if nobody { ClientError::NoDaemon } else { error.into() }
+            let is_absent = matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused);
+            if is_absent { ClientError::NoDaemon } else { error.into() }
         })?;
         let input = BufReader::new(stream.try_clone()?);
         Ok(Client { stream, input, asked: 0, patience: Cell::new(None) })

@@ -1,4 +1,5 @@
-//! The requests of the human door: one table of names and parameters, and one match that answers them.
+//! The requests of the human door: one table of names and parameters, and one match that answers
+//! them.
 
 use super::person::NotAPerson;
 use super::{Caller, Control, decisions, play, plugins, secrets};
@@ -129,8 +130,8 @@ pub enum Answer {
 pub enum Stream {
     Records(mpsc::Receiver<TraceRecord>),
     Bytes(mpsc::Receiver<Vec<u8>>),
-    /// Approval requests and decisions as they happen. While the stream lives, an approver counts as
-    /// present.
+    /// Approval requests and decisions as they happen. While the stream lives, an approver counts
+    /// as present.
     Questions(ApproverPresent, broadcast::Receiver<ApprovalEvent>),
 }
 

@@ -1,14 +1,14 @@
-//! Decides who counts as a person on the human door. Any process of the same user can connect, and an
-//! AI client may run a shell. So a decision needs a peer with a terminal, without an AI client among
-//! its ancestors, and that is not an orphan of a client.
+//! Decides who counts as a person on the human door. Any process of the same user can connect, and
+//! an AI client may run a shell. So a decision needs a peer with a terminal, without an AI client
+//! among its ancestors, and that is not an orphan of a client.
 //!
 //! Orphans: a process that a client started and detached (double fork, `setsid`) no longer has the
-//! client as ancestor; the kernel makes it a child of pid 1 or of the user's service manager. So walk
-//! up from the peer to the last process that is younger than the client. If its parent is pid 1 or
-//! the service manager, it may be such an orphan, unless it is in another cgroup than the client: a
-//! desktop gives every window its own scope, and an orphan stays in the client's. Terminals opened
-//! before the client started count as people, and so do new windows of an emulator, multiplexer or
-//! login server that ran before it.
+//! client as ancestor; the kernel makes it a child of pid 1 or of the user's service manager. So
+//! walk up from the peer to the last process that is younger than the client. If its parent is pid
+//! 1 or the service manager, it may be such an orphan, unless it is in another cgroup than the
+//! client: a desktop gives every window its own scope, and an orphan stays in the client's.
+//! Terminals opened before the client started count as people, and so do new windows of an
+//! emulator, multiplexer or login server that ran before it.
 //!
 //! This stops an honest client, not a hostile one: a process of the same user can type into a
 //! terminal that a person opened.
@@ -168,8 +168,8 @@ pub fn look(pid: i32) -> Option<Process> {
     })
 }
 
-/// Parses `pid (name) state parent group session tty …`. The name may contain blanks and brackets, so
-/// fields are counted from the last bracket.
+/// Parses `pid (name) state parent group session tty …`. The name may contain blanks and brackets,
+/// so fields are counted from the last bracket.
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 fn parse_stat(pid: i32, stat: &str) -> Option<Process> {
     let open = stat.find('(')?;

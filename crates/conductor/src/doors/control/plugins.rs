@@ -1,5 +1,5 @@
-//! The human door's requests about plugins. Enabling pins what the person was shown: the file's bytes
-//! and its manifest.
+//! The human door's requests about plugins. Enabling pins what the person was shown: the file's
+//! bytes and its manifest.
 
 use super::{Caller, Control, decisions};
 use conductor_core::digest::Digest;

@@ -1,5 +1,5 @@
-//! The human door's requests about secrets. No answer contains a value, and only a person can change
-//! one.
+//! The human door's requests about secrets. No answer contains a value, and only a person can
+//! change one.
 
 use super::{Caller, Control};
 use conductor_core::audit::record::EventName;

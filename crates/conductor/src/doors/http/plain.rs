@@ -1,5 +1,5 @@
-//! The plain HTTP routes: tool calls without MCP, and read-only routes for observers. No route decides
-//! an approval.
+//! The plain HTTP routes: tool calls without MCP, and read-only routes for observers. No route
+//! decides an approval.
 //!
 //! A call goes through the same pipeline as at every door. Observers see ids, names, results and
 //! times, but neither arguments nor outputs.
@@ -108,7 +108,8 @@ impl Door {
             return failed(&error);
         };
         let session = Session::new(studio, Who::Token(who));
-        // The session lives as long as this request: when the client hangs up, its call is cancelled.
+        // The session lives as long as this request: when the client hangs up, its call is
+        // cancelled.
         let call = session.call(session.principal(""), name, arguments, session.gone.child_token());
         match pipeline::run(studio, call).await.into_outcome() {
             Outcome::Done(Ok(output)) if output.is_error => plain(&json!({ "result": render::direct_success(output) })),

@@ -101,8 +101,9 @@ impl McpHttp {
             // ours.
             Some((id, Begun::Waiting(rest))) => {
                 parts.extensions.insert(rest);
-                let stands = json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": { "name": "" } });
-                body = Bytes::from(stands.to_string());
+                let placeholder =
+                    json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": { "name": "" } });
+                body = Bytes::from(placeholder.to_string());
             }
             Some((_, Begun::Untouched(_))) | None => {}
         }

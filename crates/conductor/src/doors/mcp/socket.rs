@@ -107,8 +107,8 @@ pub async fn serve(listener: UnixListener, shared: Arc<Shared>, tally: Arc<Tally
         let uid = stream.peer_cred().map(|it| it.uid());
         if uid.as_ref().ok() != Some(&ours) {
             tally.strangers.fetch_add(1, Ordering::Relaxed);
-            let told = shared.studio.audit.event(None, EventName::AuthFailed, json!({ "door": "socket" }));
-            tokio::spawn(told);
+            let recorded = shared.studio.audit.event(None, EventName::AuthFailed, json!({ "door": "socket" }));
+            tokio::spawn(recorded);
             continue;
         }
         let before = tally.connected.fetch_add(1, Ordering::AcqRel);
