@@ -188,7 +188,7 @@ fn doctor_says_which_pd_would_run_and_whether_it_was_tried() {
         assert_eq!(line["grade"], grade, "{mode} {command}: {line}");
         assert!(line["detail"].as_str().unwrap().contains(word), "{mode} {command}: {line}");
         let cured = line["cure"].as_str().is_some_and(|it| it.contains("[patch.pd]"));
-        let needs = ["not found", "does not know", "no version"]
+        let needs = ["not found", "cannot drive", "no version"]
             .iter()
             .any(|it| word.contains(it) || line["detail"].as_str().unwrap().contains(it));
         assert_eq!(cured, needs, "{line}");

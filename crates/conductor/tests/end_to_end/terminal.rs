@@ -192,7 +192,7 @@ fn without_a_terminal_a_call_is_parked_at_once_and_nobody_decides() {
     ] {
         let output = studio.run(&words);
         assert_eq!(output.status.code(), Some(1), "{words:?}");
-        assert!(text(&output.stderr).contains("at a terminal"), "{}", text(&output.stderr));
+        assert!(text(&output.stderr).contains("need a terminal"), "{}", text(&output.stderr));
     }
     assert_eq!(studio.run(&["approvals", "list", "--watch"]).status.code(), Some(1));
     // And the daemon, where the command does not: this process has no terminal, or it would be a
