@@ -1,4 +1,5 @@
-//! MCP, both eras, and the direct dialect, from one handler. The SDK's types stop here.
+//! Handles MCP in both eras, and the direct dialect, with one handler. The SDK's types are not used
+//! beyond this module.
 //!
 //! Not here: framing (`line`, `http`), who may connect (`socket`, `http`), any decision about a
 //! call (`pipeline`).
@@ -66,25 +67,25 @@ const LIST_TTL_MS: u64 = 60_000;
 const MAX_LISTENS: usize = 16;
 const MAX_SUBSCRIPTIONS: usize = 256;
 const MAX_URI: usize = 2048;
-/// Pause of a connection that floods.
+/// How long a connection that floods the daemon is paused.
 const FLOOD_PAUSE: Duration = Duration::from_secs(1);
 
-/// What a model is told first; at most 1200 characters.
+/// The instructions for a model; at most 1200 characters.
 pub const INSTRUCTIONS: &str = "Conductor connects a music studio: controllers, mappings, patches and Live Sets. \
 Reading is free: look before you change. A tool that changes the configuration returns a plan and changes nothing; a person applies \
 the plan. When a call answers APPROVAL_REQUIRED, a person must allow it in the Conductor console or terminal; then repeat the \
 identical call once. You cannot approve anything yourself. Every error carries a hint: follow it before you try something else. \
 Ids go stale when things are moved or deleted; on STALE_REFERENCE list again and use a fresh id.";
 
-/// What all connections of one daemon share.
+/// State shared by all connections of one daemon.
 pub struct Shared {
     pub studio: Arc<Studio>,
-    /// Seals what a modern client carries between question and answer. Made at start, kept in
-    /// memory.
+    /// Seals the state that a modern client carries between question and answer. Created at start
+    /// and kept in memory only.
     seal: RequestStateCodec,
     /// The daemon is stopping.
     pub stop: CancellationToken,
-    /// Processes of AI clients. What descends from one of them decides nothing.
+    /// Processes of AI clients. Their descendants cannot decide anything.
     pub clients: Arc<ClientProcesses>,
     pub descriptors: Arc<Budget>,
     pub http_connections: Arc<HttpConnections>,
@@ -106,14 +107,14 @@ impl Shared {
     }
 }
 
-/// One connection's handler.
+/// The handler of one connection.
 #[derive(Clone)]
 pub struct McpDoor {
     pub shared: Arc<Shared>,
     pub session: Arc<Session>,
     subscriptions: Arc<Mutex<BTreeSet<String>>>,
-    /// A legacy peer hears of every change after the answer to its `initialize`, so listening
-    /// begins before that answer.
+    /// A legacy peer is notified of every change after the answer to its `initialize`, so listening
+    /// starts before that answer.
     watch: Arc<Mutex<Option<watch::Watch>>>,
     listens: Arc<AtomicUsize>,
     wire: Option<Arc<line::Wire>>,
@@ -145,7 +146,7 @@ impl McpDoor {
         Implementation::new("conductor", env!("CARGO_PKG_VERSION")).with_title("Conductor")
     }
 
-    /// On every modern result; legacy peers never see it.
+    /// Added to every modern result; legacy peers never see it.
     fn signed(&self, era: Era) -> Option<MetaObject> {
         match era {
             Era::Legacy => None,
@@ -159,9 +160,9 @@ impl McpDoor {
     }
 
     fn principal(&self, context: &RequestContext<RoleServer>) -> Principal {
-        // On HTTP the guard has put the token's name beside the request.
-        let beside = || context.extensions.get::<::http::request::Parts>()?.extensions.get::<Who>();
-        if let Some(token) = context.extensions.get::<Who>().or_else(beside) {
+        // On HTTP the guard has added the token's name to the request.
+        let from_http = || context.extensions.get::<::http::request::Parts>()?.extensions.get::<Who>();
+        if let Some(token) = context.extensions.get::<Who>().or_else(from_http) {
             return match token {
                 Who::Token(token) => Principal::Http { token: token.clone() },
                 Who::Uid(uid) => Principal::socket(*uid, "unknown"),
@@ -171,8 +172,8 @@ impl McpDoor {
         self.session.principal(&client)
     }
 
-    /// Runs one call, passing what it reports on the way. Boxed: the SDK moves a request's future
-    /// several times before it first runs, and this is the largest part of it.
+    /// Runs one call and forwards its reports. Boxed: the SDK moves the future of a request several
+    /// times before its first poll, and this is the largest part of it.
     fn run<'a>(
         &'a self,
         call: pipeline::Call,
@@ -182,8 +183,8 @@ impl McpDoor {
         Box::pin(self.run_here(call, context, back))
     }
 
-    /// Everything is awaited in the request's own task: the SDK tells which stream a message
-    /// belongs to by the task that sends it.
+    /// Everything is awaited in the task of the request: the SDK finds the stream of a message by
+    /// the task that sends it.
     async fn run_here(
         &self,
         mut call: pipeline::Call,
@@ -196,7 +197,7 @@ impl McpDoor {
         let work = pipeline::run(self.studio(), call);
         let reply = match back.open {
             None => work.await,
-            // Boxed: hardly a call reports anything.
+            // Boxed, because few calls report anything.
             Some(open) => Box::pin(talking(work, open, context)).await,
         };
         drop(running);
@@ -209,7 +210,7 @@ impl McpDoor {
         reply
     }
 
-    /// A method that is no MCP method is the name of a tool.
+    /// A method that is not an MCP method is the name of a tool.
     async fn direct(&self, request: CustomRequest, context: &RequestContext<RoleServer>) -> Result<Value, ErrorData> {
         let CustomRequest { method, params, .. } = request;
         if MCP_METHODS.contains(&method.as_str()) {
@@ -235,8 +236,8 @@ impl McpDoor {
         }
     }
 
-    /// The proxy's first line: which tools its client sees. `took`: its descriptors came with it
-    /// and are driven here.
+    /// The first line of a proxy: which tools its client sees. `took`: the proxy's descriptors came
+    /// with it and are driven here.
     fn hello(&self, params: Option<&Value>, took: bool) -> Result<Value, ErrorData> {
         let params = params.unwrap_or(&Value::Null);
         let settings = self.studio().settings();
@@ -255,7 +256,7 @@ impl McpDoor {
         let view = View::of(self.studio(), &words, names)
             .map_err(|fault| ErrorData::invalid_params(fault.to_string(), None))?;
         self.session.set_view(view);
-        self.session.seat_parent(&self.shared.clients);
+        self.session.register_starters(&self.shared.clients);
         Ok(json!({ "v": 1, "daemon": env!("CARGO_PKG_VERSION"), "took": took }))
     }
 
@@ -279,7 +280,7 @@ impl McpDoor {
                         .open_world(hints.open_world),
                 )
                 .with_meta(meta);
-        // One widespread SDK throws on a result without a value when its tool promised one.
+        // A common SDK throws on a result without a value when the tool promised one.
         if tool.definition().output_schema.is_null() {
             wire
         } else {
@@ -287,8 +288,8 @@ impl McpDoor {
         }
     }
 
-    /// One page of a sorted list. The cursor is the last name given, so an entry added or removed
-    /// meanwhile moves nothing.
+    /// One page of a sorted list. The cursor is the last name given, so entries added or removed
+    /// between two pages shift nothing.
     fn page<T>(
         &self,
         request: Option<PaginatedRequestParams>,
@@ -316,7 +317,7 @@ impl McpDoor {
         Ok((page, next))
     }
 
-    /// An error of the protocol repeats what was asked for, and no pipeline has seen it.
+    /// A protocol error repeats the request, and the pipeline has not scrubbed it.
     fn clean(&self, mut error: ErrorData) -> ErrorData {
         let scrubber = &self.studio().scrubber;
         if let std::borrow::Cow::Owned(clean) = scrubber.text(&error.message) {
@@ -339,19 +340,19 @@ impl McpDoor {
 
         catalog
             .resources(&self.session.view().toolset)
-            // A fixed entry wins over a template that would match it too.
+            // A fixed entry has priority over a template that matches too.
             .filter_map(|entry| entry.matches(uri).map(|variables| (Arc::clone(entry), variables)))
             .min_by_key(|(_, variables)| variables.len())
     }
 }
 
-/// Does the work and passes on what it says on the way.
+/// Runs the work and forwards its reports.
 async fn talking(
     work: impl Future<Output = Reply>,
     open: progress::Open,
     context: &RequestContext<RoleServer>,
 ) -> Reply {
-    // The queue is held to the end: whoever may still ask holds a weak end of it.
+    // The queue is kept until the end, since senders hold weak references to it.
     let progress::Open { queue: _queue, mut reports } = open;
     tokio::pin!(work);
     let mut asked = FuturesUnordered::new();
@@ -366,8 +367,7 @@ async fn talking(
             },
             Some(()) = asked.next(), if !asked.is_empty() => {}
             reply = &mut work => {
-                // What was reported before the end is still worth telling; nothing follows the
-                // reply.
+                // Send the reports that are already queued; nothing may follow the reply.
                 while let Some(report) = reports.left() {
                     progress::send(context, report).await;
                 }
@@ -392,7 +392,7 @@ fn is_unknown_tool(error: &ToolError) -> bool {
     error.code == Code::NotFound && matches!(error.subject, Some(Subject::Tool(_)))
 }
 
-/// What a line door serves: the era check in front, the direct dialect and the proxy's hello beside
+/// The service of a line door: the era check first, then the direct dialect, the proxy's hello, and
 /// MCP.
 #[derive(Clone)]
 pub struct LineService(pub McpDoor);
@@ -410,8 +410,8 @@ impl LineService {
             if !first {
                 return Err(era::unknown_method("conductor.hello"));
             }
-            let told = self.0.hello(custom.params.as_ref(), false);
-            return told.map(|it| ServerResult::CustomResult(CustomResult::new(it)));
+            let answer = self.0.hello(custom.params.as_ref(), false);
+            return answer.map(|it| ServerResult::CustomResult(CustomResult::new(it)));
         }
         era::admit(&request, &context)?;
         Service::handle_request(&self.0, request, context).await
@@ -419,7 +419,7 @@ impl LineService {
 }
 
 impl Service<RoleServer> for LineService {
-    /// Boxed at once: the SDK moves what this gives several times before it first runs.
+    /// Boxed immediately, since the SDK moves this future several times before its first poll.
     fn handle_request(
         &self,
         request: ClientRequest,
@@ -472,7 +472,7 @@ impl ServerHandler for McpDoor {
         std::borrow::Cow::Borrowed(&era::SUPPORTED)
     }
 
-    /// The version that was agreed is the peer's version from here on, not the one it asked for.
+    /// From here on the negotiated version is the peer's version, not the one it requested.
     async fn initialize(
         &self,
         request: InitializeRequestParams,
@@ -488,10 +488,10 @@ impl ServerHandler for McpDoor {
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         let watch = self.watch.lock().take();
-        // Said twice, or without a handshake before it: nobody is told twice.
+        // A second `initialized`, or one without a handshake, starts no second listener.
         let Some(watch) = watch else { return };
         let gone = self.session.gone.clone();
-        tokio::spawn(watch::tell_legacy_peer(watch, Arc::clone(&self.subscriptions), gone, context.peer));
+        tokio::spawn(watch::notify_legacy_peer(watch, Arc::clone(&self.subscriptions), gone, context.peer));
     }
 
     async fn discover(&self, context: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
@@ -536,7 +536,7 @@ impl ServerHandler for McpDoor {
         request: CallToolRequestParams,
         mut context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        // Over HTTP what is left of a call comes beside the request.
+        // Over HTTP the rest of a started call comes with the request.
         let parts = context.extensions.get::<::http::request::Parts>();
         if let Some(rest) = parts.and_then(|it| it.extensions.get::<at_once::Rest>()).cloned() {
             return rest.finish_call(&context.ct).await;
@@ -686,7 +686,7 @@ impl ServerHandler for McpDoor {
         request: progress::SetLevel,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        // The SDK lets it through in both eras; a modern client asks per request.
+        // The SDK accepts it in both eras; a modern client asks per request.
         match era::of(&context) {
             Era::Modern => Err(era::unknown_method("logging/setLevel")),
             Era::Legacy => {
@@ -704,7 +704,7 @@ impl ServerHandler for McpDoor {
         if subscriptions.len() >= MAX_SUBSCRIPTIONS && !subscriptions.contains(&request.uri) {
             return Err(too_many_uris());
         }
-        // Not the text that arrived: it may have room for far more than it holds.
+        // Copy the text: the received one may have a much larger capacity.
         subscriptions.insert(request.uri.as_str().to_owned());
         Ok(())
     }
@@ -719,7 +719,7 @@ impl ServerHandler for McpDoor {
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
-        // More than may be is refused in `listen`; until then it is not kept twice.
+        // `listen` refuses more than the limit; until then it is not stored twice.
         Some(if is_too_much(requested) { SubscriptionFilter::default() } else { requested.clone() })
     }
 
@@ -742,7 +742,7 @@ impl ServerHandler for McpDoor {
         request: CustomRequest,
         context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        // Off on HTTP: a page that got hold of a token would need no protocol at all.
+        // Off on HTTP: a page with a stolen token would need no protocol at all.
         if self.wire.is_none() {
             return Err(self.unknown_method(&request.method));
         }
@@ -751,7 +751,7 @@ impl ServerHandler for McpDoor {
 }
 
 impl McpDoor {
-    /// A call to the tool the resource mirrors, so that policy, limits and audit hold for it.
+    /// Calls the tool that the resource mirrors, so that policy, limits and audit apply.
     async fn read(
         &self,
         request: ReadResourceRequestParams,
@@ -771,7 +771,7 @@ impl McpDoor {
         let mut call =
             self.session.call(principal, entry.tool.to_string(), (entry.arguments)(&variables), context.ct.clone());
         call.via = Via::Resource { uri: uri.clone() };
-        // The toolset that brings the resource brings its tool.
+        // The toolset that contains the resource contains its tool.
         call.toolset = Arc::new(conductor_gateway::tools::names::Toolset::All);
         let back = progress::back_channel(self, &context, era, false);
         let contents = match self.run(call, &context, back).await.into_outcome() {
@@ -843,7 +843,7 @@ impl McpDoor {
     fn cache(&self, context: &RequestContext<RoleServer>) -> (Option<u64>, Option<CacheScope>, Option<MetaObject>) {
         match era::of(context) {
             Era::Legacy => (None, None, None),
-            // Toolsets and policy may differ by principal.
+            // Toolsets and policy can differ by principal.
             Era::Modern => (Some(LIST_TTL_MS), Some(CacheScope::Private), self.signed(Era::Modern)),
         }
     }

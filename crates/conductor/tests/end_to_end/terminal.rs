@@ -163,7 +163,7 @@ fn without_a_terminal_a_call_is_parked_at_once_and_nobody_decides() {
     ] {
         let output = studio.run(&words);
         assert_eq!(output.status.code(), Some(1), "{words:?}");
-        assert!(text(&output.stderr).contains("at a terminal"), "{}", text(&output.stderr));
+        assert!(text(&output.stderr).contains("need a terminal"), "{}", text(&output.stderr));
     }
     assert_eq!(studio.run(&["approvals", "list", "--watch"]).status.code(), Some(1));
     // And the daemon, where the command does not: this process has no terminal, or it would be a
@@ -214,8 +214,8 @@ fn session_without_terminal(home: &Path) -> impl FnMut(&str, Value) -> Value + u
 fn approvals_are_listed_shown_and_answered_at_a_terminal() {
     let studio = Studio::start(&format!("{DEVICES}{MODES}"));
     let person = |words: &[&str]| at_a_terminal(conductor(studio.home(), words));
-    assert_eq!(person(&["approvals", "list"]), (Some(0), "nothing waits\r\n".to_owned()));
-    let mut script = DirectClient::connect(studio.home());
+    assert_eq!(person(&["approvals", "list"]), (Some(0), "no call waits for approval\r\n".to_owned()));
+    let mut script = Script::connect(studio.home());
     let parked = script.call("conductor_send_sysex", &sysex(1));
     let short = parked["error"]["data"]["short"].as_str().unwrap().to_owned();
     let (code, said) = person(&["approvals", "show", &short]);

@@ -46,3 +46,24 @@ fn what_the_documents_show_can_be_used() {
         assert!(loaded.valid(), "{block}\n{:?}", loaded.diagnostics);
     }
 }
+
+#[test]
+fn the_manual_lists_every_page_and_every_link_leads_to_a_file() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let names = |folder: &str| -> Vec<String> {
+        let entries = std::fs::read_dir(root.join(folder)).unwrap().flatten();
+        entries.filter_map(|it| it.file_name().into_string().ok()).filter(|it| it.ends_with(".md")).collect()
+    };
+    let manual = std::fs::read_to_string(root.join("docs/README.md")).unwrap();
+    for page in names("docs").iter().filter(|it| *it != "README.md") {
+        assert!(manual.contains(&format!("({page})")), "docs/README.md does not list {page}");
+    }
+    for (folder, page) in [".", "docs"].into_iter().flat_map(|it| names(it).into_iter().map(move |page| (it, page))) {
+        let text = std::fs::read_to_string(root.join(folder).join(&page)).unwrap();
+        for link in text.split("](").skip(1).filter_map(|it| it.split([')', '#']).next()) {
+            if !link.is_empty() && !link.starts_with("http") {
+                assert!(root.join(folder).join(link).exists(), "{folder}/{page} links to {link}, which does not exist");
+            }
+        }
+    }
+}

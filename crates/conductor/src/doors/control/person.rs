@@ -1,22 +1,21 @@
-//! Who counts as a person on the human door. Any process of the same user can connect, and an AI
-//! client may own a shell; so a decision needs a terminal behind the peer, no AI client above it,
-//! and an origin that is not a client's.
+//! Decides who counts as a person on the human door. Any process of the same user can connect, and
+//! an AI client may run a shell. So a decision needs a peer with a terminal, without an AI client
+//! among its ancestors, and that is not an orphan of a client.
 //!
-//! The origin: a process that a client started and orphaned (double fork, `setsid`) has no client
-//! above it any more; the kernel hands it to pid 1 or to the user's service manager. Walking up
-//! from the peer, take the last process that is younger than a client. When one of these two is its
-//! parent, it may be such an orphan, unless its cgroup says that the service manager started it
-//! elsewhere: a desktop gives every window a scope of its own, and an orphan stays in the client's.
-//! A terminal that was open before the client started, and a new window of an emulator, multiplexer
-//! or login server that was, are people.
+//! Orphans: a process that a client started and detached (double fork, `setsid`) no longer has the
+//! client as ancestor; the kernel makes it a child of pid 1 or of the user's service manager. So
+//! walk up from the peer to the last process that is younger than the client. If its parent is pid
+//! 1 or the service manager, it may be such an orphan, unless it is in another cgroup than the
+//! client: a desktop gives every window its own scope, and an orphan stays in the client's.
+//! Terminals opened before the client started count as people, and so do new windows of an
+//! emulator, multiplexer or login server that ran before it.
 //!
 //! This stops an honest client, not a hostile one: a process of the same user can type into a
 //! terminal that a person opened.
 
 use crate::socket::Peer;
 
-/// Proof that the peer counts as a person. Only [`recognise`] makes one; methods that decide
-/// something take it.
+/// Proof that the peer counts as a person. Only [`recognise`] makes one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Person {
     pub uid: u32,
@@ -26,7 +25,7 @@ pub struct Person {
 pub enum NotAPerson {
     #[error("the process at the other end is not known to the system")]
     Unknown,
-    #[error("process {pid} has no terminal; decisions are made at a terminal")]
+    #[error("process {pid} has no terminal; decisions need a terminal")]
     NoTerminal { pid: i32 },
     #[error("process {pid} was started by an AI client (process {client}); ask the person")]
     BelowClient { pid: i32, client: i32 },
@@ -37,26 +36,26 @@ pub enum NotAPerson {
     Orphan { pid: i32, client: i32 },
 }
 
-/// One process, as far as the rule needs it.
+/// The facts about a process that the rule uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
     pub parent: i32,
     pub has_terminal: bool,
-    /// Pid 1 or a user's service manager: everything descends from it, and it adopts orphans.
+    /// Pid 1 or a user's service manager: the ancestor of all processes, which adopts orphans.
     pub is_service_manager: bool,
-    /// Ticks since boot; absent where the system does not tell.
+    /// Ticks since boot; absent where the system does not report it.
     pub started: Option<u64>,
     /// As `/proc` writes it; empty where there is none.
     pub cgroup: String,
-    /// A shell or launcher that only starts another program, and leads no session.
+    /// A shell or launcher that only starts another program and is not a session leader.
     pub is_wrapper: bool,
 }
 
-/// A process that is an AI client, as it was when it connected.
+/// The process of an AI client, as it was when it connected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Client {
     pub pid: i32,
-    /// Ticks since boot: a later process of the same pid is another one.
+    /// Ticks since boot, to distinguish it from a later process with the same pid.
     pub started: u64,
     pub cgroup: String,
 }
@@ -79,11 +78,10 @@ pub fn recognise(peer: Peer, clients: &[Client], look: impl Fn(i32) -> Option<Pr
     Ok(Person { uid: peer.uid })
 }
 
-/// The process and those above it, the service manager last.
+/// The process and its ancestors, up to the service manager.
 fn ancestors(pid: i32, process: Process, look: impl Fn(i32) -> Option<Process>) -> Vec<(i32, Process)> {
     let mut chain = vec![(pid, process)];
-    // A chain of parents has no loops, except when pids are reused while it is walked; more steps
-    // than processes can be nested end it.
+    // The limit ends a loop, which can appear when pids are reused during the walk.
     while chain.len() < MAX_DEPTH {
         let Some((_, last)) = chain.last().filter(|(_, it)| !it.is_service_manager) else { break };
         let parent = last.parent;
@@ -93,7 +91,7 @@ fn ancestors(pid: i32, process: Process, look: impl Fn(i32) -> Option<Process>) 
     chain
 }
 
-/// Whether the youngest part of the chain was adopted, and could have been the client's.
+/// Whether the part of the chain younger than the client was adopted, and may be the client's.
 fn may_be_orphan_of(client: &Client, chain: &[(i32, Process)]) -> bool {
     let younger = |it: &Process| it.started.is_some_and(|it| it >= client.started);
     let Some(old) = chain.iter().position(|(_, it)| it.is_service_manager || !younger(it)) else { return false };
@@ -102,18 +100,18 @@ fn may_be_orphan_of(client: &Client, chain: &[(i32, Process)]) -> bool {
     is_adopter && (adopted.cgroup == client.cgroup || is_transient(&adopted.cgroup))
 }
 
-/// A unit that `systemd-run` made: anybody can ask the service manager for one.
+/// A unit of `systemd-run`, which any process can create.
 fn is_transient(cgroup: &str) -> bool {
     cgroup.split(['/', '\n']).any(|it| it.starts_with("run-"))
 }
 
 const MAX_DEPTH: usize = 512;
 
-/// Programs that a client may start `mcp start` through. What they are started by is the client.
+/// Programs through which a client may start `mcp start`; the client is their parent.
 const WRAPPERS: &[&str] =
     &["sh", "bash", "dash", "zsh", "ksh", "fish", "env", "nice", "timeout", "npx", "npm", "uv", "uvx"];
 
-/// The process that started a proxy, and those above it when it is only a wrapper.
+/// The process that started a proxy and, while that is only a wrapper, its parent too.
 pub fn starters(proxy: i32, look: impl Fn(i32) -> Option<Process>) -> Vec<i32> {
     let mut starters = Vec::new();
     let mut at = look(proxy).map(|it| it.parent);
@@ -126,25 +124,24 @@ pub fn starters(proxy: i32, look: impl Fn(i32) -> Option<Process>) -> Vec<i32> {
     starters
 }
 
-/// The process as a client; none when it is gone or a service manager.
+/// The process as a client; `None` when it has ended or is a service manager.
 pub fn client(pid: i32) -> Option<Client> {
     let process = look(pid).filter(|it| !it.is_service_manager)?;
     Some(Client { pid, started: process.started.unwrap_or(0), cgroup: process.cgroup })
 }
 
-/// Reads `/proc`. Where there is none, no peer of the socket is recognised.
+/// Reads a process from `/proc`; `None` when it has ended.
 #[cfg(target_os = "linux")]
 pub fn look(pid: i32) -> Option<Process> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let mut process = parse_stat(pid, &stat)?;
     process.cgroup = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-    // Any program can be called systemd; the service manager is the one that root installed.
+    // Any program can be named systemd, so check that root installed this one.
     process.is_service_manager &= pid == 1 || is_roots_systemd(pid);
     Some(process)
 }
 
-/// The link of a service manager's program may be hidden from us, which no program of the user can
-/// do by its name alone.
+/// Without permission to read the link, it is not a program of this user, so it counts as root's.
 #[cfg(target_os = "linux")]
 fn is_roots_systemd(pid: i32) -> bool {
     use std::os::unix::fs::MetadataExt as _;
@@ -160,7 +157,7 @@ fn is_roots_systemd(pid: i32) -> bool {
 
 #[cfg(not(target_os = "linux"))]
 pub fn look(pid: i32) -> Option<Process> {
-    // The command checks its own terminal here; the system does not tell the daemon.
+    // Without `/proc` the daemon cannot check; the command checks its own terminal.
     Some(Process {
         parent: 0,
         has_terminal: true,
@@ -171,8 +168,8 @@ pub fn look(pid: i32) -> Option<Process> {
     })
 }
 
-/// `pid (name) state parent group session tty …`; the name may hold blanks and brackets, so fields
-/// are counted after the last one.
+/// Parses `pid (name) state parent group session tty …`. The name may contain blanks and brackets,
+/// so fields are counted from the last bracket.
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 fn parse_stat(pid: i32, stat: &str) -> Option<Process> {
     let open = stat.find('(')?;

@@ -1,5 +1,5 @@
-//! What the SDK calls deprecated and the older era still scores: log messages to the client. The
-//! only place that may use it.
+//! Sends progress and log messages of a call to the client. Log messages are deprecated in the SDK
+//! but still used in the legacy era, and only this module may use them.
 
 #![allow(deprecated)]
 
@@ -22,9 +22,9 @@ use super::era::Era;
 use conductor_gateway::pipeline::call::{LogLevel, Progress};
 use conductor_gateway::studio::Studio;
 
-/// Reports that wait while the peer is slow; further ones are dropped, the next one says as much.
+/// Reports that may wait for a slow peer; further ones are dropped, since the next one is newer.
 const WAITING: usize = 32;
-/// At most this many progress messages in any second.
+/// Limit of progress messages per second.
 const PROGRESS_PER_SECOND: usize = 10;
 
 pub fn with_logging(mut capabilities: ServerCapabilities) -> ServerCapabilities {
@@ -32,7 +32,7 @@ pub fn with_logging(mut capabilities: ServerCapabilities) -> ServerCapabilities 
     capabilities
 }
 
-/// The request that sets the level of a whole session.
+/// Handles the request that sets the log level of a session.
 pub type SetLevel = SetLevelRequestParams;
 
 pub fn level_asked(request: &SetLevel) -> LogLevel {
@@ -50,8 +50,8 @@ pub enum Report {
         level: LogLevel,
         text: String,
     },
-    /// A request to the client, answered through `reply`. It goes out from the call's own task: the
-    /// SDK finds the right stream by that.
+    /// A request to the client, answered through `reply`. It is sent from the task of the call, by
+    /// which the SDK finds the right stream.
     Ask {
         method: String,
         params: Value,
@@ -60,7 +60,7 @@ pub enum Report {
     },
 }
 
-/// Boxed: the channel has room for all that may wait, and hardly a call has anything to report.
+/// Boxed, because the channel reserves its whole capacity and few calls report anything.
 pub struct Reports(mpsc::Receiver<Box<Report>>);
 
 impl Reports {
@@ -81,7 +81,7 @@ struct Back {
     studio: Arc<Studio>,
 }
 
-/// What went out last: progress strictly increases, and the times of the last ones bound its rate.
+/// The last messages: progress must strictly increase, and their times limit the rate.
 #[derive(Default)]
 struct Sent {
     done: Option<f64>,
@@ -118,11 +118,11 @@ impl Progress for Back {
     }
 }
 
-/// The way back to the client for one call.
+/// The channel from one call to its client.
 #[derive(Default)]
 pub struct BackChannel {
     pub progress: Option<Arc<dyn Progress>>,
-    /// Absent when the call can neither report nor ask: most calls.
+    /// Absent when the call can neither report nor ask, as with most calls.
     pub open: Option<Open>,
 }
 
@@ -132,7 +132,7 @@ pub struct Open {
 }
 
 impl BackChannel {
-    /// A sender that does not keep the channel open by itself.
+    /// A sender that does not keep the channel open.
     #[cfg(feature = "conformance")]
     pub fn keep(&self) -> mpsc::WeakSender<Box<Report>> {
         self.open.as_ref().map(|open| open.queue.downgrade()).unwrap_or_else(|| mpsc::channel(1).0.downgrade())
@@ -146,7 +146,7 @@ pub fn back_channel(door: &McpDoor, context: &RequestContext<RoleServer>, era: E
         Era::Legacy => door.session.log_level(),
         Era::Modern => context.meta.log_level().map(level_in),
     };
-    // A fixture may ask whatever its client said.
+    // A conformance fixture may always ask.
     if token.is_none() && level.is_none() && !asks && cfg!(not(feature = "conformance")) {
         return BackChannel::default();
     }
@@ -158,7 +158,7 @@ pub fn back_channel(door: &McpDoor, context: &RequestContext<RoleServer>, era: E
     BackChannel { progress, open: Some(Open { queue, reports: Reports(waiting) }) }
 }
 
-/// Asks the client and waits; runs beside the reports of the same call.
+/// Asks the client and waits, concurrently with the reports of the same call.
 pub async fn ask(
     context: &RequestContext<RoleServer>,
     method: String,
@@ -174,7 +174,7 @@ pub async fn ask(
 }
 
 pub async fn send(context: &RequestContext<RoleServer>, report: Report) {
-    // A peer that is gone is noticed by its transport.
+    // The transport notices a peer that is gone.
     let _ = match report {
         Report::Progress { token, done, total, text } => {
             let mut progress = ProgressNotificationParam::new(token, done).with_message(text);
@@ -189,7 +189,7 @@ pub async fn send(context: &RequestContext<RoleServer>, report: Report) {
     };
 }
 
-/// Eight words on the wire, four in the studio.
+/// Maps the eight levels of the protocol to our four.
 pub fn level_in(level: LoggingLevel) -> LogLevel {
     match level {
         LoggingLevel::Debug => LogLevel::Debug,

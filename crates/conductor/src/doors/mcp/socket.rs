@@ -1,4 +1,4 @@
-//! The Unix socket: one daemon's door for every local client, by itself or behind the stdio proxy.
+//! Serves the Unix socket: local clients connect to it directly or through the stdio proxy.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -22,30 +22,30 @@ use crate::doors::session::Who;
 use crate::release_memory::trim_soon;
 use conductor_hosts::descriptors::after_failed_accept;
 
-/// The kernel's limit for a socket's path, without its final zero.
+/// The kernel's limit for the path of a socket, without the final zero.
 const MAX_PATH: usize = 107;
 
-/// The socket, and a second descriptor of it to see its end.
+/// The socket, and a second descriptor of it to detect its end.
 const PLAIN_DESCRIPTORS: usize = 2;
-/// Both ends that a proxy hands over, and a second descriptor of one.
+/// Both descriptors that a proxy hands over, and a second one to detect the end.
 const HANDED_DESCRIPTORS: usize = 3;
 
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
     #[error(
-        "{path} is {length} bytes long and a socket's path may have {MAX_PATH}; set CONDUCTOR_HOME to a shorter folder"
+        "{path} has {length} bytes, and the path of a socket has at most {MAX_PATH}; set CONDUCTOR_HOME to a shorter folder"
     )]
     TooLong { path: PathBuf, length: usize },
     #[error("{0} is served by another process; a second daemon on one home is refused")]
     InUse(PathBuf),
-    #[error("{0} exists and is no socket; it is left alone, move it away")]
+    #[error("{0} exists and is not a socket; move it away")]
     NotASocket(PathBuf),
     #[error("{path}: {source}")]
     Io { path: PathBuf, source: io::Error },
 }
 
-/// Makes the socket of a home. The folder is private before the socket exists, so there is no
-/// moment in which others could reach it.
+/// Creates the socket of a home. The folder is made private before the socket exists, so other
+/// users can never reach it.
 pub async fn bind(home: &Path, name: &str) -> Result<UnixListener, BindError> {
     let path = home.join(name);
     let fault = |source| BindError::Io { path: path.clone(), source };
@@ -61,7 +61,7 @@ pub async fn bind(home: &Path, name: &str) -> Result<UnixListener, BindError> {
         Ok(there) if !there.file_type().is_socket() => return Err(BindError::NotASocket(path)),
         Ok(_) => match UnixStream::connect(&path).await {
             Ok(_) => return Err(BindError::InUse(path)),
-            // Nobody listens: what a killed daemon left behind.
+            // No process listens: a killed daemon left it behind.
             Err(refused) if refused.kind() == io::ErrorKind::ConnectionRefused => {
                 std::fs::remove_file(&path).map_err(fault)?
             }
@@ -73,7 +73,7 @@ pub async fn bind(home: &Path, name: &str) -> Result<UnixListener, BindError> {
     Ok(listener)
 }
 
-/// What `status` tells of the socket.
+/// The counters of the socket for `status`.
 #[derive(Debug, Default)]
 pub struct Tally {
     pub connected: AtomicUsize,
@@ -89,7 +89,7 @@ impl Drop for Connected {
     }
 }
 
-/// Accepts until the daemon stops.
+/// Accepts connections until the daemon stops.
 pub async fn serve(listener: UnixListener, shared: Arc<Shared>, tally: Arc<Tally>) {
     let ours = rustix::process::geteuid().as_raw();
     loop {
@@ -107,8 +107,8 @@ pub async fn serve(listener: UnixListener, shared: Arc<Shared>, tally: Arc<Tally
         let uid = stream.peer_cred().map(|it| it.uid());
         if uid.as_ref().ok() != Some(&ours) {
             tally.strangers.fetch_add(1, Ordering::Relaxed);
-            let told = shared.studio.audit.event(None, EventName::AuthFailed, json!({ "door": "socket" }));
-            tokio::spawn(told);
+            let recorded = shared.studio.audit.event(None, EventName::AuthFailed, json!({ "door": "socket" }));
+            tokio::spawn(recorded);
             continue;
         }
         let before = tally.connected.fetch_add(1, Ordering::AcqRel);
@@ -126,7 +126,7 @@ pub async fn serve(listener: UnixListener, shared: Arc<Shared>, tally: Arc<Tally
             trim_soon(&tokio::runtime::Handle::current());
         });
     }
-    // Nobody is there any more; what a killed daemon leaves behind is removed by the next.
+    // Remove the socket file; after a killed daemon, the next one removes it.
     if let Ok(address) = listener.local_addr()
         && let Some(path) = address.as_pathname()
     {
@@ -134,7 +134,7 @@ pub async fn serve(listener: UnixListener, shared: Arc<Shared>, tally: Arc<Tally
     }
 }
 
-/// Does not wait: a new socket has room for a line, and this one is closed right after.
+/// Does not wait: a new socket has room for a line, and it is closed right after.
 fn turn_away(stream: &UnixStream) {
     let line = Refusal { code: -32603, message: "Too many connections", id: Value::Null }.to_line();
     let _ = rustix::net::send(stream, &line, rustix::net::SendFlags::DONTWAIT);
@@ -149,10 +149,10 @@ pub async fn serve_stream(shared: &Arc<Shared>, who: Who, stream: UnixStream) {
     let Ok((first, ends)) = first else { return };
     let mut door = McpDoor::new(shared, who);
     if let Some(pid) = stream.peer_cred().ok().and_then(|it| it.pid()) {
-        door.session.seat_peer(&shared.clients, pid);
+        door.session.register_peer(&shared.clients, pid);
     }
-    // Descriptors that came with anything but a hello, or that cannot be driven, are closed, and
-    // the line is answered as any other.
+    // Descriptors that came with another line than a hello, or that cannot be driven, are closed,
+    // and the line is answered like any other.
     if let Some(ends) = ends
         && let Some(hello) = proxy_hello(&first)
         && let Some(_share) = shared.descriptors.take(HANDED_DESCRIPTORS)
@@ -172,15 +172,15 @@ pub async fn serve_stream(shared: &Arc<Shared>, who: Who, stream: UnixStream) {
     serve_door(door, transport).await;
 }
 
-/// The line that descriptors may come with.
+/// The line that may carry descriptors.
 fn proxy_hello(line: &[u8]) -> Option<Value> {
     let line = line.strip_suffix(b"\n")?;
     let hello: Value = serde_json::from_slice(line).ok()?;
     (hello.get("method") == Some(&Value::from("conductor.hello"))).then_some(hello)
 }
 
-/// Speaks with a proxy's client directly. The socket to the proxy carries the answer to its hello,
-/// and one line at the end.
+/// Serves a proxy's client directly. The socket to the proxy carries the answer to its hello, and
+/// one line at the end.
 async fn serve_handed(
     door: McpDoor,
     mut proxy: UnixStream,
@@ -213,11 +213,11 @@ async fn serve_handed(
     loop {
         tokio::select! {
             () = &mut served => break,
-            // The proxy has nothing to say: its end is all there is to hear.
+            // The proxy sends no data; we only wait for it to close.
             heard = proxy.read(&mut says), if !wire.is_ending() => match heard {
                 Ok(1..) => {}
-                // Half-closed by a signal: what was asked is still answered. Gone: nobody is left
-                // to answer.
+                // Half-closed after a signal: running requests are still answered. Fully closed:
+                // the client is gone.
                 Ok(0) if !hung_up(&proxy_fd) => wire.end(),
                 Ok(_) | Err(_) => {
                     wire.failed.cancel();
@@ -231,7 +231,7 @@ async fn serve_handed(
     }
 }
 
-/// The kernel reports a hang-up once neither direction is open.
+/// The kernel reports a hang-up when both directions are closed.
 fn hung_up(fd: &OwnedFd) -> bool {
     let mut fds = [PollFd::new(fd, PollFlags::empty())];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -239,7 +239,7 @@ fn hung_up(fd: &OwnedFd) -> bool {
         && fds.iter().any(|it| it.revents().intersects(PollFlags::HUP | PollFlags::ERR))
 }
 
-/// Serves one line connection of which nothing is known but its bytes.
+/// Serves one line connection of any transport.
 pub async fn serve_lines<R>(shared: &Arc<Shared>, who: Who, transport: LineTransport<R>)
 where
     R: tokio::io::AsyncRead + Unpin + Send + 'static,
@@ -247,8 +247,8 @@ where
     serve_door(McpDoor::new(shared, who).on_wire(transport.wire()), transport).await;
 }
 
-/// Serves one connection to its end. Whatever ends it, its calls are cancelled and its door is
-/// told.
+/// Serves one connection to its end. However it ends, its calls are cancelled and its door is
+/// notified.
 async fn serve_door<R>(door: McpDoor, transport: LineTransport<R>)
 where
     R: tokio::io::AsyncRead + Unpin + Send + 'static,
@@ -260,7 +260,7 @@ where
     let calls = door.shared.stop.child_token();
     let running = serve_directly_with_ct::<RoleServer, _, _, _, _>(LineService(door), transport, None, calls.clone());
     let _ = peer.set(running.peer().clone());
-    // A peer that cannot be written to will never read its replies.
+    // A peer that cannot be written to will not read its replies.
     let watcher = tokio::spawn({
         let calls = calls.clone();
         async move {
