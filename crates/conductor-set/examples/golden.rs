@@ -1,7 +1,7 @@
-//! Writes the Set that the recorded exchanges are compared on, and draws it: `golden OUT.als`.
+//! Writes the Set of the recorded exchanges: `golden OUT.als`.
 
 #[allow(dead_code, reason = "shared with the tests, which use all of it")]
-#[path = "../tests/all/fixtures.rs"]
+#[path = "../tests/it/fixtures.rs"]
 mod fixtures;
 
 use std::error::Error;

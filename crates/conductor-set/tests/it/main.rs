@@ -1,0 +1,14 @@
+//! Tests of the public interface: one binary, one module per concern.
+
+mod documents;
+mod fixtures;
+mod golden;
+mod history;
+mod hostile;
+mod large;
+mod property;
+mod real;
+// Compares recorded exchanges. A dependency on the testkit would pull in the whole product.
+#[path = "../../../conductor-testkit/src/golden.rs"]
+mod recorded;
+mod traps;
