@@ -1,10 +1,8 @@
-//! `conductor patch check|info|diff|render`. Reads files itself, wherever the person says they are;
-//! no daemon is asked.
+//! `conductor patch check|info|diff|render`. Reads the files directly, without a daemon.
 
 use super::args::{Patch, PatchCommand};
 use super::{Failure, Verdict, list, out::Out, text};
-use conductor_hosts::paint;
-use conductor_patch::render::{Options, render};
+use conductor_hosts::picture::patch;
 use conductor_patch::{Diagnostic, Document, Format, Limits, Severity, diff};
 use serde_json::{Value, json};
 use std::fs;
@@ -145,17 +143,18 @@ fn compare(a: &Path, b: &Path, out: &mut Out) -> Result<Verdict, Failure> {
 fn draw(path: &Path, to: Option<&Path>, out: &mut Out) -> Result<Verdict, Failure> {
     let (_, document) = read(path)?;
     let to = to.map_or_else(|| path.with_extension("png"), Path::to_owned);
-    let picture = render(&document.root(), &Options::default());
+    let drawn = patch::draw(&document.root(), &patch::Options::default());
+    let picture = &drawn.picture;
     let ending = to.extension().map(|it| it.to_string_lossy().to_lowercase());
     let bytes = match ending.as_deref() {
         Some("svg") => picture.to_svg().into_bytes(),
-        Some("png") => paint::png(&paint::Picture::from(&picture)).map_err(|fault| Failure::Text(fault.to_string()))?,
+        Some("png") => picture.to_png().map_err(|fault| Failure::Text(fault.to_string()))?,
         Some(_) | None => {
             return Err(Failure::Text(format!("{}: give a name that ends in .png or .svg", to.display())));
         }
     };
     fs::write(&to, bytes).map_err(|fault| Failure::Text(format!("{}: {fault}", to.display())))?;
-    let value = json!({ "file": to, "width": picture.width, "height": picture.height, "omitted": picture.omitted });
+    let value = json!({ "file": to, "width": picture.width, "height": picture.height, "omitted": drawn.omitted });
     out.show(&value, |out, _| out.line(to.display()))?;
     Ok(Verdict::Good)
 }

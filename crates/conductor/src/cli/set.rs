@@ -1,10 +1,10 @@
-//! `conductor set check|info|diff|render`: Live Sets as files. No daemon is needed, and none of
-//! these writes a Set.
+//! `conductor set check|info|diff|render`: reads Live Sets directly, without a daemon. No command
+//! writes a Set.
 
 use super::{Failure, Verdict, out::Out};
 use clap::{Args as ClapArgs, Subcommand};
 use conductor_hosts::live::document::faults;
-use conductor_hosts::paint;
+use conductor_hosts::picture::{piano_roll, session};
 use conductor_set::{DEFAULT_XML_LIMIT, Document, OpenSet, PathId, diff};
 use serde_json::{Value, json};
 use std::fs;
@@ -19,16 +19,16 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum SetCommand {
-    /// Say whether each file can be read, is sound, and would be saved unchanged
+    /// Check that each file can be read, is sound, and would be saved unchanged
     Check {
         #[arg(required = true, num_args = 1..)]
         files: Vec<PathBuf>,
     },
     /// Show tempo, tracks and scenes
     Info { file: PathBuf },
-    /// List what differs; exit code 1 when something does
+    /// List the differences; exit code 1 when there are any
     Diff { old: PathBuf, new: PathBuf },
-    /// Draw the session grid, or one clip, as SVG, or as PNG by the ending of OUTPUT
+    /// Draw the session grid or one clip as SVG, or as PNG if OUTPUT ends in .png
     Render {
         file: PathBuf,
         /// A clip id, such as track:0/clipslot:1/clip
@@ -63,7 +63,7 @@ fn open(path: &Path) -> Result<Document, Failure> {
         .map_err(|refusal| Failure::Text(format!("{}: {refusal}", path.display())))
 }
 
-/// Every file is looked at, whatever is wrong with the ones before it.
+/// Checks every file, even after one failed.
 fn check(files: &[PathBuf], out: &mut Out) -> Result<Verdict, Failure> {
     let mut verdict = Verdict::Good;
     let mut rows = Vec::new();
@@ -100,7 +100,7 @@ fn check_one(path: &Path) -> Value {
     match OpenSet::open(&als, DEFAULT_XML_LIMIT) {
         Err(refusal) => failed(refusal.to_string()),
         Ok(set) if *set.save() != *als => failed("a save would change it".into()),
-        // Faults that a file comes with are told, not held against it: Live opens such files.
+        // Existing faults are reported but are not a failure: Live opens such files.
         Ok(set) => json!({ "path": path, "ok": true, "reason": null, "faults": faults(set.document()) }),
     }
 }
@@ -153,22 +153,22 @@ fn render(
     out: &mut Out,
 ) -> Result<Verdict, Failure> {
     let document = open(path)?;
-    let drawing = match clip {
-        None => document.draw_session(width),
+    let picture = match clip {
+        None => session::draw(&document, width),
         Some(clip) => {
-            let drawn = clip.parse::<PathId>().and_then(|clip| document.draw_clip(clip, width));
-            drawn.map_err(|refusal| Failure::Text(format!("{refusal}; {}", refusal.hint())))?.drawing
+            let drawn = clip.parse::<PathId>().and_then(|clip| piano_roll::draw_clip(&document, clip, width));
+            drawn.map_err(|refusal| Failure::Text(format!("{refusal}; {}", refusal.hint())))?.picture
         }
     };
     let Some(output) = output else {
-        let svg = drawing.svg();
+        let svg = picture.to_svg();
         out.show(&json!({ "svg": svg }), |out, _| out.line(svg.trim_end()))?;
         return Ok(Verdict::Good);
     };
     let bytes = if output.extension().is_some_and(|it| it.eq_ignore_ascii_case("png")) {
-        paint::png(&paint::Picture::from(&drawing)).map_err(|fault| Failure::Text(fault.to_string()))?
+        picture.to_png().map_err(|fault| Failure::Text(fault.to_string()))?
     } else {
-        drawing.svg().into_bytes()
+        picture.to_svg().into_bytes()
     };
     write_whole(output, &bytes).map_err(|fault| Failure::Text(format!("{}: {fault}", output.display())))?;
     out.show(&json!({ "path": output, "bytes": bytes.len() }), |out, _| out.line(output.display()))?;

@@ -6,7 +6,6 @@ use crate::tools::catalog::Definition;
 use base64::Engine;
 use conductor_core::error::{Code, ToolError};
 use conductor_hosts::live::Live;
-use conductor_hosts::paint;
 use conductor_set::Resource;
 use schema::{integer, list, nullable, object, text};
 use serde_json::{Value, json};
@@ -24,10 +23,9 @@ pub fn definition(live: &Arc<Live>) -> Definition {
         let content = if format == "svg" {
             // Model APIs refuse SVG as an image; as a resource a client can still show it.
             let uri = Resource::ClipNotes(clip).uri();
-            Content::Resource { uri, mime: "image/svg+xml".into(), text: drawn.drawing.svg() }
+            Content::Resource { uri, mime: "image/svg+xml".into(), text: drawn.picture.to_svg() }
         } else {
-            let bytes = paint::png(&paint::Picture::from(&drawn.drawing))
-                .map_err(|fault| ToolError::new(Code::Internal, fault.to_string()))?;
+            let bytes = drawn.picture.to_png().map_err(|fault| ToolError::new(Code::Internal, fault.to_string()))?;
             Content::Image { mime: "image/png".into(), base64: base64::engine::general_purpose::STANDARD.encode(bytes) }
         };
         Ok(Output::new(value).with(content))
