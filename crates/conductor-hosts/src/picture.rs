@@ -107,8 +107,8 @@ pub enum Font {
 pub struct Color(pub u8, pub u8, pub u8, pub u8);
 
 impl Color {
-    pub const BLACK: Color = Color::rgb(0x00_00_00);
-    pub const WHITE: Color = Color::rgb(0xff_ff_ff);
+    pub const BLACK: Color = Color::rgb(0x000000);
+    pub const WHITE: Color = Color::rgb(0xffffff);
 
     /// An opaque colour from `0xrrggbb`.
     pub const fn rgb(rgb: u32) -> Color {

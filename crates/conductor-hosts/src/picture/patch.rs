@@ -55,10 +55,10 @@ const MARGIN: f64 = 20.0;
 /// Most boxes or values that are drawn inside one box.
 const MOST_INSIDE: usize = 500;
 
-const GREY: Color = Color::rgb(0x6e_6e_6e);
-const DARK: Color = Color::rgb(0x2d_2d_2d);
-const SIGNAL: Color = Color::rgb(0xd6_b2_1c);
-const MARK: Color = Color::rgb(0xe0_46_14);
+const GREY: Color = Color::rgb(0x6e6e6e);
+const DARK: Color = Color::rgb(0x2d2d2d);
+const SIGNAL: Color = Color::rgb(0xd6b21c);
+const MARK: Color = Color::rgb(0xe04614);
 
 /// Draws a canvas.
 pub fn draw(view: &View<'_>, options: &Options) -> PatchPicture {
@@ -107,7 +107,7 @@ pub fn draw(view: &View<'_>, options: &Options) -> PatchPicture {
     let picture = Picture {
         width: side(bounds.w),
         height: side(bounds.h),
-        background: paper.unwrap_or(if is_pd { Color::WHITE } else { Color::rgb(0xe8_e8_ea) }),
+        background: paper.unwrap_or(if is_pd { Color::WHITE } else { Color::rgb(0xe8e8ea) }),
         font: if is_pd { Font::Mono } else { Font::Arial },
         shapes: drawing.sketch.shapes,
     };
@@ -155,8 +155,8 @@ impl Drawing {
             let (usual, width) = match (self.is_pd, cord.is_signal()) {
                 (true, true) => (Color::BLACK, 2.2),
                 (true, false) => (Color::BLACK, 1.0),
-                (false, true) => (Color::rgb(0xf4_d6_46), 2.0),
-                (false, false) => (Color::rgb(0x5f_5f_5f), 1.4),
+                (false, true) => (Color::rgb(0xf4d646), 2.0),
+                (false, false) => (Color::rgb(0x5f5f5f), 1.4),
             };
             let color = cord.color().map_or(usual, Color::of);
             if cord.is_signal() && !self.is_pd {

@@ -72,7 +72,7 @@ pub fn draw(
     let facts = format!("{track} · {} · {} notes · {} beats", clip.id, notes.len(), number(clip.duration));
     text(&mut roll.sketch, (right, 20.0), Pen::new(11.0, DIM_TEXT).anchored(Anchor::End), right * 0.45, &facts);
     roll.keys();
-    roll.sketch.rectangle(Rect::new(KEYS, bottom, right - KEYS, LANE), 0.0, Look::fill(Color::rgb(0x1f_22_27)));
+    roll.sketch.rectangle(Rect::new(KEYS, bottom, right - KEYS, LANE), 0.0, Look::fill(Color::rgb(0x1f2227)));
     roll.line((KEYS, bottom), (right, bottom), STRONG_LINE, 1.0);
     let pen = Pen::new(9.0, DIM_TEXT).anchored(Anchor::End);
     text(&mut roll.sketch, (KEYS - 8.0, bottom + 14.0), pen, KEYS, "vel");
@@ -139,7 +139,7 @@ impl Roll {
         for pitch in self.low..=self.high {
             let (y, row, right) = (self.y(pitch), self.row, self.right);
             let is_black = matches!(pitch % 12, 1 | 3 | 6 | 8 | 10);
-            let (lane, key) = if is_black { (0x20_23_29, 0x14_16_1a) } else { (0x24_27_2d, 0xd9_dc_e1) };
+            let (lane, key) = if is_black { (0x202329, 0x14161a) } else { (0x24272d, 0xd9dce1) };
             self.sketch.rectangle(Rect::new(KEYS, y, right - KEYS, row), 0.0, Look::fill(Color::rgb(lane)));
             let look = Look::fill(Color::rgb(key)).outlined(self.sketch.stroke(LINE, 0.5));
             self.sketch.rectangle(Rect::new(0.0, y, KEYS - 4.0, row), 0.0, look);
@@ -147,7 +147,7 @@ impl Roll {
                 self.line((KEYS, y + row), (right, y + row), STRONG_LINE, 1.0);
                 // Live calls pitch 60 C3.
                 let label = format!("C{}", i16::from(pitch / 12) - 2);
-                let pen = Pen::new((row - 1.0).clamp(7.0, 10.0), Color::rgb(0x30_34_3b)).anchored(Anchor::End);
+                let pen = Pen::new((row - 1.0).clamp(7.0, 10.0), Color::rgb(0x30343b)).anchored(Anchor::End);
                 text(&mut self.sketch, (KEYS - 8.0, y + row - 1.5), pen, KEYS, &label);
             }
         }
@@ -169,7 +169,7 @@ impl Roll {
         while n * step <= self.to + 1e-9 {
             let beat = n * step;
             let (color, width) = if (beat / bar).fract().abs() < 1e-9 {
-                (Color::rgb(0x5b_62_6e), 1.2)
+                (Color::rgb(0x5b626e), 1.2)
             } else if beat.fract().abs() < 1e-9 {
                 (STRONG_LINE, 0.7)
             } else {
@@ -192,7 +192,7 @@ impl Roll {
     fn markers(&mut self, clip: &ClipInfo) {
         let bottom = self.bottom() + LANE;
         let (from, to) = (self.x(clip.loop_start), self.x(clip.loop_end));
-        let color = Color::rgb(if clip.looping { 0xff_d2_3f } else { 0x7c_84_90 });
+        let color = Color::rgb(if clip.looping { 0xffd23f } else { 0x7c8490 });
         self.sketch.rectangle(Rect::new(from, HEAD - 22.0, (to - from).max(0.0), 6.0), 2.0, Look::fill(color));
         for x in [from, to] {
             self.line((x, HEAD - 22.0), (x, bottom), color, 1.0);
@@ -203,7 +203,7 @@ impl Roll {
         }
         let start = self.x(clip.start_marker);
         let flag = [(start, HEAD - 14.0), (start + 8.0, HEAD - 9.0), (start, HEAD - 4.0)];
-        self.sketch.polygon(&flag, Look::fill(Color::rgb(0x7a_d6_7a)));
+        self.sketch.polygon(&flag, Look::fill(Color::rgb(0x7ad67a)));
     }
 
     /// A note in the grid and its velocity in the lane below.
@@ -211,12 +211,12 @@ impl Roll {
         let (x, y) = (self.x(note.start_time), self.y(note.pitch));
         let rect = Rect::new(x, y + 0.5, (self.x(note.end()) - x).max(2.0) - 0.5, self.row - 1.0);
         let opacity = 0.25 + 0.75 * note.probability;
-        let color = if note.muted { Color::rgb(0x8b_92_9d) } else { velocity_color(note.velocity) };
+        let color = if note.muted { Color::rgb(0x8b929d) } else { velocity_color(note.velocity) };
         let faint = color.with_opacity(opacity);
         let look = if note.muted {
             Look::line(self.sketch.stroke(faint, 1.0))
         } else {
-            Look::fill(faint).outlined(self.sketch.stroke(Color::rgb(0x10_12_16), 0.6))
+            Look::fill(faint).outlined(self.sketch.stroke(Color::rgb(0x101216), 0.6))
         };
         self.sketch.rectangle(rect, 1.5, look);
         let foot = self.bottom() + LANE - 6.0;

@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     const WHITE: Color = Color::WHITE;
-    const RED: Color = Color::rgb(0xff_00_00);
+    const RED: Color = Color::rgb(0xff0000);
 
     fn picture(shapes: Vec<Shape>) -> Picture {
         Picture { width: 40, height: 30, background: WHITE, font: Font::Arial, shapes }

@@ -4,13 +4,13 @@ use super::sketch::Sketch;
 use super::{Anchor, Color, Font, Look, Pen, Picture, Point, Rect};
 use conductor_set::{ClipInfo, Document, SessionTrack, TrackKind};
 
-pub(super) const BACKGROUND: Color = Color::rgb(0x1b_1d_21);
-pub(super) const PANEL: Color = Color::rgb(0x24_27_2d);
-pub(super) const LINE: Color = Color::rgb(0x34_38_40);
-pub(super) const STRONG_LINE: Color = Color::rgb(0x4a_50_5b);
-pub(super) const TEXT: Color = Color::rgb(0xe6_e8_eb);
-pub(super) const DIM_TEXT: Color = Color::rgb(0x9a_a1_ac);
-const DARK_TEXT: Color = Color::rgb(0x16_18_1c);
+pub(super) const BACKGROUND: Color = Color::rgb(0x1b1d21);
+pub(super) const PANEL: Color = Color::rgb(0x24272d);
+pub(super) const LINE: Color = Color::rgb(0x343840);
+pub(super) const STRONG_LINE: Color = Color::rgb(0x4a505b);
+pub(super) const TEXT: Color = Color::rgb(0xe6e8eb);
+pub(super) const DIM_TEXT: Color = Color::rgb(0x9aa1ac);
+const DARK_TEXT: Color = Color::rgb(0x16181c);
 
 const TITLE: f64 = 40.0;
 const HEAD: f64 = 30.0;
@@ -109,12 +109,12 @@ fn mixer(sketch: &mut Sketch, rect: Rect, track: &SessionTrack) {
     for (param, (at, anchor)) in track.mixer.iter().zip([(left, Anchor::Start), (right, Anchor::End)]) {
         text(sketch, (at, y + 15.0), Pen::new(10.0, TEXT).anchored(anchor), w / 2.0, &param.display);
     }
-    let switches = [("M", track.mute, 0xff_8a_3d), ("S", track.solo, 0x4a_a3_ff), ("R", track.arm, 0xff_4d_4d)];
+    let switches = [("M", track.mute, 0xff8a3d), ("S", track.solo, 0x4aa3ff), ("R", track.arm, 0xff4d4d)];
     // A group cannot be armed.
     let shown = if track.kind == TrackKind::Group { 2 } else { 3 };
     for (n, (letter, on, color)) in (0_u8..).zip(switches).take(shown) {
         let button = Rect::new(left + f64::from(n) * 20.0, y + 22.0, 16.0, 14.0);
-        sketch.rectangle(button, 2.0, Look::fill(Color::rgb(if on { color } else { 0x3a_3f_48 })));
+        sketch.rectangle(button, 2.0, Look::fill(Color::rgb(if on { color } else { 0x3a3f48 })));
         let pen = Pen::new(9.0, if on { DARK_TEXT } else { DIM_TEXT }).anchored(Anchor::Middle);
         text(sketch, (button.x + 8.0, y + 32.5), pen, 16.0, letter);
     }
@@ -135,7 +135,7 @@ fn mixer(sketch: &mut Sketch, rect: Rect, track: &SessionTrack) {
 fn ink_on(rgb: u32) -> Color {
     let Color(r, g, b, _) = Color::rgb(rgb);
     let light = 0.299 * f64::from(r) + 0.587 * f64::from(g) + 0.114 * f64::from(b);
-    if light > 140.0 { DARK_TEXT } else { Color::rgb(0xf2_f4_f6) }
+    if light > 140.0 { DARK_TEXT } else { Color::rgb(0xf2f4f6) }
 }
 
 pub(super) fn finish(sketch: Sketch, width: u32, height: u32) -> Picture {

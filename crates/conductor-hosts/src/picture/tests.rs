@@ -9,6 +9,7 @@ use corpus::fixture;
 use proptest::prelude::*;
 use quick_xml::events::Event;
 
+#[allow(clippy::print_stdout, reason = "a skipped corpus prints why")]
 #[path = "../../../conductor-patch/tests/it/corpus.rs"]
 mod corpus;
 

@@ -4,8 +4,8 @@ use super::{CROSS, DARK, Drawing, GREY, MOST_INSIDE, Options, SIGNAL, frame_of, 
 use crate::picture::{Anchor, Color, Look, Pen, Point, Rect};
 use conductor_patch::{Atom, BoxView, Value, text_width};
 
-const UI_FILL: Color = Color::rgb(0xf6_f6_f7);
-const ACCENT: Color = Color::rgb(0x58_84_c4);
+const UI_FILL: Color = Color::rgb(0xf6f6f7);
+const ACCENT: Color = Color::rgb(0x5884c4);
 
 /// The triangle of an inlet or outlet.
 const TRIANGLE: [(f64, f64); 3] = [(0.0, 0.0), (1.0, 0.0), (0.5, 1.0)];
@@ -16,20 +16,20 @@ const SPEAKER: [(f64, f64); 6] = [(0.0, 0.32), (0.35, 0.32), (0.7, 0.0), (0.7, 1
 fn background(class: &str) -> Option<(f64, Color, bool)> {
     Some(match class {
         "comment" | "live.comment" | "panel" | "dial" | "live.dial" | "live.line" => return None,
-        "newobj" => (3.0, Color::rgb(0xd8_d8_db), true),
-        "message" => (6.0, Color::rgb(0xe4_e6_ec), true),
+        "newobj" => (3.0, Color::rgb(0xd8d8db), true),
+        "message" => (6.0, Color::rgb(0xe4e6ec), true),
         "button" | "live.button" | "led" | "toggle" | "live.toggle" => (2.0, UI_FILL, false),
         "inlet" | "outlet" | "tab" | "live.tab" => (3.0, UI_FILL, false),
         "ezdac~" | "ezadc~" | "mc.ezdac~" | "mc.ezadc~" => (4.0, UI_FILL, false),
         "slider" | "live.slider" | "gain~" | "mc.gain~" | "live.gain~" | "mc.live.gain~" | "uslider" | "hslider"
-        | "multislider" => (3.0, Color::rgb(0xce_d1_d6), true),
+        | "multislider" => (3.0, Color::rgb(0xced1d6), true),
         "textbutton" | "live.text" => (6.0, UI_FILL, true),
         "textedit" => (2.0, UI_FILL, true),
         "meter~" | "live.meter~" | "scope~" | "spectroscope~" | "waveform~" | "live.scope~" | "plot~" => {
-            (2.0, Color::rgb(0x38_3c_42), true)
+            (2.0, Color::rgb(0x383c42), true)
         }
         "kslider" => (0.0, Color::WHITE, false),
-        "bpatcher" => (0.0, Color::rgb(0xf0_f0_f2), false),
+        "bpatcher" => (0.0, Color::rgb(0xf0f0f2), false),
         _ => (3.0, UI_FILL, true),
     })
 }
@@ -37,7 +37,7 @@ fn background(class: &str) -> Option<(f64, Color, bool)> {
 /// Light or dark text, whichever is easier to read on a colour.
 fn ink_on(Color(r, g, b, a): Color) -> Color {
     let light = u32::from(r) * 3 + u32::from(g) * 6 + u32::from(b);
-    if light < 1100 && a > 100 { Color::rgb(0xec_ec_ec) } else { DARK }
+    if light < 1100 && a > 100 { Color::rgb(0xececec) } else { DARK }
 }
 
 impl Drawing {
@@ -76,7 +76,7 @@ impl Drawing {
             }
             "panel" => {
                 let keys = ["bgcolor", "bgfillcolor_color1", "bgfillcolor_color", "grad1"];
-                let fill = keys.iter().find_map(|key| object.color(key)).map_or(Color::rgb(0xc8_cc_d4), Color::of);
+                let fill = keys.iter().find_map(|key| object.color(key)).map_or(Color::rgb(0xc8ccd4), Color::of);
                 let stroke = object.color("bordercolor").map(|color| self.sketch.stroke(Color::of(color), 1.0));
                 self.sketch.rectangle(frame, 4.0, Look { fill: Some(fill), stroke });
             }
@@ -140,7 +140,7 @@ impl Drawing {
                     .map(f64::from)
                     .map(|n| (frame.x + 3.0 + (frame.w - 6.0) * n / 24.0, center.y + (n * 0.8).sin() * frame.h * 0.22));
                 let wave: Vec<(f64, f64)> = wave.collect();
-                self.sketch.lines(&wave, self.sketch.stroke(Color::rgb(0x7e_c8_8c), 1.2));
+                self.sketch.lines(&wave, self.sketch.stroke(Color::rgb(0x7ec88c), 1.2));
             }
             "live.line" => {
                 let across = frame.w >= frame.h;

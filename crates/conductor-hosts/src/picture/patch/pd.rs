@@ -5,7 +5,7 @@ use crate::picture::sketch::Sketch;
 use crate::picture::{Color, Look, Pen, Rect};
 use conductor_patch::{BoxView, View, is_pd_gui};
 
-const BOX_FILL: Color = Color::rgb(0xf6_f6_f6);
+const BOX_FILL: Color = Color::rgb(0xf6f6f6);
 
 pub(super) fn body(sketch: &mut Sketch, object: &BoxView<'_>, frame: Rect) {
     let outline = sketch.stroke(Color::BLACK, 1.0);
@@ -17,7 +17,7 @@ pub(super) fn body(sketch: &mut Sketch, object: &BoxView<'_>, frame: Rect) {
     let number = |name: &str| word(name).and_then(|text| text.parse::<f64>().ok());
     let color = |name: &str| word(name).and_then(|text| hex(&text));
     let paper = |usual: u32| Look::fill(color("bgcolor").unwrap_or(Color::rgb(usual)));
-    let control = paper(0xfc_fc_fc).outlined(outline);
+    let control = paper(0xfcfcfc).outlined(outline);
     let class = object.pd_class().unwrap_or("obj");
     match class {
         "msg" => {
@@ -72,8 +72,8 @@ pub(super) fn body(sketch: &mut Sketch, object: &BoxView<'_>, frame: Rect) {
                 sketch.lines(&within(frame, &line), outline);
             }
         }
-        "vu" => sketch.rectangle(frame, 0.0, paper(0x40_40_40).outlined(outline)),
-        "cnv" => sketch.rectangle(frame, 0.0, paper(0xe0_e0_e0)),
+        "vu" => sketch.rectangle(frame, 0.0, paper(0x404040).outlined(outline)),
+        "cnv" => sketch.rectangle(frame, 0.0, paper(0xe0e0e0)),
         _ => {
             let known = object.ports().inlets.is_some();
             let stroke = if known { outline } else { sketch.dashed(Color::BLACK, 1.0) };
