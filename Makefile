@@ -43,7 +43,7 @@ bench: test-tools bench-tools ## memory, start and idle time; JACK port to port;
 	cargo bench --locked --package conductor --features studio --bench ports
 	cargo bench --locked --package conductor --features studio --bench plugins
 	cargo bench --locked --package conductor-core --bench engine -- --quick
-	cargo bench --locked --package conductor-set --bench beside
+	cargo bench --locked --package conductor-set --bench compared
 	cargo bench --locked --package conductor --features studio --bench lane --bench audit -- --quick
 	cargo build --release --locked --package conductor --package conductor-testkit --bins --features conductor/studio
 	crates/conductor-testkit/clients/install bench

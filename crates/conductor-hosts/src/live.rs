@@ -16,11 +16,12 @@ pub mod shared;
 pub mod wav;
 pub mod write_turn;
 
+use crate::picture::piano_roll::ClipDrawing;
 use conductor_core::config::LiveHostChoice;
 use conductor_core::error::Code;
 use conductor_set::{
-    Applied, ClipDrawing, Clips, Devices, Guard, LiveEdit, LiveError, NoteQuery, Notes, Overview, Param, PathId,
-    Scenes, Stepped, TrackDetail, TrackMatches,
+    Applied, Clips, Devices, Guard, LiveEdit, LiveError, NoteQuery, Notes, Overview, Param, PathId, Scenes, Stepped,
+    TrackDetail, TrackMatches,
 };
 use document::DocumentHost;
 use futures_util::future::BoxFuture;

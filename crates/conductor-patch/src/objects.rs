@@ -1,8 +1,8 @@
-//! What is known about object classes without running Max or Pd: counts, types, sizes, arguments,
-//! attributes.
+//! Facts about object classes, available without running Max or Pd: counts, types, sizes,
+//! arguments, attributes.
 //!
 //! The tables are generated (`tools/max_table.py`, `tools/pd_table.py`) and embedded. Not here:
-//! what a file or an embedded patcher says about a box, which goes before the table (`ports`).
+//! counts from a file or an embedded patcher, which take precedence (`ports`).
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -28,11 +28,11 @@ pub struct Class {
     pub size: Option<(f64, f64)>,
     /// The `maxclass` of a user interface object.
     pub ui: Option<&'static str>,
-    /// Argument names with types, `?` behind optional ones.
+    /// Argument names with types, `?` after optional ones.
     pub arguments: Vec<&'static str>,
     /// Attribute names with types.
     pub attributes: Vec<(&'static str, &'static str)>,
-    /// Counts that files of other versions hold and that are right too.
+    /// Counts of other versions, which are valid too.
     pub also: Vec<(u32, u32)>,
     /// The counts are a guess: a file, a script or unusual arguments decide.
     pub guess: bool,
@@ -77,7 +77,7 @@ pub fn table(format: Format) -> &'static Table {
     }
 }
 
-/// Attributes every Max box has, which live in the file as keys of the box.
+/// Attributes of every Max box, stored as keys of the box.
 pub(crate) const BOX_ATTRIBUTES: &[&str] = &[
     "annotation",
     "annotation_name",
@@ -119,7 +119,7 @@ const GEN_BINARY: &[&str] = &[
     "absdiff", "atan2", "hypot",
 ];
 
-/// Other operators of gen, whose counts are left for Max to find.
+/// Other operators of gen, whose counts are not in the table.
 const GEN_OPERATORS: &str = "abs acos acosh and asin asinh atan atanh bool buffer cartopol ceil change clamp clip codebox constant cos cosh counter cycle \
     dcblock degrees delay delta dim e elapsed eq exp exp2 expr fastcos fastexp fastpow fastsin fasttan fixdenorm fixnan floor fold fract ftom gate gen gt \
     gte gtp history in int interp isdenorm isnan latch ln log log10 log2 lookup lt lte ltp mix mod mse mtof nearest neg neq noise norm not or out param \
@@ -441,7 +441,7 @@ pub enum Confidence {
     Unknown,
 }
 
-/// What is known about a box text before the box is made.
+/// The facts about a box text before the box is made.
 #[derive(Clone, Debug)]
 pub struct Description {
     /// The class as written.

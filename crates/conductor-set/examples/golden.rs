@@ -1,4 +1,4 @@
-//! Writes the Set that the recorded exchanges are compared on, and draws it: `golden OUT.als`.
+//! Writes the Set of the recorded exchanges: `golden OUT.als`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
 

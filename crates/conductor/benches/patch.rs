@@ -11,7 +11,7 @@ use conductor_hosts::patch::reach::{Consent, Rehearsal};
 use conductor_hosts::patch::{Ask, HostKind, Naming, PatchHost, Patches, Settings};
 use conductor_hosts::pd::{self, PdHost};
 use conductor_hosts::system::{RandomIds, RealClock};
-use conductor_patch::reach::{Around, reach};
+use conductor_patch::reach::{Environment, reach};
 use conductor_patch::validate::{Options, validate};
 use conductor_patch::{CanvasId, CordEnds, Document, Edit, Format, NewBox, Op, Point};
 use std::collections::BTreeMap;
@@ -59,7 +59,7 @@ fn main() {
     for n in [100, 1_000, 10_000] {
         let document = large(n);
         let mut times: Vec<f64> =
-            (0..ROUNDS).map(|_| timed(|| drop(black_box(reach(&document, &Around::default()))))).collect();
+            (0..ROUNDS).map(|_| timed(|| drop(black_box(reach(&document, &Environment::default()))))).collect();
         println!("{n:>8} boxes {}", told(&mut times));
     }
     println!("\nadd an object to a running Pd, milliseconds, median (range) of {TRIPS}");

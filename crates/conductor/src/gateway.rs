@@ -223,11 +223,6 @@ impl Gateway {
         Ok(reloaded)
     }
 
-    /// Records a file that was refused.
-    pub(crate) fn rejected(&self, reason: &str) {
-        self.note(EventName::ConfigRejected, json!({ "reason": reason }));
-    }
-
     /// Puts a configuration in force. Waits for nothing but short locks, since the owner calls
     /// this.
     pub(crate) fn put_in_force(&self, serving: &ConfigInForce) {

@@ -14,9 +14,10 @@ use super::contents::{ABSENT, Contents, Facet};
 use super::shared::{FOREIGN_UNDO, Told, caps, gone, no_diff, track_of, unsure};
 use super::write_turn::Turn;
 use super::{Answer, Caps, History, KnownIds, LiveHost, Mode, Op, Playing, Refusal, State, Transport, Way};
+use crate::picture::piano_roll::ClipDrawing;
 use conductor_set::{
-    Applied, ClipDrawing, Clips, Devices, Elsewhere, Guard, Listing, LiveEdit, LiveError, NoteQuery, Notes, Overview,
-    Param, PathId, Revision, Scenes, Shifts, Stepped, TrackDetail, TrackKind, TrackMatches, TrackPart, TrackRow,
+    Applied, Clips, Devices, Elsewhere, Guard, Listing, LiveEdit, LiveError, NoteQuery, Notes, Overview, Param, PathId,
+    Revision, Scenes, Shifts, Stepped, TrackDetail, TrackKind, TrackMatches, TrackPart, TrackRow,
 };
 use parking_lot::{Mutex, MutexGuard};
 use rosc::{OscMessage, OscType};

@@ -7,11 +7,12 @@ use super::{
     Answer, Caps, History, KnownIds, LiveHost, Mode, Op, Playing, Refusal, State, Transport, Way, blocking, named_als,
     wav,
 };
+use crate::picture::piano_roll::{self, ClipDrawing};
 use arc_swap::ArcSwap;
 use conductor_core::timestamp::Timestamp;
 use conductor_set::{
-    Applied, ClipDrawing, Clips, Devices, Diff, Document, Guard, LiveEdit, LiveError, NoteQuery, Notes, OpenSet,
-    Overview, Param, PathId, Revision, Scenes, TrackDetail, TrackMatches, check, diff,
+    Applied, Clips, Devices, Diff, Document, Guard, LiveEdit, LiveError, NoteQuery, Notes, OpenSet, Overview, Param,
+    PathId, Revision, Scenes, TrackDetail, TrackMatches, check, diff,
 };
 use parking_lot::{Mutex, MutexGuard};
 use sha2::{Digest, Sha256};
@@ -318,7 +319,7 @@ impl LiveHost for DocumentHost {
     }
 
     fn draw_clip(&self, clip: PathId, width: u32) -> Answer<'_, ClipDrawing> {
-        now(self.snapshot().draw_clip(clip, width))
+        now(piano_roll::draw_clip(&self.snapshot(), clip, width))
     }
 
     fn param(&self, id: PathId) -> Answer<'_, Param> {

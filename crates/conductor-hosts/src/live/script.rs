@@ -13,10 +13,11 @@ use super::contents::{ABSENT, Contents, Facet};
 use super::shared::{FOREIGN_UNDO, Told, caps, made, no_diff, track_of, unsure};
 use super::write_turn::Turn;
 use super::{Answer, Caps, History, KnownIds, LiveHost, Mode, Op, Playing, Refusal, State, Transport, Way, blocking};
+use crate::picture::piano_roll::{self, ClipDrawing};
 use conductor_set::{
-    Applied, ArrangementRow, ClipDrawing, ClipInfo, ClipKind, Clips, Device, Devices, Guard, LiveEdit, LiveError,
-    Location, Note, NoteQuery, Notes, Outcome, Overview, Param, ParamWritten, PathId, Revision, Scenes, Shifts,
-    SlotRow, Stepped, TrackDetail, TrackKind, TrackMatches, TrackPart, TrackRow, TrackState, draw_roll,
+    Applied, ArrangementRow, ClipInfo, ClipKind, Clips, Device, Devices, Guard, LiveEdit, LiveError, Location, Note,
+    NoteQuery, Notes, Outcome, Overview, Param, ParamWritten, PathId, Revision, Scenes, Shifts, SlotRow, Stepped,
+    TrackDetail, TrackKind, TrackMatches, TrackPart, TrackRow, TrackState,
 };
 use line::{Event, Greeting, Hear, Line, Reply};
 use parking_lot::{Mutex, MutexGuard};
@@ -580,17 +581,8 @@ impl LiveHost for ScriptHost {
             let song: Song = self.get("overview", json!({})).await?;
             let signature = song.time_signature.split_once('/');
             let signature = signature.and_then(|(n, d)| Some((n.parse().ok()?, d.parse().ok()?))).unwrap_or((4, 4));
-            let track = match clip {
-                PathId::OnTrack(n, _) => song.tracks.get(n as usize).map(|it| it.name.clone()).unwrap_or_default(),
-                PathId::Track(_)
-                | PathId::Return(_)
-                | PathId::OnReturn(..)
-                | PathId::Main
-                | PathId::OnMain(_)
-                | PathId::Scene(_)
-                | PathId::CuePoint(_) => String::new(),
-            };
-            Ok(draw_roll(&info, &track, &notes, signature, width)?)
+            let track = clip.track().and_then(|n| song.tracks.get(n as usize)).map_or("", |it| &it.name);
+            Ok(piano_roll::draw(&info, track, &notes, signature, width)?)
         })
     }
 

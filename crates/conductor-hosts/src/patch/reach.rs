@@ -11,7 +11,7 @@ use super::{HostKind, Open, PatchHost, Patches, lock, short};
 use crate::lexical;
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, ToolError};
-use conductor_patch::reach::{Around, Reach, Reaching, reach, stays_pure, stem};
+use conductor_patch::reach::{Environment, Reach, Reaching, reach, stays_pure, stem};
 use conductor_patch::{CanvasId, Document, Format, Limits};
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
@@ -230,7 +230,8 @@ impl Patches {
             HostKind::Max => self.folders.stems(place, Format::Maxpat),
             HostKind::Pd | HostKind::Document => BTreeSet::new(),
         };
-        let around = Around { alone: host.is_ours(), heard_elsewhere: Some(&elsewhere), shadowed: Some(&shadowed) };
+        let around =
+            Environment { alone: host.is_ours(), heard_elsewhere: Some(&elsewhere), shadowed: Some(&shadowed) };
         let found = reach(document, &around);
         if found.is_empty() {
             let running = Running { names: found.names, ..Running::default() };
@@ -298,7 +299,7 @@ impl Loaded<'_> {
                     && let Some(format) = path.to_str().and_then(Format::of_name)
                     && let Ok(document) = Document::open(bytes.clone(), format, &self.limits)
                 {
-                    inside = reach(&document, &Around::default());
+                    inside = reach(&document, &Environment::default());
                     rows = lines(&document, &inside);
                 }
                 self.words.extend(inside.words());

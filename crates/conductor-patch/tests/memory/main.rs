@@ -1,5 +1,5 @@
-//! Memory stays in proportion to the file, whatever the file says. A binary of its own: its
-//! allocator counts.
+//! Memory stays in proportion to the file, whatever the file holds. This test needs its own binary
+//! because it replaces the global allocator with one that counts.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
 
@@ -13,7 +13,7 @@ struct Counting;
 static NOW: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: every call is passed on to the system's allocator unchanged; only sizes are added up.
+// SAFETY: every call is passed unchanged to the system allocator; only sizes are added up.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
@@ -32,7 +32,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// Peak of what opening (and saving, when it opens) takes beyond the bytes given, and the outcome.
+/// Peak memory that opening and saving take beyond the input, and the outcome.
 fn cost(text: String, format: Format) -> (usize, Result<(), OpenError>) {
     let bytes: std::sync::Arc<[u8]> = text.into_bytes().into();
     let before = NOW.load(Ordering::Relaxed);
@@ -45,7 +45,7 @@ fn cost(text: String, format: Format) -> (usize, Result<(), OpenError>) {
 fn opening_costs_memory_in_proportion() {
     const MB: usize = 1 << 20;
     let around = |filling: &str| format!("{{\"patcher\":{{\"boxes\":[],\"data\":{filling},\"lines\":[]}}}}");
-    // What is not structure costs the copy that saving makes, no more.
+    // Data without structure costs only the copy that saving makes.
     for filling in [
         format!("\"{}\"", "x".repeat(50 * MB)),
         format!("[{}0]", "1,".repeat(25 * MB)),

@@ -113,7 +113,7 @@ fn as_file(doc: &Document) -> tempfile::NamedTempFile {
     file
 }
 
-/// It gives names as they stand in the text.
+/// Decodes a name: the reader returns names with their escapes.
 fn unescape(name: &str) -> String {
     name.replace("&lt;", "<")
         .replace("&gt;", ">")

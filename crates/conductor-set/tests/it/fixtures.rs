@@ -1,7 +1,7 @@
 //! Sets for the tests: our own, made here, and the real ones when `CONDUCTOR_LIVE_DATA` names their
 //! folder.
 
-// The one place that counts skips; a dependency would bring the whole product along.
+// Counts skips. A dependency on the testkit would pull in the whole product.
 #[path = "../../../conductor-testkit/src/skips.rs"]
 pub mod skips;
 
@@ -35,8 +35,8 @@ pub fn real_sets() -> Vec<(String, Vec<u8>)> {
     real_sets_if_any()
 }
 
-/// As [`real_sets`], for a test that has Sets of its own too. Fails when the folder is named and
-/// holds none: a test that runs on nothing proves nothing.
+/// Like [`real_sets`], for tests that also have Sets of their own. Fails when the folder is named
+/// but has no Sets.
 pub fn real_sets_if_any() -> Vec<(String, Vec<u8>)> {
     fn walk(folder: &Path, found: &mut Vec<(String, Vec<u8>)>) {
         for entry in std::fs::read_dir(folder).expect("read folder").flatten() {

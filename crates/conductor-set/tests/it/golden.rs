@@ -1,4 +1,4 @@
-//! The recorded exchanges: what a document computes for the same calls has the recorded shape and
+//! The recorded exchanges: a document's answers to the same calls have the recorded shape and
 //! values, or a named deviation.
 //!
 //! Compared: values and keys of results as a superset, error codes. Not compared: prose, and the
@@ -41,7 +41,7 @@ fn to_json(value: impl serde::Serialize) -> Result<Value, LiveError> {
 fn edit(set: &mut OpenSet, name: &str, args: &Value) -> Result<Value, LiveError> {
     let mut body = args.as_object().cloned().ok_or_else(|| bad("object"))?;
     body.insert("edit".into(), json!(name));
-    // A malformed id is told apart from a malformed call, so ids are read first.
+    // A malformed id is a different error than a malformed call, so ids are read first.
     for key in ["trackId", "clipId", "slotId", "paramId"] {
         if args.get(key).is_some() {
             id(args, key)?;

@@ -26,7 +26,7 @@ fn a_shifted_index_is_stale_until_the_session_looks_again() {
     assert_eq!((refused.code().as_str(), &refused), ("STALE_REFERENCE", &LiveError::StructureShifted));
     assert_eq!((set.document().to_xml(), set.document().revision()), before, "no byte changed");
     assert!(set.preview(&write, &guard(a, seen)).is_err());
-    // B shifted it, so B may go on with what B knows; A reads and then succeeds.
+    // B made the shift, so B's ids are still valid; A must read again first.
     set.apply(&[tempo(99.0)], &guard(b, seen)).expect("B goes on");
     set.apply(&write, &guard(a, set.structure())).expect("A has looked");
     // A caller whose ids mean this moment is never behind.
@@ -234,7 +234,7 @@ fn a_diff_names_every_kind_of_difference() {
     }
     assert_eq!(found.count, 6, "{}", found.text);
     assert_eq!(diff(&old, &old).count, 0);
-    // The other way round, what was made is gone.
+    // In the other direction, the created objects are gone.
     let back = diff(set.document(), &old);
     assert!(back.changes.iter().any(|c| c.op == "delete_track" && c.subject == "track:3"));
 }

@@ -1,4 +1,4 @@
-//! The crate from outside: one binary, one module per concern.
+//! Tests of the public interface: one binary, one module per concern.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failed test")]
 
@@ -10,9 +10,7 @@ mod hostile;
 mod large;
 mod property;
 mod real;
-mod traps;
-
-// The one place that knows how recordings are compared; a dependency would bring the whole product
-// along.
+// Compares recorded exchanges. A dependency on the testkit would pull in the whole product.
 #[path = "../../../conductor-testkit/src/golden.rs"]
 mod recorded;
+mod traps;

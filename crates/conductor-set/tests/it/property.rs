@@ -1,4 +1,4 @@
-//! Random edits: what must hold after each, and that all can be taken back.
+//! Random edits: invariants after each, and undo of all.
 
 use crate::fixtures::{free, golden, path};
 use conductor_set::{
@@ -98,7 +98,7 @@ fn edit() -> impl Strategy<Value = LiveEdit> {
     ]
 }
 
-/// What the document says about the object of an edit that was made.
+/// The document's facts about the object of an applied edit.
 fn holds(doc: &Document, edit: &LiveEdit) {
     match edit {
         LiveEdit::SetTempo { bpm } => assert_eq!(doc.tempo(), Some(*bpm)),
@@ -154,7 +154,7 @@ proptest! {
                     made += applied.undo_steps;
                     prop_assert_eq!(check(set.document()), []);
                     holds(set.document(), edit);
-                    // The text stands for itself: read again, it says the same.
+                    // The text read again gives the same facts.
                     let again = Document::from_xml(set.document().to_xml()).expect("well formed");
                     prop_assert_eq!(again.overview().tracks, set.document().overview().tracks);
                     prop_assert_eq!(applied.undo_steps == 0, set.document().to_xml() == before.0);

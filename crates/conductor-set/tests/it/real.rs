@@ -199,7 +199,7 @@ fn is_content(path: &str) -> bool {
     .any(|c| path.contains(c))
 }
 
-/// What all have, and what any has.
+/// The elements that all have, and those that any has.
 fn shared_and_any(sets: &[BTreeSet<String>]) -> (BTreeSet<String>, BTreeSet<String>) {
     let clean = |s: &BTreeSet<String>| s.iter().filter(|p| !is_content(p)).cloned().collect::<BTreeSet<_>>();
     let mut all = sets.iter().map(clean);
@@ -244,7 +244,7 @@ fn built_in_tracks_and_clips_have_the_shape_of_real_ones() {
             if shared.is_empty() {
                 continue;
             }
-            // Without a track of that kind to take after, the built-in one is used.
+            // Without a track of that kind to clone, the built-in one is used.
             let mut set = OpenSet::new(real.clone());
             let other = if kind == TrackKind::Midi { TrackKind::Audio } else { TrackKind::Midi };
             set.apply(&[LiveEdit::CreateTrack { kind: other }], &free()).expect("another");

@@ -1,5 +1,4 @@
-//! What real Sets do that a reader or writer would not expect, each with the behaviour that answers
-//! it.
+//! Surprising features of real Sets, each with the expected behaviour.
 
 use crate::fixtures::{
     as_family, audio_clip, device, edited, free, golden, in_track, next_id, path, real_set, replace_notes, small,
@@ -204,7 +203,7 @@ fn switches_take_0_and_1_and_enumerations_nothing_new() {
 }
 
 fn with_group() -> Document {
-    // The second track becomes a group that holds the first audio track after it.
+    // The second track becomes a group with the first audio track after it.
     let doc = edited(&small(), &[LiveEdit::CreateTrack { kind: TrackKind::Audio }]);
     let xml =
         in_track(&doc.to_xml(), 2, |t| t.replacen("MidiTrack ", "GroupTrack ", 1).replace("MainSequencer>", "Unused>"));
@@ -475,7 +474,7 @@ fn frozen_tracks_keep_their_content() {
         code(&doc, LiveEdit::CreateMidiClip { slot_id: path("track:0/clipslot:3"), length_beats: 4.0 }),
         "UNSUPPORTED"
     );
-    // A frozen track is no donor: the other MIDI track is.
+    // A frozen track is not cloned; the other MIDI track is.
     let after = edited(&doc, &[LiveEdit::CreateTrack { kind: TrackKind::Midi }]);
     assert_eq!(after.to_xml().matches("<Freeze Value=\"true\" />").count(), 1);
 }

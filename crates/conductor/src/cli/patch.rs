@@ -1,9 +1,8 @@
-//! `conductor patch check|info|diff|render`: works on patch files at any path, without a daemon.
+//! `conductor patch check|info|diff|render`. Reads the files directly, without a daemon.
 
 use super::args::PatchCommand;
 use super::{Failure, Verdict, file_error, list, out::Out, text, texts};
-use conductor_hosts::paint;
-use conductor_patch::render::{Options, render};
+use conductor_hosts::picture::patch;
 use conductor_patch::{Diagnostic, Document, Format, Limits, Severity, diff};
 use serde_json::{Value, json};
 use std::fs;
@@ -135,15 +134,16 @@ fn compare(a: &Path, b: &Path, out: &mut Out) -> Result<Verdict, Failure> {
 fn draw(path: &Path, to: Option<&Path>, out: &mut Out) -> Result<Verdict, Failure> {
     let (_, document) = read(path)?;
     let to = to.map_or_else(|| path.with_extension("png"), Path::to_owned);
-    let picture = render(&document.root(), &Options::default());
+    let drawn = patch::draw(&document.root(), &patch::Options::default());
+    let picture = &drawn.picture;
     let ending = to.extension().map(|it| it.to_string_lossy().to_lowercase());
     let bytes = match ending.as_deref() {
         Some("svg") => picture.to_svg().into_bytes(),
-        Some("png") => paint::png(&paint::Picture::from(&picture)).map_err(|error| file_error(&to, error))?,
+        Some("png") => picture.to_png().map_err(|error| file_error(&to, error))?,
         Some(_) | None => return Err(file_error(&to, "give a name that ends in .png or .svg")),
     };
     fs::write(&to, bytes).map_err(|error| file_error(&to, error))?;
-    let value = json!({ "file": to, "width": picture.width, "height": picture.height, "omitted": picture.omitted });
+    let value = json!({ "file": to, "width": picture.width, "height": picture.height, "omitted": drawn.omitted });
     out.show(&value, |out, _| out.line(to.display()))
 }
 

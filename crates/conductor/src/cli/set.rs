@@ -1,10 +1,10 @@
-//! `conductor set check|info|diff|render`: reads Live Set files, without a daemon. None of these
-//! commands writes a Set.
+//! `conductor set check|info|diff|render`: reads Live Sets directly, without a daemon. No command
+//! writes a Set.
 
 use super::{Failure, Verdict, file_error, list, out::Out, text, texts};
 use clap::Subcommand;
 use conductor_hosts::live::document::faults;
-use conductor_hosts::paint;
+use conductor_hosts::picture::{piano_roll, session};
 use conductor_set::{DEFAULT_XML_LIMIT, Document, OpenSet, PathId, diff};
 use serde_json::{Value, json};
 use std::fs;
@@ -53,6 +53,7 @@ fn open(path: &Path) -> Result<Document, Failure> {
     Document::open(&bytes, DEFAULT_XML_LIMIT).map_err(|refusal| file_error(path, refusal))
 }
 
+/// Checks every file, even after one failed.
 fn check(files: &[PathBuf], out: &mut Out) -> Result<Verdict, Failure> {
     let rows: Vec<Value> = files.iter().map(|path| check_one(path)).collect();
     let verdict = Verdict::good_if(rows.iter().all(|it| it["ok"] == true));
@@ -77,7 +78,7 @@ fn check_one(path: &Path) -> Value {
     match OpenSet::open(&als, DEFAULT_XML_LIMIT) {
         Err(refusal) => failed(refusal.to_string()),
         Ok(set) if *set.save() != *als => failed("a save would change it".into()),
-        // Existing faults are reported but do not fail the check: Live opens such files.
+        // Existing faults are reported but are not a failure: Live opens such files.
         Ok(set) => json!({ "path": path, "ok": true, "reason": null, "faults": faults(set.document()) }),
     }
 }
@@ -119,21 +120,21 @@ fn render(
     out: &mut Out,
 ) -> Result<Verdict, Failure> {
     let document = open(path)?;
-    let drawing = match clip {
-        None => document.draw_session(width),
+    let picture = match clip {
+        None => session::draw(&document, width),
         Some(clip) => {
-            let drawn = clip.parse::<PathId>().and_then(|clip| document.draw_clip(clip, width));
-            drawn.map_err(|refusal| Failure::Text(format!("{refusal}; {}", refusal.hint())))?.drawing
+            let drawn = clip.parse::<PathId>().and_then(|clip| piano_roll::draw_clip(&document, clip, width));
+            drawn.map_err(|refusal| Failure::Text(format!("{refusal}; {}", refusal.hint())))?.picture
         }
     };
     let Some(output) = output else {
-        let svg = drawing.svg();
+        let svg = picture.to_svg();
         return out.show(&json!({ "svg": svg }), |out, _| out.line(svg.trim_end()));
     };
     let bytes = if output.extension().is_some_and(|it| it.eq_ignore_ascii_case("png")) {
-        paint::png(&paint::Picture::from(&drawing)).map_err(|error| file_error(output, error))?
+        picture.to_png().map_err(|error| file_error(output, error))?
     } else {
-        drawing.svg().into_bytes()
+        picture.to_svg().into_bytes()
     };
     write_and_sync(output, &bytes).map_err(|error| file_error(output, error))?;
     out.show(&json!({ "path": output, "bytes": bytes.len() }), |out, _| out.line(output.display()))

@@ -215,7 +215,7 @@ fn approvals_are_listed_shown_and_answered_at_a_terminal() {
     let studio = Studio::start(&format!("{DEVICES}{MODES}"));
     let person = |words: &[&str]| at_a_terminal(conductor(studio.home(), words));
     assert_eq!(person(&["approvals", "list"]), (Some(0), "no call waits for approval\r\n".to_owned()));
-    let mut script = Script::connect(studio.home());
+    let mut script = DirectClient::connect(studio.home());
     let parked = script.call("conductor_send_sysex", &sysex(1));
     let short = parked["error"]["data"]["short"].as_str().unwrap().to_owned();
     let (code, said) = person(&["approvals", "show", &short]);

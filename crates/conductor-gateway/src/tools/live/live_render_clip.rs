@@ -3,7 +3,6 @@
 use super::prelude::*;
 use crate::pipeline::call::Content;
 use base64::Engine;
-use conductor_hosts::paint;
 use conductor_set::Resource;
 
 const DEFAULT_WIDTH: u32 = 1200;
@@ -18,10 +17,9 @@ pub fn definition(live: &Arc<Live>) -> Definition {
         let content = if format == "svg" {
             // Model APIs refuse SVG as an image; as a resource a client can still show it.
             let uri = Resource::ClipNotes(clip).uri();
-            Content::Resource { uri, mime: "image/svg+xml".into(), text: drawn.drawing.svg() }
+            Content::Resource { uri, mime: "image/svg+xml".into(), text: drawn.picture.to_svg() }
         } else {
-            let bytes = paint::png(&paint::Picture::from(&drawn.drawing))
-                .map_err(|fault| ToolError::new(Code::Internal, fault.to_string()))?;
+            let bytes = drawn.picture.to_png().map_err(|fault| ToolError::new(Code::Internal, fault.to_string()))?;
             Content::Image { mime: "image/png".into(), base64: base64::engine::general_purpose::STANDARD.encode(bytes) }
         };
         Ok(output.with(content))

@@ -6,11 +6,12 @@ use super::{AbletonOscHost, cannot, count, first, float, index, refused, session
 use crate::live::contents::Facet;
 use crate::live::shared::{gone, track_of, unsure, wrong};
 use crate::live::{Playing, Refusal, Transport};
+use crate::picture::piano_roll::{self, ClipDrawing};
 use conductor_set::MixerInfo;
 use conductor_set::{
-    ArrangementRow, ChainPart, ClipDrawing, ClipInfo, ClipKind, Clips, CuePoint, Device, Devices, Listing, LiveError,
-    Location, Overview, Param, PathId, RangeSource, Scene, Scenes, SlotRow, TrackDetail, TrackInfo, TrackKind,
-    TrackPart, TrackState, Unit, display, draw_roll, send_name,
+    ArrangementRow, ChainPart, ClipInfo, ClipKind, Clips, CuePoint, Device, Devices, Listing, LiveError, Location,
+    Overview, Param, PathId, RangeSource, Scene, Scenes, SlotRow, TrackDetail, TrackInfo, TrackKind, TrackPart,
+    TrackState, Unit, display, send_name,
 };
 use rosc::OscType;
 
@@ -500,7 +501,7 @@ impl AbletonOscHost {
         let name = first(&batch, 13, clip, Listing::Clips, text)?;
         let notes = self.notes_of(clip).await?;
         self.was_read(Facet::Notes, clip, &notes);
-        Ok(draw_roll(&info, &name, &notes, (whole(11)?, whole(12)?), width)?)
+        Ok(piano_roll::draw(&info, &name, &notes, (whole(11)?, whole(12)?), width)?)
     }
 
     pub(super) async fn launch_now(&self, id: PathId) -> Result<&'static str, Refusal> {

@@ -1,10 +1,9 @@
-//! A Set of 10 MB of XML, opened, edited by one note and saved: here, and by Python with gzip and
-//! lxml, turn and turn about in one run. Each round is a process of its own, so that its memory is
-//! its own too.
+//! Opens a Set of 10 MB of XML, edits one note and saves it, alternating with Python (gzip and
+//! lxml) that does the same. Each round is a separate process, so that its peak memory is its own.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "not part of the product")]
-#![expect(clippy::print_stdout, reason = "a bench says what it measured")]
-#![expect(clippy::disallowed_methods, reason = "measuring is reading the clock")]
+#![expect(clippy::print_stdout, reason = "a bench prints its results")]
+#![expect(clippy::disallowed_methods, reason = "a bench reads the clock")]
 
 #[path = "../tests/it/large.rs"]
 mod large;
@@ -24,7 +23,7 @@ fn peak_kb() -> f64 {
     line.trim().trim_end_matches(" kB").trim().parse().unwrap_or(f64::NAN)
 }
 
-/// One round of ours: milliseconds and memory.
+/// One round in this process: milliseconds and memory.
 fn once(path: &str) -> Value {
     let als = std::fs::read(path).expect("the Set");
     let ms = |from: Instant| from.elapsed().as_secs_f64() * 1e3;
@@ -71,18 +70,18 @@ fn main() {
     let path = std::env::temp_dir().join(format!("conductor-bench-{}.als", std::process::id()));
     std::fs::write(&path, &als).expect("a file");
     let own = std::env::current_exe().expect("this program");
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/beside.py");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/compared.py");
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         ours.extend(run(Command::new(&own).arg("--once").arg(&path)));
-        // The system's own Python has lxml where it is a package of the system.
+        // Prefer the system's Python, where lxml is installed as a system package.
         let of_system = run(Command::new("/usr/bin/python3").arg(script).arg(&path));
         theirs.extend(of_system.or_else(|| run(Command::new("python3").arg(script).arg(&path))));
     }
     let _ = std::fs::remove_file(&path);
     println!("a Set of {megabytes:.1} MB of XML, {} rounds each, in turn: lowest / middle / highest", ours.len());
     if theirs.is_empty() {
-        println!("no Python with lxml here (Debian package python3-lxml): nothing to stand beside");
+        println!("no Python with lxml here (Debian package python3-lxml): nothing to compare with");
     }
     for (what, key) in [
         ("open, ms", "open_ms"),

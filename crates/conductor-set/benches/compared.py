@@ -1,4 +1,4 @@
-"""The same work as `beside.rs` does, with gzip and lxml: open a Set, move one note, save it. Prints milliseconds and memory as JSON."""
+"""The same work as `compared.rs`, with gzip and lxml: open a Set, move one note, save it. Prints milliseconds and memory as JSON."""
 
 import gzip
 import io
