@@ -134,7 +134,7 @@ pub struct Caps {
 
 /// Why a host, or the registry before it, did not do what was asked.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Refusal {
+pub enum LiveHostError {
     Set(LiveError),
     /// As many writes wait as may.
     QueueFull {
@@ -202,7 +202,7 @@ pub enum Refusal {
     /// Something was written, or may have been, before it failed.
     HalfDone {
         done: String,
-        why: Box<Refusal>,
+        why: Box<LiveHostError>,
     },
     /// Our own fault.
     Broken {
@@ -210,19 +210,19 @@ pub enum Refusal {
     },
 }
 
-impl Refusal {
-    fn io(path: &Path, fault: io::Error) -> Refusal {
-        Refusal::Io { path: path.to_owned(), reason: fault.to_string() }
+impl LiveHostError {
+    fn io(path: &Path, fault: io::Error) -> LiveHostError {
+        LiveHostError::Io { path: path.to_owned(), reason: fault.to_string() }
     }
 }
 
-impl From<LiveError> for Refusal {
+impl From<LiveError> for LiveHostError {
     fn from(error: LiveError) -> Self {
-        Refusal::Set(error)
+        LiveHostError::Set(error)
     }
 }
 
-pub type Answer<'a, T> = BoxFuture<'a, Result<T, Refusal>>;
+pub type Answer<'a, T> = BoxFuture<'a, Result<T, LiveHostError>>;
 
 /// What the registry tells of a Set beside its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -355,16 +355,16 @@ pub struct LiveSet {
 
 impl LiveSet {
     /// Refuses what this host cannot do.
-    pub fn needs(&self, op: Op) -> Result<(), Refusal> {
+    pub fn needs(&self, op: Op) -> Result<(), LiveHostError> {
         match self.host.caps().missing.get(&op) {
-            Some(reason) => Err(Refusal::Missing { host: self.host.state().host, op, reason }),
+            Some(reason) => Err(LiveHostError::Missing { host: self.host.state().host, op, reason }),
             None => Ok(()),
         }
     }
 
-    pub fn file(&self) -> Result<Arc<DocumentHost>, Refusal> {
+    pub fn file(&self) -> Result<Arc<DocumentHost>, LiveHostError> {
         self.needs(Op::Files)?;
-        Arc::clone(&self.host).document().ok_or(Refusal::Missing {
+        Arc::clone(&self.host).document().ok_or(LiveHostError::Missing {
             host: self.host.state().host,
             op: Op::Files,
             reason: "it has no file of its own",
@@ -461,7 +461,7 @@ impl Live {
     }
 
     /// The Set a call is about: the named one, else the session's, else the default.
-    pub async fn set(&self, key: &SessionKey, named: Option<&str>) -> Result<Arc<LiveSet>, Refusal> {
+    pub async fn set(&self, key: &SessionKey, named: Option<&str>) -> Result<Arc<LiveSet>, LiveHostError> {
         let known = {
             let registry = self.lock();
             let open = || registry.sets.keys().cloned().collect::<Vec<_>>();
@@ -473,7 +473,7 @@ impl Live {
                         .sets
                         .get(id)
                         .cloned()
-                        .ok_or_else(|| Refusal::UnknownSet { id: id.into(), open: open() })?,
+                        .ok_or_else(|| LiveHostError::UnknownSet { id: id.into(), open: open() })?,
                 ),
                 None => None,
             }
@@ -524,7 +524,7 @@ impl Live {
     }
 
     /// What a session starts on, as `[live] host` says.
-    async fn default_set(&self, key: &SessionKey) -> Result<Arc<LiveSet>, Refusal> {
+    async fn default_set(&self, key: &SessionKey) -> Result<Arc<LiveSet>, LiveHostError> {
         match self.settings.host {
             LiveHostChoice::Document => {}
             LiveHostChoice::Script => return self.attach_script(key).await,
@@ -543,7 +543,7 @@ impl Live {
         let set = match (self.fallback(), self.settings.default_set.clone()) {
             (Some(set), _) => set,
             (None, Some(path)) => self.open_file(&path).await?,
-            (None, None) => return Err(Refusal::NoSet { open: self.lock().sets.keys().cloned().collect() }),
+            (None, None) => return Err(LiveHostError::NoSet { open: self.lock().sets.keys().cloned().collect() }),
         };
         if self.settings.host == LiveHostChoice::Auto {
             self.lock().sessions.set_current(key, &set.id);
@@ -557,13 +557,13 @@ impl Live {
     }
 
     /// Opens a file, or finds it open, and makes it the session's current Set.
-    pub async fn open(&self, key: &SessionKey, path: &Path) -> Result<Arc<LiveSet>, Refusal> {
+    pub async fn open(&self, key: &SessionKey, path: &Path) -> Result<Arc<LiveSet>, LiveHostError> {
         let set = self.open_file(path).await?;
         self.lock().sessions.set_current(key, &set.id);
         Ok(set)
     }
 
-    async fn open_file(&self, path: &Path) -> Result<Arc<LiveSet>, Refusal> {
+    async fn open_file(&self, path: &Path) -> Result<Arc<LiveSet>, LiveHostError> {
         let _one = self.opening.lock().await;
         let (roots, asked) = (self.roots.clone(), path.to_owned());
         let (limit, depth) = (self.settings.max_xml_bytes, self.settings.undo_depth);
@@ -578,7 +578,7 @@ impl Live {
 
     /// Attaches a running Live through AbletonOSC, or finds it attached, and makes it the session's
     /// current Set.
-    pub async fn attach_osc(&self, key: &SessionKey) -> Result<Arc<LiveSet>, Refusal> {
+    pub async fn attach_osc(&self, key: &SessionKey) -> Result<Arc<LiveSet>, LiveHostError> {
         let attach = || async {
             let told = self.told(OSC_SET);
             Ok(abletonosc::AbletonOscHost::attach(self.settings.osc, told).await? as Arc<dyn LiveHost>)
@@ -587,7 +587,7 @@ impl Live {
     }
 
     /// The same through our own script.
-    pub async fn attach_script(&self, key: &SessionKey) -> Result<Arc<LiveSet>, Refusal> {
+    pub async fn attach_script(&self, key: &SessionKey) -> Result<Arc<LiveSet>, LiveHostError> {
         let attach = || async {
             let told = self.told(SCRIPT_SET);
             Ok(script::ScriptHost::attach(self.settings.script.clone(), told).await? as Arc<dyn LiveHost>)
@@ -595,12 +595,12 @@ impl Live {
         self.attach(key, SCRIPT_SET, attach).await
     }
 
-    async fn attach<F: Future<Output = Result<Arc<dyn LiveHost>, Refusal>>>(
+    async fn attach<F: Future<Output = Result<Arc<dyn LiveHost>, LiveHostError>>>(
         &self,
         key: &SessionKey,
         id: &'static str,
         attach: impl FnOnce() -> F,
-    ) -> Result<Arc<LiveSet>, Refusal> {
+    ) -> Result<Arc<LiveSet>, LiveHostError> {
         let _one = self.opening.lock().await;
         let known = self.lock().sets.get(id).cloned();
         let set = match known {
@@ -623,7 +623,7 @@ impl Live {
         key: &SessionKey,
         path: &Path,
         template: Option<&Path>,
-    ) -> Result<Arc<LiveSet>, Refusal> {
+    ) -> Result<Arc<LiveSet>, LiveHostError> {
         let _one = self.opening.lock().await;
         let (roots, asked) = (self.roots.clone(), path.to_owned());
         let template = template.map(Path::to_owned).or_else(|| self.settings.template_set.clone());
@@ -671,7 +671,7 @@ impl Live {
         self.lock().sets.values().find(|it| it.host.state().path.as_deref() == Some(path)).cloned()
     }
 
-    fn adopt(&self, path: &Path, host: Arc<dyn LiveHost>) -> Result<Arc<LiveSet>, Refusal> {
+    fn adopt(&self, path: &Path, host: Arc<dyn LiveHost>) -> Result<Arc<LiveSet>, LiveHostError> {
         self.make_room()?;
         let mut registry = self.lock();
         let id = free_id(&registry, path);
@@ -686,10 +686,10 @@ impl Live {
         let attached = |id: &str| self.lock().sets.contains_key(id);
         let (has_script, has_osc) = (attached(SCRIPT_SET), attached(OSC_SET));
         let home = self.settings.script.home.clone();
-        let script = match blocking(move || script::rendezvous::read(&home).map_err(Refusal::from)).await {
+        let script = match blocking(move || script::rendezvous::read(&home).map_err(LiveHostError::from)).await {
             _ if has_script => (script::NAME, "attached", None),
             Ok(_) => (script::NAME, "ready", None),
-            Err(Refusal::Offline { reason, .. }) => (script::NAME, "absent", Some(reason)),
+            Err(LiveHostError::Offline { reason, .. }) => (script::NAME, "absent", Some(reason)),
             Err(_) => (script::NAME, "absent", None),
         };
         let peer = self.settings.osc.peer;
@@ -704,14 +704,14 @@ impl Live {
     }
 
     /// Closes the clean Set that was used longest ago, when as many are open as may be.
-    fn make_room(&self) -> Result<(), Refusal> {
+    fn make_room(&self) -> Result<(), LiveHostError> {
         let mut registry = self.lock();
         let is_file = |set: &&Arc<LiveSet>| set.host.state().path.is_some();
         while registry.sets.values().filter(is_file).count() >= self.settings.max_open.max(1) {
             let clean = registry.sets.values().filter(is_file).filter(|it| !it.host.state().dirty && it.lane.is_idle());
             let oldest = clean.min_by_key(|it| it.used.load(Ordering::Relaxed)).map(|it| it.id.clone());
             let Some(oldest) = oldest else {
-                return Err(Refusal::AllDirty { open: registry.sets.keys().cloned().collect() });
+                return Err(LiveHostError::AllDirty { open: registry.sets.keys().cloned().collect() });
             };
             registry.sets.remove(&oldest);
             registry.sessions.closed(&oldest);
@@ -740,10 +740,10 @@ impl Live {
 }
 
 /// Only names that Live opens are written.
-pub fn named_als(place: roots::Place) -> Result<roots::Place, Refusal> {
+pub fn named_als(place: roots::Place) -> Result<roots::Place, LiveHostError> {
     match place.path().extension() {
         Some(end) if end.eq_ignore_ascii_case("als") => Ok(place),
-        Some(_) | None => Err(Refusal::NotALiveSetName { path: place.path().to_owned() }),
+        Some(_) | None => Err(LiveHostError::NotALiveSetName { path: place.path().to_owned() }),
     }
 }
 
@@ -773,10 +773,10 @@ fn free_id(registry: &Registry, path: &Path) -> String {
 
 /// Work that reads files or takes apart a whole Set, away from the threads that serve clients.
 pub async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
-) -> Result<T, Refusal> {
+    work: impl FnOnce() -> Result<T, LiveHostError> + Send + 'static,
+) -> Result<T, LiveHostError> {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
-        Err(_) => Err(Refusal::Broken { reason: "work on a Set was cut off".into() }),
+        Err(_) => Err(LiveHostError::Broken { reason: "work on a Set was cut off".into() }),
     }
 }

@@ -47,7 +47,7 @@ use conductor_core::digest::Digest;
 use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::policy::{ByArgs, Tier};
 use conductor_hosts::live::sessions::SessionKey;
-use conductor_hosts::live::{Live, LiveSet, Mode, Refusal, Way, blocking, is_running};
+use conductor_hosts::live::{Live, LiveHostError, LiveSet, Mode, Way, blocking, is_running};
 use conductor_set::{Applied, LiveEdit, PathId, Resource, TrackPart};
 pub use refusal::refused;
 use serde::Serialize;
@@ -170,7 +170,7 @@ impl Ask {
     }
 
     fn id(&mut self, name: &str) -> Result<PathId, ToolError> {
-        self.need::<String>(name)?.parse().map_err(|error| refused(Refusal::Set(error)))
+        self.need::<String>(name)?.parse().map_err(|error| refused(LiveHostError::Set(error)))
     }
 
     async fn set(&mut self) -> Result<Arc<LiveSet>, ToolError> {
@@ -390,7 +390,7 @@ fn parse_edit(arguments: &Map<String, Value>, edit: &str) -> Result<LiveEdit, To
     // Ids first: a malformed one is answered with the grammar, not with a parser's words.
     for key in ["trackId", "clipId", "slotId", "paramId"] {
         if let Some(text) = arguments.get(key).and_then(Value::as_str) {
-            text.parse::<PathId>().map_err(|error| refused(Refusal::Set(error)))?;
+            text.parse::<PathId>().map_err(|error| refused(LiveHostError::Set(error)))?;
         }
     }
     let mut body = arguments.clone();

@@ -13,7 +13,7 @@ pub mod wire;
 use super::contents::{ABSENT, Contents, Facet};
 use super::shared::{FOREIGN_UNDO, Told, caps, gone, no_diff, track_of, unsure};
 use super::write_turn::Turn;
-use super::{Answer, Caps, History, KnownIds, LiveHost, Mode, Op, Playing, Refusal, State, Transport, Way};
+use super::{Answer, Caps, History, KnownIds, LiveHost, LiveHostError, Mode, Op, Playing, State, Transport, Way};
 use conductor_set::{
     Applied, ClipDrawing, Clips, Devices, Elsewhere, Guard, Listing, LiveEdit, LiveError, NoteQuery, Notes, Overview,
     Param, PathId, Revision, Scenes, Shifts, Stepped, TrackDetail, TrackKind, TrackMatches, TrackPart, TrackRow,
@@ -89,7 +89,7 @@ pub struct AbletonOscHost {
     told: Told,
 }
 
-fn cannot(subject: PathId, reason: &str) -> Refusal {
+fn cannot(subject: PathId, reason: &str) -> LiveHostError {
     LiveError::Unsupported {
         subject: Some(subject.to_string()),
         reason: reason.into(),
@@ -111,7 +111,7 @@ fn float(value: f64) -> OscType {
     OscType::Float(value as f32)
 }
 
-fn session_clip(path: PathId) -> Result<(u32, u32), Refusal> {
+fn session_clip(path: PathId) -> Result<(u32, u32), LiveHostError> {
     if let PathId::OnTrack(track, TrackPart::SlotClip(slot)) = path {
         return Ok((track, slot));
     }
@@ -122,7 +122,7 @@ fn session_clip(path: PathId) -> Result<(u32, u32), Refusal> {
 }
 
 /// The values of one question, or why there are none.
-fn values(batch: &Batch, at: usize, subject: PathId, listing: Listing) -> Result<Vec<OscType>, Refusal> {
+fn values(batch: &Batch, at: usize, subject: PathId, listing: Listing) -> Result<Vec<OscType>, LiveHostError> {
     if let Some(Some(values)) = batch.replies.get(at) {
         return Ok(values.clone());
     }
@@ -132,11 +132,11 @@ fn values(batch: &Batch, at: usize, subject: PathId, listing: Listing) -> Result
         }
         Some(error) if error.contains("'NoneType'") => LiveError::EmptySlot { subject }.into(),
         Some(error) => refused(subject, error.clone()),
-        None => Refusal::NoAnswer { host: NAME },
+        None => LiveHostError::NoAnswer { host: NAME },
     })
 }
 
-fn refused(subject: PathId, reason: String) -> Refusal {
+fn refused(subject: PathId, reason: String) -> LiveHostError {
     LiveError::Refused { subject, reason, cure: "repeat the call once, then make a simpler change" }.into()
 }
 
@@ -146,19 +146,22 @@ fn first<T>(
     subject: PathId,
     listing: Listing,
     of: fn(&OscType) -> Option<T>,
-) -> Result<T, Refusal> {
+) -> Result<T, LiveHostError> {
     let found = values(batch, at, subject, listing)?.first().and_then(of);
-    found.ok_or_else(|| Refusal::Offline { host: NAME, reason: format!("an answer about {subject} makes no sense") })
+    found.ok_or_else(|| LiveHostError::Offline {
+        host: NAME,
+        reason: format!("an answer about {subject} makes no sense"),
+    })
 }
 
 impl AbletonOscHost {
-    pub async fn attach(settings: Settings, told: Told) -> Result<Arc<AbletonOscHost>, Refusal> {
+    pub async fn attach(settings: Settings, told: Told) -> Result<Arc<AbletonOscHost>, LiveHostError> {
         if wire::nobody_listens(settings.peer).await {
             let reason = format!(
                 "nothing listens on UDP {}: Live does not run, or AbletonOSC is not chosen as a control surface",
                 settings.peer
             );
-            return Err(Refusal::Offline { host: NAME, reason });
+            return Err(LiveHostError::Offline { host: NAME, reason });
         }
         let (wire, pushed) = Wire::open(settings).await?;
         Self::over(wire, pushed, told).await
@@ -169,7 +172,7 @@ impl AbletonOscHost {
         wire: Wire,
         pushed: mpsc::Receiver<OscMessage>,
         told: Told,
-    ) -> Result<Arc<AbletonOscHost>, Refusal> {
+    ) -> Result<Arc<AbletonOscHost>, LiveHostError> {
         let host =
             Arc::new(AbletonOscHost { wire, caps: caps("AbletonOSC cannot render"), heard: Mutex::default(), told });
         host.look().await?;
@@ -178,11 +181,13 @@ impl AbletonOscHost {
     }
 
     /// What Live calls itself, when it answers.
-    pub async fn version(&self) -> Result<(u32, u32), Refusal> {
+    pub async fn version(&self) -> Result<(u32, u32), LiveHostError> {
         let batch = self.wire.read(&[get("/live/application/get/version", &[])]).await?;
         let parts = values(&batch, 0, PathId::Main, Listing::Tracks)?;
         let part = |n: usize| parts.get(n).and_then(number).map(|it| it.max(0.0) as u32);
-        part(0).zip(part(1)).ok_or_else(|| Refusal::Offline { host: NAME, reason: "Live tells no version".into() })
+        part(0)
+            .zip(part(1))
+            .ok_or_else(|| LiveHostError::Offline { host: NAME, reason: "Live tells no version".into() })
     }
 
     fn heard(&self) -> MutexGuard<'_, Heard> {
@@ -201,7 +206,7 @@ impl AbletonOscHost {
     }
 
     /// Reads what the revision is made of, and notices what somebody else moved.
-    async fn look(&self) -> Result<Revision, Refusal> {
+    async fn look(&self) -> Result<Revision, LiveHostError> {
         let (asks, holders) = self.look_asks();
         let batch = self.wire.read(&asks).await?;
         let mut revision = self.absorb(&batch, (0, &holders), &Guard::default(), Mine::Nothing).await?;
@@ -223,7 +228,7 @@ impl AbletonOscHost {
         (from, holders): (usize, &[usize]),
         guard: &Guard,
         mine: Mine,
-    ) -> Result<Revision, Refusal> {
+    ) -> Result<Revision, LiveHostError> {
         let mut look = self.parse_look(batch, (from, holders)).await?;
         let moved =
             |look: &Look| mine != Mine::Anything && self.heard().look.as_ref().is_some_and(|old| old.moved_in(look));
@@ -258,7 +263,7 @@ impl AbletonOscHost {
         Ok(revision)
     }
 
-    async fn parse_look(&self, batch: &Batch, (from, holders): (usize, &[usize])) -> Result<Look, Refusal> {
+    async fn parse_look(&self, batch: &Batch, (from, holders): (usize, &[usize])) -> Result<Look, LiveHostError> {
         let tempo = first(batch, from, PathId::Main, Listing::Tracks, number)?;
         let scenes = first(batch, from + 1, PathId::Main, Listing::Tracks, number)?.max(0.0) as usize;
         let rows = match batch.replies.get(from + 2) {
@@ -297,7 +302,7 @@ impl AbletonOscHost {
         Ok(look)
     }
 
-    async fn track_data_in_parts(&self) -> Result<Vec<OscType>, Refusal> {
+    async fn track_data_in_parts(&self) -> Result<Vec<OscType>, LiveHostError> {
         let batch = self.wire.read(&[get("/live/song/get/num_tracks", &[])]).await?;
         let tracks = first(&batch, 0, PathId::Main, Listing::Tracks, number)?.max(0.0) as usize;
         let (mut rows, mut at, mut part) = (Vec::new(), 0, tracks.div_ceil(2).max(1));
@@ -310,7 +315,7 @@ impl AbletonOscHost {
                     at = end;
                 }
                 None if part > 1 => part = part.div_ceil(2),
-                None => return Err(Refusal::NoAnswer { host: NAME }),
+                None => return Err(LiveHostError::NoAnswer { host: NAME }),
             }
         }
         Ok(rows)
@@ -318,7 +323,7 @@ impl AbletonOscHost {
 
     /// Asks for listeners on what has none yet; after a silence on everything, because the peer may
     /// have started anew.
-    async fn listen(&self) -> Result<(), Refusal> {
+    async fn listen(&self) -> Result<(), LiveHostError> {
         let (from, to, gaps) = {
             let heard = self.heard();
             let gaps = self.wire.gaps();
@@ -346,7 +351,7 @@ impl AbletonOscHost {
     }
 
     /// The state of an object now, as text to compare.
-    async fn state_of(&self, facet: Facet, id: PathId) -> Result<String, Refusal> {
+    async fn state_of(&self, facet: Facet, id: PathId) -> Result<String, LiveHostError> {
         Ok(match facet {
             Facet::Notes => format!("{:?}", self.notes_of(id).await?),
             Facet::Clip => {
@@ -361,7 +366,7 @@ impl AbletonOscHost {
 
     /// For a caller that expects a revision: reads again what the edits touch, which makes a new
     /// revision when it changed.
-    async fn observe(&self, guard: &Guard, edits: &[LiveEdit]) -> Result<(), Refusal> {
+    async fn observe(&self, guard: &Guard, edits: &[LiveEdit]) -> Result<(), LiveHostError> {
         if guard.expect_revision.is_none() {
             return Ok(());
         }
@@ -372,11 +377,11 @@ impl AbletonOscHost {
         self.read_again(touched).await
     }
 
-    async fn read_again(&self, objects: Vec<(Facet, PathId)>) -> Result<(), Refusal> {
+    async fn read_again(&self, objects: Vec<(Facet, PathId)>) -> Result<(), LiveHostError> {
         for (facet, id) in objects {
             let state = match self.state_of(facet, id).await {
                 Ok(state) => state,
-                Err(Refusal::Set(_)) => ABSENT.into(),
+                Err(LiveHostError::Set(_)) => ABSENT.into(),
                 Err(refusal) => return Err(refusal),
             };
             self.heard().contents.read(facet, id, &state);
@@ -402,7 +407,7 @@ impl AbletonOscHost {
     }
 
     /// Before a write: a look together with what the write wants to know first, then the guard.
-    async fn admit(&self, guard: &Guard, edits: &[LiveEdit], asks: Vec<Ask>) -> Result<Batch, Refusal> {
+    async fn admit(&self, guard: &Guard, edits: &[LiveEdit], asks: Vec<Ask>) -> Result<Batch, LiveHostError> {
         self.observe(guard, edits).await?;
         let (look, holders) = self.look_asks();
         let mut all = asks;
@@ -420,7 +425,13 @@ impl AbletonOscHost {
 
     /// A write, its read-backs, a look and the fence, in one batch. A read-back that was lost is
     /// asked again; the write never is.
-    async fn put(&self, guard: &Guard, mine: Mine, write: Ask, asks: Vec<Ask>) -> Result<(Batch, Revision), Refusal> {
+    async fn put(
+        &self,
+        guard: &Guard,
+        mine: Mine,
+        write: Ask,
+        asks: Vec<Ask>,
+    ) -> Result<(Batch, Revision), LiveHostError> {
         self.put_once(guard, mine, write, asks).await.map_err(unsure)
     }
 
@@ -430,7 +441,7 @@ impl AbletonOscHost {
         mine: Mine,
         write: Ask,
         asks: Vec<Ask>,
-    ) -> Result<(Batch, Revision), Refusal> {
+    ) -> Result<(Batch, Revision), LiveHostError> {
         let from = asks.len() + 1;
         let mut all = vec![write];
         all.extend(asks);
@@ -449,7 +460,12 @@ impl AbletonOscHost {
 
     /// The first read-back as it settles. An answer that was on its way before the write may have
     /// come in its place, so one that is not what was wanted is asked for again.
-    async fn settle(&self, batch: &mut Batch, ask: &Ask, wanted: impl Fn(&OscType) -> bool) -> Result<(), Refusal> {
+    async fn settle(
+        &self,
+        batch: &mut Batch,
+        ask: &Ask,
+        wanted: impl Fn(&OscType) -> bool,
+    ) -> Result<(), LiveHostError> {
         for _ in 0..SETTLES {
             let Some(read) = batch.replies.get_mut(1) else { return Ok(()) };
             if batch.error.is_some() || read.as_ref().and_then(|it| it.first()).is_some_and(&wanted) {
@@ -461,7 +477,7 @@ impl AbletonOscHost {
         Ok(())
     }
 
-    fn track(&self, path: PathId) -> Result<(i32, TrackRow), Refusal> {
+    fn track(&self, path: PathId) -> Result<(i32, TrackRow), LiveHostError> {
         let n = track_of(path)?;
         let row = self.heard().look.as_ref().and_then(|it| it.tracks.get(n as usize).cloned());
         row.map(|row| (index(n), row)).ok_or_else(|| gone(path, Listing::Tracks))
@@ -611,7 +627,7 @@ impl LiveHost for AbletonOscHost {
         Box::pin(async move {
             let _turn = turn;
             if mode == Mode::Preview {
-                return Err(Refusal::Missing {
+                return Err(LiveHostError::Missing {
                     host: NAME,
                     op: Op::TryOut,
                     reason: "a change cannot be tried out in a running Live",
@@ -638,7 +654,7 @@ impl LiveHost for AbletonOscHost {
         Box::pin(async move {
             let _turn = turn;
             if mode == Mode::Preview {
-                return Err(Refusal::Missing {
+                return Err(LiveHostError::Missing {
                     host: NAME,
                     op: Op::TryOut,
                     reason: "undo cannot be tried out in a running Live",
@@ -706,11 +722,11 @@ impl LiveHost for AbletonOscHost {
     }
 }
 
-fn half_done(why: Refusal, stepped: u32, steps: u32) -> Refusal {
+fn half_done(why: LiveHostError, stepped: u32, steps: u32) -> LiveHostError {
     if stepped == 0 {
         return why;
     }
-    Refusal::HalfDone { done: format!("{stepped} of {steps} steps were made"), why: Box::new(why) }
+    LiveHostError::HalfDone { done: format!("{stepped} of {steps} steps were made"), why: Box::new(why) }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use super::abletonosc::AbletonOscHost;
 use super::abletonosc::wire::{self, Wire, nobody_listens};
 use super::script::ScriptHost;
 use super::script::rendezvous::{self, Nobody};
-use super::{Live, OSC_SET, Refusal, SCRIPT_SET};
+use super::{Live, LiveHostError, OSC_SET, SCRIPT_SET};
 use conductor_core::config::LiveHostChoice;
 use serde::Serialize;
 use std::sync::Arc;
@@ -99,11 +99,13 @@ impl Live {
                 };
                 finding(CHECK, Grade::Good, format!("Live {}{devices}", greeting.live))
             }
-            Err(Refusal::Offline { reason, .. }) => finding(CHECK, grade, reason)
+            Err(LiveHostError::Offline { reason, .. }) => finding(CHECK, grade, reason)
                 .cure("choose the control surface in Live again; it then writes a fresh file"),
-            Err(Refusal::NoAnswer { .. }) => finding(CHECK, Grade::Bad, "Live does not answer; it may show a dialog")
-                .cure("look at Live, and close the dialog"),
-            Err(Refusal::Said { message, .. }) => {
+            Err(LiveHostError::NoAnswer { .. }) => {
+                finding(CHECK, Grade::Bad, "Live does not answer; it may show a dialog")
+                    .cure("look at Live, and close the dialog")
+            }
+            Err(LiveHostError::Said { message, .. }) => {
                 finding(CHECK, Grade::Note, message).cure("stop the other Conductor, or use its home")
             }
             Err(refusal) => finding(CHECK, Grade::Bad, format!("{refusal:?}")),
@@ -127,7 +129,7 @@ impl Live {
         let (wire, pushed) =
             match Wire::open(settings).await {
                 Ok(open) => open,
-                Err(Refusal::Offline { reason, .. }) => {
+                Err(LiveHostError::Offline { reason, .. }) => {
                     return vec![finding(CHECK, Grade::Bad, format!("port: {reason}")).cure(
                         "end the other client of AbletonOSC, or change reply_port in [live.osc] and in AbletonOSC",
                     )];
@@ -136,7 +138,7 @@ impl Live {
             };
         let host = match AbletonOscHost::over(wire, pushed, Arc::new(|_, _| {})).await {
             Ok(host) => host,
-            Err(Refusal::NoAnswer { .. }) => {
+            Err(LiveHostError::NoAnswer { .. }) => {
                 let detail = format!("script: {} takes datagrams and answers none", settings.peer);
                 let cure = format!(
                     "Live may show a dialog, or AbletonOSC answers to another port than {}",

@@ -4,8 +4,8 @@
 use super::roots::{Place, Roots, Stamp, Step};
 use super::write_turn::Turn;
 use super::{
-    Answer, Caps, History, KnownIds, LiveHost, Mode, Op, Playing, Refusal, State, Transport, Way, blocking, named_als,
-    wav,
+    Answer, Caps, History, KnownIds, LiveHost, LiveHostError, Mode, Op, Playing, State, Transport, Way, blocking,
+    named_als, wav,
 };
 use arc_swap::ArcSwap;
 use conductor_core::timestamp::Timestamp;
@@ -84,7 +84,7 @@ fn digest(bytes: &[u8]) -> [u8; 32] {
 
 impl DocumentHost {
     /// Reads and takes apart the file. Blocks.
-    pub fn open(place: Place, limit: usize, undo_depth: usize) -> Result<DocumentHost, Refusal> {
+    pub fn open(place: Place, limit: usize, undo_depth: usize) -> Result<DocumentHost, LiveHostError> {
         let (als, stamp) = place.read(limit)?;
         let set = OpenSet::open(&als, limit)?.with_undo_depth(undo_depth);
         let missing = [(Op::Launch, "a closed file cannot play"), (Op::Transport, "a closed file cannot play")];
@@ -122,14 +122,14 @@ impl DocumentHost {
 
     /// Whether another program wrote or removed the file since we last read or wrote it. Blocks.
     /// Fails when the file cannot be examined.
-    pub fn changed_on_disk(&self) -> Result<bool, Refusal> {
+    pub fn changed_on_disk(&self) -> Result<bool, LiveHostError> {
         let (place, stamp, known) = {
             let disk = self.disk();
             (Arc::clone(&disk.place), disk.stamp, disk.digest)
         };
         match place.stamp() {
             Ok(now) if now == stamp => return Ok(false),
-            Err(fault @ Refusal::Io { .. }) => return Err(fault),
+            Err(fault @ LiveHostError::Io { .. }) => return Err(fault),
             Ok(_) => {}
             Err(_) => return Ok(true),
         }
@@ -139,13 +139,13 @@ impl DocumentHost {
                 self.disk().stamp = now;
                 Ok(false)
             }
-            Err(fault @ Refusal::Io { .. }) => Err(fault),
+            Err(fault @ LiveHostError::Io { .. }) => Err(fault),
             Ok(_) | Err(_) => Ok(true),
         }
     }
 
     /// Starts over from the file. Unsaved edits are lost, which only the caller can want.
-    pub async fn reload(self: Arc<Self>, turn: Turn) -> Result<(), Refusal> {
+    pub async fn reload(self: Arc<Self>, turn: Turn) -> Result<(), LiveHostError> {
         blocking(move || {
             let _turn = turn;
             let place = Arc::clone(&self.disk().place);
@@ -162,7 +162,7 @@ impl DocumentHost {
 
     /// Writes the file, with a backup of the old one. The text is checked first; a fault leaves
     /// everything as it was.
-    pub async fn save(self: Arc<Self>, turn: Turn, saving: Saving) -> Result<Saved, Refusal> {
+    pub async fn save(self: Arc<Self>, turn: Turn, saving: Saving) -> Result<Saved, LiveHostError> {
         blocking(move || {
             let _turn = turn;
             self.save_now(saving, &|_| Ok(()))
@@ -170,7 +170,7 @@ impl DocumentHost {
         .await
     }
 
-    fn save_now(&self, saving: Saving, look: &dyn Fn(Step) -> io::Result<()>) -> Result<Saved, Refusal> {
+    fn save_now(&self, saving: Saving, look: &dyn Fn(Step) -> io::Result<()>) -> Result<Saved, LiveHostError> {
         let mut set = self.set();
         let revision = set.document().revision();
         if let Some(expected) = saving.expect_revision.filter(|it| *it != revision.to_string()) {
@@ -187,10 +187,10 @@ impl DocumentHost {
         };
         let elsewhere = target.path() != own.path();
         if elsewhere && target.exists() && !saving.overwrite {
-            return Err(Refusal::FileExists { path: target.path().to_owned() });
+            return Err(LiveHostError::FileExists { path: target.path().to_owned() });
         }
         if !elsewhere && !saving.overwrite && self.changed_on_disk()? {
-            return Err(Refusal::ChangedOnDisk { path: target.path().to_owned() });
+            return Err(LiveHostError::ChangedOnDisk { path: target.path().to_owned() });
         }
         let time = backup_time(saving.now);
         let (stamp, backup) = target.replace(&als, &time, &saving.unique, look)?;
@@ -221,7 +221,7 @@ impl DocumentHost {
         track: PathId,
         start: f64,
         end: f64,
-    ) -> Result<Rendered, Refusal> {
+    ) -> Result<Rendered, LiveHostError> {
         let plan = self.snapshot().plan_render(track, start, end)?;
         let beside = self.path().parent().map(Path::to_owned).unwrap_or_default();
         let mut samples = Vec::new();
@@ -238,8 +238,8 @@ impl DocumentHost {
 
 /// What would be written reads back as the same text, and breaks no rule that the document kept
 /// before.
-fn sound(document: &Document, als: &[u8], limit: usize) -> Result<(), Refusal> {
-    let broken = |reason: String| Refusal::Broken { reason };
+fn sound(document: &Document, als: &[u8], limit: usize) -> Result<(), LiveHostError> {
+    let broken = |reason: String| LiveHostError::Broken { reason };
     let again = Document::open(als, limit.saturating_mul(2))
         .map_err(|fault| broken(format!("the new text does not read back: {fault}")))?;
     if again.to_xml() != document.to_xml() {
@@ -262,11 +262,11 @@ fn backup_time(now: Timestamp) -> String {
 }
 
 fn now<T: Send + 'static>(value: Result<T, LiveError>) -> Answer<'static, T> {
-    Box::pin(std::future::ready(value.map_err(Refusal::from)))
+    Box::pin(std::future::ready(value.map_err(LiveHostError::from)))
 }
 
 fn cannot_play<T: Send + 'static>(op: Op) -> Answer<'static, T> {
-    Box::pin(std::future::ready(Err(Refusal::Missing { host: NAME, op, reason: "a closed file cannot play" })))
+    Box::pin(std::future::ready(Err(LiveHostError::Missing { host: NAME, op, reason: "a closed file cannot play" })))
 }
 
 impl LiveHost for DocumentHost {
@@ -511,6 +511,6 @@ mod tests {
         assert_eq!(fs::read_to_string(&target).expect("the file"), "precious");
         fs::remove_file(home.path().join("sets/a.als")).expect("the file");
         std::os::unix::fs::symlink(&target, home.path().join("sets/a.als")).expect("a link");
-        assert!(matches!(host.disk().place.read(10), Err(Refusal::NotAFile { .. })));
+        assert!(matches!(host.disk().place.read(10), Err(LiveHostError::NotAFile { .. })));
     }
 }

@@ -1,7 +1,7 @@
 //! Parameters of Live Sets under a knob, in whichever Set the hands are on.
 
 use super::sessions::SessionKey;
-use super::{Live, LiveSet, Refusal};
+use super::{Live, LiveHostError, LiveSet};
 use crate::latest_value_worker::LatestValueWorker;
 use conductor_core::event::Micros;
 use conductor_set::PathId;
@@ -32,7 +32,7 @@ pub fn start(
     live: &Arc<Live>,
     runtime: tokio::runtime::Handle,
     now: impl Fn() -> Micros + Send + 'static,
-    failed: impl Fn(&Knob, Refusal) + Send + 'static,
+    failed: impl Fn(&Knob, LiveHostError) + Send + 'static,
 ) -> std::io::Result<LatestValueWorker<Knob>> {
     let live: Weak<Live> = Arc::downgrade(live);
     LatestValueWorker::start("live knobs", move |knob: Knob, value| {
@@ -46,8 +46,8 @@ pub fn start(
 impl Live {
     /// Sets a parameter as a knob does: at once, unguarded, and as one undo entry while it is
     /// turning.
-    pub async fn turn(&self, knob: &Knob, value: f64, now: Micros) -> Result<(), Refusal> {
-        let id: PathId = knob.path.parse().map_err(Refusal::Set)?;
+    pub async fn turn(&self, knob: &Knob, value: f64, now: Micros) -> Result<(), LiveHostError> {
+        let id: PathId = knob.path.parse().map_err(LiveHostError::Set)?;
         let set = self.set(&SessionKey::Engine, None).await?;
         let value = if knob.ranged {
             value
@@ -67,7 +67,7 @@ impl Live {
     }
 
     /// From where to where a parameter goes. Asked once, and again when ids moved.
-    pub(super) async fn range(&self, set: &LiveSet, id: PathId) -> Result<(f64, f64), Refusal> {
+    pub(super) async fn range(&self, set: &LiveSet, id: PathId) -> Result<(f64, f64), LiveHostError> {
         let structure = set.host.state().structure;
         let key = (set.id.clone(), id);
         let known = self.turning().ranges.get(&key).copied().filter(|it| it.0 == structure);

@@ -5,7 +5,7 @@
 //! Not here: when it is looked at, and what shows the value (`conductor_core::feedback`).
 
 use super::sessions::SessionKey;
-use super::{Live, Refusal};
+use super::{Live, LiveHostError};
 use conductor_core::engine::Reading;
 use conductor_set::PathId;
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ pub struct Look {
 
 impl Follow {
     /// A parameter that is not there is left out: the person may be about to make it.
-    pub async fn look(&mut self, live: &Live, wanted: &[PathId]) -> Result<Look, Refusal> {
+    pub async fn look(&mut self, live: &Live, wanted: &[PathId]) -> Result<Look, LiveHostError> {
         let set = live.set(&SessionKey::Engine, None).await?;
         let state = set.host.state();
         let is_file = state.path.is_some();

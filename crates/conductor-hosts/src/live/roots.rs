@@ -4,7 +4,7 @@
 //! following links. A link that is put in the way between the two makes the walk fail instead of
 //! leading out. Not here: what is in a file.
 
-use super::Refusal;
+use super::LiveHostError;
 use crate::{lexical, touches_home};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode};
 use rustix::io::Errno;
@@ -72,15 +72,14 @@ impl Roots {
     }
 
     /// The place that `asked` names. Only its folder must exist.
-    pub fn find(&self, asked: &Path) -> Result<Place, Refusal> {
+    pub fn find(&self, asked: &Path) -> Result<Place, LiveHostError> {
         if !asked.is_absolute() {
             // The folder of relative paths is ours to make; a granted one is not.
             match std::fs::create_dir(&self.sets) {
-                Ok(()) => {
-                    rustix::fs::chmod(&self.sets, Mode::RWXU).map_err(|fault| Refusal::io(&self.sets, fault.into()))?
-                }
+                Ok(()) => rustix::fs::chmod(&self.sets, Mode::RWXU)
+                    .map_err(|fault| LiveHostError::io(&self.sets, fault.into()))?,
                 Err(fault) if fault.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(fault) => return Err(Refusal::io(&self.sets, fault)),
+                Err(fault) => return Err(LiveHostError::io(&self.sets, fault)),
             }
         }
         let whole = self.sets.join(asked);
@@ -96,20 +95,20 @@ impl Roots {
         // Whether something outside exists is not told.
         let root = self.list().into_iter().find(|root| path.starts_with(root)).ok_or_else(|| self.denied(asked))?;
         if resolved.is_err() {
-            return Err(Refusal::NoSuchFile { path });
+            return Err(LiveHostError::NoSuchFile { path });
         }
         let inside = path.strip_prefix(&root).map_err(|_| self.denied(asked))?;
         let name = inside.file_name().map(OsStr::to_owned).ok_or_else(|| self.denied(asked))?;
         let folders = inside.parent().unwrap_or(Path::new(""));
         let folder = walk(&root, folders).map_err(|fault| match fault {
             Errno::LOOP | Errno::NOTDIR => self.denied(asked),
-            other => Refusal::io(&path, other.into()),
+            other => LiveHostError::io(&path, other.into()),
         })?;
         Ok(Place { folder, name, path })
     }
 
-    fn denied(&self, asked: &Path) -> Refusal {
-        Refusal::OutsideRoots { path: asked.to_owned(), roots: self.list() }
+    fn denied(&self, asked: &Path) -> LiveHostError {
+        LiveHostError::OutsideRoots { path: asked.to_owned(), roots: self.list() }
     }
 }
 
@@ -128,36 +127,38 @@ impl Place {
         &self.path
     }
 
-    fn open(&self) -> Result<File, Refusal> {
+    fn open(&self) -> Result<File, LiveHostError> {
         // Without blocking, so that a pipe in the place of a file cannot hold us.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = rustix::fs::openat(&self.folder, &self.name, flags, Mode::empty()).map_err(|fault| match fault {
-            Errno::NOENT => Refusal::NoSuchFile { path: self.path.clone() },
-            Errno::LOOP => Refusal::NotAFile { path: self.path.clone() },
-            other => Refusal::io(&self.path, other.into()),
+            Errno::NOENT => LiveHostError::NoSuchFile { path: self.path.clone() },
+            Errno::LOOP => LiveHostError::NotAFile { path: self.path.clone() },
+            other => LiveHostError::io(&self.path, other.into()),
         })?;
-        let stat = rustix::fs::fstat(&file).map_err(|fault| Refusal::io(&self.path, fault.into()))?;
+        let stat = rustix::fs::fstat(&file).map_err(|fault| LiveHostError::io(&self.path, fault.into()))?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            return Err(Refusal::NotAFile { path: self.path.clone() });
+            return Err(LiveHostError::NotAFile { path: self.path.clone() });
         }
         Ok(File::from(file))
     }
 
     /// The bytes of the file, at most `limit`, and which state they are of.
-    pub fn read(&self, limit: usize) -> Result<(Vec<u8>, Stamp), Refusal> {
+    pub fn read(&self, limit: usize) -> Result<(Vec<u8>, Stamp), LiveHostError> {
         let file = self.open()?;
-        let stamp = stamp_of(&file).map_err(|fault| Refusal::io(&self.path, fault))?;
+        let stamp = stamp_of(&file).map_err(|fault| LiveHostError::io(&self.path, fault))?;
         let mut bytes = Vec::new();
         let most = u64::try_from(limit).unwrap_or(u64::MAX);
-        file.take(most.saturating_add(1)).read_to_end(&mut bytes).map_err(|fault| Refusal::io(&self.path, fault))?;
+        file.take(most.saturating_add(1))
+            .read_to_end(&mut bytes)
+            .map_err(|fault| LiveHostError::io(&self.path, fault))?;
         if bytes.len() > limit {
-            return Err(Refusal::TooLarge { path: self.path.clone(), limit });
+            return Err(LiveHostError::TooLarge { path: self.path.clone(), limit });
         }
         Ok((bytes, stamp))
     }
 
-    pub fn stamp(&self) -> Result<Stamp, Refusal> {
-        stamp_of(&self.open()?).map_err(|fault| Refusal::io(&self.path, fault))
+    pub fn stamp(&self) -> Result<Stamp, LiveHostError> {
+        stamp_of(&self.open()?).map_err(|fault| LiveHostError::io(&self.path, fault))
     }
 
     pub fn exists(&self) -> bool {
@@ -165,10 +166,10 @@ impl Place {
     }
 
     /// Writes a file that must not exist yet.
-    pub fn create(&self, bytes: &[u8]) -> Result<Stamp, Refusal> {
-        let io = |fault: io::Error| Refusal::io(&self.path, fault);
+    pub fn create(&self, bytes: &[u8]) -> Result<Stamp, LiveHostError> {
+        let io = |fault: io::Error| LiveHostError::io(&self.path, fault);
         let mut file = self.fresh(&self.name, 0o600).map_err(|fault| match fault {
-            Errno::EXIST => Refusal::FileExists { path: self.path.clone() },
+            Errno::EXIST => LiveHostError::FileExists { path: self.path.clone() },
             other => io(other.into()),
         })?;
         let written = file.write_all(bytes).and_then(|()| file.sync_all());
@@ -193,7 +194,7 @@ impl Place {
         time: &str,
         unique: &str,
         look: &dyn Fn(Step) -> io::Result<()>,
-    ) -> Result<(Stamp, Option<PathBuf>), Refusal> {
+    ) -> Result<(Stamp, Option<PathBuf>), LiveHostError> {
         let mut temporary = OsString::from(".");
         temporary.push(&self.name);
         temporary.push(format!(".{unique}.new"));
@@ -202,7 +203,7 @@ impl Place {
             // Whatever went wrong, the old file stands; a leftover of ours does not.
             let _ = rustix::fs::unlinkat(&self.folder, &temporary, AtFlags::empty());
         }
-        done.map_err(|fault| Refusal::io(&self.path, fault))
+        done.map_err(|fault| LiveHostError::io(&self.path, fault))
     }
 
     fn replace_by(

@@ -12,7 +12,9 @@ pub mod rendezvous;
 use super::contents::{ABSENT, Contents, Facet};
 use super::shared::{FOREIGN_UNDO, Told, caps, made, no_diff, track_of, unsure};
 use super::write_turn::Turn;
-use super::{Answer, Caps, History, KnownIds, LiveHost, Mode, Op, Playing, Refusal, State, Transport, Way, blocking};
+use super::{
+    Answer, Caps, History, KnownIds, LiveHost, LiveHostError, Mode, Op, Playing, State, Transport, Way, blocking,
+};
 use conductor_set::{
     Applied, ArrangementRow, ClipDrawing, ClipInfo, ClipKind, Clips, Device, Devices, Guard, LiveEdit, LiveError,
     Location, Note, NoteQuery, Notes, Outcome, Overview, Param, ParamWritten, PathId, Revision, Scenes, Shifts,
@@ -120,13 +122,13 @@ struct Mark {
     mark: String,
 }
 
-fn read<T: DeserializeOwned>(value: Value) -> Result<T, Refusal> {
+fn read<T: DeserializeOwned>(value: Value) -> Result<T, LiveHostError> {
     serde_json::from_value(value)
-        .map_err(|fault| Refusal::Offline { host: NAME, reason: format!("an answer makes no sense: {fault}") })
+        .map_err(|fault| LiveHostError::Offline { host: NAME, reason: format!("an answer makes no sense: {fault}") })
 }
 
 impl ScriptHost {
-    pub async fn attach(settings: Settings, told: Told) -> Result<Arc<ScriptHost>, Refusal> {
+    pub async fn attach(settings: Settings, told: Told) -> Result<Arc<ScriptHost>, LiveHostError> {
         let host: Arc<OnceLock<Weak<ScriptHost>>> = Arc::default();
         let (line, greeting) = meet(&settings, hear(Arc::clone(&host))).await?;
         let fingerprint: Fingerprint = read(line.ask("fingerprint", json!({})).await?.result["fingerprint"].take())?;
@@ -160,7 +162,7 @@ impl ScriptHost {
 
     /// The line, connected again when it ended. After that another Set may be open, so everyone
     /// must look again.
-    async fn line(&self) -> Result<Arc<Line>, Refusal> {
+    async fn line(&self) -> Result<Arc<Line>, LiveHostError> {
         let mut line = self.line.lock().await;
         if line.has_ended() {
             let (again, greeting) = meet(&self.settings, hear(Arc::new(OnceLock::from(Weak::clone(&self.me))))).await?;
@@ -177,11 +179,11 @@ impl ScriptHost {
         Ok(Arc::clone(&line))
     }
 
-    async fn ask(&self, op: &str, body: Value) -> Result<Reply, Refusal> {
+    async fn ask(&self, op: &str, body: Value) -> Result<Reply, LiveHostError> {
         self.line().await?.ask(op, body).await
     }
 
-    async fn get<T: DeserializeOwned>(&self, op: &str, body: Value) -> Result<T, Refusal> {
+    async fn get<T: DeserializeOwned>(&self, op: &str, body: Value) -> Result<T, LiveHostError> {
         read(self.ask(op, body).await?.result)
     }
 
@@ -192,12 +194,12 @@ impl ScriptHost {
         heard.revision()
     }
 
-    async fn look(&self) -> Result<Revision, Refusal> {
+    async fn look(&self) -> Result<Revision, LiveHostError> {
         let fingerprint: Fingerprint = read(self.ask("fingerprint", json!({})).await?.result["fingerprint"].take())?;
         Ok(self.note(&fingerprint))
     }
 
-    async fn overview_now(&self) -> Result<Overview, Refusal> {
+    async fn overview_now(&self) -> Result<Overview, LiveHostError> {
         let song: Song = self.get("overview", json!({})).await?;
         let revision = self.heard().revision();
         Ok(Overview {
@@ -221,12 +223,12 @@ impl ScriptHost {
         })
     }
 
-    async fn track_clips(&self, track: PathId) -> Result<TrackClips, Refusal> {
+    async fn track_clips(&self, track: PathId) -> Result<TrackClips, LiveHostError> {
         track_of(track)?;
         self.get("clips", json!({ "trackId": track })).await
     }
 
-    async fn all_notes(&self, clip: PathId) -> Result<Vec<Note>, Refusal> {
+    async fn all_notes(&self, clip: PathId) -> Result<Vec<Note>, LiveHostError> {
         #[derive(Deserialize)]
         struct All {
             notes: Vec<Note>,
@@ -242,7 +244,7 @@ impl ScriptHost {
 
     /// Takes the marks of the notes of the first clips, so that the revision of an overview covers
     /// them.
-    async fn survey(&self) -> Result<(), Refusal> {
+    async fn survey(&self) -> Result<(), LiveHostError> {
         #[derive(Deserialize)]
         struct All {
             marks: BTreeMap<String, String>,
@@ -250,7 +252,7 @@ impl ScriptHost {
         let most = json!({ "clips": SURVEYED_CLIPS, "notes": SURVEYED_NOTES });
         let marks = match self.get("marks", most).await {
             Ok(All { marks }) => marks,
-            Err(Refusal::Said { .. }) => return Ok(()),
+            Err(LiveHostError::Said { .. }) => return Ok(()),
             Err(refusal) => return Err(refusal),
         };
         let mut heard = self.heard();
@@ -263,7 +265,7 @@ impl ScriptHost {
     }
 
     /// The state of an object now, as text to compare.
-    async fn state_of(&self, facet: Facet, id: PathId) -> Result<String, Refusal> {
+    async fn state_of(&self, facet: Facet, id: PathId) -> Result<String, LiveHostError> {
         Ok(match facet {
             Facet::Notes => self.get::<Mark>("mark", json!({ "clipId": id })).await?.mark,
             Facet::Clip => format!("{:?}", self.get::<ClipInfo>("clip", json!({ "clipId": id })).await?),
@@ -275,7 +277,7 @@ impl ScriptHost {
     /// For a caller that expects a revision: reads again what the edits touch, which makes a new
     /// revision when it changed. Gives the marks of the clips, which the script compares once more
     /// in the tick of the write.
-    async fn observe(&self, guard: &Guard, edits: &[LiveEdit]) -> Result<BTreeMap<PathId, String>, Refusal> {
+    async fn observe(&self, guard: &Guard, edits: &[LiveEdit]) -> Result<BTreeMap<PathId, String>, LiveHostError> {
         let mut marks = BTreeMap::new();
         if guard.expect_revision.is_none() {
             return Ok(marks);
@@ -295,10 +297,10 @@ impl ScriptHost {
     }
 
     /// Nothing for an object that is not there.
-    async fn read_again(&self, facet: Facet, id: PathId) -> Result<Option<String>, Refusal> {
+    async fn read_again(&self, facet: Facet, id: PathId) -> Result<Option<String>, LiveHostError> {
         let state = match self.state_of(facet, id).await {
             Ok(state) => Some(state),
-            Err(Refusal::Said { .. }) => None,
+            Err(LiveHostError::Said { .. }) => None,
             Err(refusal) => return Err(refusal),
         };
         self.heard().contents.read(facet, id, state.as_deref().unwrap_or(ABSENT));
@@ -306,7 +308,7 @@ impl ScriptHost {
     }
 
     /// A write returns properties after it only, so unknown ones are read before it.
-    async fn read_first(&self, edits: &[LiveEdit]) -> Result<(), Refusal> {
+    async fn read_first(&self, edits: &[LiveEdit]) -> Result<(), LiveHostError> {
         for edit in edits {
             let (facet, id) = match edit {
                 LiveEdit::SetClipProps { clip_id, .. } => (Facet::Clip, *clip_id),
@@ -337,7 +339,7 @@ impl ScriptHost {
         }
     }
 
-    async fn chain(&self, track: PathId) -> Result<Chain, Refusal> {
+    async fn chain(&self, track: PathId) -> Result<Chain, LiveHostError> {
         let chain: Chain = self.get("devices", json!({ "trackId": track })).await?;
         self.params_were_read(&chain);
         Ok(chain)
@@ -376,7 +378,7 @@ impl ScriptHost {
 
     /// What must hold for a write, and the epoch that the script is to check once more in the tick
     /// of the write.
-    async fn admit(&self, guard: &Guard, edits: &[LiveEdit]) -> Result<Value, Refusal> {
+    async fn admit(&self, guard: &Guard, edits: &[LiveEdit]) -> Result<Value, LiveHostError> {
         let marks = self.observe(guard, edits).await?;
         // Events of the person's changes come on the same line as this answer, and before it.
         let actual = self.look().await?;
@@ -394,7 +396,7 @@ impl ScriptHost {
     }
 
     /// Takes what a write of ours told: the new revision, and whether it moved ids.
-    fn wrote(&self, reply: &mut Reply, guard: &Guard) -> Result<(Revision, bool), Refusal> {
+    fn wrote(&self, reply: &mut Reply, guard: &Guard) -> Result<(Revision, bool), LiveHostError> {
         let fingerprint: Fingerprint = read(reply.result["fingerprint"].take())?;
         let revision = self.note(&fingerprint);
         let mut heard = self.heard();
@@ -421,7 +423,7 @@ impl ScriptHost {
         (self.told)(subject.as_slice(), shifted);
     }
 
-    async fn outcome(&self, edit: &LiveEdit, value: Value) -> Result<Outcome, Refusal> {
+    async fn outcome(&self, edit: &LiveEdit, value: Value) -> Result<Outcome, LiveHostError> {
         Ok(match edit {
             LiveEdit::SetTempo { .. } => Outcome::Tempo(self.overview_now().await?),
             LiveEdit::SetTrackProps { .. } => Outcome::Track(read(value)?),
@@ -439,9 +441,9 @@ impl ScriptHost {
     }
 }
 
-async fn meet(settings: &Settings, hear: Hear) -> Result<(Line, Greeting), Refusal> {
+async fn meet(settings: &Settings, hear: Hear) -> Result<(Line, Greeting), LiveHostError> {
     let home = settings.home.clone();
-    let met = blocking(move || rendezvous::read(&home).map_err(Refusal::from)).await?;
+    let met = blocking(move || rendezvous::read(&home).map_err(LiveHostError::from)).await?;
     Line::open(&met, settings.timeout, hear).await
 }
 
@@ -474,7 +476,7 @@ fn known(fingerprint: &Fingerprint) -> KnownIds {
 }
 
 /// Every slot, empty ones included, then the arrangement clips.
-fn with_empty_slots(track: PathId, found: TrackClips) -> Result<Vec<ClipInfo>, Refusal> {
+fn with_empty_slots(track: PathId, found: TrackClips) -> Result<Vec<ClipInfo>, LiveHostError> {
     let n = track_of(track)?;
     let (session, arrangement): (Vec<ClipInfo>, Vec<ClipInfo>) =
         found.clips.into_iter().partition(|it| it.location == Location::Session);
@@ -604,7 +606,7 @@ impl LiveHost for ScriptHost {
             for id in ids {
                 values.push(match self.param(id).await {
                     Ok(param) => Some(param.value),
-                    Err(Refusal::Said { .. }) => None,
+                    Err(LiveHostError::Said { .. }) => None,
                     Err(refusal) => return Err(refusal),
                 });
             }
@@ -624,7 +626,7 @@ impl LiveHost for ScriptHost {
         Box::pin(async move {
             let _turn = turn;
             if mode == Mode::Preview {
-                return Err(Refusal::Missing {
+                return Err(LiveHostError::Missing {
                     host: NAME,
                     op: Op::TryOut,
                     reason: "a change cannot be tried out in a running Live",
@@ -680,7 +682,7 @@ impl LiveHost for ScriptHost {
         Box::pin(async move {
             let _turn = turn;
             if mode == Mode::Preview {
-                return Err(Refusal::Missing {
+                return Err(LiveHostError::Missing {
                     host: NAME,
                     op: Op::TryOut,
                     reason: "undo cannot be tried out in a running Live",

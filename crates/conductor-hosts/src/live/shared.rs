@@ -1,7 +1,7 @@
 //! What both hosts of a running Live share: whom they tell of changes, and what cannot be done
 //! there.
 
-use super::{Caps, Op, Refusal};
+use super::{Caps, LiveHostError, Op};
 use conductor_set::{Diff, Listing, LiveError, PathId};
 use std::sync::Arc;
 
@@ -17,31 +17,31 @@ pub fn caps(render: &'static str) -> Caps {
 }
 
 /// A write that was sent and not answered may have been made.
-pub fn unsure(why: Refusal) -> Refusal {
+pub fn unsure(why: LiveHostError) -> LiveHostError {
     after(why, "the write was sent, and whether Live made it is not known")
 }
 
 /// The write was made; a read after it was not answered.
-pub fn made(why: Refusal) -> Refusal {
+pub fn made(why: LiveHostError) -> LiveHostError {
     after(why, "the write was made, and only the read after it was not answered")
 }
 
-fn after(why: Refusal, done: &str) -> Refusal {
-    if !matches!(why, Refusal::Offline { .. } | Refusal::NoAnswer { .. }) {
+fn after(why: LiveHostError, done: &str) -> LiveHostError {
+    if !matches!(why, LiveHostError::Offline { .. } | LiveHostError::NoAnswer { .. }) {
         return why;
     }
-    Refusal::HalfDone { done: done.into(), why: Box::new(why) }
+    LiveHostError::HalfDone { done: done.into(), why: Box::new(why) }
 }
 
-pub fn gone(subject: PathId, listing: Listing) -> Refusal {
+pub fn gone(subject: PathId, listing: Listing) -> LiveHostError {
     LiveError::Gone { subject, listing }.into()
 }
 
-pub fn wrong(subject: PathId, expected: &'static str, listing: Listing) -> Refusal {
+pub fn wrong(subject: PathId, expected: &'static str, listing: Listing) -> LiveHostError {
     LiveError::WrongKind { subject, expected, listing }.into()
 }
 
-pub fn track_of(path: PathId) -> Result<u32, Refusal> {
+pub fn track_of(path: PathId) -> Result<u32, LiveHostError> {
     if let PathId::Track(n) = path { Ok(n) } else { Err(wrong(path, "a track (track:N)", Listing::Tracks)) }
 }
 

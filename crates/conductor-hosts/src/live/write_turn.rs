@@ -1,6 +1,6 @@
 //! One writer at a time per Set, in the order of asking, and a bound on how many wait.
 
-use super::Refusal;
+use super::LiveHostError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::OwnedMutexGuard;
@@ -31,14 +31,14 @@ impl Drop for Waiting<'_> {
 impl Lane {
     /// Waits for the turn. The bound is checked before the caller waits, so a flood is refused at
     /// once instead of piling up.
-    pub async fn enter(&self) -> Result<Turn, Refusal> {
+    pub async fn enter(&self) -> Result<Turn, LiveHostError> {
         // A free lane has nobody to wait behind.
         if let Ok(held) = Arc::clone(&self.turn).try_lock_owned() {
             return Ok(Turn { _held: held });
         }
         let more = |waiting: usize| (waiting < MAX_WAITING).then_some(waiting + 1);
         if self.waiting.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_err() {
-            return Err(Refusal::QueueFull { waiting: MAX_WAITING });
+            return Err(LiveHostError::QueueFull { waiting: MAX_WAITING });
         }
         let _place = Waiting(&self.waiting);
         Ok(Turn { _held: Arc::clone(&self.turn).lock_owned().await })
@@ -68,7 +68,7 @@ mod tests {
             assert!(waiting.as_mut().now_or_never().is_none());
         }
         assert_eq!(lane.waiting(), MAX_WAITING);
-        assert!(matches!(lane.enter().await, Err(Refusal::QueueFull { waiting: 64 })));
+        assert!(matches!(lane.enter().await, Err(LiveHostError::QueueFull { waiting: 64 })));
         // A caller that gave up makes room; so does the one that got its turn.
         queue.pop();
         assert_eq!(lane.waiting(), MAX_WAITING - 1);

@@ -5,7 +5,7 @@ use super::notes::same;
 use super::reads::{clip_asks, clip_info, param_address, param_asks, param_of};
 use super::wire::{Ask, Batch, get, get_with, number, tell, text, truth};
 use super::{AbletonOscHost, Mine, cannot, count, first, float, index, refused, session_clip};
-use crate::live::Refusal;
+use crate::live::LiveHostError;
 use crate::live::contents::{ABSENT, Contents, Facet};
 use crate::live::shared::{gone, made, unsure, wrong};
 use conductor_set::{
@@ -30,7 +30,7 @@ fn equal(sent: &OscType, read: &OscType) -> bool {
 }
 
 /// Refuses when the value read is not the one sent.
-fn verify(batch: &Batch, at: usize, subject: PathId, sent: &OscType) -> Result<OscType, Refusal> {
+fn verify(batch: &Batch, at: usize, subject: PathId, sent: &OscType) -> Result<OscType, LiveHostError> {
     let read = first(batch, at, subject, Listing::Tracks, |it| Some(it.clone()));
     match (read, &batch.error) {
         (Ok(read), _) if equal(sent, &read) => Ok(read),
@@ -41,7 +41,12 @@ fn verify(batch: &Batch, at: usize, subject: PathId, sent: &OscType) -> Result<O
 }
 
 impl AbletonOscHost {
-    pub(super) async fn make(&self, edit: &LiveEdit, guard: &Guard, applied: &mut Applied) -> Result<(), Refusal> {
+    pub(super) async fn make(
+        &self,
+        edit: &LiveEdit,
+        guard: &Guard,
+        applied: &mut Applied,
+    ) -> Result<(), LiveHostError> {
         match edit {
             LiveEdit::SetTempo { bpm } => {
                 self.admit(guard, std::slice::from_ref(edit), Vec::new()).await?;
@@ -81,7 +86,7 @@ impl AbletonOscHost {
         read: Ask,
         subject: PathId,
         value: &OscType,
-    ) -> Result<(Revision, OscType), Refusal> {
+    ) -> Result<(Revision, OscType), LiveHostError> {
         let (mut batch, revision) = self.put(guard, Mine::Nothing, write, vec![read.clone()]).await?;
         self.settle(&mut batch, &read, |it| equal(value, it)).await?;
         let now = verify(&batch, 1, subject, value).map_err(unsure)?;
@@ -96,7 +101,7 @@ impl AbletonOscHost {
         wishes: Vec<(&'static str, Wish)>,
         guard: &Guard,
         applied: &mut Applied,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), LiveHostError> {
         let mut done: Vec<&str> = Vec::new();
         for (name, Wish { set, get: read, value }) in wishes {
             let mut arguments: Vec<OscType> = at.iter().map(|it| OscType::Int(*it)).collect();
@@ -104,7 +109,9 @@ impl AbletonOscHost {
             let written = self.put_value(guard, tell(set, arguments), get(read, at), subject, &value);
             (applied.revision, _) = written.await.map_err(|why| match done.as_slice() {
                 [] => why,
-                before => Refusal::HalfDone { done: format!("{} written", before.join(", ")), why: Box::new(why) },
+                before => {
+                    LiveHostError::HalfDone { done: format!("{} written", before.join(", ")), why: Box::new(why) }
+                }
             })?;
             applied.undo_steps += 1;
             done.push(name);
@@ -119,7 +126,7 @@ impl AbletonOscHost {
         props: &TrackProps,
         guard: &Guard,
         applied: &mut Applied,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), LiveHostError> {
         self.admit(guard, std::slice::from_ref(edit), Vec::new()).await?;
         let (n, row) = self.track(id)?;
         if props.arm.is_some() {
@@ -163,7 +170,7 @@ impl AbletonOscHost {
         kind: TrackKind,
         guard: &Guard,
         applied: &mut Applied,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), LiveHostError> {
         let address = match kind {
             TrackKind::Midi => "/live/song/create_midi_track",
             TrackKind::Audio => "/live/song/create_audio_track",
@@ -194,7 +201,7 @@ impl AbletonOscHost {
         length_beats: f64,
         guard: &Guard,
         applied: &mut Applied,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), LiveHostError> {
         let PathId::OnTrack(track, TrackPart::Slot(slot)) = slot_id else {
             return Err(wrong(slot_id, "a session slot (track:N/clipslot:M)", Listing::Clips));
         };
@@ -226,7 +233,7 @@ impl AbletonOscHost {
         value: f64,
         guard: &Guard,
         applied: &mut Applied,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), LiveHostError> {
         let (set, read, mut arguments) = param_address(id)?;
         let batch = self.admit(guard, std::slice::from_ref(edit), param_asks(id)?).await?;
         let before = param_of(id, &batch)?;
@@ -253,7 +260,7 @@ impl AbletonOscHost {
         props: &ClipProps,
         guard: &Guard,
         applied: &mut Applied,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), LiveHostError> {
         let (track, slot) = session_clip(id)?;
         let at = [index(track), index(slot)];
         let batch = self.admit(guard, std::slice::from_ref(edit), clip_asks(at).into()).await?;
@@ -307,7 +314,7 @@ impl AbletonOscHost {
         id: PathId,
         guard: &Guard,
         applied: &mut Applied,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), LiveHostError> {
         let (track, slot) = session_clip(id)?;
         let at = [index(track), index(slot)];
         let has_clip = get("/live/clip_slot/get/has_clip", &at);
@@ -336,7 +343,7 @@ impl AbletonOscHost {
         id: PathId,
         guard: &Guard,
         applied: &mut Applied,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), LiveHostError> {
         self.admit(guard, std::slice::from_ref(edit), Vec::new()).await?;
         let (n, _) = self.track(id)?;
         let before = self.tracks().len();

@@ -4,7 +4,7 @@ use super::wire::{Ask, NAME, get, get_with, number, tell, text, truth};
 use super::{AbletonOscHost, Mine, first, float, index, refused, session_clip, values};
 use crate::live::contents::{ABSENT, Facet};
 use crate::live::shared::made;
-use crate::live::{LiveHost as _, Refusal};
+use crate::live::{LiveHost as _, LiveHostError};
 use conductor_set::{
     Applied, Elsewhere, Guard, Listing, LiveEdit, LiveError, Note, NoteWindow, NotesWritten, Outcome, PathId,
 };
@@ -55,7 +55,7 @@ fn starts(notes: &[Note]) -> Vec<(u8, i64)> {
 }
 
 /// Probability, deviation and release velocity have no place in the peer's messages.
-fn carried(notes: &[Note]) -> Result<(), Refusal> {
+fn carried(notes: &[Note]) -> Result<(), LiveHostError> {
     let plain = Note::new(0, 0.0, 1.0);
     let lossy = |it: &Note| {
         it.probability != plain.probability
@@ -81,7 +81,7 @@ fn sorted(rows: &[OscType]) -> Vec<Note> {
 }
 
 impl AbletonOscHost {
-    pub(super) async fn notes_of(&self, clip: PathId) -> Result<Vec<Note>, Refusal> {
+    pub(super) async fn notes_of(&self, clip: PathId) -> Result<Vec<Note>, LiveHostError> {
         let (track, slot) = session_clip(clip)?;
         let at = [index(track), index(slot)];
         let mut rows = Vec::new();
@@ -92,7 +92,7 @@ impl AbletonOscHost {
             let batch = self.wire.read_within(&[question(at, window)], WINDOW_ROUNDS).await?;
             match values(&batch, 0, clip, Listing::Clips) {
                 Ok(found) => rows.extend(found),
-                Err(Refusal::NoAnswer { .. }) if window.1 > SHORTEST => {
+                Err(LiveHostError::NoAnswer { .. }) if window.1 > SHORTEST => {
                     let half = window.1 / 2.0;
                     windows.push((window.0 + half, half));
                     windows.push((window.0, half));
@@ -125,7 +125,7 @@ impl AbletonOscHost {
         (clip, notes, window): (PathId, &[Note], Option<&NoteWindow>),
         guard: &Guard,
         applied: &mut Applied,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), LiveHostError> {
         let (track, slot) = session_clip(clip)?;
         let at = [index(track), index(slot)];
         carried(notes)?;
@@ -167,7 +167,7 @@ impl AbletonOscHost {
                 Some(error) => Err(refused(clip, error)),
                 None => Ok(()),
             });
-            added.map_err(|why| Refusal::HalfDone {
+            added.map_err(|why| LiveHostError::HalfDone {
                 done: format!(
                     "{removed} old notes were removed, and {} of {} new ones are sure to be there",
                     n * NOTES_PER_DATAGRAM,
@@ -181,7 +181,10 @@ impl AbletonOscHost {
         let kept: Vec<Note> = before.iter().filter(|it| !inside(it)).copied().chain(notes.iter().copied()).collect();
         if starts(&now) != starts(&kept) {
             let why = refused(clip, format!("{} notes should be there and {} are", kept.len(), now.len()));
-            return Err(Refusal::HalfDone { done: "the notes of the clip were changed".into(), why: Box::new(why) });
+            return Err(LiveHostError::HalfDone {
+                done: "the notes of the clip were changed".into(),
+                why: Box::new(why),
+            });
         }
         let adjusted = adjusted(notes, &now);
         let count = now.len();

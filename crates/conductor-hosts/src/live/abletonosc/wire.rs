@@ -10,7 +10,7 @@
 //!
 //! One task receives. What answers no question is a listener's push, and goes to whoever attached.
 
-use crate::live::Refusal;
+use crate::live::LiveHostError;
 use parking_lot::{Mutex, MutexGuard};
 use rosc::{OscMessage, OscPacket, OscType};
 use std::collections::BTreeSet;
@@ -158,8 +158,8 @@ impl Drop for Wire {
     }
 }
 
-fn offline(reason: impl ToString) -> Refusal {
-    Refusal::Offline { host: NAME, reason: reason.to_string() }
+fn offline(reason: impl ToString) -> LiveHostError {
+    LiveHostError::Offline { host: NAME, reason: reason.to_string() }
 }
 
 /// A wire that was just dropped gives its port back when its receiver next runs, so a port in use
@@ -176,7 +176,7 @@ async fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
 
 impl Wire {
     /// Binds the port and listens; asks nothing yet.
-    pub async fn open(settings: Settings) -> Result<(Wire, mpsc::Receiver<OscMessage>), Refusal> {
+    pub async fn open(settings: Settings) -> Result<(Wire, mpsc::Receiver<OscMessage>), LiveHostError> {
         // Another machine cannot be reached from the loopback address.
         let here = if settings.peer.ip().is_loopback() { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
         let socket = bind(SocketAddr::from((here, settings.reply_port))).await.map_err(|fault| {
@@ -210,13 +210,13 @@ impl Wire {
     }
 
     /// Questions only. Those without an answer are asked again.
-    pub async fn read(&self, asks: &[Ask]) -> Result<Batch, Refusal> {
+    pub async fn read(&self, asks: &[Ask]) -> Result<Batch, LiveHostError> {
         self.read_within(asks, ROUNDS).await
     }
 
     /// As [`Wire::read`], with fewer rounds: for a question whose answer may be too large to come
     /// at all.
-    pub async fn read_within(&self, asks: &[Ask], rounds: u32) -> Result<Batch, Refusal> {
+    pub async fn read_within(&self, asks: &[Ask], rounds: u32) -> Result<Batch, LiveHostError> {
         let mut whole = Batch::default();
         for part in asks.chunks(QUESTIONS) {
             let batch = self.write_within(part, rounds).await?;
@@ -228,14 +228,14 @@ impl Wire {
 
     /// A write with its questions. Questions without an answer are asked again; the write is sent
     /// once.
-    pub async fn write(&self, asks: &[Ask]) -> Result<Batch, Refusal> {
+    pub async fn write(&self, asks: &[Ask]) -> Result<Batch, LiveHostError> {
         self.write_within(asks, ROUNDS).await
     }
 
-    async fn write_within(&self, asks: &[Ask], rounds: u32) -> Result<Batch, Refusal> {
+    async fn write_within(&self, asks: &[Ask], rounds: u32) -> Result<Batch, LiveHostError> {
         let (mut batch, mut silent) = match self.batch(asks).await {
             Ok(batch) => (batch, false),
-            Err(Refusal::NoAnswer { .. }) => (Batch::unanswered(asks), true),
+            Err(LiveHostError::NoAnswer { .. }) => (Batch::unanswered(asks), true),
             Err(refusal) => return Err(refusal),
         };
         for _ in 0..rounds {
@@ -263,7 +263,7 @@ impl Wire {
                         batch.errors += more.errors;
                         batch.error = batch.error.or(more.error);
                     }
-                    Err(Refusal::NoAnswer { .. }) if !silent => silent = true,
+                    Err(LiveHostError::NoAnswer { .. }) if !silent => silent = true,
                     Err(refusal) => return Err(refusal),
                 }
             }
@@ -277,7 +277,7 @@ impl Wire {
     /// Sends once. At most one of the messages may be a write, so that an error has one possible
     /// cause, and at least one is a question: its answer proves that the peer handled what was sent
     /// before it. Fails when nothing at all comes back.
-    pub async fn batch(&self, asks: &[Ask]) -> Result<Batch, Refusal> {
+    pub async fn batch(&self, asks: &[Ask]) -> Result<Batch, LiveHostError> {
         let _turn = self.turn.lock().await;
         let open = Open { asks: asks.to_vec(), batch: Batch::unanswered(asks), fenced: false, heard: false };
         *self.inner.lock() = Some(open);
@@ -290,13 +290,13 @@ impl Wire {
             Some(open) if open.heard || open.fenced => Ok(open.batch),
             Some(_) | None => {
                 self.inner.gaps.fetch_add(1, Ordering::Relaxed);
-                Err(Refusal::NoAnswer { host: NAME })
+                Err(LiveHostError::NoAnswer { host: NAME })
             }
         }
     }
 
     /// Between batches, with nothing read back: for values that the next one replaces anyway.
-    pub async fn send(&self, ask: &Ask) -> Result<(), Refusal> {
+    pub async fn send(&self, ask: &Ask) -> Result<(), LiveHostError> {
         let _turn = self.turn.lock().await;
         self.inner.send(ask.address, &ask.arguments).await
     }
@@ -327,12 +327,14 @@ impl Inner {
         }
     }
 
-    async fn send(&self, address: &str, arguments: &[OscType]) -> Result<(), Refusal> {
+    async fn send(&self, address: &str, arguments: &[OscType]) -> Result<(), LiveHostError> {
         let message = OscMessage { addr: address.to_owned(), args: arguments.to_vec() };
         let bytes = rosc::encoder::encode(&OscPacket::Message(message))
-            .map_err(|fault| Refusal::Broken { reason: format!("OSC: {fault}") })?;
+            .map_err(|fault| LiveHostError::Broken { reason: format!("OSC: {fault}") })?;
         if bytes.len() > PACKET_MAX {
-            return Err(Refusal::Broken { reason: format!("{address}: {} bytes do not fit a datagram", bytes.len()) });
+            return Err(LiveHostError::Broken {
+                reason: format!("{address}: {} bytes do not fit a datagram", bytes.len()),
+            });
         }
         self.socket.send_to(&bytes, self.peer).await.map(drop).map_err(offline)
     }
@@ -477,7 +479,7 @@ mod tests {
         }
         let other = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let taken = Settings { reply_port: other.local_addr().unwrap().port(), ..settings };
-        assert!(matches!(Wire::open(taken).await, Err(Refusal::Offline { .. })));
+        assert!(matches!(Wire::open(taken).await, Err(LiveHostError::Offline { .. })));
     }
 
     #[test]

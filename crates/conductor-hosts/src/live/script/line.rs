@@ -3,7 +3,7 @@
 use super::NAME;
 use super::rendezvous::Rendezvous;
 use crate::bridges;
-use crate::live::Refusal;
+use crate::live::LiveHostError;
 use conductor_core::error::Code;
 use parking_lot::Mutex;
 use serde::Deserialize;
@@ -85,14 +85,14 @@ pub struct Greeting {
     pub epoch: u64,
 }
 
-fn offline(reason: impl ToString) -> Refusal {
-    Refusal::Offline { host: NAME, reason: reason.to_string() }
+fn offline(reason: impl ToString) -> LiveHostError {
+    LiveHostError::Offline { host: NAME, reason: reason.to_string() }
 }
 
 impl Line {
     /// Connects, waits for the script's token, and then proves to it and has it prove that both
     /// know the secret.
-    pub async fn open(met: &Rendezvous, timeout: Duration, hear: Hear) -> Result<(Line, Greeting), Refusal> {
+    pub async fn open(met: &Rendezvous, timeout: Duration, hear: Hear) -> Result<(Line, Greeting), LiveHostError> {
         if met.protocol != PROTOCOL {
             return Err(offline(format!(
                 "the script in Live speaks protocol {} and this Conductor {PROTOCOL}; install it again with \
@@ -109,13 +109,13 @@ impl Line {
                     met.port, met.pid
                 )));
             }
-            Err(_) => return Err(Refusal::NoAnswer { host: NAME }),
+            Err(_) => return Err(LiveHostError::NoAnswer { host: NAME }),
         };
         stream.set_nodelay(true).map_err(offline)?;
         let (reader, writer) = stream.into_split();
         let mut reader = BufReader::new(reader);
         let theirs = tokio::time::timeout(timeout, meet(&mut reader, met)).await;
-        let theirs = theirs.map_err(|_| Refusal::NoAnswer { host: NAME })??;
+        let theirs = theirs.map_err(|_| LiveHostError::NoAnswer { host: NAME })??;
         let (waiting, ended): (Waiting, _) = (Waiting::default(), Arc::new(AtomicBool::new(false)));
         let reader = tokio::spawn(receive(reader, Arc::clone(&waiting), Arc::clone(&ended), hear));
         let writer = tokio::sync::Mutex::new(writer);
@@ -124,7 +124,7 @@ impl Line {
         let proven = bridges::proof(&met.secret, "daemon", &theirs, &ours);
         let hello = line.ask("hello", json!({ "nonce": ours, "proof": proven, "protocol": PROTOCOL })).await;
         // The script closes the connection on a wrong proof without a word.
-        if matches!(hello, Err(Refusal::Offline { .. })) {
+        if matches!(hello, Err(LiveHostError::Offline { .. })) {
             return Err(left_over());
         }
         let reply = hello?;
@@ -146,7 +146,7 @@ impl Line {
     }
 
     /// One request and its answer.
-    pub async fn ask(&self, op: &str, body: Value) -> Result<Reply, Refusal> {
+    pub async fn ask(&self, op: &str, body: Value) -> Result<Reply, LiveHostError> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let mut request = if let Value::Object(members) = body { members } else { Map::new() };
         request.insert("id".into(), Value::from(id));
@@ -154,7 +154,7 @@ impl Line {
         let mut bytes = Value::Object(request).to_string().into_bytes();
         bytes.push(b'\n');
         if bytes.len() > REQUEST_MAX {
-            return Err(Refusal::Said {
+            return Err(LiveHostError::Said {
                 host: NAME,
                 code: Code::BadInput,
                 message: format!("the request is {} bytes and the script takes {REQUEST_MAX}", bytes.len()),
@@ -178,7 +178,7 @@ impl Line {
             Ok(Err(_)) => return Err(offline("Live closed the connection before it answered")),
             Err(_) => {
                 self.lock().remove(&id);
-                return Err(Refusal::NoAnswer { host: NAME });
+                return Err(LiveHostError::NoAnswer { host: NAME });
             }
         };
         match reply.error {
@@ -193,7 +193,7 @@ impl Line {
     }
 }
 
-fn said(fault: Fault) -> Refusal {
+fn said(fault: Fault) -> LiveHostError {
     let code = match fault.code.as_str() {
         "STALE_REFERENCE" => Code::StaleReference,
         "WRONG_TYPE" => Code::WrongType,
@@ -203,16 +203,16 @@ fn said(fault: Fault) -> Refusal {
         // Everything else is Live's own refusal.
         _ => Code::SdkRejected,
     };
-    Refusal::Said { host: NAME, code, message: fault.message, subject: fault.subject }
+    LiveHostError::Said { host: NAME, code, message: fault.message, subject: fault.subject }
 }
 
-fn left_over() -> Refusal {
+fn left_over() -> LiveHostError {
     offline("the token on its port is not that of the script: state/live-script.json is left over from another Live")
 }
 
 /// The first line of the script: its token, and the number to prove something about. Nothing was
 /// said to it yet.
-async fn meet(reader: &mut BufReader<OwnedReadHalf>, met: &Rendezvous) -> Result<String, Refusal> {
+async fn meet(reader: &mut BufReader<OwnedReadHalf>, met: &Rendezvous) -> Result<String, LiveHostError> {
     #[derive(Deserialize)]
     struct First {
         token: String,

@@ -1,7 +1,7 @@
 //! The file in which the script says where it listens, the token by which we know it, and the
 //! secret that both prove to know.
 
-use crate::live::Refusal;
+use crate::live::LiveHostError;
 use serde::Deserialize;
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -34,13 +34,13 @@ pub enum Nobody {
     Nonsense(String),
 }
 
-impl From<Nobody> for Refusal {
-    fn from(nobody: Nobody) -> Refusal {
+impl From<Nobody> for LiveHostError {
+    fn from(nobody: Nobody) -> LiveHostError {
         let reason = match nobody {
             Nobody::NoFile => "its script does not run in any Live".to_owned(),
             Nobody::Unsafe(why) | Nobody::Nonsense(why) => why,
         };
-        Refusal::Offline { host: NAME, reason }
+        LiveHostError::Offline { host: NAME, reason }
     }
 }
 
