@@ -6,7 +6,7 @@
 //! So a program that took over a port that was left behind learns nothing. Not here: what is said
 //! afterwards.
 
-use crate::atomic_file::{self, RealDisk};
+use crate::atomic_file;
 use crate::system::{Ids, RandomIds};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
@@ -49,7 +49,7 @@ pub fn write_private(file: &Path, bytes: &[u8], ids: &dyn Ids) -> io::Result<()>
     if let Some(folder) = file.parent() {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     }
-    atomic_file::replace(&RealDisk, file, bytes, 0o600, &ids.v4().simple().to_string())
+    atomic_file::replace(file, bytes, 0o600, &ids.v4().simple().to_string())
 }
 
 /// The file that says where the daemon listens. It is gone when this is.

@@ -16,6 +16,7 @@ pub mod shared;
 pub mod wav;
 pub mod write_turn;
 
+use crate::rooted::expand_home;
 use conductor_core::config::LiveHostChoice;
 use conductor_core::error::Code;
 use conductor_set::{
@@ -78,29 +79,23 @@ impl Settings {
         }
     }
 
-    /// As `[live]` says. A home of the usual name lies in the person's own folder, which is what
-    /// `~/` means.
-    pub fn of_config(home: &Path, live: &conductor_core::config::Live) -> Settings {
-        let own = home.parent().filter(|_| home.file_name().is_some_and(|it| it == ".conductor"));
-        let path = |text: &String| match (text.strip_prefix("~/"), own) {
-            (Some(rest), Some(own)) => Some(own.join(rest)),
-            (Some(_), None) => None,
-            (None, _) => (!text.is_empty()).then(|| home.join(text)),
+    /// As `[live]` says. Relative paths start at the home, those of Sets at its folder of Sets.
+    pub fn of_config(home: &Path, user_home: Option<&Path>, live: &conductor_core::config::Live) -> Settings {
+        let beneath = |folder: &Path, text: &str| {
+            let path = expand_home(text, user_home).filter(|it| !it.as_os_str().is_empty())?;
+            Some(folder.join(path))
         };
-        let set = |text: &String| {
-            let beside = !text.is_empty() && !text.starts_with("~/") && Path::new(text).is_relative();
-            if beside { Some(home.join("sets").join(text)) } else { path(text) }
-        };
+        let set = |text: &str| beneath(&home.join("sets"), text);
         let osc = &live.osc;
         Settings {
             host: live.host,
             default_set: set(&live.default_set),
             template_set: set(&live.template_set),
-            file_roots: live.file_roots.iter().filter_map(path).collect(),
+            file_roots: live.file_roots.iter().filter_map(|it| beneath(home, it)).collect(),
             max_open: live.max_open as usize,
             max_xml_bytes: (live.max_xml_mb as usize).saturating_mul(1 << 20),
             undo_depth: live.undo_depth as usize,
-            render_dir: path(&live.render_dir).unwrap_or_else(|| home.join("state").join("renders")),
+            render_dir: beneath(home, &live.render_dir).unwrap_or_else(|| home.join("state").join("renders")),
             osc: abletonosc::wire::Settings {
                 // The file was checked to hold an address.
                 peer: (osc.host.parse().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)), osc.port).into(),
@@ -778,5 +773,24 @@ pub async fn blocking<T: Send + 'static>(
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(_) => Err(LiveHostError::Broken { reason: "work on a Set was cut off".into() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `~/` is the person's own folder, wherever the Conductor home is.
+    #[test]
+    fn a_root_in_the_persons_folder_works_with_any_conductor_home() {
+        let config = conductor_core::config::Live { file_roots: vec!["~/Music".into()], ..Default::default() };
+        for home in ["/srv/studio", "/home/ada/.conductor"] {
+            let settings = Settings::of_config(Path::new(home), Some(Path::new("/home/ada")), &config);
+            assert_eq!(settings.file_roots, [PathBuf::from("/home/ada/Music")], "{home}");
+            assert_eq!(Roots::new(Path::new(home), &settings.file_roots).list().len(), 2, "{home}");
+        }
+        let patch = conductor_core::config::Patch { roots: vec!["~/Music".into()], ..Default::default() };
+        let patch = crate::patch::Settings::of_config(&patch, Some("/home/ada".into()));
+        assert_eq!(patch.roots, [PathBuf::from("/home/ada/Music")]);
     }
 }

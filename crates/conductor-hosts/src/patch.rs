@@ -14,7 +14,8 @@ pub mod folders;
 pub mod knobs;
 pub mod reach;
 
-use crate::system::{Clock, Environment, Ids};
+use crate::rooted::expand_home;
+use crate::system::{Clock, Ids};
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::event::Micros;
@@ -23,7 +24,7 @@ use conductor_patch::{
     LookupError, Op, OpenError, Outcome, Patch, PatchError, Target, Value, View, Warning, WarningCode, base36, id_stem,
 };
 use console::{Entry, Level, Question, Source, Voice};
-use folders::{Expected, FileError, Folders, Place, Steps, Undisturbed};
+use folders::{Expected, FileError, Folders, Place};
 use knobs::Knob;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use reach::{Consent, Running, rehearsed};
@@ -65,15 +66,9 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Of a daemon that was started by a person.
-    pub fn of_config(patch: &conductor_core::config::Patch) -> Self {
-        let user_home = Environment::read().user_home;
-        let root = |text: &String| match (text.strip_prefix("~/"), &user_home) {
-            (Some(rest), Some(own)) => Some(own.join(rest)),
-            (Some(_), None) => None,
-            // A relative root would mean another folder for each way to start the daemon.
-            (None, _) => Some(PathBuf::from(text)).filter(|it| it.is_absolute()),
-        };
+    pub fn of_config(patch: &conductor_core::config::Patch, user_home: Option<PathBuf>) -> Self {
+        // A relative root would mean another folder for each way to start the daemon.
+        let root = |text: &String| expand_home(text, user_home.as_deref()).filter(|it| it.is_absolute());
         Settings {
             roots: patch.roots.iter().filter_map(root).collect(),
             max_open: patch.max_open as usize,
@@ -753,18 +748,6 @@ impl Patches {
         expected_revision: Option<u64>,
         consent: &Consent,
     ) -> Result<Saved, ToolError> {
-        self.save_in_steps(patch_id, path, overwrite, expected_revision, consent, &Undisturbed)
-    }
-
-    fn save_in_steps(
-        &self,
-        patch_id: &str,
-        path: Option<&str>,
-        overwrite: bool,
-        expected_revision: Option<u64>,
-        consent: &Consent,
-        steps: &dyn Steps,
-    ) -> Result<Saved, ToolError> {
         let open = self.root(patch_id)?;
         // Without a program that runs patches, no save waits for another.
         let runs = !lock(&self.driven).is_empty() && !consent.is_rehearsal();
@@ -815,7 +798,7 @@ impl Patches {
             (false, false) => Expected::Absent,
         };
         let unique = self.ids.v4().simple().to_string();
-        let backup = self.folders.replace(&place, &bytes, expected, &unique, steps)?;
+        let backup = self.folders.replace(&place, &bytes, expected, &unique, &|_| Ok(()))?;
         let names = state.patch.document().names_file();
         if names.is_some() || state.names.is_some() {
             self.folders.write_names(&place, names.as_deref(), &unique)?;

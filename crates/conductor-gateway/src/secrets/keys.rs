@@ -9,7 +9,7 @@ use argon2::{Algorithm, Argon2, Params, Version};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use conductor_core::config::KeyRung;
-use conductor_hosts::atomic_file::{self, RealDisk};
+use conductor_hosts::atomic_file;
 use conductor_hosts::system::Ids;
 use parking_lot::Mutex;
 use secrecy::{ExposeSecret, SecretString};
@@ -246,7 +246,7 @@ fn save_file(folder: &Path, keys: &[Key]) -> io::Result<()> {
         return Err(fault);
     }
     let unique = keys.last().map(Key::id).unwrap_or_default();
-    atomic_file::replace(&RealDisk, &folder.join("key"), text_of(keys).as_bytes(), 0o600, &unique)
+    atomic_file::replace(&folder.join("key"), text_of(keys).as_bytes(), 0o600, &unique)
 }
 
 /// A text that is not a secret, kept in the OS keychain because a restored folder does not reach

@@ -170,7 +170,14 @@ fn reading_only_means_reading_only_and_pipes_are_no_files() {
     stage.files.configure(&[row("studio", &stage.at("studio"), false)]);
     assert!(matches!(stage.write("a.txt", "x"), Err(FileError::ReadOnly { .. })));
     let pipe = stage.at("studio/pipe");
-    rustix::fs::mknodat(rustix::fs::CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &pipe,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+        0,
+    )
+    .unwrap();
     assert!(matches!(stage.read("pipe"), Err(FileError::WrongKind { .. })));
     assert!(matches!(stage.read("takes"), Err(FileError::WrongKind { .. })));
     assert!(matches!(stage.read("none"), Err(FileError::Missing { .. })));

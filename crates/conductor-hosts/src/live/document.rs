@@ -1,12 +1,13 @@
 //! A Set in a file, without Live. Readers see the last finished state; the one writer works on its
 //! own copy and shows it when done.
 
-use super::roots::{Place, Roots, Stamp, Step};
+use super::roots::{Place, Roots};
 use super::write_turn::Turn;
 use super::{
     Answer, Caps, History, KnownIds, LiveHost, LiveHostError, Mode, Op, Playing, State, Transport, Way, blocking,
     named_als, wav,
 };
+use crate::rooted::{Stamp, Step};
 use arc_swap::ArcSwap;
 use conductor_core::timestamp::Timestamp;
 use conductor_set::{

@@ -8,7 +8,7 @@
 
 use super::folders::{Folders, Place};
 use super::{HostKind, Open, PatchHost, Patches, lock, short};
-use crate::lexical;
+use crate::rooted::lexical;
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, ToolError};
 use conductor_patch::reach::{Around, Reach, Reaching, reach, stays_pure, stem};

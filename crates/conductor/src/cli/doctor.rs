@@ -208,7 +208,8 @@ fn live(home: &Home) -> Result<Vec<Finding>, Failure> {
         Ok(told) => told,
         Err(Failure::Client(ClientError::NoDaemon)) => {
             let Ok(serving) = super::offline(home) else { return Ok(Vec::new()) };
-            let settings = live::Settings::of_config(home.root(), &serving.config.live);
+            let user_home = Environment::read().user_home;
+            let settings = live::Settings::of_config(home.root(), user_home.as_deref(), &serving.config.live);
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             json!({ "checks": runtime.block_on(Live::new(home.root(), settings).examine()) })
         }
