@@ -371,7 +371,7 @@ fn drive(
     if let Some(settings) = settings::pd(&config.pd) {
         match PdHost::new(home.root(), settings, patches.voice().clone(), Arc::clone(clock)) {
             Ok(pd) => {
-                pd.tell(patches);
+                pd.notify(patches);
                 patches.drive(pd);
             }
             Err(fault) => log.error(format_args!("[patch.pd]: {fault}")),

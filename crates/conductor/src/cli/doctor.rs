@@ -277,7 +277,7 @@ fn pd_sandbox(home: &Home) -> Option<Finding> {
     if section.mode != PdMode::Spawn {
         return None;
     }
-    let kept = Kept::here(section.audio.into());
+    let kept = Kept::here(section.audio);
     let grade = if kept.is_whole() { Grade::Good } else { Grade::Note };
     Some(Finding::new("pd sandbox", grade, kept.sentence()))
 }

@@ -39,7 +39,7 @@ impl Room {
         fs::write(home.join("state/http.token"), TOKEN).expect("written");
         let clock = Arc::new(RealClock::new());
         let pd = PdHost::new(&home, settings, desk.patches.voice().clone(), clock).expect("a folder");
-        pd.tell(&desk.patches);
+        pd.notify(&desk.patches);
         desk.patches.drive(Arc::clone(&pd) as Arc<dyn PatchHost>);
         Room { desk, outside: tempfile::tempdir().expect("a folder"), pd }
     }

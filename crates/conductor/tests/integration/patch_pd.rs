@@ -34,7 +34,7 @@ impl Stage {
         let clock = Arc::new(RealClock::new());
         let pd = PdHost::new(desk.studio.home.path(), Settings::default(), desk.patches.voice().clone(), clock)
             .expect("a folder");
-        pd.tell(&desk.patches);
+        pd.notify(&desk.patches);
         desk.patches.drive(Arc::clone(&pd) as Arc<dyn PatchHost>);
         Stage { desk, pd }
     }
