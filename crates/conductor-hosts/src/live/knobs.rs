@@ -62,7 +62,7 @@ impl Live {
             .is_some_and(|(of, which, at)| *of == set.id && *which == id && now.since(*at) < ONE_TURN_US);
         set.host.turn_knob(id, value, still).await?;
         self.turning().last = Some((set.id.clone(), id, now));
-        self.tell_of(&set, &[id], false);
+        self.notify(&set, &[id], false);
         Ok(())
     }
 

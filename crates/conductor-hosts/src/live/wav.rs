@@ -1,4 +1,4 @@
-//! Samples of a Set, and the files a bounce is written to. Not here: mixing (`conductor-set`).
+//! Reads samples of a Set and writes bounces, as WAV files. Not here: mixing (`conductor-set`).
 
 use super::LiveHostError;
 use super::roots::Roots;
@@ -9,8 +9,8 @@ use std::io::{self, BufWriter, Cursor};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Compressed audio is decoded nowhere, so a sample is as large as it sounds; beyond this a bounce
-/// would eat the machine.
+/// The largest sample that is read. Compressed audio is not decoded, so this also bounds the memory
+/// of a bounce.
 const MAX_SAMPLE_BYTES: usize = 1 << 30;
 
 fn cannot(piece: &RenderPiece, reason: impl Into<String>) -> LiveHostError {
@@ -22,10 +22,10 @@ fn cannot(piece: &RenderPiece, reason: impl Into<String>) -> LiveHostError {
     })
 }
 
-/// The sample of a clip: beside the Set first, then where the Set says it lay. Both only inside the
-/// roots.
-pub fn read_sample(roots: &Roots, beside: &Path, piece: &RenderPiece) -> Result<Samples, LiveHostError> {
-    let near = piece.relative_path.as_ref().map(|it| beside.join(it));
+/// Reads the sample of a clip: first relative to the Set, then at the stored path. Both must be
+/// inside the roots.
+pub fn read_sample(roots: &Roots, folder_of_set: &Path, piece: &RenderPiece) -> Result<Samples, LiveHostError> {
+    let near = piece.relative_path.as_ref().map(|it| folder_of_set.join(it));
     let candidates = near.into_iter().chain(std::iter::once(PathBuf::from(&piece.path)));
     let mut last = None;
     for path in candidates {
@@ -38,9 +38,9 @@ pub fn read_sample(roots: &Roots, beside: &Path, piece: &RenderPiece) -> Result<
     }
     let reason = match last {
         Some(LiveHostError::OutsideRoots { path, .. }) => {
-            format!("its sample {} lies outside the allowed folders", path.display())
+            format!("its sample {} is outside the allowed folders", path.display())
         }
-        Some(_) | None => format!("its sample {} is not there", piece.path),
+        Some(_) | None => format!("its sample {} does not exist", piece.path),
     };
     Err(cannot(piece, reason))
 }
@@ -70,7 +70,7 @@ fn decode(bytes: Vec<u8>) -> Result<Samples, String> {
     Ok(Samples { sample_rate, channels: lines })
 }
 
-/// A track's name as part of a file name.
+/// A track name made safe for a file name.
 pub fn slug(name: &str) -> String {
     let plain: String =
         name.chars().map(|it| if it.is_alphanumeric() || it == '-' { it } else { '_' }).take(60).collect();

@@ -1,4 +1,5 @@
-//! One writer at a time per Set, in the order of asking, and a bound on how many wait.
+//! The write queue of a Set: one writer at a time, first come first served, with a limit on waiting
+//! writers.
 
 use super::LiveHostError;
 use std::sync::Arc;
@@ -8,14 +9,14 @@ use tokio::sync::OwnedMutexGuard;
 /// Writes that may wait behind a running one.
 pub const MAX_WAITING: usize = 64;
 
-/// Clones share the lane: a Set that moves to another file keeps its writers in order.
+/// Clones share the queue: a Set that moves to another file keeps its writers in order.
 #[derive(Clone, Default)]
 pub struct Lane {
     turn: Arc<tokio::sync::Mutex<()>>,
     waiting: Arc<AtomicUsize>,
 }
 
-/// The right to write to one Set. Dropped when the write is over, however it ended.
+/// The right to write to one Set; dropped at the end of the write.
 pub struct Turn {
     _held: OwnedMutexGuard<()>,
 }
@@ -29,10 +30,9 @@ impl Drop for Waiting<'_> {
 }
 
 impl Lane {
-    /// Waits for the turn. The bound is checked before the caller waits, so a flood is refused at
-    /// once instead of piling up.
+    /// Waits for the turn. The limit is checked first, so a flood of writes is refused at once.
     pub async fn enter(&self) -> Result<Turn, LiveHostError> {
-        // A free lane has nobody to wait behind.
+        // A free queue needs no waiting.
         if let Ok(held) = Arc::clone(&self.turn).try_lock_owned() {
             return Ok(Turn { _held: held });
         }
@@ -48,7 +48,7 @@ impl Lane {
         self.waiting.load(Ordering::Acquire)
     }
 
-    /// Whether nobody writes or waits to.
+    /// Whether no write is running or waiting.
     pub fn is_idle(&self) -> bool {
         self.waiting() == 0 && self.turn.try_lock().is_ok()
     }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use conductor_hosts::live::LiveHostError;
-use conductor_hosts::live::abletonosc::wire::{Settings, Wire, get, get_with, tell};
+use conductor_hosts::live::abletonosc::wire::{Settings, Wire, command, get, get_with};
 use conductor_testkit::real::fakelive::{self, Faults};
 use conductor_testkit::require;
 use rosc::{OscMessage, OscPacket, OscType};
@@ -261,7 +261,7 @@ fn ask_of(pair: &Value) -> (conductor_hosts::live::abletonosc::wire::Ask, usize,
         ints.min(answer.as_ref().map_or(0, Vec::len)).min(if address.contains("/notes") { 2 } else { 3 })
     };
     let question = answer.is_some() || came.iter().any(|it| it[0] == "/live/error");
-    let ask = if question { get_with(address, arguments, echo) } else { tell(address, arguments) };
+    let ask = if question { get_with(address, arguments, echo) } else { command(address, arguments) };
     (ask, echo, question)
 }
 

@@ -1,7 +1,7 @@
-//! What is read over AbletonOSC. A reply that does not come is a failure; a fact that cannot be
-//! asked for is named in `unknown`.
+//! Reads over AbletonOSC. A missing reply is an error; a fact that cannot be asked for is listed in
+//! `unknown`.
 
-use super::wire::{Ask, Batch, NAME, get, get_with, number, tell, text, truth};
+use super::wire::{Ask, Batch, NAME, command, get, get_with, number, text, truth};
 use super::{AbletonOscHost, cannot, count, first, float, index, refused, session_clip, values};
 use crate::live::contents::Facet;
 use crate::live::shared::{gone, track_of, unsure, wrong};
@@ -14,12 +14,12 @@ use conductor_set::{
 };
 use rosc::OscType;
 
-/// The most return tracks a Set of Live has, and so the most sends of a track.
+/// The maximum of return tracks in Live, and so of sends per track.
 const MOST_SENDS: u32 = 12;
-/// Facts about parameters that no address tells.
+/// Facts about parameters that AbletonOSC has no address for.
 const PARAM_UNKNOWN: [&str; 2] = ["defaultValue", "automated"];
 
-/// Where a parameter is written and read, with its indices.
+/// The addresses to write and read a parameter, and its indices.
 pub(super) fn param_address(path: PathId) -> Result<(&'static str, &'static str, Vec<OscType>), LiveHostError> {
     let PathId::OnTrack(track, TrackPart::Chain(part)) = path else {
         return Err(match path.chain_part() {
@@ -49,7 +49,7 @@ pub(super) fn param_address(path: PathId) -> Result<(&'static str, &'static str,
     }
 }
 
-/// What must be asked to know a parameter whole.
+/// The questions for all facts of a parameter.
 pub(super) fn param_asks(path: PathId) -> Result<Vec<Ask>, LiveHostError> {
     if let PathId::OnTrack(track, TrackPart::Chain(ChainPart::Param(device, _))) = path {
         return Ok(device_asks(track, device).into());
@@ -59,7 +59,7 @@ pub(super) fn param_asks(path: PathId) -> Result<Vec<Ask>, LiveHostError> {
     Ok(vec![get_with(read, arguments, echo)])
 }
 
-/// The parameter from the answers to [`param_asks`].
+/// Builds the parameter from the answers to [`param_asks`].
 pub(super) fn param_of(path: PathId, batch: &Batch) -> Result<Param, LiveHostError> {
     if let PathId::OnTrack(track, TrackPart::Chain(ChainPart::Param(device, param))) = path {
         let all = device_params(path, track, device, batch, 0)?;
@@ -134,7 +134,7 @@ fn device_params(
     Ok(params)
 }
 
-/// The questions about a session clip, in the order [`clip_info`] takes them.
+/// The questions about a session clip, in the order that [`clip_info`] expects.
 pub(super) fn clip_asks(at: [i32; 2]) -> [Ask; 11] {
     [
         get("/live/clip/get/name", &at),
@@ -151,7 +151,7 @@ pub(super) fn clip_asks(at: [i32; 2]) -> [Ask; 11] {
     ]
 }
 
-/// A session clip from the answers to [`clip_asks`], from the question at `from` on.
+/// Builds a session clip from the answers to [`clip_asks`], starting with question `from`.
 pub(super) fn clip_info(track: u32, slot: u32, batch: &Batch, from: usize) -> Result<ClipInfo, LiveHostError> {
     let id = PathId::OnTrack(track, TrackPart::SlotClip(slot));
     let number = |n: usize| first(batch, from + n, id, Listing::Clips, number);
@@ -238,8 +238,7 @@ impl AbletonOscHost {
         ];
         let batch = self.wire.read(&asks).await?;
         let flag = |at| first(&batch, at, id, Listing::Tracks, truth);
-        // A track that cannot arm answers the question with an error, which would end the peer's
-        // tick.
+        // A track that cannot be armed answers with an error, which would end AbletonOSC's tick.
         let arm = if flag(3)? {
             let batch = self.wire.read(&[get("/live/track/get/arm", &[n])]).await?;
             first(&batch, 0, id, Listing::Tracks, truth)?
@@ -279,8 +278,8 @@ impl AbletonOscHost {
         })
     }
 
-    /// Volume, panning and every send. How many sends there are is found by asking: the first that
-    /// is not there answers with an error.
+    /// Volume, panning and every send. The number of sends is found by asking: the first missing
+    /// send answers with an error.
     async fn mixer(&self, track: u32) -> Result<Vec<Param>, LiveHostError> {
         let on = |part| PathId::OnTrack(track, TrackPart::Chain(part));
         let mut params = Vec::new();
@@ -292,7 +291,7 @@ impl AbletonOscHost {
         }
         let mut send = 0;
         while send < MOST_SENDS {
-            // Three at a time: a Set begins with two returns, so one batch usually tells.
+            // Three at a time: a new Set has two returns, so one batch is usually enough.
             let asks: Vec<Ask> = (send..send + 3).map(|it| get("/live/track/get/send", &[n, index(it)])).collect();
             let batch = self.wire.read(&asks).await?;
             for at in 0..asks.len() {
@@ -311,8 +310,8 @@ impl AbletonOscHost {
         param_of(path, &self.wire.read(&param_asks(path)?).await?)
     }
 
-    /// All in one batch. An error ends the peer's tick and hides whose it is, so then each is asked
-    /// alone.
+    /// Reads all values in one batch. An error ends AbletonOSC's tick and does not name its
+    /// question, so then each value is asked for separately.
     pub(super) async fn values_now(&self, ids: Vec<PathId>) -> Result<Vec<Option<f64>>, LiveHostError> {
         let ask = |id: &PathId| {
             param_address(*id).ok().map(|(_, read, arguments)| {
@@ -339,7 +338,7 @@ impl AbletonOscHost {
         Ok(values)
     }
 
-    /// The chain of an ordinary track.
+    /// Devices and mixer of an ordinary track.
     async fn chain(&self, path: PathId) -> Result<(Vec<Device>, Vec<Param>), LiveHostError> {
         if matches!(path, PathId::Return(_) | PathId::Main) {
             return Err(cannot(path, "AbletonOSC reaches the devices of ordinary tracks only"));
@@ -398,8 +397,8 @@ impl AbletonOscHost {
             });
         }
         let mut unknown = PARAM_UNKNOWN.to_vec();
-        // Of arrangement clips only name, start and length can be asked for, which is what the clip
-        // list shows.
+        // Only name, start and length of arrangement clips can be asked for; the clip list shows
+        // them.
         unknown.extend(["clips in the arrangement", "filePath"]);
         Ok(TrackDetail::capped(path, clips, devices, mixer, unknown))
     }
@@ -517,11 +516,11 @@ impl AbletonOscHost {
         let (write, exists) = match id {
             PathId::OnTrack(track, TrackPart::Slot(slot) | TrackPart::SlotClip(slot)) => {
                 let at = [index(track), index(slot)];
-                let fire = tell("/live/clip_slot/fire", at.map(OscType::Int).to_vec());
+                let fire = command("/live/clip_slot/fire", at.map(OscType::Int).to_vec());
                 (fire, get("/live/clip_slot/get/has_clip", &at))
             }
             PathId::Scene(n) => {
-                (tell("/live/scene/fire", vec![OscType::Int(index(n))]), get("/live/scene/get/name", &[index(n)]))
+                (command("/live/scene/fire", vec![OscType::Int(index(n))]), get("/live/scene/get/name", &[index(n)]))
             }
             PathId::Track(_)
             | PathId::OnTrack(..)
@@ -538,7 +537,7 @@ impl AbletonOscHost {
         }
         let batch = self.wire.write(&[write, exists]).await.map_err(unsure)?;
         match batch.error {
-            // The answer behind it proves that Live handled it.
+            // The answer after it proves that Live handled it.
             None => values(&batch, 1, id, Listing::Clips).map(|_| "fired").map_err(unsure),
             Some(reason) => Err(refused(id, reason)),
         }
@@ -555,17 +554,17 @@ impl AbletonOscHost {
             Some(reason) => Err(refused(PathId::Main, reason)),
         };
         if let Some(beat) = beat {
-            let mut jump = vec![tell("/live/song/set/current_song_time", vec![float(beat)])];
+            let mut jump = vec![command("/live/song/set/current_song_time", vec![float(beat)])];
             jump.extend(asks.clone());
             made(self.wire.write(&jump).await.map_err(unsure)?)?;
         }
         let mut all = vec![match action {
-            Transport::Play => tell("/live/song/start_playing", Vec::new()),
-            Transport::Stop => tell("/live/song/stop_playing", Vec::new()),
-            Transport::Continue => tell("/live/song/continue_playing", Vec::new()),
-            Transport::StopClips => tell("/live/song/stop_all_clips", Vec::new()),
-            Transport::RecordOn => tell("/live/song/set/record_mode", vec![OscType::Int(1)]),
-            Transport::RecordOff => tell("/live/song/set/record_mode", vec![OscType::Int(0)]),
+            Transport::Play => command("/live/song/start_playing", Vec::new()),
+            Transport::Stop => command("/live/song/stop_playing", Vec::new()),
+            Transport::Continue => command("/live/song/continue_playing", Vec::new()),
+            Transport::StopClips => command("/live/song/stop_all_clips", Vec::new()),
+            Transport::RecordOn => command("/live/song/set/record_mode", vec![OscType::Int(1)]),
+            Transport::RecordOff => command("/live/song/set/record_mode", vec![OscType::Int(0)]),
         }];
         all.extend(asks);
         let batch = made(self.wire.write(&all).await.map_err(unsure)?)?;

@@ -1,4 +1,4 @@
-//! One connection to the script: requests and replies matched by number, events as they come.
+//! A connection to the script: replies matched to requests by number, and events.
 
 use super::NAME;
 use super::rendezvous::Rendezvous;
@@ -18,15 +18,15 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::oneshot;
 
-/// What the script speaks, and we do.
+/// Our protocol version.
 pub const PROTOCOL: u32 = 2;
 /// The longest line the script sends.
 const LINE_MAX: u64 = 8 << 20;
 /// The longest first line.
 const FIRST_MAX: u64 = 4096;
-/// The longest line the script takes.
+/// The longest line that the script accepts.
 const REQUEST_MAX: usize = 1 << 20;
-/// What the script answers to one request.
+/// The script's reply to one request.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Reply {
@@ -49,7 +49,7 @@ struct Fault {
     subject: Option<String>,
 }
 
-/// What the script tells without being asked.
+/// An event from the script.
 #[derive(Debug, Deserialize)]
 pub struct Event {
     pub what: String,
@@ -57,7 +57,8 @@ pub struct Event {
     pub epoch: u64,
 }
 
-/// Hears events in the order of the line: what came before an answer was heard before it is given.
+/// Handles events in their order: events that arrive before a reply are handled before the reply is
+/// returned.
 pub type Hear = Arc<dyn Fn(&Event) + Send + Sync>;
 
 type Waiting = Arc<Mutex<HashMap<u64, oneshot::Sender<Reply>>>>;
@@ -77,7 +78,7 @@ impl Drop for Line {
     }
 }
 
-/// What the script said of itself.
+/// The script's description of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Greeting {
     pub live: String,
@@ -90,8 +91,7 @@ fn offline(reason: impl ToString) -> LiveHostError {
 }
 
 impl Line {
-    /// Connects, waits for the script's token, and then proves to it and has it prove that both
-    /// know the secret.
+    /// Connects and waits for the script's token; then both sides prove that they know the secret.
     pub async fn open(met: &Rendezvous, timeout: Duration, hear: Hear) -> Result<(Line, Greeting), LiveHostError> {
         if met.protocol != PROTOCOL {
             return Err(offline(format!(
@@ -123,7 +123,7 @@ impl Line {
         let ours = bridges::secret();
         let proven = bridges::proof(&met.secret, "daemon", &theirs, &ours);
         let hello = line.ask("hello", json!({ "nonce": ours, "proof": proven, "protocol": PROTOCOL })).await;
-        // The script closes the connection on a wrong proof without a word.
+        // On a wrong proof the script closes the connection without a reply.
         if matches!(hello, Err(LiveHostError::Offline { .. })) {
             return Err(left_over());
         }
@@ -145,7 +145,7 @@ impl Line {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// One request and its answer.
+    /// Sends one request and waits for its reply.
     pub async fn ask(&self, op: &str, body: Value) -> Result<Reply, LiveHostError> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let mut request = if let Value::Object(members) = body { members } else { Map::new() };
@@ -174,7 +174,7 @@ impl Line {
         }
         let reply = match tokio::time::timeout(self.timeout, answered).await {
             Ok(Ok(reply)) => reply,
-            // The reader dropped everyone who waited.
+            // The reader dropped all waiting requests.
             Ok(Err(_)) => return Err(offline("Live closed the connection before it answered")),
             Err(_) => {
                 self.lock().remove(&id);
@@ -200,7 +200,7 @@ fn said(fault: Fault) -> LiveHostError {
         "BAD_INPUT" => Code::BadInput,
         "UNSUPPORTED" => Code::Unsupported,
         "BUSY" => Code::Busy,
-        // Everything else is Live's own refusal.
+        // Everything else is an error of Live itself.
         _ => Code::SdkRejected,
     };
     LiveHostError::Said { host: NAME, code, message: fault.message, subject: fault.subject }
@@ -210,8 +210,8 @@ fn left_over() -> LiveHostError {
     offline("the token on its port is not that of the script: state/live-script.json is left over from another Live")
 }
 
-/// The first line of the script: its token, and the number to prove something about. Nothing was
-/// said to it yet.
+/// Reads the first line of the script: its token and its nonce. Nothing has been sent to the script
+/// yet.
 async fn meet(reader: &mut BufReader<OwnedReadHalf>, met: &Rendezvous) -> Result<String, LiveHostError> {
     #[derive(Deserialize)]
     struct First {
@@ -228,7 +228,7 @@ async fn meet(reader: &mut BufReader<OwnedReadHalf>, met: &Rendezvous) -> Result
     Err(refusal.map_or_else(left_over, said))
 }
 
-/// Reads lines until the other end is gone. Whoever waits then gets no answer.
+/// Reads lines until the connection ends. Waiting requests then fail.
 async fn receive(mut reader: BufReader<OwnedReadHalf>, waiting: Waiting, ended: Arc<AtomicBool>, hear: Hear) {
     let mut line = Vec::new();
     loop {
@@ -249,7 +249,7 @@ async fn receive(mut reader: BufReader<OwnedReadHalf>, waiting: Waiting, ended: 
                     let _ = answer.send(reply);
                 }
             }
-            // A refusal to nobody in particular, such as BUSY, is for whoever waits.
+            // An error without a request number, such as BUSY, is for all waiting requests.
             None => {
                 if let Some(id) = waiting.keys().next().copied()
                     && let Some(answer) = waiting.remove(&id)
