@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 /// The largest file whose old content is kept, hashed or compared.
 pub const MOST_KEPT: u64 = 64 << 20;
-/// Bytes of old contents that are in memory at once; whoever needs more waits.
+/// Bytes of old contents that may be in memory at once; a caller that needs more waits.
 const MOST_HELD: u64 = 4 * MOST_KEPT;
 
 /// One granted folder, held open.
@@ -35,14 +35,14 @@ pub struct Root {
     folder: Dir,
 }
 
-/// The roots in force.
+/// The granted folders.
 pub struct Files {
     home: PathBuf,
     user_home: Option<PathBuf>,
     roots: ArcSwap<Vec<Arc<Root>>>,
 }
 
-/// A place under a root; nothing need be there.
+/// A path under a root; nothing need exist there.
 #[derive(Clone, Debug)]
 pub struct Place {
     root: Arc<Root>,
@@ -127,7 +127,7 @@ impl From<FileError> for ToolError {
     }
 }
 
-/// What a stretch of a file holds, and of which file.
+/// A part of a file, with facts about the whole file.
 #[derive(Debug)]
 pub struct Slice {
     pub bytes: Vec<u8>,
@@ -137,7 +137,7 @@ pub struct Slice {
     pub hash: Option<Digest>,
 }
 
-/// A file as it was found: what an undo needs, and what tells whether it has changed since.
+/// A file as it was found, for an undo and to detect later changes.
 #[derive(Debug)]
 pub struct Present {
     pub bytes: Vec<u8>,
@@ -146,7 +146,7 @@ pub struct Present {
     _held: Held,
 }
 
-/// A part of [`MOST_HELD`]. One piece of work holds one at most, so waiting for another ends.
+/// A share of [`MOST_HELD`]. Each call holds at most one, so waiting cannot deadlock.
 #[derive(Debug)]
 struct Held(u64);
 
@@ -176,8 +176,7 @@ impl Files {
         Arc::new(Files { home: home.to_owned(), user_home, roots: ArcSwap::default() })
     }
 
-    /// Opens the roots of a configuration. A root that cannot be had is told and left out; the
-    /// others count.
+    /// Opens the roots of a configuration. A root that cannot be opened is reported and left out.
     pub fn configure(&self, rows: &[FileRoot]) -> Vec<String> {
         let mut faults = Vec::new();
         let mut roots = Vec::with_capacity(rows.len());
@@ -194,11 +193,11 @@ impl Files {
     fn open_root(&self, row: &FileRoot) -> Result<Root, String> {
         let path = expand_home(&row.path, self.user_home.as_deref()).ok_or("the folder of the person is not known")?;
         if !path.is_absolute() {
-            return Err(format!("{} is no absolute path", path.display()));
+            return Err(format!("{} is not an absolute path", path.display()));
         }
         let path = std::fs::canonicalize(&path).map_err(|fault| format!("{}: {fault}", path.display()))?;
         if touches_home(&self.home, &path) {
-            return Err(format!("{} lies in the Conductor home or contains it", path.display()));
+            return Err(format!("{} is in the Conductor home or contains it", path.display()));
         }
         let folder = rooted::open_root(&path).map_err(|fault| format!("{}: {fault}", path.display()))?;
         Ok(Root { name: row.name.clone(), path, write: row.write, folder })
@@ -208,8 +207,8 @@ impl Files {
         self.roots.load_full()
     }
 
-    /// The place that a path means in the root of that name, or in the first; an absolute path in
-    /// the root it lies under.
+    /// Resolves a path in the named root, or in the first one; an absolute path in the root that
+    /// contains it.
     pub fn place(&self, root: Option<&str>, path: &str) -> Result<Place, FileError> {
         let roots = self.roots();
         let first = roots.first().ok_or(FileError::NoRoots)?;
@@ -240,12 +239,12 @@ impl Files {
 }
 
 impl Place {
-    /// As the person would write it.
+    /// The path as the person would write it.
     pub fn path(&self) -> PathBuf {
         if self.inside.as_os_str().is_empty() { self.root.path.clone() } else { self.root.path.join(&self.inside) }
     }
 
-    /// Relative to the root; `.` for the root itself.
+    /// The path relative to the root; `.` for the root itself.
     pub fn inside(&self) -> String {
         if self.inside.as_os_str().is_empty() { ".".to_owned() } else { self.inside.to_string_lossy().into_owned() }
     }
@@ -254,8 +253,8 @@ impl Place {
         &self.root
     }
 
-    /// The path as the kernel has it, links on the way followed. Where nothing is there yet, that
-    /// of the folder, and the last name.
+    /// The path with links resolved. Where nothing exists yet, the resolved folder and the last
+    /// name.
     pub fn real(&self) -> PathBuf {
         let look = |inside: &Path| rooted::real_path(&self.root.folder, inside).ok();
         look(&self.inside)
@@ -309,7 +308,7 @@ impl Place {
         Ok(RootedFile::new(self.open_folder(folders)?, name))
     }
 
-    /// As [`Place::file`], opened. None when nothing is there.
+    /// Opens [`Place::file`]. None when nothing exists.
     fn open_last(&self) -> Result<Option<(File, Metadata)>, FileError> {
         match self.file(false).and_then(|file| file.open().map_err(|it| self.error(it))) {
             Ok(opened) => Ok(Some(opened)),
@@ -332,7 +331,8 @@ impl Place {
         if self.root.write { Ok(()) } else { Err(FileError::ReadOnly { root: self.root.name.clone() }) }
     }
 
-    /// The hash is made in small pieces: a read of one byte holds one byte.
+    /// Reads a part of the file. The hash is computed in small pieces, so a read of one byte holds
+    /// one byte.
     pub fn read(&self, offset: u64, limit: u64) -> Result<Slice, FileError> {
         let (mut file, metadata) = self.open_file()?;
         let size = metadata.len();
@@ -348,7 +348,7 @@ impl Place {
         Ok(Slice { bytes, size, modified_ms: rooted::modified_ms(&metadata), hash })
     }
 
-    /// Of the whole file; none above [`MOST_KEPT`].
+    /// Hash of the whole file; none above [`MOST_KEPT`].
     fn hash(&self, mut file: File) -> Result<Option<Digest>, FileError> {
         if file.metadata().map_err(|it| self.io(it))?.len() > MOST_KEPT {
             return Ok(None);
@@ -359,7 +359,7 @@ impl Place {
             let count = file.read(&mut part).map_err(|it| self.io(it))?;
             total += count as u64;
             match part.get(..count) {
-                // It grew while it was read.
+                // The file grew while it was read.
                 _ if total > MOST_KEPT => return Ok(None),
                 None | Some([]) => return Ok(Some(Digest::from_bytes(hasher.finalize().into()))),
                 Some(bytes) => hasher.update(bytes),
@@ -367,7 +367,7 @@ impl Place {
         }
     }
 
-    /// The file as it is now; none when nothing is there.
+    /// The file as it is now; none when nothing exists.
     pub fn present(&self) -> Result<Option<Present>, FileError> {
         let Some((file, metadata)) = self.open_last()? else { return Ok(None) };
         if metadata.len() > MOST_KEPT {

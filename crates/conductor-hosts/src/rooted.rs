@@ -2,8 +2,8 @@
 //!
 //! A path is resolved from an open handle of its folder and cannot leave it: not by `..`, not by a
 //! link, not by a link that is swapped in during the lookup. A file is opened without blocking,
-//! read up to a limit, and replaced atomically. Not here: which folders are granted, and what a
-//! caller is told (`files`, `live::roots`, `patch::folders`).
+//! read up to a limit, and replaced atomically. Not here: which folders are granted, and error
+//! messages (`files`, `live::roots`, `patch::folders`).
 
 use cap_fs_ext::{DirExt as _, FollowSymlinks, OpenOptionsFollowExt as _, OpenOptionsSyncExt as _};
 use cap_std::ambient_authority;
@@ -112,8 +112,8 @@ pub fn modified_ms(metadata: &Metadata) -> i64 {
     metadata.mtime().saturating_mul(1000).saturating_add(metadata.mtime_nsec() / 1_000_000)
 }
 
-/// The steps of [`RootedFile::replace`]. The caller is called before each of them and can do its
-/// own work there; a test fails there.
+/// The steps of [`RootedFile::replace`]. A callback runs before each step: callers do their own
+/// work in it, and tests inject errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     Write,
@@ -262,8 +262,12 @@ pub fn read_limited(file: File, limit: u64) -> Result<Vec<u8>, RootedError> {
 }
 
 pub fn sync_folder(folder: &Dir) -> io::Result<()> {
-    // The handle itself may only name the folder (`O_PATH`) and cannot be synced.
-    folder.open(".")?.sync_all()
+    readable(folder)?.sync_all()
+}
+
+/// A handle of the folder that can be synced; the handle in `Dir` may only name it (`O_PATH`).
+fn readable(folder: &Dir) -> io::Result<File> {
+    folder.open(".")
 }
 
 /// A name in an open folder. There may be no file of that name; a link of that name is never
@@ -308,13 +312,14 @@ impl RootedFile {
 
     /// Writes a file that must not exist yet.
     pub fn create(&self, bytes: &[u8]) -> Result<Stamp, RootedError> {
+        let folder = readable(&self.folder)?;
         let mut file = create_new(&self.folder, &self.name)?;
         let written = file.write_all(bytes).and_then(|()| file.sync_all());
         if let Err(error) = written {
             let _ = self.folder.remove_file(&self.name);
             return Err(error.into());
         }
-        sync_folder(&self.folder)?;
+        folder.sync_all()?;
         Ok(Stamp::of(&file.metadata()?))
     }
 
@@ -342,6 +347,7 @@ impl RootedFile {
         let mut temporary = OsString::from(".");
         temporary.push(&self.name);
         temporary.push(format!(".{unique}.new"));
+        let folder = readable(&self.folder)?;
         before(Step::Write)?;
         let mut file = create_new(&self.folder, &temporary)?;
         let mut finish = || {
@@ -359,7 +365,7 @@ impl RootedFile {
             return Err(error);
         }
         before(Step::SyncFolder)?;
-        sync_folder(&self.folder)?;
+        folder.sync_all()?;
         Ok(Stamp::of(&file.metadata()?))
     }
 

@@ -1,6 +1,6 @@
-//! Looking through a root: lists and searches, bounded in entries, bytes and time.
+//! Lists and searches a root, bounded in entries, bytes and time.
 //!
-//! Links are shown and never followed, so a walk cannot run in circles.
+//! Links are listed and never followed, so a walk cannot loop.
 
 use super::{FileError, Place};
 use crate::rooted::{self, File, Kind, Metadata};
@@ -14,11 +14,11 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use tokio_util::sync::CancellationToken;
 
-/// Entries of one answer.
+/// Maximum of entries in one answer.
 const PAGE: usize = 1000;
 /// Larger files are not searched.
 const MOST_SEARCHED: u64 = 8 << 20;
-/// A file with a NUL this early is no text.
+/// A file with a NUL in its first bytes is not text.
 const LOOKED_AT: usize = 8192;
 /// Longest line that is shown.
 const LINE: usize = 400;
@@ -35,7 +35,7 @@ pub struct Entry {
 #[derive(Debug)]
 pub struct Listing {
     pub entries: Vec<Entry>,
-    /// Give it back to go on behind the last entry.
+    /// The cursor for the next page.
     pub next: Option<String>,
 }
 
@@ -59,7 +59,7 @@ pub struct Match {
 #[derive(Debug)]
 pub struct Found {
     pub matches: Vec<Match>,
-    /// More may be there: the limit or the time was reached.
+    /// The limit or the time was reached; there may be more.
     pub truncated: bool,
 }
 
@@ -84,7 +84,7 @@ fn items(folder: &Dir) -> Vec<Item> {
 }
 
 impl Place {
-    /// Names below this folder, down to `depth` levels, behind `cursor`.
+    /// Lists names below this folder, down to `depth` levels, after `cursor`.
     pub fn list(&self, depth: u32, cursor: Option<&str>, cancel: &CancellationToken) -> Result<Listing, FileError> {
         let folder = self.open_folder(&self.inside)?;
         let mut listing = Listing { entries: Vec::new(), next: None };
@@ -92,7 +92,7 @@ impl Place {
         Ok(listing)
     }
 
-    /// Lines below this folder (or of this file) that fit the pattern.
+    /// Finds lines below this folder (or in this file) that match the pattern.
     pub fn search(&self, query: &Query, clock: &dyn Clock, cancel: &CancellationToken) -> Result<Found, FileError> {
         let mut search = Search { query, clock, cancel, found: Found { matches: Vec::new(), truncated: false } };
         let (kind, ..) = self.kind()?;
@@ -134,7 +134,7 @@ fn walk_list(
                 modified_ms: rooted::modified_ms(&item.metadata),
             });
         }
-        // A folder before the cursor may hold what lies behind it.
+        // A folder before the cursor may contain entries after it.
         let worth = behind || cursor.is_some_and(|it| it.starts_with(&path));
         if depth > 1
             && item.kind == Kind::Folder
@@ -210,8 +210,8 @@ impl Search<'_> {
     }
 }
 
-/// A glob as a pattern over a whole relative path: `*` and `?` stay within a name, `**` does not. A
-/// glob without `/` fits the last name.
+/// Converts a glob to a pattern over a relative path: `*` and `?` stay within a name, `**` does
+/// not. A glob without `/` matches the last name.
 pub fn glob(text: &str) -> Result<Regex, regex::Error> {
     let mut pattern = String::from(if text.contains('/') { "^" } else { "^(?:.*/)?" });
     let mut rest = text.chars().peekable();
@@ -219,7 +219,7 @@ pub fn glob(text: &str) -> Result<Regex, regex::Error> {
         match letter {
             '*' if rest.peek() == Some(&'*') => {
                 rest.next();
-                // `**/` fits no folder at all as well.
+                // `**/` also matches no folder at all.
                 if rest.peek() == Some(&'/') {
                     rest.next();
                     pattern.push_str("(?:.*/)?");

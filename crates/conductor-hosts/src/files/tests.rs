@@ -11,7 +11,7 @@ fn row(name: &str, path: &Path, write: bool) -> FileRoot {
     FileRoot { name: name.into(), path: path.display().to_string(), write }
 }
 
-/// `studio` is granted; `studio-b`, `outside` and the home beside it are not.
+/// `studio` is granted; its siblings `studio-b`, `outside` and `home` are not.
 fn stage() -> Stage {
     let dir = tempfile::tempdir().unwrap();
     for name in ["studio/takes", "studio-b", "outside", "home"] {

@@ -12,18 +12,17 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-/// Name of the copy that a save keeps of what was there before. A plain `.bak` may be the user's
-/// own.
+/// Suffix of the backup of a save. A plain `.bak` may be the user's own.
 const BACKUP: &str = ".conductor.bak";
-/// Name of the file that holds the names of Pd boxes.
+/// Suffix of the side file with the names of Pd boxes.
 const NAMES: &str = ".conductor.json";
 
-/// Files of the bridges. They hold the tokens by which Pd and Max are driven.
+/// Patches of the bridges, which have access to the tokens that control Pd and Max.
 const BRIDGES: [&str; 2] = ["conductor.pd", "conductor.maxpat"];
 
 pub struct Folders {
     home: PathBuf,
-    /// The first is the home's own and is made when something is saved into it.
+    /// The first is the home's own and is created at the first save.
     roots: Vec<PathBuf>,
     user_home: Option<PathBuf>,
     max_bytes: usize,
@@ -66,49 +65,45 @@ fn with_suffix(name: &OsStr, suffix: &str) -> OsString {
     name
 }
 
-/// What the file must be like for a save to replace it.
+/// The state a file must have for a save to replace it.
 #[derive(Clone, Copy, Debug)]
 pub enum Expected<'a> {
-    /// These bytes: what was opened or saved last.
+    /// These bytes, as last opened or saved.
     Bytes(&'a [u8]),
     Absent,
     Any,
 }
 
-#[derive(Debug, thiserror::Error)]
-pub enum FileError {
-    #[error("{path}: no such file")]
-    Missing { path: PathBuf },
-    #[error("{path}: {why}")]
-    Refused { path: PathBuf, why: &'static str },
-    #[error("{path} has more than {limit} bytes")]
-    TooLarge { path: PathBuf, limit: usize },
-    #[error("{path} was changed by another program since it was opened or saved here")]
-    Changed { path: PathBuf },
-    #[error("{path} exists already")]
-    Exists { path: PathBuf },
-    #[error("{path}: {fault}")]
-    Io { path: PathBuf, fault: io::Error },
+/// Why a patch file was not read or written.
+#[derive(Debug)]
+pub struct FileError {
+    pub path: PathBuf,
+    pub error: RootedError,
 }
 
 impl From<FileError> for ToolError {
-    fn from(fault: FileError) -> Self {
-        let text = fault.to_string();
-        match fault {
-            FileError::Missing { .. } => ToolError::new(Code::NotFound, text)
+    fn from(FileError { path, error }: FileError) -> Self {
+        let path = path.display();
+        match error {
+            RootedError::Missing => ToolError::new(Code::NotFound, format!("{path}: no such file"))
                 .hint("Check the path; a relative one starts at the patches folder of the Conductor home."),
-            FileError::Refused { .. } => denied(text),
-            FileError::TooLarge { .. } => {
-                ToolError::new(Code::BadInput, text).hint("`[patch] max_file_mb` sets the largest file that is opened.")
+            RootedError::Outside | RootedError::NotAFolder => {
+                denied(format!("{path}: a link, or not a folder; links are not followed"))
             }
-            FileError::Changed { .. } => ToolError::new(Code::StaleReference, text).hint(
+            RootedError::WrongKind(_) => denied(format!("{path}: not a regular file")),
+            RootedError::TooLarge(limit) => ToolError::new(Code::BadInput, format!("{path} has more than {limit} bytes"))
+                .hint("`[patch] max_file_mb` sets the largest file that is opened."),
+            RootedError::Changed => ToolError::new(
+                Code::StaleReference,
+                format!("{path} was changed by another program since it was opened or saved here"),
+            )
+            .hint(
                 "Nothing was written. Call diff_patch against \"disk\" to see what changed, then save to another path, or close \
                  this patch with discard and open the file again.",
             ),
-            FileError::Exists { .. } => {
-                ToolError::new(Code::BadInput, text).hint("Set overwrite to replace it, or save to another path.")
-            }
-            FileError::Io { .. } => ToolError::new(Code::SdkRejected, text)
+            RootedError::Exists => ToolError::new(Code::BadInput, format!("{path} exists already"))
+                .hint("Set overwrite to replace it, or save to another path."),
+            RootedError::NotEmpty | RootedError::Io(_) => ToolError::new(Code::SdkRejected, format!("{path}: {error}"))
                 .hint("The file as it was is whole. Ask the person to look at the folder: its rights and its free space."),
         }
     }
@@ -122,7 +117,7 @@ fn denied(text: impl Into<String>) -> ToolError {
 }
 
 impl Folders {
-    /// `roots` in addition to the home's own folder; the ones that are not absolute are left out.
+    /// `roots` are in addition to the home's own folder; relative ones are left out.
     pub fn new(home: &Path, roots: &[PathBuf], user_home: Option<PathBuf>, max_bytes: usize) -> Self {
         let mut all = vec![home.join("patches")];
         all.extend(roots.iter().filter(|it| it.is_absolute()).cloned());
@@ -133,23 +128,23 @@ impl Folders {
         &self.home
     }
 
-    /// The folders in force. A root that holds the home or lies in it is not one of them: looked at
-    /// each time, since a link may come to lead there.
+    /// The granted folders, without roots that touch the home. This is checked each time, because a
+    /// link may be changed to lead there.
     pub fn granted(&self) -> impl Iterator<Item = &PathBuf> {
         let (own, roots) = self.roots.split_at(self.roots.len().min(1));
         own.iter().chain(roots.iter().filter(|it| !touches_home(&self.home, it)))
     }
 
-    /// Roots that are not in force.
+    /// Roots that are not granted because they touch the home.
     pub fn refused(&self) -> impl Iterator<Item = &PathBuf> {
         self.roots.iter().skip(1).filter(|it| touches_home(&self.home, it))
     }
 
-    /// Names, without the extension, of the patch files beside a document and directly in the
-    /// roots.
+    /// Names, without the extension, of the patch files in the folder of a document and directly in
+    /// the roots.
     pub fn stems(&self, near: Option<&Place>, format: Format) -> BTreeSet<String> {
-        let beside = near.and_then(|it| it.path().parent().map(Path::to_owned));
-        let folders = beside.into_iter().chain(self.granted().cloned());
+        let own = near.and_then(|it| it.path().parent().map(Path::to_owned));
+        let folders = own.into_iter().chain(self.granted().cloned());
         folders
             .filter_map(|folder| std::fs::read_dir(folder).ok())
             .flat_map(|entries| entries.flatten())
@@ -159,13 +154,13 @@ impl Folders {
             .collect()
     }
 
-    /// The home's own folder first, then those that the configuration names.
+    /// The home's own folder first, then the configured ones.
     pub fn roots(&self) -> &[PathBuf] {
         &self.roots
     }
 
-    /// The place that a path means. It may be absolute, start with `~/`, or be relative to the
-    /// patches folder of the home.
+    /// Resolves a path, which may be absolute, start with `~/`, or be relative to the patches
+    /// folder of the home.
     pub fn place(&self, text: &str) -> Result<Place, ToolError> {
         if text.chars().any(char::is_control) {
             return Err(ToolError::new(Code::BadInput, "path: control characters are not allowed")
@@ -177,8 +172,8 @@ impl Folders {
             let home = self.roots.first().cloned().unwrap_or_default();
             return below(&home, &given, text);
         }
-        // A root may be spelled through a link by the person and without it by the system, or the
-        // other way round.
+        // The person may spell a root through a link and the system without it, or the other way
+        // round.
         for root in self.granted() {
             let spelled = std::fs::canonicalize(root).ok();
             if let Some(rest) =
@@ -190,9 +185,9 @@ impl Folders {
         Err(denied(format!("{text} is outside the folders that patches may lie in")))
     }
 
-    /// A file beside the document, else directly in a root: where Max and Pd would look for an
+    /// Reads a file in the document's folder, else directly in a root, where Max and Pd look for an
     /// abstraction.
-    pub fn beside(&self, near: Option<&Place>, file: &str) -> Option<(Place, Vec<u8>)> {
+    pub fn find_near(&self, near: Option<&Place>, file: &str) -> Option<(Place, Vec<u8>)> {
         if file.contains(['/', '\\', '\0']) || BRIDGES.iter().any(|it| file.eq_ignore_ascii_case(it)) {
             return None;
         }
@@ -215,7 +210,7 @@ impl Folders {
     }
 
     fn read_file(&self, file: &RootedFile, place: &Place) -> Result<Vec<u8>, FileError> {
-        let (bytes, _) = file.read(self.max_bytes as u64).map_err(|error| failed(&place.path(), error))?;
+        let (bytes, _) = file.read(self.max_bytes as u64).map_err(|error| FileError { path: place.path(), error })?;
         Ok(bytes)
     }
 
@@ -239,7 +234,7 @@ impl Folders {
                 Err(error) => Err(error),
             },
         });
-        done.map_err(|error| failed(&place.path(), error))
+        done.map_err(|error| FileError { path: place.path(), error })
     }
 
     /// Replaces the file atomically and keeps the old file as a backup. Returns the backup's path
@@ -253,7 +248,7 @@ impl Folders {
         look: &dyn Fn(Step) -> io::Result<()>,
     ) -> Result<Option<PathBuf>, FileError> {
         let file = open(place, true)?;
-        let fail = |error| failed(&place.path(), error);
+        let fail = |error| FileError { path: place.path(), error };
         let old = self.check(&file, expected).map_err(fail)?;
         let unchanged = old.as_ref().map_or(Expected::Absent, |it| Expected::Bytes(it));
         let done = file.replace(bytes, 0o644, unique, &mut |step| {
@@ -306,33 +301,10 @@ fn open(place: &Place, create: bool) -> Result<RootedFile, FileError> {
         && let Err(error) = std::fs::DirBuilder::new().mode(0o700).create(&place.root)
         && error.kind() != io::ErrorKind::AlreadyExists
     {
-        return Err(failed(&place.root, error.into()));
+        return Err(FileError { path: place.root.clone(), error: error.into() });
     }
-    let folder = rooted::walk(&place.root, &place.folders).map_err(|(path, error)| match error {
-        RootedError::Outside | RootedError::NotAFolder => {
-            FileError::Refused { path, why: "a link, or not a folder; links are not followed" }
-        }
-        other => failed(&path, other),
-    })?;
+    let folder = rooted::walk(&place.root, &place.folders).map_err(|(path, error)| FileError { path, error })?;
     Ok(RootedFile::new(folder, &place.name))
-}
-
-fn failed(path: &Path, error: RootedError) -> FileError {
-    let path = path.to_owned();
-    match error {
-        RootedError::Missing => FileError::Missing { path },
-        RootedError::Outside => FileError::Refused { path, why: "a link; links are not followed" },
-        RootedError::WrongKind(_) => FileError::Refused { path, why: "not a regular file" },
-        RootedError::TooLarge(limit) => {
-            FileError::TooLarge { path, limit: usize::try_from(limit).unwrap_or(usize::MAX) }
-        }
-        RootedError::Changed => FileError::Changed { path },
-        RootedError::Exists => FileError::Exists { path },
-        RootedError::Io(fault) => FileError::Io { path, fault },
-        other @ (RootedError::NotAFolder | RootedError::NotEmpty) => {
-            FileError::Io { path, fault: io::Error::other(other) }
-        }
-    }
 }
 
 #[cfg(test)]
@@ -373,9 +345,18 @@ mod tests {
         std::os::unix::fs::symlink(home.path(), root.join("up")).unwrap();
         for path in ["link.pd", "up/secret.pd"] {
             let place = folders.place(path).unwrap();
-            assert!(matches!(folders.read(&place), Err(FileError::Refused { .. })), "{path}");
+            assert!(
+                matches!(
+                    folders.read(&place),
+                    Err(FileError { error: RootedError::Outside | RootedError::NotAFolder, .. })
+                ),
+                "{path}"
+            );
             let written = folders.replace(&place, b"x", Expected::Any, "u", &undisturbed);
-            assert!(matches!(written, Err(FileError::Refused { .. })), "{path}");
+            assert!(
+                matches!(written, Err(FileError { error: RootedError::Outside | RootedError::NotAFolder, .. })),
+                "{path}"
+            );
         }
         assert_eq!(fs::read(home.path().join("secret.pd")).unwrap(), b"secret");
     }
@@ -394,11 +375,17 @@ mod tests {
         .unwrap();
         fs::create_dir(root.join("folder.pd")).unwrap();
         for path in ["pipe.pd", "folder.pd"] {
-            assert!(matches!(folders.read(&folders.place(path).unwrap()), Err(FileError::Refused { .. })), "{path}");
+            assert!(
+                matches!(
+                    folders.read(&folders.place(path).unwrap()),
+                    Err(FileError { error: RootedError::WrongKind(_), .. })
+                ),
+                "{path}"
+            );
         }
         fs::write(root.join("large.pd"), vec![b'x'; 1001]).unwrap();
         let large = folders.read(&folders.place("large.pd").unwrap());
-        assert!(matches!(large, Err(FileError::TooLarge { limit: 1000, .. })));
+        assert!(matches!(large, Err(FileError { error: RootedError::TooLarge(1000), .. })));
     }
 
     #[test]
@@ -434,9 +421,9 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"new");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o640);
         let again = folders.replace(&place, b"newer", Expected::Bytes(b"old"), "u", &undisturbed);
-        assert!(matches!(again, Err(FileError::Changed { .. })));
+        assert!(matches!(again, Err(FileError { error: RootedError::Changed, .. })));
         let absent = folders.replace(&place, b"newer", Expected::Absent, "u", &undisturbed);
-        assert!(matches!(absent, Err(FileError::Exists { .. })));
+        assert!(matches!(absent, Err(FileError { error: RootedError::Exists, .. })));
         assert_eq!(fs::read(&path).unwrap(), b"new");
     }
 }
