@@ -64,11 +64,12 @@ impl Roots {
         }
         let inside = path.strip_prefix(&root).map_err(|_| denied())?;
         let name = inside.file_name().map(OsStr::to_owned).ok_or_else(denied)?;
-        let folder =
-            rooted::walk(&root, inside.parent().unwrap_or(Path::new(""))).map_err(|(_, error)| match error {
-                RootedError::Outside | RootedError::NotAFolder => denied(),
-                other => LiveHostError::Io { path: path.clone(), reason: other.to_string() },
-            })?;
+        let folder = rooted::walk(&root, inside.parent().unwrap_or(Path::new(""))).map_err(|(_, error)| {
+            if matches!(error, RootedError::Outside | RootedError::NotAFolder) {
+                return denied();
+            }
+            LiveHostError::Io { path: path.clone(), reason: error.to_string() }
+        })?;
         Ok(Place { file: RootedFile::new(folder, name), path })
     }
 
