@@ -16,7 +16,7 @@ pub use scrub::{Scrubber, on_panic};
 use conductor_core::config::KeyRung;
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, Subject, ToolError};
-use conductor_hosts::atomic_file::{self, RealDisk};
+use conductor_hosts::atomic_file;
 use conductor_hosts::system::Ids;
 use keys::Key;
 use parking_lot::{Mutex, MutexGuard};
@@ -121,7 +121,7 @@ pub fn home_key(home: &Path, name: &str, ids: &dyn Ids) -> io::Result<[u8; 32]> 
     make_private(&folder)?;
     let mut key = [0; 32];
     ids.fill(&mut key);
-    atomic_file::replace(&RealDisk, &folder.join(name), &key, 0o600, &ids.v4().to_string())?;
+    atomic_file::replace(&folder.join(name), &key, 0o600, &ids.v4().to_string())?;
     Ok(key)
 }
 

@@ -24,32 +24,8 @@ pub mod patch;
 pub mod pd;
 pub mod picture;
 pub mod plugin;
+pub mod rooted;
 pub mod shell;
 pub mod system;
 pub mod web;
 pub mod worker;
-
-use std::path::{Component, Path, PathBuf};
-
-/// Whether a folder lies in the Conductor home or contains it: granted, it would open secrets,
-/// tokens, the audit log and the configuration.
-pub fn touches_home(home: &Path, folder: &Path) -> bool {
-    let whole = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| lexical(path));
-    let (home, folder) = (whole(home), whole(folder));
-    folder.starts_with(&home) || home.starts_with(&folder)
-}
-
-/// A path without `.` and `..`, as the kernel would go where there are no links.
-pub fn lexical(path: &Path) -> PathBuf {
-    let mut out = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir => {
-                out.pop();
-            }
-            Component::CurDir => {}
-            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => out.push(part),
-        }
-    }
-    out
-}

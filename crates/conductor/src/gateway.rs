@@ -44,7 +44,7 @@ use conductor_hosts::patch::reach::Consent;
 use conductor_hosts::patch::{self, HostKind, Naming, Patches};
 use conductor_hosts::pd::PdHost;
 use conductor_hosts::pd::attach::AttachedPd;
-use conductor_hosts::system::{Clock, Ids};
+use conductor_hosts::system::{Clock, Environment, Ids};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io;
@@ -113,11 +113,12 @@ impl Gateway {
         let mut catalog = Catalog::new(tools)?;
         tools::add_resources(&mut catalog, owner)?;
         tools::add_prompts(&mut catalog, owner)?;
-        let settings = patch::Settings::of_config(&config.patch);
+        let user_home = Environment::read().user_home;
+        let settings = patch::Settings::of_config(&config.patch, user_home.clone());
         let patches = Patches::new(home.root(), settings, Arc::clone(clock), Arc::clone(ids));
         drive(&patches, home, (clock, ids.as_ref()), &config.patch, log);
         conductor_gateway::tools::patch::add(&mut catalog, &patches)?;
-        let live = Live::new(home.root(), live::Settings::of_config(home.root(), &config.live));
+        let live = Live::new(home.root(), live::Settings::of_config(home.root(), user_home.as_deref(), &config.live));
         conductor_gateway::tools::live::add(&mut catalog, &live)?;
         let scrubber = Scrubber::new();
         log.clean_by(&scrubber);
@@ -371,7 +372,7 @@ fn drive(
     if let Some(settings) = settings::pd(&config.pd) {
         match PdHost::new(home.root(), settings, patches.voice().clone(), Arc::clone(clock)) {
             Ok(pd) => {
-                pd.tell(patches);
+                pd.notify(patches);
                 patches.drive(pd);
             }
             Err(error) => log.error(format_args!("[patch.pd]: {error}")),

@@ -8,8 +8,6 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use conductor_hosts::atomic_file;
-
 /// A file that only grows or is truncated.
 pub trait LogFile: Send + Sync + std::fmt::Debug {
     /// One write at the end of the file. Fewer bytes than given may be taken, as by the system
@@ -156,36 +154,20 @@ pub fn append_whole(file: &dyn LogFile, bytes: &[u8]) -> io::Result<()> {
 /// Replaces a small file so that a crash leaves the old or the new one, never a part. The directory
 /// has one owner.
 pub fn replace(files: &dyn Files, dir: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
-    let temporary = dir.join(format!(".{name}.new"));
-    atomic_file::swap(&Steps(files), &temporary, &dir.join(name), bytes, 0o600, || Ok(()))
-}
-
-/// Atomic replacement over [`Files`]; all of them are readable by the owner alone.
-struct Steps<'a>(&'a dyn Files);
-
-impl atomic_file::Disk for Steps<'_> {
-    fn write(&self, path: &Path, bytes: &[u8], _mode: u32) -> io::Result<()> {
-        // An earlier crash may have left it.
-        match self.0.remove(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            Ok(()) | Err(_) => {}
-        }
-        append_whole(&*self.0.create(path)?, bytes)
+    let (temporary, target) = (dir.join(format!(".{name}.new")), dir.join(name));
+    // A crash may have left the temporary file.
+    match files.remove(&temporary) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Ok(()) | Err(_) => {}
     }
-
-    fn sync(&self, path: &Path) -> io::Result<()> {
-        self.0.open(path)?.sync()
+    let renamed = files
+        .create(&temporary)
+        .and_then(|file| append_whole(&*file, bytes))
+        .and_then(|()| files.open(&temporary)?.sync())
+        .and_then(|()| files.rename(&temporary, &target));
+    if renamed.is_err() {
+        let _ = files.remove(&temporary);
     }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.0.rename(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.0.remove(path)
-    }
-
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.0.sync_dir(dir)
-    }
+    renamed?;
+    files.sync_dir(dir)
 }

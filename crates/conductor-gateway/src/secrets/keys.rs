@@ -8,7 +8,7 @@ use argon2::{Algorithm, Argon2, Params, Version};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use conductor_core::config::KeyRung;
-use conductor_hosts::atomic_file::{self, RealDisk};
+use conductor_hosts::atomic_file;
 use conductor_hosts::system::Ids;
 use parking_lot::Mutex;
 use secrecy::{ExposeSecret, SecretString};
@@ -242,7 +242,7 @@ fn key_file(folder: &Path) -> Result<Vec<Key>, String> {
 fn save_file(folder: &Path, keys: &[Key]) -> io::Result<()> {
     super::make_private(folder)?;
     let unique = keys.last().map(Key::id).unwrap_or_default();
-    atomic_file::replace(&RealDisk, &folder.join("key"), text_of(keys).as_bytes(), 0o600, &unique)
+    atomic_file::replace(&folder.join("key"), text_of(keys).as_bytes(), 0o600, &unique)
 }
 
 /// A text in the OS keychain that is not secret. It is there because restoring a folder does not

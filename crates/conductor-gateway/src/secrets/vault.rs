@@ -7,7 +7,7 @@ use aes_gcm::aead::{Aead, Payload};
 use aes_gcm::{Aes256Gcm, KeyInit};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use conductor_hosts::atomic_file::{self, RealDisk};
+use conductor_hosts::atomic_file;
 use conductor_hosts::system::Ids;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
@@ -67,7 +67,7 @@ impl Vault {
         super::make_private(folder)?;
         let mut bytes = serde_json::to_vec_pretty(self)?;
         bytes.push(b'\n');
-        atomic_file::replace(&RealDisk, &folder.join("vault.json"), &bytes, 0o600, unique)
+        atomic_file::replace(&folder.join("vault.json"), &bytes, 0o600, unique)
     }
 
     pub fn salt(&self) -> Vec<u8> {

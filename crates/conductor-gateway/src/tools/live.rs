@@ -50,7 +50,7 @@ use conductor_core::digest::Digest;
 use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::policy::{ByArgs, Tier};
 use conductor_hosts::live::sessions::SessionKey;
-use conductor_hosts::live::{Live, LiveSet, Mode, Refusal, Way, blocking, is_running};
+use conductor_hosts::live::{Live, LiveHostError, LiveSet, Mode, Way, blocking, is_running};
 use conductor_set::{Applied, LiveEdit, PathId, Resource, TrackPart};
 pub use errors::refused;
 use serde::Serialize;
@@ -173,7 +173,7 @@ impl Ask {
     }
 
     fn id(&mut self, name: &str) -> Result<PathId, ToolError> {
-        self.need::<String>(name)?.parse().map_err(|error| refused(Refusal::Set(error)))
+        self.need::<String>(name)?.parse().map_err(|error| refused(LiveHostError::Set(error)))
     }
 
     async fn set(&mut self) -> Result<Arc<LiveSet>, ToolError> {
@@ -392,7 +392,7 @@ fn parse_edit(arguments: &Map<String, Value>, edit: &str) -> Result<LiveEdit, To
     // Ids first: the error of a malformed id explains the grammar.
     for key in ["trackId", "clipId", "slotId", "paramId"] {
         if let Some(text) = arguments.get(key).and_then(Value::as_str) {
-            text.parse::<PathId>().map_err(|error| refused(Refusal::Set(error)))?;
+            text.parse::<PathId>().map_err(|error| refused(LiveHostError::Set(error)))?;
         }
     }
     let mut body = arguments.clone();

@@ -207,7 +207,8 @@ fn live(home: &Home) -> Result<Vec<Finding>, Failure> {
     let examined = match super::ask(home, "live.examine", json!({})) {
         Err(Failure::Client(ClientError::NoDaemon)) => {
             let Ok(serving) = super::offline(home) else { return Ok(Vec::new()) };
-            let settings = live::Settings::of_config(home.root(), &serving.config.live);
+            let user_home = Environment::read().user_home;
+            let settings = live::Settings::of_config(home.root(), user_home.as_deref(), &serving.config.live);
             json!({ "checks": block_on(Live::new(home.root(), settings).examine())? })
         }
         answer => answer?,
@@ -265,7 +266,7 @@ fn pd_sandbox(home: &Home) -> Option<Finding> {
     if section.mode != PdMode::Spawn {
         return None;
     }
-    let kept = Kept::here(section.audio.into());
+    let kept = Kept::here(section.audio);
     let grade = if kept.is_whole() { Grade::Good } else { Grade::Note };
     Some(Finding::new("pd sandbox", grade, kept.sentence()))
 }

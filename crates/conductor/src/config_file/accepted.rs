@@ -15,7 +15,7 @@ use conductor_gateway::audit_log::files::{Disk, Files};
 use conductor_gateway::audit_log::layout::{Layout, segment_name};
 use conductor_gateway::config_in_force::{Holder, Mark};
 use conductor_gateway::secrets::{self, MacKey, Secrets};
-use conductor_hosts::atomic_file::{self, RealDisk};
+use conductor_hosts::atomic_file;
 use conductor_hosts::system::Ids;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -153,7 +153,7 @@ impl Store {
         let mut bytes = serde_json::to_vec(&seal)?;
         bytes.push(b'\n');
         bytes.extend_from_slice(&body);
-        atomic_file::replace(&RealDisk, &self.path(), &bytes, 0o600, &self.ids.v4().to_string())?;
+        atomic_file::replace(&self.path(), &bytes, 0o600, &self.ids.v4().to_string())?;
         self.mark = Some(Mark { id, generation, hash: Digest::of(&body), key: holder });
         match holder {
             Holder::Vault => self.secrets.remember_home(),

@@ -41,7 +41,7 @@ use super::client_processes::{ClientProcess, ClientProcesses, peer_of};
 use super::mcp::Shared;
 use super::mcp::http::McpHttp;
 use conductor_gateway::studio::Studio;
-use conductor_hosts::atomic_file::{self, RealDisk};
+use conductor_hosts::atomic_file;
 use conductor_hosts::descriptors::{HttpConnection, HttpConnections, after_failed_accept};
 use conductor_hosts::system::Ids;
 
@@ -140,7 +140,7 @@ pub fn new_token(home: &Path, ids: &dyn Ids) -> io::Result<Token> {
     let mut bytes = [0; TOKEN_BYTES];
     ids.fill(&mut bytes);
     let secret = URL_SAFE_NO_PAD.encode(bytes);
-    atomic_file::replace(&RealDisk, &path, secret.as_bytes(), 0o600, &ids.v4().to_string())?;
+    atomic_file::replace(&path, secret.as_bytes(), 0o600, &ids.v4().to_string())?;
     Ok(Token::new("default", &secret, &["call", "observe"]))
 }
 

@@ -20,7 +20,7 @@ use conductor_gateway::tools::catalog::Tool;
 use conductor_gateway::tools::plugins::reach::{ConsoleSink, PluginAccess, Reach};
 use conductor_gateway::tools::plugins::{self as tools};
 use conductor_gateway::tools::schema::Validator;
-use conductor_hosts::atomic_file::{self, RealDisk};
+use conductor_hosts::atomic_file;
 use conductor_hosts::plugin::Limits;
 use conductor_hosts::plugin::manifest::{self, Manifest};
 use conductor_hosts::plugin::process::{Launch, LogLevel};
@@ -443,7 +443,7 @@ impl Plugins {
         let bytes = manifest.to_json().to_string();
         let unique = self.studio.ids.v4().to_string();
         let kept = std::fs::create_dir_all(&self.kept)
-            .and_then(|()| atomic_file::replace(&RealDisk, &path, bytes.as_bytes(), 0o600, &unique));
+            .and_then(|()| atomic_file::replace(&path, bytes.as_bytes(), 0o600, &unique));
         if let Err(fault) = kept {
             self.log.warn(format_args!("plugin {}: {} cannot be written: {fault}", manifest.name, path.display()));
         }

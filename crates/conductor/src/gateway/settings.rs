@@ -47,7 +47,7 @@ pub(crate) fn pd(section: &config::Pd) -> Option<pd::Settings> {
     let spawned = pd::Settings {
         command: PathBuf::from(&section.command),
         sleepgrain_ms: section.sleepgrain_ms,
-        audio: section.audio.into(),
+        audio: section.audio,
         ..pd::Settings::default()
     };
     match section.mode {

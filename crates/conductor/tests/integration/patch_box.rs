@@ -39,7 +39,7 @@ impl SandboxedPd {
         fs::write(home.join("state/http.token"), TOKEN).expect("written");
         let clock = Arc::new(RealClock::new());
         let pd = PdHost::new(&home, settings, tools.patches.voice().clone(), clock).expect("a folder");
-        pd.tell(&tools.patches);
+        pd.notify(&tools.patches);
         tools.patches.drive(Arc::clone(&pd) as Arc<dyn PatchHost>);
         SandboxedPd { tools, outside: tempfile::tempdir().expect("a folder"), pd }
     }

@@ -34,7 +34,7 @@ impl PdStage {
         let clock = Arc::new(RealClock::new());
         let pd = PdHost::new(tools.studio.home.path(), Settings::default(), tools.patches.voice().clone(), clock)
             .expect("a folder");
-        pd.tell(&tools.patches);
+        pd.notify(&tools.patches);
         tools.patches.drive(Arc::clone(&pd) as Arc<dyn PatchHost>);
         PdStage { tools, pd }
     }

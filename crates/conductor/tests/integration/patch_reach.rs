@@ -8,7 +8,7 @@ use conductor_core::pending::{State, Yes};
 use conductor_core::policy::{ApprovalSettings, Channel, Decision, Floor, Policy, Rule, Tier};
 use conductor_hosts::patch::Settings;
 use conductor_hosts::patch::knobs::Knob;
-use conductor_hosts::pd::Audio;
+use conductor_hosts::pd::PdAudio;
 use conductor_hosts::pd::sandbox::Kept;
 use conductor_testkit::real::{PATIENCE, pd, wait_for};
 use conductor_testkit::require;
@@ -98,8 +98,8 @@ async fn opening_a_patch_that_writes_a_file_asks_and_nothing_runs_before_the_yes
     );
     // What the kernel of this machine enforces, and never more.
     let limits = fact(&question, "limits");
-    assert_eq!(limits, Kept::here(Audio::Off).sentence());
-    assert_eq!(limits.contains("no other file, and start no program"), Kept::here(Audio::Off).paths, "{limits}");
+    assert_eq!(limits, Kept::here(PdAudio::Off).sentence());
+    assert_eq!(limits.contains("no other file, and start no program"), Kept::here(PdAudio::Off).paths, "{limits}");
     // The client's own dialog does not count.
     let studio = &tools.studio.studio;
     let client = Yes::once("socket:1000/demo", Channel::Client);

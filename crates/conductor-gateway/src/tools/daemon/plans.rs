@@ -20,7 +20,7 @@ use conductor_core::plan::{self, Change, Draft, PlanError};
 use conductor_core::policy::{Channel, Floor};
 use conductor_core::principal::Principal;
 use conductor_core::templates;
-use conductor_hosts::atomic_file::{self, RealDisk};
+use conductor_hosts::atomic_file;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::io;
@@ -314,7 +314,7 @@ fn write(
         };
         if now == base { Ok(()) } else { Err(io::Error::other("config.toml changed while the plan was applied")) }
     };
-    atomic_file::replace_if(&RealDisk, &path, &after, 0o600, &id.to_string(), unchanged).map_err(|fault| {
+    atomic_file::replace_if(&path, &after, 0o600, &id.to_string(), unchanged).map_err(|fault| {
         ToolError::new(Code::PlanStale, format!("nothing was written: {fault}")).subject(Subject::Plan(id.to_string()))
     })
 }

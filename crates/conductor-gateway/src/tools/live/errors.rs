@@ -1,7 +1,7 @@
 //! Turns errors of Live hosts into tool errors.
 
 use conductor_core::error::{Code, Effect, Subject, ToolError};
-use conductor_hosts::live::{Op, Refusal};
+use conductor_hosts::live::{LiveHostError, Op};
 use conductor_set::{Elsewhere, Listing, LiveError};
 use std::path::PathBuf;
 
@@ -36,64 +36,64 @@ fn in_other_host(elsewhere: Elsewhere) -> &'static str {
     }
 }
 
-pub fn refused(refusal: Refusal) -> ToolError {
+pub fn refused(refusal: LiveHostError) -> ToolError {
     match refusal {
-        Refusal::Set(error) => of_set(&error),
-        Refusal::QueueFull { waiting } => ToolError::new(Code::SdkRejected, format!("{waiting} writes to this Set wait already"))
+        LiveHostError::Set(error) => of_set(&error),
+        LiveHostError::QueueFull { waiting } => ToolError::new(Code::SdkRejected, format!("{waiting} writes to this Set wait already"))
             .hint("Wait for running calls to finish, then repeat this one once. Put many notes into one live_set_notes."),
-        Refusal::Missing { host, op, reason } => ToolError::new(Code::Unsupported, format!("the {host} host cannot do this: {reason}"))
+        LiveHostError::Missing { host, op, reason } => ToolError::new(Code::Unsupported, format!("the {host} host cannot do this: {reason}"))
             .hint(format!("Do not retry another way. {}", who_can(op)))
             .subject(Subject::Host(host.into())),
         // Not HOST_OFFLINE, which is retried: nothing changes until the caller opens a Set.
-        Refusal::NoSet { open } => ToolError::new(Code::NotFound, "no Live Set is open and no Live is attached").hint(if open.is_empty() {
+        LiveHostError::NoSet { open } => ToolError::new(Code::NotFound, "no Live Set is open and no Live is attached").hint(if open.is_empty() {
             "Call live_open_set with the path of a .als file, or live_new_set. `conductor doctor` says what else is missing.".to_owned()
         } else {
             format!("Call live_open_set, or pass one of these as setId: {}.", open.join(", "))
         }),
-        Refusal::UnknownSet { id, open } => {
+        LiveHostError::UnknownSet { id, open } => {
             let known = if open.is_empty() { "none is open; call live_open_set".to_owned() } else { open.join(", ") };
             ToolError::new(Code::NotFound, format!("no open Set has the id {id:?}"))
                 .hint(format!("Known setIds: {known}. live_open_set opens a file and makes it the current Set."))
                 .subject(Subject::Other(id))
         }
-        Refusal::NoSuchFile { path } => ToolError::new(Code::NotFound, format!("{} does not exist", path.display()))
+        LiveHostError::NoSuchFile { path } => ToolError::new(Code::NotFound, format!("{} does not exist", path.display()))
             .hint("Check the path with the person; live_new_set makes a new Set.")
             .subject(about(&path)),
-        Refusal::NotAFile { path } => ToolError::new(Code::BadInput, format!("{} is not a plain file", path.display()))
+        LiveHostError::NotAFile { path } => ToolError::new(Code::BadInput, format!("{} is not a plain file", path.display()))
             .hint("Give the path of a .als file.")
             .subject(about(&path)),
-        Refusal::NotALiveSetName { path } => ToolError::new(Code::BadInput, format!("{} does not end in .als", path.display()))
+        LiveHostError::NotALiveSetName { path } => ToolError::new(Code::BadInput, format!("{} does not end in .als", path.display()))
             .hint("Give a file name that ends in .als, or Live will not open it.")
             .subject(Subject::Argument("path".into())),
-        Refusal::TooLarge { path, limit } => ToolError::new(Code::BadInput, format!("{} is larger than {limit} bytes", path.display()))
+        LiveHostError::TooLarge { path, limit } => ToolError::new(Code::BadInput, format!("{} is larger than {limit} bytes", path.display()))
             .hint("The person may raise [live] max_xml_mb in config.toml.")
             .subject(about(&path)),
-        Refusal::FileExists { path } => ToolError::new(Code::SdkRejected, format!("{} exists already", path.display()))
+        LiveHostError::FileExists { path } => ToolError::new(Code::SdkRejected, format!("{} exists already", path.display()))
             .hint("Choose another path, or open that file with live_open_set. live_save_set replaces a file only with overwrite: true.")
             .subject(about(&path)),
-        Refusal::OutsideRoots { path, roots } => {
+        LiveHostError::OutsideRoots { path, roots } => {
             let roots: Vec<String> = roots.iter().map(|it| it.display().to_string()).collect();
             ToolError::new(Code::Denied, format!("{} is outside the folders that tools may reach", path.display()))
                 .hint(format!("Use a path under {}. The person may add folders to [live] file_roots.", roots.join(" or ")))
                 .subject(about(&path))
         }
-        Refusal::ChangedOnDisk { path } => {
+        LiveHostError::ChangedOnDisk { path } => {
             ToolError::new(Code::StaleReference, format!("{} was changed by another program since it was opened or saved", path.display()))
                 .hint("Ask the person which one to keep: live_open_set with reload: true takes the file, live_save_set with overwrite: true takes ours (the file is kept as a backup).")
                 .subject(about(&path))
         }
-        Refusal::AllDirty { open } => ToolError::new(Code::Busy, "the limit of open Sets is reached, and each has unsaved edits or a running write")
+        LiveHostError::AllDirty { open } => ToolError::new(Code::Busy, "the limit of open Sets is reached, and each has unsaved edits or a running write")
             .hint(format!("Save one first: live_save_set with one of these as setId: {}.", open.join(", "))),
-        Refusal::Io { path, reason } => ToolError::new(Code::SdkRejected, format!("{}: {reason}", path.display()))
+        LiveHostError::Io { path, reason } => ToolError::new(Code::SdkRejected, format!("{}: {reason}", path.display()))
             .hint("The system refused. Tell the person; nothing of the old file is lost.")
             .subject(about(&path)),
-        Refusal::Offline { host, reason } => ToolError::new(Code::HostOffline, format!("{host}: {reason}"))
+        LiveHostError::Offline { host, reason } => ToolError::new(Code::HostOffline, format!("{host}: {reason}"))
             .hint("Ask the person to start Live and run `conductor doctor`, or open a document with live_open_set.")
             .subject(Subject::Host(host.into())),
-        Refusal::NoAnswer { host } => ToolError::new(Code::Timeout, format!("{host} gave no answer in time"))
+        LiveHostError::NoAnswer { host } => ToolError::new(Code::Timeout, format!("{host} gave no answer in time"))
             .hint("Live may show a dialog, or AbletonOSC may not be loaded: ask the person to look and run `conductor doctor`. Read the state before repeating a write.")
             .subject(Subject::Host(host.into())),
-        Refusal::Said { host, code, message, subject } => {
+        LiveHostError::Said { host, code, message, subject } => {
             let error = ToolError::new(code, message);
             // This Live is too old for the operation; a document does not depend on its version.
             let error = if code == Code::Unsupported {
@@ -106,7 +106,7 @@ pub fn refused(refusal: Refusal) -> ToolError {
             };
             error.subject(subject.map_or_else(|| Subject::Host(host.into()), Subject::Other))
         }
-        Refusal::HalfDone { done, why } => {
+        LiveHostError::HalfDone { done, why } => {
             let mut error = refused(*why);
             error.message = format!("{}; {done}", error.message);
             // HostOffline may be retried automatically, but this write may have been made.
@@ -116,7 +116,7 @@ pub fn refused(refusal: Refusal) -> ToolError {
             let hint = "Read the state before anything else, and tell the person. live_undo takes back what was made.";
             error.hint(hint).effect(Effect::Unknown)
         }
-        Refusal::Broken { reason } => ToolError::new(Code::Internal, reason),
+        LiveHostError::Broken { reason } => ToolError::new(Code::Internal, reason),
     }
 }
 

@@ -25,7 +25,7 @@ fn run(asked: &Asked) -> Result<Output, ToolError> {
                 } else {
                     name.to_owned()
                 };
-                asked.patches.folders().beside(scene.place(), &file)
+                asked.patches.folders().find_near(scene.place(), &file)
             });
             answer::object(json!({
                 "type": it.kind, "varname": it.varname, "name": it.name, "id": it.key, "embedded": it.canvas.is_some(),

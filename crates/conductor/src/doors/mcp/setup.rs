@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
-use conductor_hosts::atomic_file::{self, RealDisk};
+use conductor_hosts::atomic_file;
 
 const NAME: &str = "conductor";
 
@@ -165,7 +165,7 @@ pub fn apply(client: Client, places: &Places, program: &Path) -> Result<Done, Se
     let mut text = serde_json::to_string_pretty(&whole).unwrap_or_default();
     text.push('\n');
     // Configuration files may be symbolic links; they stay links.
-    atomic_file::replace(&RealDisk, &file, text.as_bytes(), 0o644, &std::process::id().to_string()).map_err(fault)?;
+    atomic_file::replace(&file, text.as_bytes(), 0o644, &std::process::id().to_string()).map_err(fault)?;
     Ok(Done::Written { file })
 }
 
