@@ -6,15 +6,11 @@
 //! (`conductor_core::command`), and whether a person must be asked.
 
 use super::files::{FileError, Files};
-#[cfg(target_os = "linux")]
-use crate::system::{Ids, RandomIds};
+use crate::system::children::{self, ProcessTree};
 use arc_swap::ArcSwap;
 use conductor_core::command::{self, CommandEffect, CommandError, Ready, Template};
 use conductor_core::digest::Digest;
 use conductor_core::error::{Code, RefusedBy, Subject, ToolError};
-use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process_group, setrlimit, setsid};
-#[cfg(target_os = "linux")]
-use rustix::process::{PidfdFlags, getrlimit, pidfd_open, pidfd_send_signal};
 use serde_json::{Map, Value};
 use std::future::Future;
 use std::os::unix::process::ExitStatusExt;
@@ -29,9 +25,6 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 const KEPT: usize = 1 << 20;
 /// What a program wrote last is still read for so long after its end.
 const PIPE_PATIENCE: Duration = Duration::from_secs(1);
-/// Looks for processes that are left; each finds those that were made during the one before.
-#[cfg(target_os = "linux")]
-const ROUNDS: usize = 64;
 
 pub struct Shell {
     templates: ArcSwap<Vec<Template>>,
@@ -192,21 +185,8 @@ impl Shell {
             .current_dir(&prepared.folder)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0);
-        let mark = Mark::new();
-        // SAFETY: between fork and exec only system calls are made: setrlimit neither allocates nor
-        // locks.
-        unsafe {
-            command.pre_exec(move || {
-                for (resource, most) in LIMITS {
-                    setrlimit(*resource, Rlimit { current: Some(*most), maximum: Some(*most) })?;
-                }
-                mark.set()
-            });
-        }
-        let mut child = command.spawn().map_err(start)?;
-        let family = Family { group: group_of(&child), mark };
+            .stderr(Stdio::piped());
+        let (mut child, tree) = ProcessTree::spawn(&mut command).map_err(start)?;
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let (mut out, mut err) = (Kept::default(), Kept::default());
         let status = {
@@ -218,7 +198,7 @@ impl Shell {
                     status = child.wait() => break status.map_err(start)?,
                     _ = &mut streams, if !is_read => is_read = true,
                     () = &mut enough => {
-                        drop(family);
+                        drop(tree);
                         let _ = child.wait().await;
                         return Err(ShellError::Late { name: prepared.name.clone(), ms: prepared.timeout_ms });
                     }
@@ -226,7 +206,7 @@ impl Shell {
             };
             // What it left running ends with it, and with that the pipes close. A process that may
             // not be killed holds nothing up.
-            drop(family);
+            drop(tree);
             if !is_read {
                 tokio::select! {
                     _ = &mut streams => {}
@@ -265,18 +245,11 @@ impl Shell {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        // SAFETY: between fork and exec only one system call is made, which neither allocates nor
-        // locks.
-        unsafe {
-            command.pre_exec(|| setsid().map(drop).map_err(std::io::Error::from));
-        }
+        children::detach(command.as_std_mut());
         // The runtime waits for it when it ends, so that it leaves nothing behind.
         command.spawn().map_err(start)?.id().ok_or_else(|| start(std::io::Error::other("it ended at once")))
     }
 }
-
-/// No core files, few descriptors, and no file larger than a gigabyte.
-const LIMITS: &[(Resource, u64)] = &[(Resource::Core, 0), (Resource::Nofile, 256), (Resource::Fsize, 1 << 30)];
 
 fn find<'t>(templates: &'t [Template], wanted: &Wanted<'_>) -> Result<(&'t Template, Vec<Ready>), CommandError> {
     match wanted {
@@ -284,100 +257,6 @@ fn find<'t>(templates: &'t [Template], wanted: &Wanted<'_>) -> Result<(&'t Templ
         Wanted::Argv(argv) => command::by_argv(templates, argv),
         Wanted::App(app) => command::by_app(templates, app),
     }
-}
-
-fn group_of(child: &tokio::process::Child) -> Option<Pid> {
-    child.id().and_then(|it| i32::try_from(it).ok()).and_then(Pid::from_raw)
-}
-
-/// A program and all that descends from it. Killed when it is dropped.
-struct Family {
-    group: Option<Pid>,
-    mark: Mark,
-}
-
-impl Drop for Family {
-    fn drop(&mut self) {
-        if let Some(group) = self.group {
-            // Nothing left of it is what we want.
-            let _ = kill_process_group(group, Signal::KILL);
-            self.mark.kill_all();
-        }
-    }
-}
-
-/// A number that a program and its descendants carry, whatever session, group, environment or files
-/// they give themselves: a limit that the kernel keeps for old programs, hands to children and does
-/// not use.
-#[cfg(target_os = "linux")]
-#[derive(Clone, Copy)]
-struct Mark(u64);
-
-#[cfg(target_os = "linux")]
-impl Mark {
-    fn new() -> Self {
-        let mut bytes = [0; 8];
-        RandomIds.fill(&mut bytes);
-        // "Unlimited" is another number, and what this process may not have it cannot give.
-        let most = getrlimit(Resource::Locks).maximum.unwrap_or(u64::MAX >> 1).max(1);
-        Mark(u64::from_le_bytes(bytes) % most)
-    }
-
-    /// Between fork and exec: a system call and nothing else.
-    fn set(self) -> std::io::Result<()> {
-        Ok(setrlimit(Resource::Locks, Rlimit { current: Some(self.0), maximum: Some(self.0) })?)
-    }
-
-    /// Looks again until none is left: one may have made another in the meantime.
-    fn kill_all(self) {
-        for _ in 0..ROUNDS {
-            let found: Vec<_> = std::fs::read_dir("/proc")
-                .into_iter()
-                .flatten()
-                .filter_map(|it| it.ok()?.file_name().to_str()?.parse().ok())
-                .filter_map(|pid| {
-                    Some((Pid::from_raw(pid)?, pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?))
-                })
-                // Read after the handle is open, so that the number cannot belong to another
-                // process by now.
-                .filter(|(pid, _)| self.is_on(*pid))
-                .collect();
-            if found.is_empty() {
-                return;
-            }
-            for (_, process) in found {
-                let _ = pidfd_send_signal(process, Signal::KILL);
-            }
-        }
-    }
-
-    fn is_on(self, pid: Pid) -> bool {
-        let read = |what| std::fs::read_to_string(format!("/proc/{}/{what}", pid.as_raw_nonzero())).unwrap_or_default();
-        let limits = read("limits");
-        let line = limits.lines().find_map(|it| it.strip_prefix("Max file locks"));
-        // The higher one: a process may lower what it uses and cannot raise what it was given.
-        line.and_then(|it| it.split_whitespace().nth(1)).and_then(|it| it.parse().ok()) == Some(self.0)
-            // One that has ended only waits for its parent to notice.
-            && !read("stat").rsplit(')').next().is_some_and(|it| it.trim_start().starts_with(['Z', 'X']))
-    }
-}
-
-/// Other systems have the process group alone.
-#[cfg(not(target_os = "linux"))]
-#[derive(Clone, Copy)]
-struct Mark;
-
-#[cfg(not(target_os = "linux"))]
-impl Mark {
-    fn new() -> Self {
-        Mark
-    }
-
-    fn set(self) -> std::io::Result<()> {
-        Ok(())
-    }
-
-    fn kill_all(self) {}
 }
 
 #[derive(Default)]

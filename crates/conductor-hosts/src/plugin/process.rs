@@ -7,10 +7,10 @@
 
 use super::frame::MAX_BYTES;
 use super::{Limits, Thrown, frame};
+use crate::system::children::ProcessGroup;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::io;
@@ -102,7 +102,7 @@ pub struct Process {
     output: ChildStdout,
     /// Bytes that arrived and are no whole frame yet.
     arrived: Vec<u8>,
-    group: Option<Pid>,
+    group: ProcessGroup,
 }
 
 /// How much of a plugin's console one call may put into the log.
@@ -119,28 +119,16 @@ impl Process {
     pub async fn start(launch: &Launch) -> Result<(Self, Value), Fault> {
         let failed = |fault: io::Error| Fault::NotStarted(fault.to_string());
         let Limits { cpu_ms, heap_mb, stack_kb } = launch.limits;
-        let mut child = Command::new(&launch.program)
-            .arg("plugin-host")
-            .args([
-                "--cpu-ms",
-                &cpu_ms.to_string(),
-                "--heap-mb",
-                &heap_mb.to_string(),
-                "--stack-kb",
-                &stack_kb.to_string(),
-            ])
-            .env_clear()
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .process_group(0)
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(failed)?;
+        let mut command = Command::new(&launch.program);
+        command.arg("plugin-host");
+        for (flag, most) in [("--cpu-ms", cpu_ms), ("--heap-mb", heap_mb), ("--stack-kb", stack_kb)] {
+            command.args([flag, &most.to_string()]);
+        }
+        command.env_clear().stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
+        let (mut child, group) = ProcessGroup::spawn(&mut command).map_err(failed)?;
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(Fault::NotStarted("no pipes".into()));
         };
-        let group = child.id().and_then(|id| Pid::from_raw(id as i32));
         let mut process = Process { child, input, output, arrived: Vec::new(), group };
         let sent = async {
             frame::write(&mut process.input, launch.file.as_bytes()).await?;
@@ -275,9 +263,9 @@ impl Process {
     }
 
     fn kill(&self) {
-        if let Some(group) = self.group.filter(|_| self.child.id().is_some()) {
-            // Already gone is as good.
-            let _ = kill_process_group(group, Signal::KILL);
+        // Once the child was waited for, its pid may belong to another process.
+        if self.child.id().is_some() {
+            self.group.kill();
         }
     }
 }

@@ -15,11 +15,13 @@ mod secrets;
 use crate::doors::client_processes::ClientProcesses;
 use crate::gateway::Gateway;
 use crate::home::Home;
-use crate::socket::{Peer, Socket};
 use conductor_core::error::ToolError;
 use conductor_core::event::Micros;
 use conductor_gateway::owner_handle::OwnerHandle;
-use conductor_hosts::descriptors::{self, Callers, Spare, after_failed_accept};
+use conductor_hosts::connection_limits::{HumanConnection, HumanConnections, Spare};
+use conductor_hosts::system::listener::{Listener, Peer};
+use conductor_hosts::system::open_files::after_failed_accept;
+use conductor_hosts::system::processes;
 use methods::{Answer, Method};
 use serde_json::{Value, json};
 use std::io;
@@ -63,7 +65,7 @@ impl Control {
     pub fn recognise(&self, peer: Peer) -> Result<person::Person, person::NotAPerson> {
         let approval = &self.gateway.studio.policy().policy.approval;
         let clients = if approval.refuse_descendants { self.clients.clients(approval.ttl_ms) } else { Vec::new() };
-        person::recognise(peer, &clients, person::look)
+        person::recognise(peer, &clients, processes::find)
     }
 
     /// While the performance lock is on, only a recognised person changes what is on stage.
@@ -76,10 +78,10 @@ impl Control {
 }
 
 /// Accepts until the daemon stops; then waits for the answers that are under way.
-pub async fn serve(control: Arc<Control>, socket: Socket) {
+pub async fn serve(control: Arc<Control>, socket: Listener) {
     let connections = TaskTracker::new();
     let mut connection = FIRST_CONNECTION;
-    let callers = Callers::new();
+    let open = HumanConnections::new();
     let mut spare = Spare::new();
     loop {
         let accepted = tokio::select! {
@@ -87,7 +89,8 @@ pub async fn serve(control: Arc<Control>, socket: Socket) {
             () = control.stop.cancelled() => break,
         };
         let (stream, peer) = match accepted {
-            Ok(accepted) => accepted,
+            Ok(Some(accepted)) => accepted,
+            Ok(None) => continue,
             // Whatever else holds all descriptors, this door has some of its own.
             Err(_) if spare.free_one() => continue,
             Err(fault) => {
@@ -100,7 +103,7 @@ pub async fn serve(control: Arc<Control>, socket: Socket) {
         let control = control.clone();
         connection += 1;
         let caller = Caller { peer, connection };
-        let place = callers.connect(connection);
+        let place = open.add(connection);
         connections.spawn(async move {
             let (input, mut output) = stream.into_split();
             // A peer that hangs up in the middle of its answer is its own affair.
@@ -122,7 +125,7 @@ async fn converse(
     input: OwnedReadHalf,
     output: &mut OwnedWriteHalf,
     caller: Caller,
-    place: &descriptors::Caller,
+    place: &HumanConnection,
 ) -> io::Result<()> {
     let mut input = BufReader::new(input);
     let mut line = Vec::new();
@@ -130,13 +133,13 @@ async fn converse(
         line.clear();
         let mut bounded = (&mut input).take(MAX_LINE as u64 + 1);
         // One that holds a listener waits for its own end, and is not in the way.
-        place.is_silent(!control.gateway.http.holds(caller.connection));
+        place.set_idle(!control.gateway.http.holds(caller.connection));
         let read = tokio::select! {
             read = bounded.read_until(b'\n', &mut line) => read?,
             () = place.end.cancelled() => return Ok(()),
             () = control.stop.cancelled() => return Ok(()),
         };
-        place.is_silent(false);
+        place.set_idle(false);
         if read == 0 {
             return Ok(());
         }

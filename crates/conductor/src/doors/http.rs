@@ -38,13 +38,15 @@ use tokio::sync::OnceCell;
 use tokio::time::Sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::client_processes::{ClientProcesses, Seat, peer_of};
+use super::client_processes::{ClientProcesses, Seat};
 use super::mcp::Shared;
 use super::mcp::http::McpHttp;
 use conductor_gateway::studio::Studio;
 use conductor_hosts::atomic_file::{self, RealDisk};
-use conductor_hosts::descriptors::{HttpConnection, HttpConnections, after_failed_accept};
+use conductor_hosts::connection_limits::{HttpConnection, HttpConnections};
 use conductor_hosts::system::Ids;
+use conductor_hosts::system::open_files::after_failed_accept;
+use conductor_hosts::system::processes::tcp_peer;
 
 const UNREAD: usize = 256 * 1024;
 const UNREAD_PATIENCE: Duration = Duration::from_secs(1);
@@ -232,7 +234,7 @@ async fn guard(State(guard): State<Arc<Guard>>, request: Request, next: Next) ->
     if let Some(connection) = request.extensions().get::<HttpConnection>()
         && tokens.knows(request.headers())
     {
-        connection.is_known();
+        connection.mark_known();
     }
     let uri_authority = request.uri().authority().map(|it| it.as_str());
     if let Some(reason) = authority.fault(request.headers(), uri_authority) {
@@ -281,7 +283,7 @@ async fn seat(State(seats): State<Arc<ClientProcesses>>, request: Request, next:
         let (peer, ours) = (ends.peer, ends.ours);
         ends.seat
             .get_or_init(|| async move {
-                let found = tokio::task::spawn_blocking(move || peer_of(peer, ours)).await;
+                let found = tokio::task::spawn_blocking(move || tcp_peer(peer, ours)).await;
                 found.ok().flatten().and_then(|pid| seats.take(pid))
             })
             .await;

@@ -8,10 +8,11 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::client_processes::{ClientProcesses, Seat};
-use super::control::person::{look, starters};
+use super::control::person::starters;
 use conductor_gateway::pipeline::call::{Call, ConnId, LogLevel, Principal};
 use conductor_gateway::studio::Studio;
 use conductor_gateway::tools::names::{NameForm, Toolset, UnknownToolset};
+use conductor_hosts::system::processes;
 
 /// What the door has proven about its peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,7 +116,7 @@ impl Session {
 
     /// The peer said it is a proxy: the process that started it is an AI client.
     pub fn seat_parent(&self, seats: &Arc<ClientProcesses>) {
-        for pid in self.peer_pid.get().map(|pid| starters(*pid, look)).unwrap_or_default() {
+        for pid in self.peer_pid.get().map(|pid| starters(*pid, processes::find)).unwrap_or_default() {
             self.seat(seats, pid);
         }
     }
