@@ -410,7 +410,7 @@ mod tests {
         let nested = bundle(&[one("/a"), bundle(&[one("/b"), one("/c")]), one("/d")]);
         let (got, received) = counted(&nested);
         assert_eq!(got.iter().map(|it| it.address.as_str()).collect::<Vec<_>>(), ["/a", "/b", "/c", "/d"]);
-        assert_eq!(heard.messages, 4);
+        assert_eq!(received.messages, 4);
         let mut deep = one("/x");
         while deep.len() < 60_000 {
             deep = bundle(&[deep]);
@@ -457,17 +457,17 @@ mod tests {
         let mut dump =
             Command::new("oscdump").args(["-L", &free.port().to_string()]).stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(dump.stdout.take().unwrap()).lines();
-        let (told, received) = std::sync::mpsc::channel();
+        let (line_out, received) = std::sync::mpsc::channel();
         let reader = thread::spawn(move || {
             if let Some(Ok(line)) = lines.next() {
-                let _ = told.send(line);
+                let _ = line_out.send(line);
             }
         });
         let mut sender = Sender::new();
-        // It says nothing when it is ready, so it is asked until it answers.
+        // It does not report when it is ready, so ask until it answers.
         let line = wait_for(PATIENCE, || {
             sender.send(free, &message("/c", &[OscArg::Int(1), OscArg::Text("x".into())])).unwrap();
-            heard.try_recv().ok()
+            received.try_recv().ok()
         });
         dump.kill().unwrap();
         dump.wait().unwrap();
