@@ -46,19 +46,12 @@ pub enum OscError {
 
 /// How many messages a listener received and refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Received {
-    pub messages: u64,
+pub struct Received<T = u64> {
+    pub messages: T,
     /// Packets that are not OSC, or nest too deeply.
-    pub malformed: u64,
+    pub malformed: T,
     /// Messages with an argument that triggers cannot test: blobs, arrays, colours, times.
-    pub unsupported: u64,
-}
-
-#[derive(Default)]
-struct Counters {
-    messages: AtomicU64,
-    malformed: AtomicU64,
-    unsupported: AtomicU64,
+    pub unsupported: T,
 }
 
 /// A UDP port that we listen on. Dropping it ends its thread.
@@ -66,7 +59,7 @@ pub struct Listener {
     address: SocketAddr,
     closing: Arc<AtomicBool>,
     open: Arc<AtomicBool>,
-    counters: Arc<Counters>,
+    counters: Arc<Received<AtomicU64>>,
 }
 
 impl Listener {
@@ -86,7 +79,7 @@ impl Listener {
         socket.set_read_timeout(Some(READ_TIMEOUT)).map_err(cannot)?;
         let address = socket.local_addr().map_err(cannot)?;
         let (closing, open) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(true)));
-        let counters = Arc::new(Counters::default());
+        let counters = Arc::new(Received::<AtomicU64>::default());
         let listener = Listener {
             address,
             closing: Arc::clone(&closing),
@@ -158,7 +151,7 @@ fn is_transient(error: &io::Error) -> bool {
     )
 }
 
-fn receive(packet: &[u8], counters: &Counters, mut deliver: impl FnMut(OscMessage)) {
+fn receive(packet: &[u8], counters: &Received<AtomicU64>, mut deliver: impl FnMut(OscMessage)) {
     if packet.is_empty() {
         return;
     }
@@ -332,7 +325,7 @@ mod tests {
     }
 
     fn counted(packet: &[u8]) -> (Vec<OscMessage>, Received) {
-        let counters = Counters::default();
+        let counters = Received::<AtomicU64>::default();
         let mut out = Vec::new();
         receive(packet, &counters, |message| out.push(message));
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);

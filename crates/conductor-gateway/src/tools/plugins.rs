@@ -27,7 +27,7 @@ pub const TOOLSET: &str = "plugins";
 /// nothing.
 pub async fn look(launch: &Launch) -> Result<Manifest, Vec<String>> {
     let (_process, declared) = Process::start(launch).await.map_err(|fault| vec![fault.to_string()])?;
-    let manifest = Manifest::judge(&declared, Digest::of(&launch.source))?;
+    let manifest = Manifest::check(&declared, Digest::of(&launch.source))?;
     check(&manifest)?;
     Ok(manifest)
 }

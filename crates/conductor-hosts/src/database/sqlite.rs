@@ -309,8 +309,7 @@ mod tests {
         assert_eq!(database.schema(Some("songs")).unwrap()[0].indexes, ["by_title"]);
     }
 
-    /// Every way to write through a read. The naive version, which looks at the first word, is
-    /// beside it.
+    /// All ways to write through a query, compared with a naive check of the first word.
     #[test]
     fn a_read_reads() {
         let (folder, database) = songs();

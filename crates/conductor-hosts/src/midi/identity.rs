@@ -32,27 +32,20 @@ pub fn specificity(matcher: &Matcher) -> u8 {
 /// Why this matcher can never match on this platform. The configuration check reports it as a
 /// warning.
 pub fn never_matches(matcher: &Matcher, protocol: Protocol, platform: Platform) -> Option<&'static str> {
-    match (matcher, protocol) {
-        (_, Protocol::Osc) => Some("an OSC listener has no port to match"),
-        (Matcher::CoreMidiUniqueId(_), Protocol::Midi) if platform != Platform::MacOs => {
-            Some("only macOS gives MIDI ports a CoreMIDI id")
+    let is_midi = match protocol {
+        Protocol::Osc => return Some("an OSC listener has no port to match"),
+        Protocol::Midi => true,
+        Protocol::Gamepad => false,
+    };
+    match matcher {
+        Matcher::CoreMidiUniqueId(_) if !is_midi => Some("gamepads have no CoreMIDI id"),
+        Matcher::CoreMidiUniqueId(_) => {
+            (platform != Platform::MacOs).then_some("only macOS gives MIDI ports a CoreMIDI id")
         }
-        (Matcher::CoreMidiUniqueId(_), Protocol::Gamepad) => Some("gamepads have no CoreMIDI id"),
-        (Matcher::ControllerGuid(_), Protocol::Midi) => Some("only gamepads have a controller GUID"),
-        (Matcher::UsbIdentifier { .. } | Matcher::UsbTopology(_), Protocol::Midi) if platform == Platform::Other => {
-            Some("this platform does not report where a MIDI port is plugged in")
-        }
-        (
-            Matcher::NameRegex(_)
-            | Matcher::NameContains(_)
-            | Matcher::PlatformId(_)
-            | Matcher::ExactName(_)
-            | Matcher::UsbTopology(_)
-            | Matcher::UsbIdentifier { .. }
-            | Matcher::ControllerGuid(_)
-            | Matcher::CoreMidiUniqueId(_),
-            Protocol::Midi | Protocol::Gamepad,
-        ) => None,
+        Matcher::ControllerGuid(_) => is_midi.then_some("only gamepads have a controller GUID"),
+        Matcher::UsbIdentifier { .. } | Matcher::UsbTopology(_) => (is_midi && platform == Platform::Other)
+            .then_some("this platform does not report where a MIDI port is plugged in"),
+        Matcher::NameRegex(_) | Matcher::NameContains(_) | Matcher::PlatformId(_) | Matcher::ExactName(_) => None,
     }
 }
 

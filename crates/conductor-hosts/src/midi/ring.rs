@@ -76,35 +76,23 @@ impl Bell {
 
 /// How many events went which way since the ring was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct Counts<T = u64> {
     /// Events that went into the ring.
-    pub taken: u64,
+    pub taken: T,
     /// Continuous values that went to a slot.
-    pub merged: u64,
+    pub merged: T,
     /// Releases that went to a slot.
-    pub held_releases: u64,
+    pub held_releases: T,
     /// Presses, ticks and other events for which there was no room.
-    pub dropped: u64,
+    pub dropped: T,
     /// Merged and dropped events that were above `max_events_per_sec` while the ring had room.
-    pub rate_limited: u64,
+    pub rate_limited: T,
     /// SysEx messages for which there was no room.
-    pub sysex_dropped: u64,
+    pub sysex_dropped: T,
     /// SysEx messages that were too long or incomplete.
-    pub sysex_refused: u64,
+    pub sysex_refused: T,
     /// Other bytes that the decoder dropped: active sensing, resets, undefined and stray ones.
-    pub swallowed: u64,
-}
-
-#[derive(Default)]
-struct Counters {
-    taken: AtomicU64,
-    merged: AtomicU64,
-    held_releases: AtomicU64,
-    dropped: AtomicU64,
-    rate_limited: AtomicU64,
-    sysex_dropped: AtomicU64,
-    sysex_refused: AtomicU64,
-    swallowed: AtomicU64,
+    pub swallowed: T,
 }
 
 /// Controllers that send ticks instead of positions: `mask[channel]` has one bit per controller.
@@ -118,7 +106,7 @@ struct Shared {
     any_full: AtomicBool,
     relative: [AtomicU64; 32],
     max_events_per_sec: AtomicU32,
-    counters: Counters,
+    counters: Counts<AtomicU64>,
 }
 
 /// One key or control. `at` is written before `word`: a receiver that empties the slot between the
@@ -369,7 +357,7 @@ fn event_ring_with_room(
         any_full: AtomicBool::new(false),
         relative: std::array::from_fn(|_| AtomicU64::new(0)),
         max_events_per_sec: AtomicU32::new(max_events_per_sec),
-        counters: Counters::default(),
+        counters: Counts::default(),
     });
     let sender = EventSender {
         events: events_in,

@@ -25,11 +25,11 @@ const PLAIN_DESCRIPTORS: usize = 2;
 /// Both ends that a proxy hands over, and a second descriptor of one.
 const HANDED_DESCRIPTORS: usize = 3;
 
-/// What `status` tells of the socket.
+/// Counts of the socket's connections, for `status`.
 #[derive(Debug, Default)]
 pub struct Tally {
     pub connected: AtomicUsize,
-    /// Peers of another uid, closed without a byte.
+    /// Connections of other users, closed without a byte.
     pub strangers: AtomicU64,
 }
 
