@@ -33,7 +33,7 @@ const NAME: &str = "alsa";
 const DEVICE: &str = "/dev/snd/seq";
 /// Events the kernel keeps for one of our inputs; its own limit is 2000.
 const POOL: u32 = 2000;
-/// A long SysEx goes out in pieces of this size, which fit into every receiver's pool.
+/// A long SysEx is sent in pieces of this size, which fit into every receiver's pool.
 const PIECE: usize = 256;
 /// Time per piece to a sound card, the speed of a five-pin cable: the kernel silently drops bytes
 /// that do not fit into its buffer of 4096 bytes.

@@ -1,8 +1,8 @@
 //! The output queue: passes whole messages from the engine to the thread that sends them.
 //!
-//! One ring of bytes. A message is stored with its length in front, as a whole or not at all, so the
-//! two sides never get out of step. The last quarter is reserved for releases. A message that does
-//! not fit is refused as `Busy`; a queued message is never dropped.
+//! One ring of bytes. A message is stored with its length in front, as a whole or not at all, so
+//! that the two sides never get out of step. The last quarter is reserved for releases. A message
+//! that does not fit is refused as `Busy`; a queued message is never dropped.
 //!
 //! Not here: the thread that sends (each backend has its own).
 

@@ -163,7 +163,7 @@ fn run_prelude<'js>(ctx: &Ctx<'js>, file: &str, meter: &Rc<Meter>) -> rquickjs::
 }
 
 fn bytes_of<'a>(array: &'a TypedArray<'_, u8>) -> &'a [u8] {
-    // SAFETY: no JavaScript runs while our function reads the bytes, so they are not moved or freed.
+    // SAFETY: no JavaScript runs while our function reads the bytes, so they stay in place.
     unsafe { array.as_bytes() }.unwrap_or_default()
 }
 
@@ -262,8 +262,8 @@ fn converse<'js>(
         if meter.spent.get() {
             spent(limits, None);
         }
-        // The prelude catches errors of plugin code. An error here means that the time or memory limit
-        // was reached.
+        // The prelude catches errors of plugin code. An error here means that the time or memory
+        // limit was reached.
         let wait: i32 = idle.call(()).catch(ctx).unwrap_or_else(|fault| end(fault).0);
         match u32::try_from(wait) {
             Ok(0) => {}

@@ -66,7 +66,7 @@ impl Answers for NoAnswers {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub enum PluginError {
     /// An error of the plugin's code; its process can be used further.
     #[error("{0}")]
     Threw(Thrown),
@@ -114,8 +114,8 @@ const UNREAD_BYTES: usize = 8 << 20;
 
 impl Process {
     /// Starts the child, which evaluates the file, and returns what the file declares.
-    pub async fn start(launch: &Launch) -> Result<(Self, Value), Fault> {
-        let failed = |error: io::Error| Fault::NotStarted(error.to_string());
+    pub async fn start(launch: &Launch) -> Result<(Self, Value), PluginError> {
+        let failed = |error: io::Error| PluginError::NotStarted(error.to_string());
         let Limits { cpu_ms, heap_mb, stack_kb } = launch.limits;
         let mut command = Command::new(&launch.program);
         command.arg("plugin-host");
@@ -125,7 +125,7 @@ impl Process {
         command.env_clear().stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
         let (mut child, group) = ProcessGroup::spawn(&mut command).map_err(failed)?;
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(Fault::NotStarted("no pipes".into()));
+            return Err(PluginError::NotStarted("no pipes".into()));
         };
         let mut process = Process { child, input, output, arrived: Vec::new(), group };
         let sent = async {
@@ -137,7 +137,7 @@ impl Process {
         let declared = match process.next().await {
             Some(mut message) => {
                 if let Ok(thrown) = serde_json::from_value(message["failed"].take()) {
-                    return Err(Fault::NotLoaded(thrown));
+                    return Err(PluginError::NotLoaded(thrown));
                 }
                 message["declared"].take()
             }
@@ -155,7 +155,7 @@ impl Process {
     }
 
     /// Sends one message, and answers the plugin's requests until its result arrives.
-    pub async fn request(&mut self, message: &Value, answers: &dyn Answers) -> Result<Value, Fault> {
+    pub async fn request(&mut self, message: &Value, answers: &dyn Answers) -> Result<Value, PluginError> {
         let mut leaving = Vec::new();
         queue(&mut leaving, message);
         let mut written = 0;
@@ -188,16 +188,16 @@ impl Process {
                         waiting_bytes += body.len();
                         if waiting_bytes > WAITING_BYTES {
                             self.kill();
-                            return Err(Fault::Died("it asked for more at once than can be kept".into()));
+                            return Err(PluginError::Died("it asked for more at once than can be kept".into()));
                         }
                         waiting.push_back(body);
                     } else if message.get("threw").is_some() {
                         let thrown = serde_json::from_value(message["threw"].take()).unwrap_or_default();
                         return Err(match message["over"].as_str() {
-                            // The code waits for something that never happens; no limit was reached.
-                            None | Some("stuck") => Fault::Threw(thrown),
-                            Some("time") => Fault::Over(Over::Time, thrown),
-                            Some(_) => Fault::Over(Over::Memory, thrown),
+                            // No limit was reached: the code waits for an event that never comes.
+                            None | Some("stuck") => PluginError::Threw(thrown),
+                            Some("time") => PluginError::Over(Over::Time, thrown),
+                            Some(_) => PluginError::Over(Over::Memory, thrown),
                         });
                     } else if let Some(done) = message.get_mut("done") {
                         return Ok(done.take());
@@ -254,9 +254,9 @@ impl Process {
         }
     }
 
-    async fn died(&mut self) -> Fault {
+    async fn died(&mut self) -> PluginError {
         self.kill();
-        Fault::Died(self.child.wait().await.map_or_else(|error| error.to_string(), |status| status.to_string()))
+        PluginError::Died(self.child.wait().await.map_or_else(|error| error.to_string(), |status| status.to_string()))
     }
 
     fn kill(&self) {

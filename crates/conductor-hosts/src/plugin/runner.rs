@@ -5,7 +5,7 @@
 //! use up each other's time. Not here: deadlines. A caller that gives up drops the call, which also
 //! ends the process.
 
-use super::process::{Answers, Fault, Launch, Process};
+use super::process::{Answers, Launch, PluginError, Process};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -58,27 +58,27 @@ impl Runner {
     }
 
     /// Starts the process before the first call, to report early whether it starts.
-    pub async fn warm(&self) -> Result<(), Fault> {
+    pub async fn warm(&self) -> Result<(), PluginError> {
         let mut slot = self.slot.lock().await;
         slot.process = Some(self.ready(&mut slot).await?);
         Ok(())
     }
 
-    pub async fn call(&self, tool: &str, input: &Value) -> Result<Value, Fault> {
+    pub async fn call(&self, tool: &str, input: &Value) -> Result<Value, PluginError> {
         let _place = Place::take(&self.calls)?;
         let mut slot = self.slot.lock().await;
         let mut process = self.ready(&mut slot).await?;
         // The slot is empty during the call: dropping the call ends the process, and the next call
         // starts another.
         let result = process.request(&json!({ "call": { "tool": tool, "input": input } }), &*self.answers).await;
-        if matches!(result, Ok(_) | Err(Fault::Threw(_))) {
+        if matches!(result, Ok(_) | Err(PluginError::Threw(_))) {
             slot.process = Some(process);
         }
         result
     }
 
     /// The running process, or a new one.
-    async fn ready(&self, slot: &mut Slot) -> Result<Process, Fault> {
+    async fn ready(&self, slot: &mut Slot) -> Result<Process, PluginError> {
         if let Some(mut process) = slot.process.take()
             && process.is_running()
         {
@@ -89,7 +89,7 @@ impl Runner {
             self.answers.restarted();
         }
         let (mut process, declared) = Process::start(&self.launch).await?;
-        (self.expected)(&declared).map_err(Fault::Changed)?;
+        (self.expected)(&declared).map_err(PluginError::Changed)?;
         process.request(&self.start, &*self.answers).await?;
         self.pid.store(process.pid().unwrap_or(0), Ordering::Relaxed);
         Ok(process)
@@ -119,10 +119,10 @@ impl Runner {
 struct Place<'r>(&'r AtomicUsize);
 
 impl<'r> Place<'r> {
-    fn take(calls: &'r AtomicUsize) -> Result<Self, Fault> {
+    fn take(calls: &'r AtomicUsize) -> Result<Self, PluginError> {
         let before = calls.fetch_add(1, Ordering::AcqRel);
         let place = Place(calls);
-        if before > QUEUE { Err(Fault::Busy(QUEUE)) } else { Ok(place) }
+        if before > QUEUE { Err(PluginError::Busy(QUEUE)) } else { Ok(place) }
     }
 }
 

@@ -1,5 +1,5 @@
-//! The sandbox that the child enters before it reads a plugin's file: only memory, the clock and its
-//! two pipes are left.
+//! The sandbox that the child enters before it reads a plugin's file: only memory, the clock and
+//! its two pipes are left.
 //!
 //! The JavaScript engine gives plugin code no access to the system; this is the second barrier, in
 //! case the engine has a hole. The engine enforces the processor and memory limits of a call; the

@@ -1,5 +1,5 @@
-//! A local endpoint in the home: clients of this user connect to it, and the kernel says which
-//! process each of them is.
+//! A local endpoint in the home: clients of this user connect to it, and the kernel reports the
+//! process of each client.
 //!
 //! Binding never replaces a live endpoint and never removes a file that is not a socket.
 //!

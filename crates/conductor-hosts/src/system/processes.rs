@@ -1,5 +1,5 @@
-//! The process table: who a process belongs to, what started it, and which local process is at the
-//! other end of a TCP connection.
+//! The process table: the parents, terminal and control group of a process, and the local process
+//! at the other end of a TCP connection.
 
 /// The user this process runs as.
 pub fn current_user() -> u32 {
@@ -53,7 +53,7 @@ fn is_roots_systemd(pid: i32) -> bool {
             path.ends_with("systemd/systemd")
                 && std::fs::metadata(link).is_ok_and(|it| it.uid() == 0 && it.mode() & 0o022 == 0)
         }
-        Err(fault) => fault.kind() == std::io::ErrorKind::PermissionDenied,
+        Err(error) => error.kind() == std::io::ErrorKind::PermissionDenied,
     }
 }
 

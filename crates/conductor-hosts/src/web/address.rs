@@ -19,7 +19,7 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
         || address.is_loopback()
         || address.is_link_local()
         || address.is_documentation()
-        // Shared by providers, protocol assignments, 6to4 relays, benchmarks, multicast and reserved.
+        // Provider networks, protocol assignments, 6to4 relays, benchmarks, multicast, reserved.
         || (a == 100 && (64..128).contains(&b))
         || (a == 192 && b == 0 && c == 0)
         || (a == 192 && b == 88 && c == 99)
