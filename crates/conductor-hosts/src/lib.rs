@@ -8,8 +8,8 @@ pub mod atomic_file;
 pub mod bridges;
 #[cfg(target_os = "linux")]
 pub mod confine;
+pub mod connection_limits;
 pub mod database;
-pub mod descriptors;
 pub mod desktop;
 pub mod files;
 #[cfg(feature = "desktop")]

@@ -11,12 +11,11 @@ use crate::config_file::watch::Watch;
 use crate::doors::control::{self, Control};
 use crate::gateway::owner_events::GatewayEvents;
 use crate::gateway::{Gateway, live_watch};
-use crate::home::{Home, HomeError, Lock};
+use crate::home::{Home, HomeError};
 use crate::log::Log;
 use crate::owner::dispatch::{Dispatch, Hosts};
 use crate::owner::wake::{Wake, Waker};
 use crate::owner::{self, backends, desktop, ports, realtime_priority};
-use crate::socket::{Socket, SocketError};
 use arc_swap::ArcSwap;
 use conductor_core::config::Device;
 use conductor_core::mapping::table::Slots;
@@ -27,13 +26,15 @@ use conductor_hosts::desktop::{Desktop, Headless};
 use conductor_hosts::midi::loopback::Loopback;
 use conductor_hosts::midi::ring::Bell;
 use conductor_hosts::midi::{Announce, Backend, Stamp};
+use conductor_hosts::system::listener::{BindError, Listener};
+use conductor_hosts::system::lock_file::LockFile;
+use conductor_hosts::system::signals::EndSignals;
 use conductor_hosts::system::{Clock, Ids};
 use parking_lot::Mutex;
 use std::io;
 use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::{Builder, JoinHandle};
 use tokio::runtime::Runtime;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
@@ -65,7 +66,7 @@ pub enum StartError {
     #[error("{0}")]
     Home(#[from] HomeError),
     #[error("{0}")]
-    Socket(#[from] SocketError),
+    Socket(#[from] BindError),
     #[error("{0}")]
     Gateway(#[from] crate::gateway::GatewayError),
     #[error("the system refused a thread or a runtime: {0}")]
@@ -90,14 +91,7 @@ pub struct Daemon {
     config: (mpsc::Sender<config_file::Order>, JoinHandle<()>),
     desktop: desktop::Desktop,
     // Released after everything.
-    lock: Lock,
-}
-
-/// Signals that end the daemon.
-pub struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-    hang_up: Signal,
+    lock: LockFile,
 }
 
 impl Daemon {
@@ -143,7 +137,7 @@ impl Daemon {
         // Bound before any device is opened: a home that cannot be served must not make a sound.
         let socket = {
             let _inside = human.enter();
-            Socket::bind(&home.control_socket())?
+            Listener::bind(&home.control_socket())?
         };
         let mcp_socket = runtime.block_on(Gateway::bind(&home))?;
 
@@ -301,24 +295,17 @@ impl Daemon {
 
     /// From now on a signal ends the daemon in good order. Call it before reporting that the daemon
     /// is ready: a signal in between would kill it with its notes sounding.
-    pub fn heed_signals(&self) -> io::Result<Signals> {
+    pub fn heed_signals(&self) -> io::Result<EndSignals> {
         let _inside = self.runtime.enter();
-        Ok(Signals {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hang_up: signal(SignalKind::hangup())?,
-        })
+        EndSignals::catch()
     }
 
     /// Waits for a signal, for a stop through a door, or for the owner to end by a defect.
-    pub fn wait(&mut self, mut signals: Signals) -> io::Result<()> {
+    pub fn wait(&mut self, mut signals: EndSignals) -> io::Result<()> {
         let (stop, owner_ended) = (&self.stop, &mut self.owner_ended);
         self.runtime.block_on(async {
             tokio::select! {
-                _ = signals.interrupt.recv() => Ok(()),
-                _ = signals.terminate.recv() => Ok(()),
-                // The terminal is gone, and with it the way to stop sounding notes.
-                _ = signals.hang_up.recv() => Ok(()),
+                () = signals.received() => Ok(()),
                 () = stop.cancelled() => Ok(()),
                 _ = owner_ended => Err(io::Error::other("the owner thread ended by itself")),
             }

@@ -143,7 +143,7 @@ enum Failure {
     #[error("{0}")]
     Client(#[from] ClientError),
     #[error("{0}")]
-    Descriptors(#[from] conductor_hosts::descriptors::TooFew),
+    Descriptors(#[from] conductor_hosts::system::open_files::TooFew),
     #[error("{0}")]
     Start(#[from] crate::app::StartError),
     #[error("{}", .0.message)]
@@ -261,8 +261,8 @@ fn person_here() -> Result<Principal, String> {
     use crate::doors::control::person;
     approvals::at_a_terminal().map_err(|error| error.to_string())?;
     let uid = rustix::process::geteuid().as_raw();
-    let peer = crate::socket::Peer { uid, pid: i32::try_from(std::process::id()).ok() };
-    person::recognise(peer, &[], person::look)
+    let peer = conductor_hosts::system::listener::Peer { uid, pid: i32::try_from(std::process::id()).ok() };
+    person::recognise(peer, &[], conductor_hosts::system::processes::find)
         .map(|person| Principal::Person { uid: person.uid })
         .map_err(|why| why.to_string())
 }

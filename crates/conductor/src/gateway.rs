@@ -44,12 +44,12 @@ use conductor_hosts::patch::reach::Consent;
 use conductor_hosts::patch::{self, HostKind, Naming, Patches};
 use conductor_hosts::pd::PdHost;
 use conductor_hosts::pd::attach::AttachedPd;
+use conductor_hosts::system::listener::{BindError, Listener};
 use conductor_hosts::system::{Clock, Environment, Ids};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
-use tokio::net::UnixListener;
 use tokio::sync::watch;
 
 #[derive(Debug, thiserror::Error)]
@@ -59,7 +59,7 @@ pub enum GatewayError {
     #[error("a tool cannot be offered: {0}")]
     Catalog(#[from] CatalogError),
     #[error("{0}")]
-    Socket(#[from] socket::BindError),
+    Socket(#[from] BindError),
     #[error("{0}")]
     NoTls(#[from] NoTls),
 }
@@ -296,13 +296,13 @@ impl Gateway {
         listed.map(|it| it.name.to_string()).collect()
     }
 
-    pub async fn bind(home: &Home) -> Result<UnixListener, GatewayError> {
-        Ok(socket::bind(home.root(), "mcp.sock").await?)
+    pub async fn bind(home: &Home) -> Result<Listener, GatewayError> {
+        Ok(Listener::bind(&home.mcp_socket())?)
     }
 
     /// Accepts AI clients, expires unanswered approval requests and removes old records, until the
     /// daemon stops.
-    pub async fn serve(gateway: Arc<Gateway>, listener: UnixListener) {
+    pub async fn serve(gateway: Arc<Gateway>, listener: Listener) {
         let shared = Arc::clone(&gateway.shared);
         let studio = &gateway.studio;
         let begin = json!({ "version": env!("CARGO_PKG_VERSION"), "remembered": gateway.audit.is_remembered() });

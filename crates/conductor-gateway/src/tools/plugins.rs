@@ -16,7 +16,7 @@ use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::policy::Tier;
 use conductor_core::text::escape;
 use conductor_hosts::plugin::manifest::{Manifest, ToolText};
-use conductor_hosts::plugin::process::{Fault, Launch, Over, Process};
+use conductor_hosts::plugin::process::{Launch, Over, PluginError, Process};
 use conductor_hosts::plugin::runner::{QUEUE, Runner};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub const TOOLSET: &str = "plugins";
 /// Loads a file in the sandbox, without any access, and checks its manifest.
 pub async fn look(launch: &Launch) -> Result<Manifest, Vec<String>> {
     let (_process, declared) = Process::start(launch).await.map_err(|fault| vec![fault.to_string()])?;
-    let manifest = Manifest::judge(&declared, Digest::of(&launch.source))?;
+    let manifest = Manifest::check(&declared, Digest::of(&launch.source))?;
     check(&manifest)?;
     Ok(manifest)
 }
@@ -185,23 +185,23 @@ fn claimed(code: Option<&str>) -> Code {
     if own_work { code } else { Code::Internal }
 }
 
-fn failure(tool: &str, fault: Fault) -> ToolError {
+fn failure(tool: &str, fault: PluginError) -> ToolError {
     let text = format!("{tool}: {}", escape(&fault.to_string()));
     let error = match fault {
-        Fault::Threw(thrown) => ToolError::new(claimed(thrown.code.as_deref()), text),
-        Fault::Over(Over::Time, _) => ToolError::new(Code::Timeout, text)
+        PluginError::Threw(thrown) => ToolError::new(claimed(thrown.code.as_deref()), text),
+        PluginError::Over(Over::Time, _) => ToolError::new(Code::Timeout, text)
             .hint("Read the state before repeating. A person can raise cpu_ms of this plugin."),
-        Fault::Over(Over::Memory, _) => ToolError::new(Code::Internal, text)
+        PluginError::Over(Over::Memory, _) => ToolError::new(Code::Internal, text)
             .hint("Ask for less at once. A person can raise heap_mb of this plugin."),
-        Fault::Died(_) => ToolError::new(Code::Internal, text)
+        PluginError::Died(_) => ToolError::new(Code::Internal, text)
             .hint("The next call starts its process again. Read the state before repeating."),
-        Fault::NotLoaded(_) | Fault::NotStarted(_) => {
+        PluginError::NotLoaded(_) | PluginError::NotStarted(_) => {
             ToolError::new(Code::HostOffline, text).hint("A person should look with `conductor plugins list`.")
         }
-        Fault::Busy(_) => ToolError::new(Code::Busy, text)
+        PluginError::Busy(_) => ToolError::new(Code::Busy, text)
             .hint(format!("Wait until its calls are done; {QUEUE} may wait."))
             .retry_after_ms(1000),
-        Fault::Changed(_) => ToolError::new(Code::PinMismatch, text),
+        PluginError::Changed(_) => ToolError::new(Code::PinMismatch, text),
     };
     error.subject(Subject::Tool(tool.to_owned()))
 }
@@ -247,7 +247,7 @@ mod tests {
         let bare = bare.unwrap();
         assert!(bare.is_error && !bare.is_structured() && bare.content.len() == 1);
         let thrown = Thrown { message: "m".into(), code: Some("WRONG_TYPE".into()), place: Some("x.js:1:2".into()) };
-        let error = failure("t", Fault::Threw(thrown));
+        let error = failure("t", PluginError::Threw(thrown));
         assert_eq!((error.code, error.message.as_str()), (Code::WrongType, "t: x.js:1:2: m"));
     }
 }

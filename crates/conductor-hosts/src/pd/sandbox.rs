@@ -208,7 +208,7 @@ impl Sandbox<'_> {
 mod linux {
     use super::{Kept, Network, OWN, PdAudio, READ, Sandbox, Sound};
     use crate::confine::{self, Rules};
-    use crate::system::open_files_at_start;
+    use crate::system::open_files;
     use landlock::{AccessFs, AccessNet, BitFlags, NetPort, RulesetCreated, RulesetCreatedAttr, path_beneath_rules};
     use rustix::net::{
         RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
@@ -243,7 +243,7 @@ mod linux {
         let port = outside.as_ref().map_or(Ok(PORT_WITHIN), |it| it.local_addr().map(|it| it.port()))?;
         let mut rules = Some(landlock(sandbox, port)?);
         let filter = seccomp(sandbox.audio)?;
-        let open_files = open_files_at_start();
+        let open_files = open_files::at_start();
         let (ours, theirs) = UnixStream::pair()?;
         let namespace = outside.is_none().then(Namespace::of_this_user);
         let mut command = command(port);

@@ -16,10 +16,10 @@ const SCRIPT: [(&str, &str); 7] = [
     ("__init__.py", include_str!("../../../../bridges/live/Conductor/__init__.py")),
     ("door.py", include_str!("../../../../bridges/live/Conductor/door.py")),
     ("edits.py", include_str!("../../../../bridges/live/Conductor/edits.py")),
+    ("path_ids.py", include_str!("../../../../bridges/live/Conductor/path_ids.py")),
     ("reads.py", include_str!("../../../../bridges/live/Conductor/reads.py")),
     ("surface.py", include_str!("../../../../bridges/live/Conductor/surface.py")),
     ("watch.py", include_str!("../../../../bridges/live/Conductor/watch.py")),
-    ("words.py", include_str!("../../../../bridges/live/Conductor/words.py")),
 ];
 
 pub fn run(command: &BridgeCommand, home: &Home, environment: &Environment, out: &mut Out) -> Result<Verdict, Failure> {

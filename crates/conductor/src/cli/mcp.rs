@@ -12,7 +12,6 @@ use conductor_hosts::system::Environment;
 use serde_json::json;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
-use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
@@ -102,10 +101,7 @@ fn start_daemon(home: &Home) -> io::Result<()> {
     let log = std::fs::OpenOptions::new().create(true).append(true).open(home.root().join("state/daemon.log"))?;
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("--home").arg(home.root()).arg("up").stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-    // SAFETY: setsid is the only call between fork and exec, and it is safe there.
-    unsafe {
-        command.pre_exec(|| rustix::process::setsid().map(|_| ()).map_err(io::Error::from));
-    }
+    conductor_hosts::system::children::detach(&mut command);
     command.spawn().map(|_| ())
 }
 

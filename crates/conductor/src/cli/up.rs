@@ -29,7 +29,7 @@ fn forbid_core_dumps() {
 const FIRST_ROUND: Duration = Duration::from_secs(1);
 
 pub fn run(args: &Up, home: &Home, environment: &Environment, out: &mut Out) -> Result<Verdict, Failure> {
-    conductor_hosts::descriptors::raise()?;
+    conductor_hosts::system::open_files::raise()?;
     forbid_core_dumps();
     let clock = Arc::new(RealClock::new());
     let has_config = home.config_file().exists();

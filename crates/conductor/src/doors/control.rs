@@ -15,12 +15,14 @@ mod secrets;
 use crate::doors::client_processes::ClientProcesses;
 use crate::gateway::Gateway;
 use crate::home::Home;
-use crate::socket::{Peer, Socket};
 use conductor_core::error::ToolError;
 use conductor_core::event::Micros;
 use conductor_core::principal::Principal;
 use conductor_gateway::owner_handle::OwnerHandle;
-use conductor_hosts::descriptors::{self, Callers, Spare, after_failed_accept};
+use conductor_hosts::connection_limits::{HumanConnection, HumanConnections, Spare};
+use conductor_hosts::system::listener::{Listener, Peer};
+use conductor_hosts::system::open_files::after_failed_accept;
+use conductor_hosts::system::processes;
 use methods::{Answer, Request};
 use serde_json::{Value, json};
 use std::io;
@@ -63,7 +65,7 @@ impl Control {
     pub fn recognise(&self, peer: Peer) -> Result<person::Person, person::NotAPerson> {
         let approval = &self.gateway.studio.policy().policy.approval;
         let clients = if approval.refuse_descendants { self.clients.clients(approval.ttl_ms) } else { Vec::new() };
-        person::recognise(peer, &clients, person::look)
+        person::recognise(peer, &clients, processes::find)
     }
 
     /// The person who asks, as principal; an error when the peer does not count as one.
@@ -82,10 +84,10 @@ impl Control {
 }
 
 /// Accepts connections until the daemon stops, then waits for the running requests.
-pub async fn serve(control: Arc<Control>, socket: Socket) {
+pub async fn serve(control: Arc<Control>, socket: Listener) {
     let connections = TaskTracker::new();
     let mut connection = FIRST_CONNECTION;
-    let callers = Callers::new();
+    let open = HumanConnections::new();
     let mut spare = Spare::new();
     loop {
         let accepted = tokio::select! {
@@ -93,7 +95,8 @@ pub async fn serve(control: Arc<Control>, socket: Socket) {
             () = control.stop.cancelled() => break,
         };
         let (stream, peer) = match accepted {
-            Ok(accepted) => accepted,
+            Ok(Some(accepted)) => accepted,
+            Ok(None) => continue,
             // This door keeps spare descriptors, for when the process has used all others.
             Err(_) if spare.free_one() => continue,
             Err(error) => {
@@ -106,7 +109,7 @@ pub async fn serve(control: Arc<Control>, socket: Socket) {
         let control = control.clone();
         connection += 1;
         let caller = Caller { peer, connection };
-        let place = callers.connect(connection);
+        let place = open.add(connection);
         connections.spawn(async move {
             let (input, mut output) = stream.into_split();
             // A peer that hangs up in the middle of its answer is not an error of ours.
@@ -128,7 +131,7 @@ async fn converse(
     input: OwnedReadHalf,
     output: &mut OwnedWriteHalf,
     caller: Caller,
-    place: &descriptors::Caller,
+    place: &HumanConnection,
 ) -> io::Result<()> {
     let mut input = BufReader::new(input);
     let mut line = Vec::new();
@@ -136,13 +139,13 @@ async fn converse(
         line.clear();
         let mut bounded = (&mut input).take(MAX_LINE as u64 + 1);
         // A connection that holds a listener is idle on purpose and must not be closed for it.
-        place.is_silent(!control.gateway.http.holds(caller.connection));
+        place.set_idle(!control.gateway.http.holds(caller.connection));
         let read = tokio::select! {
             read = bounded.read_until(b'\n', &mut line) => read?,
             () = place.end.cancelled() => return Ok(()),
             () = control.stop.cancelled() => return Ok(()),
         };
-        place.is_silent(false);
+        place.set_idle(false);
         if read == 0 {
             return Ok(());
         }

@@ -37,13 +37,15 @@ use tokio::sync::OnceCell;
 use tokio::time::Sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::client_processes::{ClientProcess, ClientProcesses, peer_of};
+use super::client_processes::{ClientProcess, ClientProcesses};
 use super::mcp::Shared;
 use super::mcp::http::McpHttp;
 use conductor_gateway::studio::Studio;
 use conductor_hosts::atomic_file;
-use conductor_hosts::descriptors::{HttpConnection, HttpConnections, after_failed_accept};
+use conductor_hosts::connection_limits::{HttpConnection, HttpConnections};
 use conductor_hosts::system::Ids;
+use conductor_hosts::system::open_files::after_failed_accept;
+use conductor_hosts::system::processes::tcp_peer;
 
 /// Bytes of a refused request that are read before the refusal is sent.
 const UNREAD: usize = 256 * 1024;
@@ -232,7 +234,7 @@ async fn guard(State(guard): State<Arc<Guard>>, request: Request, next: Next) ->
     if let Some(connection) = request.extensions().get::<HttpConnection>()
         && tokens.knows(request.headers())
     {
-        connection.is_known();
+        connection.mark_known();
     }
     let uri_authority = request.uri().authority().map(|it| it.as_str());
     if let Some(reason) = authority.fault(request.headers(), uri_authority) {
@@ -280,7 +282,7 @@ async fn register_client(State(clients): State<Arc<ClientProcesses>>, request: R
         let (peer, ours) = (ends.peer, ends.ours);
         ends.process
             .get_or_init(|| async move {
-                let found = tokio::task::spawn_blocking(move || peer_of(peer, ours)).await;
+                let found = tokio::task::spawn_blocking(move || tcp_peer(peer, ours)).await;
                 found.ok().flatten().and_then(|pid| clients.register(pid))
             })
             .await;

@@ -60,7 +60,7 @@ use conductor_gateway::tools::lint::MCP_METHODS;
 use conductor_gateway::tools::names::NameForm;
 use conductor_gateway::tools::resource::Resource;
 use conductor_gateway::tools::schema::Schema;
-use conductor_hosts::descriptors::{Budget, HttpConnections};
+use conductor_hosts::connection_limits::{Budget, HttpConnections};
 
 const DISCOVER_TTL_MS: u64 = 300_000;
 const LIST_TTL_MS: u64 = 60_000;

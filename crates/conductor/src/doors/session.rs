@@ -8,10 +8,11 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::client_processes::{ClientProcess, ClientProcesses};
-use super::control::person::{look, starters};
+use super::control::person::starters;
 use conductor_gateway::pipeline::call::{Call, ConnId, LogLevel, Principal};
 use conductor_gateway::studio::Studio;
 use conductor_gateway::tools::names::{NameForm, Toolset, UnknownToolset};
+use conductor_hosts::system::processes;
 
 /// The verified identity of a peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,7 +116,7 @@ impl Session {
 
     /// Registers the processes that started the peer, which is a proxy, as AI clients.
     pub fn register_starters(&self, clients: &Arc<ClientProcesses>) {
-        let pids = self.peer_pid.get().map(|pid| starters(*pid, look)).unwrap_or_default();
+        let pids = self.peer_pid.get().map(|pid| starters(*pid, processes::find)).unwrap_or_default();
         self.processes.lock().extend(pids.into_iter().filter_map(|pid| clients.register(pid)));
     }
 

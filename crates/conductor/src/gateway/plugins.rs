@@ -411,7 +411,7 @@ impl Plugins {
         let warmed = tokio::time::timeout(patience, runner.warm()).await;
         match warmed {
             Ok(Ok(())) => {}
-            Ok(Err(conductor_hosts::plugin::process::Fault::Changed(why))) => return Err(changed(why)),
+            Ok(Err(conductor_hosts::plugin::process::PluginError::Changed(why))) => return Err(changed(why)),
             Ok(Err(fault)) => return Err(known(Status::InitFailed, format!("onLoad: {fault}"))),
             Err(_) => {
                 return Err(known(Status::InitFailed, format!("onLoad did not end within {} ms", row.timeout_ms)));

@@ -125,7 +125,7 @@ fn relative(config: &Config, alias: &str) -> RelativeControllers {
 mod tests {
     use super::*;
     use conductor_core::event::{Body, Micros};
-    use conductor_hosts::midi::ring::{Bell, lane};
+    use conductor_hosts::midi::ring::{Bell, event_ring};
 
     fn cc(value: u8) -> Body {
         Body::Cc { channel: 0, controller: 1, value }
@@ -134,8 +134,8 @@ mod tests {
     #[test]
     fn events_of_several_devices_come_in_the_order_of_their_times() {
         let mut inputs = Inputs::default();
-        let (mut a, lane_a) = lane(DeviceSlot(0), 10_000, Bell::silent());
-        let (mut b, lane_b) = lane(DeviceSlot(1), 10_000, Bell::silent());
+        let (mut a, lane_a) = event_ring(DeviceSlot(0), 10_000, Bell::silent());
+        let (mut b, lane_b) = event_ring(DeviceSlot(1), 10_000, Bell::silent());
         inputs.add(lane_a, Taint::Clean);
         inputs.add(lane_b, Taint::Clean);
         for (at, sender) in [(1, 0), (4, 0), (2, 1), (3, 1)] {
@@ -149,8 +149,8 @@ mod tests {
     #[test]
     fn a_closed_lane_gives_what_it_held_even_its_head() {
         let mut inputs = Inputs::default();
-        let (mut a, lane_a) = lane(DeviceSlot(0), 10_000, Bell::silent());
-        let (mut b, lane_b) = lane(DeviceSlot(1), 10_000, Bell::silent());
+        let (mut a, lane_a) = event_ring(DeviceSlot(0), 10_000, Bell::silent());
+        let (mut b, lane_b) = event_ring(DeviceSlot(1), 10_000, Bell::silent());
         inputs.add(lane_a, Taint::Virtual);
         inputs.add(lane_b, Taint::Clean);
         a.push(Micros(5), Taint::Clean, cc(1));

@@ -13,7 +13,7 @@ use conductor_gateway::owner_handle::Reply;
 use conductor_gateway::report::{BackendNow, BackendState, Scanned};
 use conductor_hosts::midi::identity::{Backoff, Identity, Roster};
 use conductor_hosts::midi::loopback::Loopback;
-use conductor_hosts::midi::ring::{Bell, EventReceiver, lane};
+use conductor_hosts::midi::ring::{Bell, EventReceiver, event_ring};
 use conductor_hosts::midi::{Backend, Input, Output, PortError, PortInfo, Stamp, Way};
 use conductor_hosts::osc::Listener;
 use conductor_hosts::system::Clock;
@@ -148,7 +148,7 @@ struct Place {
     /// trusted.
     taint: Taint,
     /// As in [`PortInfo`]: a port that came back is another port.
-    born: u64,
+    generation: u64,
 }
 
 /// A device with the ports it should have.
@@ -427,7 +427,7 @@ impl PortScanner {
                 is_made: false,
                 is_hardware: port.is_hardware,
                 taint: taint(by_programs && port.way == Way::Input && !is_trusted(&config, &identity)),
-                born: port.born,
+                generation: port.generation,
             };
             let hears = hears(self.protocol(*source));
             let known = devices.iter_mut().find(|it| it.bound.device_id == identity.device_id());
@@ -453,7 +453,7 @@ impl PortScanner {
             let Some(wanted) = devices.iter_mut().find(|it| it.bound.device_id == device.alias) else { continue };
             let place = |taint: Taint| {
                 let (id, name) = (name.clone(), name.clone());
-                Place { source, id, name, is_made: true, is_hardware: false, taint, born: 0 }
+                Place { source, id, name, is_made: true, is_hardware: false, taint, generation: 0 }
             };
             let hears = wanted.bound.wants_input && hears(Protocol::Midi);
             wanted.input = hears.then(|| place(taint(!device.trusted)));
@@ -499,7 +499,7 @@ impl PortScanner {
                     if before.is_some_and(|it| it.heard_by.is_ok()) {
                         post(Wake::Ports(News::InputLost { device: slot }));
                     }
-                    let (sender, receiver) = lane(slot, config.advanced.max_events_per_sec, self.bell.clone());
+                    let (sender, receiver) = event_ring(slot, config.advanced.max_events_per_sec, self.bell.clone());
                     let started = Listener::start(listen, device.allow_network, sender, self.stamp.clone());
                     let heard_by = started.map_err(|fault| fault.to_string());
                     if heard_by.is_ok() {
@@ -560,7 +560,7 @@ impl PortScanner {
         if !self.inputs.contains_key(&slot)
             && let Some(source) = self.sources.get_mut(place.source)
         {
-            let (sender, receiver) = lane(slot, self.config.advanced.max_events_per_sec, self.bell.clone());
+            let (sender, receiver) = event_ring(slot, self.config.advanced.max_events_per_sec, self.bell.clone());
             let opened = match place.is_made {
                 true => source.backend.create_input(&place.id, sender),
                 false => source.backend.open_input(&place.id, sender),
@@ -606,9 +606,10 @@ impl PortScanner {
             let mut found = places.iter().zip(ports).filter(|(_, it)| it.way == Way::Output && it.name == name);
             match found.next() {
                 Some((source, port)) => {
-                    let (id, is_hardware, born) = (port.id.clone(), port.is_hardware, port.born);
+                    let (id, is_hardware, generation) = (port.id.clone(), port.is_hardware, port.generation);
                     let (taint, is_made) = (Taint::Clean, false);
-                    let place = Place { source: *source, id, name: name.clone(), is_made, is_hardware, taint, born };
+                    let place =
+                        Place { source: *source, id, name: name.clone(), is_made, is_hardware, taint, generation };
                     if let Err(why) = self.open_output(slot, &place, post) {
                         post(Wake::Ports(News::NotOpened { port: slot, why }));
                     }

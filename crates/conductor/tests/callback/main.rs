@@ -6,7 +6,7 @@
 use conductor_core::event::{DeviceSlot, Micros, Taint};
 use conductor_hosts::midi::Backend;
 use conductor_hosts::midi::loopback::Loopback;
-use conductor_hosts::midi::ring::{Bell, lane};
+use conductor_hosts::midi::ring::{Bell, event_ring};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ fn hearing_allocates_nothing_with_room_and_without() {
     let stamp = Arc::new(move || Micros(clock.fetch_add(7, Ordering::Relaxed)));
     let mut loopback = Loopback::new(stamp, Arc::new(|_| {}));
     let hand = loopback.plug("pads");
-    let (sender, mut receiver) = lane(DeviceSlot(0), u32::MAX, Bell::new(|| {}));
+    let (sender, mut receiver) = event_ring(DeviceSlot(0), u32::MAX, Bell::new(|| {}));
     let _input = loopback.open_input("pads", sender).unwrap();
     let sysex: Vec<u8> = [&[0xF0][..], &[5; 3000], &[0xF7]].concat();
     let spent = allocations(|| {

@@ -5,7 +5,7 @@
 
 use conductor_core::event::{Body, DeviceSlot, Micros, Taint};
 use conductor_hosts::midi::jack::Jack;
-use conductor_hosts::midi::ring::{Bell, EventReceiver, lane};
+use conductor_hosts::midi::ring::{Bell, EventReceiver, event_ring};
 use conductor_hosts::midi::{Announcement, Backend, Cause, Malformed, PortError, SendError, Way};
 use conductor_testkit::backend_contract as contract;
 use conductor_testkit::real::{self, Missing, PATIENCE, jack, mido, wait_for};
@@ -69,7 +69,7 @@ fn backend() -> (Jack, Arc<AtomicU32>, Arc<AtomicU32>) {
 }
 
 fn new_lane() -> (conductor_hosts::midi::ring::EventSender, EventReceiver) {
-    lane(DeviceSlot(0), u32::MAX, Bell::silent())
+    event_ring(DeviceSlot(0), u32::MAX, Bell::silent())
 }
 
 struct Peer {
@@ -346,16 +346,16 @@ fn a_port_that_came_back_before_anyone_looked_is_another() {
     };
     let look = |backend: &mut Jack| {
         let found = backend.ports().unwrap().into_iter().find(|it| it.id == "late:out");
-        found.map(|it| it.born)
+        found.map(|it| it.generation)
     };
     let first = plug();
-    let born = wait_for(PATIENCE, || look(&mut backend)).expect("it is there");
-    assert_eq!(look(&mut backend), Some(born), "looking changes nothing");
+    let generation = wait_for(PATIENCE, || look(&mut backend)).expect("it is there");
+    assert_eq!(look(&mut backend), Some(generation), "looking changes nothing");
     let told = changed.load(Ordering::Relaxed);
     drop(first);
     let _second = plug();
     wait_for(PATIENCE, || (changed.load(Ordering::Relaxed) > told + 1).then_some(())).expect("both are announced");
-    let again = wait_for(PATIENCE, || look(&mut backend).filter(|it| *it != born));
+    let again = wait_for(PATIENCE, || look(&mut backend).filter(|it| *it != generation));
     assert!(again.is_some(), "the same name, and another port");
 }
 

@@ -2,7 +2,7 @@
 
 use conductor_core::event::{DeviceSlot, Micros, Trail};
 use conductor_hosts::midi::loopback::Loopback;
-use conductor_hosts::midi::ring::{Bell, lane};
+use conductor_hosts::midi::ring::{Bell, event_ring};
 use conductor_hosts::midi::{Backend, Output, SendError};
 use conductor_testkit::backend_contract::{Cable, keeps_the_contract};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::time::Duration;
 #[test]
 fn loopback_keeps_the_contract() {
     let mut backend = Loopback::new(Arc::new(|| Micros(0)), Arc::new(|_| {}));
-    let (sender, lane) = lane(DeviceSlot(0), u32::MAX, Bell::silent());
+    let (sender, lane) = event_ring(DeviceSlot(0), u32::MAX, Bell::silent());
     let input = backend.create_input("pads", sender).unwrap();
     let output = backend.open_output("pads hand").unwrap();
     keeps_the_contract(&mut backend, Cable { output, input, lane, patience: Duration::from_secs(10) });
@@ -48,7 +48,7 @@ impl Output for Broken {
 
 fn broken(fault: Fault) {
     let mut backend = Loopback::new(Arc::new(|| Micros(0)), Arc::new(|_| {}));
-    let (sender, lane) = lane(DeviceSlot(0), u32::MAX, Bell::silent());
+    let (sender, lane) = event_ring(DeviceSlot(0), u32::MAX, Bell::silent());
     let input = backend.create_input("pads", sender).unwrap();
     let inner = backend.open_output("pads hand").unwrap();
     let output = Box::new(Broken { inner, sent: 0, fault });

@@ -3,12 +3,12 @@
 
 use super::patch_pd::PdStage;
 use super::patch_tools::PatchTools;
+use conductor_core::config::PdAudio;
 use conductor_core::error::Code;
 use conductor_core::pending::{State, Yes};
 use conductor_core::policy::{ApprovalSettings, Channel, Decision, Floor, Policy, Rule, Tier};
 use conductor_hosts::patch::Settings;
 use conductor_hosts::patch::knobs::Knob;
-use conductor_hosts::pd::PdAudio;
 use conductor_hosts::pd::sandbox::Kept;
 use conductor_testkit::real::{PATIENCE, pd, wait_for};
 use conductor_testkit::require;

@@ -16,7 +16,7 @@ use conductor_gateway::secrets::{Secrets, SystemKeys};
 use conductor_gateway::tools::plugins::{look, reach::PluginAccess};
 use conductor_hosts::files::Files;
 use conductor_hosts::plugin::Limits;
-use conductor_hosts::plugin::process::{Fault, Launch, NoAnswers, Over};
+use conductor_hosts::plugin::process::{Launch, NoAnswers, Over, PluginError};
 use conductor_hosts::plugin::runner::{QUEUE, Runner};
 use conductor_hosts::system::{CountingIds, RealClock};
 use conductor_hosts::web::{self, Web};
@@ -87,13 +87,13 @@ async fn the_nine_abusive_handlers_are_stopped_and_the_next_call_works() {
     for (name, _, ends) in NINE {
         let before = runner.pid();
         let fault = runner.call(&format!("x.{name}"), &json!({})).await.expect_err(name);
-        let end = if let Fault::Over(over, _) = &fault {
+        let end = if let PluginError::Over(over, _) = &fault {
             match over {
                 Over::Time => End::Time,
                 Over::Memory => End::Memory,
             }
         } else {
-            assert!(matches!(fault, Fault::Threw(_)), "{name}: {fault}");
+            assert!(matches!(fault, PluginError::Threw(_)), "{name}: {fault}");
             End::Threw
         };
         assert!(ends.contains(&end), "{name}: {fault}");
@@ -110,7 +110,7 @@ async fn the_nine_abusive_handlers_are_stopped_and_the_next_call_works() {
         "require('process')",
     ] {
         let runner = self::runner(&plugin(&[("friend", friend)]), TIGHT);
-        assert!(matches!(runner.call("x.friend", &json!({})).await, Err(Fault::Threw(_))), "{friend}");
+        assert!(matches!(runner.call("x.friend", &json!({})).await, Err(PluginError::Threw(_))), "{friend}");
         adds(&runner).await;
     }
 }
@@ -121,7 +121,7 @@ async fn memory_runs_out_before_time_when_there_is_enough_time() {
     let runner = runner(&kept, Limits { cpu_ms: 20_000, heap_mb: 8, stack_kb: 256 });
     let fault = runner.call("x.kept", &json!({})).await.unwrap_err();
     assert!(
-        matches!(&fault, Fault::Over(Over::Memory, thrown) if thrown.place.as_deref().is_none_or(|it| it.starts_with("x.js:"))),
+        matches!(&fault, PluginError::Over(Over::Memory, thrown) if thrown.place.as_deref().is_none_or(|it| it.starts_with("x.js:"))),
         "{fault}"
     );
     adds(&runner).await;
@@ -132,7 +132,7 @@ async fn memory_runs_out_before_time_when_there_is_enough_time() {
 async fn without_a_tight_limit_the_same_work_is_done() {
     let work = plugin(&[("work", "let n = 0; for (let i = 0; i < 3e6; i++) n += i; return n")]);
     let tight = Limits { cpu_ms: 10, ..TIGHT };
-    assert!(matches!(runner(&work, tight).call("x.work", &json!({})).await, Err(Fault::Over(Over::Time, _))));
+    assert!(matches!(runner(&work, tight).call("x.work", &json!({})).await, Err(PluginError::Over(Over::Time, _))));
     let generous = Limits { cpu_ms: 30_000, ..TIGHT };
     assert_eq!(runner(&work, generous).call("x.work", &json!({})).await, Ok(json!(4_499_998_500_000_u64)));
 }
@@ -140,7 +140,7 @@ async fn without_a_tight_limit_the_same_work_is_done() {
 #[tokio::test]
 async fn a_loop_left_behind_is_paid_for_by_the_call_that_left_it() {
     let runner = runner(&plugin(&[("leaves", "(async () => { for (;;) await 0 })(); return 1")]), TIGHT);
-    assert!(matches!(runner.call("x.leaves", &json!({})).await, Err(Fault::Over(Over::Time, _))));
+    assert!(matches!(runner.call("x.leaves", &json!({})).await, Err(PluginError::Over(Over::Time, _))));
     adds(&runner).await;
     let timers = self::runner(
         &plugin(&[
@@ -167,7 +167,7 @@ async fn a_process_that_dies_is_started_anew() {
     adds(&runner).await;
     assert_eq!(runner.restarts(), 0);
     let fault = runner.call("x.native2", &json!({})).await.unwrap_err();
-    assert!(matches!(fault, Fault::Died(_) | Fault::Over(..)), "{fault}");
+    assert!(matches!(fault, PluginError::Died(_) | PluginError::Over(..)), "{fault}");
     adds(&runner).await;
     assert_eq!(runner.restarts(), 1);
 
@@ -230,7 +230,7 @@ async fn calls_wait_their_turn_and_a_crowd_is_turned_away() {
         async move { runner.call("x.slow", &json!({ "n": n })).await }
     });
     let ends = futures_util::future::join_all(calls).await;
-    let busy = ends.iter().filter(|it| matches!(it, Err(Fault::Busy(_)))).count();
+    let busy = ends.iter().filter(|it| matches!(it, Err(PluginError::Busy(_)))).count();
     let done = ends.iter().enumerate().filter(|(n, it)| **it == Ok(json!(n))).count();
     assert_eq!((busy, done), (19, QUEUE + 1));
 }
@@ -256,7 +256,7 @@ async fn files_of_both_kinds_are_read_and_faults_have_their_line() {
         .call("x.bad", &json!({}))
         .await
         .unwrap_err();
-    let Fault::Threw(thrown) = thrown else { panic!("{thrown}") };
+    let PluginError::Threw(thrown) = thrown else { panic!("{thrown}") };
     assert_eq!((thrown.code.as_deref(), thrown.place.as_deref()), (Some("NOT_FOUND"), Some("x.js:2:25")), "{thrown}");
 }
 
@@ -527,7 +527,10 @@ async fn the_changed_file_would_have_run() {
         Arc::new(|_| Err("changed".into())),
         Arc::new(NoAnswers),
     );
-    assert_eq!(compared.call("greeter.greet", &json!({ "who": "Ada" })).await, Err(Fault::Changed("changed".into())));
+    assert_eq!(
+        compared.call("greeter.greet", &json!({ "who": "Ada" })).await,
+        Err(PluginError::Changed("changed".into()))
+    );
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ mod studio;
 use conductor_core::event::{Axis, Body, Button, DeviceSlot, Micros, Side, Taint};
 use conductor_hosts::gamepad::Gamepads;
 use conductor_hosts::midi::alsa::Alsa;
-use conductor_hosts::midi::ring::{Bell, EventReceiver, EventSender, lane};
+use conductor_hosts::midi::ring::{Bell, EventReceiver, EventSender, event_ring};
 use conductor_hosts::midi::{Announce, Announcement, Backend, PortError, PortInfo, Stamp, Way};
 use conductor_testkit::backend_contract as contract;
 use conductor_testkit::real::{Missing, mido, skip, wait_for};
@@ -54,7 +54,7 @@ fn outside() -> (Stamp, Announce, Arc<AtomicU32>) {
 }
 
 fn new_lane() -> (EventSender, EventReceiver) {
-    lane(DeviceSlot(0), u32::MAX, Bell::silent())
+    event_ring(DeviceSlot(0), u32::MAX, Bell::silent())
 }
 
 fn collect(lane: &mut EventReceiver, count: usize) -> Vec<Body> {

@@ -8,7 +8,7 @@ use crate::tools::schema_builder::{boolean, integer, nullable, object, text};
 use crate::tools::truncate::{fit, room};
 use conductor_core::error::{Code, Subject, ToolError};
 use conductor_core::policy::{ByArgs, Tier};
-use conductor_hosts::web::{MOST_BYTES, Wanted, Web, is_named, shown};
+use conductor_hosts::web::{MOST_BYTES, Wanted, Web, host_and_port, is_named};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -110,7 +110,7 @@ fn target(arguments: &Value) -> Target {
         Ok(wanted) => wanted.url,
         Err(fault) => return Target::refused(fault),
     };
-    let place = shown(&url);
+    let place = host_and_port(&url);
     let (host, port) = place.rsplit_once(':').unwrap_or((&place, "0"));
     let form = json!({
         "scheme": url.scheme(), "host": host, "port": port.parse::<u16>().unwrap_or(0), "method": method, "url": url.as_str(),

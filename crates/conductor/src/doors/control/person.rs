@@ -13,7 +13,8 @@
 //! This stops an honest client, not a hostile one: a process of the same user can type into a
 //! terminal that a person opened.
 
-use crate::socket::Peer;
+use conductor_hosts::system::listener::Peer;
+use conductor_hosts::system::processes::{self, Process};
 
 /// Proof that the peer counts as a person. Only [`recognise`] makes one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,21 +35,6 @@ pub enum NotAPerson {
          open before the client started, or end the client and wait until its questions expire"
     )]
     Orphan { pid: i32, client: i32 },
-}
-
-/// The facts about a process that the rule uses.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Process {
-    pub parent: i32,
-    pub has_terminal: bool,
-    /// Pid 1 or a user's service manager: the ancestor of all processes, which adopts orphans.
-    pub is_service_manager: bool,
-    /// Ticks since boot; absent where the system does not report it.
-    pub started: Option<u64>,
-    /// As `/proc` writes it; empty where there is none.
-    pub cgroup: String,
-    /// A shell or launcher that only starts another program and is not a session leader.
-    pub is_wrapper: bool,
 }
 
 /// The process of an AI client, as it was when it connected.
@@ -107,10 +93,6 @@ fn is_transient(cgroup: &str) -> bool {
 
 const MAX_DEPTH: usize = 512;
 
-/// Programs through which a client may start `mcp start`; the client is their parent.
-const WRAPPERS: &[&str] =
-    &["sh", "bash", "dash", "zsh", "ksh", "fish", "env", "nice", "timeout", "npx", "npm", "uv", "uvx"];
-
 /// The process that started a proxy and, while that is only a wrapper, its parent too.
 pub fn starters(proxy: i32, look: impl Fn(i32) -> Option<Process>) -> Vec<i32> {
     let mut starters = Vec::new();
@@ -126,69 +108,8 @@ pub fn starters(proxy: i32, look: impl Fn(i32) -> Option<Process>) -> Vec<i32> {
 
 /// The process as a client; `None` when it has ended or is a service manager.
 pub fn client(pid: i32) -> Option<Client> {
-    let process = look(pid).filter(|it| !it.is_service_manager)?;
+    let process = processes::find(pid).filter(|it| !it.is_service_manager)?;
     Some(Client { pid, started: process.started.unwrap_or(0), cgroup: process.cgroup })
-}
-
-/// Reads a process from `/proc`; `None` when it has ended.
-#[cfg(target_os = "linux")]
-pub fn look(pid: i32) -> Option<Process> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let mut process = parse_stat(pid, &stat)?;
-    process.cgroup = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-    // Any program can be named systemd, so check that root installed this one.
-    process.is_service_manager &= pid == 1 || is_roots_systemd(pid);
-    Some(process)
-}
-
-/// Without permission to read the link, it is not a program of this user, so it counts as root's.
-#[cfg(target_os = "linux")]
-fn is_roots_systemd(pid: i32) -> bool {
-    use std::os::unix::fs::MetadataExt as _;
-    let link = format!("/proc/{pid}/exe");
-    match std::fs::read_link(&link) {
-        Ok(path) => {
-            path.ends_with("systemd/systemd")
-                && std::fs::metadata(link).is_ok_and(|it| it.uid() == 0 && it.mode() & 0o022 == 0)
-        }
-        Err(fault) => fault.kind() == std::io::ErrorKind::PermissionDenied,
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-pub fn look(pid: i32) -> Option<Process> {
-    // Without `/proc` the daemon cannot check; the command checks its own terminal.
-    Some(Process {
-        parent: 0,
-        has_terminal: true,
-        is_service_manager: pid <= 1,
-        started: None,
-        cgroup: String::new(),
-        is_wrapper: false,
-    })
-}
-
-/// Parses `pid (name) state parent group session tty …`. The name may contain blanks and brackets,
-/// so fields are counted from the last bracket.
-#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
-fn parse_stat(pid: i32, stat: &str) -> Option<Process> {
-    let open = stat.find('(')?;
-    let close = stat.rfind(')')?;
-    let name = stat.get(open + 1..close)?;
-    let mut fields = stat.get(close + 1..)?.split_ascii_whitespace().skip(1);
-    let parent = fields.next()?.parse().ok()?;
-    let session: i32 = fields.nth(1)?.parse().ok()?;
-    let terminal: i64 = fields.next()?.parse().ok()?;
-    // The 22nd field: the terminal is the 7th.
-    let started = fields.nth(14)?.parse().ok()?;
-    Some(Process {
-        parent,
-        has_terminal: terminal != 0,
-        is_service_manager: pid == 1 || (name == "systemd" && parent == 1),
-        started: Some(started),
-        cgroup: String::new(),
-        is_wrapper: session != pid && WRAPPERS.contains(&name.split_whitespace().next().unwrap_or_default()),
-    })
 }
 
 #[cfg(test)]
@@ -300,31 +221,5 @@ mod tests {
     fn a_loop_of_reused_pids_ends() {
         const LOOP: &[Row] = &[(5, 6, true, 1, ""), (6, 5, true, 1, "")];
         assert_eq!(ask(5, &[], tree(LOOP)), Ok(Person { uid: 7 }));
-    }
-
-    #[test]
-    fn names_with_brackets_do_not_shift_the_fields() {
-        let rest = "7 4194304 1 2 3 4 5 6 7 8 20 0 1 0 4711 99";
-        let parsed = parse_stat(7, &format!("7 (a) b (c)) S 3 7 7 34816 {rest}")).unwrap();
-        assert_eq!((parsed.parent, parsed.has_terminal, parsed.started), (3, true, Some(4711)));
-        assert!(!parsed.is_service_manager && !parsed.is_wrapper);
-        assert!(parse_stat(7, &format!("7 (npm exec x) S 3 7 6 0 {rest}")).unwrap().is_wrapper);
-        assert!(!parse_stat(7, &format!("7 (bash) S 3 7 7 34816 {rest}")).unwrap().is_wrapper, "a person's own shell");
-        assert!(parse_stat(8, &format!("8 (systemd) S 1 8 8 0 {rest}")).unwrap().is_service_manager);
-        assert!(
-            !parse_stat(8, &format!("8 (systemd) S 3 8 8 0 {rest}")).unwrap().is_service_manager,
-            "a name proves nothing"
-        );
-        for bad in ["", "7", "7 (", "7 (x", ") 7 (", "7 (x) S", "7 (x) S a b c d", "7 (x) S 1 2 3 4 5"] {
-            assert_eq!(parse_stat(7, bad), None, "{bad:?}");
-        }
-    }
-
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn this_process_is_found_with_its_parent() {
-        let found = look(std::process::id() as i32).unwrap();
-        assert_eq!(found.parent, std::os::unix::process::parent_id() as i32);
-        assert!(found.started.is_some());
     }
 }

@@ -1,9 +1,6 @@
 //! Serves the Unix socket: local clients connect to it directly or through the stdio proxy.
 
-use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -13,71 +10,26 @@ use rmcp::service::serve_directly_with_ct;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::UnixStream;
 
 use super::line::{LineTransport, READ_CHUNK, Refusal};
 use super::stdio_handoff::{BYE, Input, Target, receive_first};
 use super::{LineService, McpDoor, Shared, at_once};
 use crate::doors::session::Who;
 use crate::release_memory::trim_soon;
-use conductor_hosts::descriptors::after_failed_accept;
-
-/// The kernel's limit for the path of a socket, without the final zero.
-const MAX_PATH: usize = 107;
+use conductor_hosts::system::listener::{Listener, Peer};
+use conductor_hosts::system::open_files::after_failed_accept;
 
 /// The socket, and a second descriptor of it to detect its end.
 const PLAIN_DESCRIPTORS: usize = 2;
 /// Both descriptors that a proxy hands over, and a second one to detect the end.
 const HANDED_DESCRIPTORS: usize = 3;
 
-#[derive(Debug, thiserror::Error)]
-pub enum BindError {
-    #[error(
-        "{path} has {length} bytes, and the path of a socket has at most {MAX_PATH}; set CONDUCTOR_HOME to a shorter folder"
-    )]
-    TooLong { path: PathBuf, length: usize },
-    #[error("{0} is served by another process; a second daemon on one home is refused")]
-    InUse(PathBuf),
-    #[error("{0} exists and is not a socket; move it away")]
-    NotASocket(PathBuf),
-    #[error("{path}: {source}")]
-    Io { path: PathBuf, source: io::Error },
-}
-
-/// Creates the socket of a home. The folder is made private before the socket exists, so other
-/// users can never reach it.
-pub async fn bind(home: &Path, name: &str) -> Result<UnixListener, BindError> {
-    let path = home.join(name);
-    let fault = |source| BindError::Io { path: path.clone(), source };
-    let length = path.as_os_str().len();
-    if length > MAX_PATH {
-        return Err(BindError::TooLong { path, length });
-    }
-    std::fs::create_dir_all(home).map_err(fault)?;
-    std::fs::set_permissions(home, std::fs::Permissions::from_mode(0o700)).map_err(fault)?;
-    match std::fs::symlink_metadata(&path) {
-        Err(missing) if missing.kind() == io::ErrorKind::NotFound => {}
-        Err(other) => return Err(fault(other)),
-        Ok(there) if !there.file_type().is_socket() => return Err(BindError::NotASocket(path)),
-        Ok(_) => match UnixStream::connect(&path).await {
-            Ok(_) => return Err(BindError::InUse(path)),
-            // No process listens: a killed daemon left it behind.
-            Err(refused) if refused.kind() == io::ErrorKind::ConnectionRefused => {
-                std::fs::remove_file(&path).map_err(fault)?
-            }
-            Err(other) => return Err(fault(other)),
-        },
-    }
-    let listener = UnixListener::bind(&path).map_err(fault)?;
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).map_err(fault)?;
-    Ok(listener)
-}
-
 /// The counters of the socket for `status`.
 #[derive(Debug, Default)]
 pub struct Tally {
     pub connected: AtomicUsize,
-    /// Peers of another uid, closed without a byte.
+    /// Connections of other users, closed without a byte.
     pub strangers: AtomicU64,
 }
 
@@ -90,27 +42,25 @@ impl Drop for Connected {
 }
 
 /// Accepts connections until the daemon stops.
-pub async fn serve(listener: UnixListener, shared: Arc<Shared>, tally: Arc<Tally>) {
-    let ours = rustix::process::geteuid().as_raw();
+pub async fn serve(listener: Listener, shared: Arc<Shared>, tally: Arc<Tally>) {
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             () = shared.stop.cancelled() => break,
         };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
-            Err(fault) => {
-                after_failed_accept(&fault).await;
+        let (stream, peer) = match accepted {
+            Ok(Some(accepted)) => accepted,
+            Ok(None) => {
+                tally.strangers.fetch_add(1, Ordering::Relaxed);
+                let recorded = shared.studio.audit.event(None, EventName::AuthFailed, json!({ "door": "socket" }));
+                tokio::spawn(recorded);
+                continue;
+            }
+            Err(error) => {
+                after_failed_accept(&error).await;
                 continue;
             }
         };
-        let uid = stream.peer_cred().map(|it| it.uid());
-        if uid.as_ref().ok() != Some(&ours) {
-            tally.strangers.fetch_add(1, Ordering::Relaxed);
-            let recorded = shared.studio.audit.event(None, EventName::AuthFailed, json!({ "door": "socket" }));
-            tokio::spawn(recorded);
-            continue;
-        }
         let before = tally.connected.fetch_add(1, Ordering::AcqRel);
         let connected = Connected(Arc::clone(&tally));
         let share = shared.descriptors.take(PLAIN_DESCRIPTORS);
@@ -121,16 +71,10 @@ pub async fn serve(listener: UnixListener, shared: Arc<Shared>, tally: Arc<Tally
         };
         let shared = Arc::clone(&shared);
         tokio::spawn(async move {
-            serve_stream(&shared, Who::Uid(ours), stream).await;
+            serve_stream(&shared, Who::Uid(peer.uid), stream).await;
             drop((connected, share));
             trim_soon(&tokio::runtime::Handle::current());
         });
-    }
-    // Remove the socket file; after a killed daemon, the next one removes it.
-    if let Ok(address) = listener.local_addr()
-        && let Some(path) = address.as_pathname()
-    {
-        let _ = std::fs::remove_file(path);
     }
 }
 
@@ -148,7 +92,7 @@ pub async fn serve_stream(shared: &Arc<Shared>, who: Who, stream: UnixStream) {
     };
     let Ok((first, ends)) = first else { return };
     let mut door = McpDoor::new(shared, who);
-    if let Some(pid) = stream.peer_cred().ok().and_then(|it| it.pid()) {
+    if let Some(pid) = Peer::of(&stream).and_then(|it| it.pid) {
         door.session.register_peer(&shared.clients, pid);
     }
     // Descriptors that came with another line than a hello, or that cannot be driven, are closed,

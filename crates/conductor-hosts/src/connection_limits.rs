@@ -1,73 +1,25 @@
-//! Open files are few: how many of them clients may hold, and what is kept back so that the human
-//! door always opens.
+//! How many connections each door may hold, so that clients never use up the open files that the
+//! human door and the daemon need.
 //!
-//! Not here: who is served (each door), and connections that the daemon opens itself.
+//! Not here: the limit itself (`system::open_files`), and connections that the daemon opens.
 
-use crate::system::open_files_at_start;
-use parking_lot::{Mutex, MutexGuard};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use crate::system::open_files::limit;
+use parking_lot::Mutex;
 use std::fs::File;
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// More than a studio needs; some programs walk through all numbers up to their limit.
-const MOST: u64 = 65_536;
-/// An idle daemon holds about 30.
-const FEWEST: u64 = 64;
-/// Files, databases, plugins and programs that calls open, and the daemon's own.
+/// The daemon's own files, and those that calls open: files, databases, plugins and programs.
 const FOR_THE_DAEMON: u64 = 48;
-/// Time without an accept after the system had no descriptor left. The kernel's queue keeps the
-/// peers meanwhile.
-const PAUSE: Duration = Duration::from_millis(100);
-
 const HTTP_CONNECTIONS: usize = 128;
-/// Of one peer address, as long as they have shown no token.
+/// Connections of one peer address without a valid token.
 const HTTP_STRANGERS: usize = 16;
 /// Descriptors that only the human door may use.
 const SPARE: usize = 8;
 /// Connections of the human door.
 const HUMAN: u64 = 64;
-
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "this process may open {limit} files and needs {FEWEST} at least; raise the limit (`ulimit -n`, or LimitNOFILE of the service)"
-)]
-pub struct TooFew {
-    limit: u64,
-}
-
-/// Raises the soft limit as far as the hard one allows. To be called before the daemon opens
-/// anything.
-pub fn raise() -> Result<(), TooFew> {
-    let before = open_files_at_start();
-    let wanted = before.maximum.unwrap_or(MOST).min(MOST);
-    if before.current.is_some_and(|it| it < wanted) {
-        // What cannot be raised is used as it is.
-        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum: before.maximum });
-    }
-    let limit = limit();
-    if limit < FEWEST { Err(TooFew { limit }) } else { Ok(()) }
-}
-
-fn limit() -> u64 {
-    getrlimit(Resource::Nofile).current.unwrap_or(MOST).min(MOST)
-}
-
-/// Waits before the next accept, if the last one failed for want of descriptors or memory.
-pub async fn after_failed_accept(fault: &io::Error) {
-    use rustix::io::Errno;
-    // Everything else is the end of one peer that went away early.
-    let exhausted = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
-    if exhausted.iter().any(|it| fault.raw_os_error() == Some(it.raw_os_error())) {
-        tokio::time::sleep(PAUSE).await;
-    } else {
-        tokio::task::yield_now().await;
-    }
-}
 
 /// Descriptors that clients may hold at once, over all doors of AI clients.
 #[derive(Debug)]
@@ -75,7 +27,7 @@ pub struct Budget {
     left: AtomicUsize,
 }
 
-/// Given back when it is dropped.
+/// Descriptors taken from the budget; dropping the share returns them.
 #[derive(Debug)]
 pub struct Share {
     budget: Arc<Budget>,
@@ -83,7 +35,7 @@ pub struct Share {
 }
 
 impl Budget {
-    /// A quarter stays with the daemon, and never less than it needs.
+    /// A quarter of the limit is kept for the daemon, and at least what it needs.
     pub fn of_process() -> Arc<Self> {
         let limit = limit();
         let left = limit.saturating_sub(FOR_THE_DAEMON.max(limit / 4));
@@ -106,7 +58,7 @@ impl Drop for Share {
     }
 }
 
-/// Open files that are closed when the human door finds none left.
+/// Open files that are closed when the human door cannot accept for lack of descriptors.
 #[derive(Debug)]
 pub struct Spare {
     files: Vec<File>,
@@ -127,7 +79,7 @@ impl Spare {
         }
     }
 
-    /// Frees one for the accept that follows; false when there is none.
+    /// Frees a descriptor for the next accept; false when none is left.
     pub fn free_one(&mut self) -> bool {
         self.files.pop().is_some()
     }
@@ -139,63 +91,59 @@ impl Default for Spare {
     }
 }
 
-/// Connections of the human door: few, and the one that has been silent for longest makes room.
+/// Connections of the human door. At the limit, a new one closes the longest idle one.
 #[derive(Debug)]
-pub struct Callers {
+pub struct HumanConnections {
     most: usize,
-    state: Mutex<CallerState>,
+    state: Mutex<HumanState>,
 }
 
 #[derive(Debug, Default)]
-struct CallerState {
+struct HumanState {
     connected: usize,
-    /// Those that wait for the next line, the longest first.
-    silent: Vec<(u64, CancellationToken)>,
+    /// Connections that wait for the next line, the longest idle first.
+    idle: Vec<(u64, CancellationToken)>,
 }
 
-impl Callers {
+impl HumanConnections {
     pub fn new() -> Arc<Self> {
         let most = usize::try_from(HUMAN.min(limit() / 8)).unwrap_or(1);
-        Arc::new(Callers { most, state: Mutex::default() })
+        Arc::new(HumanConnections { most, state: Mutex::default() })
     }
 
-    fn state(&self) -> MutexGuard<'_, CallerState> {
-        self.state.lock()
-    }
-
-    pub fn connect(self: &Arc<Self>, id: u64) -> Caller {
-        let mut state = self.state();
+    pub fn add(self: &Arc<Self>, id: u64) -> HumanConnection {
+        let mut state = self.state.lock();
         state.connected += 1;
-        if state.connected > self.most && !state.silent.is_empty() {
-            state.silent.remove(0).1.cancel();
+        if state.connected > self.most && !state.idle.is_empty() {
+            state.idle.remove(0).1.cancel();
         }
-        Caller { callers: Arc::clone(self), id, end: CancellationToken::new() }
+        HumanConnection { all: Arc::clone(self), id, end: CancellationToken::new() }
     }
 }
 
 /// One connection of the human door.
 #[derive(Debug)]
-pub struct Caller {
-    callers: Arc<Callers>,
+pub struct HumanConnection {
+    all: Arc<HumanConnections>,
     id: u64,
     /// Cancelled when this connection must make room.
     pub end: CancellationToken,
 }
 
-impl Caller {
-    pub fn is_silent(&self, silent: bool) {
-        let mut state = self.callers.state();
-        state.silent.retain(|(id, _)| *id != self.id);
-        if silent {
-            state.silent.push((self.id, self.end.clone()));
+impl HumanConnection {
+    pub fn set_idle(&self, idle: bool) {
+        let mut state = self.all.state.lock();
+        state.idle.retain(|(id, _)| *id != self.id);
+        if idle {
+            state.idle.push((self.id, self.end.clone()));
         }
     }
 }
 
-impl Drop for Caller {
+impl Drop for HumanConnection {
     fn drop(&mut self) {
-        self.is_silent(false);
-        self.callers.state().connected -= 1;
+        self.set_idle(false);
+        self.all.state.lock().connected -= 1;
     }
 }
 
@@ -203,12 +151,12 @@ impl Drop for Caller {
 #[derive(Debug)]
 pub struct HttpConnections {
     budget: Arc<Budget>,
-    open: Mutex<Vec<HttpGuest>>,
+    open: Mutex<Vec<HttpEntry>>,
     next: AtomicUsize,
 }
 
 #[derive(Debug)]
-struct HttpGuest {
+struct HttpEntry {
     id: usize,
     peer: IpAddr,
     known: bool,
@@ -220,15 +168,11 @@ impl HttpConnections {
         Arc::new(HttpConnections { budget: Arc::clone(budget), open: Mutex::default(), next: AtomicUsize::new(0) })
     }
 
-    fn open(&self) -> MutexGuard<'_, Vec<HttpGuest>> {
-        self.open.lock()
-    }
-
-    /// A place for one more. Connections without a token make room, the oldest first; `None` when
-    /// all have shown one.
+    /// Adds a connection. Connections without a token make room, the oldest first; `None` when all
+    /// have sent a valid token.
     pub fn admit(self: &Arc<Self>, peer: IpAddr) -> Option<HttpConnection> {
         let peer = same_peer(peer);
-        let mut open = self.open();
+        let mut open = self.open.lock();
         let strangers = open.iter().filter(|it| !it.known && it.peer == peer).count();
         if strangers >= HTTP_STRANGERS {
             end_oldest(&mut open, |it| it.peer == peer);
@@ -236,30 +180,30 @@ impl HttpConnections {
         if open.len() >= HTTP_CONNECTIONS && !end_oldest(&mut open, |_| true) {
             return None;
         }
-        // One that was just ended gives its descriptor back a little later.
+        // A connection that was just ended returns its descriptor a little later.
         let share = self.budget.take(1).or_else(|| {
             end_oldest(&mut open, |_| true);
             None
         })?;
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let end = CancellationToken::new();
-        open.push(HttpGuest { id, peer, known: false, end: end.clone() });
-        Some(HttpConnection(Arc::new(HttpPlace { connections: Arc::clone(self), id, end, _share: share })))
+        open.push(HttpEntry { id, peer, known: false, end: end.clone() });
+        Some(HttpConnection(Arc::new(HttpSlot { connections: Arc::clone(self), id, end, _share: share })))
     }
 }
 
-fn end_oldest(open: &mut Vec<HttpGuest>, of: impl Fn(&HttpGuest) -> bool) -> bool {
+fn end_oldest(open: &mut Vec<HttpEntry>, of: impl Fn(&HttpEntry) -> bool) -> bool {
     let oldest = open.iter().position(|it| !it.known && of(it));
     let ended = oldest.map(|at| open.remove(at).end.cancel());
     ended.is_some()
 }
 
-/// One connection; requests on it carry a copy.
+/// One connection. Each of its requests carries a clone.
 #[derive(Clone, Debug)]
-pub struct HttpConnection(Arc<HttpPlace>);
+pub struct HttpConnection(Arc<HttpSlot>);
 
 #[derive(Debug)]
-struct HttpPlace {
+struct HttpSlot {
     connections: Arc<HttpConnections>,
     id: usize,
     end: CancellationToken,
@@ -267,27 +211,27 @@ struct HttpPlace {
 }
 
 impl HttpConnection {
-    /// A request on it carried a valid token.
-    pub fn is_known(&self) {
-        let mut open = self.0.connections.open();
+    /// A request on this connection carried a valid token.
+    pub fn mark_known(&self) {
+        let mut open = self.0.connections.open.lock();
         if let Some(it) = open.iter_mut().find(|it| it.id == self.0.id) {
             it.known = true;
         }
     }
 
-    /// Until it must make room.
+    /// Resolves when this connection must make room.
     pub async fn ended(&self) {
         self.0.end.cancelled().await;
     }
 }
 
-impl Drop for HttpPlace {
+impl Drop for HttpSlot {
     fn drop(&mut self) {
-        self.connections.open().retain(|it| it.id != self.id);
+        self.connections.open.lock().retain(|it| it.id != self.id);
     }
 }
 
-/// Addresses that one machine picks from freely count as one.
+/// Addresses that one machine can choose freely count as one peer.
 fn same_peer(peer: IpAddr) -> IpAddr {
     match peer {
         IpAddr::V4(it) if it.is_loopback() => IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -322,7 +266,7 @@ mod tests {
     fn strangers_make_room_for_the_next_and_known_clients_stay() {
         let connections = HttpConnections::new(&Budget::of(1000));
         let known: Vec<_> =
-            (0..100).map(|_| connections.admit(at("127.0.0.1")).unwrap()).inspect(HttpConnection::is_known).collect();
+            (0..100).map(|_| connections.admit(at("127.0.0.1")).unwrap()).inspect(HttpConnection::mark_known).collect();
         let mut strangers: Vec<_> =
             (0..40).map(|n| connections.admit(at(&format!("127.0.0.{}", n + 1))).unwrap()).collect();
         let ended = strangers.iter().filter(|it| it.0.end.is_cancelled()).count();
@@ -332,13 +276,13 @@ mod tests {
         for n in 0..100 {
             strangers.push(connections.admit(at(&format!("10.0.0.{n}"))).unwrap());
         }
-        assert!(connections.open().len() <= HTTP_CONNECTIONS);
-        let all: Vec<_> = std::iter::from_fn(|| connections.admit(at("10.1.0.1")).inspect(HttpConnection::is_known))
+        assert!(connections.open.lock().len() <= HTTP_CONNECTIONS);
+        let all: Vec<_> = std::iter::from_fn(|| connections.admit(at("10.1.0.1")).inspect(HttpConnection::mark_known))
             .take(200)
             .collect();
         assert_eq!(all.len(), HTTP_CONNECTIONS - known.len(), "known clients are never ended for others");
         drop((known, strangers, all));
-        assert!(connections.open().is_empty());
+        assert!(connections.open.lock().is_empty());
     }
 
     #[test]
@@ -351,19 +295,19 @@ mod tests {
 
     #[test]
     fn the_caller_that_is_silent_for_longest_makes_room() {
-        let callers = Arc::new(Callers { most: 2, state: Mutex::default() });
-        let (first, second) = (callers.connect(1), callers.connect(2));
-        first.is_silent(true);
-        second.is_silent(true);
-        first.is_silent(false);
-        first.is_silent(true);
-        let third = callers.connect(3);
+        let open = Arc::new(HumanConnections { most: 2, state: Mutex::default() });
+        let (first, second) = (open.add(1), open.add(2));
+        first.set_idle(true);
+        second.set_idle(true);
+        first.set_idle(false);
+        first.set_idle(true);
+        let third = open.add(3);
         assert!(second.end.is_cancelled() && !first.end.is_cancelled() && !third.end.is_cancelled());
         drop(second);
-        first.is_silent(false);
-        let fourth = callers.connect(4);
+        first.set_idle(false);
+        let fourth = open.add(4);
         assert!(!first.end.is_cancelled() && !third.end.is_cancelled(), "those that work stay");
         drop((first, third, fourth));
-        assert_eq!(callers.state().connected, 0);
+        assert_eq!(open.state.lock().connected, 0);
     }
 }

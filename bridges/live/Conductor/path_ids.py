@@ -1,8 +1,8 @@
-"""Path ids and refusals: the words that cross the wire. Not here: what is done with them."""
+"""Parses path ids, and defines the errors that are sent to the daemon."""
 
 
 class Refused(Exception):
-    """A request that is answered with a code. `subject` is the id or argument at fault."""
+    """An error reply with a code. `subject` is the wrong id or argument."""
 
     def __init__(self, code, message, subject=None):
         Exception.__init__(self, message)
@@ -28,19 +28,19 @@ def parse(path):
         raise Refused("BAD_INPUT", "an id is missing")
     parts = []
     for segment in path.split("/"):
-        word, colon, number = segment.partition(":")
+        kind, colon, number = segment.partition(":")
         if colon and (not number.isdigit() or (len(number) > 1 and number[0] == "0")):
             raise Refused("BAD_INPUT", "%r is not a path id" % path, path)
-        parts.append((word, int(number) if colon else None))
+        parts.append((kind, int(number) if colon else None))
     return parts
 
 
 def kinds(path):
-    return [word for word, _ in parse(path)]
+    return [kind for kind, _ in parse(path)]
 
 
 def at(items, index, subject):
-    """The object at an index; one that is not there is a stale id."""
+    """The object at an index. A missing one means that the id is stale."""
     if index is None or index >= len(items):
         raise gone(subject)
     return items[index]
