@@ -1,9 +1,10 @@
 //! The pure core of Conductor: events of controllers ([`event`]), gestures ([`gesture`]), mappings
 //! from gestures to actions ([`mapping`], [`action`]), and the configuration file ([`config`]).
-//! Around them: learning a control by playing it ([`learn`]), lights and motors ([`feedback`]), modes
-//! that follow the focused window ([`focus`]), the pad that approves ([`approval_pad`]), and
+//! Around them: learning a control by playing it ([`learn`]), lights and motors ([`feedback`]),
+//! modes that follow the focused window ([`focus`]), the pad that approves ([`approval_pad`]), and
 //! templates of known controllers ([`templates`]). For the pipeline: plans and approvals ([`plan`],
-//! [`pending`]), policy ([`policy`], [`breaker`]), audit records ([`audit`]) and errors ([`error`]).
+//! [`pending`]), policy ([`policy`], [`breaker`]), audit records ([`audit`]) and errors
+//! ([`error`]).
 //!
 //! Not here: I/O, clocks, threads, randomness. Time and ids are parameters, so a simulation, a test
 //! and the daemon run the same code.

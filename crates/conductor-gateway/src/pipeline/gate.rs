@@ -94,8 +94,8 @@ impl Clearance {
         self.seen_state
     }
 
-    /// Whether a recognised person made the call. `cli:` alone proves nothing: any process can run the
-    /// command.
+    /// Whether a recognised person made the call. `cli:` alone proves nothing: any process can run
+    /// the command.
     pub fn by_person(&self) -> bool {
         self.hand || self.principal.is_person()
     }

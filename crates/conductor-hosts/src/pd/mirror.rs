@@ -220,8 +220,8 @@ impl Canvas {
 }
 
 impl Shown {
-    /// The state of Pd after it loaded the document: `written` is the patch as Pd writes it, `windows`
-    /// are Pd's words during the load.
+    /// The state of Pd after it loaded the document: `written` is the patch as Pd writes it,
+    /// `windows` are Pd's words during the load.
     pub fn after_load(document: &Document, written: &Document, windows: &[Word]) -> Result<Shown, String> {
         let mut within: HashMap<&str, Vec<&str>> = HashMap::new();
         let mut root = None;

@@ -155,7 +155,8 @@ impl Roll {
 
     fn beats(&mut self, bar: f64) {
         let pixels_per_beat = (self.right - KEYS) / (self.to - self.from);
-        // Lines are at least 6 pixels apart: sixteenths if possible, else beats, bars, 2 bars, 4 ...
+        // Lines are at least 6 pixels apart: sixteenths if possible, else beats, bars, 2 bars, 4
+        // ...
         let mut step = 0.25;
         while step * pixels_per_beat < 6.0 {
             step = if (1.0..bar).contains(&step) { bar } else { step * 2.0 };
