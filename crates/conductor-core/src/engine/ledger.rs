@@ -133,7 +133,8 @@ impl Ledger {
     }
 
     pub fn holds_sustain(&self, port: DeviceSlot, channel: u8) -> bool {
-        self.entries.iter().any(|it| it.held == Held::Sustain { port, channel })
+        // A pedal that its closed port never heard is not down there.
+        self.entries.iter().any(|it| it.held == Held::Sustain { port, channel } && !it.unheard)
     }
 
     pub fn end_all(&mut self, out: &mut Vec<Effect>) -> Released {
