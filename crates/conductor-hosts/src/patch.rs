@@ -1255,7 +1255,7 @@ fn refused(fault: PatchError) -> ToolError {
 
 fn unreadable(name: &str, fault: &OpenError) -> ToolError {
     bad(format!("{name} cannot be opened: {fault}"))
-        .hint("Nothing was changed. Ask the person whether the file is whole.")
+        .hint("Nothing was changed. Ask the person whether the file is complete or damaged.")
 }
 
 /// Turns a lower-case clause into a sentence.

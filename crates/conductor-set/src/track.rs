@@ -156,7 +156,7 @@ pub(crate) fn name_of(track: El<'_>) -> String {
     text("Name/EffectiveName").or_else(|| text("Name/UserName")).unwrap_or_default()
 }
 
-/// The chain element of a track. Live 8 calls the main track's `MasterChain`.
+/// The chain element of a track. In Live 8 the main track's element is named `MasterChain`.
 pub(crate) fn chain_of(track: El<'_>) -> Option<El<'_>> {
     track.child("DeviceChain").or_else(|| track.child("MasterChain"))
 }

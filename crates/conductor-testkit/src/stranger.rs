@@ -41,6 +41,7 @@ pub fn connect(socket: &Path) -> UnixStream {
 /// is the tool.
 pub struct DirectClient {
     stream: BufReader<UnixStream>,
+    last_id: u64,
 }
 
 impl DirectClient {
@@ -50,7 +51,7 @@ impl DirectClient {
     }
 
     pub fn over(stream: UnixStream) -> Self {
-        DirectClient { stream: BufReader::new(stream) }
+        DirectClient { stream: BufReader::new(stream), last_id: 0 }
     }
 
     /// Sends a line and reads the next one.
@@ -60,7 +61,8 @@ impl DirectClient {
     }
 
     pub fn ask(&mut self, tool: &str, arguments: &Value) {
-        let line = json!({ "jsonrpc": "2.0", "id": 1, "method": tool, "params": arguments });
+        self.last_id += 1;
+        let line = json!({ "jsonrpc": "2.0", "id": self.last_id, "method": tool, "params": arguments });
         writeln!(self.stream.get_mut(), "{line}").unwrap();
     }
 

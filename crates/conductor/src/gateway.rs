@@ -272,7 +272,7 @@ impl Gateway {
                 self.log.info(format_args!("[{section}] has changed and takes effect {when}"));
             }
         }
-        // Also when the paths are the same: the knobs of a new configuration have no values yet.
+        // Send even if the paths did not change: the bindings of a new configuration have no values yet.
         self.watched_live.send_replace(live_watch::watched(config));
         self.http.configure(&config.http, config.mcp.session_idle_s.into());
         if seen != self.listed() {

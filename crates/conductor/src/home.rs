@@ -8,7 +8,7 @@ use conductor_hosts::system::lock_file::{LockError, LockFile};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The names inside a home. Nothing else in the program spells them.
+/// Paths of the files and folders in a home. No other code contains these names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Home {
     root: PathBuf,

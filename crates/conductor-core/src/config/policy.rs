@@ -14,7 +14,7 @@ use serde_json::Value;
 /// The kinds of principals.
 const KINDS: [&str; 7] = ["person", "cli", "socket", "http", "mapping", "plugin", "webhook"];
 
-/// A person can no longer review more rules than this.
+/// Upper limit of rules: a person cannot review more.
 const MOST_RULES: usize = 256;
 
 pub(crate) fn policy<'t>(r: &mut Reader<'t>, node: &'t Node) -> Option<Policy> {

@@ -188,7 +188,7 @@ fn judge(config: &Config, event: &Body, asked: &Asked<'_>, mut candidates: Vec<C
     } else if !candidates.iter().any(fits) {
         let reason = match candidates.len() {
             0 => format!("nothing is mapped to {}", control(event)),
-            1 => "one rule looks at this control, and it does not fit".into(),
+            1 => "one rule uses this control, but its conditions do not match".into(),
             n => format!("{n} rules look at this control, none of them fits"),
         };
         (Verdict::NoMatch, reason)

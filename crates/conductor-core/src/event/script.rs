@@ -246,7 +246,7 @@ fn step(token: &str) -> Result<Step, Wrong> {
         "sysex" => {
             let data = tail.hex()?;
             if data.iter().any(|byte| *byte > 0x7F) {
-                return Err(tail.wrong("SysEx bytes are 00 to 7f; F0 and F7 are not written"));
+                return Err(tail.wrong("SysEx data bytes are 00 to 7f; leave out F0 and F7"));
             }
             Body::SysEx(data.into())
         }
@@ -517,7 +517,7 @@ mod tests {
             ("osc:/a=1,,2", 10, "an argument is missing"),
             ("osc:/a=é%zz", 9, "'%' must be followed"),
             ("osc:/a='x", 8, "no closing '"),
-            ("sysex:f0", 7, "F0 and F7 are not written"),
+            ("sysex:f0", 7, "leave out F0 and F7"),
             ("sysex:123", 7, "pairs of hexadecimal"),
             ("common:f2", 8, "system common"),
             ("dev:", 5, "the device alias is missing"),

@@ -1,4 +1,4 @@
-//! Collects the shapes of a drawing, from the document's coordinates to pixels of the picture.
+//! Collects the shapes of a drawing and converts document coordinates to picture pixels.
 
 use super::{Color, Look, Pen, Point, Rect, Shape, Stroke};
 

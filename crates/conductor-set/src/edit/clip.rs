@@ -22,7 +22,8 @@ fn donor(doc: &Document) -> Option<El<'_>> {
 /// Makes a donor into a fresh clip without notes.
 fn strip(text: &str, doc: &Document, length: f64, color: i64) -> Result<String, LiveError> {
     let (outline, _) = Outline::read(text, &[]).map_err(|e| LiveError::broken(e.to_string()))?;
-    let clip = outline.roots(text).next().ok_or_else(|| LiveError::broken("a donor without elements"))?;
+    let clip =
+        outline.roots(text).next().ok_or_else(|| LiveError::broken("the track used as a template has no elements"))?;
     let length = number(length);
     let (numerator, denominator) = doc.time_signature().unwrap_or((4, 4));
     let mut splices = Splices::default();

@@ -117,7 +117,8 @@ fn fit_sends(splices: &mut Splices, sends: El<'_>, returns: usize, doc: &Documen
 /// Removes everything from a cloned track that belonged to the original.
 fn strip(text: &str, doc: &Document, id: u32, name: &str) -> Result<String, LiveError> {
     let (outline, _) = Outline::read(text, &[]).map_err(|e| LiveError::broken(e.to_string()))?;
-    let track = outline.roots(text).next().ok_or_else(|| LiveError::broken("a donor without elements"))?;
+    let track =
+        outline.roots(text).next().ok_or_else(|| LiveError::broken("the track used as a template has no elements"))?;
     let scenes = doc.scene_elements().len();
     let mut splices = Splices::default();
     splices.attr(track, "Id", &id.to_string());
@@ -137,7 +138,7 @@ fn strip(text: &str, doc: &Document, id: u32, name: &str) -> Result<String, Live
     }
     splices.empty_at(track, "AutomationEnvelopes/Envelopes");
     splices.empty_at(track, "TakeLanes/TakeLanes");
-    let chain = chain_of(track).ok_or_else(|| LiveError::broken("a donor without a device chain"))?;
+    let chain = chain_of(track).ok_or_else(|| LiveError::broken("the track used as a template has no device chain"))?;
     splices.empty_at(chain, "DeviceChain/Devices");
     for sequencer in ["MainSequencer", "FreezeSequencer"] {
         let Some(sequencer) = chain.child(sequencer) else {

@@ -70,7 +70,7 @@ pub enum AuditCommand {
     AcceptRollback,
     /// Write records to a file or to stdout.
     Export(ExportArgs),
-    /// Print the input_hash of given arguments in this log.
+    /// Print the input_hash that these arguments have in this log.
     Hash {
         /// Arguments of a call, as JSON.
         json: String,

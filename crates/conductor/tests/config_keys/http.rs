@@ -54,7 +54,7 @@ pub(super) fn a_port_in_use_is_told_and_not_fatal() {
     let studio = Studio::start(&format!("[http]\nbind = \"{address}\"\n"));
     assert_eq!(studio.missing("http"), None, "nobody has asked for it yet");
     assert_eq!(studio.block_on(studio.gateway().http.open_own(None)), None);
-    assert!(studio.missing("http").unwrap().contains("taken by another program"));
+    assert!(studio.missing("http").unwrap().contains("used by another program"));
     assert_eq!(studio.code(&mut studio.client(), test_tools::ECHO), "ok");
 
     studio.reload("[http]\nbind = \"127.0.0.1:0\"\n");

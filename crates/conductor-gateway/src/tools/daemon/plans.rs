@@ -361,7 +361,7 @@ fn settle_grants(
             .change(|pending| {
                 pending.end_standing(&principal, None);
                 for (floor, ask, ids) in asks {
-                    // SysEx never gets a grant: each press asks.
+                    // `grant_standing` refuses SysEx, so each press still needs an approval.
                     let _ = pending.grant_standing(ask, floor, &by.to_string(), channel, ids, now);
                 }
             })

@@ -28,7 +28,7 @@ pub fn definition(live: &Arc<Live>) -> Definition {
          returns, eight scenes and 120 BPM. Refuses a file that exists.",
     )
     .input(schema::object(json!({
-        "path": schema::id("Where; ends in .als, absolute or under the home's sets folder"),
+        "path": schema::id("Path of the new file; ends in .als; absolute, or relative to the home's sets folder"),
         "template?": schema::id("A .als file to copy"),
     })))
     .output(schema::overview())

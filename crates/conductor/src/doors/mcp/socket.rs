@@ -102,7 +102,8 @@ pub async fn serve_stream(shared: &Arc<Shared>, who: Who, stream: UnixStream) {
         && let Some(_share) = shared.descriptors.take(HANDED_DESCRIPTORS)
         && let Ok((input, output, watched)) = ends.drive()
     {
-        return serve_handed(door, stream, &hello, input, output, watched).await;
+        // Boxed, so that a plain connection does not reserve room for it.
+        return Box::pin(serve_handed(door, stream, &hello, input, output, watched)).await;
     }
     let watched = rustix::io::dup(&stream);
     let (read, write) = stream.into_split();
